@@ -1,0 +1,2 @@
+//! The `wayfs` program.
+fn main() {}

@@ -1,0 +1,246 @@
+//! The engine's face: what goes in, what comes out.
+//!
+//! ```text
+//!   driver (node, sim)                          Replica
+//!     kernel, tool ── Input::Request ─────────▶  │
+//!     network ─────── Input::{PeerUp, Message} ▶ │ ── commit ──▶ MetaStore
+//!     syncer ──────── Input::Stored ───────────▶ │
+//!     chunk store ─── Input::ContentHere ──────▶ │
+//!                     ◀── Output::{Answer, Send, Sync, Invalidate, …}
+//! ```
+//!
+//! Contents never pass through: the engine names versions and where they are,
+//! the driver moves bytes.
+
+use bytes::Bytes;
+use std::time::Duration;
+use wayfs_types::request::{Outcome, Request, RequestId};
+use wayfs_types::{Content, Digest, FileId, Name, OriginId, RecordId, Ticket, Time, VolumeId};
+
+/// A session with a neighbour. The driver picks a fresh number for every
+/// connection, so that what a dead session still says is not mistaken for the
+/// living one's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerId(pub u64);
+
+/// What this replica is in its volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Orders the updates. Has no parent.
+    Home,
+    /// Between clients and home; holds the whole metadata of the volume.
+    Station,
+    /// Has a mount; holds what it looked at.
+    Client,
+}
+
+/// What a neighbour is to us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Neighbour {
+    /// Our parent.
+    Parent,
+    /// A station below us: it gets everything.
+    ChildStation {
+        /// Stable name of that replica over sessions (its own origin).
+        origin: OriginId,
+    },
+    /// A client below us: it gets what it watches.
+    ChildClient {
+        /// The origin whose records it writes.
+        origin: OriginId,
+    },
+}
+
+/// Settings of one replica. Durations are of [`Time`].
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The volume.
+    pub volume: VolumeId,
+    /// Its part in it.
+    pub role: Role,
+    /// The origin under which it writes records of its own.
+    pub origin: OriginId,
+    /// `USER@HOST` of that origin.
+    pub label: String,
+    /// Station to home: records are gathered so long unless the link is idle. Default 1 s (the research: 15 s).
+    pub reconcile_period: Duration,
+    /// A child that has been silent for so long loses its callbacks and locks. Default 10 s.
+    pub lease: Duration,
+    /// Most records in one message. Default 512.
+    pub records_per_message: usize,
+    /// Most images in one message. Default 512.
+    pub images_per_message: usize,
+    /// Most bytes of records or images in one message. Default 1 MiB (a frame holds 4 MiB).
+    pub message_len_max: usize,
+    /// Most records in flight to the parent before it acknowledged. Default 4096.
+    pub records_in_flight_max: usize,
+    /// Most waiting requests; one more is refused with `TimedOut`. Default 4096.
+    pub requests_waiting_max: usize,
+    /// A child further behind than this many changes revalidates instead of catching up. Default 1,000,000.
+    pub catch_up_max: u64,
+}
+
+/// Events for [`crate::Replica::handle`].
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// A request of this replica's own user. Answered by [`Output::Answer`] with the same id, at the
+    /// latest at `deadline` (then `TimedOut`, or `Unreachable` when there is no parent).
+    Request {
+        /// Chosen by the driver.
+        id: RequestId,
+        /// What is asked.
+        request: Request,
+        /// When to give up.
+        deadline: Time,
+    },
+    /// The asker gave up (a signal): the request is answered `Interrupted` if it still waits.
+    Cancel {
+        /// Which.
+        id: RequestId,
+    },
+    /// A session with an admitted neighbour began.
+    PeerUp {
+        /// The session.
+        peer: PeerId,
+        /// What it is to us.
+        neighbour: Neighbour,
+    },
+    /// A session ended, for whatever reason.
+    PeerDown {
+        /// The session.
+        peer: PeerId,
+    },
+    /// An encoded [`wayfs_wire::Message`] of a session, in the session's order.
+    Message {
+        /// The session.
+        peer: PeerId,
+        /// Its bytes, as [`Output::Send`] gave them at the other end.
+        bytes: Bytes,
+    },
+    /// Everything up to this batch is durable.
+    Stored {
+        /// The newest durable batch.
+        ticket: Ticket,
+    },
+    /// All bytes of this content are durable in the chunk store of this replica.
+    ContentHere {
+        /// Root of the content.
+        root: Digest,
+    },
+    /// The contents behind [`Output::Push`] arrived and are durable at the parent.
+    Pushed {
+        /// The version pushed.
+        version: RecordId,
+    },
+    /// The propagation policy (or someone waiting for *stable*) wants this version's contents at our parent.
+    Propagate {
+        /// Its file.
+        file: FileId,
+        /// The version.
+        version: RecordId,
+    },
+    /// Nothing: look at the clock. Sent when [`crate::Replica::poll_timeout`] has come.
+    Tick,
+}
+
+/// Effects from [`crate::Replica::poll_output`]; carried out in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// Answers a request.
+    Answer {
+        /// Which.
+        id: RequestId,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// Sends a message on a session, in order, reliably; if that cannot be, the driver ends the session.
+    Send {
+        /// The session.
+        peer: PeerId,
+        /// The bytes.
+        bytes: Bytes,
+    },
+    /// Ends a session: the peer broke the protocol. Answer with [`Input::PeerDown`].
+    Disconnect {
+        /// The session.
+        peer: PeerId,
+        /// What it did, for the log.
+        reason: String,
+    },
+    /// Someone waits for everything up to this batch to be durable: sync, then say [`Input::Stored`].
+    Sync {
+        /// The batch.
+        ticket: Ticket,
+    },
+    /// What the kernel has cached of a file is out of date.
+    InvalidateInode {
+        /// The file.
+        file: FileId,
+        /// Whether its bytes changed, too, or only attributes.
+        what: Changed,
+    },
+    /// What the kernel has cached under a name (or that there is nothing) is out of date.
+    InvalidateEntry {
+        /// The directory.
+        parent: FileId,
+        /// The name.
+        name: Name,
+    },
+    /// Push this version's contents to the parent, then say [`Input::Pushed`]. Resent in a new session if not confirmed.
+    Push {
+        /// Its file.
+        file: FileId,
+        /// The version.
+        version: RecordId,
+        /// What to push: all chunks below its root.
+        content: Content,
+    },
+    /// A new record of a child was applied here (station, home): for the propagation policy and events.
+    Applied {
+        /// Its file.
+        file: FileId,
+        /// The record.
+        record: RecordId,
+        /// The content version's root if contents are now owed to the parent.
+        content: Option<Content>,
+    },
+    /// The parent broke callbacks because of this version (the signal of the invalidation heuristic).
+    Shared {
+        /// Its file.
+        file: FileId,
+        /// The version that others had cached an older one of.
+        version: RecordId,
+    },
+    /// A conflict was found (first news of it in this replica).
+    Conflict {
+        /// Filed under.
+        conflict: RecordId,
+    },
+    /// The store failed: the replica takes no more input. The driver must stop the volume.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What changed of an inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changed {
+    /// Only attributes.
+    Attributes,
+    /// Contents (and so attributes).
+    Content,
+}
+
+/// Where the contents of a version can be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// In this replica's own chunk store.
+    Here,
+    /// At the child with this origin (whose session may be down at the moment).
+    Child(OriginId, Option<PeerId>),
+    /// At our parent, or wherever it knows.
+    Parent,
+    /// Nobody on record has it.
+    Unknown,
+}

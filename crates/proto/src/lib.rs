@@ -1,0 +1,3 @@
+//! The replica engine.
+mod api;
+pub use api::*;

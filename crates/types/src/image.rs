@@ -1,0 +1,179 @@
+//! Images: what goes down. The newest image of a key is all that matters.
+
+use crate::{Content, FileId, Name, OriginId, RecordId, UserId, WallTime, XattrName};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What an image is of.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Key {
+    /// A file's inode.
+    Inode(FileId),
+    /// A directory entry.
+    Entry(FileId, Name),
+    /// A conflict report, by the record that lost (or, if a copy was made, by the record that made the copy).
+    Conflict(RecordId),
+    /// A writer of records: how far its log has taken effect.
+    Origin(OriginId),
+}
+
+/// The state of one key; a key without an image does not exist.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Image {
+    /// Of [`Key::Inode`].
+    Inode(Box<Inode>),
+    /// Of [`Key::Entry`].
+    Entry(Entry),
+    /// Of [`Key::Conflict`].
+    Conflict(Box<Conflict>),
+    /// Of [`Key::Origin`].
+    Origin(Origin),
+}
+
+/// What a file is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link and its target, at most 4095 bytes.
+    Symlink(Bytes),
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device and its number.
+    CharDevice(u32),
+    /// A block device and its number.
+    BlockDevice(u32),
+}
+
+/// One name of a file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Place {
+    /// The directory.
+    pub parent: FileId,
+    /// The name there.
+    pub name: Name,
+}
+
+/// All that is known of a file but its bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inode {
+    /// What it is.
+    pub kind: Kind,
+    /// Permission bits, `0..=0o7777`.
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// What it holds; empty but for regular files.
+    pub content: Content,
+    /// The record that gave it its content.
+    pub version: RecordId,
+    /// The record that last changed its attributes.
+    pub attr_version: RecordId,
+    /// Last change of content (of entries, for a directory).
+    pub mtime: WallTime,
+    /// Last change of anything.
+    pub ctime: WallTime,
+    /// Birth.
+    pub btime: WallTime,
+    /// Its names, in order. A directory has one, the root none. Empty for any other: the file is
+    /// removed, and the image is a marker that lets a late store bring it back.
+    pub places: Vec<Place>,
+    /// For a marker: where it stood last. `None` while it has places.
+    pub removed_from: Option<Place>,
+    /// Directories in this directory.
+    pub subdirectories: u32,
+    /// Extended attributes.
+    pub xattrs: BTreeMap<XattrName, Bytes>,
+}
+
+impl Inode {
+    /// Most names of one file.
+    pub const LINKS_MAX: usize = 1000;
+    /// Most bytes of all extended attributes of one file, names included.
+    pub const XATTRS_LEN_MAX: usize = 64 * 1024;
+
+    /// `st_nlink`: names of a file; two and one per subdirectory for a directory.
+    pub fn links(&self) -> u32 {
+        match self.kind {
+            Kind::Directory => 2 + self.subdirectories,
+            _ => u32::try_from(self.places.len()).expect("bounded by LINKS_MAX"),
+        }
+    }
+
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        matches!(self.kind, Kind::Directory)
+    }
+
+    /// Whether it is gone and only a marker is left.
+    pub fn is_removed(&self) -> bool {
+        self.removed_from.is_some()
+    }
+}
+
+/// A directory entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// What the name stands for.
+    pub file: FileId,
+    /// The record that put it there.
+    pub version: RecordId,
+}
+
+/// What met (the conflict table of the design).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ConflictKind {
+    /// Two stores upon one version: the later is the copy.
+    StoreStore,
+    /// Two files made under one name: the later got the conflict name.
+    CreateCreate,
+    /// A store met a removal: the file stays.
+    StoreUnlink,
+    /// A removal met a directory with something inside: the directory stays.
+    InsideRmdir,
+    /// Two renames of one thing, or onto one name: the first won.
+    RenameRename,
+    /// A rename that would have made a cycle: refused.
+    RenameCycle,
+    /// Two changes of attributes: the later in order won.
+    SetAttrSetAttr,
+    /// The directory it needed is gone: the file was put into the nearest directory that is left.
+    Homeless,
+}
+
+/// A report that two updates met, kept until someone resolves it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conflict {
+    /// What met.
+    pub kind: ConflictKind,
+    /// The file that kept its name.
+    pub file: FileId,
+    /// The file with the conflict name, if one was made.
+    pub copy: Option<FileId>,
+    /// The version that won, as far as one did.
+    pub winner: RecordId,
+    /// The record that lost or met.
+    pub record: RecordId,
+    /// Who wrote that record.
+    pub user: UserId,
+    /// When it was written, by its writer's clock.
+    pub time: WallTime,
+    /// Directory and name at which it happened.
+    pub place: Option<Place>,
+}
+
+/// A writer of records as all replicas know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Sequence of its last record that took effect; 0 before the first.
+    pub applied: u64,
+    /// `USER@HOST`, as conflict names carry it; at most 64 bytes of printable text without `/`.
+    pub label: String,
+}

@@ -1,0 +1,23 @@
+//! Floor 0: the words of WayFS as types.
+//!
+//! Identifiers, names, times, contents, records, images, the storage trait and
+//! file-system requests. No input or output, no clock, no randomness.
+
+mod content;
+mod errors;
+mod ids;
+mod image;
+mod name;
+mod record;
+pub mod request;
+mod storage;
+mod time;
+
+pub use content::{Content, Digest, INLINE_MAX};
+pub use errors::FsError;
+pub use ids::{CommitNumber, FileId, IdError, NodeId, OriginId, RecordId, UserId, VolumeId};
+pub use image::{Conflict, ConflictKind, Entry, Image, Inode, Key, Kind, Origin, Place};
+pub use name::{Name, NameError, XattrName};
+pub use record::{AttrChange, Op, Record, Replaced};
+pub use storage::{Batch, MetaStore, Pairs, StorageError, Ticket};
+pub use time::{Time, WallTime};
