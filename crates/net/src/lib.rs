@@ -1,1 +1,51 @@
-//! wayfs-net
+//! Floor 2: peers over QUIC, where an identity is a key.
+//!
+//! An [`Endpoint`] dials and accepts over one UDP socket. A [`Connection`] names
+//! its peer by [`NodeId`](wayfs_types::NodeId) and carries three kinds of traffic:
+//!
+//! 1. **frames** of the replica protocol, ordered, on one stream that goes before
+//!    everything else ([`FrameSender`], [`FrameReceiver`]);
+//! 2. **requests** for contents, each on a stream of its own behind the frames
+//!    ([`Connection::request`], [`IncomingRequest`], [`SendBody`], [`RecvBody`]);
+//! 3. **probes** that find the end of an outage soon ([`Waiting`]).
+//!
+//! Who may do what is decided above: this crate proves who the peer is and no more.
+//! What is deliberately absent: the protocol's messages, volumes, retries of requests.
+
+mod accept;
+mod bind;
+mod body;
+mod certificate;
+mod close;
+mod config;
+mod congestion;
+mod connection;
+mod control;
+mod dial;
+mod endpoint;
+mod gate;
+mod identity;
+mod probe;
+mod request;
+mod respond;
+mod stream;
+mod ticket;
+mod ticket_secret;
+mod traffic;
+
+pub use bind::BindError;
+pub use body::{BODY_PIECE_MAX, RecvBody, SendBody};
+pub use close::{CloseCode, Closed, StreamCode};
+pub use config::{ConfigError, NetConfig};
+pub use congestion::Congestion;
+pub use connection::{ChannelBinding, Connection};
+pub use control::{FRAME_LEN_MAX, FrameError, FrameReceiver, FrameSender, TrySendError};
+pub use dial::{AttemptError, ConnectError};
+pub use endpoint::Endpoint;
+pub use identity::{IdentityError, NodeIdentity, verify_signature};
+pub use probe::Waiting;
+pub use request::{Call, HEADER_LEN_MAX, Priority, RequestError};
+pub use respond::{IncomingRequest, Responder};
+pub use ticket::{ADDRESSES_MAX, NAME_LEN_MAX, Ticket, TicketError, TicketRole};
+pub use ticket_secret::{TicketId, TicketSecret};
+pub use traffic::{ConnectionStats, Traffic};

@@ -15,7 +15,7 @@
 use bytes::Bytes;
 use std::time::Duration;
 use wayfs_types::request::{Outcome, Request, RequestId};
-use wayfs_types::{Content, Digest, FileId, Name, OriginId, RecordId, Ticket, Time, VolumeId};
+use wayfs_types::{Content, Digest, FileId, Name, NodeId, OriginId, RecordId, Ticket, Time, VolumeId};
 
 /// A session with a neighbour. The driver picks a fresh number for every
 /// connection, so that what a dead session still says is not mistaken for the
@@ -62,6 +62,8 @@ pub struct Config {
     pub origin: OriginId,
     /// `USER@HOST` of that origin.
     pub label: String,
+    /// The key of this machine.
+    pub node: NodeId,
     /// Station to home: records are gathered so long unless the link is idle. Default 1 s (the research: 15 s).
     pub reconcile_period: Duration,
     /// A child that has been silent for so long loses its callbacks and locks. Default 10 s.

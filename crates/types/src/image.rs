@@ -1,6 +1,6 @@
 //! Images: what goes down. The newest image of a key is all that matters.
 
-use crate::{Content, FileId, Name, OriginId, RecordId, UserId, WallTime, XattrName};
+use crate::{Content, FileId, Name, NodeId, OriginId, RecordId, UserId, WallTime, XattrName};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -176,4 +176,21 @@ pub struct Origin {
     pub applied: u64,
     /// `USER@HOST`, as conflict names carry it; at most 64 bytes of printable text without `/`.
     pub label: String,
+    /// The machine's key: who may speak for this origin, anywhere in the volume.
+    pub node: NodeId,
+    /// What it was admitted as.
+    pub admitted: Admitted,
+}
+
+/// What a machine was admitted to a volume as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Admitted {
+    /// It is the home.
+    Home,
+    /// A station: gets everything, takes clients.
+    Station,
+    /// A client.
+    Client,
+    /// No longer (a stolen laptop): its sessions are refused.
+    Revoked,
 }

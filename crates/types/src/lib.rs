@@ -16,7 +16,7 @@ mod time;
 pub use content::{Content, Digest, INLINE_MAX};
 pub use errors::FsError;
 pub use ids::{CommitNumber, FileId, IdError, NodeId, OriginId, RecordId, UserId, VolumeId};
-pub use image::{Conflict, ConflictKind, Entry, Image, Inode, Key, Kind, Origin, Place};
+pub use image::{Admitted, Conflict, ConflictKind, Entry, Image, Inode, Key, Kind, Origin, Place};
 pub use name::{Name, NameError, XattrName};
 pub use record::{AttrChange, Op, Record, Replaced};
 pub use storage::{Batch, MetaStore, Pairs, StorageError, Ticket};
