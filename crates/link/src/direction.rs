@@ -1,0 +1,211 @@
+//! One direction of a link: queue, bottleneck, propagation, faults.
+//!
+//! A packet waits in a finite drop-tail queue for the bottleneck, then travels
+//! for the propagation delay plus jitter. Jitter may reorder packets if so
+//! configured; otherwise a later packet never overtakes an earlier one.
+
+use crate::loss::unit;
+use crate::{Capacity, Probability, bit_error_loss};
+use rand_chacha::rand_core::RngCore;
+use std::time::Duration;
+use wayfs_types::Time;
+
+/// Settings of one direction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DirectionConfig {
+    /// Speed of the bottleneck. Default: unlimited.
+    pub capacity: Capacity,
+    /// Bytes that may wait for the bottleneck. Default 256 KiB. Zero: only a free line takes a packet.
+    pub queue_len_max: u64,
+    /// Propagation delay, one way. Default 0.
+    pub delay: Duration,
+    /// Added to the delay, uniform in `0..jitter`. Default 0.
+    pub jitter: Duration,
+    /// Whether jitter may change the order. Default: no.
+    pub reordering: bool,
+    /// Loss per packet. Default: never.
+    pub loss: Probability,
+    /// Mean bytes between bit errors; a packet with an error is lost. Default: none.
+    pub bytes_per_bit_error: Option<f64>,
+    /// A packet arrives twice. Default: never.
+    pub duplication: Probability,
+}
+
+impl Default for DirectionConfig {
+    fn default() -> Self {
+        Self {
+            capacity: Capacity::Unlimited,
+            queue_len_max: 256 * 1024,
+            delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            reordering: false,
+            loss: Probability::NEVER,
+            bytes_per_bit_error: None,
+            duplication: Probability::NEVER,
+        }
+    }
+}
+
+/// What becomes of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It comes out then.
+    Arrives(Time),
+    /// It comes out twice.
+    ArrivesTwice(Time, Time),
+    /// Lost on the way.
+    Lost,
+    /// The queue was full.
+    Dropped,
+}
+
+/// What happened so far.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Statistics {
+    /// Packets offered.
+    pub sent: u64,
+    /// Bytes offered.
+    pub sent_len: u64,
+    /// Packets lost on the way.
+    pub lost: u64,
+    /// Packets dropped by the full queue.
+    pub dropped: u64,
+}
+
+/// The state of one direction.
+#[derive(Debug, Clone)]
+pub struct Direction {
+    config: DirectionConfig,
+    /// When the bottleneck has sent everything that it accepted.
+    busy_until: Time,
+    /// Packets not yet through the bottleneck: when each will be, and its length.
+    queue: std::collections::VecDeque<(Time, u64)>,
+    queue_len: u64,
+    last_arrival: Time,
+    statistics: Statistics,
+}
+
+impl Direction {
+    /// An idle direction.
+    pub fn new(config: DirectionConfig) -> Self {
+        Self {
+            config,
+            busy_until: Time::ZERO,
+            queue: std::collections::VecDeque::new(),
+            queue_len: 0,
+            last_arrival: Time::ZERO,
+            statistics: Statistics::default(),
+        }
+    }
+
+    /// Changes the settings from here on (a schedule's step); what is under way stays.
+    pub fn reconfigure(&mut self, config: DirectionConfig) {
+        self.config = config;
+    }
+
+    /// The settings.
+    pub const fn config(&self) -> &DirectionConfig {
+        &self.config
+    }
+
+    /// What happened so far.
+    pub const fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// Bytes waiting for the bottleneck at `now`.
+    pub fn queued(&mut self, now: Time) -> u64 {
+        while self.queue.front().is_some_and(|(departure, _)| *departure <= now) {
+            let (_, len) = self.queue.pop_front().expect("looked at just before");
+            self.queue_len -= len;
+        }
+        self.queue_len
+    }
+
+    /// Offers a packet at `now`, which must not run backwards.
+    pub fn send(&mut self, now: Time, len: usize, random: &mut impl RngCore) -> Fate {
+        self.statistics.sent += 1;
+        self.statistics.sent_len += len as u64;
+        let waiting = self.queued(now);
+        if waiting > 0 && waiting + len as u64 > self.config.queue_len_max {
+            self.statistics.dropped += 1;
+            return Fate::Dropped;
+        }
+        let departure = self.config.capacity.departure(self.busy_until.max(now), len);
+        self.busy_until = departure;
+        if departure > now {
+            self.queue.push_back((departure, len as u64));
+            self.queue_len += len as u64;
+        }
+        if self.is_lost(len, random) {
+            self.statistics.lost += 1;
+            return Fate::Lost;
+        }
+        let arrival = self.arrival(departure, random);
+        if self.config.duplication.happens(random) {
+            let second = self.arrival(departure, random);
+            return Fate::ArrivesTwice(arrival, second);
+        }
+        Fate::Arrives(arrival)
+    }
+
+    fn is_lost(&self, len: usize, random: &mut impl RngCore) -> bool {
+        let by_error = self.config.bytes_per_bit_error.is_some_and(|bytes| bit_error_loss(len, bytes).happens(random));
+        by_error || self.config.loss.happens(random)
+    }
+
+    fn arrival(&mut self, departure: Time, random: &mut impl RngCore) -> Time {
+        let jitter = if self.config.jitter.is_zero() { Duration::ZERO } else { self.config.jitter.mul_f64(unit(random)) };
+        let arrival = departure + self.config.delay + jitter;
+        if self.config.reordering {
+            return arrival;
+        }
+        self.last_arrival = self.last_arrival.max(arrival);
+        self.last_arrival
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+    fn arrivals(config: DirectionConfig, packets: u64) -> Vec<Time> {
+        let mut random = ChaCha8Rng::seed_from_u64(3);
+        let mut line = Direction::new(config);
+        (0..packets)
+            .filter_map(|n| match line.send(Time::from_micros(n * 10), 1250, &mut random) {
+                Fate::Arrives(at) | Fate::ArrivesTwice(at, _) => Some(at),
+                Fate::Lost | Fate::Dropped => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_bottleneck_spaces_packets_out() {
+        let config = DirectionConfig { capacity: Capacity::Rate(10_000_000), delay: Duration::from_millis(5), ..Default::default() };
+        let times: Vec<u64> = arrivals(config, 3).iter().map(|t| t.as_micros()).collect();
+        assert_eq!(times, [6000, 7000, 8000]);
+    }
+
+    #[test]
+    fn a_full_queue_drops_the_tail() {
+        let config = DirectionConfig { capacity: Capacity::Rate(1_000_000), queue_len_max: 5000, ..Default::default() };
+        assert_eq!(arrivals(config, 100).len(), 4);
+    }
+
+    #[test]
+    fn jitter_keeps_the_order_unless_told_otherwise() {
+        let jitter = Duration::from_millis(20);
+        let kept = arrivals(DirectionConfig { jitter, ..Default::default() }, 500);
+        assert!(kept.is_sorted());
+        let mixed = arrivals(DirectionConfig { jitter, reordering: true, ..Default::default() }, 500);
+        assert!(!mixed.is_sorted());
+    }
+
+    #[test]
+    fn one_seed_is_one_trace() {
+        let config = DirectionConfig { loss: Probability::new(0.2).unwrap(), jitter: Duration::from_millis(1), ..Default::default() };
+        assert_eq!(arrivals(config.clone(), 1000), arrivals(config, 1000));
+    }
+}
