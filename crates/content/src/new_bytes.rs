@@ -1,0 +1,187 @@
+//! The new bytes of an edited file, a window at a time.
+//!
+//! Bytes past the old end that nobody wrote are zeros; they are not asked for, and
+//! a run of them that spans whole chunks is not even hashed: growing a file by a
+//! hole costs one list entry for each largest chunk.
+
+use crate::chunker::{Window, next_cut};
+use crate::error::{ContentError, WriteError};
+use crate::limits::Shape;
+use crate::list_node::Entry;
+use crate::sink::ChunkSink;
+use crate::touched::is_clear_of;
+use bytes::Bytes;
+use std::ops::Range;
+use wayfs_types::Digest;
+
+/// Reads bytes of the new file.
+pub(crate) type Read<'a, E> = dyn FnMut(u64, usize) -> Result<Bytes, E> + 'a;
+
+/// A window over the new bytes that moves forward chunk by chunk.
+pub(crate) struct NewBytes<'a, E> {
+    pub(crate) shape: Shape,
+    pub(crate) read: &'a mut Read<'a, E>,
+    /// What was written, tidied.
+    pub(crate) dirty: &'a [Range<u64>],
+    pub(crate) old_size: u64,
+    pub(crate) new_size: u64,
+    held: Vec<u8>,
+    held_from: u64,
+    zero_chunk: Option<Entry>,
+    /// Bytes asked from the reader.
+    pub(crate) bytes_read: u64,
+    /// Bytes of chunks given to the sink.
+    pub(crate) bytes_emitted: u64,
+    /// Chunks given to the sink.
+    pub(crate) chunks: u64,
+}
+
+/// The sizes of a file before and after.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    pub(crate) old: u64,
+    pub(crate) new: u64,
+}
+
+impl<'a, E> NewBytes<'a, E> {
+    pub(crate) fn new(
+        shape: Shape,
+        read: &'a mut Read<'a, E>,
+        dirty: &'a [Range<u64>],
+        sizes: Sizes,
+    ) -> Self {
+        Self {
+            shape,
+            read,
+            dirty,
+            old_size: sizes.old,
+            new_size: sizes.new,
+            held: Vec::new(),
+            held_from: 0,
+            zero_chunk: None,
+            bytes_read: 0,
+            bytes_emitted: 0,
+            chunks: 0,
+        }
+    }
+
+    /// The whole new file, which must be small.
+    pub(crate) fn all(&mut self) -> Result<Bytes, WriteError<E>> {
+        let len =
+            usize::try_from(self.new_size).map_err(|_| ContentError::TooLarge(self.new_size))?;
+        self.fill(0, len)?;
+        Ok(Bytes::from(std::mem::take(&mut self.held)))
+    }
+
+    /// Cuts the chunk that begins at `at`, gives it to the sink, and returns its entry.
+    pub(crate) fn cut_at<S: ChunkSink<Error = E>>(
+        &mut self,
+        at: u64,
+        sink: &mut S,
+    ) -> Result<Entry, WriteError<E>> {
+        if self.is_hole(at) {
+            return self.cut_zeros(sink);
+        }
+        let left = self.new_size - at;
+        let mut want = self.shape.chunk_avg;
+        loop {
+            let len = left.min(want as u64) as usize;
+            self.fill(at, len)?;
+            let window = if len as u64 == left {
+                Window::Last
+            } else {
+                Window::Open
+            };
+            if let Some(cut) = next_cut(&self.shape, &self.held[..len], window) {
+                let chunk = Bytes::copy_from_slice(&self.held[..cut]);
+                return self.emit(chunk, sink);
+            }
+            want = (want * 2).min(self.shape.chunk_max);
+        }
+    }
+
+    /// Whether the largest chunk from `at` on would be all zeros that nobody wrote.
+    fn is_hole(&self, at: u64) -> bool {
+        let until = at.saturating_add(self.shape.chunk_max as u64);
+        at >= self.old_size && until <= self.new_size && is_clear_of(self.dirty, &(at..until))
+    }
+
+    fn cut_zeros<S: ChunkSink<Error = E>>(&mut self, sink: &mut S) -> Result<Entry, WriteError<E>> {
+        if let Some(entry) = self.zero_chunk {
+            return Ok(entry);
+        }
+        let zeros = Bytes::from(vec![0; self.shape.chunk_max]);
+        let cut = next_cut(&self.shape, &zeros, Window::Open)
+            .expect("a largest chunk's worth of bytes always cuts");
+        let entry = self.emit(zeros.slice(..cut), sink)?;
+        self.zero_chunk = Some(entry);
+        Ok(entry)
+    }
+
+    fn emit<S: ChunkSink<Error = E>>(
+        &mut self,
+        chunk: Bytes,
+        sink: &mut S,
+    ) -> Result<Entry, WriteError<E>> {
+        let entry = Entry {
+            digest: Digest::of(&chunk),
+            len: chunk.len() as u64,
+        };
+        self.bytes_emitted += entry.len;
+        self.chunks += 1;
+        sink.put(entry.digest, chunk).map_err(WriteError::Io)?;
+        Ok(entry)
+    }
+
+    /// Makes the window begin at `at` and hold at least `len` bytes.
+    fn fill(&mut self, at: u64, len: usize) -> Result<(), WriteError<E>> {
+        let skip = at
+            .checked_sub(self.held_from)
+            .and_then(|skip| usize::try_from(skip).ok());
+        match skip {
+            Some(skip) if skip <= self.held.len() => drop(self.held.drain(..skip)),
+            Some(_) | None => self.held.clear(),
+        }
+        self.held_from = at;
+        while self.held.len() < len {
+            let from = at + self.held.len() as u64;
+            self.fetch(from, len - self.held.len())?;
+        }
+        Ok(())
+    }
+
+    /// Appends up to `len` bytes from `from`: zeros as far as the hole goes, else what the reader gives.
+    fn fetch(&mut self, from: u64, len: usize) -> Result<(), WriteError<E>> {
+        let end = from + len as u64;
+        if from >= self.old_size {
+            let next = self.dirty.partition_point(|dirty| dirty.end <= from);
+            let written_from = self
+                .dirty
+                .get(next)
+                .map_or(end, |dirty| dirty.start.clamp(from, end));
+            if written_from > from {
+                self.held
+                    .resize(self.held.len() + (written_from - from) as usize, 0);
+                return Ok(());
+            }
+            let written_until = self.dirty.get(next).map_or(end, |dirty| dirty.end.min(end));
+            return self.ask(from, (written_until - from) as usize);
+        }
+        self.ask(from, (end.min(self.old_size) - from) as usize)
+    }
+
+    fn ask(&mut self, from: u64, len: usize) -> Result<(), WriteError<E>> {
+        let bytes = (self.read)(from, len).map_err(WriteError::Io)?;
+        if bytes.len() != len {
+            return Err(ContentError::ShortRead {
+                offset: from,
+                asked: len,
+                found: bytes.len(),
+            }
+            .into());
+        }
+        self.bytes_read += len as u64;
+        self.held.extend_from_slice(&bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,278 @@
+//! Rewriting equals building from scratch, and costs what was written.
+
+use super::{built, noise, read_back};
+use crate::limits::{SMALL, STANDARD, Shape};
+use crate::rewrite::{Edit, Rewritten, rewrite_in};
+use crate::sink::{ChunkSink, MemorySink};
+use bytes::Bytes;
+use proptest::prelude::*;
+use std::convert::Infallible;
+use std::ops::Range;
+use wayfs_types::{Content, Digest};
+
+/// A file under edit: its bytes, its content, its chunks.
+struct File {
+    shape: Shape,
+    bytes: Vec<u8>,
+    content: Content,
+    sink: MemorySink,
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Write { at: usize, len: usize, seed: u64 },
+    Truncate(usize),
+}
+
+impl File {
+    fn new(shape: Shape, bytes: Vec<u8>) -> Self {
+        let mut sink = MemorySink::default();
+        let content = built(&shape, &bytes, &mut sink);
+        Self {
+            shape,
+            bytes,
+            content,
+            sink,
+        }
+    }
+
+    /// Applies steps and closes the file, as a client would.
+    fn edit(&mut self, steps: &[Step]) -> Rewritten {
+        let mut dirty: Vec<Range<u64>> = Vec::new();
+        let mut smallest = self.bytes.len();
+        for step in steps {
+            match step {
+                Step::Write { at, len, seed } => {
+                    let end = at + len;
+                    if self.bytes.len() < end {
+                        self.bytes.resize(end, 0);
+                    }
+                    self.bytes[*at..end].copy_from_slice(&noise(*len, *seed));
+                    dirty.push(*at as u64..end as u64);
+                }
+                Step::Truncate(size) => {
+                    self.bytes.resize(*size, 0);
+                    smallest = smallest.min(*size);
+                }
+            }
+        }
+        let old_size = self.content.size() as usize;
+        dirty.push(smallest as u64..old_size as u64);
+        self.close(&dirty)
+    }
+
+    fn close(&mut self, dirty: &[Range<u64>]) -> Rewritten {
+        let old_sink = self.sink.clone();
+        let nodes = |digest: &Digest| old_sink.get(digest);
+        let bytes = &self.bytes;
+        let mut read = |offset: u64, len: usize| -> Result<Bytes, Infallible> {
+            Ok(Bytes::copy_from_slice(
+                &bytes[offset as usize..offset as usize + len],
+            ))
+        };
+        let edit = Edit {
+            old: &self.content,
+            nodes: &nodes,
+            dirty,
+            new_size: bytes.len() as u64,
+        };
+        let rewritten = rewrite_in(self.shape, &edit, &mut read, &mut self.sink).expect("rewrites");
+        self.content = rewritten.content.clone();
+        rewritten
+    }
+
+    fn check(&self) {
+        assert!(
+            read_back(&self.shape, &self.content, &self.sink) == self.bytes,
+            "other bytes"
+        );
+        let scratch = built(&self.shape, &self.bytes, &mut MemorySink::default());
+        assert_eq!(self.content, scratch, "other structure than from scratch");
+    }
+}
+
+fn steps(size_max: usize) -> impl Strategy<Value = Vec<Step>> {
+    let write = (0..size_max, 1usize..1500, any::<u64>()).prop_map(|(at, len, seed)| Step::Write {
+        at,
+        len,
+        seed,
+    });
+    let truncate = (0..size_max).prop_map(Step::Truncate);
+    proptest::collection::vec(prop_oneof![4 => write, 1 => truncate], 1..6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    #[test]
+    fn any_edits_give_the_content_of_scratch(
+        size in 0usize..40_000,
+        rounds in proptest::collection::vec(steps(48_000), 1..4),
+    ) {
+        let mut file = File::new(SMALL, noise(size, 42));
+        for round in &rounds {
+            file.edit(round);
+            file.check();
+        }
+    }
+
+    #[test]
+    fn appends_give_the_content_of_scratch(size in 0usize..20_000, lens in proptest::collection::vec(1usize..2000, 1..8)) {
+        let mut file = File::new(SMALL, noise(size, 1));
+        for len in lens {
+            let at = file.bytes.len();
+            file.edit(&[Step::Write { at, len, seed: at as u64 }]);
+            file.check();
+        }
+    }
+
+    #[test]
+    fn repetitive_bytes_too(size in 300usize..20_000, period in 1usize..40, edits in steps(24_000)) {
+        let bytes = (0..size).map(|at| (at % period) as u8).collect();
+        let mut file = File::new(SMALL, bytes);
+        file.edit(&edits);
+        file.check();
+    }
+}
+
+#[test]
+fn nothing_written_costs_nothing() {
+    let mut file = File::new(SMALL, noise(30_000, 1));
+    let before = file.content.clone();
+    let rewritten = file.edit(&[]);
+    assert_eq!(rewritten.content, before);
+    assert_eq!(
+        (rewritten.bytes_read, rewritten.chunks, rewritten.nodes),
+        (0, 0, 0)
+    );
+}
+
+#[test]
+fn truncation_at_every_boundary_of_a_small_tree() {
+    let bytes = noise(9_000, 8);
+    for size in (0..bytes.len()).rev().step_by(37) {
+        let mut file = File::new(SMALL, bytes.clone());
+        file.edit(&[Step::Truncate(size)]);
+        file.check();
+    }
+}
+
+#[test]
+fn standard_sizes_across_the_inline_and_whole_limits() {
+    let mut file = File::new(STANDARD, noise(4096, 2));
+    for size in [
+        4097usize,
+        262_144,
+        262_145,
+        3 << 20,
+        262_145,
+        262_144,
+        4097,
+        4096,
+        0,
+    ] {
+        file.edit(&[
+            Step::Truncate(size),
+            Step::Write {
+                at: size / 2,
+                len: size.min(50) / 2,
+                seed: size as u64,
+            },
+        ]);
+        file.check();
+    }
+}
+
+/// Counts without keeping, so that huge files fit the test.
+#[derive(Default)]
+struct CountingSink {
+    nodes: MemorySink,
+    bytes: u64,
+}
+
+impl ChunkSink for CountingSink {
+    type Error = Infallible;
+
+    fn put(&mut self, digest: Digest, bytes: Bytes) -> Result<(), Infallible> {
+        self.bytes += bytes.len() as u64;
+        self.nodes.put(digest, bytes)
+    }
+}
+
+#[test]
+fn four_kib_in_a_five_gib_file_cost_well_under_four_mib() {
+    // A hole stands for the file: its names repeat, which keeps the test small and the tree just as large.
+    const SIZE: u64 = 5 << 30;
+    let mut sink = CountingSink::default();
+    let none = |_: &Digest| None;
+    let mut never =
+        |_: u64, _: usize| -> Result<Bytes, Infallible> { panic!("a hole is not read") };
+    let hole = Edit {
+        old: &Content::EMPTY,
+        nodes: &none,
+        dirty: &[],
+        new_size: SIZE,
+    };
+    let content = rewrite_in(STANDARD, &hole, &mut never, &mut sink)
+        .unwrap()
+        .content;
+    assert_eq!(content.size(), SIZE);
+
+    let at = 3_000_000_123u64;
+    let mut read = |offset: u64, len: usize| -> Result<Bytes, Infallible> {
+        let written = noise(4096, 6);
+        let byte = |place: u64| {
+            if (at..at + 4096).contains(&place) {
+                written[(place - at) as usize]
+            } else {
+                0
+            }
+        };
+        Ok((offset..offset + len as u64).map(byte).collect())
+    };
+    let old = sink.nodes.clone();
+    let nodes = |digest: &Digest| old.get(digest);
+    let dirty = [at..at + 4096];
+    let edit = Edit {
+        old: &content,
+        nodes: &nodes,
+        dirty: &dirty,
+        new_size: SIZE,
+    };
+    let mut sink = CountingSink::default();
+    let rewritten = rewrite_in(STANDARD, &edit, &mut read, &mut sink).unwrap();
+    assert!(
+        rewritten.bytes_read < 4 << 20,
+        "read {}",
+        rewritten.bytes_read
+    );
+    assert!(sink.bytes < 4 << 20, "emitted {}", sink.bytes);
+}
+
+#[test]
+fn a_scattered_edit_of_a_large_file_costs_a_few_chunks_each() {
+    let mut file = File::new(STANDARD, noise(24 << 20, 4));
+    let rewritten = file.edit(&[
+        Step::Write {
+            at: 1 << 20,
+            len: 4096,
+            seed: 1,
+        },
+        Step::Write {
+            at: 20 << 20,
+            len: 4096,
+            seed: 2,
+        },
+    ]);
+    file.check();
+    assert!(
+        rewritten.bytes_read < 5 << 20,
+        "read {}",
+        rewritten.bytes_read
+    );
+    assert!(
+        rewritten.bytes_emitted < 4 << 20,
+        "emitted {}",
+        rewritten.bytes_emitted
+    );
+}
