@@ -87,6 +87,10 @@ pub struct Inode {
     pub places: Vec<Place>,
     /// For a marker: where it stood last. `None` while it has places.
     pub removed_from: Option<Place>,
+    /// For an alias: the file that this id means now (two were made alike under one name, or a
+    /// store went to another file). It has no places, `attr_version` is the version that the alias
+    /// stands for, `version` the one of the other file that equals it.
+    pub merged_into: Option<FileId>,
     /// Directories in this directory.
     pub subdirectories: u32,
     /// Extended attributes.
@@ -112,9 +116,9 @@ impl Inode {
         matches!(self.kind, Kind::Directory)
     }
 
-    /// Whether it is gone and only a marker is left.
+    /// Whether it is gone and only a marker or an alias is left.
     pub fn is_removed(&self) -> bool {
-        self.removed_from.is_some()
+        self.removed_from.is_some() || self.merged_into.is_some()
     }
 }
 
