@@ -1,0 +1,1 @@
+//! Advisory locks of one machine's mount: who holds what, who waits.

@@ -1,0 +1,1 @@
+//! A plain loopback file system over a host directory.
