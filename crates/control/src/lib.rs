@@ -1,1 +1,31 @@
-//! wayfs-control
+//! The local control protocol: how the tools talk to a running daemon.
+//!
+//! A daemon (a mount or a server) listens on a Unix socket of mode 0600. One line of JSON
+//! goes in ([`Command`]), lines of JSON come back ([`Reply`]): any number of progress and event
+//! lines, then exactly one that ends the command. Running daemons leave a file each in a
+//! runtime directory ([`Registry`]), by which the tools find the daemon behind a path.
+//!
+//! ```text
+//!   wayfs sync DIR ──▶ Registry ──▶ ControlClient ═══ socket ═══ ControlServer ──▶ ControlTarget (client, server)
+//! ```
+//!
+//! Every path in a command is relative to the root of the volume; the empty path is the root.
+
+mod client;
+mod command;
+mod line;
+pub mod path_text;
+mod registry;
+mod reply;
+pub mod report;
+mod server;
+mod socket;
+mod target;
+
+pub use client::{CallError, ControlClient, Watch};
+pub use command::{Command, ConflictRef, Keep, ParseKeepError, Selection, TicketRole, TicketText};
+pub use registry::{DaemonKind, Found, Registered, Registration, Registry, RegistryError};
+pub use reply::{ControlError, Done, ErrorKind, Event, EventKind, Progress, Reply};
+pub use server::{CONNECTIONS_MAX, ControlServer, StartError};
+pub use target::{ControlTarget, Gone, Sink};
+pub use wayfs_types::request::Level;

@@ -1,0 +1,381 @@
+//! What a tool can ask of a daemon.
+
+use crate::path_text;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+use wayfs_types::RecordId;
+use wayfs_types::request::Level;
+
+/// A command. Paths are relative to the volume's root. `volume` is a name or an id; a daemon that
+/// serves one volume only does not need it, one that serves several refuses without it
+/// ([`crate::ErrorKind::Usage`]) where the answer cannot be a list over all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Command {
+    /// How it goes. Result: [`crate::Done::Status`].
+    Status,
+    /// All about one file. Result: [`crate::Done::Info`].
+    Info {
+        /// Which volume.
+        #[serde(default)]
+        volume: Option<String>,
+        /// Which file.
+        #[serde(with = "path_text")]
+        path: PathBuf,
+    },
+    /// What is not yet safe, visible or stable, oldest first. Result: [`crate::Done::Queue`].
+    Queue {
+        /// Which volume; `None`: all.
+        #[serde(default)]
+        volume: Option<String>,
+        /// Most items in the answer (the totals count all). At most 10,000.
+        limit: usize,
+    },
+    /// Waits until what was written so far has come so far, with progress. Result: [`crate::Done::Sync`].
+    Sync {
+        /// Which volume; `None`: all.
+        #[serde(default)]
+        volume: Option<String>,
+        /// Only what lies at or below this path; `None`: everything.
+        #[serde(with = "path_text::optional", default)]
+        path: Option<PathBuf>,
+        /// How far.
+        until: Level,
+        /// Longest wait in milliseconds; `None`: until it is true or the tool hangs up.
+        #[serde(default)]
+        timeout_ms: Option<u64>,
+    },
+    /// Open conflicts. Result: [`crate::Done::Conflicts`].
+    ConflictsList {
+        /// Which volume; `None`: all.
+        #[serde(default)]
+        volume: Option<String>,
+    },
+    /// One conflict. Result: [`crate::Done::Conflict`].
+    ConflictsShow {
+        /// Which volume.
+        #[serde(default)]
+        volume: Option<String>,
+        /// Which conflict.
+        which: ConflictRef,
+    },
+    /// What differs between the two sides. Result: [`crate::Done::Diff`].
+    ConflictsDiff {
+        /// Which volume.
+        #[serde(default)]
+        volume: Option<String>,
+        /// Which conflict.
+        which: ConflictRef,
+    },
+    /// Settles conflicts. Result: [`crate::Done::Resolved`].
+    ConflictsResolve {
+        /// Which volume.
+        #[serde(default)]
+        volume: Option<String>,
+        /// Which conflicts.
+        which: Selection,
+        /// What stays.
+        keep: Keep,
+        /// Only says what would be done.
+        #[serde(default)]
+        dry_run: bool,
+    },
+    /// Works from the cache and does not look for a station. Result: [`crate::Done::Nothing`].
+    Offline,
+    /// Looks for a station at once; fails if none answers. Result: [`crate::Done::Nothing`].
+    Online,
+    /// Connects when it can (the normal state). Result: [`crate::Done::Nothing`].
+    Auto,
+    /// Fetches a file or tree and keeps it cached, with progress. Result: [`crate::Done::Pins`].
+    Pin {
+        /// What.
+        #[serde(with = "path_text")]
+        path: PathBuf,
+    },
+    /// Lets it go again. Result: [`crate::Done::Pins`].
+    Unpin {
+        /// What.
+        #[serde(with = "path_text")]
+        path: PathBuf,
+    },
+    /// What is pinned. Result: [`crate::Done::Pins`].
+    Pins,
+    /// Known stations. Result: [`crate::Done::Stations`].
+    StationList,
+    /// Uses this station, or again the best one. Result: [`crate::Done::Nothing`].
+    StationUse {
+        /// Its label, node id (or the first eight letters) or address; `None`: choose by yourself.
+        station: Option<String>,
+    },
+    /// Why this station. Result: [`crate::Done::Why`].
+    StationWhy,
+    /// Makes this server a station of the ticket's volume. Result: [`crate::Done::Volume`].
+    StationJoin {
+        /// The ticket's text.
+        ticket: TicketText,
+    },
+    /// Streams events until the tool hangs up. Result: [`crate::Done::Nothing`].
+    Events,
+    /// What a daemon can say about its own health. Result: [`crate::Done::Doctor`].
+    DoctorFacts,
+    /// Makes a volume with this server as home. Result: [`crate::Done::Volume`].
+    VolumeCreate {
+        /// Its name, unique on the server.
+        name: String,
+    },
+    /// Volumes served. Result: [`crate::Done::Volumes`].
+    VolumeList,
+    /// Issues a ticket that admits one machine. Result: [`crate::Done::Ticket`].
+    VolumeTicket {
+        /// Which volume.
+        volume: String,
+        /// What it admits.
+        role: TicketRole,
+        /// Seconds until it expires. `None`: 24 hours.
+        #[serde(default)]
+        expires_s: Option<u64>,
+    },
+    /// Copies a directory of the server's machine into a volume, with progress. Result: [`crate::Done::Copied`].
+    VolumeImport {
+        /// Which volume.
+        volume: String,
+        /// From where (absolute).
+        #[serde(with = "path_text")]
+        from: PathBuf,
+        /// Directory in the volume that receives it; empty: the root.
+        #[serde(with = "path_text", default)]
+        into: PathBuf,
+    },
+    /// Copies a volume into a directory of the server's machine that is empty or not there, with progress.
+    /// Result: [`crate::Done::Copied`].
+    VolumeExport {
+        /// Which volume.
+        volume: String,
+        /// To where (absolute).
+        #[serde(with = "path_text")]
+        to: PathBuf,
+    },
+    /// Refuses a member from this moment on. Result: [`crate::Done::Members`].
+    VolumeRevoke {
+        /// Which volume.
+        volume: String,
+        /// Its label, origin number or node id (or the first eight letters).
+        member: String,
+    },
+    /// Who was admitted. Result: [`crate::Done::Members`].
+    VolumeMembers {
+        /// Which volume.
+        volume: String,
+    },
+    /// Ends a server cleanly. Result: [`crate::Done::Nothing`].
+    Stop,
+    /// Ends a mount. Result: [`crate::Done::Unmounted`]; [`crate::ErrorKind::NotTrue`] if `flush` and something is left.
+    Umount {
+        /// First waits until everything is safe.
+        flush: bool,
+        /// Longest wait for that, in milliseconds.
+        timeout_ms: u64,
+        /// Goes on although files are open or data is unsent (it stays in the durable log and is sent later).
+        force: bool,
+    },
+    /// Prometheus text. Result: [`crate::Done::Metrics`].
+    Metrics,
+}
+
+/// A ticket's text: a secret, so it does not show in logs.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TicketText(pub String);
+
+impl std::fmt::Debug for TicketText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TicketText(…)")
+    }
+}
+
+/// One conflict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConflictRef {
+    /// By the record under which it is filed.
+    Id(RecordId),
+    /// By the path of either side.
+    Path(#[serde(with = "path_text")] PathBuf),
+}
+
+/// Conflicts to settle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Selection {
+    /// This one.
+    One(ConflictRef),
+    /// Those whose path matches (`*`, `?` and `**` over directories); `None`: all.
+    All {
+        /// Pattern on the path from the volume's root.
+        glob: Option<String>,
+    },
+}
+
+/// What stays of a conflict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Keep {
+    /// The side that this writer wrote: a label (`USER@HOST`), a host, a user, or a file name.
+    Name(String),
+    /// Both files stay as they are; only the report goes.
+    Both,
+    /// The side modified last by its writer's clock.
+    Newest,
+}
+
+/// A text that is no [`Keep`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("name what to keep: a writer (USER@HOST), `both` or `newest`")]
+pub struct ParseKeepError;
+
+impl FromStr for Keep {
+    type Err = ParseKeepError;
+    fn from_str(text: &str) -> Result<Self, ParseKeepError> {
+        match text {
+            "" => Err(ParseKeepError),
+            "both" => Ok(Self::Both),
+            "newest" => Ok(Self::Newest),
+            name => Ok(Self::Name(name.to_owned())),
+        }
+    }
+}
+
+/// What a ticket admits a machine as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TicketRole {
+    /// A client that reads and writes.
+    Client,
+    /// A client that only reads.
+    ReadOnly,
+    /// A station.
+    Station,
+}
+
+impl Command {
+    /// Longest silence that a caller should bear before it takes the daemon for hung; `None`: silence is normal.
+    pub fn silence_max(&self) -> Option<Duration> {
+        const SHORT: Duration = Duration::from_secs(15);
+        const LONG: Duration = Duration::from_secs(120);
+        match self {
+            Self::Events => None,
+            Self::Sync { timeout_ms, .. } => timeout_ms.map(|ms| Duration::from_millis(ms).saturating_add(SHORT)),
+            Self::Umount { timeout_ms, .. } => Some(Duration::from_millis(*timeout_ms).saturating_add(LONG)),
+            Self::Pin { .. }
+            | Self::VolumeImport { .. }
+            | Self::VolumeExport { .. }
+            | Self::ConflictsDiff { .. }
+            | Self::ConflictsResolve { .. }
+            | Self::StationJoin { .. }
+            | Self::Online
+            | Self::Stop => Some(LONG),
+            Self::Status
+            | Self::Info { .. }
+            | Self::Queue { .. }
+            | Self::ConflictsList { .. }
+            | Self::ConflictsShow { .. }
+            | Self::Offline
+            | Self::Auto
+            | Self::Unpin { .. }
+            | Self::Pins
+            | Self::StationList
+            | Self::StationUse { .. }
+            | Self::StationWhy
+            | Self::DoctorFacts
+            | Self::VolumeCreate { .. }
+            | Self::VolumeList
+            | Self::VolumeTicket { .. }
+            | Self::VolumeRevoke { .. }
+            | Self::VolumeMembers { .. }
+            | Self::Metrics => Some(SHORT),
+        }
+    }
+
+    /// Its name as users type it, for messages.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Info { .. } => "info",
+            Self::Queue { .. } => "queue",
+            Self::Sync { .. } => "sync",
+            Self::ConflictsList { .. } => "conflicts list",
+            Self::ConflictsShow { .. } => "conflicts show",
+            Self::ConflictsDiff { .. } => "conflicts diff",
+            Self::ConflictsResolve { .. } => "conflicts resolve",
+            Self::Offline => "offline",
+            Self::Online => "online",
+            Self::Auto => "auto",
+            Self::Pin { .. } => "pin",
+            Self::Unpin { .. } => "unpin",
+            Self::Pins => "pins",
+            Self::StationList => "station list",
+            Self::StationUse { .. } => "station use",
+            Self::StationWhy => "station why",
+            Self::StationJoin { .. } => "station join",
+            Self::Events => "events",
+            Self::DoctorFacts => "doctor",
+            Self::VolumeCreate { .. } => "volume create",
+            Self::VolumeList => "volume list",
+            Self::VolumeTicket { .. } => "volume ticket",
+            Self::VolumeImport { .. } => "volume import",
+            Self::VolumeExport { .. } => "volume export",
+            Self::VolumeRevoke { .. } => "volume revoke",
+            Self::VolumeMembers { .. } => "volume members",
+            Self::Stop => "stop",
+            Self::Umount { .. } => "umount",
+            Self::Metrics => "metrics",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_survive_json() {
+        let commands = [
+            Command::Status,
+            Command::Info { volume: None, path: PathBuf::from("a/b") },
+            Command::Sync { volume: None, path: None, until: Level::Safe, timeout_ms: Some(5) },
+            Command::ConflictsResolve {
+                volume: Some("v".into()),
+                which: Selection::One(ConflictRef::Id(RecordId::GENESIS)),
+                keep: Keep::Name("ann@lap".into()),
+                dry_run: true,
+            },
+            Command::ConflictsResolve { volume: None, which: Selection::All { glob: None }, keep: Keep::Both, dry_run: false },
+            Command::ConflictsShow { volume: None, which: ConflictRef::Path("x".into()) },
+            Command::VolumeTicket { volume: "v".into(), role: TicketRole::ReadOnly, expires_s: None },
+            Command::StationUse { station: None },
+        ];
+        for command in commands {
+            let json = serde_json::to_string(&command).unwrap();
+            assert_eq!(serde_json::from_str::<Command>(&json).unwrap(), command, "{json}");
+        }
+    }
+
+    #[test]
+    fn optional_fields_may_be_left_out_and_unknown_ones_are_refused() {
+        let sync: Command = serde_json::from_str(r#"{"command":"sync","until":"safe"}"#).unwrap();
+        assert_eq!(sync, Command::Sync { volume: None, path: None, until: Level::Safe, timeout_ms: None });
+        assert!(serde_json::from_str::<Command>(r#"{"command":"pins","colour":1}"#).is_ok_and(|c| c == Command::Pins));
+        assert!(serde_json::from_str::<Command>(r#"{"command":"dance"}"#).is_err());
+        assert!(serde_json::from_str::<Command>(r#"{"command":"pin","path":"a","colour":1}"#).is_err());
+    }
+
+    #[test]
+    fn keep_is_read_from_text() {
+        assert_eq!("both".parse(), Ok(Keep::Both));
+        assert_eq!("newest".parse(), Ok(Keep::Newest));
+        assert_eq!("ann@lap".parse(), Ok(Keep::Name("ann@lap".into())));
+        assert_eq!("".parse::<Keep>(), Err(ParseKeepError));
+    }
+}

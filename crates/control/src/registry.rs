@@ -1,0 +1,222 @@
+//! Which daemons run on this machine.
+//!
+//! Each daemon leaves a small JSON file in a runtime directory and takes it away when it ends. A
+//! file whose control socket nobody listens at was left by a dead daemon: it is skipped, and removed by the next one that registers.
+
+use crate::{path_text, socket};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use tracing::debug;
+
+/// Largest entry read, in bytes: two paths written as numbers, and room.
+const ENTRY_LEN_MAX: u64 = 64 * 1024;
+
+/// Most entries looked at.
+const ENTRIES_MAX: usize = 1024;
+
+/// What a daemon is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DaemonKind {
+    /// `wayfs mount`.
+    Mount,
+    /// `wayfs serve`.
+    Server,
+}
+
+impl fmt::Display for DaemonKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mount => "mount",
+            Self::Server => "server",
+        })
+    }
+}
+
+/// A running daemon.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Registration {
+    /// What it is.
+    pub kind: DaemonKind,
+    /// Mount point or data directory, absolute.
+    #[serde(with = "path_text")]
+    pub place: PathBuf,
+    /// Its control socket, absolute.
+    #[serde(with = "path_text")]
+    pub socket: PathBuf,
+    /// Its process id.
+    pub pid: u32,
+    /// Volume name of a mount; empty for a server.
+    #[serde(default)]
+    pub volume: String,
+}
+
+/// A daemon found behind a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The daemon.
+    pub daemon: Registration,
+    /// The rest of the path, from the volume's root; empty at the root.
+    pub path: PathBuf,
+}
+
+/// Why a daemon could not be registered.
+#[derive(Debug, thiserror::Error)]
+#[error("register the daemon in {}: {source}", directory.display())]
+pub struct RegistryError {
+    /// The runtime directory.
+    pub directory: PathBuf,
+    /// What failed.
+    pub source: io::Error,
+}
+
+/// The runtime directories.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registry {
+    /// First the one that is written; the others are only read.
+    directories: Vec<PathBuf>,
+}
+
+impl Registry {
+    /// The machine's: `$WAYFS_RUNTIME_DIR`, else `/run/wayfs` for root, else `$XDG_RUNTIME_DIR/wayfs`, else
+    /// `$XDG_STATE_HOME/wayfs/run` (`~/.local/state/wayfs/run`). `/run/wayfs` is read by everyone.
+    pub fn of_this_machine() -> Self {
+        let root = rustix::process::geteuid().is_root();
+        Self::from_environment(|name| std::env::var_os(name).filter(|value| !value.is_empty()), root)
+    }
+
+    fn from_environment(variable: impl Fn(&str) -> Option<OsString>, is_root: bool) -> Self {
+        if let Some(only) = variable("WAYFS_RUNTIME_DIR") {
+            return Self::at(PathBuf::from(only));
+        }
+        let system = PathBuf::from("/run/wayfs");
+        if is_root {
+            return Self::at(system);
+        }
+        let own = variable("XDG_RUNTIME_DIR")
+            .map(|dir| PathBuf::from(dir).join("wayfs"))
+            .or_else(|| variable("XDG_STATE_HOME").map(|dir| PathBuf::from(dir).join("wayfs/run")))
+            .or_else(|| variable("HOME").map(|dir| PathBuf::from(dir).join(".local/state/wayfs/run")));
+        Self { directories: own.into_iter().chain([system]).collect() }
+    }
+
+    /// One directory only (tests).
+    pub fn at(directory: PathBuf) -> Self {
+        Self { directories: vec![directory] }
+    }
+
+    /// Registers a daemon whose control socket is already open, until the result is dropped. Entries of dead daemons are removed.
+    ///
+    /// # Errors
+    /// [`RegistryError`] if the directory or the file cannot be written.
+    pub fn register(&self, registration: &Registration) -> Result<Registered, RegistryError> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let directory = self.directories[0].clone();
+        let fail = |source: io::Error| RegistryError { directory: directory.clone(), source };
+        std::fs::DirBuilder::new().recursive(true).mode(0o755).create(&directory).map_err(fail)?;
+        for dead in entries_in(&directory).into_iter().filter(|(_, entry)| !socket::is_alive(&entry.socket)) {
+            let _ = std::fs::remove_file(&dead.0);
+        }
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let file = directory.join(format!("{}-{}-{number}.json", registration.kind, registration.pid));
+        let json = serde_json::to_vec(registration).map_err(|e| fail(e.into()))?;
+        // Written beside and renamed, so that no reader sees half of it.
+        let unfinished = file.with_extension("new");
+        std::fs::write(&unfinished, json).and_then(|()| std::fs::rename(&unfinished, &file)).map_err(fail)?;
+        Ok(Registered { file })
+    }
+
+    /// Daemons that answer, in order of kind and place.
+    pub fn running(&self) -> Vec<Registration> {
+        let mut running: Vec<Registration> = self
+            .directories
+            .iter()
+            .flat_map(|directory| entries_in(directory))
+            .map(|(_, entry)| entry)
+            .filter(|entry| socket::is_alive(&entry.socket))
+            .collect();
+        running.sort();
+        running.dedup();
+        running
+    }
+
+    /// The mount in which a path lies (or the server whose data directory it is), and the rest of the path. Symbolic
+    /// links are followed only if the path as written lies in no mount, so that a mount that hangs is not touched.
+    pub fn find_by_path(&self, path: &Path) -> Option<Found> {
+        let running = self.running();
+        let written = std::path::absolute(path).map(|p| without_dots(&p)).ok()?;
+        find_among(&running, &written).or_else(|| {
+            // The last part may not exist, or be a link that is meant itself.
+            let parent = written.parent()?.canonicalize().ok()?;
+            let resolved = written.file_name().map_or_else(|| parent.clone(), |name| parent.join(name));
+            find_among(&running, &resolved).or_else(|| find_among(&running, &written.canonicalize().ok()?))
+        })
+    }
+}
+
+fn find_among(running: &[Registration], path: &Path) -> Option<Found> {
+    running
+        .iter()
+        .filter_map(|daemon| path.strip_prefix(&daemon.place).ok().map(|rest| (daemon, rest)))
+        .max_by_key(|(daemon, _)| daemon.place.as_os_str().len())
+        .map(|(daemon, rest)| Found { daemon: daemon.clone(), path: rest.to_owned() })
+}
+
+/// `.` and `..` taken out by text.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                clean.pop();
+            }
+            Component::RootDir | Component::Prefix(_) | Component::Normal(_) => clean.push(part),
+        }
+    }
+    clean
+}
+
+/// Readable entries of a directory; whatever is not one is skipped.
+fn entries_in(directory: &Path) -> Vec<(PathBuf, Registration)> {
+    let Ok(listing) = std::fs::read_dir(directory) else { return Vec::new() };
+    listing
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "json"))
+        .take(ENTRIES_MAX)
+        .filter_map(|path| {
+            let entry = read_entry(&path);
+            if let Err(error) = &entry {
+                debug!(%error, "skip registry entry");
+            }
+            entry.ok().map(|registration| (path, registration))
+        })
+        .collect()
+}
+
+fn read_entry(path: &Path) -> io::Result<Registration> {
+    if std::fs::metadata(path)?.len() > ENTRY_LEN_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "entry too long"));
+    }
+    Ok(serde_json::from_slice(&std::fs::read(path)?)?)
+}
+
+/// A registered daemon; the entry goes when this is dropped.
+#[derive(Debug)]
+pub struct Registered {
+    file: PathBuf,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.file) {
+            debug!(%error, "remove registry entry");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What a daemon says to a command.
+
+use crate::path_text;
+use crate::report::{
+    ConflictReport, ConflictsReport, CopyReport, DiffReport, DoctorReport, FileInfo, MembersReport, PinsReport, QueueReport,
+    ResolveReport, StationsReport, StatusReport, SyncReport, TicketReport, UmountReport, VolumeReport, VolumesReport, WhyReport,
+};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// One line of an answer. [`Reply::Done`] and [`Reply::Error`] are the last.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// How far a long command is.
+    Progress(Progress),
+    /// Something happened (`Command::Events`).
+    Event(Event),
+    /// The command ended well.
+    Done(Box<Done>),
+    /// The command ended otherwise.
+    Error(ControlError),
+}
+
+/// How far a long command is. Totals may grow while it runs.
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// What is being done, in a few words (`sending`, `fetching photos/a.jpg`).
+    pub what: String,
+    /// Bytes done.
+    pub done_bytes: u64,
+    /// Bytes to do in all; 0: unknown.
+    pub total_bytes: u64,
+    /// Files or records done.
+    pub done_items: u64,
+    /// Files or records to do in all; 0: unknown.
+    pub total_items: u64,
+}
+
+/// Something that happened in a daemon.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// When, in milliseconds since 1970.
+    pub unix_ms: i64,
+    /// What.
+    pub kind: EventKind,
+    /// In which volume, by name.
+    #[serde(default)]
+    pub volume: Option<String>,
+    /// About which file, from the volume's root.
+    #[serde(with = "path_text::optional", default)]
+    pub path: Option<PathBuf>,
+    /// A version, conflict or record, as text.
+    #[serde(default)]
+    pub record: Option<String>,
+    /// Who, by label.
+    #[serde(default)]
+    pub by: Option<String>,
+    /// The rest, for people.
+    #[serde(default)]
+    pub detail: String,
+}
+
+/// Kinds of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// A file, directory or attribute changed here, by us or by others.
+    Changed,
+    /// An update reached a station.
+    Safe,
+    /// The home knows an update.
+    Visible,
+    /// The home has an update's contents.
+    Stable,
+    /// Two updates met.
+    Conflict,
+    /// A conflict was settled.
+    Resolved,
+    /// A session with a parent or a child began.
+    Connected,
+    /// It ended.
+    Disconnected,
+    /// Another station was chosen.
+    Moved,
+    /// Contents were fetched.
+    Fetched,
+    /// A member was admitted or revoked.
+    Member,
+    /// Something needs a person.
+    Attention,
+    /// Events were lost because the reader was too slow; `detail` says how many.
+    Lost,
+}
+
+/// Results, one kind for each kind of command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "result", content = "value", rename_all = "snake_case")]
+pub enum Done {
+    /// Done, nothing to say.
+    Nothing,
+    /// Of `Status`.
+    Status(StatusReport),
+    /// Of `Info`.
+    Info(FileInfo),
+    /// Of `Queue`.
+    Queue(QueueReport),
+    /// Of `Sync`.
+    Sync(SyncReport),
+    /// Of `ConflictsList`.
+    Conflicts(ConflictsReport),
+    /// Of `ConflictsShow`.
+    Conflict(ConflictReport),
+    /// Of `ConflictsDiff`.
+    Diff(DiffReport),
+    /// Of `ConflictsResolve`.
+    Resolved(ResolveReport),
+    /// Of `Pin`, `Unpin` and `Pins`.
+    Pins(PinsReport),
+    /// Of `StationList`.
+    Stations(StationsReport),
+    /// Of `StationWhy`.
+    Why(WhyReport),
+    /// Of `DoctorFacts`.
+    Doctor(DoctorReport),
+    /// Of `VolumeCreate` and `StationJoin`.
+    Volume(VolumeReport),
+    /// Of `VolumeList`.
+    Volumes(VolumesReport),
+    /// Of `VolumeTicket`.
+    Ticket(TicketReport),
+    /// Of `VolumeImport` and `VolumeExport`.
+    Copied(CopyReport),
+    /// Of `VolumeMembers` and `VolumeRevoke`.
+    Members(MembersReport),
+    /// Of `Umount`.
+    Unmounted(UmountReport),
+    /// Of `Metrics`: Prometheus text.
+    Metrics(String),
+}
+
+/// Why a command was not carried out: what, why, and what to do next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct ControlError {
+    /// What sort of failure; the tools make their exit code from it.
+    pub kind: ErrorKind,
+    /// What failed and why, one line.
+    pub message: String,
+    /// What the user can do about it.
+    pub next_step: String,
+}
+
+/// Sorts of failures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// What was waited for or asked did not come true (a timeout, unsent data at unmount).
+    NotTrue,
+    /// The command makes no sense as given, or this kind of daemon does not know it.
+    Usage,
+    /// Nobody who could do it can be reached.
+    Unreachable,
+    /// The file, volume, member, conflict or station is unknown.
+    NotFound,
+    /// Not permitted: role, ticket spent or expired.
+    Refused,
+    /// Storage, kernel or a peer failed.
+    Failed,
+    /// The daemon has too many connections.
+    Busy,
+}
+
+impl ControlError {
+    /// Puts an error together.
+    pub fn new(kind: ErrorKind, message: impl Into<String>, next_step: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), next_step: next_step.into() }
+    }
+
+    /// For a command that this kind of daemon does not carry out.
+    pub fn wrong_daemon(command: &crate::Command, wanted: crate::DaemonKind) -> Self {
+        Self::new(
+            ErrorKind::Usage,
+            format!("`{}` is a command for a {wanted}", command.name()),
+            format!("Name a {wanted} with --at (a mount point, data directory or control socket); `wayfs status` lists what runs."),
+        )
+    }
+}

@@ -1,0 +1,145 @@
+//! Single files, the queue of what is under way, pins.
+
+use crate::path_text;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use wayfs_types::request::Level;
+
+/// All about one file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileInfo {
+    /// Path from the volume's root.
+    #[serde(with = "path_text")]
+    pub path: PathBuf,
+    /// Volume name.
+    pub volume: String,
+    /// Inode number.
+    pub inode: u64,
+    /// `file`, `directory`, `symlink`, …
+    pub kind: String,
+    /// Bytes.
+    pub size_bytes: u64,
+    /// Version of the content, as `origin.sequence`.
+    pub version: String,
+    /// Who wrote that version, by label.
+    #[serde(default)]
+    pub written_by: Option<String>,
+    /// How far it has come.
+    pub state: Level,
+    /// The station at which it is safe, by label.
+    #[serde(default)]
+    pub safe_at: Option<String>,
+    /// Since when it is safe, as far as this daemon saw it.
+    #[serde(default)]
+    pub safe_unix_ms: Option<i64>,
+    /// Since when the home knows it.
+    #[serde(default)]
+    pub visible_unix_ms: Option<i64>,
+    /// Since when the home has its contents.
+    #[serde(default)]
+    pub stable_unix_ms: Option<i64>,
+    /// Why it is not further; empty when stable.
+    #[serde(default)]
+    pub waiting_for: String,
+    /// Who has the contents, by label or as `here`, `parent`.
+    #[serde(default)]
+    pub holders: Vec<String>,
+    /// Bytes of it in the local cache.
+    pub cached_bytes: u64,
+    /// Whether a pin keeps it.
+    #[serde(default)]
+    pub pinned: bool,
+    /// Open conflicts that it takes part in.
+    #[serde(default)]
+    pub conflicts: Vec<String>,
+}
+
+/// Something that has not come all the way yet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct QueueItem {
+    /// Path from the volume's root, if the file still has one.
+    #[serde(with = "path_text::optional", default)]
+    pub path: Option<PathBuf>,
+    /// Volume name.
+    pub volume: String,
+    /// The record, as `origin.sequence`.
+    pub record: String,
+    /// What it does (`store`, `create`, `rename`, …).
+    pub operation: String,
+    /// Bytes of contents it names.
+    pub size_bytes: u64,
+    /// Bytes of them that the parent has.
+    #[serde(default)]
+    pub sent_bytes: u64,
+    /// Milliseconds since it was written.
+    pub age_ms: u64,
+    /// How far it is.
+    pub state: Level,
+    /// Whether it has not moved for longer than it should.
+    #[serde(default)]
+    pub stuck: bool,
+    /// Why it waits; empty when it is on its way.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// The queue, oldest first.
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
+pub struct QueueReport {
+    /// The oldest items, as many as were asked for.
+    pub items: Vec<QueueItem>,
+    /// How many there are.
+    pub items_total: u64,
+    /// Bytes of contents still to be sent.
+    pub bytes_total: u64,
+}
+
+/// How a `sync` ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SyncReport {
+    /// Whether it is true: exit code 0 or 1.
+    pub reached: bool,
+    /// What was waited for.
+    pub until: Level,
+    /// Items not so far.
+    #[serde(default)]
+    pub remaining_items: u64,
+    /// Bytes not so far.
+    #[serde(default)]
+    pub remaining_bytes: u64,
+    /// How long it took, in milliseconds.
+    pub elapsed_ms: u64,
+    /// Why not; empty when reached.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// A pinned tree.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PinReport {
+    /// Path from the volume's root.
+    #[serde(with = "path_text")]
+    pub path: PathBuf,
+    /// Files at and below it.
+    pub files: u64,
+    /// Their bytes.
+    pub total_bytes: u64,
+    /// Bytes of them in the cache.
+    pub cached_bytes: u64,
+}
+
+/// What is pinned.
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PinsReport {
+    /// In order of path.
+    pub pins: Vec<PinReport>,
+}
+
+/// How an unmount ended.
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UmountReport {
+    /// Records that nobody else has yet; they wait in the durable log for the next mount.
+    pub unsent_records: u64,
+    /// Bytes that nobody else has yet.
+    pub unsent_bytes: u64,
+}

@@ -1,0 +1,15 @@
+//! The results of commands, as typed structs. Units are in the names; times are milliseconds since 1970.
+
+mod conflict;
+mod doctor;
+mod file;
+mod station;
+mod status;
+mod volume;
+
+pub use conflict::{ConflictReport, ConflictsReport, DiffReport, ResolveFailure, ResolveReport, ResolvedConflict, SideReport};
+pub use doctor::{DoctorFact, DoctorReport, Verdict};
+pub use file::{FileInfo, PinReport, PinsReport, QueueItem, QueueReport, SyncReport, UmountReport};
+pub use station::{StationReport, StationsReport, WhyReport};
+pub use status::{StatusReport, StatusWord, VolumeRole, VolumeStatus};
+pub use volume::{CopyReport, MemberReport, MembersReport, TicketReport, VolumeReport, VolumesReport};

@@ -1,0 +1,138 @@
+//! The one screen that says how it goes.
+
+use crate::{DaemonKind, path_text, report::StationReport};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+
+/// State of a daemon.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StatusReport {
+    /// A mount or a server.
+    pub kind: DaemonKind,
+    /// Version of the program.
+    pub version: String,
+    /// Process id.
+    pub pid: u32,
+    /// Milliseconds since it started.
+    pub uptime_ms: u64,
+    /// Its node id.
+    pub node: String,
+    /// Addresses it listens on (servers).
+    #[serde(default)]
+    pub listening: Vec<String>,
+    /// Its volumes; one for a mount.
+    pub volumes: Vec<VolumeStatus>,
+}
+
+/// State of a volume at a daemon.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct VolumeStatus {
+    /// Volume id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// What this daemon is in it.
+    pub role: VolumeRole,
+    /// Where it is mounted.
+    #[serde(with = "path_text::optional", default)]
+    pub mountpoint: Option<PathBuf>,
+    /// In one word.
+    pub word: StatusWord,
+    /// Why that word, one line; empty when active.
+    #[serde(default)]
+    pub cause: String,
+    /// What to do about it; empty when nothing.
+    #[serde(default)]
+    pub next_step: String,
+    /// The station or home above, and why that one; `None` at the home.
+    #[serde(default)]
+    pub parent: Option<StationReport>,
+    /// Whether the home was heard of within the last lease, through the parent or directly; `None`: unknown.
+    #[serde(default)]
+    pub home_reachable: Option<bool>,
+    /// Bytes that exist on this machine only.
+    pub bytes_at_risk: u64,
+    /// Age of the oldest of them, in milliseconds.
+    #[serde(default)]
+    pub oldest_at_risk_ms: Option<u64>,
+    /// Records that the parent has not acknowledged.
+    pub records_unsent: u64,
+    /// Bytes of contents that the parent is still owed.
+    #[serde(default)]
+    pub contents_unsent_bytes: u64,
+    /// Milliseconds since 1970 of the last exchange with the parent.
+    #[serde(default)]
+    pub reconciled_unix_ms: Option<i64>,
+    /// Open conflicts.
+    pub conflicts_open: u64,
+    /// Sessions of children (stations and homes).
+    #[serde(default)]
+    pub children: u64,
+    /// Bytes in the local chunk store or cache.
+    pub cache_used_bytes: u64,
+    /// Bound on them; `None`: not bounded.
+    #[serde(default)]
+    pub cache_limit_bytes: Option<u64>,
+    /// Bytes kept by pins.
+    #[serde(default)]
+    pub pinned_bytes: u64,
+    /// `auto`, `offline` or `online`, as the user set it; empty for servers.
+    #[serde(default)]
+    pub mode: String,
+}
+
+/// What a daemon is in a volume.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VolumeRole {
+    /// It orders the updates.
+    Home,
+    /// Between clients and home.
+    Station,
+    /// A mount.
+    #[default]
+    Client,
+}
+
+impl fmt::Display for VolumeRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Home => "home",
+            Self::Station => "station",
+            Self::Client => "client",
+        })
+    }
+}
+
+/// The fixed words for a volume's state, best first.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StatusWord {
+    /// Connected, everything safe.
+    #[default]
+    Active,
+    /// Connected, something is not safe yet.
+    Dirty,
+    /// The parent is reached, the home is not: everyone near sees updates, the rest later.
+    Away,
+    /// No parent, but all that is cached may be out of date only since then.
+    Stale,
+    /// No parent: works from the cache and the log.
+    Offline,
+    /// A person has to do something: conflicts, a full disk, a revoked key.
+    NeedsAttention,
+}
+
+impl fmt::Display for StatusWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Active => "active",
+            Self::Dirty => "dirty",
+            Self::Away => "away",
+            Self::Stale => "stale",
+            Self::Offline => "offline",
+            Self::NeedsAttention => "needs-attention",
+        })
+    }
+}

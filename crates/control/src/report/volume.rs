@@ -1,0 +1,91 @@
+//! Volumes, tickets, members.
+
+use crate::report::VolumeRole;
+use serde::{Deserialize, Serialize};
+
+/// A volume at a server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VolumeReport {
+    /// Volume id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// What this server is in it.
+    pub role: VolumeRole,
+    /// Members admitted and not revoked.
+    pub members: u64,
+    /// Bytes in its chunk store.
+    pub stored_bytes: u64,
+    /// When this server got it.
+    #[serde(default)]
+    pub created_unix_ms: Option<i64>,
+}
+
+/// Volumes in order of name.
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VolumesReport {
+    /// They.
+    pub volumes: Vec<VolumeReport>,
+}
+
+/// A fresh ticket. A secret: whoever has it first may join.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TicketReport {
+    /// The ticket's text.
+    pub ticket: String,
+    /// Volume name.
+    pub volume: String,
+    /// What it admits (`client`, `read_only`, `station`).
+    pub role: crate::TicketRole,
+    /// Until when.
+    pub expires_unix_ms: i64,
+}
+
+impl std::fmt::Debug for TicketReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // A ticket in a log would be a key under the doormat.
+        f.debug_struct("TicketReport").field("volume", &self.volume).field("role", &self.role).finish_non_exhaustive()
+    }
+}
+
+/// A member of a volume.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MemberReport {
+    /// Its origin number.
+    pub origin: u32,
+    /// `USER@HOST`.
+    pub label: String,
+    /// Node id.
+    pub node: String,
+    /// `home`, `station`, `client`, `read-only` or `revoked`.
+    pub role: String,
+    /// Records of it that took effect.
+    pub records_applied: u64,
+    /// Whether it has a session here.
+    #[serde(default)]
+    pub connected: bool,
+    /// When it was last heard here.
+    #[serde(default)]
+    pub seen_unix_ms: Option<i64>,
+}
+
+/// Members in order of origin.
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MembersReport {
+    /// They.
+    pub members: Vec<MemberReport>,
+}
+
+/// What an import or export copied.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyReport {
+    /// Files.
+    pub files: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// What was left out, and why, one line each; at most 1000.
+    #[serde(default)]
+    pub skipped: Vec<String>,
+}

@@ -1,0 +1,43 @@
+//! The seam that a daemon implements.
+
+use crate::{Command, ControlError, Done, Event, Progress};
+
+/// The tool hung up, or the daemon is stopping: end the command soon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the caller is gone")]
+pub struct Gone;
+
+/// Where a running command puts what it has to say before its result.
+///
+/// Writes block at most ten seconds; a tool that reads slower than that counts as gone.
+pub trait Sink {
+    /// Says how far it is. Call as often as you like: at most ten a second are sent.
+    ///
+    /// # Errors
+    /// [`Gone`] when nobody listens any more.
+    fn progress(&mut self, progress: &Progress) -> Result<(), Gone>;
+
+    /// Passes an event on.
+    ///
+    /// # Errors
+    /// [`Gone`] when nobody listens any more.
+    fn event(&mut self, event: &Event) -> Result<(), Gone>;
+
+    /// Whether the tool hung up or the daemon is stopping. Ask at least once a second in every wait.
+    fn is_gone(&mut self) -> bool;
+}
+
+/// A daemon as the control server sees it.
+///
+/// `run` is called on a thread of its connection, several at a time; it may block, within the
+/// bound that its command carries. It never sees two results: what it returns ends the command.
+/// After `Stop` or `Umount` the daemon ends only when `run` has returned, so that the answer gets out:
+/// set a flag in `run`, and let the main thread drop the [`crate::ControlServer`], which
+/// waits for answers that are under way.
+pub trait ControlTarget: Send + Sync {
+    /// Carries out a command.
+    ///
+    /// # Errors
+    /// [`ControlError`] says what failed, why, and what to do.
+    fn run(&self, command: Command, out: &mut dyn Sink) -> Result<Done, ControlError>;
+}
