@@ -77,17 +77,21 @@ impl ControllerFactory for ProbingFactory {
         Box::new(Probing {
             inner: Arc::clone(&self.inner).build(now, current_mtu),
             in_flight: 0,
+            in_flight_max: 0,
             mtu: u64::from(current_mtu),
             armed: Arc::new(AtomicBool::new(false)),
         })
     }
 }
 
-/// Any controller, with room for one packet more while armed.
+/// Any controller, with room for one packet more while armed, and no window wider than
+/// twice what was ever in flight.
 struct Probing {
     inner: Box<dyn Controller>,
     /// Upper estimate of the bytes in flight; exact after each batch of acknowledgements.
     in_flight: u64,
+    /// Most bytes that were ever in flight.
+    in_flight_max: u64,
     mtu: u64,
     armed: Arc<AtomicBool>,
 }
@@ -95,6 +99,7 @@ struct Probing {
 impl Controller for Probing {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
         self.in_flight = self.in_flight.saturating_add(bytes);
+        self.in_flight_max = self.in_flight_max.max(self.in_flight);
         self.armed.store(false, Ordering::Relaxed);
         self.inner.on_sent(now, bytes, last_packet_number);
     }
@@ -105,7 +110,7 @@ impl Controller for Probing {
         sent: Instant,
         bytes: u64,
         app_limited: bool,
-        rtt: &quinn_rtt::RttEstimator,
+        rtt: &quinn_proto::RttEstimator,
     ) {
         self.inner.on_ack(now, sent, bytes, app_limited, rtt);
     }
@@ -139,7 +144,11 @@ impl Controller for Probing {
     }
 
     fn window(&self) -> u64 {
-        let window = self.inner.window();
+        // BBR's first phase widens the window by all that is acknowledged, used or not. After
+        // an hour of small frames, the first body would then flood the path: a window may
+        // only double what was tried before.
+        let tried = self.in_flight_max.saturating_mul(2).max(INITIAL_WINDOW);
+        let window = self.inner.window().min(tried);
         if self.armed.load(Ordering::Relaxed) {
             // The sender asks for strictly more room than two packets may need.
             window.max(self.in_flight.saturating_add(3 * self.mtu))
@@ -156,6 +165,7 @@ impl Controller for Probing {
         Box::new(Self {
             inner: self.inner.clone_box(),
             in_flight: self.in_flight,
+            in_flight_max: self.in_flight_max,
             mtu: self.mtu,
             armed: Arc::clone(&self.armed),
         })

@@ -46,6 +46,6 @@ pub use identity::{IdentityError, NodeIdentity, verify_signature};
 pub use probe::Waiting;
 pub use request::{Call, HEADER_LEN_MAX, Priority, RequestError};
 pub use respond::{IncomingRequest, Responder};
-pub use ticket::{ADDRESSES_MAX, NAME_LEN_MAX, Ticket, TicketError, TicketRole};
+pub use ticket::{ADDRESSES_MAX, NAME_LEN_MAX, Ticket, TicketError, TicketParts, TicketRole};
 pub use ticket_secret::{TicketId, TicketSecret};
 pub use traffic::{ConnectionStats, Traffic};

@@ -1,0 +1,233 @@
+//! A connection to one peer, whose key is known.
+
+use crate::close::{CloseCode, Closed};
+use crate::control::{self, FrameReceiver, FrameSender};
+use crate::gate::Gate;
+use crate::probe::{self, Waits};
+use crate::respond::{self, Queued};
+use crate::traffic::{ConnectionStats, Counters, Ledger, connection_stats};
+use crate::{NetConfig, Waiting};
+use quinn::{RecvStream, SendStream};
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use wayfs_types::NodeId;
+
+/// A connection. Clones are the same connection; when the last is dropped, it is closed with
+/// [`CloseCode::DROPPED`], whatever senders, bodies and responders are left of it.
+#[derive(Clone)]
+pub struct Connection {
+    inner: Arc<Inner>,
+}
+
+/// Which end of the connection this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Dialled,
+    Accepted,
+}
+
+/// What everything that belongs to a connection needs of it. Holding it does not keep the
+/// connection open.
+pub(crate) struct Shared {
+    pub(crate) quic: quinn::Connection,
+    pub(crate) peer: NodeId,
+    pub(crate) config: Arc<NetConfig>,
+    pub(crate) gate: Gate,
+    pub(crate) waits: Arc<Waits>,
+    pub(crate) counters: Counters,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    side: Side,
+    control: Mutex<Option<(FrameSender, FrameReceiver)>>,
+    /// Kept for [`Connection::finish`], which must say the last frame.
+    sender: FrameSender,
+    requests: tokio::sync::Mutex<mpsc::Receiver<Queued>>,
+    tasks: Vec<AbortHandle>,
+    ledger: Arc<Ledger>,
+}
+
+/// 32 bytes that both ends of one connection know and nobody else: what is proved about
+/// them is proved about this connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ChannelBinding([u8; 32]);
+
+impl ChannelBinding {
+    /// From its bytes: for tests, and for whoever has them by another way.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ChannelBinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ChannelBinding")
+    }
+}
+
+const BINDING_LABEL: &[u8] = b"EXPORTER-wayfs-channel-binding";
+
+impl Connection {
+    /// Who the peer is: the key that it proved to hold.
+    pub fn peer(&self) -> NodeId {
+        self.inner.shared.peer
+    }
+
+    /// Whether this side dialled (else the peer did).
+    pub fn dialled(&self) -> bool {
+        self.inner.side == Side::Dialled
+    }
+
+    /// Where the peer is at the moment; it may move without the connection being lost.
+    pub fn remote_addr(&self) -> SocketAddr {
+        let addr = self.inner.shared.quic.remote_address();
+        SocketAddr::new(addr.ip().to_canonical(), addr.port())
+    }
+
+    /// Smoothed round-trip time.
+    pub fn rtt(&self) -> Duration {
+        self.inner.shared.quic.rtt()
+    }
+
+    /// Counters of this connection, and the path as it looks at the moment.
+    pub fn stats(&self) -> ConnectionStats {
+        self.inner.shared.stats()
+    }
+
+    /// Both halves of the control stream. There is one pair: the first call gets it, every
+    /// later one gets `None`.
+    pub fn control(&self) -> Option<(FrameSender, FrameReceiver)> {
+        self.inner.control.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Sends probes while the result is held. Requests and bodies do this by themselves;
+    /// whoever waits for a frame does it here.
+    pub fn waiting(&self) -> Waiting {
+        self.inner.shared.waits.hold()
+    }
+
+    /// What names this connection in proofs; the same on both ends.
+    pub fn channel_binding(&self) -> ChannelBinding {
+        let mut bytes = [0; 32];
+        self.inner
+            .shared
+            .quic
+            .export_keying_material(&mut bytes, BINDING_LABEL, b"")
+            .expect("32 bytes are within what the exporter of TLS 1.3 can give");
+        ChannelBinding(bytes)
+    }
+
+    /// Waits until the connection is over, and says why.
+    pub async fn closed(&self) -> Closed {
+        Closed::from(&self.inner.shared.quic.closed().await)
+    }
+
+    /// Why the connection is over, if it is.
+    pub fn close_reason(&self) -> Option<Closed> {
+        self.inner.shared.quic.close_reason().as_ref().map(Closed::from)
+    }
+
+    /// Ends the connection at once. What was not yet delivered is lost; the peer learns the
+    /// code and the reason. Only the first call has an effect.
+    pub fn close(&self, code: CloseCode, reason: &str) {
+        self.inner.shared.quic.close(code.to_wire(), reason.as_bytes());
+    }
+
+    /// Delivers the frames queued so far, waiting at most `patience` for the peer to have
+    /// them, and then closes. Requests under way are lost.
+    pub async fn finish(&self, code: CloseCode, reason: &str, patience: Duration) {
+        let _waiting = self.waiting();
+        // Past the patience the frames are lost, which is what the caller asked for.
+        let _ = timeout(patience, control::finish(&self.inner.sender)).await;
+        self.close(code, reason);
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.inner.shared
+    }
+
+    pub(crate) fn requests(&self) -> &tokio::sync::Mutex<mpsc::Receiver<Queued>> {
+        &self.inner.requests
+    }
+
+    /// A connection whose handshake is done and whose control stream is open.
+    pub(crate) fn start(
+        quic: quinn::Connection,
+        peer: NodeId,
+        side: Side,
+        (send, recv): (SendStream, RecvStream),
+        (config, ledger): (&Arc<NetConfig>, &Arc<Ledger>),
+    ) -> Self {
+        let waits = Arc::new(Waits::default());
+        let pause = config.waiting_probe;
+        let shared = Arc::new(Shared {
+            quic: quic.clone(),
+            peer,
+            config: Arc::clone(config),
+            gate: Gate::new(config.path_capacity),
+            waits: Arc::clone(&waits),
+            counters: Counters::default(),
+        });
+        let (sender, receiver, writer) = control::start(&shared, send, recv);
+        let (queue, requests) = respond::queue();
+        let tasks = vec![
+            writer.abort_handle(),
+            tokio::spawn(respond::read_requests(Arc::clone(&shared), queue)).abort_handle(),
+            tokio::spawn(probe::send_probes(quic.clone(), waits, pause)).abort_handle(),
+            tokio::spawn(probe::answer_probes(quic, pause)).abort_handle(),
+        ];
+        ledger.enter(&shared);
+        let inner = Inner {
+            shared,
+            side,
+            control: Mutex::new(Some((sender.clone(), receiver))),
+            sender,
+            requests: tokio::sync::Mutex::new(requests),
+            tasks,
+            ledger: Arc::clone(ledger),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("peer", &self.peer())
+            .field("side", &self.inner.side)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(crate) fn stats(&self) -> ConnectionStats {
+        connection_stats(&self.quic, &self.counters)
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shared.quic.close(CloseCode::DROPPED.to_wire(), b"");
+        for task in &self.tasks {
+            task.abort();
+        }
+        self.ledger.leave(&self.shared);
+    }
+}

@@ -1,0 +1,174 @@
+//! Dialling one peer at several addresses.
+//!
+//! The addresses are tried in the order given, each a moment after the one before without
+//! waiting for it to fail. The first that proves the key wins, and only it is greeted: the
+//! others end as handshakes that nobody on the other side hears of.
+
+use crate::NetConfig;
+use crate::certificate::{ExpectedKey, SERVER_NAME};
+use crate::close::Closed;
+use crate::connection::{Connection, Side};
+use crate::control;
+use crate::traffic::Ledger;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout_at};
+use wayfs_types::NodeId;
+
+/// Addresses tried in one dial; more are ignored.
+const ADDRESSES_MAX: usize = 16;
+
+/// Why no connection came about.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// There was no address to dial.
+    #[error("no address is known of {}", .0.short())]
+    NoAddress(NodeId),
+    /// No address led to the peer.
+    #[error("cannot reach {}: {}", peer.short(), Attempts(attempts))]
+    Unreachable {
+        /// The peer dialled.
+        peer: NodeId,
+        /// What became of each address.
+        attempts: Vec<(SocketAddr, AttemptError)>,
+    },
+    /// TLS could not be set up.
+    #[error("set up TLS: {0}")]
+    Tls(String),
+    /// This endpoint is closed.
+    #[error("this endpoint is closed")]
+    EndpointClosed,
+}
+
+/// What became of one address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AttemptError {
+    /// Nothing was heard in the time allowed.
+    #[error("no answer")]
+    NoAnswer,
+    /// Another machine answered.
+    #[error("another machine answers there ({})", .0.short())]
+    WrongKey(NodeId),
+    /// The address cannot be dialled from this socket, such as IPv6 from an IPv4 one.
+    #[error("cannot be dialled from this socket")]
+    BadAddress,
+    /// The peer, or what is there in its place, ended the handshake.
+    #[error("{0}")]
+    Failed(#[from] Closed),
+}
+
+/// What every attempt of a dial shares.
+#[derive(Clone)]
+pub(crate) struct Dialler {
+    pub(crate) quic: quinn::Endpoint,
+    pub(crate) client: quinn::ClientConfig,
+    pub(crate) expected: Arc<ExpectedKey>,
+    pub(crate) peer: NodeId,
+}
+
+pub(crate) async fn connect(
+    dialler: &Dialler,
+    addrs: &[SocketAddr],
+    config: &Arc<NetConfig>,
+    ledger: &Arc<Ledger>,
+) -> Result<Connection, ConnectError> {
+    let deadline = Instant::now() + config.connect_timeout;
+    let mut racing = JoinSet::new();
+    let mut order: Vec<SocketAddr> = Vec::new();
+    for addr in addrs.iter().take(ADDRESSES_MAX) {
+        if !order.contains(addr) {
+            order.push(*addr);
+        }
+    }
+    if order.is_empty() {
+        return Err(ConnectError::NoAddress(dialler.peer));
+    }
+    let mut stagger = std::time::Duration::ZERO;
+    for addr in &order {
+        let (dialler, addr, head_start) = (dialler.clone(), *addr, stagger);
+        racing.spawn(async move {
+            sleep(head_start).await;
+            (addr, attempt(&dialler, addr).await)
+        });
+        stagger += config.connect_stagger;
+    }
+    let mut failed = Vec::new();
+    while let Ok(Some(joined)) = timeout_at(deadline, racing.join_next()).await {
+        let Ok((addr, outcome)) = joined else { continue };
+        match outcome {
+            Ok(quic) => match greet(&quic).await {
+                Ok(streams) => {
+                    let around = (config, ledger);
+                    let peer = dialler.peer;
+                    return Ok(Connection::start(quic, peer, Side::Dialled, streams, around));
+                }
+                Err(closed) => failed.push((addr, closed.into())),
+            },
+            Err(Outcome::EndpointClosed) => return Err(ConnectError::EndpointClosed),
+            Err(Outcome::Failed(error)) => failed.push((addr, error)),
+        }
+    }
+    let attempts = order
+        .into_iter()
+        .map(|addr| {
+            let known = failed.iter().find(|(a, _)| *a == addr);
+            (addr, known.map_or(AttemptError::NoAnswer, |(_, error)| error.clone()))
+        })
+        .collect();
+    Err(ConnectError::Unreachable { peer: dialler.peer, attempts })
+}
+
+enum Outcome {
+    EndpointClosed,
+    Failed(AttemptError),
+}
+
+async fn attempt(dialler: &Dialler, addr: SocketAddr) -> Result<quinn::Connection, Outcome> {
+    let connecting = dialler
+        .quic
+        .connect_with(dialler.client.clone(), addr, SERVER_NAME)
+        .map_err(|error| match error {
+            quinn::ConnectError::EndpointStopping => Outcome::EndpointClosed,
+            quinn::ConnectError::CidsExhausted
+            | quinn::ConnectError::InvalidServerName(_)
+            | quinn::ConnectError::InvalidRemoteAddress(_)
+            | quinn::ConnectError::NoDefaultClientConfig
+            | quinn::ConnectError::UnsupportedVersion => Outcome::Failed(AttemptError::BadAddress),
+        })?;
+    connecting.await.map_err(|error| {
+        let failed = match (&error, dialler.expected.other()) {
+            (quinn::ConnectionError::TransportError(_), Some(other)) => {
+                AttemptError::WrongKey(other)
+            }
+            (quinn::ConnectionError::TimedOut, _) => AttemptError::NoAnswer,
+            _ => AttemptError::Failed(Closed::from(&error)),
+        };
+        Outcome::Failed(failed)
+    })
+}
+
+/// Opens the control stream. This waits for no answer, and cannot be held up: the peer's
+/// limits that came with its handshake allow at least one stream.
+async fn greet(
+    quic: &quinn::Connection,
+) -> Result<(quinn::SendStream, quinn::RecvStream), Closed> {
+    let (mut send, recv) = quic.open_bi().await.map_err(|error| Closed::from(&error))?;
+    match send.write_all(&control::GREETING).await {
+        Ok(()) => Ok((send, recv)),
+        Err(quinn::WriteError::ConnectionLost(error)) => Err(Closed::from(&error)),
+        Err(error) => Err(Closed::Transport(error.to_string())),
+    }
+}
+
+struct Attempts<'a>(&'a [(SocketAddr, AttemptError)]);
+
+impl fmt::Display for Attempts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (addr, error)) in self.0.iter().enumerate() {
+            write!(f, "{}{addr}: {error}", if index == 0 { "" } else { "; " })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,155 @@
+//! One UDP socket that dials and accepts.
+
+use crate::accept;
+use crate::bind::{self, BindError};
+use crate::certificate::{self, ExpectedKey};
+use crate::close::CloseCode;
+use crate::connection::Connection;
+use crate::dial::{self, ConnectError, Dialler};
+use crate::traffic::{Ledger, Traffic};
+use crate::{NetConfig, NodeIdentity};
+use rustls::sign::CertifiedKey;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use wayfs_types::NodeId;
+
+/// A machine's place in the network. Clones are the same endpoint; when the last is dropped,
+/// it accepts no more, and connections live on until they are closed.
+#[derive(Clone)]
+pub struct Endpoint {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    quic: quinn::Endpoint,
+    id: NodeId,
+    own: Arc<CertifiedKey>,
+    config: Arc<NetConfig>,
+    transport: Arc<quinn::TransportConfig>,
+    ledger: Arc<Ledger>,
+    accepted: Mutex<mpsc::Receiver<Connection>>,
+    accepting: AbortHandle,
+}
+
+/// How long closing waits for the peers to be told.
+const CLOSE_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Connections that may wait, their handshakes done, for [`Endpoint::accept`].
+const ACCEPTED_LEN_MAX: usize = 64;
+
+impl Endpoint {
+    /// Takes a UDP port. Port 0 lets the system choose; `[::]` takes IPv4, too, on a system
+    /// with usual settings. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// Any [`BindError`].
+    pub fn bind(
+        addr: SocketAddr,
+        identity: &NodeIdentity,
+        config: NetConfig,
+    ) -> Result<Self, BindError> {
+        let transport = bind::transport(&config)?;
+        let own = bind::certified(identity)?;
+        let quic = bind::endpoint(addr, &own, &config, &transport)?;
+        let config = Arc::new(config);
+        let ledger = Arc::new(Ledger::default());
+        let (ready, accepted) = mpsc::channel(ACCEPTED_LEN_MAX);
+        let accepting = tokio::spawn(accept::accept_all(
+            quic.clone(),
+            Arc::clone(&config),
+            Arc::clone(&ledger),
+            ready,
+        ));
+        let inner = Inner {
+            quic,
+            id: identity.id(),
+            own,
+            config,
+            transport,
+            ledger,
+            accepted: Mutex::new(accepted),
+            accepting: accepting.abort_handle(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Who this machine is to its peers.
+    pub fn id(&self) -> NodeId {
+        self.inner.id
+    }
+
+    /// The address taken, with the port that the system chose.
+    ///
+    /// # Errors
+    /// The system's, if the socket is gone.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.quic.local_addr()
+    }
+
+    /// Dials a peer at any of its addresses, the first one first and each other a little
+    /// later; the first to answer with the key expected is taken. Bounded by
+    /// [`connect_timeout`](NetConfig::connect_timeout). Dropping the future ends the attempt.
+    ///
+    /// # Errors
+    /// Any [`ConnectError`].
+    pub async fn connect(
+        &self,
+        addrs: &[SocketAddr],
+        expect: NodeId,
+    ) -> Result<Connection, ConnectError> {
+        let inner = &self.inner;
+        let expected = ExpectedKey::new(expect);
+        let tls = certificate::client_config(&inner.own, Arc::clone(&expected))
+            .map_err(|error| ConnectError::Tls(error.to_string()))?;
+        let tls = quinn::crypto::rustls::QuicClientConfig::try_from(tls)
+            .map_err(|error| ConnectError::Tls(error.to_string()))?;
+        let mut client = quinn::ClientConfig::new(Arc::new(tls));
+        client.transport_config(Arc::clone(&inner.transport));
+        let dialler = Dialler { quic: inner.quic.clone(), client, expected, peer: expect };
+        dial::connect(&dialler, addrs, &inner.config, &inner.ledger).await
+    }
+
+    /// The next peer that connected: its key is proved, and nothing else is known of it, so
+    /// the caller decides about admission. `None` when the endpoint is closed. May be
+    /// cancelled.
+    pub async fn accept(&self) -> Option<Connection> {
+        self.inner.accepted.lock().await.recv().await
+    }
+
+    /// What went over the wire since the endpoint was bound.
+    pub fn traffic(&self) -> Traffic {
+        self.inner.ledger.total()
+    }
+
+    /// Connections open at the moment, handshakes included.
+    pub fn connections(&self) -> usize {
+        self.inner.quic.open_connections()
+    }
+
+    /// Closes all connections, accepts no more, and waits (2 s at most) until the peers were
+    /// told. The port is free again when the last connection and endpoint are dropped.
+    pub async fn close(&self, code: CloseCode, reason: &str) {
+        self.inner.accepting.abort();
+        self.inner.quic.close(code.to_wire(), reason.as_bytes());
+        // A peer that is away cannot be told, and will find out by itself.
+        let _ = timeout(CLOSE_WAIT_MAX, self.inner.quic.wait_idle()).await;
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("id", &self.inner.id).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}

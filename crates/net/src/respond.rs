@@ -1,0 +1,211 @@
+//! Answering a peer's requests.
+
+use crate::close::{Closed, StreamCode};
+use crate::connection::{Connection, Shared};
+use crate::gate::GatePermit;
+use crate::request::{
+    ANSWER_HERE, ANSWER_LATER, HEADER_LEN_MAX, KIND_REQUEST, idle, put_lengths, read_header,
+    read_lengths,
+};
+use crate::stream::{read_full, reset, stop, write_full};
+use crate::traffic::count;
+use crate::{Priority, RecvBody, RequestError, SendBody};
+use bytes::{BufMut, Bytes, BytesMut};
+use quinn::{RecvStream, SendStream};
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tracing::debug;
+
+/// Bytes of headers that may wait for [`Connection::accept_request`].
+const HEADERS_BYTES_MAX: usize = 16 << 20;
+/// Requests that may wait, read and whole, for [`Connection::accept_request`].
+const REQUESTS_LEN_MAX: usize = 64;
+
+/// A peer's request.
+#[derive(Debug)]
+pub struct IncomingRequest {
+    /// What is asked.
+    pub header: Bytes,
+    /// The body sent along; often empty.
+    pub body: RecvBody,
+    /// Where the answer goes.
+    pub responder: Responder,
+    /// How urgent the peer thinks it is; the answer goes at this priority.
+    pub priority: Priority,
+}
+
+/// Answers one request. Dropped without an answer, it refuses the request with
+/// [`StreamCode::NO_ANSWER`].
+#[derive(Debug)]
+pub struct Responder {
+    stream: Option<SendStream>,
+    shared: Arc<Shared>,
+}
+
+/// A request and the share of memory that its header has until it is taken.
+pub(crate) type Queued = (IncomingRequest, OwnedSemaphorePermit);
+
+impl Connection {
+    /// The next request of the peer, in the order in which they came in whole. May be
+    /// cancelled; may be called from several tasks.
+    ///
+    /// # Errors
+    /// [`Closed`] when the connection is over.
+    pub async fn accept_request(&self) -> Result<IncomingRequest, Closed> {
+        let mut requests = self.requests().lock().await;
+        match requests.recv().await {
+            Some((request, _memory)) => Ok(request),
+            None => Err(Closed::from(&self.shared().quic.closed().await)),
+        }
+    }
+}
+
+impl Responder {
+    /// Tells the peer that the answer will come though it takes long. To be called more often
+    /// than the peer's idle timeout.
+    ///
+    /// # Errors
+    /// [`RequestError::Refused`] if the peer took the request back, [`RequestError::Closed`].
+    pub async fn still_here(&mut self) -> Result<(), RequestError> {
+        let Some(stream) = self.stream.as_mut() else { return Err(RequestError::Over) };
+        let sign = Bytes::from_static(&[ANSWER_LATER]);
+        write_full(stream, &mut [sign], idle(&self.shared)).await
+    }
+
+    /// Answers without a body.
+    ///
+    /// # Errors
+    /// Any [`RequestError`].
+    pub async fn answer(self, header: Bytes) -> Result<(), RequestError> {
+        self.answer_with_body(header, 0).await?.finish().await
+    }
+
+    /// Answers with a body of `len` bytes, to be sent and finished. The header is on its way
+    /// at once; if many large bodies are, too, this waits for its turn.
+    ///
+    /// # Errors
+    /// Any [`RequestError`].
+    pub async fn answer_with_body(
+        mut self,
+        header: Bytes,
+        len: u64,
+    ) -> Result<SendBody, RequestError> {
+        if header.len() > HEADER_LEN_MAX {
+            return Err(RequestError::HeaderTooLong { len: header.len() as u64 });
+        }
+        let shared = Arc::clone(&self.shared);
+        let charge = len.saturating_add(header.len() as u64);
+        let permit = shared.gate.try_enter(charge);
+        let Some(mut stream) = self.stream.take() else { return Err(RequestError::Over) };
+        let mut head = BytesMut::with_capacity(13);
+        head.put_u8(ANSWER_HERE);
+        put_lengths(&mut head, header.len(), len);
+        write_full(&mut stream, &mut [head.freeze(), header], idle(&shared)).await?;
+        match permit {
+            Some(permit) => Ok(SendBody::new(stream, shared, len, permit)),
+            None => {
+                let mut body = SendBody::new(stream, shared, len, GatePermit::none());
+                body.wait_for_turn(charge).await?;
+                Ok(body)
+            }
+        }
+    }
+
+    /// Refuses the request, and says why with a number.
+    pub fn refuse(mut self, code: StreamCode) {
+        if let Some(mut stream) = self.stream.take() {
+            reset(&mut stream, code);
+        }
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        if let Some(mut stream) = self.stream.take() {
+            reset(&mut stream, StreamCode::NO_ANSWER);
+        }
+    }
+}
+
+/// Reads the peer's requests, each in a task of its own so that a slow one stops no other,
+/// until the connection ends. There are at most as many as the peer may open streams.
+pub(crate) async fn read_requests(shared: Arc<Shared>, queue: mpsc::Sender<Queued>) {
+    let memory = Arc::new(Semaphore::new(HEADERS_BYTES_MAX));
+    let mut readers = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = shared.quic.accept_bi() => match accepted {
+                Ok((send, recv)) => {
+                    let (shared, memory) = (Arc::clone(&shared), Arc::clone(&memory));
+                    readers.spawn(read_request(shared, memory, queue.clone(), send, recv));
+                }
+                Err(_) => return,
+            },
+            Some(_) = readers.join_next() => {}
+        }
+    }
+}
+
+pub(crate) fn queue() -> (mpsc::Sender<Queued>, mpsc::Receiver<Queued>) {
+    mpsc::channel(REQUESTS_LEN_MAX)
+}
+
+async fn read_request(
+    shared: Arc<Shared>,
+    memory: Arc<Semaphore>,
+    queue: mpsc::Sender<Queued>,
+    mut send: SendStream,
+    recv: RecvStream,
+) {
+    match parse_request(&shared, memory, recv).await {
+        Ok((header, body, priority, memory)) => {
+            let _ = send.set_priority(priority.of_stream());
+            count(&shared.counters.requests_received, 1);
+            let responder = Responder { stream: Some(send), shared };
+            // Nobody listens any more: the responder refuses when it is dropped.
+            let _ = queue.send((IncomingRequest { header, body, responder, priority }, memory)).await;
+        }
+        Err(error) => {
+            debug!(peer = %shared.peer, %error, "request refused");
+            reset(&mut send, code_of(&error));
+        }
+    }
+}
+
+async fn parse_request(
+    shared: &Arc<Shared>,
+    memory: Arc<Semaphore>,
+    mut recv: RecvStream,
+) -> Result<(Bytes, RecvBody, Priority, OwnedSemaphorePermit), RequestError> {
+    let mut start = [0; 2];
+    if read_full(&mut recv, &mut start, idle(shared)).await? < start.len() {
+        return Err(RequestError::Malformed("ends within its start"));
+    }
+    let (KIND_REQUEST, Some(priority)) = (start[0], Priority::from_wire(start[1])) else {
+        stop(&mut recv, StreamCode::MALFORMED);
+        return Err(RequestError::Malformed("not a request"));
+    };
+    let (header_len, body_len) = read_lengths(&mut recv, shared).await?;
+    let permits = u32::try_from(header_len).expect("a header is at most 1 MiB");
+    let memory = memory
+        .acquire_many_owned(permits)
+        .await
+        .expect("the semaphore of the headers is never closed");
+    let header = read_header(&mut recv, shared, header_len).await?;
+    Ok((header, RecvBody::new(recv, Arc::clone(shared), body_len), priority, memory))
+}
+
+fn code_of(error: &RequestError) -> StreamCode {
+    match error {
+        RequestError::HeaderTooLong { .. } => StreamCode::HEADER_TOO_LONG,
+        RequestError::BodyTooLong { .. } => StreamCode::BODY_TOO_LONG,
+        RequestError::Idle(_) | RequestError::Busy(_) => StreamCode::IDLE,
+        RequestError::Closed(_) | RequestError::Refused(_) | RequestError::Over => {
+            StreamCode::ABANDONED
+        }
+        RequestError::Truncated { .. }
+        | RequestError::Malformed(_)
+        | RequestError::WrongLength => StreamCode::MALFORMED,
+    }
+}
