@@ -21,6 +21,8 @@ pub mod report;
 mod server;
 mod socket;
 mod target;
+#[cfg(test)]
+mod tests;
 
 pub use client::{CallError, ControlClient, Watch};
 pub use command::{Command, ConflictRef, Keep, ParseKeepError, Selection, TicketRole, TicketText};
