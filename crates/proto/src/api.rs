@@ -82,6 +82,27 @@ pub struct Config {
     pub catch_up_max: u64,
 }
 
+impl Config {
+    /// The defaults, documented at each field.
+    pub fn new(volume: VolumeId, role: Role, origin: OriginId, label: String, node: NodeId) -> Self {
+        Self {
+            volume,
+            role,
+            origin,
+            label,
+            node,
+            reconcile_period: Duration::from_secs(1),
+            lease: Duration::from_secs(10),
+            records_per_message: 512,
+            images_per_message: 512,
+            message_len_max: 1 << 20,
+            records_in_flight_max: 4096,
+            requests_waiting_max: 4096,
+            catch_up_max: 1_000_000,
+        }
+    }
+}
+
 /// Events for [`crate::Replica::handle`].
 #[derive(Debug, Clone)]
 pub enum Input {
