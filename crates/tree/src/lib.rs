@@ -1,1 +1,29 @@
-//! wayfs-tree
+//! The rules of WayFS: the sole place where a tree changes.
+//!
+//! Floor 1, pure: what a record does to a tree ([`apply`]), how a local change
+//! becomes a record ([`build`]), which records of an unsent log can go
+//! ([`Canceller`]), and what holds of every tree ([`check`]). No input or
+//! output, no clock, no randomness.
+//!
+//! `docs/conflicts.md` tells users what happens when two updates meet.
+
+mod apply;
+mod attributes;
+mod build;
+mod conflict_name;
+mod edit;
+mod effect;
+mod landing;
+mod lineage;
+mod make;
+mod remove;
+mod rename;
+mod store;
+mod view;
+
+pub use apply::apply;
+pub use build::{Author, BuildError, XATTR_VALUE_LEN_MAX, build};
+pub use edit::root_inode;
+pub use effect::{Effect, Outcome, Stored};
+pub use make::SYMLINK_TARGET_LEN_MAX;
+pub use view::{MemoryView, View, ViewMut, applied, entry, inode, purgeable, resolve};

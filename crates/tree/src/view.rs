@@ -1,0 +1,172 @@
+//! What the rules read and write: images by key.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use wayfs_types::{Entry, FileId, Image, Inode, Key, Name, OriginId, StorageError};
+
+/// Longest chain of aliases that is followed. An alias is made towards a file
+/// that is none itself, so chains only grow when their end is removed and its
+/// place taken; a longer one comes from damaged or half-known state.
+const ALIAS_CHAIN_MAX: usize = 64;
+
+/// A tree as one replica sees it.
+///
+/// A replica that holds only part of a volume answers `None` for what it does
+/// not hold; whoever calls the rules fetches what an operation needs before.
+pub trait View {
+    /// The image of a key.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    fn image(&self, key: &Key) -> Result<Option<Image>, StorageError>;
+
+    /// The first name in a directory; `None` if it is empty (or is no directory).
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    fn first_entry(&self, directory: FileId) -> Result<Option<Name>, StorageError>;
+}
+
+/// A tree that can be changed.
+pub trait ViewMut: View {
+    /// Sets the image of a key; `None` removes it.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be written. What the operation put before stays: the caller
+    /// works on an overlay and drops it.
+    fn put(&mut self, key: Key, image: Option<Image>) -> Result<(), StorageError>;
+}
+
+/// The inode of a file, marker or alias.
+///
+/// # Errors
+/// [`StorageError`] if it cannot be read.
+pub fn inode(view: &impl View, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {
+    Ok(match view.image(&Key::Inode(file))? {
+        Some(Image::Inode(inode)) => Some(inode),
+        _ => None,
+    })
+}
+
+/// The entry under a name.
+///
+/// # Errors
+/// [`StorageError`] if it cannot be read.
+pub fn entry(
+    view: &impl View,
+    directory: FileId,
+    name: &Name,
+) -> Result<Option<Entry>, StorageError> {
+    Ok(match view.image(&Key::Entry(directory, name.clone()))? {
+        Some(Image::Entry(entry)) => Some(entry),
+        _ => None,
+    })
+}
+
+/// The file that an id means: itself, or the one that it was merged into.
+///
+/// # Errors
+/// [`StorageError`] if it cannot be read.
+pub fn resolve(view: &impl View, file: FileId) -> Result<FileId, StorageError> {
+    let mut at = file;
+    for _ in 0..ALIAS_CHAIN_MAX {
+        match inode(view, at)?.and_then(|inode| inode.merged_into) {
+            Some(next) => at = next,
+            None => break,
+        }
+    }
+    Ok(at)
+}
+
+/// Sequence of an origin's last record that took effect: 0 if none did or the origin is not known.
+///
+/// # Errors
+/// [`StorageError`] if it cannot be read.
+pub fn applied(view: &impl View, origin: OriginId) -> Result<u64, StorageError> {
+    Ok(match view.image(&Key::Origin(origin))? {
+        Some(Image::Origin(origin)) => origin.applied,
+        _ => 0,
+    })
+}
+
+/// Whether a marker or an alias is all that is left of a file, so that its image may be
+/// forgotten once no replica can still send a record that names it.
+pub fn purgeable(inode: &Inode) -> bool {
+    inode.is_removed()
+}
+
+/// A whole tree in memory: for tests, the simulator and the reference model.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct MemoryView {
+    images: BTreeMap<Key, Image>,
+}
+
+impl MemoryView {
+    /// Nothing, not even a root.
+    pub const fn new() -> Self {
+        Self {
+            images: BTreeMap::new(),
+        }
+    }
+
+    /// An empty volume: a root directory (mode 0755, owner 0) and nothing else.
+    pub fn with_root() -> Self {
+        let root = Image::Inode(Box::new(crate::edit::root_inode()));
+        Self {
+            images: BTreeMap::from([(Key::Inode(FileId::ROOT), root)]),
+        }
+    }
+
+    /// All keys and images in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Image)> {
+        self.images.iter()
+    }
+}
+
+impl View for MemoryView {
+    fn image(&self, key: &Key) -> Result<Option<Image>, StorageError> {
+        Ok(self.images.get(key).cloned())
+    }
+
+    fn first_entry(&self, directory: FileId) -> Result<Option<Name>, StorageError> {
+        // Entries sort by directory, then name; the shortest names come first among equals, so
+        // the least name is one byte of value 1.
+        let least = Name::new([1]).expect("one byte that is neither zero nor a separator");
+        let from = Bound::Included(Key::Entry(directory, least));
+        Ok(match self.images.range((from, Bound::Unbounded)).next() {
+            Some((Key::Entry(at, name), _)) if *at == directory => Some(name.clone()),
+            _ => None,
+        })
+    }
+}
+
+impl ViewMut for MemoryView {
+    fn put(&mut self, key: Key, image: Option<Image>) -> Result<(), StorageError> {
+        match image {
+            Some(image) => self.images.insert(key, image),
+            None => self.images.remove(&key),
+        };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wayfs_types::RecordId;
+
+    #[test]
+    fn the_first_entry_is_of_the_directory_asked_for() {
+        let mut view = MemoryView::with_root();
+        let other = FileId::made_by(RecordId::try_from(9).unwrap());
+        let entry = Entry {
+            file: other,
+            version: other.maker(),
+        };
+        let name = Name::new("x").unwrap();
+        view.put(Key::Entry(other, name.clone()), Some(Image::Entry(entry)))
+            .unwrap();
+        assert_eq!(view.first_entry(FileId::ROOT), Ok(None));
+        assert_eq!(view.first_entry(other), Ok(Some(name)));
+    }
+}
