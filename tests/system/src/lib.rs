@@ -1,1 +1,12 @@
-//! wayfs-system-tests
+//! Machines, daemons and mounts for tests that run the real program.
+//!
+//! Every machine has its own state, cache, configuration and runtime directories,
+//! every wait has a bound, and whatever happens, nothing stays mounted or running.
+
+mod machine;
+mod process;
+mod wait;
+
+pub use machine::{Machine, Mount, Server, free_port, is_mounted};
+pub use process::{Finished, Process, run, run_for};
+pub use wait::{eventually, within};

@@ -1,0 +1,158 @@
+//! A machine: directories of its own, and the `wayfs` daemons and mounts on it.
+
+use crate::process::{Finished, Process, run_for};
+use crate::wait::eventually;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Longest time for a daemon to be ready, on a busy machine.
+const READY: Duration = Duration::from_secs(30);
+
+/// A port that is free at the moment, on loopback.
+pub fn free_port() -> u16 {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback has ports");
+    socket.local_addr().expect("a bound socket has an address").port()
+}
+
+/// The program under test: beside the test binaries, or `$WAYFS_BIN`.
+fn program() -> PathBuf {
+    if let Some(path) = std::env::var_os("WAYFS_BIN") {
+        return path.into();
+    }
+    let test = std::env::current_exe().expect("a test knows its path");
+    let directory = test.parent().and_then(Path::parent).expect("tests lie in target/PROFILE/deps");
+    let program = directory.join("wayfs");
+    assert!(program.exists(), "build it first: cargo build --package wayfs");
+    program
+}
+
+/// A machine.
+#[derive(Debug)]
+pub struct Machine {
+    root: TempDir,
+    name: String,
+}
+
+impl Machine {
+    /// A machine with nothing on it.
+    pub fn new(name: &str) -> Self {
+        let root = tempfile::Builder::new().prefix(&format!("wayfs-{name}-")).tempdir().expect("a temporary directory");
+        for directory in ["state", "cache", "config", "run", "home"] {
+            std::fs::create_dir(root.path().join(directory)).expect("make a directory");
+        }
+        Self { root, name: name.to_owned() }
+    }
+
+    /// A path on it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    /// The program, in this machine's directories.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(program());
+        command
+            .env("XDG_STATE_HOME", self.path("state"))
+            .env("XDG_CACHE_HOME", self.path("cache"))
+            .env("XDG_CONFIG_HOME", self.path("config"))
+            .env("XDG_RUNTIME_DIR", self.path("run"))
+            .env("HOME", self.path("home"))
+            .env("RUST_BACKTRACE", "1")
+            .env("WAYFS_HOST", &self.name)
+            .env_remove("WAYFS_TICKET");
+        command
+    }
+
+    /// Runs `wayfs ARGUMENTS` to its end.
+    pub fn wayfs(&self, arguments: &[&str]) -> Finished {
+        run_for(Duration::from_secs(90), self.command().args(arguments))
+    }
+
+    /// Starts `wayfs serve` and waits until it answers.
+    pub fn serve(&self, port: u16, more: &[&str]) -> Server {
+        let data = self.path("data");
+        let listen = format!("127.0.0.1:{port}");
+        let mut command = self.command();
+        command.arg("serve").arg("--data").arg(&data).args(["--listen", &listen]).args(more);
+        let process = Process::start(&mut command, &self.path("serve.log"));
+        let mut server = Server { process, data };
+        eventually("the server answers", READY, || {
+            assert!(server.process.ended().is_none(), "the server ended: {}", server.process.log());
+            self.wayfs(&["status", "--json"]).status.success()
+        });
+        server
+    }
+
+    /// Starts `wayfs mount` in the foreground and waits until something is mounted.
+    pub fn mount(&self, what: &str, more: &[&str]) -> Mount {
+        let directory = self.path("mnt");
+        std::fs::create_dir_all(&directory).expect("make a mount point");
+        let mut command = self.command();
+        command.args(["mount", what]).arg(&directory).args(more);
+        let process = Process::start(&mut command, &self.path("mount.log"));
+        let mut mount = Mount { process, directory };
+        eventually("the volume is mounted", READY, || {
+            assert!(mount.process.ended().is_none(), "the mount ended: {}", mount.process.log());
+            is_mounted(&mount.directory)
+        });
+        mount
+    }
+}
+
+/// Whether something is mounted there, by the kernel's table (never touches the mount).
+pub fn is_mounted(directory: &Path) -> bool {
+    let table = std::fs::read_to_string("/proc/self/mounts").expect("the kernel has a mount table");
+    let wanted = directory.to_string_lossy();
+    table.lines().any(|line| line.split(' ').nth(1) == Some(&wanted))
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    /// Its process.
+    pub process: Process,
+    /// Its data directory.
+    pub data: PathBuf,
+}
+
+/// A mounted volume.
+#[derive(Debug)]
+pub struct Mount {
+    /// Its process.
+    pub process: Process,
+    directory: PathBuf,
+}
+
+impl Mount {
+    /// A path in the volume.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// The mount point.
+    pub fn root(&self) -> &Path {
+        &self.directory
+    }
+
+    /// SIGKILL to the daemon; what is left of the mount is taken away.
+    pub fn kill(&mut self) {
+        self.process.kill();
+        unmount(&self.directory);
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        self.process.kill();
+        unmount(&self.directory);
+    }
+}
+
+fn unmount(directory: &Path) {
+    if is_mounted(directory) {
+        let _ = rustix::mount::unmount(directory, rustix::mount::UnmountFlags::DETACH);
+    }
+}
