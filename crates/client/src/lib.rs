@@ -1,1 +1,2 @@
-//! wayfs-client
+//! WayFS client: the mount.
+pub mod files;

@@ -1,0 +1,146 @@
+//! The bytes of an open file on this machine.
+
+use super::ranges::RangeSet;
+use std::fs::{File, OpenOptions};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use wayfs_types::FsError;
+
+/// Longest file kept in memory, in bytes. Making and removing a file of the host costs about as
+/// much as hashing 128 KiB, and most files that programs write are below this.
+pub const MEMORY_MAX: usize = 128 * 1024;
+
+/// A plain file in the cache directory that holds bytes of one open file; removed when dropped.
+///
+/// Nothing durable depends on it: what was promised is in the chunk store.
+#[derive(Debug)]
+pub struct BodyFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl BodyFile {
+    /// The open file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Drop for BodyFile {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::debug!(path = %self.path.display(), %error, "remove body file");
+        }
+    }
+}
+
+/// Makes body files in one directory.
+#[derive(Debug)]
+pub struct BodyFiles {
+    directory: PathBuf,
+    next: AtomicU64,
+}
+
+impl BodyFiles {
+    /// Takes over a directory, which is made or emptied: what an earlier process left there can be made again.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open(directory: &Path) -> std::io::Result<Self> {
+        if directory.exists() {
+            std::fs::remove_dir_all(directory)?;
+        }
+        std::fs::create_dir_all(directory)?;
+        Ok(Self { directory: directory.to_owned(), next: AtomicU64::new(1) })
+    }
+
+    /// Where they are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// A new empty one.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`], or [`FsError::Io`].
+    pub fn make(&self) -> Result<Arc<BodyFile>, FsError> {
+        let path = self.directory.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(|error| host_error(&error, "make body file"))?;
+        Ok(Arc::new(BodyFile { file, path }))
+    }
+}
+
+/// Where the bytes of an open file are.
+#[derive(Debug, Clone)]
+pub enum Body {
+    /// All of them in memory.
+    Memory(Vec<u8>),
+    /// In a sparse file, as far as present.
+    Disk {
+        /// The file. Its length is the length of the open file once anything was written.
+        file: Arc<BodyFile>,
+        /// Which of its bytes are the open file's.
+        present: RangeSet,
+    },
+}
+
+impl Body {
+    /// Whether a range can be read from here.
+    pub fn has(&self, range: &Range<u64>) -> bool {
+        match self {
+            Self::Memory(_) => true,
+            Self::Disk { present, .. } => present.contains(range),
+        }
+    }
+
+    /// Space that it takes on the disk at most.
+    pub fn disk_len(&self) -> u64 {
+        match self {
+            Self::Memory(_) => 0,
+            Self::Disk { present, .. } => present.len(),
+        }
+    }
+
+    /// Moves it to a file, so that it can grow.
+    ///
+    /// # Errors
+    /// As [`BodyFiles::make`] and writing.
+    pub fn spill(&mut self, files: &BodyFiles) -> Result<(), FsError> {
+        let Self::Memory(bytes) = self else { return Ok(()) };
+        let file = files.make()?;
+        file.file.write_all_at(bytes, 0).map_err(|error| host_error(&error, "spill file to disk"))?;
+        let present = RangeSet::of(0..bytes.len() as u64);
+        *self = Self::Disk { file, present };
+        Ok(())
+    }
+}
+
+/// Reads a range of a body file that may have become shorter meanwhile.
+///
+/// # Errors
+/// What the host says; `UnexpectedEof` when it is shorter.
+pub fn read_at_quietly(file: &BodyFile, offset: u64, len: usize) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; len];
+    file.file.read_exact_at(&mut bytes, offset)?;
+    Ok(bytes)
+}
+
+/// What a failure of the host's file system is to a program.
+pub fn host_error(error: &std::io::Error, what: &str) -> FsError {
+    match error.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT) => FsError::NoSpace,
+        Some(libc::EFBIG) => FsError::FileTooLarge,
+        Some(_) | None => {
+            tracing::error!(%error, what, "host file system failed");
+            FsError::Io
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! From dirty ranges to a store record.
+//!
+//! A commit takes the changes gathered so far (the **saving** half), cuts and hashes what they
+//! touch, and tells the engine. Writes go on meanwhile and gather in the **unsaved** half. If the
+//! commit fails, the halves are joined again and nothing is lost.
+//!
+//! A write that races with the hashing may be in the content or not; it is in the unsaved half in
+//! either case, and the next commit reads its range again.
+
+use super::body::{Body, BodyFile, BodyFiles};
+use super::contents::{Contents, Patience, Slow, Store, Stored};
+use super::loading::{self, Base};
+use super::open_file::{Changes, OpenFile, State};
+use bytes::Bytes;
+use std::ops::Range;
+use std::sync::{Arc, PoisonError, TryLockError};
+use std::time::Instant;
+use wayfs_content::{ChunkSink, ContentError, WriteError};
+use wayfs_types::{Content, Digest, FsError, RecordId, WallTime};
+
+/// How often a commit begins again because the file was cut off under it.
+const ATTEMPTS_MAX: usize = 8;
+
+/// What a commit did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// The version that the new content was built upon.
+    pub base: RecordId,
+    /// The engine's answer.
+    pub stored: Stored,
+    /// Whether the file now holds what was written; if not, it was a conflict that another won.
+    pub is_ours: bool,
+}
+
+/// The changes to commit and the bytes they lie over.
+struct Snapshot {
+    base: Base,
+    size: u64,
+    mtime: WallTime,
+    user: u32,
+    dirty: Vec<Range<u64>>,
+    bytes: SnapshotBytes,
+}
+
+enum SnapshotBytes {
+    Memory(Bytes),
+    Disk(Arc<BodyFile>),
+    /// Only the time changed.
+    Unchanged,
+}
+
+/// Why a content could not be made.
+enum Setback {
+    /// The file became shorter while it was read.
+    Shrank,
+    Slow(Slow),
+}
+
+impl From<Slow> for Setback {
+    fn from(slow: Slow) -> Self {
+        Self::Slow(slow)
+    }
+}
+
+impl OpenFile {
+    /// Commits what was written; `None` if there is nothing to commit.
+    ///
+    /// # Errors
+    /// [`Slow::NeedsNetwork`] without patience, also when another commit of the file is running;
+    /// what the chunk store and the engine say. The changes are kept.
+    pub fn commit(
+        &self,
+        contents: &dyn Contents,
+        files: &BodyFiles,
+        patience: Patience,
+    ) -> Result<Option<Committed>, Slow> {
+        let _one_at_a_time = match patience {
+            Patience::Until(_) => self.committing.lock().unwrap_or_else(PoisonError::into_inner),
+            Patience::None => match self.committing.try_lock() {
+                Ok(guard) => guard,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => return Err(Slow::NeedsNetwork),
+            },
+        };
+        for _ in 0..ATTEMPTS_MAX {
+            let Some(snapshot) = self.begin(contents) else { return Ok(None) };
+            match self.build(contents, files, &snapshot, patience) {
+                Ok(content) => return self.store(contents, &snapshot, content).map(Some),
+                Err(Setback::Shrank) => self.give_up(),
+                Err(Setback::Slow(slow)) => {
+                    self.give_up();
+                    return Err(slow);
+                }
+            }
+        }
+        Err(FsError::Io.into())
+    }
+
+    fn begin(&self, contents: &dyn Contents) -> Option<Snapshot> {
+        let mut state = self.state();
+        if !state.unsaved.is_any || state.removed.is_some() {
+            return None;
+        }
+        adopt_name(&mut state, contents);
+        let bytes = match &state.body {
+            Some(Body::Memory(bytes)) => SnapshotBytes::Memory(Bytes::copy_from_slice(bytes)),
+            Some(Body::Disk { file, .. }) => SnapshotBytes::Disk(Arc::clone(file)),
+            None => SnapshotBytes::Unchanged,
+        };
+        let changes = std::mem::take(&mut state.unsaved);
+        let snapshot = Snapshot {
+            base: state.base.clone(),
+            size: state.size,
+            mtime: state.mtime,
+            user: state.user,
+            dirty: changes.ranges.iter().collect(),
+            bytes,
+        };
+        state.saving_size = state.size;
+        state.saving = Some(changes);
+        Some(snapshot)
+    }
+
+    fn build(
+        &self,
+        contents: &dyn Contents,
+        files: &BodyFiles,
+        snapshot: &Snapshot,
+        patience: Patience,
+    ) -> Result<Content, Setback> {
+        match &snapshot.bytes {
+            SnapshotBytes::Unchanged => Ok(snapshot.base.content.clone()),
+            SnapshotBytes::Memory(bytes) => {
+                let mut sink = Sink { contents };
+                wayfs_content::build(bytes, &mut sink).map_err(|error| match error {
+                    WriteError::Io(slow) => Setback::Slow(slow),
+                    WriteError::Content(_) => Setback::Slow(FsError::FileTooLarge.into()),
+                })
+            }
+            SnapshotBytes::Disk(file) => self.rewrite(contents, files, snapshot, file, patience),
+        }
+    }
+
+    fn rewrite(
+        &self,
+        contents: &dyn Contents,
+        files: &BodyFiles,
+        snapshot: &Snapshot,
+        file: &Arc<BodyFile>,
+        patience: Patience,
+    ) -> Result<Content, Setback> {
+        loop {
+            let mut sink = Sink { contents };
+            let nodes = |digest: &Digest| contents.chunk(digest).ok().flatten();
+            let mut read = |offset: u64, len: usize| -> Result<Bytes, Slow> {
+                let range = offset..offset + len as u64;
+                if is_dirty(&snapshot.dirty, &range)
+                    && let Ok(bytes) = super::body::read_at_quietly(file, offset, len)
+                {
+                    return Ok(bytes.into());
+                }
+                self.read(contents, files, range, patience)
+            };
+            let made = wayfs_content::rewrite(
+                &snapshot.base.content,
+                &nodes,
+                &snapshot.dirty,
+                snapshot.size,
+                &mut read,
+                &mut sink,
+            );
+            match made {
+                Ok(rewritten) => return Ok(rewritten.content),
+                Err(WriteError::Io(slow)) => return Err(slow.into()),
+                Err(WriteError::Content(ContentError::MissingNode(digest))) => {
+                    loading::fetch(contents, &snapshot.base, vec![digest], patience)?;
+                }
+                Err(WriteError::Content(ContentError::ShortRead { .. })) => return Err(Setback::Shrank),
+                Err(WriteError::Content(ContentError::TooLarge(_))) => {
+                    return Err(Setback::Slow(FsError::FileTooLarge.into()));
+                }
+                Err(WriteError::Content(error)) => {
+                    tracing::error!(file = %self.id, %error, "content to build upon cannot be read");
+                    return Err(Setback::Slow(FsError::Io.into()));
+                }
+            }
+        }
+    }
+
+    fn store(&self, contents: &dyn Contents, snapshot: &Snapshot, content: Content) -> Result<Committed, Slow> {
+        let store = Store {
+            user: snapshot.user,
+            file: self.id,
+            base: snapshot.base.version,
+            content: content.clone(),
+            mtime: snapshot.mtime,
+        };
+        match contents.store(store) {
+            Ok(stored) => Ok(self.finish(snapshot, content, stored)),
+            Err(error) => {
+                self.give_up();
+                Err(error.into())
+            }
+        }
+    }
+
+    fn finish(&self, snapshot: &Snapshot, content: Content, stored: Stored) -> Committed {
+        let mut state = self.state();
+        let is_ours = stored.inode.content == content;
+        // Where another won, what is written on top of this follows it: its base is our own record.
+        state.base.version = if is_ours { stored.inode.version } else { stored.record };
+        state.base.content = content;
+        state.base_limit = snapshot.size.min(state.unsaved.low_water.unwrap_or(u64::MAX));
+        state.saving = None;
+        state.failure = None;
+        state.dirty_since = state.unsaved.is_any.then(Instant::now);
+        Committed { base: snapshot.base.version, stored, is_ours }
+    }
+
+    fn give_up(&self) {
+        let mut state = self.state();
+        let Some(saving) = state.saving.take() else { return };
+        let size = state.size;
+        let low_water = match (saving.low_water, state.unsaved.low_water) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        let later = std::mem::replace(
+            &mut state.unsaved,
+            Changes { ranges: saving.ranges, low_water, is_any: true },
+        );
+        state.unsaved.ranges.remove(size..u64::MAX);
+        state.unsaved.ranges.absorb(&later.ranges, size);
+    }
+}
+
+/// Takes the engine's name for the base if it holds the same bytes under another version (records
+/// folded together, a file merged with its twin): so that building upon it is no conflict.
+fn adopt_name(state: &mut State, contents: &dyn Contents) {
+    if let Some(inode) = contents.inode(state.base.file)
+        && inode.content == state.base.content
+    {
+        state.base.version = inode.version;
+    }
+}
+
+fn is_dirty(dirty: &[Range<u64>], range: &Range<u64>) -> bool {
+    let next = dirty.partition_point(|one| one.end < range.end);
+    dirty.get(next).is_some_and(|one| one.start <= range.start)
+}
+
+/// Gives chunks to the chunk store.
+struct Sink<'a> {
+    contents: &'a dyn Contents,
+}
+
+impl ChunkSink for Sink<'_> {
+    type Error = Slow;
+
+    fn put(&mut self, digest: Digest, bytes: Bytes) -> Result<(), Slow> {
+        Ok(self.contents.put(digest, bytes)?)
+    }
+}

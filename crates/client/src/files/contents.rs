@@ -1,0 +1,118 @@
+//! The seam between open files and the rest: chunks below, the engine beside.
+
+use bytes::Bytes;
+use std::time::{Duration, Instant};
+use wayfs_types::{Content, Digest, FileId, FsError, Inode, RecordId, WallTime};
+
+/// What the table of open files needs from the replica and its chunk store.
+///
+/// The live implementation is over a volume; the tests have one in memory.
+pub trait Contents: Send + Sync + 'static {
+    /// A chunk or list node, if it is on this machine.
+    ///
+    /// # Errors
+    /// [`FsError::Io`] when the disk fails. A damaged chunk counts as absent: it can be fetched again.
+    fn chunk(&self, digest: &Digest) -> Result<Option<Bytes>, FsError>;
+
+    /// Whether a chunk or list node is on this machine; cheaper than reading it.
+    fn has(&self, digest: &Digest) -> bool;
+
+    /// Brings chunks onto this machine; waits.
+    ///
+    /// # Errors
+    /// [`FsError::Unreachable`], [`FsError::TimedOut`] or [`FsError::NoSpace`].
+    fn fetch(&self, wanted: Wanted, patience: Duration) -> Result<(), FsError>;
+
+    /// Begins to bring chunks onto this machine; returns at once and may do nothing.
+    fn prefetch(&self, wanted: Wanted);
+
+    /// Keeps a new chunk or list node. Durable no later than the record that needs it.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`], [`FsError::Io`].
+    fn put(&self, digest: Digest, bytes: Bytes) -> Result<(), FsError>;
+
+    /// The file as this replica sees it at present, if it does; never waits.
+    fn inode(&self, file: FileId) -> Option<Inode>;
+
+    /// Records that a file has a new content.
+    ///
+    /// # Errors
+    /// As the engine refuses: [`FsError::NoSpace`], [`FsError::ReadOnly`], [`FsError::NotFound`].
+    fn store(&self, store: Store) -> Result<Stored, FsError>;
+
+    /// The wall clock.
+    fn now(&self) -> WallTime;
+}
+
+/// Chunks of one version of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The file.
+    pub file: FileId,
+    /// The version whose chunks they are.
+    pub version: RecordId,
+    /// Their names.
+    pub digests: Vec<Digest>,
+}
+
+/// A new content for a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Store {
+    /// On whose behalf.
+    pub user: u32,
+    /// The file.
+    pub file: FileId,
+    /// The version that was edited.
+    pub base: RecordId,
+    /// What it holds.
+    pub content: Content,
+    /// When it was written.
+    pub mtime: WallTime,
+}
+
+/// What became of a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// The record in the log.
+    pub record: RecordId,
+    /// The file's inode afterwards.
+    pub inode: Inode,
+}
+
+/// How long an operation on a file may wait for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// Not at all: what would need the network ends in [`Slow`].
+    None,
+    /// Until this moment.
+    Until(Instant),
+}
+
+impl Patience {
+    /// From now on for a while.
+    pub fn lasting(span: Duration) -> Self {
+        Self::Until(Instant::now() + span)
+    }
+}
+
+/// Why an operation did not end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Slow {
+    /// It needs bytes that are elsewhere, and it was told not to wait: try again with patience on a thread that may wait.
+    #[error("bytes that are needed are not on this machine")]
+    NeedsNetwork,
+    /// It failed.
+    #[error(transparent)]
+    Failed(#[from] FsError),
+}
+
+impl Slow {
+    /// The refusal for a caller that had patience.
+    pub fn into_error(self) -> FsError {
+        match self {
+            Self::NeedsNetwork => FsError::Unreachable,
+            Self::Failed(error) => error,
+        }
+    }
+}

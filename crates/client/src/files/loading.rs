@@ -1,0 +1,153 @@
+//! Bytes of a content, chunk by chunk, from this machine or from afar.
+
+use super::contents::{Contents, Patience, Slow, Wanted};
+use bytes::Bytes;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::time::Instant;
+use wayfs_content::{ContentError, ContentReader, Span};
+use wayfs_types::{Content, Digest, FileId, FsError, RecordId};
+
+/// How often a chunk that was fetched may vanish (evicted again at once) before the read fails.
+const ATTEMPTS_MAX: usize = 4;
+/// List nodes remembered by one loader: a walk in order needs one per level.
+const NODES_MAX: usize = 8;
+
+/// A version of a file whose bytes are to be loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Base {
+    /// The file.
+    pub file: FileId,
+    /// The version.
+    pub version: RecordId,
+    /// What it holds.
+    pub content: Content,
+}
+
+/// A chunk and where it lies in its file.
+#[derive(Debug, Clone)]
+pub struct Piece {
+    /// First byte in the file.
+    pub offset: u64,
+    /// The whole chunk.
+    pub bytes: Bytes,
+}
+
+impl Piece {
+    /// Its place in the file.
+    pub fn range(&self) -> Range<u64> {
+        self.offset..self.offset + self.bytes.len() as u64
+    }
+}
+
+/// List nodes used last: reading and checking one costs far more than finding it here.
+#[derive(Debug, Default)]
+pub struct NodeCache {
+    recent: Mutex<Vec<(Digest, Bytes)>>,
+}
+
+impl NodeCache {
+    /// The node, from memory or from the chunk store.
+    fn node(&self, contents: &dyn Contents, digest: &Digest) -> Option<Bytes> {
+        let mut recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some((_, bytes)) = recent.iter().find(|(name, _)| name == digest) {
+            return Some(bytes.clone());
+        }
+        let bytes = contents.chunk(digest).ok().flatten()?;
+        if recent.len() >= NODES_MAX {
+            recent.remove(0);
+        }
+        recent.push((*digest, bytes.clone()));
+        Some(bytes)
+    }
+}
+
+/// Loads the chunks that hold a range of a content.
+///
+/// # Errors
+/// [`Slow::NeedsNetwork`] without patience; what fetching says; [`FsError::Io`] for a damaged tree.
+pub fn load(
+    contents: &dyn Contents,
+    nodes: &NodeCache,
+    base: &Base,
+    range: Range<u64>,
+    patience: Patience,
+) -> Result<Vec<Piece>, Slow> {
+    if let Content::Inline(bytes) = &base.content {
+        return Ok(vec![Piece { offset: 0, bytes: bytes.clone() }]);
+    }
+    for _ in 0..ATTEMPTS_MAX {
+        let spans = spans(contents, nodes, base, &range, patience)?;
+        let mut pieces = Vec::with_capacity(spans.len());
+        let mut missing = Vec::new();
+        for span in spans {
+            match contents.chunk(&span.digest)? {
+                Some(bytes) if bytes.len() as u64 == span.chunk_len => {
+                    pieces.push(Piece { offset: span.offset - span.within.start as u64, bytes });
+                }
+                Some(_) => {
+                    tracing::error!(chunk = %span.digest, "chunk is not as long as its list says");
+                    return Err(FsError::Io.into());
+                }
+                None => missing.push(span.digest),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(pieces);
+        }
+        fetch(contents, base, missing, patience)?;
+    }
+    Err(FsError::Unreachable.into())
+}
+
+/// Names of the chunks that hold a range.
+fn spans(
+    contents: &dyn Contents,
+    nodes: &NodeCache,
+    base: &Base,
+    range: &Range<u64>,
+    patience: Patience,
+) -> Result<Vec<Span>, Slow> {
+    for _ in 0..ATTEMPTS_MAX * 4 {
+        match spans_here(contents, nodes, base, range) {
+            Ok(spans) => return Ok(spans),
+            Err(ContentError::MissingNode(digest)) => fetch(contents, base, vec![digest], patience)?,
+            Err(error) => {
+                tracing::error!(file = %base.file, %error, "content cannot be read");
+                return Err(FsError::Io.into());
+            }
+        }
+    }
+    Err(FsError::Unreachable.into())
+}
+
+fn spans_here(
+    contents: &dyn Contents,
+    nodes: &NodeCache,
+    base: &Base,
+    range: &Range<u64>,
+) -> Result<Vec<Span>, ContentError> {
+    let source = |digest: &Digest| nodes.node(contents, digest);
+    let reader = ContentReader::new(&base.content, &source)?;
+    reader.spans(range.clone()).collect()
+}
+
+/// Names of chunks of a range that are not on this machine, as far as that is known without waiting.
+pub fn absent(contents: &dyn Contents, nodes: &NodeCache, base: &Base, range: Range<u64>) -> Vec<Digest> {
+    let spans = spans_here(contents, nodes, base, &range).unwrap_or_default();
+    spans.into_iter().map(|span| span.digest).filter(|digest| !contents.has(digest)).collect()
+}
+
+/// Fetches, or says that it would take waiting.
+///
+/// # Errors
+/// As [`load`].
+pub fn fetch(contents: &dyn Contents, base: &Base, digests: Vec<Digest>, patience: Patience) -> Result<(), Slow> {
+    let Patience::Until(end) = patience else { return Err(Slow::NeedsNetwork) };
+    let left = end.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(FsError::TimedOut.into());
+    }
+    let wanted = Wanted { file: base.file, version: base.version, digests };
+    Ok(contents.fetch(wanted, left)?)
+}

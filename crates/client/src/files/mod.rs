@@ -1,0 +1,40 @@
+//! Open files: between the kernel's reads and writes and contents by name.
+//!
+//! One [`OpenFile`] stands for an inode that is open, or that holds bytes nobody committed yet, or
+//! whose bytes lie ready in a plain file. It begins at a **base** (version and content as the
+//! engine knows them) and gathers what is written as dirty ranges over it. A **commit** turns base
+//! and dirty ranges into a new content at the cost of what was touched, and tells the engine.
+//!
+//! * [`ranges`]: sets of byte ranges;
+//! * [`body`]: the bytes on this machine, in memory or in a sparse file;
+//! * [`open_file`]: one file: reading, writing, truncating;
+//! * [`loading`]: bytes of the base, chunk by chunk, from the chunk store or from afar;
+//! * [`commit`]: from dirty ranges to a store record;
+//! * [`table`]: all of them;
+//! * [`contents`]: the seam to the engine and the chunk store.
+//!
+//! What is durable: only what a commit gave to the chunk store and the log. Body files are derived
+//! or uncommitted bytes and are thrown away at start. A large file that is in active use takes up
+//! to twice its size; body files nobody has open are bounded and go first.
+//!
+//! Lock order: `OpenFile::committing`, then `OpenFile::state`, then the table's map. No lock is held
+//! while waiting for the network; a file's state is locked for the length of local disk operations.
+
+pub mod body;
+pub mod commit;
+pub mod contents;
+pub mod loading;
+pub mod open_file;
+pub mod ranges;
+pub mod table;
+
+pub use contents::{Contents, Patience, Slow, Store, Stored, Wanted};
+pub use open_file::{Access, OpenFile, Overlay};
+pub use table::{FileTable, TableSettings};
+
+#[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod testing;

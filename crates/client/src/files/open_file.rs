@@ -1,0 +1,559 @@
+//! One file that is open or dirty: reading, writing, truncating.
+
+use super::body::{self, Body, BodyFile, BodyFiles, MEMORY_MAX, host_error};
+use super::contents::{Contents, Patience, Slow};
+use super::loading::{self, Base, NodeCache, Piece};
+use super::ranges::RangeSet;
+use bytes::Bytes;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use wayfs_types::{Content, FileId, FsError, Inode, WallTime};
+
+/// Longest file, as the kernel has it (`MAX_LFS_FILESIZE`).
+pub const SIZE_MAX: u64 = i64::MAX as u64;
+/// A read that finds its range gone again and again (truncated, refreshed) gives up after so many looks.
+const READ_ATTEMPTS_MAX: usize = 16;
+/// Read-ahead beyond a read that had to wait, in bytes: eight chunks of average length, enough to
+/// keep a path of 50 ms busy at 40 MB/s.
+const READ_AHEAD: u64 = 2 << 20;
+
+/// What a handle may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Read only.
+    Read,
+    /// Write, and perhaps read.
+    Write,
+}
+
+/// What differs from the engine's inode while a file is open and dirty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Overlay {
+    /// Bytes in the file.
+    pub size: u64,
+    /// Last write, if there are uncommitted ones.
+    pub mtime: Option<WallTime>,
+    /// No name is left, and the file lives on through its handles.
+    pub is_removed: bool,
+}
+
+/// Writes that are in no content yet.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Changes {
+    /// What was written, holes that hide old bytes included.
+    pub(super) ranges: RangeSet,
+    /// Smallest size that the file had meanwhile; `None` if it was never truncated.
+    pub(super) low_water: Option<u64>,
+    /// Anything at all, be it only a time.
+    pub(super) is_any: bool,
+}
+
+/// One file.
+#[derive(Debug)]
+pub struct OpenFile {
+    pub(super) id: FileId,
+    /// Held for the whole of a commit, so that commits of one file follow each other.
+    pub(super) committing: Mutex<()>,
+    state: Mutex<State>,
+    pub(super) nodes: NodeCache,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) base: Base,
+    /// Bytes of the base at and above this were cut off: what is there now is in the body.
+    pub(super) base_limit: u64,
+    pub(super) size: u64,
+    pub(super) mtime: WallTime,
+    pub(super) body: Option<Body>,
+    pub(super) unsaved: Changes,
+    /// Taken by the commit that is running.
+    pub(super) saving: Option<Changes>,
+    pub(super) saving_size: u64,
+    pub(super) dirty_since: Option<Instant>,
+    /// On whose behalf it was last written.
+    pub(super) user: u32,
+    pub(super) readers: u32,
+    pub(super) writers: u32,
+    /// The inode as it was when the last name went.
+    pub(super) removed: Option<Box<Inode>>,
+    /// A commit in the background failed; the next flush or fsync says so.
+    pub(super) failure: Option<FsError>,
+    pub(super) opens: KernelOpens,
+}
+
+/// How the kernel reads this inode at present. It refuses to mix the two ways.
+#[derive(Debug, Default)]
+pub(super) enum KernelOpens {
+    /// Not open, or only with direct requests.
+    #[default]
+    None,
+    /// Through its page cache, by so many handles.
+    Cached(u32),
+    /// From a plain file, by so many handles.
+    Passthrough {
+        /// Which.
+        file: Arc<BodyFile>,
+        /// Under which the kernel knows it.
+        backing: wayfs_fuse::BackingId,
+        /// How many.
+        count: u32,
+    },
+}
+
+impl State {
+    fn new(id: FileId, inode: &Inode) -> Self {
+        let size = inode.content.size();
+        Self {
+            base: Base { file: id, version: inode.version, content: inode.content.clone() },
+            base_limit: size,
+            size,
+            mtime: inode.mtime,
+            body: None,
+            unsaved: Changes::default(),
+            saving: None,
+            saving_size: 0,
+            dirty_since: None,
+            user: inode.uid,
+            readers: 0,
+            writers: 0,
+            removed: None,
+            failure: None,
+            opens: KernelOpens::None,
+        }
+    }
+
+    /// Whether anything is uncommitted.
+    pub(super) fn is_dirty(&self) -> bool {
+        self.unsaved.is_any || self.saving.is_some()
+    }
+
+    /// Takes the engine's word for what the file holds; only when nothing is uncommitted.
+    pub(super) fn refresh(&mut self, inode: &Inode) {
+        if self.is_dirty() || self.removed.is_some() {
+            return;
+        }
+        self.mtime = inode.mtime;
+        if self.base.version == inode.version && self.base.content == inode.content {
+            return;
+        }
+        self.base.version = inode.version;
+        if self.base.content != inode.content {
+            self.size = inode.content.size();
+            self.base_limit = self.size;
+            self.base.content = inode.content.clone();
+            self.body = None;
+        }
+    }
+
+    /// The size below which a hole would hide bytes of the base, or of the base to come.
+    fn hidden_below(&self) -> u64 {
+        let coming = if self.saving.is_some() { self.saving_size } else { 0 };
+        self.base.content.size().max(coming)
+    }
+
+    /// Notes that bytes changed and the file is `size` long.
+    fn touched(&mut self, written: Range<u64>, now: WallTime) {
+        let old_size = self.size;
+        if written.start > old_size {
+            let hole = old_size..written.start;
+            self.unsaved.ranges.insert(hole.start..hole.end.min(self.hidden_below()));
+            if let Some(Body::Disk { present, .. }) = &mut self.body {
+                present.insert(hole);
+            }
+        }
+        if let Some(Body::Disk { present, .. }) = &mut self.body {
+            present.insert(written.clone());
+        }
+        self.size = old_size.max(written.end);
+        self.unsaved.ranges.insert(written);
+        self.changed(now);
+    }
+
+    /// Notes that there is something to commit.
+    fn changed(&mut self, now: WallTime) {
+        self.mtime = now;
+        self.unsaved.is_any = true;
+        self.dirty_since.get_or_insert_with(Instant::now);
+    }
+
+    /// A body that can take writes up to `end`.
+    fn writable_body(
+        &mut self,
+        contents: &dyn Contents,
+        files: &BodyFiles,
+        end: u64,
+    ) -> Result<&mut Body, FsError> {
+        if self.body.is_none() {
+            self.body = Some(self.new_body(contents, files)?);
+        }
+        let body = self.body.as_mut().expect("made above");
+        if end > MEMORY_MAX as u64 {
+            body.spill(files)?;
+        }
+        Ok(body)
+    }
+
+    fn new_body(&self, contents: &dyn Contents, files: &BodyFiles) -> Result<Body, FsError> {
+        match &self.base.content {
+            Content::Inline(bytes) => return Ok(Body::Memory(bytes.to_vec())),
+            Content::Tree { root, depth: 0, size } if *size <= MEMORY_MAX as u64 => {
+                if let Some(bytes) = contents.chunk(root)? {
+                    return Ok(Body::Memory(bytes.to_vec()));
+                }
+            }
+            Content::Tree { .. } => {}
+        }
+        let file = files.make()?;
+        file.file().set_len(self.size).map_err(|error| host_error(&error, "size body file"))?;
+        Ok(Body::Disk { file, present: RangeSet::new() })
+    }
+}
+
+/// Where bytes come from, found out under the lock and used without it.
+enum Source {
+    Ready(Bytes),
+    File(Arc<BodyFile>, Range<u64>),
+    Base(Base, Range<u64>),
+}
+
+impl OpenFile {
+    /// A file as the engine knows it.
+    pub fn new(id: FileId, inode: &Inode) -> Self {
+        Self { id, committing: Mutex::new(()), state: Mutex::new(State::new(id, inode)), nodes: NodeCache::default() }
+    }
+
+    /// Which file.
+    pub fn id(&self) -> FileId {
+        self.id
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How it differs from what the engine says.
+    pub fn overlay(&self) -> Overlay {
+        let state = self.state();
+        let mtime = state.is_dirty().then_some(state.mtime);
+        Overlay { size: state.size, mtime, is_removed: state.removed.is_some() }
+    }
+
+    /// The inode kept when the last name went.
+    pub fn removed_inode(&self) -> Option<Box<Inode>> {
+        self.state().removed.clone()
+    }
+
+    /// Whether it holds what no record holds.
+    pub fn is_dirty(&self) -> bool {
+        self.state().is_dirty()
+    }
+
+    /// Bytes written that no record holds.
+    pub fn dirty_len(&self) -> u64 {
+        let state = self.state();
+        state.unsaved.ranges.len() + state.saving.as_ref().map_or(0, |saving| saving.ranges.len())
+    }
+
+    /// Reads up to `len` bytes; fewer only at the end of the file.
+    ///
+    /// # Errors
+    /// [`Slow`].
+    pub fn read(
+        &self,
+        contents: &dyn Contents,
+        files: &BodyFiles,
+        range: Range<u64>,
+        patience: Patience,
+    ) -> Result<Bytes, Slow> {
+        for _ in 0..READ_ATTEMPTS_MAX {
+            match self.source(&range) {
+                Source::Ready(bytes) => return Ok(bytes),
+                Source::File(file, range) => {
+                    // A truncation between the look and the read makes it short: look again.
+                    let mut bytes = vec![0; (range.end - range.start) as usize];
+                    if file.file().read_exact_at(&mut bytes, range.start).is_ok() {
+                        return Ok(bytes.into());
+                    }
+                }
+                Source::Base(base, range) => {
+                    let pieces = loading::load(contents, &self.nodes, &base, range.clone(), patience)?;
+                    if patience != Patience::None {
+                        self.read_ahead(contents, &base, range.end);
+                    }
+                    if let Some(bytes) = self.keep(files, &base, &range, &pieces) {
+                        return Ok(bytes);
+                    }
+                }
+            }
+        }
+        Err(FsError::Io.into())
+    }
+
+    fn source(&self, range: &Range<u64>) -> Source {
+        let state = self.state();
+        let range = range.start.min(state.size)..range.end.min(state.size);
+        if range.start >= range.end {
+            return Source::Ready(Bytes::new());
+        }
+        match (&state.body, &state.base.content) {
+            (Some(Body::Memory(bytes)), _) => {
+                Source::Ready(Bytes::copy_from_slice(&bytes[range.start as usize..range.end as usize]))
+            }
+            (Some(Body::Disk { file, present }), _) if present.contains(&range) => {
+                Source::File(Arc::clone(file), range)
+            }
+            (None, Content::Inline(bytes)) => {
+                Source::Ready(bytes.slice(range.start as usize..range.end as usize))
+            }
+            (Some(Body::Disk { .. }) | None, _) => Source::Base(state.base.clone(), range),
+        }
+    }
+
+    /// Puts loaded chunks into the body; returns the bytes if they need not be read from there.
+    fn keep(&self, files: &BodyFiles, base: &Base, range: &Range<u64>, pieces: &[Piece]) -> Option<Bytes> {
+        let mut state = self.state();
+        if state.base.content != base.content {
+            return None;
+        }
+        if state.body.is_none() && base.content.size() <= MEMORY_MAX as u64 {
+            return assemble(pieces, range);
+        }
+        match fill(&mut state, files, pieces) {
+            Ok(()) => None,
+            // Without room for a second copy the bytes are served straight from the chunks, unless
+            // parts of the range were overwritten since.
+            Err(_) if state.unsaved.ranges.is_empty() && state.saving.is_none() => assemble(pieces, range),
+            Err(_) => None,
+        }
+    }
+
+    fn read_ahead(&self, contents: &dyn Contents, base: &Base, from: u64) {
+        let until = from.saturating_add(READ_AHEAD).min(base.content.size());
+        let digests = loading::absent(contents, &self.nodes, base, from..until);
+        if !digests.is_empty() {
+            contents.prefetch(super::Wanted { file: base.file, version: base.version, digests });
+        }
+    }
+
+    /// Writes bytes; `offset` is `None` to append. Returns where they went.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`], [`FsError::FileTooLarge`], [`FsError::Io`].
+    pub fn write(
+        &self,
+        contents: &dyn Contents,
+        files: &BodyFiles,
+        offset: Option<u64>,
+        data: &[u8],
+        user: u32,
+    ) -> Result<u64, FsError> {
+        let mut state = self.state();
+        let start = offset.unwrap_or(state.size);
+        if data.is_empty() {
+            return Ok(start);
+        }
+        let end = start.checked_add(data.len() as u64).filter(|end| *end <= SIZE_MAX).ok_or(FsError::FileTooLarge)?;
+        match state.writable_body(contents, files, end)? {
+            Body::Memory(bytes) => {
+                let (from, until) = (start as usize, end as usize);
+                if bytes.len() < until {
+                    bytes.resize(until, 0);
+                }
+                bytes[from..until].copy_from_slice(data);
+            }
+            Body::Disk { file, .. } => {
+                file.file().write_all_at(data, start).map_err(|error| host_error(&error, "write body file"))?;
+            }
+        }
+        state.user = user;
+        state.touched(start..end, contents.now());
+        Ok(start)
+    }
+
+    /// Makes the file so long: cuts it off, or extends it by a hole.
+    ///
+    /// # Errors
+    /// As for [`OpenFile::write`].
+    pub fn truncate(&self, contents: &dyn Contents, files: &BodyFiles, size: u64, user: u32) -> Result<(), FsError> {
+        if size > SIZE_MAX {
+            return Err(FsError::FileTooLarge);
+        }
+        let mut state = self.state();
+        state.user = user;
+        let now = contents.now();
+        if size == 0 && !matches!(state.body, Some(Body::Disk { .. })) {
+            state.body = Some(Body::Memory(Vec::new()));
+        } else {
+            match state.writable_body(contents, files, size)? {
+                Body::Memory(bytes) => bytes.resize(size as usize, 0),
+                Body::Disk { file, present } => {
+                    file.file().set_len(size).map_err(|error| host_error(&error, "size body file"))?;
+                    present.remove(size..u64::MAX);
+                }
+            }
+        }
+        if size < state.size {
+            state.unsaved.ranges.remove(size..u64::MAX);
+            state.unsaved.low_water = Some(state.unsaved.low_water.map_or(size, |low| low.min(size)));
+            state.base_limit = state.base_limit.min(size);
+            state.size = size;
+            state.changed(now);
+        } else {
+            // An empty write at the new end: everything between is a hole.
+            state.touched(size..size, now);
+        }
+        Ok(())
+    }
+
+    /// Makes a range read as zeros, extending the file if it ends beyond and `extend` says so.
+    ///
+    /// # Errors
+    /// As for [`OpenFile::write`].
+    pub fn zero(
+        &self,
+        contents: &dyn Contents,
+        files: &BodyFiles,
+        range: Range<u64>,
+        extend: Extend,
+    ) -> Result<(), FsError> {
+        if range.end > SIZE_MAX {
+            return Err(FsError::FileTooLarge);
+        }
+        let mut state = self.state();
+        let end = match extend {
+            Extend::Yes => range.end,
+            Extend::No => range.end.min(state.size),
+        };
+        if range.start >= end {
+            return Ok(());
+        }
+        match state.writable_body(contents, files, end)? {
+            Body::Memory(bytes) => {
+                if bytes.len() < end as usize {
+                    bytes.resize(end as usize, 0);
+                }
+                bytes[range.start as usize..end as usize].fill(0);
+            }
+            Body::Disk { file, .. } => zero_in(file, range.start..end)?,
+        }
+        state.touched(range.start..end, contents.now());
+        Ok(())
+    }
+
+    /// Gives an uncommitted file another modification time.
+    ///
+    /// Answers whether it was uncommitted; if not, the time is the engine's to change.
+    pub fn set_mtime_if_dirty(&self, mtime: WallTime) -> bool {
+        let mut state = self.state();
+        if state.removed.is_some() {
+            return true;
+        }
+        if !state.is_dirty() {
+            return false;
+        }
+        state.changed(mtime);
+        true
+    }
+
+    /// The next data or hole, as far as this machine knows: what is not here counts as data.
+    ///
+    /// # Errors
+    /// `None` past the end.
+    pub fn seek(&self, offset: u64, seek: Seek) -> Option<u64> {
+        let state = self.state();
+        if offset >= state.size {
+            return None;
+        }
+        if let Some(Body::Disk { file, present }) = &state.body
+            && present.contains(&(0..state.size))
+        {
+            let whence = match seek {
+                Seek::Data => rustix::fs::SeekFrom::Data(offset),
+                Seek::Hole => rustix::fs::SeekFrom::Hole(offset),
+            };
+            return match rustix::fs::seek(file.file(), whence) {
+                Ok(at) => Some(at.min(state.size)),
+                Err(_) => None,
+            };
+        }
+        Some(match seek {
+            Seek::Data => offset,
+            Seek::Hole => state.size,
+        })
+    }
+}
+
+/// Whether zeroing may make a file longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extend {
+    /// As far as the range goes.
+    Yes,
+    /// The size stays.
+    No,
+}
+
+/// What a seek looks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seek {
+    /// Bytes.
+    Data,
+    /// None.
+    Hole,
+}
+
+/// Joins chunks to the bytes of a range; `None` if they do not cover it.
+fn assemble(pieces: &[Piece], range: &Range<u64>) -> Option<Bytes> {
+    let cut = |piece: &Piece| {
+        let all = piece.range();
+        let (from, until) = (range.start.max(all.start), range.end.min(all.end));
+        (from < until).then(|| piece.bytes.slice((from - all.start) as usize..(until - all.start) as usize))
+    };
+    let mut parts: Vec<Bytes> = pieces.iter().filter_map(cut).collect();
+    if parts.iter().map(|part| part.len() as u64).sum::<u64>() != range.end - range.start {
+        return None;
+    }
+    Some(if parts.len() == 1 { parts.remove(0) } else { parts.concat().into() })
+}
+
+/// Writes the parts of chunks that are neither present nor cut off into the body.
+fn fill(state: &mut State, files: &BodyFiles, pieces: &[Piece]) -> Result<(), FsError> {
+    let limit = state.base_limit.min(state.size);
+    if state.body.is_none() {
+        let file = files.make()?;
+        file.file().set_len(state.size).map_err(|error| host_error(&error, "size body file"))?;
+        state.body = Some(Body::Disk { file, present: RangeSet::new() });
+    }
+    let Some(Body::Disk { file, present }) = &mut state.body else { return Ok(()) };
+    for piece in pieces {
+        let range = piece.range();
+        for gap in present.gaps(&(range.start..range.end.min(limit).max(range.start))) {
+            let bytes = &piece.bytes[(gap.start - range.start) as usize..(gap.end - range.start) as usize];
+            file.file().write_all_at(bytes, gap.start).map_err(|error| host_error(&error, "fill body file"))?;
+            present.insert(gap);
+        }
+    }
+    Ok(())
+}
+
+/// Zeros a range of a body file, as a hole if the host can.
+fn zero_in(file: &BodyFile, range: Range<u64>) -> Result<(), FsError> {
+    let len = file.file().metadata().map_err(|error| host_error(&error, "look at body file"))?.len();
+    if len < range.end {
+        file.file().set_len(range.end).map_err(|error| host_error(&error, "size body file"))?;
+    }
+    let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+    if rustix::fs::fallocate(file.file(), flags, range.start, range.end - range.start).is_ok() {
+        return Ok(());
+    }
+    let zeros = vec![0; body::MEMORY_MAX];
+    let mut at = range.start;
+    while at < range.end {
+        let len = (range.end - at).min(zeros.len() as u64);
+        file.file().write_all_at(&zeros[..len as usize], at).map_err(|error| host_error(&error, "zero body file"))?;
+        at += len;
+    }
+    Ok(())
+}

@@ -1,0 +1,399 @@
+//! All files that are open, dirty, or lie ready in a plain file.
+
+use super::body::{Body, BodyFile, BodyFiles};
+use super::commit::Committed;
+use super::contents::{Contents, Patience, Slow};
+use super::open_file::{Access, Extend, KernelOpens, OpenFile, Overlay};
+use bytes::Bytes;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use wayfs_fuse::BackingId;
+use wayfs_types::{FileId, FsError, Inode, RecordId, WallTime};
+
+/// Smallest file served by passthrough, in bytes. Registering a backing file costs two ioctls and an
+/// open of the host (about 5 us): smaller files gain nothing over the kernel's page cache.
+const PASSTHROUGH_MIN: u64 = 128 * 1024;
+
+/// Settings of the table.
+#[derive(Debug, Clone)]
+pub struct TableSettings {
+    /// Directory of the body files; emptied at start.
+    pub directory: PathBuf,
+    /// Most bytes of body files that nobody has open. Past it, the one unused longest goes.
+    pub idle_len_max: u64,
+    /// Most body files that nobody has open; each holds a file descriptor. Default 512.
+    pub idle_count_max: usize,
+}
+
+/// How the kernel is to read an inode through a handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KernelWay {
+    /// Through its page cache.
+    Cached {
+        /// Whether the pages it has are of this version.
+        keep: bool,
+    },
+    /// Asking for every read and write, because the inode is open by passthrough of another kind.
+    Direct,
+    /// From a plain file.
+    Passthrough(BackingId),
+}
+
+/// Uncommitted bytes of one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DirtyFile {
+    /// The file.
+    pub file: FileId,
+    /// Bytes written that no record holds.
+    pub len: u64,
+    /// For how long.
+    pub age: Duration,
+}
+
+/// Registers a body file for passthrough, if that is possible.
+pub type Register<'a> = dyn Fn(&BodyFile) -> Option<BackingId> + 'a;
+
+/// The table.
+pub struct FileTable {
+    contents: Arc<dyn Contents>,
+    files: BodyFiles,
+    settings: TableSettings,
+    map: Mutex<Map>,
+}
+
+#[derive(Default)]
+struct Map {
+    entries: HashMap<FileId, Entry>,
+    /// Files that nobody has open, the one unused longest first.
+    idle: BTreeMap<u64, FileId>,
+    idle_len: u64,
+    tick: u64,
+    /// The version whose pages the kernel may have, for inodes that it knows.
+    pages: HashMap<FileId, RecordId>,
+}
+
+struct Entry {
+    file: Arc<OpenFile>,
+    handles: u32,
+    /// Place among the idle and the length counted for it.
+    idle: Option<(u64, u64)>,
+}
+
+impl Map {
+    fn wake(&mut self, file: FileId) {
+        if let Some(entry) = self.entries.get_mut(&file)
+            && let Some((tick, len)) = entry.idle.take()
+        {
+            self.idle.remove(&tick);
+            self.idle_len -= len;
+        }
+    }
+
+    fn forget(&mut self, file: FileId) {
+        self.wake(file);
+        self.entries.remove(&file);
+    }
+
+    fn rest(&mut self, file: FileId, len: u64) {
+        self.tick += 1;
+        let tick = self.tick;
+        if let Some(entry) = self.entries.get_mut(&file) {
+            entry.idle = Some((tick, len));
+            self.idle.insert(tick, file);
+            self.idle_len += len;
+        }
+    }
+}
+
+impl FileTable {
+    /// An empty table.
+    ///
+    /// # Errors
+    /// What the system says about the directory.
+    pub fn open(contents: Arc<dyn Contents>, settings: TableSettings) -> std::io::Result<Self> {
+        let files = BodyFiles::open(&settings.directory)?;
+        Ok(Self { contents, files, settings, map: Mutex::default() })
+    }
+
+    fn map(&self) -> MutexGuard<'_, Map> {
+        self.map.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a file as the engine knows it.
+    pub fn open_file(&self, id: FileId, inode: &Inode, access: Access) -> Arc<OpenFile> {
+        let mut map = self.map();
+        map.wake(id);
+        let entry = map.entries.entry(id).or_insert_with(|| Entry {
+            file: Arc::new(OpenFile::new(id, inode)),
+            handles: 0,
+            idle: None,
+        });
+        entry.handles += 1;
+        let file = Arc::clone(&entry.file);
+        drop(map);
+        let mut state = file.state();
+        state.refresh(inode);
+        match access {
+            Access::Read => state.readers += 1,
+            Access::Write => state.writers += 1,
+        }
+        drop(state);
+        file
+    }
+
+    /// Ends an open. What is still uncommitted stays until a commit succeeds.
+    pub fn close_file(&self, file: &OpenFile, access: Access) {
+        let mut state = file.state();
+        match access {
+            Access::Read => state.readers = state.readers.saturating_sub(1),
+            Access::Write => state.writers = state.writers.saturating_sub(1),
+        }
+        drop(state);
+        let mut map = self.map();
+        if let Some(entry) = map.entries.get_mut(&file.id()) {
+            entry.handles = entry.handles.saturating_sub(1);
+        }
+        self.settle(&mut map, file.id());
+    }
+
+    /// Drops or lays aside a file that nobody has open.
+    fn settle(&self, map: &mut Map, id: FileId) {
+        let Some(entry) = map.entries.get(&id) else { return };
+        if entry.handles > 0 || entry.idle.is_some() {
+            return;
+        }
+        let state = entry.file.state();
+        if state.is_dirty() && state.removed.is_none() {
+            return;
+        }
+        let keep_len = match &state.body {
+            Some(body @ Body::Disk { .. }) if state.removed.is_none() => Some(body.disk_len()),
+            Some(_) | None => None,
+        };
+        drop(state);
+        match keep_len {
+            Some(len) => map.rest(id, len),
+            None => map.forget(id),
+        }
+        while map.idle_len > self.settings.idle_len_max || map.idle.len() > self.settings.idle_count_max {
+            let Some((_, &oldest)) = map.idle.first_key_value() else { break };
+            map.forget(oldest);
+        }
+    }
+
+    /// Drops all body files that nobody has open; answers whether there were any.
+    pub fn make_room(&self) -> bool {
+        let mut map = self.map();
+        let idle: Vec<FileId> = map.idle.values().copied().collect();
+        for file in &idle {
+            map.forget(*file);
+        }
+        !idle.is_empty()
+    }
+
+    /// The open or dirty file with this id.
+    pub fn find(&self, id: FileId) -> Option<Arc<OpenFile>> {
+        self.map().entries.get(&id).map(|entry| Arc::clone(&entry.file))
+    }
+
+    /// How a file differs from what the engine says, if it is here and does.
+    pub fn overlay(&self, id: FileId) -> Option<Overlay> {
+        let overlay = self.find(id)?.overlay();
+        (overlay.mtime.is_some() || overlay.is_removed).then_some(overlay)
+    }
+
+    /// Decides how the kernel reads through a new handle; [`FileTable::kernel_close`] takes it back.
+    pub fn kernel_open(&self, file: &OpenFile, access: Access, register: &Register<'_>) -> KernelWay {
+        let mut guard = file.state();
+        let state = &mut *guard;
+        let complete = match &state.body {
+            Some(Body::Disk { file, present }) if present.contains(&(0..state.size)) => Some(file),
+            Some(_) | None => None,
+        };
+        match &mut state.opens {
+            KernelOpens::Passthrough { file: served, backing, count } => {
+                let is_same = complete.is_some_and(|complete| Arc::ptr_eq(complete, served));
+                if access == Access::Read && is_same {
+                    *count += 1;
+                    return KernelWay::Passthrough(*backing);
+                }
+                return KernelWay::Direct;
+            }
+            KernelOpens::Cached(count) => *count += 1,
+            KernelOpens::None => {
+                if access == Access::Read
+                    && state.size >= PASSTHROUGH_MIN
+                    && let Some(complete) = complete
+                    && let Some(backing) = register(complete)
+                {
+                    state.opens = KernelOpens::Passthrough { file: Arc::clone(complete), backing, count: 1 };
+                    drop(guard);
+                    // Pages that the kernel has from before are not kept right while reads pass them by.
+                    self.map().pages.remove(&file.id());
+                    return KernelWay::Passthrough(backing);
+                }
+                state.opens = KernelOpens::Cached(1);
+            }
+        }
+        let version = state.base.version;
+        drop(guard);
+        let keep = self.map().pages.insert(file.id(), version) == Some(version);
+        KernelWay::Cached { keep }
+    }
+
+    /// Ends a handle's way of reading; returns the registration to take back after the last one.
+    pub fn kernel_close(&self, file: &OpenFile, way: KernelWay) -> Option<BackingId> {
+        let mut state = file.state();
+        match (&mut state.opens, way) {
+            (KernelOpens::Cached(count), KernelWay::Cached { .. }) => {
+                *count -= 1;
+                if *count == 0 {
+                    state.opens = KernelOpens::None;
+                }
+                None
+            }
+            (KernelOpens::Passthrough { count, backing, .. }, KernelWay::Passthrough(_)) => {
+                *count -= 1;
+                let backing = *backing;
+                if *count > 0 {
+                    return None;
+                }
+                state.opens = KernelOpens::None;
+                Some(backing)
+            }
+            _ => None,
+        }
+    }
+
+    /// The kernel dropped its inode, and its pages with it.
+    pub fn kernel_forgot(&self, file: FileId) {
+        self.map().pages.remove(&file);
+    }
+
+    /// Reads.
+    ///
+    /// # Errors
+    /// [`Slow`].
+    pub fn read(&self, file: &OpenFile, range: Range<u64>, patience: Patience) -> Result<Bytes, Slow> {
+        file.read(&*self.contents, &self.files, range, patience)
+    }
+
+    /// Writes at an offset, or appends; returns where.
+    ///
+    /// # Errors
+    /// As [`OpenFile::write`].
+    pub fn write(&self, file: &OpenFile, offset: Option<u64>, data: &[u8], user: u32) -> Result<u64, FsError> {
+        self.with_room(|| file.write(&*self.contents, &self.files, offset, data, user))
+    }
+
+    /// Changes the size.
+    ///
+    /// # Errors
+    /// As [`OpenFile::truncate`].
+    pub fn truncate(&self, file: &OpenFile, size: u64, user: u32) -> Result<(), FsError> {
+        self.with_room(|| file.truncate(&*self.contents, &self.files, size, user))
+    }
+
+    /// Makes a range read as zeros.
+    ///
+    /// # Errors
+    /// As [`OpenFile::zero`].
+    pub fn zero(&self, file: &OpenFile, range: Range<u64>, extend: Extend) -> Result<(), FsError> {
+        self.with_room(|| file.zero(&*self.contents, &self.files, range.clone(), extend))
+    }
+
+    /// Does something again after making room, if there was none.
+    fn with_room<T>(&self, act: impl Fn() -> Result<T, FsError>) -> Result<T, FsError> {
+        match act() {
+            Err(FsError::NoSpace) if self.make_room() => act(),
+            outcome => outcome,
+        }
+    }
+
+    /// Commits what was written to a file.
+    ///
+    /// # Errors
+    /// As [`OpenFile::commit`].
+    pub fn commit(&self, file: &OpenFile, patience: Patience) -> Result<Option<Committed>, Slow> {
+        let mut outcome = file.commit(&*self.contents, &self.files, patience);
+        if outcome == Err(Slow::Failed(FsError::NoSpace)) && self.make_room() {
+            outcome = file.commit(&*self.contents, &self.files, patience);
+        }
+        let mut map = self.map();
+        if let Ok(Some(committed)) = &outcome
+            && committed.is_ours
+            && let Some(version) = map.pages.get_mut(&file.id())
+            && *version == committed.base
+        {
+            *version = committed.stored.inode.version;
+        }
+        self.settle(&mut map, file.id());
+        outcome
+    }
+
+    /// The last name of a file went by our own doing: its handles keep it, and no record will.
+    pub fn removed(&self, id: FileId, inode: Inode) {
+        let mut map = self.map();
+        if let Some(entry) = map.entries.get(&id) {
+            entry.file.state().removed = Some(Box::new(inode));
+            map.wake(id);
+            self.settle(&mut map, id);
+        }
+    }
+
+    /// A file changed elsewhere: handles that wrote nothing see the new version.
+    pub fn changed_elsewhere(&self, id: FileId) {
+        let Some(file) = self.find(id) else { return };
+        if let Some(inode) = self.contents.inode(id) {
+            file.state().refresh(&inode);
+        }
+    }
+
+    /// Uncommitted files, those longest so first.
+    pub fn dirty(&self) -> Vec<DirtyFile> {
+        let files: Vec<Arc<OpenFile>> = self.map().entries.values().map(|entry| Arc::clone(&entry.file)).collect();
+        let mut dirty: Vec<DirtyFile> = files
+            .iter()
+            .filter_map(|file| {
+                let state = file.state();
+                let since = state.dirty_since.filter(|_| state.is_dirty() && state.removed.is_none())?;
+                let saving = state.saving.as_ref().map_or(0, |saving| saving.ranges.len());
+                Some(DirtyFile { file: file.id(), len: state.unsaved.ranges.len() + saving, age: since.elapsed() })
+            })
+            .collect();
+        dirty.sort_by_key(|file| std::cmp::Reverse(file.age));
+        dirty
+    }
+
+    /// Commits everything uncommitted for at least `age`; returns what could not be.
+    pub fn commit_older(&self, age: Duration, patience: Duration) -> Vec<(FileId, FsError)> {
+        let mut failed = Vec::new();
+        for dirty in self.dirty().into_iter().filter(|dirty| dirty.age >= age) {
+            let Some(file) = self.find(dirty.file) else { continue };
+            if let Err(slow) = self.commit(&file, Patience::Until(Instant::now() + patience)) {
+                let error = slow.into_error();
+                file.state().failure = Some(error);
+                failed.push((dirty.file, error));
+            }
+        }
+        failed
+    }
+
+    /// The wall clock of the replica.
+    pub fn now(&self) -> WallTime {
+        self.contents.now()
+    }
+
+    /// Where the body files are, for statistics of the disk.
+    pub fn directory(&self) -> &std::path::Path {
+        self.files.directory()
+    }
+
+    /// Bytes of body files that nobody has open.
+    pub fn idle_len(&self) -> u64 {
+        self.map().idle_len
+    }
+}

@@ -1,0 +1,156 @@
+//! Contents in memory, with a switch for what is far away.
+
+use super::contents::{Contents, Store, Stored, Wanted};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::time::Duration;
+use wayfs_types::{Content, Digest, FileId, FsError, Inode, Kind, OriginId, RecordId, WallTime};
+
+pub(crate) struct Fake {
+    pub(crate) near: Mutex<BTreeMap<Digest, Bytes>>,
+    pub(crate) far: Mutex<BTreeMap<Digest, Bytes>>,
+    pub(crate) inodes: Mutex<BTreeMap<FileId, Inode>>,
+    pub(crate) stores: Mutex<Vec<Store>>,
+    pub(crate) refuse: Mutex<Option<FsError>>,
+    pub(crate) is_cut_off: Mutex<bool>,
+    pub(crate) put_len: AtomicUsize,
+    pub(crate) prefetched: Mutex<BTreeSet<Digest>>,
+    clock: AtomicI64,
+}
+
+pub(crate) fn record(sequence: u64) -> RecordId {
+    RecordId::new(OriginId::new(7).unwrap(), sequence).unwrap()
+}
+
+pub(crate) fn file(sequence: u64) -> FileId {
+    FileId::made_by(record(sequence))
+}
+
+pub(crate) fn inode(content: Content, version: RecordId) -> Inode {
+    Inode {
+        kind: Kind::File,
+        mode: 0o644,
+        uid: 1000,
+        gid: 1000,
+        content,
+        version,
+        attr_version: version,
+        mtime: WallTime::EPOCH,
+        ctime: WallTime::EPOCH,
+        btime: WallTime::EPOCH,
+        places: Vec::new(),
+        removed_from: None,
+        merged_into: None,
+        subdirectories: 0,
+        xattrs: BTreeMap::new(),
+    }
+}
+
+impl Fake {
+    pub(crate) fn new() -> Self {
+        Self {
+            near: Mutex::default(),
+            far: Mutex::default(),
+            inodes: Mutex::default(),
+            stores: Mutex::default(),
+            refuse: Mutex::default(),
+            is_cut_off: Mutex::default(),
+            put_len: AtomicUsize::new(0),
+            prefetched: Mutex::default(),
+            clock: AtomicI64::new(0),
+        }
+    }
+
+    /// A file with these bytes, whose chunks are here.
+    pub(crate) fn make(&self, id: FileId, bytes: &[u8]) -> Inode {
+        let mut sink = wayfs_content::MemorySink::default();
+        let content = wayfs_content::build(&Bytes::copy_from_slice(bytes), &mut sink).unwrap();
+        self.near.lock().unwrap().extend(sink.chunks);
+        let made = inode(content, id.maker());
+        self.inodes.lock().unwrap().insert(id, made.clone());
+        made
+    }
+
+    /// Moves all chunks away.
+    pub(crate) fn send_away(&self) {
+        let near = std::mem::take(&mut *self.near.lock().unwrap());
+        self.far.lock().unwrap().extend(near);
+    }
+
+    /// The bytes of the file as a fresh reader would see them.
+    pub(crate) fn bytes_of(&self, id: FileId) -> Vec<u8> {
+        let content = self.inodes.lock().unwrap()[&id].content.clone();
+        if let Content::Inline(bytes) = &content {
+            return bytes.to_vec();
+        }
+        let find = |digest: &Digest| {
+            let near = self.near.lock().unwrap().get(digest).cloned();
+            near.or_else(|| self.far.lock().unwrap().get(digest).cloned())
+        };
+        let reader = wayfs_content::ContentReader::new(&content, &find).unwrap();
+        let spans: Vec<_> = reader.spans(0..content.size()).collect::<Result<_, _>>().unwrap();
+        spans.iter().flat_map(|span| find(&span.digest).unwrap().slice(span.within.clone())).collect()
+    }
+}
+
+impl Contents for Fake {
+    fn chunk(&self, digest: &Digest) -> Result<Option<Bytes>, FsError> {
+        Ok(self.near.lock().unwrap().get(digest).cloned())
+    }
+
+    fn has(&self, digest: &Digest) -> bool {
+        self.near.lock().unwrap().contains_key(digest)
+    }
+
+    fn fetch(&self, wanted: Wanted, _patience: Duration) -> Result<(), FsError> {
+        if *self.is_cut_off.lock().unwrap() {
+            return Err(FsError::Unreachable);
+        }
+        for digest in wanted.digests {
+            let bytes = self.far.lock().unwrap().get(&digest).cloned().ok_or(FsError::Unreachable)?;
+            self.near.lock().unwrap().insert(digest, bytes);
+        }
+        Ok(())
+    }
+
+    fn prefetch(&self, wanted: Wanted) {
+        self.prefetched.lock().unwrap().extend(wanted.digests);
+    }
+
+    fn put(&self, digest: Digest, bytes: Bytes) -> Result<(), FsError> {
+        if let Some(error) = *self.refuse.lock().unwrap() {
+            return Err(error);
+        }
+        self.put_len.fetch_add(bytes.len(), Ordering::Relaxed);
+        self.near.lock().unwrap().insert(digest, bytes);
+        Ok(())
+    }
+
+    fn inode(&self, file: FileId) -> Option<Inode> {
+        self.inodes.lock().unwrap().get(&file).cloned()
+    }
+
+    fn store(&self, store: Store) -> Result<Stored, FsError> {
+        if let Some(error) = *self.refuse.lock().unwrap() {
+            return Err(error);
+        }
+        let mut stores = self.stores.lock().unwrap();
+        let record = record(1_000_000 + stores.len() as u64);
+        let mut inodes = self.inodes.lock().unwrap();
+        let inode = inodes.get_mut(&store.file).ok_or(FsError::NotFound)?;
+        if inode.version == store.base {
+            inode.version = record;
+            inode.content = store.content.clone();
+            inode.mtime = store.mtime;
+        }
+        let inode = inode.clone();
+        stores.push(store);
+        Ok(Stored { record, inode })
+    }
+
+    fn now(&self) -> WallTime {
+        WallTime::from_nanos(self.clock.fetch_add(1, Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,283 @@
+//! The table by example.
+
+use super::open_file::{Extend, Seek};
+use super::table::{KernelWay, TableSettings};
+use super::testing::{Fake, file};
+use super::*;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use wayfs_fuse::BackingId;
+use wayfs_types::{Content, FsError};
+
+const SOON: Duration = Duration::from_secs(5);
+
+struct Bench {
+    fake: Arc<Fake>,
+    table: FileTable,
+    _directory: tempfile::TempDir,
+}
+
+fn bench() -> Bench {
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Arc::new(Fake::new());
+    let settings = TableSettings {
+        directory: directory.path().join("files"),
+        idle_len_max: 64 << 20,
+        idle_count_max: 16,
+    };
+    let table = FileTable::open(fake.clone(), settings).unwrap();
+    Bench { fake, table, _directory: directory }
+}
+
+impl Bench {
+    fn open(&self, number: u64, access: Access) -> Arc<OpenFile> {
+        let inode = self.fake.inode(file(number)).unwrap();
+        self.table.open_file(file(number), &inode, access)
+    }
+
+    fn read_all(&self, open: &OpenFile) -> Vec<u8> {
+        self.table.read(open, 0..1 << 30, Patience::lasting(SOON)).unwrap().to_vec()
+    }
+}
+
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let step = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..len).map(step).collect()
+}
+
+#[test]
+fn a_new_file_written_and_closed_is_one_store() {
+    let bench = bench();
+    bench.fake.make(file(1), b"");
+    let open = bench.open(1, Access::Write);
+    bench.table.write(&open, Some(0), b"hello", 5).unwrap();
+    bench.table.write(&open, None, b" world", 5).unwrap();
+    assert!(open.is_dirty());
+    let committed = bench.table.commit(&open, Patience::None).unwrap().unwrap();
+    assert!(committed.is_ours);
+    bench.table.close_file(&open, Access::Write);
+    assert_eq!(bench.fake.bytes_of(file(1)), b"hello world");
+    assert_eq!(bench.fake.stores.lock().unwrap().len(), 1);
+    assert_eq!(bench.fake.stores.lock().unwrap()[0].user, 5);
+    assert!(bench.table.find(file(1)).is_none());
+    assert_eq!(bench.table.commit(&open, Patience::None), Ok(None));
+}
+
+#[test]
+fn truncating_and_writing_again_is_one_store() {
+    let bench = bench();
+    bench.fake.make(file(1), &noise(300_000));
+    let open = bench.open(1, Access::Write);
+    bench.table.truncate(&open, 0, 0).unwrap();
+    bench.table.write(&open, Some(0), b"new", 0).unwrap();
+    bench.table.commit(&open, Patience::None).unwrap().unwrap();
+    assert_eq!(bench.fake.bytes_of(file(1)), b"new");
+    assert_eq!(bench.fake.stores.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn a_small_edit_of_a_large_file_costs_little() {
+    let bench = bench();
+    let mut bytes = noise(20 << 20);
+    bench.fake.make(file(1), &bytes);
+    bench.fake.put_len.store(0, Ordering::Relaxed);
+    let open = bench.open(1, Access::Write);
+    bench.table.write(&open, Some(7_000_000), &[0; 4096], 0).unwrap();
+    bench.table.commit(&open, Patience::None).unwrap().unwrap();
+    bytes[7_000_000..7_004_096].fill(0);
+    assert!(bench.fake.bytes_of(file(1)) == bytes);
+    assert!(bench.fake.put_len.load(Ordering::Relaxed) < 4 << 20);
+}
+
+#[test]
+fn what_is_far_away_is_told_and_then_fetched_chunk_by_chunk() {
+    let bench = bench();
+    let bytes = noise(8 << 20);
+    bench.fake.make(file(1), &bytes);
+    bench.fake.send_away();
+    let open = bench.open(1, Access::Read);
+    assert_eq!(bench.table.read(&open, 0..4096, Patience::None), Err(Slow::NeedsNetwork));
+    let read = bench.table.read(&open, 0..4096, Patience::lasting(SOON)).unwrap();
+    assert!(read == bytes[..4096]);
+    // The list node and a chunk or two came, the rest is still away, but asked for ahead.
+    assert!(bench.fake.near.lock().unwrap().len() < 6);
+    assert!(!bench.fake.prefetched.lock().unwrap().is_empty());
+    assert!(bench.read_all(&open) == bytes);
+}
+
+#[test]
+fn without_a_network_a_missing_range_is_an_error_and_what_is_here_is_served() {
+    let bench = bench();
+    let bytes = noise(8 << 20);
+    bench.fake.make(file(1), &bytes);
+    bench.fake.send_away();
+    let open = bench.open(1, Access::Read);
+    bench.table.read(&open, 0..4096, Patience::lasting(SOON)).unwrap();
+    *bench.fake.is_cut_off.lock().unwrap() = true;
+    assert!(bench.table.read(&open, 100..5000, Patience::None).is_ok());
+    let far = bench.table.read(&open, 7 << 20..8 << 20, Patience::lasting(SOON));
+    assert_eq!(far, Err(Slow::Failed(FsError::Unreachable)));
+}
+
+#[test]
+fn a_failed_commit_keeps_everything_and_the_next_one_has_it() {
+    let bench = bench();
+    bench.fake.make(file(1), &noise(500_000));
+    let open = bench.open(1, Access::Write);
+    bench.table.write(&open, Some(10), b"first", 0).unwrap();
+    *bench.fake.refuse.lock().unwrap() = Some(FsError::NoSpace);
+    assert_eq!(bench.table.commit(&open, Patience::None), Err(Slow::Failed(FsError::NoSpace)));
+    bench.table.write(&open, Some(400_000), b"second", 0).unwrap();
+    bench.table.close_file(&open, Access::Write);
+    assert_eq!(bench.table.dirty().len(), 1);
+    *bench.fake.refuse.lock().unwrap() = None;
+    assert!(bench.table.commit_older(Duration::ZERO, SOON).is_empty());
+    let bytes = bench.fake.bytes_of(file(1));
+    assert_eq!((&bytes[10..15], &bytes[400_000..400_006]), (&b"first"[..], &b"second"[..]));
+    assert!(bench.table.dirty().is_empty());
+}
+
+#[test]
+fn a_removed_file_lives_on_in_its_handles_and_in_no_record() {
+    let bench = bench();
+    bench.fake.make(file(1), b"old");
+    let open = bench.open(1, Access::Write);
+    bench.table.removed(file(1), bench.fake.inode(file(1)).unwrap());
+    bench.table.write(&open, Some(3), b"er", 0).unwrap();
+    assert_eq!(bench.read_all(&open), b"older");
+    assert_eq!(bench.table.commit(&open, Patience::None), Ok(None));
+    assert!(bench.table.overlay(file(1)).unwrap().is_removed);
+    bench.table.close_file(&open, Access::Write);
+    assert!(bench.table.find(file(1)).is_none());
+    assert!(bench.fake.stores.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_clean_handle_sees_a_change_from_elsewhere_and_a_dirty_one_keeps_its_base() {
+    let bench = bench();
+    let old = bench.fake.make(file(1), b"one");
+    let reader = bench.open(1, Access::Read);
+    bench.fake.make(file(1), b"two!");
+    bench.fake.inodes.lock().unwrap().get_mut(&file(1)).unwrap().version = super::testing::record(50);
+    bench.table.changed_elsewhere(file(1));
+    assert_eq!(bench.read_all(&reader), b"two!");
+    let writer = bench.open(1, Access::Write);
+    bench.table.write(&writer, Some(0), b"T", 0).unwrap();
+    bench.fake.make(file(1), b"three");
+    bench.fake.inodes.lock().unwrap().get_mut(&file(1)).unwrap().version = super::testing::record(60);
+    bench.table.changed_elsewhere(file(1));
+    assert_eq!(bench.read_all(&writer), b"Two!");
+    let committed = bench.table.commit(&writer, Patience::None).unwrap().unwrap();
+    assert!(!committed.is_ours);
+    assert_eq!(bench.fake.stores.lock().unwrap()[0].base, super::testing::record(50));
+    assert_ne!(old.version, super::testing::record(50));
+}
+
+#[test]
+fn a_complete_large_file_is_read_by_passthrough_and_writers_then_go_direct() {
+    let bench = bench();
+    bench.fake.make(file(1), b"");
+    let bytes = noise(300_000);
+    let writer = bench.open(1, Access::Write);
+    let register = |_: &body::BodyFile| Some(BackingId::new(9));
+    assert_eq!(bench.table.kernel_open(&writer, Access::Write, &register), KernelWay::Cached { keep: false });
+    bench.table.write(&writer, Some(0), &bytes, 0).unwrap();
+    // While a cached handle is open the kernel refuses passthrough.
+    let cached = bench.table.kernel_open(&writer, Access::Read, &register);
+    assert_eq!(cached, KernelWay::Cached { keep: true });
+    bench.table.commit(&writer, Patience::None).unwrap().unwrap();
+    bench.table.kernel_close(&writer, cached);
+    bench.table.kernel_close(&writer, cached);
+    bench.table.close_file(&writer, Access::Write);
+    assert_eq!(bench.table.idle_len(), 300_000);
+    let reader = bench.open(1, Access::Read);
+    let way = bench.table.kernel_open(&reader, Access::Read, &register);
+    assert_eq!(way, KernelWay::Passthrough(BackingId::new(9)));
+    assert_eq!(bench.table.kernel_open(&reader, Access::Write, &register), KernelWay::Direct);
+    assert_eq!(bench.table.kernel_close(&reader, KernelWay::Direct), None);
+    assert_eq!(bench.table.kernel_close(&reader, way), Some(BackingId::new(9)));
+}
+
+#[test]
+fn the_kernel_keeps_pages_of_the_version_it_has() {
+    let bench = bench();
+    bench.fake.make(file(1), b"x");
+    let register = |_: &body::BodyFile| None;
+    let mut ways = Vec::new();
+    for access in [Access::Write, Access::Read] {
+        let open = bench.open(1, access);
+        let way = bench.table.kernel_open(&open, access, &register);
+        if access == Access::Write {
+            bench.table.write(&open, Some(0), b"y", 0).unwrap();
+            bench.table.commit(&open, Patience::None).unwrap().unwrap();
+        }
+        bench.table.kernel_close(&open, way);
+        bench.table.close_file(&open, access);
+        ways.push(way);
+    }
+    assert_eq!(ways, [KernelWay::Cached { keep: false }, KernelWay::Cached { keep: true }]);
+    bench.table.kernel_forgot(file(1));
+    let open = bench.open(1, Access::Read);
+    assert_eq!(bench.table.kernel_open(&open, Access::Read, &register), KernelWay::Cached { keep: false });
+}
+
+#[test]
+fn a_time_set_on_an_uncommitted_file_goes_with_its_store() {
+    let bench = bench();
+    bench.fake.make(file(1), b"");
+    let open = bench.open(1, Access::Write);
+    assert!(!open.set_mtime_if_dirty(wayfs_types::WallTime::from_nanos(77)));
+    bench.table.write(&open, Some(0), b"a", 0).unwrap();
+    assert!(open.set_mtime_if_dirty(wayfs_types::WallTime::from_nanos(77)));
+    bench.table.commit(&open, Patience::None).unwrap().unwrap();
+    assert_eq!(bench.fake.stores.lock().unwrap()[0].mtime.as_nanos(), 77);
+}
+
+#[test]
+fn holes_read_as_zeros_and_are_found() {
+    let bench = bench();
+    bench.fake.make(file(1), b"");
+    let open = bench.open(1, Access::Write);
+    bench.table.write(&open, Some(1 << 20), b"end", 0).unwrap();
+    bench.table.zero(&open, 0..4096, Extend::No).unwrap();
+    assert_eq!(open.seek(0, Seek::Hole), Some(0));
+    assert_eq!(open.seek(0, Seek::Data), Some(1 << 20));
+    assert_eq!(open.seek(2 << 20, Seek::Data), None);
+    let read = bench.read_all(&open);
+    assert_eq!((read.len(), read.iter().all(|byte| *byte == 0)), ((1 << 20) + 3, false));
+    bench.table.commit(&open, Patience::None).unwrap().unwrap();
+    assert!(bench.fake.bytes_of(file(1)) == read);
+}
+
+#[test]
+fn bodies_that_nobody_has_open_are_bounded() {
+    let bench = bench();
+    for number in 1..=40 {
+        bench.fake.make(file(number), b"");
+        let open = bench.open(number, Access::Write);
+        bench.table.write(&open, Some(0), &noise(200_000), 0).unwrap();
+        bench.table.commit(&open, Patience::None).unwrap().unwrap();
+        bench.table.close_file(&open, Access::Write);
+    }
+    assert_eq!(bench.table.idle_len(), 16 * 200_000);
+    assert_eq!(std::fs::read_dir(bench.table.directory()).unwrap().count(), 16);
+    assert!(bench.table.make_room());
+    assert_eq!(std::fs::read_dir(bench.table.directory()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_inline_content_stays_inline() {
+    let bench = bench();
+    bench.fake.make(file(1), b"abc");
+    let open = bench.open(1, Access::Write);
+    bench.table.write(&open, None, b"def", 0).unwrap();
+    bench.table.commit(&open, Patience::None).unwrap().unwrap();
+    assert!(matches!(bench.fake.inode(file(1)).unwrap().content, Content::Inline(_)));
+}
