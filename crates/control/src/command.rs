@@ -251,10 +251,8 @@ impl FromStr for Keep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TicketRole {
-    /// A client that reads and writes.
+    /// A client.
     Client,
-    /// A client that only reads.
-    ReadOnly,
     /// A station.
     Station,
 }
@@ -351,9 +349,14 @@ mod tests {
                 keep: Keep::Name("ann@lap".into()),
                 dry_run: true,
             },
-            Command::ConflictsResolve { volume: None, which: Selection::All { glob: None }, keep: Keep::Both, dry_run: false },
+            Command::ConflictsResolve {
+                volume: None,
+                which: Selection::All { glob: None },
+                keep: Keep::Both,
+                dry_run: false,
+            },
             Command::ConflictsShow { volume: None, which: ConflictRef::Path("x".into()) },
-            Command::VolumeTicket { volume: "v".into(), role: TicketRole::ReadOnly, expires_s: None },
+            Command::VolumeTicket { volume: "v".into(), role: TicketRole::Station, expires_s: None },
             Command::StationUse { station: None },
         ];
         for command in commands {

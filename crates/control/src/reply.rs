@@ -2,8 +2,9 @@
 
 use crate::path_text;
 use crate::report::{
-    ConflictReport, ConflictsReport, CopyReport, DiffReport, DoctorReport, FileInfo, MembersReport, PinsReport, QueueReport,
-    ResolveReport, StationsReport, StatusReport, SyncReport, TicketReport, UmountReport, VolumeReport, VolumesReport, WhyReport,
+    ConflictReport, ConflictsReport, CopyReport, DiffReport, DoctorReport, FileInfo, MembersReport, PinsReport,
+    QueueReport, ResolveReport, StationsReport, StatusReport, SyncReport, TicketReport, UmountReport, VolumeReport,
+    VolumesReport, WhyReport,
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -182,7 +183,9 @@ impl ControlError {
         Self::new(
             ErrorKind::Usage,
             format!("`{}` is a command for a {wanted}", command.name()),
-            format!("Name a {wanted} with --at (a mount point, data directory or control socket); `wayfs status` lists what runs."),
+            format!(
+                "Name a {wanted} with --at (a mount point, data directory or control socket); `wayfs status` lists what runs."
+            ),
         )
     }
 }

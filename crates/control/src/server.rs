@@ -164,7 +164,11 @@ fn admit(stream: UnixStream, target: &Arc<dyn ControlTarget>, shared: &Arc<Share
     }
     let place = Place::take(shared);
     if shared.connections.load(Ordering::SeqCst) > CONNECTIONS_MAX {
-        let busy = ControlError::new(ErrorKind::Busy, "the daemon serves too many control connections", "Try again in a moment.");
+        let busy = ControlError::new(
+            ErrorKind::Busy,
+            "the daemon serves too many control connections",
+            "Try again in a moment.",
+        );
         // The socket's buffer is empty, so this short line goes without waiting.
         let _ = write_line(&stream, &Reply::Error(busy));
         return;
@@ -185,7 +189,10 @@ fn admit(stream: UnixStream, target: &Arc<dyn ControlTarget>, shared: &Arc<Share
 fn prepare(stream: &UnixStream) -> io::Result<()> {
     let peer = socket::peer_uid(stream)?;
     if peer != 0 && peer != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("user {peer} may not control this daemon")));
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("user {peer} may not control this daemon"),
+        ));
     }
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(READ_STEP))?;

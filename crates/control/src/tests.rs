@@ -2,8 +2,8 @@
 
 use crate::report::{QueueReport, StatusReport};
 use crate::{
-    CONNECTIONS_MAX, CallError, Command, ControlClient, ControlError, ControlServer, ControlTarget, DaemonKind, Done, ErrorKind,
-    Event, EventKind, Level, Progress, Registration, Registry, Reply, Sink, StartError, Watch,
+    CONNECTIONS_MAX, CallError, Command, ControlClient, ControlError, ControlServer, ControlTarget, DaemonKind, Done,
+    ErrorKind, Event, EventKind, Level, Progress, Registration, Registry, Reply, Sink, StartError, Watch,
 };
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -25,7 +25,8 @@ impl ControlTarget for Target {
             Command::Status => Ok(Done::Status(status())),
             Command::Sync { .. } => {
                 for done in 1..=3 {
-                    let progress = Progress { what: "sending".into(), done_bytes: done, total_bytes: 3, ..Progress::default() };
+                    let progress =
+                        Progress { what: "sending".into(), done_bytes: done, total_bytes: 3, ..Progress::default() };
                     out.progress(&progress).map_err(|_| ControlError::new(ErrorKind::NotTrue, "gone", ""))?;
                 }
                 Ok(Done::Nothing)

@@ -7,7 +7,9 @@ mod station;
 mod status;
 mod volume;
 
-pub use conflict::{ConflictReport, ConflictsReport, DiffReport, ResolveFailure, ResolveReport, ResolvedConflict, SideReport};
+pub use conflict::{
+    ConflictReport, ConflictsReport, DiffReport, ResolveFailure, ResolveReport, ResolvedConflict, SideReport,
+};
 pub use doctor::{DoctorFact, DoctorReport, Verdict};
 pub use file::{FileInfo, PinReport, PinsReport, QueueItem, QueueReport, SyncReport, UmountReport};
 pub use station::{StationReport, StationsReport, WhyReport};

@@ -35,7 +35,7 @@ pub struct TicketReport {
     pub ticket: String,
     /// Volume name.
     pub volume: String,
-    /// What it admits (`client`, `read_only`, `station`).
+    /// What it admits (`client`, `station`).
     pub role: crate::TicketRole,
     /// Until when.
     pub expires_unix_ms: i64,
@@ -57,7 +57,7 @@ pub struct MemberReport {
     pub label: String,
     /// Node id.
     pub node: String,
-    /// `home`, `station`, `client`, `read-only` or `revoked`.
+    /// `home`, `station`, `client` or `revoked`.
     pub role: String,
     /// Records of it that took effect.
     pub records_applied: u64,
