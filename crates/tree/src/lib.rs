@@ -10,6 +10,7 @@
 mod apply;
 mod attributes;
 mod build;
+mod check;
 mod conflict_name;
 mod edit;
 mod effect;
@@ -22,6 +23,7 @@ mod store;
 mod view;
 
 pub use apply::apply;
+pub use check::{Violation, check};
 pub use build::{Author, BuildError, XATTR_VALUE_LEN_MAX, build};
 pub use edit::root_inode;
 pub use effect::{Effect, Outcome, Stored};

@@ -1,0 +1,206 @@
+//! Random trees, random records, random order. `PROPTEST_CASES` asks for more cases.
+
+mod world;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use wayfs_tree::{BuildError, Outcome, apply, applied, check, inode};
+use wayfs_types::request::{Change, RenameTarget, XattrPresence};
+use wayfs_types::{
+    AttrChange, Content, FileId, Image, Inode, Key, Kind, Name, Op, Record, RecordId, Replaced, UserId, WallTime,
+    XattrName,
+};
+use world::{World, content_of, listing, name, text, volume};
+
+const CASES: u32 = 1000;
+const CLIENTS: usize = 3;
+const NAMES: [&str; 4] = ["a", "b.txt", "c", "d"];
+
+fn config() -> ProptestConfig {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(CASES);
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
+}
+
+/// Raw numbers from which a step is made, whatever the tree looks like.
+#[derive(Debug, Clone, Copy)]
+struct Dice {
+    client: usize,
+    action: u8,
+    picks: [usize; 4],
+}
+
+fn dice() -> impl Strategy<Value = Dice> {
+    (0..CLIENTS, 0u8..22, any::<[u8; 4]>()).prop_map(|(client, action, picks)| Dice {
+        client,
+        action,
+        picks: picks.map(usize::from),
+    })
+}
+
+/// Living files of a client's view: directories and others.
+fn living(world: &World, client: usize) -> (Vec<FileId>, Vec<(FileId, Inode)>) {
+    let (mut directories, mut files) = (Vec::new(), Vec::new());
+    for (key, image) in world.clients[client].view.iter() {
+        let (Key::Inode(file), Image::Inode(inode)) = (key, image) else { continue };
+        match () {
+            () if inode.is_removed() => {}
+            () if inode.is_directory() => directories.push(*file),
+            () => files.push((*file, (**inode).clone())),
+        }
+    }
+    (directories, files)
+}
+
+fn pick<T>(from: &[T], at: usize) -> Option<&T> {
+    (!from.is_empty()).then(|| &from[at % from.len()])
+}
+
+fn change(world: &World, dice: &Dice) -> Option<Change> {
+    let (directories, files) = living(world, dice.client);
+    let [p, q, r, s] = dice.picks;
+    let parent = *pick(&directories, p)?;
+    let pick_name = |at: usize| name(NAMES[at % NAMES.len()]);
+    let (uid, gid) = (7, 7);
+    let mtime = WallTime::from_nanos(world.clock + 5);
+    Some(match dice.action {
+        0 => Change::Create { parent, name: pick_name(q), kind: Kind::Symlink(Bytes::from(vec![b't'; 1 + r % 2])), mode: 0o777, uid, gid },
+        1..=3 => Change::Create { parent, name: pick_name(q), kind: Kind::File, mode: 0o644, uid, gid },
+        4 | 5 => Change::Mkdir { parent, name: pick_name(q), mode: 0o755, uid, gid },
+        6 => Change::Link { file: pick(&files, r)?.0, parent, name: pick_name(q) },
+        7 | 8 => {
+            let place = pick(&pick(&files, q)?.1.places, r)?.clone();
+            Change::Unlink { parent: place.parent, name: place.name }
+        }
+        9 | 10 => {
+            let inode = inode(&world.clients[dice.client].view, parent).unwrap()?;
+            let place = inode.places.first()?.clone();
+            Change::Rmdir { parent: place.parent, name: place.name }
+        }
+        11..=13 => {
+            let from = match r % 3 {
+                0 => inode(&world.clients[dice.client].view, *pick(&directories, q)?).unwrap()?.places.first()?.clone(),
+                _ => pick(&pick(&files, q)?.1.places, r)?.clone(),
+            };
+            let (from_parent, from_name) = (from.parent, from.name);
+            Change::Rename { from_parent, from_name, to_parent: parent, to_name: pick_name(s), target: RenameTarget::Replace }
+        }
+        14 => {
+            let file = pick(&files, q)?.0;
+            Change::SetAttr { file, change: AttrChange { mode: Some(0o600 + (r % 3) as u16), ..Default::default() } }
+        }
+        15 => {
+            let value = (s % 3 > 0).then(|| Bytes::from(vec![b'v'; s % 3]));
+            let (name, presence) = (XattrName::new("user.x").unwrap(), XattrPresence::Any);
+            Change::SetXattr { file: pick(&files, q)?.0, name, value, presence }
+        }
+        _ => {
+            let (file, inode) = pick(&files, q)?;
+            // Now and then the same words as somebody else's.
+            let words = if r % 4 == 0 { format!("same {}", s % 2) } else { format!("{} {}", dice.client, world.clock) };
+            Change::Store { file: *file, base: inode.version, content: text(&words), mtime }
+        }
+    })
+}
+
+/// One step: somebody changes something, sends one or all, or looks anew.
+fn step(world: &mut World, dice: &Dice) {
+    match dice.action {
+        19 => drop(world.send_one(dice.client)),
+        20 => drop(world.send_all(dice.client)),
+        21 => world.refresh(dice.client),
+        _ => {
+            let Some(change) = change(world, dice) else { return };
+            match world.change(dice.client, &change) {
+                Ok(effect) => assert_eq!(effect.outcome, Outcome::AsMeant, "{change:?}"),
+                Err(BuildError::Refused(_)) => {}
+                Err(BuildError::Storage(error)) => panic!("memory never fails: {error}"),
+            }
+            assert_eq!(check(world.clients[dice.client].view.iter()), [], "{change:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// Invariants 1, 3 and 6, and that only state and record decide.
+    #[test]
+    fn whatever_people_do_the_tree_holds_and_nothing_is_lost(all in proptest::collection::vec(dice(), 1..80)) {
+        let mut world = World::new(CLIENTS);
+        for dice in &all {
+            step(&mut world, dice);
+        }
+        world.settle();
+        let mut again = volume(CLIENTS);
+        for record in &world.ordered {
+            apply(&mut again, record).unwrap();
+        }
+        prop_assert_eq!(&again, &world.home);
+        for client in &world.clients {
+            prop_assert_eq!(&client.view, &world.home);
+            prop_assert_eq!(applied(&world.home, client.origin).unwrap(), client.next - 1);
+        }
+    }
+
+    /// Records as a liar would send them: any ids, any names, any versions.
+    #[test]
+    fn no_record_breaks_a_tree(all in proptest::collection::vec(any::<[u8; 8]>(), 1..60)) {
+        let mut view = volume(CLIENTS);
+        let mut next = [1u64; CLIENTS];
+        for bytes in &all {
+            let record = liar(bytes, &mut next);
+            let once = { let mut once = view.clone(); apply(&mut once, &record).unwrap(); once };
+            apply(&mut view, &record).unwrap();
+            prop_assert_eq!(&once, &view);
+            prop_assert_eq!(check(view.iter()), [], "{:?}\n{:?}", record, listing(&view));
+            let effect = apply(&mut view, &record).unwrap();
+            prop_assert_eq!(effect.outcome, Outcome::Duplicate);
+            prop_assert_eq!(&once, &view);
+            if let Op::Store { .. } = record.op {
+                let content = content_of(&record.op);
+                prop_assert!(world::visible(&view).contains(&content) || content == Content::EMPTY);
+            }
+        }
+    }
+}
+
+fn any_id(byte: u8) -> RecordId {
+    match byte % 26 {
+        0 => RecordId::GENESIS,
+        at => RecordId::new(world::origin(usize::from(at % 3)), u64::from(at / 3) + 1).unwrap(),
+    }
+}
+
+fn liar(bytes: &[u8; 8], next: &mut [u64; CLIENTS]) -> Record {
+    let client = usize::from(bytes[0]) % CLIENTS;
+    let id = RecordId::new(world::origin(client), next[client]).unwrap();
+    next[client] += 1;
+    let file = |at: usize| FileId::made_by(any_id(bytes[at]));
+    let any_name = |at: usize| -> Name { name(NAMES[usize::from(bytes[at]) % NAMES.len()]) };
+    let time = WallTime::from_nanos(i64::from(bytes[7]) * 36_000_000_000_000_000);
+    let content = text(&format!("{}", bytes[6] % 5));
+    let (mode, uid, gid) = (u16::from(bytes[5]) * 257, 0, 0);
+    let kind = match bytes[4] % 5 {
+        0 => Kind::Directory,
+        1 => Kind::Symlink(Bytes::from(vec![b'x'; usize::from(bytes[5]) * 40])),
+        2 => Kind::Fifo,
+        _ => Kind::File,
+    };
+    let op = match bytes[1] % 14 {
+        0 | 1 => Op::Create { parent: file(2), name: any_name(3), kind, mode, uid, gid, content },
+        2 | 3 => Op::Mkdir { parent: file(2), name: any_name(3), mode, uid, gid },
+        4 => Op::Link { file: file(4), parent: file(2), name: any_name(3) },
+        5 => Op::Unlink { parent: file(2), name: any_name(3), file: file(4), version: any_id(bytes[5]) },
+        6 => Op::Rmdir { parent: file(2), name: any_name(3), file: file(4) },
+        7..=9 => {
+            let replaced = (bytes[7] % 2 == 0).then(|| Replaced { file: file(6), version: any_id(bytes[7]) });
+            let (from_parent, from_name, to_parent, to_name) = (file(2), any_name(3), file(5), any_name(6));
+            Op::Rename { from_parent, from_name, file: file(4), to_parent, to_name, replaced }
+        }
+        10 => Op::SetAttr { file: file(2), base: any_id(bytes[3]), change: AttrChange { mode: Some(mode), ..Default::default() } },
+        11 => Op::Store { file: file(2), base: any_id(bytes[3]), content, mtime: time },
+        12 => Op::Resolve { conflict: any_id(bytes[2]) },
+        _ => Op::Store { file: file(2), base: any_id(bytes[2]), content, mtime: time },
+    };
+    Record { id, time, user: UserId(0), op }
+}
