@@ -80,6 +80,9 @@ pub struct Config {
     pub writeback_cache: bool,
     /// Cached pages stay until a notification or an open drops them. Default true. False lets the
     /// kernel drop a file's pages whenever it sees the file's size or mtime differ.
+    ///
+    /// With true, a handler that answers with a larger size before it has dropped the pages shows
+    /// old bytes, then zeros, up to the new size: notify first, then answer with new attributes.
     pub explicit_invalidation: bool,
     /// The handler clears set-id bits where a request says so. Default true: saves the kernel a
     /// getxattr before every write.

@@ -97,6 +97,7 @@ impl MountOptions {
 pub struct Mount {
     device: Arc<Device>,
     unmounter: Unmounter,
+    abandoned: bool,
 }
 
 impl Mount {
@@ -114,7 +115,8 @@ impl Mount {
         let entry = mountinfo::top_mount_at(&point).map_err(MountError::MountTable)?;
         let number = entry.map(|entry| entry.device);
         debug!(point = %point.display(), ?number, "mounted");
-        Ok(Self { device: Arc::new(device), unmounter: Unmounter::new(point, number, method) })
+        let unmounter = Unmounter::new(point, number, method);
+        Ok(Self { device: Arc::new(device), unmounter, abandoned: false })
     }
 
     /// Where it is mounted, without symbolic links.
@@ -135,6 +137,13 @@ impl Mount {
     /// [`UmountError`].
     pub fn umount(&self, mode: UmountMode) -> Result<(), UmountError> {
         self.unmounter.umount(mode)
+    }
+
+    /// Closes our end and leaves the mount in the tree, dead: whoever touches it gets ENOTCONN.
+    ///
+    /// This is what a killed daemon leaves behind; for tests.
+    pub fn abandon(mut self) {
+        self.abandoned = true;
     }
 
     pub(crate) fn device(&self) -> Arc<Device> {
@@ -158,6 +167,9 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
+        if self.abandoned {
+            return;
+        }
         if let Err(error) = self.unmounter.umount(UmountMode::Force) {
             warn!(%error, "unmount");
         }
