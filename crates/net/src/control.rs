@@ -104,6 +104,9 @@ impl FrameSender {
         if frame.len() > FRAME_LEN_MAX {
             return Err(TrySendError::TooLong(frame.len()));
         }
+        if self.shared.quic.close_reason().is_some() {
+            return Err(TrySendError::Closed);
+        }
         let permit = match Arc::clone(&self.room).try_acquire_many_owned(charge(&frame)) {
             Ok(permit) => permit,
             Err(TryAcquireError::NoPermits) => return Err(TrySendError::Full(frame)),
@@ -127,6 +130,9 @@ impl FrameSender {
     pub async fn send(&self, frame: Bytes) -> Result<(), FrameError> {
         if frame.len() > FRAME_LEN_MAX {
             return Err(FrameError::TooLong(frame.len()));
+        }
+        if let Some(closed) = self.shared.quic.close_reason() {
+            return Err(Closed::from(&closed).into());
         }
         let queued = async {
             let permit = Arc::clone(&self.room).acquire_many_owned(charge(&frame)).await.ok()?;

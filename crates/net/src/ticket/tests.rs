@@ -60,7 +60,7 @@ fn every_cut_is_called_a_cut() {
 fn every_mistyped_letter_is_noticed() {
     let text = ticket().to_text();
     for at in PREFIX.len()..text.len() {
-        let mut typed = text.clone().into_bytes();
+        let mut typed = text.as_bytes().to_vec();
         typed[at] = if typed[at] == b'q' { b'x' } else { b'q' };
         assert!(String::from_utf8(typed).unwrap().parse::<Ticket>().is_err(), "{at}");
     }
@@ -74,7 +74,7 @@ fn each_wrong_part_is_named() {
     assert_eq!("wayfs1-".parse::<Ticket>(), Err(TicketError::Truncated));
     assert_eq!("wayfs2-abc".parse::<Ticket>(), Err(TicketError::Version(2)));
     assert_eq!(format!("{PREFIX}ab!c").parse::<Ticket>(), Err(TicketError::Character('!')));
-    assert_eq!(format!("{}aaaaaaaa", *text).parse::<Ticket>(), Err(TicketError::Excess));
+    assert_eq!(format!("{}aaaaaaaa", text.as_str()).parse::<Ticket>(), Err(TicketError::Excess));
     assert_eq!(forged(|b| b[0] = 9).parse::<Ticket>(), Err(TicketError::Version(9)));
     assert_eq!(forged(|b| b[3] = 7).parse::<Ticket>(), Err(TicketError::Role(7)));
     let name_at = 1 + 2 + 1 + 16 + 32 + 32 + 8;
@@ -132,7 +132,8 @@ proptest! {
 
     #[test]
     fn any_letters_are_refused_without_a_panic(code in "[a-z2-7]{0,1500}") {
-        prop_assert!(format!("{PREFIX}{code}").parse::<Ticket>().is_err());
+        let text = format!("{PREFIX}{code}");
+        prop_assert!(text.parse::<Ticket>().is_err());
     }
 
     #[test]

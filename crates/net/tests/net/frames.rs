@@ -1,0 +1,144 @@
+//! The control stream.
+
+use crate::pair::{Pair, pair, pair_with, soon};
+use bytes::Bytes;
+use std::time::Duration;
+use wayfs_net::{CloseCode, FRAME_LEN_MAX, FrameError, NetConfig, TrySendError};
+
+#[tokio::test]
+async fn frames_of_all_lengths_come_whole_and_in_order_both_ways() {
+    let pair = pair().await;
+    let (near_sender, mut near_receiver) = pair.near.control().unwrap();
+    let (far_sender, mut far_receiver) = pair.far.control().unwrap();
+    assert!(pair.near.control().is_none());
+    let lens = [0, 1, 5, 8191, 8192, 8193, 70_000, 1_000_000, FRAME_LEN_MAX, 3, 0];
+    let make = |index: usize, len: usize| Bytes::from(vec![index as u8; len]);
+    let send = async {
+        for (index, len) in lens.into_iter().enumerate() {
+            near_sender.send(make(index, len)).await.unwrap();
+            far_sender.send(make(index, len)).await.unwrap();
+        }
+    };
+    let receive = async {
+        for (index, len) in lens.into_iter().enumerate() {
+            assert_eq!(near_receiver.recv().await.unwrap().unwrap(), make(index, len));
+            assert_eq!(far_receiver.recv().await.unwrap().unwrap(), make(index, len));
+        }
+    };
+    soon("all frames", async { tokio::join!(send, receive) }).await;
+    let sum: usize = lens.iter().sum();
+    assert_eq!(pair.near.stats().traffic.frame_bytes_sent, sum as u64);
+    assert_eq!(pair.client.traffic().frame_bytes_received, sum as u64);
+}
+
+#[tokio::test]
+async fn many_small_frames_keep_their_order() {
+    let pair = pair().await;
+    let (sender, _receiver) = pair.near.control().unwrap();
+    let (_sender, mut receiver) = pair.far.control().unwrap();
+    let send = async {
+        for number in 0..20_000u32 {
+            sender.send(Bytes::copy_from_slice(&number.to_le_bytes())).await.unwrap();
+        }
+    };
+    let receive = async {
+        for number in 0..20_000u32 {
+            assert_eq!(receiver.recv().await.unwrap().unwrap(), number.to_le_bytes()[..]);
+        }
+    };
+    soon("all frames", async { tokio::join!(send, receive) }).await;
+}
+
+#[tokio::test]
+async fn a_full_queue_says_so_and_recovers() {
+    let small = NetConfig { path_capacity: 256 << 10, ..NetConfig::default() };
+    let narrow = NetConfig { frame_queue_bytes_max: FRAME_LEN_MAX as u32, ..small.clone() };
+    let pair = pair_with(narrow, small).await;
+    let (sender, _receiver) = pair.near.control().unwrap();
+    let (_sender, mut receiver) = pair.far.control().unwrap();
+    let frame = Bytes::from(vec![1; 1 << 20]);
+    let mut taken = 0;
+    soon("a full queue", async {
+        loop {
+            match sender.try_send(frame.clone()) {
+                Ok(()) => taken += 1,
+                Err(TrySendError::Full(back)) if taken >= 4 => {
+                    assert_eq!(back, frame);
+                    return;
+                }
+                Err(TrySendError::Full(_)) => panic!("full after {taken} MiB"),
+                Err(other) => panic!("{other}"),
+            }
+        }
+    })
+    .await;
+    let blocked = tokio::time::timeout(Duration::from_millis(50), sender.send(frame.clone())).await;
+    assert!(blocked.is_err(), "there was no room to wait for");
+    let (sent, ()) = soon("room", async {
+        tokio::join!(sender.send("last".into()), async {
+            for _ in 0..taken {
+                assert_eq!(receiver.recv().await.unwrap().unwrap(), frame);
+            }
+            assert_eq!(receiver.recv().await.unwrap().unwrap(), "last");
+        })
+    })
+    .await;
+    sent.unwrap();
+}
+
+#[tokio::test]
+async fn a_frame_too_long_is_refused_at_the_sender_and_harms_nobody() {
+    let Pair { near, far, client: _c, server: _s } = pair().await;
+    let (sender, _receiver) = near.control().unwrap();
+    let (_sender, mut receiver) = far.control().unwrap();
+    let frame = Bytes::from(vec![0; FRAME_LEN_MAX + 1]);
+    assert_eq!(sender.try_send(frame.clone()), Err(TrySendError::TooLong(FRAME_LEN_MAX + 1)));
+    assert_eq!(sender.send(frame).await, Err(FrameError::TooLong(FRAME_LEN_MAX + 1)));
+    sender.send("fine".into()).await.unwrap();
+    assert_eq!(soon("a frame", receiver.recv()).await.unwrap().unwrap(), "fine");
+}
+
+#[tokio::test]
+async fn receiving_may_be_cancelled_at_any_point() {
+    let pair = pair().await;
+    let (sender, _receiver) = pair.near.control().unwrap();
+    let (_sender, mut receiver) = pair.far.control().unwrap();
+    let frame = Bytes::from((0..300_000u32).flat_map(u32::to_le_bytes).collect::<Vec<_>>());
+    let sending = async {
+        for _ in 0..10 {
+            sender.send(frame.clone()).await.unwrap();
+        }
+    };
+    let receiving = async {
+        let mut got = 0;
+        while got < 10 {
+            let hurry = tokio::time::timeout(Duration::from_micros(50), receiver.recv());
+            if let Ok(received) = hurry.await {
+                assert_eq!(received.unwrap().unwrap(), frame);
+                got += 1;
+            }
+        }
+    };
+    soon("all frames", async { tokio::join!(sending, receiving) }).await;
+}
+
+#[tokio::test]
+async fn finishing_delivers_what_was_queued() {
+    let pair = pair().await;
+    let (sender, _receiver) = pair.near.control().unwrap();
+    let (_sender, mut receiver) = pair.far.control().unwrap();
+    for _ in 0..100 {
+        sender.try_send(Bytes::from(vec![3; 50_000])).unwrap();
+    }
+    let read = tokio::spawn(async move {
+        let mut count = 0;
+        while let Ok(Some(_)) = receiver.recv().await {
+            count += 1;
+        }
+        count
+    });
+    let patience = Duration::from_secs(5);
+    soon("the end", pair.near.finish(CloseCode::GOODBYE, "", patience)).await;
+    assert_eq!(soon("all frames", read).await.unwrap(), 100);
+    assert!(matches!(sender.try_send("late".into()), Err(TrySendError::Closed)));
+}
