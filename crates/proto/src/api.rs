@@ -162,6 +162,15 @@ pub enum Input {
         /// The version.
         version: RecordId,
     },
+    /// A child fetched the contents of a file from us (to cache them): a later version by another
+    /// child breaks its copy, and that is told to the writer's side as [`Output::Shared`]. Optional: without it
+    /// no sharing is noticed.
+    Fetched {
+        /// The child's session.
+        peer: PeerId,
+        /// The file.
+        file: FileId,
+    },
     /// Nothing: look at the clock. Sent when [`crate::Replica::poll_timeout`] has come.
     Tick,
 }
@@ -224,7 +233,8 @@ pub enum Output {
         file: FileId,
         /// The record.
         record: RecordId,
-        /// The content version's root if contents are now owed to the parent.
+        /// The content if it is a tree that is not known to be here. If the driver's chunk store has all of
+        /// it already, it says [`Input::ContentHere`] at once; else the child will push it.
         content: Option<Content>,
     },
     /// The parent broke callbacks because of this version (the signal of the invalidation heuristic).

@@ -1,3 +1,36 @@
-//! The replica engine.
+//! Floor 2: the replica engine, a deterministic machine without input or output.
+//!
+//! ```text
+//! impl<S: MetaStore> Replica<S> {
+//!     pub fn open(config: Config, store: S, now: Time) -> Result<Self, OpenError>;
+//!     pub fn handle(&mut self, now: Time, wall: WallTime, input: Input);
+//!     pub fn poll_output(&mut self) -> Option<Output>;
+//!     pub fn poll_timeout(&self) -> Option<Time>;
+//!     // reading
+//!     pub fn inode(&self, file: FileId) -> Result<Option<Box<Inode>>, StorageError>;
+//!     pub fn entry(&self, parent: FileId, name: &Name) -> Result<Option<Entry>, StorageError>;
+//!     pub fn list(&self, directory: FileId, after: Option<&Name>, limit: usize) -> Result<Vec<(Name, Entry)>, StorageError>;
+//!     pub fn path_of(&self, file: FileId) -> Result<Option<String>, StorageError>;
+//!     pub fn images(&self, after: Option<&Key>, limit: usize) -> Result<Vec<(Key, Image)>, StorageError>; // the whole view, for checkers
+//!     pub fn holder(&self, file: FileId, version: RecordId) -> Result<Holder, StorageError>;
+//!     pub fn level(&self, file: FileId) -> Result<Option<VersionState>, StorageError>;
+//!     pub fn progress(&self) -> Progress;
+//!     pub fn queue(&self, after: u64, limit: usize) -> Result<Vec<(u64, QueueItem)>, StorageError>; // u64: place in the log, 0 from the start
+//!     pub fn conflicts(&self, after: Option<RecordId>, limit: usize) -> Result<Vec<OpenConflict>, StorageError>;
+//!     pub fn origins(&self) -> Result<Vec<(OriginId, Origin)>, StorageError>;
+//!     pub fn admitted(&self, node: NodeId) -> Result<Vec<(OriginId, Origin)>, StorageError>;
+//!     pub fn contents_in_use(&self, after: Option<FileId>, limit: usize) -> Result<ContentsPage, StorageError>;
+//!     pub fn roots_announced(&self) -> Vec<Digest>; // garbage collection must keep these, too
+//!     pub fn is_settled(&self) -> bool;
+//!     pub fn config(&self) -> &Config; store(), store_mut(), into_store()
+//!     // home only
+//!     pub fn grant_origin(&mut self, now: Time, wall: WallTime, node: NodeId, admitted: Admitted, label: &str) -> Result<OriginId, GrantError>;
+//!     pub fn revoke(&mut self, now: Time, wall: WallTime, node: NodeId) -> Result<usize, GrantError>;
+//! }
+//! // testing::MemoryStore: new(), sync(Ticket), newest(), crash(kept) -> Self, set_room(Option<usize>)
+//! ```
 mod api;
+mod report;
+pub mod testing;
 pub use api::*;
+pub use report::*;

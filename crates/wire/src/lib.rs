@@ -1,1 +1,16 @@
-//! wayfs-wire
+//! Floor 1: what a child replica and its parent say to each other, as bytes.
+//!
+//! [`Message`] is the vocabulary, [`encode`] and [`decode`] the codec, [`check`] the
+//! bounds that hold for anything a peer may send. `docs/format/wire.md` draws the bytes.
+
+mod check;
+mod codec;
+mod message;
+#[cfg(test)]
+mod tests;
+
+pub use check::{Malformed, check_image, check_record};
+pub use codec::{FORMAT_VERSION, LEN_MAX, WireError, decode, encode, image_len, record_len};
+pub use message::{
+    AskId, Down, HaveList, KeyImage, LockVerdict, Mark, Message, Question, Resume, SentRecord, Stamp, Up, Verdict,
+};

@@ -1,0 +1,108 @@
+//! What a replica tells about itself: the words of status, queue and info.
+
+use crate::api::Role;
+use wayfs_types::request::Level;
+use wayfs_types::{Conflict, FileId, Record, RecordId, WallTime};
+
+/// How far the current version of a file has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VersionState {
+    /// The version.
+    pub version: RecordId,
+    /// How far, as far as this replica knows. Of a version of another writer a client knows no
+    /// more than that it is safe at its station.
+    pub level: Level,
+    /// When this replica learnt that it is safe; `None` if it is not, or that is forgotten
+    /// (the last 1024 steps of each writer are kept).
+    pub safe_at: Option<WallTime>,
+    /// When this replica learnt that it is visible.
+    pub visible_at: Option<WallTime>,
+    /// When this replica learnt that it is stable.
+    pub stable_at: Option<WallTime>,
+}
+
+/// Where a replica stands as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// Its part in the volume.
+    pub role: Role,
+    /// A session with the parent is up, and the view is the parent's plus our own records.
+    pub connected: bool,
+    /// A session with the parent is up, perhaps still catching up.
+    pub parent_up: bool,
+    /// The last record of its own log; `None` before the first.
+    pub last_record: Option<RecordId>,
+    /// Last sequence of its own that is durable here.
+    pub durable_through: u64,
+    /// Last sequence of its own that is safe.
+    pub safe_through: u64,
+    /// Last sequence of its own that is visible.
+    pub visible_through: u64,
+    /// Last sequence of its own that is stable, with all before it.
+    pub stable_through: u64,
+    /// Records in the log that the parent has not confirmed: unsent and in flight.
+    pub records_waiting: u64,
+    /// Of these, sent and not yet confirmed.
+    pub records_in_flight: u64,
+    /// Bytes of contents that our parent does not have yet; they exist here only.
+    pub bytes_at_risk: u64,
+    /// Versions that these bytes belong to.
+    pub versions_at_risk: u64,
+    /// Versions whose contents a child has and we do not.
+    pub versions_missing: u64,
+    /// Time (by its writer's clock) of the oldest record of our own that is not yet safe.
+    pub oldest_unsafe: Option<WallTime>,
+    /// The newest change of the view.
+    pub commit: u64,
+    /// Conflict reports open, as far as known here.
+    pub conflicts_open: u64,
+    /// Requests that wait.
+    pub requests_waiting: u64,
+    /// Children with a live session.
+    pub children: u64,
+}
+
+/// A record on its way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueItem {
+    /// The record.
+    pub record: Record,
+    /// How far it is.
+    pub level: Level,
+    /// The file that it is about, if it is about one.
+    pub file: Option<FileId>,
+    /// The path of that file at present, if it has one that is known here.
+    pub path: Option<String>,
+    /// Bytes of the content it names.
+    pub bytes: u64,
+}
+
+/// An open conflict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenConflict {
+    /// What it is filed under; what `Resolve` names.
+    pub id: RecordId,
+    /// The report.
+    pub conflict: Conflict,
+}
+
+/// A content that must stay in the chunk store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContentInUse {
+    /// Its file.
+    pub file: FileId,
+    /// The content.
+    pub content: wayfs_types::Content,
+    /// Whether this replica owes it to others: it must never be evicted. Else it is merely current.
+    pub owed: bool,
+}
+
+/// One page of [`ContentInUse`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContentsPage {
+    /// Contents of the view's files from after the file asked for, in order; on the first page those
+    /// that are owed come before.
+    pub contents: Vec<ContentInUse>,
+    /// What to ask for the next page with; `None`: this was the last.
+    pub next: Option<FileId>,
+}

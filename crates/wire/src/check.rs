@@ -1,0 +1,156 @@
+//! The bounds of what a peer may say, checked after decoding.
+
+use crate::message::{Down, KeyImage, Message, Question, Up};
+use wayfs_types::request::{LockRange, LockRequest};
+use wayfs_types::{Image, Inode, Key, Kind, Op, Record};
+
+/// Most records in a message.
+const RECORDS_MAX: usize = 8192;
+/// Most images in a message.
+const IMAGES_MAX: usize = 32_768;
+/// Most identifiers in a list.
+const IDS_MAX: usize = 262_144;
+/// Most records that a question may name as seen.
+const SEEN_MAX: usize = 256;
+/// Most entries in an answer.
+const LIST_MAX: u32 = 4096;
+/// Longest target of a symbolic link.
+const TARGET_MAX: usize = 4095;
+/// Longest label of an origin.
+const LABEL_MAX: usize = 64;
+/// Permission bits.
+const MODE_MAX: u16 = 0o7777;
+
+/// What breaks a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// A list is too long.
+    #[error("too many {0}")]
+    TooMany(&'static str),
+    /// A value is too long or out of range.
+    #[error("{0} out of bounds")]
+    OutOfBounds(&'static str),
+    /// An image of one kind under a key of another.
+    #[error("image does not fit its key")]
+    Mismatch,
+}
+
+type Checked = Result<(), Malformed>;
+
+fn at_most(len: usize, max: usize, what: &'static str) -> Checked {
+    if len > max { Err(Malformed::TooMany(what)) } else { Ok(()) }
+}
+
+fn within(ok: bool, what: &'static str) -> Checked {
+    if ok { Ok(()) } else { Err(Malformed::OutOfBounds(what)) }
+}
+
+pub(crate) fn message(message: &Message) -> Checked {
+    match message {
+        Message::Up(up) => check_up(up),
+        Message::Down(down) => check_down(down),
+    }
+}
+
+fn check_up(up: &Up) -> Checked {
+    match up {
+        Up::Hello { origins, .. } => at_most(origins.len(), IDS_MAX, "origins"),
+        Up::Watch { files } | Up::Unwatch { files } => at_most(files.len(), IDS_MAX, "watches"),
+        Up::Records { records } => {
+            at_most(records.len(), RECORDS_MAX, "records")?;
+            records.iter().try_for_each(|sent| check_record(&sent.record))
+        }
+        Up::Ask { question, seen, .. } => {
+            at_most(seen.len(), SEEN_MAX, "seen records")?;
+            match question {
+                Question::List { limit, .. } => within((1..=LIST_MAX).contains(limit), "list limit"),
+                Question::Lookup { .. } | Question::Attributes { .. } => Ok(()),
+            }
+        }
+        Up::Have { versions } => at_most(versions.len(), IDS_MAX, "versions"),
+        Up::Lock { request, .. } | Up::TestLock { request, .. } => check_lock(request),
+        Up::Unlock { range, .. } => check_range(*range),
+        Up::Start | Up::Received { .. } | Up::Want { .. } | Up::LockCancel { .. } | Up::Ping { .. } => Ok(()),
+    }
+}
+
+fn check_down(down: &Down) -> Checked {
+    match down {
+        Down::Welcome { applied, .. } => at_most(applied.len(), IDS_MAX, "origins"),
+        Down::Images { images, .. } | Down::Answer { images, .. } => {
+            at_most(images.len(), IMAGES_MAX, "images")?;
+            images.iter().try_for_each(check_image)
+        }
+        Down::Marks { marks } => at_most(marks.len(), IDS_MAX, "marks"),
+        Down::Stable { versions } => at_most(versions.len(), IDS_MAX, "versions"),
+        Down::LockAnswer { .. } | Down::Shared { .. } | Down::Pong { .. } => Ok(()),
+    }
+}
+
+fn check_lock(request: &LockRequest) -> Checked {
+    check_range(request.range)
+}
+
+fn check_range(range: LockRange) -> Checked {
+    within(range.start <= range.end, "lock range")
+}
+
+/// Checks a record's bounds.
+///
+/// # Errors
+/// [`Malformed`] names the bound that it breaks.
+pub fn check_record(record: &Record) -> Checked {
+    match &record.op {
+        Op::Create { kind, mode, content, .. } => {
+            within(!matches!(kind, Kind::Directory), "kind")?;
+            check_kind(kind)?;
+            within(*mode <= MODE_MAX, "mode")?;
+            within(content.is_well_formed(), "content")?;
+            within(matches!(kind, Kind::File) || content.size() == 0, "content")
+        }
+        Op::Mkdir { mode, .. } => within(*mode <= MODE_MAX, "mode"),
+        Op::SetAttr { change, .. } => within(change.mode.is_none_or(|mode| mode <= MODE_MAX), "mode"),
+        Op::SetXattr { value, .. } => {
+            within(value.as_ref().is_none_or(|v| v.len() <= Inode::XATTRS_LEN_MAX), "extended attribute")
+        }
+        Op::Store { content, .. } => within(content.is_well_formed(), "content"),
+        Op::Link { .. }
+        | Op::Unlink { .. }
+        | Op::Rmdir { .. }
+        | Op::Rename { .. }
+        | Op::Resolve { .. }
+        | Op::Touch => Ok(()),
+    }
+}
+
+/// Checks that an image fits its key and keeps the bounds of its kind.
+///
+/// # Errors
+/// [`Malformed`] names the bound that it breaks.
+pub fn check_image(pair: &KeyImage) -> Checked {
+    match (&pair.key, &pair.image) {
+        (_, None) | (Key::Entry(..), Some(Image::Entry(_))) | (Key::Conflict(_), Some(Image::Conflict(_))) => Ok(()),
+        (Key::Inode(_), Some(Image::Inode(inode))) => check_inode(inode),
+        (Key::Origin(_), Some(Image::Origin(origin))) => {
+            within(origin.label.len() <= LABEL_MAX, "label")?;
+            within(!origin.label.contains(['/', '\0']), "label")
+        }
+        (Key::Inode(_) | Key::Entry(..) | Key::Conflict(_) | Key::Origin(_), Some(_)) => Err(Malformed::Mismatch),
+    }
+}
+
+fn check_inode(inode: &Inode) -> Checked {
+    check_kind(&inode.kind)?;
+    within(inode.mode <= MODE_MAX, "mode")?;
+    within(inode.content.is_well_formed(), "content")?;
+    at_most(inode.places.len(), Inode::LINKS_MAX, "places")?;
+    let xattrs: usize = inode.xattrs.iter().map(|(name, value)| name.as_bytes().len() + value.len()).sum();
+    at_most(xattrs, Inode::XATTRS_LEN_MAX, "bytes of extended attributes")
+}
+
+fn check_kind(kind: &Kind) -> Checked {
+    match kind {
+        Kind::Symlink(target) => within(!target.is_empty() && target.len() <= TARGET_MAX, "link target"),
+        Kind::File | Kind::Directory | Kind::Fifo | Kind::Socket | Kind::CharDevice(_) | Kind::BlockDevice(_) => Ok(()),
+    }
+}

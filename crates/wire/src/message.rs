@@ -1,0 +1,310 @@
+//! The vocabulary between a child and its parent.
+//!
+//! ```text
+//!   child                                   parent
+//!     Hello ──────────────────────────────▶  who I am, where I left off, whose records I carry
+//!     ◀────────────────────────── Welcome    what you have of them, and whether I can resume
+//!     Watch* Start ───────────────────────▶  what I look at; begin
+//!     ◀────────────────────────── Images*    what changed after my cursor; then whatever changes
+//!     Received ───────────────────────────▶  (an answered callback)
+//!     Records ────────────────────────────▶
+//!     ◀──────────────────────────── Marks    how far each origin's records have come
+//!     Ask ────────────────────────────────▶
+//!     ◀─────────────────────────── Answer
+//! ```
+
+use serde::{Deserialize, Serialize};
+use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
+use wayfs_types::{CommitNumber, FileId, Image, Key, Name, OriginId, Record, RecordId, VolumeId, WallTime};
+
+/// Anything that travels in a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// From a child to its parent.
+    Up(Up),
+    /// From a parent to its child.
+    Down(Down),
+}
+
+/// Names one life of one replica's store: its origin, and when the store was made.
+/// A cursor means something only to the store that issued it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Stamp {
+    /// The replica.
+    pub origin: OriginId,
+    /// When its store was made, by its own wall clock.
+    pub born: WallTime,
+}
+
+/// Where a child left off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resume {
+    /// With which store.
+    pub stamp: Stamp,
+    /// The child has everything of its interest up to here.
+    pub cursor: CommitNumber,
+}
+
+/// Ties an answer to its question within a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AskId(pub u64);
+
+/// A list of content versions.
+pub type HaveList = Vec<RecordId>;
+
+/// A record on its way up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentRecord {
+    /// The record.
+    pub record: Record,
+    /// Whether the sender, or someone below it, has the contents it names. False after a
+    /// move, when a former station took them over.
+    pub held: bool,
+}
+
+/// What a client wants to know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Question {
+    /// The file under a name.
+    Lookup {
+        /// The directory.
+        parent: FileId,
+        /// The name.
+        name: Name,
+    },
+    /// A file's inode.
+    Attributes {
+        /// The file.
+        file: FileId,
+    },
+    /// Entries and their inodes in order of name.
+    List {
+        /// The directory.
+        directory: FileId,
+        /// Last name known; `None` from the start.
+        after: Option<Name>,
+        /// Most entries, at most 4096.
+        limit: u32,
+    },
+}
+
+/// From a child to its parent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Up {
+    /// First message of a session.
+    Hello {
+        /// The volume meant.
+        volume: VolumeId,
+        /// Where the child left off; `None` for a fresh one.
+        resume: Option<Resume>,
+        /// Origins of which the child's log holds records.
+        origins: Vec<OriginId>,
+        /// Sequence through which a former parent vouched for the child's own records and contents.
+        safe: u64,
+    },
+    /// Directories (for their entries and the inodes in them) and inodes that the child looks at.
+    Watch {
+        /// Which.
+        files: Vec<FileId>,
+    },
+    /// What it looks at no longer.
+    Unwatch {
+        /// Which.
+        files: Vec<FileId>,
+    },
+    /// All watches are told: begin to send images.
+    Start,
+    /// Records, in order within each origin.
+    Records {
+        /// The records.
+        records: Vec<SentRecord>,
+    },
+    /// Images or an answer arrived and took effect.
+    Received {
+        /// The serial they carried; covers all before it.
+        serial: u64,
+    },
+    /// A question.
+    Ask {
+        /// Chosen by the child, unique in the session.
+        ask: AskId,
+        /// What.
+        question: Question,
+        /// Records whose effect the child has seen on what it asks for: the answer must not be older.
+        seen: Vec<RecordId>,
+    },
+    /// Contents of these versions are durable at the child.
+    Have {
+        /// The versions.
+        versions: HaveList,
+    },
+    /// Somebody waits for *stable*: bring the contents of this origin's records home.
+    Want {
+        /// The origin.
+        origin: OriginId,
+        /// Up to this sequence.
+        through: u64,
+    },
+    /// Take a lock.
+    Lock {
+        /// Chosen by the child.
+        ask: AskId,
+        /// What.
+        request: LockRequest,
+    },
+    /// See what stands in a lock's way.
+    TestLock {
+        /// Chosen by the child.
+        ask: AskId,
+        /// What.
+        request: LockRequest,
+    },
+    /// Release locks.
+    Unlock {
+        /// The file.
+        file: FileId,
+        /// Which world.
+        family: LockFamily,
+        /// Whose.
+        owner: LockOwner,
+        /// Where.
+        range: LockRange,
+    },
+    /// The asker of a waiting lock gave up.
+    LockCancel {
+        /// Which.
+        ask: AskId,
+    },
+    /// I am here.
+    Ping {
+        /// Counts up.
+        number: u64,
+    },
+}
+
+/// A key and what it is now; `None`: nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyImage {
+    /// The key.
+    pub key: Key,
+    /// Its image.
+    pub image: Option<Image>,
+}
+
+/// How far an origin's records have come, as the parent knows it. Each number is the
+/// sequence up to which (inclusive) it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// The origin.
+    pub origin: OriginId,
+    /// Taken into the parent's durable state.
+    pub applied: u64,
+    /// Also contents durable there, and others' callbacks answered.
+    pub safe: u64,
+    /// Ordered by the home.
+    pub visible: u64,
+    /// Contents at the home.
+    pub stable: u64,
+}
+
+/// How a question was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// The images say it.
+    Found,
+    /// There is no such entry or file.
+    NotFound,
+    /// A list: there may be more after the last name.
+    More,
+    /// A list: the directory ends here.
+    End,
+    /// The parent has not yet seen what the child has seen, and could not get it in time.
+    Behind,
+    /// The parent does not hold the volume yet, or is overloaded.
+    Unready,
+}
+
+/// Answers about locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LockVerdict {
+    /// It is yours.
+    Granted,
+    /// Another holds it.
+    Refused,
+    /// Nothing stands in its way.
+    Free,
+    /// This stands in its way.
+    Held(LockRequest),
+    /// Waiting would never end: the holders wait for the asker.
+    Deadlock,
+    /// Too many locks.
+    Overload,
+}
+
+/// From a parent to its child.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Down {
+    /// Answers `Hello`.
+    Welcome {
+        /// Whose cursors these are.
+        stamp: Stamp,
+        /// The parent's newest change.
+        current: CommitNumber,
+        /// The child's cursor is good. If not, a client takes its cache for unverified, and a
+        /// station expects the whole state and drops what is not in it.
+        resume: bool,
+        /// What the parent has of the origins named in `Hello`.
+        applied: Vec<(OriginId, u64)>,
+    },
+    /// Newer images.
+    Images {
+        /// Counts images and answers in this session.
+        serial: u64,
+        /// Everything of the child's interest up to here is told, once `more` is false.
+        through: CommitNumber,
+        /// More parts of this cut follow.
+        more: bool,
+        /// Keys and what they are now.
+        images: Vec<KeyImage>,
+    },
+    /// Answers a question; of the same cut as the images before it.
+    Answer {
+        /// Counts images and answers in this session.
+        serial: u64,
+        /// The question.
+        ask: AskId,
+        /// How it ended.
+        verdict: Verdict,
+        /// What it is about.
+        images: Vec<KeyImage>,
+    },
+    /// How far records have come.
+    Marks {
+        /// One for each origin that moved.
+        marks: Vec<Mark>,
+    },
+    /// The home has the contents of these versions, or nobody needs them any more.
+    Stable {
+        /// The versions.
+        versions: HaveList,
+    },
+    /// Callbacks of others were broken because of this version.
+    Shared {
+        /// Its file.
+        file: FileId,
+        /// The version.
+        version: RecordId,
+    },
+    /// Answers `Lock` and `TestLock`.
+    LockAnswer {
+        /// The question.
+        ask: AskId,
+        /// How it ended.
+        verdict: LockVerdict,
+    },
+    /// Answers `Ping`.
+    Pong {
+        /// Its number.
+        number: u64,
+    },
+}
