@@ -78,10 +78,10 @@ impl Machine {
         let mut command = self.command();
         command.arg("serve").arg("--data").arg(&data).args(["--listen", &listen]).args(more);
         let process = Process::start(&mut command, &self.path("serve.log"));
-        let mut server = Server { process, data };
+        let mut server = Server { process, data, port };
         eventually("the server answers", READY, || {
             assert!(server.process.ended().is_none(), "the server ended: {}", server.process.log());
-            self.wayfs(&["status", "--json"]).status.success()
+            server.wayfs(self, &["status", "--json"]).status.success()
         });
         server
     }
@@ -91,7 +91,7 @@ impl Machine {
         let directory = self.path("mnt");
         std::fs::create_dir_all(&directory).expect("make a mount point");
         let mut command = self.command();
-        command.args(["mount", what]).arg(&directory).args(more);
+        command.args(["mount", what]).arg(&directory).arg("--cache").arg(self.path("cache")).args(more);
         let process = Process::start(&mut command, &self.path("mount.log"));
         let mut mount = Mount { process, directory };
         eventually("the volume is mounted", READY, || {
@@ -116,6 +116,25 @@ pub struct Server {
     pub process: Process,
     /// Its data directory.
     pub data: PathBuf,
+    /// Its port on loopback.
+    pub port: u16,
+}
+
+impl Server {
+    /// Runs a tool of its machine against it.
+    pub fn wayfs(&self, machine: &Machine, arguments: &[&str]) -> Finished {
+        run_for(Duration::from_secs(90), machine.command().env("WAYFS_AT", &self.data).args(arguments))
+    }
+
+    /// A ticket of a volume.
+    pub fn ticket(&self, machine: &Machine, volume: &str) -> String {
+        self.wayfs(machine, &["volume", "ticket", volume]).ok().out.trim().to_owned()
+    }
+
+    /// A ticket that admits a station.
+    pub fn station_ticket(&self, machine: &Machine, volume: &str) -> String {
+        self.wayfs(machine, &["volume", "ticket", volume, "--station"]).ok().out.trim().to_owned()
+    }
 }
 
 /// A mounted volume.
@@ -130,6 +149,19 @@ impl Mount {
     /// A path in the volume.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
+    }
+
+    /// Runs a tool of its machine against it.
+    pub fn wayfs(&self, machine: &Machine, arguments: &[&str]) -> Finished {
+        run_for(Duration::from_secs(90), machine.command().env("WAYFS_AT", &self.directory).args(arguments))
+    }
+
+    /// Waits until everything written through it has come so far.
+    ///
+    /// # Panics
+    /// If it has not within a minute.
+    pub fn sync(&self, machine: &Machine, until: &str) {
+        self.wayfs(machine, &["sync", "--until", until, "--timeout", "60"]).ok();
     }
 
     /// The mount point.

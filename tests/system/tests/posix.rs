@@ -23,8 +23,8 @@ struct World {
 static WORLD: LazyLock<World> = LazyLock::new(|| {
     let home = Machine::new("home");
     let server = home.serve(free_port(), &[]);
-    home.wayfs(&["volume", "create", "work"]).ok();
-    let ticket = home.wayfs(&["volume", "ticket", "work"]).ok().out.trim().to_owned();
+    server.wayfs(&home, &["volume", "create", "work"]).ok();
+    let ticket = server.ticket(&home, "work");
     let client = Machine::new("client");
     let mount = client.mount(&ticket, &[]);
     World { _home: home, _server: server, _client: client, mount }
