@@ -26,20 +26,14 @@ pub fn apply(view: &mut impl ViewMut, record: &Record) -> Result<Effect, Storage
         Some(Image::Origin(origin)) => Some(origin),
         _ => None,
     };
-    if origin
-        .as_ref()
-        .is_some_and(|origin| record.id.sequence() <= origin.applied)
-    {
+    if origin.as_ref().is_some_and(|origin| record.id.sequence() <= origin.applied) {
         return Ok(Effect::new(Outcome::Duplicate));
     }
     // Only a record that was applied can have made what bears its id.
     if inode(view, FileId::made_by(record.id))?.is_some() {
         return Ok(Effect::new(Outcome::Duplicate));
     }
-    let label = origin.as_ref().map_or_else(
-        || format!("origin-{}", record.id.origin()),
-        |o| o.label.clone(),
-    );
+    let label = origin.as_ref().map_or_else(|| format!("origin-{}", record.id.origin()), |o| o.label.clone());
     let effect = dispatch(&mut Edit::new(view, record, label), &record.op)?;
     if let Some(mut origin) = origin {
         origin.applied = record.id.sequence();
@@ -54,64 +48,25 @@ fn dispatch<V: ViewMut>(edit: &mut Edit<'_, V>, op: &Op) -> Result<Effect, Stora
         return Ok(Effect::new(Outcome::NoEffect));
     }
     match op {
-        Op::Create {
-            parent,
-            name,
-            kind,
-            mode,
-            uid,
-            gid,
-            content,
-        } => {
+        Op::Create { parent, name, kind, mode, uid, gid, content } => {
             let inode = edit.new_inode(kind.clone(), *mode, *uid, *gid, content.clone());
             make::create(edit, *parent, name, inode)
         }
-        Op::Mkdir {
-            parent,
-            name,
-            mode,
-            uid,
-            gid,
-        } => {
+        Op::Mkdir { parent, name, mode, uid, gid } => {
             let inode = edit.new_directory(*mode, *uid, *gid);
             make::create(edit, *parent, name, inode)
         }
         Op::Link { file, parent, name } => make::link(edit, *file, *parent, name),
-        Op::Unlink {
-            parent,
-            name,
-            file,
-            version,
-        } => remove::unlink(edit, *parent, name, *file, *version),
+        Op::Unlink { parent, name, file, version } => remove::unlink(edit, *parent, name, *file, *version),
         Op::Rmdir { parent, name, file } => remove::rmdir(edit, *parent, name, *file),
-        Op::Rename {
-            from_parent,
-            from_name,
-            file,
-            to_parent,
-            to_name,
-            replaced,
-        } => {
-            let from = rename::Spot {
-                parent: *from_parent,
-                name: from_name,
-            };
-            let to = rename::Spot {
-                parent: *to_parent,
-                name: to_name,
-            };
+        Op::Rename { from_parent, from_name, file, to_parent, to_name, replaced } => {
+            let from = rename::Spot { parent: *from_parent, name: from_name };
+            let to = rename::Spot { parent: *to_parent, name: to_name };
             rename::rename(edit, &from, *file, &to, *replaced)
         }
         Op::SetAttr { file, base, change } => attributes::set_attr(edit, *file, *base, change),
-        Op::SetXattr { file, name, value } => {
-            attributes::set_xattr(edit, *file, name, value.as_ref())
-        }
-        Op::Store {
-            file,
-            base,
-            content,
-            mtime,
-        } => store::store(edit, *file, *base, content, *mtime),
+        Op::SetXattr { file, name, value } => attributes::set_xattr(edit, *file, name, value.as_ref()),
+        Op::Store { file, base, content, mtime } => store::store(edit, *file, *base, content, *mtime),
         Op::Resolve { conflict } => attributes::resolve_conflict(edit, *conflict),
         Op::Touch => Ok(Effect::new(Outcome::AsMeant)),
     }

@@ -5,9 +5,7 @@ use crate::lineage::holds;
 use crate::view::ViewMut;
 use crate::{Effect, Outcome};
 use bytes::Bytes;
-use wayfs_types::{
-    AttrChange, ConflictKind, FileId, Inode, Key, RecordId, StorageError, XattrName,
-};
+use wayfs_types::{AttrChange, ConflictKind, FileId, Inode, Key, RecordId, StorageError, XattrName};
 
 /// Changes attributes: the later in order wins.
 pub(crate) fn set_attr<V: ViewMut>(
@@ -35,13 +33,7 @@ pub(crate) fn set_attr<V: ViewMut>(
         return Ok(Effect::on(Outcome::AsMeant, file));
     }
     let kind = ConflictKind::SetAttrSetAttr;
-    let outcome = edit.report(Met {
-        kind,
-        file,
-        copy: None,
-        winner,
-        place,
-    })?;
+    let outcome = edit.report(Met { kind, file, copy: None, winner, place })?;
     Ok(Effect::on(outcome, file))
 }
 
@@ -82,18 +74,11 @@ pub(crate) fn set_xattr<V: ViewMut>(
 
 /// Bytes of all extended attributes, names included.
 pub(crate) fn xattrs_len(inode: &Inode) -> usize {
-    inode
-        .xattrs
-        .iter()
-        .map(|(name, value)| name.as_bytes().len() + value.len())
-        .sum()
+    inode.xattrs.iter().map(|(name, value)| name.as_bytes().len() + value.len()).sum()
 }
 
 /// Takes a report away.
-pub(crate) fn resolve_conflict<V: ViewMut>(
-    edit: &mut Edit<'_, V>,
-    conflict: RecordId,
-) -> Result<Effect, StorageError> {
+pub(crate) fn resolve_conflict<V: ViewMut>(edit: &mut Edit<'_, V>, conflict: RecordId) -> Result<Effect, StorageError> {
     let key = Key::Conflict(conflict);
     if edit.view.image(&key)?.is_none() {
         return Ok(Effect::new(Outcome::NoEffect));

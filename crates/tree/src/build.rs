@@ -13,8 +13,8 @@ use crate::view::{View, entry, inode, resolve};
 use bytes::Bytes;
 use wayfs_types::request::{Change, RenameTarget, XattrPresence};
 use wayfs_types::{
-    AttrChange, Content, FileId, FsError, Inode, Key, Kind, Name, Op, Record, RecordId, Replaced,
-    StorageError, UserId, WallTime, XattrName,
+    AttrChange, Content, FileId, FsError, Inode, Key, Kind, Name, Op, Record, RecordId, Replaced, StorageError, UserId,
+    WallTime, XattrName,
 };
 
 /// Longest value of one extended attribute in bytes, as Linux has it.
@@ -50,84 +50,31 @@ pub enum BuildError {
 /// [`BuildError::Refused`] with what POSIX says, [`BuildError::Storage`] from the view.
 pub fn build(view: &impl View, change: &Change, author: Author) -> Result<Record, BuildError> {
     let op = match change {
-        Change::Create {
-            parent,
-            name,
-            kind,
-            mode,
-            uid,
-            gid,
-        } => {
+        Change::Create { parent, name, kind, mode, uid, gid } => {
             check_kind(kind)?;
             let parent = free_name(view, *parent, name)?;
             let (name, kind, mode) = (name.clone(), kind.clone(), mode & 0o7777);
-            Op::Create {
-                parent,
-                name,
-                kind,
-                mode,
-                uid: *uid,
-                gid: *gid,
-                content: Content::EMPTY,
-            }
+            Op::Create { parent, name, kind, mode, uid: *uid, gid: *gid, content: Content::EMPTY }
         }
-        Change::Mkdir {
-            parent,
-            name,
-            mode,
-            uid,
-            gid,
-        } => {
+        Change::Mkdir { parent, name, mode, uid, gid } => {
             let parent = free_name(view, *parent, name)?;
-            Op::Mkdir {
-                parent,
-                name: name.clone(),
-                mode: mode & 0o7777,
-                uid: *uid,
-                gid: *gid,
-            }
+            Op::Mkdir { parent, name: name.clone(), mode: mode & 0o7777, uid: *uid, gid: *gid }
         }
         Change::Link { file, parent, name } => link(view, *file, *parent, name)?,
         Change::Unlink { parent, name } => unlink(view, *parent, name)?,
         Change::Rmdir { parent, name } => rmdir(view, *parent, name)?,
-        Change::Rename {
-            from_parent,
-            from_name,
-            to_parent,
-            to_name,
-            target,
-        } => rename(
-            view,
-            (*from_parent, from_name),
-            (*to_parent, to_name),
-            *target,
-        )?,
+        Change::Rename { from_parent, from_name, to_parent, to_name, target } => {
+            rename(view, (*from_parent, from_name), (*to_parent, to_name), *target)?
+        }
         Change::SetAttr { file, change } => set_attr(view, *file, change)?,
-        Change::SetXattr {
-            file,
-            name,
-            value,
-            presence,
-        } => set_xattr(view, *file, name, value.as_ref(), *presence)?,
-        Change::Store {
-            file,
-            base,
-            content,
-            mtime,
-        } => store(view, *file, *base, content, *mtime)?,
+        Change::SetXattr { file, name, value, presence } => set_xattr(view, *file, name, value.as_ref(), *presence)?,
+        Change::Store { file, base, content, mtime } => store(view, *file, *base, content, *mtime)?,
         Change::Resolve { conflict } => match view.image(&Key::Conflict(*conflict))? {
-            Some(_) => Op::Resolve {
-                conflict: *conflict,
-            },
+            Some(_) => Op::Resolve { conflict: *conflict },
             None => return Err(FsError::NotFound.into()),
         },
     };
-    Ok(Record {
-        id: author.id,
-        time: author.time,
-        user: author.user,
-        op,
-    })
+    Ok(Record { id: author.id, time: author.time, user: author.user, op })
 }
 
 fn check_kind(kind: &Kind) -> Result<(), FsError> {
@@ -150,11 +97,7 @@ fn living(view: &impl View, file: FileId) -> Result<(FileId, Box<Inode>), BuildE
 
 fn directory(view: &impl View, file: FileId) -> Result<FileId, BuildError> {
     let (file, inode) = living(view, file)?;
-    if inode.is_directory() {
-        Ok(file)
-    } else {
-        Err(FsError::NotDirectory.into())
-    }
+    if inode.is_directory() { Ok(file) } else { Err(FsError::NotDirectory.into()) }
 }
 
 /// The living directory in which a name is free.
@@ -167,11 +110,7 @@ fn free_name(view: &impl View, parent: FileId, name: &Name) -> Result<FileId, Bu
 }
 
 /// Directory, file and inode of a name.
-fn named(
-    view: &impl View,
-    parent: FileId,
-    name: &Name,
-) -> Result<(FileId, FileId, Box<Inode>), BuildError> {
+fn named(view: &impl View, parent: FileId, name: &Name) -> Result<(FileId, FileId, Box<Inode>), BuildError> {
     let parent = directory(view, parent)?;
     let entry = entry(view, parent, name)?.ok_or(FsError::NotFound)?;
     let (file, inode) = living(view, entry.file)?;
@@ -187,11 +126,7 @@ fn link(view: &impl View, file: FileId, parent: FileId, name: &Name) -> Result<O
     if inode.places.len() >= Inode::LINKS_MAX {
         return Err(FsError::TooManyLinks.into());
     }
-    Ok(Op::Link {
-        file,
-        parent,
-        name: name.clone(),
-    })
+    Ok(Op::Link { file, parent, name: name.clone() })
 }
 
 fn unlink(view: &impl View, parent: FileId, name: &Name) -> Result<Op, BuildError> {
@@ -199,12 +134,7 @@ fn unlink(view: &impl View, parent: FileId, name: &Name) -> Result<Op, BuildErro
     if inode.is_directory() {
         return Err(FsError::IsDirectory.into());
     }
-    Ok(Op::Unlink {
-        parent,
-        name: name.clone(),
-        file,
-        version: inode.version,
-    })
+    Ok(Op::Unlink { parent, name: name.clone(), file, version: inode.version })
 }
 
 fn rmdir(view: &impl View, parent: FileId, name: &Name) -> Result<Op, BuildError> {
@@ -215,11 +145,7 @@ fn rmdir(view: &impl View, parent: FileId, name: &Name) -> Result<Op, BuildError
     if view.first_entry(file)?.is_some() {
         return Err(FsError::NotEmpty.into());
     }
-    Ok(Op::Rmdir {
-        parent,
-        name: name.clone(),
-        file,
-    })
+    Ok(Op::Rmdir { parent, name: name.clone(), file })
 }
 
 fn rename(
@@ -246,14 +172,7 @@ fn rename(
         None => None,
     };
     let (from_name, to_name) = (from.1.clone(), to.1.clone());
-    Ok(Op::Rename {
-        from_parent,
-        from_name,
-        file,
-        to_parent,
-        to_name,
-        replaced,
-    })
+    Ok(Op::Rename { from_parent, from_name, file, to_parent, to_name, replaced })
 }
 
 fn replaceable(view: &impl View, mover: &Inode, there: FileId) -> Result<Replaced, BuildError> {
@@ -262,21 +181,14 @@ fn replaceable(view: &impl View, mover: &Inode, there: FileId) -> Result<Replace
         (true, false) => Err(FsError::NotDirectory.into()),
         (false, true) => Err(FsError::IsDirectory.into()),
         (true, true) if view.first_entry(file)?.is_some() => Err(FsError::NotEmpty.into()),
-        _ => Ok(Replaced {
-            file,
-            version: inode.version,
-        }),
+        _ => Ok(Replaced { file, version: inode.version }),
     }
 }
 
 fn set_attr(view: &impl View, file: FileId, change: &AttrChange) -> Result<Op, BuildError> {
     let (file, inode) = living(view, file)?;
     let mode = change.mode.map(|mode| mode & 0o7777);
-    Ok(Op::SetAttr {
-        file,
-        base: inode.attr_version,
-        change: AttrChange { mode, ..*change },
-    })
+    Ok(Op::SetAttr { file, base: inode.attr_version, change: AttrChange { mode, ..*change } })
 }
 
 fn set_xattr(
@@ -304,29 +216,14 @@ fn set_xattr(
             return Err(FsError::NoSpace.into());
         }
     }
-    Ok(Op::SetXattr {
-        file,
-        name: name.clone(),
-        value: value.cloned(),
-    })
+    Ok(Op::SetXattr { file, name: name.clone(), value: value.cloned() })
 }
 
-fn store(
-    view: &impl View,
-    file: FileId,
-    base: RecordId,
-    content: &Content,
-    mtime: WallTime,
-) -> Result<Op, BuildError> {
+fn store(view: &impl View, file: FileId, base: RecordId, content: &Content, mtime: WallTime) -> Result<Op, BuildError> {
     let file = resolve(view, file)?;
     let inode = inode(view, file)?.ok_or(FsError::NotFound)?;
     match inode.kind {
-        Kind::File if content.is_well_formed() => Ok(Op::Store {
-            file,
-            base,
-            content: content.clone(),
-            mtime,
-        }),
+        Kind::File if content.is_well_formed() => Ok(Op::Store { file, base, content: content.clone(), mtime }),
         Kind::Directory => Err(FsError::IsDirectory.into()),
         _ => Err(FsError::Invalid.into()),
     }

@@ -29,8 +29,7 @@ pub(crate) fn conflict_name(name: &Name, time: WallTime, label: &str, suffix: &s
     let mut bytes = shorten(base, room).to_vec();
     bytes.extend(middle);
     bytes.extend_from_slice(extension);
-    Name::new(bytes)
-        .expect("not empty, at most 255 bytes by the choice of room, no separator in any part")
+    Name::new(bytes).expect("not empty, at most 255 bytes by the choice of room, no separator in any part")
 }
 
 /// Whether `candidate` is a conflict name that was made from `name`.
@@ -65,8 +64,7 @@ fn split(name: &[u8]) -> (&[u8], &[u8]) {
 fn last_dot(name: &[u8]) -> Option<usize> {
     let dot = name.iter().rposition(|byte| *byte == b'.')?;
     let len = name.len() - dot;
-    let is_extension =
-        name[..dot].iter().any(|byte| *byte != b'.') && (2..=EXTENSION_LEN_MAX).contains(&len);
+    let is_extension = name[..dot].iter().any(|byte| *byte != b'.') && (2..=EXTENSION_LEN_MAX).contains(&len);
     is_extension.then_some(dot)
 }
 
@@ -97,49 +95,25 @@ mod tests {
     use proptest::prelude::*;
 
     fn made(name: &str) -> String {
-        conflict_name(
-            &Name::try_from(name).unwrap(),
-            WallTime::EPOCH,
-            "ann@reed",
-            "",
-        )
-        .to_string()
+        conflict_name(&Name::try_from(name).unwrap(), WallTime::EPOCH, "ann@reed", "").to_string()
     }
 
     #[test]
     fn the_extension_stays_last() {
-        assert_eq!(
-            made("report.txt"),
-            "report.conflict-19700101-000000-ann@reed.txt"
-        );
-        assert_eq!(
-            made("Makefile"),
-            "Makefile.conflict-19700101-000000-ann@reed"
-        );
+        assert_eq!(made("report.txt"), "report.conflict-19700101-000000-ann@reed.txt");
+        assert_eq!(made("Makefile"), "Makefile.conflict-19700101-000000-ann@reed");
     }
 
     #[test]
     fn a_compressed_archive_keeps_both_extensions() {
-        assert_eq!(
-            made("src.tar.gz"),
-            "src.conflict-19700101-000000-ann@reed.tar.gz"
-        );
-        assert_eq!(
-            made("notes.gz"),
-            "notes.conflict-19700101-000000-ann@reed.gz"
-        );
+        assert_eq!(made("src.tar.gz"), "src.conflict-19700101-000000-ann@reed.tar.gz");
+        assert_eq!(made("notes.gz"), "notes.conflict-19700101-000000-ann@reed.gz");
     }
 
     #[test]
     fn a_hidden_file_stays_hidden() {
-        assert_eq!(
-            made(".profile"),
-            ".profile.conflict-19700101-000000-ann@reed"
-        );
-        assert_eq!(
-            made(".vimrc.bak"),
-            ".vimrc.conflict-19700101-000000-ann@reed.bak"
-        );
+        assert_eq!(made(".profile"), ".profile.conflict-19700101-000000-ann@reed");
+        assert_eq!(made(".vimrc.bak"), ".vimrc.conflict-19700101-000000-ann@reed.bak");
     }
 
     #[test]
@@ -151,10 +125,7 @@ mod tests {
     #[test]
     fn a_long_name_is_cut_between_characters() {
         let made = made(&format!("{}.txt", "ä".repeat(125)));
-        assert!(
-            made.len() <= 255 && made.contains("ä.conflict-") && made.ends_with(".txt"),
-            "{made}"
-        );
+        assert!(made.len() <= 255 && made.contains("ä.conflict-") && made.ends_with(".txt"), "{made}");
     }
 
     proptest! {

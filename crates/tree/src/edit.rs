@@ -6,8 +6,8 @@ use crate::view::{ViewMut, entry, inode, resolve};
 use crate::{Effect, Outcome};
 use std::collections::BTreeMap;
 use wayfs_types::{
-    Conflict, ConflictKind, Content, Entry, FileId, Image, Inode, Key, Kind, Name, Place, Record,
-    RecordId, StorageError, WallTime,
+    Conflict, ConflictKind, Content, Entry, FileId, Image, Inode, Key, Kind, Name, Place, Record, RecordId,
+    StorageError, WallTime,
 };
 
 /// Tries at a numbered conflict name before the record's id, which nobody else has, goes into it.
@@ -37,11 +37,7 @@ pub fn root_inode() -> Inode {
 /// A time that is later than the last one, whatever the clocks say: what was
 /// changed must look changed, also to a cache that compares times.
 pub(crate) fn later(last: WallTime, now: WallTime) -> WallTime {
-    if now > last {
-        now
-    } else {
-        WallTime::from_nanos(last.as_nanos().saturating_add(1))
-    }
+    if now > last { now } else { WallTime::from_nanos(last.as_nanos().saturating_add(1)) }
 }
 
 /// One record at work on a view.
@@ -53,11 +49,7 @@ pub(crate) struct Edit<'a, V> {
 
 impl<'a, V: ViewMut> Edit<'a, V> {
     pub(crate) fn new(view: &'a mut V, record: &'a Record, label: String) -> Self {
-        Self {
-            view,
-            record,
-            label,
-        }
+        Self { view, record, label }
     }
 
     /// The file that the record makes, if it makes one.
@@ -65,19 +57,8 @@ impl<'a, V: ViewMut> Edit<'a, V> {
         FileId::made_by(self.record.id)
     }
 
-    pub(crate) fn new_inode(
-        &self,
-        kind: Kind,
-        mode: u16,
-        uid: u32,
-        gid: u32,
-        content: Content,
-    ) -> Inode {
-        let content = if kind == Kind::File {
-            content
-        } else {
-            Content::EMPTY
-        };
+    pub(crate) fn new_inode(&self, kind: Kind, mode: u16, uid: u32, gid: u32, content: Content) -> Inode {
+        let content = if kind == Kind::File { content } else { Content::EMPTY };
         let time = self.record.time;
         Inode {
             kind,
@@ -116,18 +97,12 @@ impl<'a, V: ViewMut> Edit<'a, V> {
     }
 
     pub(crate) fn put_inode(&mut self, file: FileId, inode: Inode) -> Result<(), StorageError> {
-        self.view
-            .put(Key::Inode(file), Some(Image::Inode(Box::new(inode))))
+        self.view.put(Key::Inode(file), Some(Image::Inode(Box::new(inode))))
     }
 
     /// Gives a file (whose inode is given, and written here) a place whose name is free.
     /// The directory is living.
-    pub(crate) fn attach(
-        &mut self,
-        file: FileId,
-        mut inode: Inode,
-        place: Place,
-    ) -> Result<(), StorageError> {
+    pub(crate) fn attach(&mut self, file: FileId, mut inode: Inode, place: Place) -> Result<(), StorageError> {
         inode.removed_from = None;
         inode.merged_into = None;
         if let Err(at) = inode.places.binary_search(&place) {
@@ -135,23 +110,13 @@ impl<'a, V: ViewMut> Edit<'a, V> {
         }
         let is_directory = inode.is_directory();
         self.put_inode(file, inode)?;
-        let entry = Entry {
-            file,
-            version: self.record.id,
-        };
-        self.view.put(
-            Key::Entry(place.parent, place.name),
-            Some(Image::Entry(entry)),
-        )?;
+        let entry = Entry { file, version: self.record.id };
+        self.view.put(Key::Entry(place.parent, place.name), Some(Image::Entry(entry)))?;
         self.entries_changed(place.parent, i32::from(is_directory))
     }
 
     /// Takes a place from a file. The one that loses its last becomes a marker; answers it then.
-    pub(crate) fn detach(
-        &mut self,
-        file: FileId,
-        place: &Place,
-    ) -> Result<Option<FileId>, StorageError> {
+    pub(crate) fn detach(&mut self, file: FileId, place: &Place) -> Result<Option<FileId>, StorageError> {
         let Some(inode) = self.inode(file)? else {
             return Ok(None);
         };
@@ -164,39 +129,27 @@ impl<'a, V: ViewMut> Edit<'a, V> {
             inode = marker(inode, place.clone());
         }
         self.put_inode(file, inode)?;
-        self.view
-            .put(Key::Entry(place.parent, place.name.clone()), None)?;
+        self.view.put(Key::Entry(place.parent, place.name.clone()), None)?;
         self.entries_changed(place.parent, -i32::from(is_directory))?;
         Ok(removed)
     }
 
     /// Moves a file from a place to another whose name is free, in a living directory.
-    pub(crate) fn relocate(
-        &mut self,
-        file: FileId,
-        from: &Place,
-        to: Place,
-    ) -> Result<(), StorageError> {
+    pub(crate) fn relocate(&mut self, file: FileId, from: &Place, to: Place) -> Result<(), StorageError> {
         let Some(inode) = self.inode(file)? else {
             return Ok(());
         };
         let mut inode = *inode;
         inode.places.retain(|at| at != from);
         inode.ctime = later(inode.ctime, self.record.time);
-        self.view
-            .put(Key::Entry(from.parent, from.name.clone()), None)?;
+        self.view.put(Key::Entry(from.parent, from.name.clone()), None)?;
         self.entries_changed(from.parent, -i32::from(inode.is_directory()))?;
         self.attach(file, inode, to)
     }
 
     /// Leaves an alias: `id` means `target` from here on, and its version `stands_for` equals what
     /// the target holds at this moment.
-    pub(crate) fn alias(
-        &mut self,
-        id: FileId,
-        stands_for: RecordId,
-        target: FileId,
-    ) -> Result<(), StorageError> {
+    pub(crate) fn alias(&mut self, id: FileId, stands_for: RecordId, target: FileId) -> Result<(), StorageError> {
         let Some(equal) = self.inode(target)?.map(|inode| inode.version) else {
             return Ok(());
         };
@@ -227,10 +180,7 @@ impl<'a, V: ViewMut> Edit<'a, V> {
             };
             let name = conflict_name(&place.name, self.record.time, &self.label, &suffix);
             if self.entry(place.parent, &name)?.is_none() {
-                return Ok(Place {
-                    parent: place.parent,
-                    name,
-                });
+                return Ok(Place { parent: place.parent, name });
             }
             // A directory holds finitely many names, and every attempt is another.
             attempt += 1;
@@ -261,24 +211,12 @@ impl<'a, V: ViewMut> Edit<'a, V> {
         file: FileId,
         place: Option<Place>,
     ) -> Result<Effect, StorageError> {
-        let winner = self
-            .inode(file)?
-            .map_or(file.maker(), |inode| inode.version);
-        let outcome = self.report(Met {
-            kind,
-            file,
-            copy: None,
-            winner,
-            place,
-        })?;
+        let winner = self.inode(file)?.map_or(file.maker(), |inode| inode.version);
+        let outcome = self.report(Met { kind, file, copy: None, winner, place })?;
         Ok(Effect::on(outcome, file))
     }
 
-    fn entries_changed(
-        &mut self,
-        directory: FileId,
-        subdirectories: i32,
-    ) -> Result<(), StorageError> {
+    fn entries_changed(&mut self, directory: FileId, subdirectories: i32) -> Result<(), StorageError> {
         let Some(mut inode) = self.inode(directory)? else {
             return Ok(());
         };

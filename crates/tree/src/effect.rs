@@ -43,23 +43,11 @@ pub struct Effect {
 
 impl Effect {
     pub(crate) const fn new(outcome: Outcome) -> Self {
-        Self {
-            outcome,
-            file: None,
-            stored: None,
-            removed: None,
-            made: None,
-        }
+        Self { outcome, file: None, stored: None, removed: None, made: None }
     }
 
     pub(crate) const fn on(outcome: Outcome, file: FileId) -> Self {
-        Self {
-            outcome,
-            file: Some(file),
-            stored: None,
-            removed: None,
-            made: None,
-        }
+        Self { outcome, file: Some(file), stored: None, removed: None, made: None }
     }
 
     pub(crate) const fn making(mut self, file: FileId) -> Self {

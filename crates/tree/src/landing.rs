@@ -36,11 +36,7 @@ pub(crate) fn locate(view: &impl View, directory: FileId) -> Result<Landing, Sto
         match inode(view, at)? {
             Some(inode) if inode.is_directory() && !inode.is_removed() => {
                 revived.reverse();
-                return Ok(Landing {
-                    living: at,
-                    revived,
-                    is_homeless: false,
-                });
+                return Ok(Landing { living: at, revived, is_homeless: false });
             }
             Some(inode) if inode.is_directory() => {
                 let Some(last) = inode.removed_from else {
@@ -52,18 +48,11 @@ pub(crate) fn locate(view: &impl View, directory: FileId) -> Result<Landing, Sto
             _ => break,
         }
     }
-    Ok(Landing {
-        living: FileId::ROOT,
-        revived: Vec::new(),
-        is_homeless: true,
-    })
+    Ok(Landing { living: FileId::ROOT, revived: Vec::new(), is_homeless: true })
 }
 
 /// Brings back what the landing needs and answers the directory to use.
-pub(crate) fn settle<V: ViewMut>(
-    edit: &mut Edit<'_, V>,
-    landing: &Landing,
-) -> Result<FileId, StorageError> {
+pub(crate) fn settle<V: ViewMut>(edit: &mut Edit<'_, V>, landing: &Landing) -> Result<FileId, StorageError> {
     let mut parent = landing.living;
     for directory in &landing.revived {
         parent = revive(edit, *directory, parent)?;
@@ -71,26 +60,16 @@ pub(crate) fn settle<V: ViewMut>(
     Ok(parent)
 }
 
-fn revive<V: ViewMut>(
-    edit: &mut Edit<'_, V>,
-    directory: FileId,
-    parent: FileId,
-) -> Result<FileId, StorageError> {
+fn revive<V: ViewMut>(edit: &mut Edit<'_, V>, directory: FileId, parent: FileId) -> Result<FileId, StorageError> {
     let Some(marker) = edit.inode(directory)? else {
         return Ok(parent);
     };
     let Some(last) = marker.removed_from.clone() else {
         return Ok(parent);
     };
-    let place = Place {
-        parent,
-        name: last.name,
-    };
+    let place = Place { parent, name: last.name };
     if let Some(taken) = edit.entry(parent, &place.name)? {
-        if edit
-            .living(taken.file)?
-            .is_some_and(|inode| inode.is_directory())
-        {
+        if edit.living(taken.file)?.is_some_and(|inode| inode.is_directory()) {
             // Somebody made the directory anew: the two are one.
             edit.alias(directory, marker.version, taken.file)?;
             return Ok(taken.file);
@@ -113,12 +92,8 @@ pub(crate) fn place_of<V: ViewMut>(
     let Some(inode) = edit.living(file)? else {
         return Ok(None);
     };
-    let exact = inode
-        .places
-        .iter()
-        .find(|place| place.parent == parent && place.name == *name);
-    let renamed = |place: &&Place| {
-        place.parent == parent && crate::conflict_name::is_conflict_name_of(&place.name, name)
-    };
+    let exact = inode.places.iter().find(|place| place.parent == parent && place.name == *name);
+    let renamed =
+        |place: &&Place| place.parent == parent && crate::conflict_name::is_conflict_name_of(&place.name, name);
     Ok(exact.or_else(|| inode.places.iter().find(renamed)).cloned())
 }

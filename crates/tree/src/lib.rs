@@ -10,6 +10,7 @@
 mod apply;
 mod attributes;
 mod build;
+mod cancel;
 mod check;
 mod conflict_name;
 mod edit;
@@ -23,8 +24,9 @@ mod store;
 mod view;
 
 pub use apply::apply;
-pub use check::{Violation, check};
 pub use build::{Author, BuildError, XATTR_VALUE_LEN_MAX, build};
+pub use cancel::{Canceller, CreateFolding};
+pub use check::{Violation, check};
 pub use edit::root_inode;
 pub use effect::{Effect, Outcome, Stored};
 pub use make::SYMLINK_TARGET_LEN_MAX;

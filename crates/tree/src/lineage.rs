@@ -17,11 +17,7 @@ pub(crate) struct Lineage {
 }
 
 /// Follows a version to the file in which it lives.
-pub(crate) fn follow(
-    view: &impl View,
-    file: FileId,
-    base: RecordId,
-) -> Result<Lineage, StorageError> {
+pub(crate) fn follow(view: &impl View, file: FileId, base: RecordId) -> Result<Lineage, StorageError> {
     let target = resolve(view, file)?;
     let made = FileId::made_by(base);
     let here = Lineage { file: target, base };
@@ -30,15 +26,8 @@ pub(crate) fn follow(
     }
     Ok(match inode(view, made)? {
         Some(alias) if alias.merged_into.is_some() => {
-            let base = if alias.attr_version == base {
-                alias.version
-            } else {
-                base
-            };
-            Lineage {
-                file: resolve(view, made)?,
-                base,
-            }
+            let base = if alias.attr_version == base { alias.version } else { base };
+            Lineage { file: resolve(view, made)?, base }
         }
         Some(copy) if copy.kind == Kind::File => Lineage { file: made, base },
         _ => here,

@@ -21,10 +21,7 @@ pub(crate) fn create<V: ViewMut>(
     }
     let landing = locate(edit.view, parent)?;
     let directory = settle(edit, &landing)?;
-    let place = Place {
-        parent: directory,
-        name: name.clone(),
-    };
+    let place = Place { parent: directory, name: name.clone() };
     let own = edit.own_file();
     let id = edit.record.id;
     if !landing.is_homeless
@@ -39,12 +36,7 @@ pub(crate) fn create<V: ViewMut>(
 }
 
 /// The name is taken: equal things become one, others stand side by side.
-fn meet<V: ViewMut>(
-    edit: &mut Edit<'_, V>,
-    place: Place,
-    taken: FileId,
-    inode: Inode,
-) -> Result<Effect, StorageError> {
+fn meet<V: ViewMut>(edit: &mut Edit<'_, V>, place: Place, taken: FileId, inode: Inode) -> Result<Effect, StorageError> {
     let own = edit.own_file();
     let id = edit.record.id;
     let there = edit.living(taken)?;
@@ -56,13 +48,7 @@ fn meet<V: ViewMut>(
     edit.attach(own, inode, at)?;
     let winner = there.map_or(taken.maker(), |there| there.version);
     let kind = ConflictKind::CreateCreate;
-    let outcome = edit.report(Met {
-        kind,
-        file: taken,
-        copy: Some(own),
-        winner,
-        place: Some(place),
-    })?;
+    let outcome = edit.report(Met { kind, file: taken, copy: Some(own), winner, place: Some(place) })?;
     Ok(Effect::on(outcome, own).making(own).storing(own, id))
 }
 
@@ -79,10 +65,7 @@ pub(crate) fn link<V: ViewMut>(
     };
     let mut inode = *inode;
     if inode.is_removed() {
-        let place = Place {
-            parent,
-            name: name.clone(),
-        };
+        let place = Place { parent, name: name.clone() };
         return edit.refuse(ConflictKind::StoreUnlink, file, Some(place));
     }
     if inode.is_directory() || inode.places.len() >= Inode::LINKS_MAX {
@@ -91,10 +74,7 @@ pub(crate) fn link<V: ViewMut>(
     inode.ctime = later(inode.ctime, edit.record.time);
     let landing = locate(edit.view, parent)?;
     let directory = settle(edit, &landing)?;
-    let place = Place {
-        parent: directory,
-        name: name.clone(),
-    };
+    let place = Place { parent: directory, name: name.clone() };
     let taken = edit.entry(directory, name)?.map(|entry| entry.file);
     if taken == Some(file) {
         return Ok(Effect::on(Outcome::Merged, file));
@@ -103,17 +83,9 @@ pub(crate) fn link<V: ViewMut>(
     edit.attach(file, inode, at)?;
     let outcome = match taken.filter(|_| !landing.is_homeless) {
         Some(taken) => {
-            let winner = edit
-                .inode(taken)?
-                .map_or(taken.maker(), |there| there.version);
+            let winner = edit.inode(taken)?.map_or(taken.maker(), |there| there.version);
             let kind = ConflictKind::CreateCreate;
-            edit.report(Met {
-                kind,
-                file: taken,
-                copy: Some(file),
-                winner,
-                place: Some(place),
-            })?
+            edit.report(Met { kind, file: taken, copy: Some(file), winner, place: Some(place) })?
         }
         None => landed(edit, &landing, file, place)?,
     };
@@ -130,23 +102,11 @@ pub(crate) fn landed<V: ViewMut>(
     let winner = edit.record.id;
     if landing.is_homeless {
         let kind = ConflictKind::Homeless;
-        return edit.report(Met {
-            kind,
-            file,
-            copy: Some(file),
-            winner,
-            place: Some(place),
-        });
+        return edit.report(Met { kind, file, copy: Some(file), winner, place: Some(place) });
     }
     if landing.revives() {
         let kind = ConflictKind::InsideRmdir;
-        return edit.report(Met {
-            kind,
-            file: place.parent,
-            copy: None,
-            winner,
-            place: Some(place),
-        });
+        return edit.report(Met { kind, file: place.parent, copy: None, winner, place: Some(place) });
     }
     Ok(Outcome::AsMeant)
 }

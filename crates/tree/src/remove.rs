@@ -19,48 +19,28 @@ pub(crate) fn unlink<V: ViewMut>(
 ) -> Result<Effect, StorageError> {
     let seen = follow(edit.view, file, version)?;
     let file = edit.resolve(file)?;
-    let asked = Place {
-        parent: edit.resolve(parent)?,
-        name: name.clone(),
-    };
-    let removed_copy = if seen.file == file {
-        None
-    } else {
-        remove_copy(edit, seen)?
-    };
+    let asked = Place { parent: edit.resolve(parent)?, name: name.clone() };
+    let removed_copy = if seen.file == file { None } else { remove_copy(edit, seen)? };
     let Some(inode) = edit.living(file)?.filter(|inode| !inode.is_directory()) else {
-        let outcome = if removed_copy.is_some() {
-            Outcome::AsMeant
-        } else {
-            Outcome::NoEffect
-        };
+        let outcome = if removed_copy.is_some() { Outcome::AsMeant } else { Outcome::NoEffect };
         return Ok(Effect::on(outcome, file).removing(removed_copy));
     };
     let Some(place) = place_of(edit, file, parent, name)? else {
-        return Ok(edit
-            .refuse(ConflictKind::StoreUnlink, file, Some(asked))?
-            .removing(removed_copy));
+        return Ok(edit.refuse(ConflictKind::StoreUnlink, file, Some(asked))?.removing(removed_copy));
     };
     let is_last = inode.places.len() == 1;
     let was_seen = seen.file == file && holds(inode.version, seen.base);
     if is_last && !was_seen {
-        return Ok(edit
-            .refuse(ConflictKind::StoreUnlink, file, Some(asked))?
-            .removing(removed_copy));
+        return Ok(edit.refuse(ConflictKind::StoreUnlink, file, Some(asked))?.removing(removed_copy));
     }
     let removed = edit.detach(file, &place)?;
     Ok(Effect::on(Outcome::AsMeant, file).removing(removed.or(removed_copy)))
 }
 
 /// The content that the remover saw had become a conflict copy: that is what goes.
-fn remove_copy<V: ViewMut>(
-    edit: &mut Edit<'_, V>,
-    seen: Lineage,
-) -> Result<Option<FileId>, StorageError> {
+fn remove_copy<V: ViewMut>(edit: &mut Edit<'_, V>, seen: Lineage) -> Result<Option<FileId>, StorageError> {
     match edit.living(seen.file)? {
-        Some(copy)
-            if copy.places.len() == 1 && !copy.is_directory() && holds(copy.version, seen.base) =>
-        {
+        Some(copy) if copy.places.len() == 1 && !copy.is_directory() && holds(copy.version, seen.base) => {
             edit.detach(seen.file, &copy.places[0])
         }
         _ => Ok(None),

@@ -30,10 +30,7 @@ pub(crate) fn rename<V: ViewMut>(
     let Some(inode) = edit.inode(file)? else {
         return Ok(Effect::new(Outcome::NoEffect));
     };
-    let wanted = Place {
-        parent: edit.resolve(to.parent)?,
-        name: to.name.clone(),
-    };
+    let wanted = Place { parent: edit.resolve(to.parent)?, name: to.name.clone() };
     let source = place_of(edit, file, from.parent, from.name)?;
     let Some(source) = source.filter(|_| !inode.is_removed()) else {
         if inode.places.contains(&wanted) {
@@ -46,10 +43,7 @@ pub(crate) fn rename<V: ViewMut>(
         return edit.refuse(ConflictKind::RenameCycle, file, Some(wanted));
     }
     let directory = settle(edit, &landing)?;
-    let place = Place {
-        parent: directory,
-        name: to.name.clone(),
-    };
+    let place = Place { parent: directory, name: to.name.clone() };
     if place == source {
         return Ok(Effect::on(Outcome::AsMeant, file));
     }
@@ -59,11 +53,7 @@ pub(crate) fn rename<V: ViewMut>(
         return Ok(Effect::on(Outcome::AsMeant, file));
     }
     if let Some(taken) = taken.filter(|_| !landing.is_homeless) {
-        let mover = Mover {
-            file,
-            inode: &inode,
-            source,
-        };
+        let mover = Mover { file, inode: &inode, source };
         return move_onto(edit, &mover, place, taken, replaced);
     }
     let at = edit.free_place(&place)?;
@@ -73,20 +63,13 @@ pub(crate) fn rename<V: ViewMut>(
 }
 
 /// Whether a directory is another or lies below it.
-pub(crate) fn is_within(
-    view: &impl View,
-    directory: FileId,
-    ancestor: FileId,
-) -> Result<bool, StorageError> {
+pub(crate) fn is_within(view: &impl View, directory: FileId, ancestor: FileId) -> Result<bool, StorageError> {
     let mut at = directory;
     for _ in 0..DEPTH_MAX {
         if at == ancestor {
             return Ok(true);
         }
-        match inode(view, at)?
-            .as_deref()
-            .and_then(|inode| inode.places.first())
-        {
+        match inode(view, at)?.as_deref().and_then(|inode| inode.places.first()) {
             Some(place) => at = place.parent,
             None => return Ok(false),
         }
@@ -132,13 +115,7 @@ fn move_onto<V: ViewMut>(
             let at = edit.conflict_place(&place)?;
             edit.relocate(mover.file, &mover.source, at)?;
             let winner = there.map_or(taken.maker(), |there| there.version);
-            let met = Met {
-                kind,
-                file: taken,
-                copy: Some(mover.file),
-                winner,
-                place: Some(place),
-            };
+            let met = Met { kind, file: taken, copy: Some(mover.file), winner, place: Some(place) };
             let outcome = edit.report(met)?;
             Ok(Effect::on(outcome, mover.file))
         }
@@ -170,14 +147,8 @@ fn fate_of(
         (true, true, Some(_)) if is_empty()? => Fate::IsReplaced,
         (true, true, Some(_)) => Fate::Stays(ConflictKind::InsideRmdir),
         (false, false, Some(seen)) => {
-            let is_lost = there.places.len() == 1
-                && !holds(there.version, seen.base)
-                && !is_equal(mover, there);
-            if is_lost {
-                Fate::Stays(ConflictKind::StoreStore)
-            } else {
-                Fate::IsReplaced
-            }
+            let is_lost = there.places.len() == 1 && !holds(there.version, seen.base) && !is_equal(mover, there);
+            if is_lost { Fate::Stays(ConflictKind::StoreStore) } else { Fate::IsReplaced }
         }
         (false, false, None) if is_equal(mover, there) && mover.places.len() == 1 => Fate::IsEqual,
         _ => Fate::Stays(ConflictKind::RenameRename),

@@ -7,9 +7,7 @@ use crate::lineage::{follow, holds};
 use crate::make::landed;
 use crate::view::ViewMut;
 use crate::{Effect, Outcome};
-use wayfs_types::{
-    ConflictKind, Content, FileId, Inode, Kind, Name, Place, RecordId, StorageError, WallTime,
-};
+use wayfs_types::{ConflictKind, Content, FileId, Inode, Kind, Name, Place, RecordId, StorageError, WallTime};
 
 /// Stores a content upon a version.
 pub(crate) fn store<V: ViewMut>(
@@ -22,10 +20,7 @@ pub(crate) fn store<V: ViewMut>(
     let named = edit.resolve(file)?;
     let seen = follow(edit.view, file, base)?;
     let new = New { content, mtime };
-    let Some(inode) = edit
-        .inode(seen.file)?
-        .filter(|inode| inode.kind == Kind::File)
-    else {
+    let Some(inode) = edit.inode(seen.file)?.filter(|inode| inode.kind == Kind::File) else {
         return store_unknown(edit, &new);
     };
     let id = edit.record.id;
@@ -58,11 +53,7 @@ impl New<'_> {
         // As on a local file system, closing changes nothing that the last write had not
         // changed: a program that compares times before and after sees the same.
         let is_last_write = inode.ctime < self.mtime && self.mtime <= time;
-        inode.ctime = if is_last_write {
-            self.mtime
-        } else {
-            later(inode.ctime, time)
-        };
+        inode.ctime = if is_last_write { self.mtime } else { later(inode.ctime, time) };
         inode.mtime = self.mtime;
         inode.content = self.content.clone();
         inode.version = id;
@@ -79,30 +70,14 @@ fn store_beside<V: ViewMut>(
 ) -> Result<Effect, StorageError> {
     let own = edit.own_file();
     let id = edit.record.id;
-    let place = inode
-        .places
-        .first()
-        .cloned()
-        .expect("a living regular file has a place");
+    let place = inode.places.first().cloned().expect("a living regular file has a place");
     let at = edit.conflict_place(&place)?;
-    let mut copy = edit.new_inode(
-        Kind::File,
-        inode.mode,
-        inode.uid,
-        inode.gid,
-        new.content.clone(),
-    );
+    let mut copy = edit.new_inode(Kind::File, inode.mode, inode.uid, inode.gid, new.content.clone());
     copy.mtime = new.mtime;
     copy.xattrs = inode.xattrs.clone();
     edit.attach(own, copy, at)?;
     let kind = ConflictKind::StoreStore;
-    let met = Met {
-        kind,
-        file,
-        copy: Some(own),
-        winner: inode.version,
-        place: Some(place),
-    };
+    let met = Met { kind, file, copy: Some(own), winner: inode.version, place: Some(place) };
     let outcome = edit.report(met)?;
     Ok(Effect::on(outcome, own).making(own).storing(own, id))
 }
@@ -120,40 +95,21 @@ fn bring_back<V: ViewMut>(
     let winner = edit.record.id;
     let landing = locate(edit.view, last.parent)?;
     let directory = settle(edit, &landing)?;
-    let place = Place {
-        parent: directory,
-        name: last.name,
-    };
+    let place = Place { parent: directory, name: last.name };
     let at = edit.free_place(&place)?;
     let inode = new.written_into(inode, edit.record.id, edit.record.time);
     edit.attach(file, inode, at)?;
-    let kind = if landing.is_homeless {
-        ConflictKind::Homeless
-    } else {
-        ConflictKind::StoreUnlink
-    };
-    let outcome = edit.report(Met {
-        kind,
-        file,
-        copy: None,
-        winner,
-        place: Some(place),
-    })?;
+    let kind = if landing.is_homeless { ConflictKind::Homeless } else { ConflictKind::StoreUnlink };
+    let outcome = edit.report(Met { kind, file, copy: None, winner, place: Some(place) })?;
     Ok(Effect::on(outcome, file).storing(file, winner))
 }
 
 /// Nothing is known of the file any more but the content at hand: it gets a file in the root.
-fn store_unknown<V: ViewMut>(
-    edit: &mut Edit<'_, V>,
-    new: &New<'_>,
-) -> Result<Effect, StorageError> {
+fn store_unknown<V: ViewMut>(edit: &mut Edit<'_, V>, new: &New<'_>) -> Result<Effect, StorageError> {
     let own = edit.own_file();
     let id = edit.record.id;
     let name = Name::new("recovered").expect("a plain word is a name");
-    let place = Place {
-        parent: FileId::ROOT,
-        name,
-    };
+    let place = Place { parent: FileId::ROOT, name };
     // Only its owner may read what nobody's rights are known of.
     let user = edit.record.user.0;
     let mut inode = edit.new_inode(Kind::File, 0o600, user, 0, new.content.clone());

@@ -52,11 +52,7 @@ pub fn inode(view: &impl View, file: FileId) -> Result<Option<Box<Inode>>, Stora
 ///
 /// # Errors
 /// [`StorageError`] if it cannot be read.
-pub fn entry(
-    view: &impl View,
-    directory: FileId,
-    name: &Name,
-) -> Result<Option<Entry>, StorageError> {
+pub fn entry(view: &impl View, directory: FileId, name: &Name) -> Result<Option<Entry>, StorageError> {
     Ok(match view.image(&Key::Entry(directory, name.clone()))? {
         Some(Image::Entry(entry)) => Some(entry),
         _ => None,
@@ -104,17 +100,13 @@ pub struct MemoryView {
 impl MemoryView {
     /// Nothing, not even a root.
     pub const fn new() -> Self {
-        Self {
-            images: BTreeMap::new(),
-        }
+        Self { images: BTreeMap::new() }
     }
 
     /// An empty volume: a root directory (mode 0755, owner 0) and nothing else.
     pub fn with_root() -> Self {
         let root = Image::Inode(Box::new(crate::edit::root_inode()));
-        Self {
-            images: BTreeMap::from([(Key::Inode(FileId::ROOT), root)]),
-        }
+        Self { images: BTreeMap::from([(Key::Inode(FileId::ROOT), root)]) }
     }
 
     /// All keys and images in order.
@@ -159,13 +151,9 @@ mod tests {
     fn the_first_entry_is_of_the_directory_asked_for() {
         let mut view = MemoryView::with_root();
         let other = FileId::made_by(RecordId::try_from(9).unwrap());
-        let entry = Entry {
-            file: other,
-            version: other.maker(),
-        };
+        let entry = Entry { file: other, version: other.maker() };
         let name = Name::new("x").unwrap();
-        view.put(Key::Entry(other, name.clone()), Some(Image::Entry(entry)))
-            .unwrap();
+        view.put(Key::Entry(other, name.clone()), Some(Image::Entry(entry))).unwrap();
         assert_eq!(view.first_entry(FileId::ROOT), Ok(None));
         assert_eq!(view.first_entry(other), Ok(Some(name)));
     }

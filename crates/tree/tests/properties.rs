@@ -4,102 +4,17 @@ mod world;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use wayfs_tree::{BuildError, Outcome, apply, applied, check, inode};
-use wayfs_types::request::{Change, RenameTarget, XattrPresence};
-use wayfs_types::{
-    AttrChange, Content, FileId, Image, Inode, Key, Kind, Name, Op, Record, RecordId, Replaced, UserId, WallTime,
-    XattrName,
-};
+use wayfs_tree::{BuildError, Outcome, applied, apply, check};
+use wayfs_types::{AttrChange, Content, FileId, Kind, Name, Op, Record, RecordId, Replaced, UserId, WallTime};
+use world::dice::{Dice, NAMES, change, dice};
 use world::{World, content_of, listing, name, text, volume};
 
 const CASES: u32 = 1000;
 const CLIENTS: usize = 3;
-const NAMES: [&str; 4] = ["a", "b.txt", "c", "d"];
 
 fn config() -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(CASES);
     ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
-}
-
-/// Raw numbers from which a step is made, whatever the tree looks like.
-#[derive(Debug, Clone, Copy)]
-struct Dice {
-    client: usize,
-    action: u8,
-    picks: [usize; 4],
-}
-
-fn dice() -> impl Strategy<Value = Dice> {
-    (0..CLIENTS, 0u8..22, any::<[u8; 4]>()).prop_map(|(client, action, picks)| Dice {
-        client,
-        action,
-        picks: picks.map(usize::from),
-    })
-}
-
-/// Living files of a client's view: directories and others.
-fn living(world: &World, client: usize) -> (Vec<FileId>, Vec<(FileId, Inode)>) {
-    let (mut directories, mut files) = (Vec::new(), Vec::new());
-    for (key, image) in world.clients[client].view.iter() {
-        let (Key::Inode(file), Image::Inode(inode)) = (key, image) else { continue };
-        match () {
-            () if inode.is_removed() => {}
-            () if inode.is_directory() => directories.push(*file),
-            () => files.push((*file, (**inode).clone())),
-        }
-    }
-    (directories, files)
-}
-
-fn pick<T>(from: &[T], at: usize) -> Option<&T> {
-    (!from.is_empty()).then(|| &from[at % from.len()])
-}
-
-fn change(world: &World, dice: &Dice) -> Option<Change> {
-    let (directories, files) = living(world, dice.client);
-    let [p, q, r, s] = dice.picks;
-    let parent = *pick(&directories, p)?;
-    let pick_name = |at: usize| name(NAMES[at % NAMES.len()]);
-    let (uid, gid) = (7, 7);
-    let mtime = WallTime::from_nanos(world.clock + 5);
-    Some(match dice.action {
-        0 => Change::Create { parent, name: pick_name(q), kind: Kind::Symlink(Bytes::from(vec![b't'; 1 + r % 2])), mode: 0o777, uid, gid },
-        1..=3 => Change::Create { parent, name: pick_name(q), kind: Kind::File, mode: 0o644, uid, gid },
-        4 | 5 => Change::Mkdir { parent, name: pick_name(q), mode: 0o755, uid, gid },
-        6 => Change::Link { file: pick(&files, r)?.0, parent, name: pick_name(q) },
-        7 | 8 => {
-            let place = pick(&pick(&files, q)?.1.places, r)?.clone();
-            Change::Unlink { parent: place.parent, name: place.name }
-        }
-        9 | 10 => {
-            let inode = inode(&world.clients[dice.client].view, parent).unwrap()?;
-            let place = inode.places.first()?.clone();
-            Change::Rmdir { parent: place.parent, name: place.name }
-        }
-        11..=13 => {
-            let from = match r % 3 {
-                0 => inode(&world.clients[dice.client].view, *pick(&directories, q)?).unwrap()?.places.first()?.clone(),
-                _ => pick(&pick(&files, q)?.1.places, r)?.clone(),
-            };
-            let (from_parent, from_name) = (from.parent, from.name);
-            Change::Rename { from_parent, from_name, to_parent: parent, to_name: pick_name(s), target: RenameTarget::Replace }
-        }
-        14 => {
-            let file = pick(&files, q)?.0;
-            Change::SetAttr { file, change: AttrChange { mode: Some(0o600 + (r % 3) as u16), ..Default::default() } }
-        }
-        15 => {
-            let value = (s % 3 > 0).then(|| Bytes::from(vec![b'v'; s % 3]));
-            let (name, presence) = (XattrName::new("user.x").unwrap(), XattrPresence::Any);
-            Change::SetXattr { file: pick(&files, q)?.0, name, value, presence }
-        }
-        _ => {
-            let (file, inode) = pick(&files, q)?;
-            // Now and then the same words as somebody else's.
-            let words = if r % 4 == 0 { format!("same {}", s % 2) } else { format!("{} {}", dice.client, world.clock) };
-            Change::Store { file: *file, base: inode.version, content: text(&words), mtime }
-        }
-    })
 }
 
 /// One step: somebody changes something, sends one or all, or looks anew.
@@ -125,7 +40,7 @@ proptest! {
 
     /// Invariants 1, 3 and 6, and that only state and record decide.
     #[test]
-    fn whatever_people_do_the_tree_holds_and_nothing_is_lost(all in proptest::collection::vec(dice(), 1..80)) {
+    fn whatever_people_do_the_tree_holds_and_nothing_is_lost(all in proptest::collection::vec(dice(CLIENTS), 1..80)) {
         let mut world = World::new(CLIENTS);
         for dice in &all {
             step(&mut world, dice);
@@ -197,7 +112,11 @@ fn liar(bytes: &[u8; 8], next: &mut [u64; CLIENTS]) -> Record {
             let (from_parent, from_name, to_parent, to_name) = (file(2), any_name(3), file(5), any_name(6));
             Op::Rename { from_parent, from_name, file: file(4), to_parent, to_name, replaced }
         }
-        10 => Op::SetAttr { file: file(2), base: any_id(bytes[3]), change: AttrChange { mode: Some(mode), ..Default::default() } },
+        10 => Op::SetAttr {
+            file: file(2),
+            base: any_id(bytes[3]),
+            change: AttrChange { mode: Some(mode), ..Default::default() },
+        },
         11 => Op::Store { file: file(2), base: any_id(bytes[3]), content, mtime: time },
         12 => Op::Resolve { conflict: any_id(bytes[2]) },
         _ => Op::Store { file: file(2), base: any_id(bytes[2]), content, mtime: time },

@@ -2,6 +2,8 @@
 //! the home applies them in whatever order they arrive.
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part of the world")]
 
+pub mod dice;
+
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_tree::{Author, BuildError, Effect, MemoryView, Outcome, View, ViewMut, apply, build, check, entry, inode};
@@ -252,7 +254,11 @@ pub fn content_of(op: &Op) -> Content {
 
 /// All contents that a reader can reach, but the empty one.
 pub fn visible(view: &impl Iterate) -> BTreeSet<Content> {
-    view.inodes().filter(|inode| !inode.is_removed()).map(|inode| inode.content.clone()).filter(|c| c.size() > 0).collect()
+    view.inodes()
+        .filter(|inode| !inode.is_removed())
+        .map(|inode| inode.content.clone())
+        .filter(|c| c.size() > 0)
+        .collect()
 }
 
 pub trait Iterate: View {
