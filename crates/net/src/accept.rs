@@ -52,11 +52,7 @@ pub(crate) async fn accept_all(
     }
 }
 
-async fn accept_one(
-    incoming: quinn::Incoming,
-    config: &Arc<NetConfig>,
-    ledger: &Arc<Ledger>,
-) -> Option<Connection> {
+async fn accept_one(incoming: quinn::Incoming, config: &Arc<NetConfig>, ledger: &Arc<Ledger>) -> Option<Connection> {
     let from = incoming.remote_address();
     let handshake = async {
         let quic = incoming.await.map_err(|error| error.to_string())?;
@@ -67,9 +63,7 @@ async fn accept_one(
         Ok::<_, String>((quic, peer, streams))
     };
     match timeout(config.connect_timeout, handshake).await {
-        Ok(Ok((quic, peer, streams))) => {
-            Some(Connection::start(quic, peer, Side::Accepted, streams, (config, ledger)))
-        }
+        Ok(Ok((quic, peer, streams))) => Some(Connection::start(quic, peer, Side::Accepted, streams, (config, ledger))),
         Ok(Err(why)) => {
             debug!(%from, why, "handshake failed");
             None

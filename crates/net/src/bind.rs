@@ -60,8 +60,8 @@ pub(crate) fn endpoint(
     }
     let socket = socket(addr, config.socket_buffer)?;
     let tls = certificate::server_config(own).map_err(|error| BindError::Tls(error.to_string()))?;
-    let tls = quinn::crypto::rustls::QuicServerConfig::try_from(tls)
-        .map_err(|error| BindError::Tls(error.to_string()))?;
+    let tls =
+        quinn::crypto::rustls::QuicServerConfig::try_from(tls).map_err(|error| BindError::Tls(error.to_string()))?;
     let mut server = quinn::ServerConfig::with_crypto(Arc::new(tls));
     server.transport_config(Arc::clone(transport));
     server.max_incoming(config.handshakes_max);
@@ -78,8 +78,7 @@ pub(crate) fn transport(config: &NetConfig) -> Result<Arc<quinn::TransportConfig
     config.check()?;
     let shared_window = Gate::shared_window(config.path_capacity, config.requests_max);
     let window = |bytes: u64| quinn::VarInt::from_u64(bytes).unwrap_or(quinn::VarInt::MAX);
-    let idle =
-        quinn::IdleTimeout::try_from(config.idle_timeout).map_err(|_| ConfigError::IdleTooLong)?;
+    let idle = quinn::IdleTimeout::try_from(config.idle_timeout).map_err(|_| ConfigError::IdleTooLong)?;
     let mut transport = quinn::TransportConfig::default();
     transport
         .max_idle_timeout(Some(idle))

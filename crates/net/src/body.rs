@@ -41,21 +41,9 @@ pub struct SendBody {
 }
 
 impl SendBody {
-    pub(crate) fn new(
-        stream: SendStream,
-        shared: Arc<Shared>,
-        len: u64,
-        permit: GatePermit,
-    ) -> Self {
+    pub(crate) fn new(stream: SendStream, shared: Arc<Shared>, len: u64, permit: GatePermit) -> Self {
         let waiting = shared.waits.hold();
-        Self {
-            stream: Some(stream),
-            shared,
-            left: len,
-            permit: Some(permit),
-            _waiting: waiting,
-            broken: false,
-        }
+        Self { stream: Some(stream), shared, left: len, permit: Some(permit), _waiting: waiting, broken: false }
     }
 
     /// Bytes that are still to be sent.

@@ -15,8 +15,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName as RawName, Error,
-    PeerIncompatible, SignatureAlgorithm, SignatureScheme,
+    CertificateError, DigitallySignedStruct, DistinguishedName as RawName, Error, PeerIncompatible, SignatureAlgorithm,
+    SignatureScheme,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 use wayfs_types::NodeId;
@@ -111,9 +111,7 @@ impl rcgen::SigningKey for HandshakeKey {
 
 impl rustls::sign::SigningKey for HandshakeKey {
     fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn rustls::sign::Signer>> {
-        offered
-            .contains(&SignatureScheme::ED25519)
-            .then(|| Box::new(self.clone()) as Box<dyn rustls::sign::Signer>)
+        offered.contains(&SignatureScheme::ED25519).then(|| Box::new(self.clone()) as Box<dyn rustls::sign::Signer>)
     }
 
     fn algorithm(&self) -> SignatureAlgorithm {

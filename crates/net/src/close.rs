@@ -92,16 +92,14 @@ impl From<&quinn::ConnectionError> for Closed {
         use quinn::ConnectionError as Quic;
         match error {
             Quic::LocallyClosed => Self::ByUs,
-            Quic::ApplicationClosed(close) => Self::ByPeer {
-                code: CloseCode::from_wire(close.error_code),
-                reason: clean(&close.reason),
-            },
+            Quic::ApplicationClosed(close) => {
+                Self::ByPeer { code: CloseCode::from_wire(close.error_code), reason: clean(&close.reason) }
+            }
             Quic::TimedOut => Self::TimedOut,
             Quic::Reset => Self::Restarted,
-            Quic::VersionMismatch
-            | Quic::TransportError(_)
-            | Quic::ConnectionClosed(_)
-            | Quic::CidsExhausted => Self::Transport(error.to_string()),
+            Quic::VersionMismatch | Quic::TransportError(_) | Quic::ConnectionClosed(_) | Quic::CidsExhausted => {
+                Self::Transport(error.to_string())
+            }
         }
     }
 }
@@ -165,9 +163,5 @@ impl fmt::Display for StreamCode {
 const REASON_LEN_MAX: usize = 200;
 
 fn clean(reason: &[u8]) -> String {
-    String::from_utf8_lossy(reason)
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .take(REASON_LEN_MAX)
-        .collect()
+    String::from_utf8_lossy(reason).chars().map(|c| if c.is_control() { ' ' } else { c }).take(REASON_LEN_MAX).collect()
 }

@@ -13,9 +13,7 @@
 //! is sent again: frames that filled a window before an outage of 6 s went on 0.2 s after it,
 //! without the extra packet 3.5 s. One packet per 250 ms hurts no network.
 
-use quinn::congestion::{
-    BbrConfig, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig,
-};
+use quinn::congestion::{BbrConfig, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig};
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -105,36 +103,17 @@ impl Controller for Probing {
         self.inner.on_sent(now, bytes, last_packet_number);
     }
 
-    fn on_ack(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        bytes: u64,
-        app_limited: bool,
-        rtt: &quinn_proto::RttEstimator,
-    ) {
+    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: &quinn_proto::RttEstimator) {
         self.inner.on_ack(now, sent, bytes, app_limited, rtt);
     }
 
-    fn on_end_acks(
-        &mut self,
-        now: Instant,
-        in_flight: u64,
-        app_limited: bool,
-        largest_packet_num_acked: Option<u64>,
-    ) {
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest_packet_num_acked: Option<u64>) {
         self.in_flight = in_flight;
         self.armed.store(false, Ordering::Relaxed);
         self.inner.on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
     }
 
-    fn on_congestion_event(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        is_persistent_congestion: bool,
-        lost_bytes: u64,
-    ) {
+    fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent_congestion: bool, lost_bytes: u64) {
         self.in_flight = self.in_flight.saturating_sub(lost_bytes);
         self.inner.on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
     }
@@ -207,13 +186,8 @@ mod tests {
 
     #[test]
     fn a_window_is_at_most_twice_what_was_tried() {
-        let mut controller = Probing {
-            inner: Box::new(Boundless),
-            in_flight: 0,
-            in_flight_max: 0,
-            mtu: 1200,
-            armed: Arc::default(),
-        };
+        let mut controller =
+            Probing { inner: Box::new(Boundless), in_flight: 0, in_flight_max: 0, mtu: 1200, armed: Arc::default() };
         assert_eq!(controller.window(), INITIAL_WINDOW);
         controller.on_sent(Instant::now(), INITIAL_WINDOW, 1);
         assert_eq!(controller.window(), 2 * INITIAL_WINDOW);

@@ -203,10 +203,7 @@ impl Connection {
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection")
-            .field("peer", &self.peer())
-            .field("side", &self.inner.side)
-            .finish_non_exhaustive()
+        f.debug_struct("Connection").field("peer", &self.peer()).field("side", &self.inner.side).finish_non_exhaustive()
     }
 }
 

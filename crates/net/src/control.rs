@@ -212,8 +212,7 @@ pub(crate) fn start(
     let room = Arc::new(Semaphore::new(shared.config.frame_queue_bytes_max as usize));
     let task = tokio::spawn(write_frames(Arc::clone(shared), send, commands));
     let sender = FrameSender { queue, room, shared: Arc::clone(shared) };
-    let receiver =
-        FrameReceiver { stream: recv, buffer: BytesMut::new(), shared: Arc::clone(shared) };
+    let receiver = FrameReceiver { stream: recv, buffer: BytesMut::new(), shared: Arc::clone(shared) };
     (sender, receiver, task)
 }
 
@@ -230,11 +229,7 @@ fn charge(frame: &Bytes) -> u32 {
     u32::try_from(frame.len().max(1)).expect("a frame is at most 4 MiB")
 }
 
-async fn write_frames(
-    shared: Arc<Shared>,
-    mut stream: SendStream,
-    mut commands: mpsc::Receiver<Command>,
-) {
+async fn write_frames(shared: Arc<Shared>, mut stream: SendStream, mut commands: mpsc::Receiver<Command>) {
     let mut batch = Vec::with_capacity(BATCH_LEN_MAX);
     while commands.recv_many(&mut batch, BATCH_LEN_MAX).await > 0 {
         let mut pieces = Pieces::default();
@@ -308,8 +303,7 @@ mod tests {
 
     #[test]
     fn frames_are_laid_out_in_order_whatever_their_length() {
-        let frames: Vec<Bytes> =
-            [3, COPY_LEN_MAX + 1, 0, COPY_LEN_MAX].map(|len| Bytes::from(vec![7; len])).to_vec();
+        let frames: Vec<Bytes> = [3, COPY_LEN_MAX + 1, 0, COPY_LEN_MAX].map(|len| Bytes::from(vec![7; len])).to_vec();
         let mut pieces = Pieces::default();
         frames.iter().cloned().for_each(|frame| pieces.push(frame));
         let mut wire: BytesMut = pieces.done().concat().as_slice().into();

@@ -5,11 +5,12 @@
 //! others end as handshakes that nobody on the other side hears of.
 
 use crate::NetConfig;
-use crate::certificate::{ExpectedKey, SERVER_NAME};
+use crate::certificate::{self, ExpectedKey, SERVER_NAME};
 use crate::close::Closed;
 use crate::connection::{Connection, Side};
 use crate::control;
 use crate::traffic::Ledger;
+use rustls::sign::CertifiedKey;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -63,8 +64,8 @@ pub enum AttemptError {
 #[derive(Clone)]
 pub(crate) struct Dialler {
     pub(crate) quic: quinn::Endpoint,
-    pub(crate) client: quinn::ClientConfig,
-    pub(crate) expected: Arc<ExpectedKey>,
+    pub(crate) own: Arc<CertifiedKey>,
+    pub(crate) transport: Arc<quinn::TransportConfig>,
     pub(crate) peer: NodeId,
 }
 
@@ -106,8 +107,8 @@ pub(crate) async fn connect(
                 }
                 Err(closed) => failed.push((addr, closed.into())),
             },
-            Err(Outcome::EndpointClosed) => return Err(ConnectError::EndpointClosed),
-            Err(Outcome::Failed(error)) => failed.push((addr, error)),
+            Err(Outcome::Dial(error)) => return Err(error),
+            Err(Outcome::Address(error)) => failed.push((addr, error)),
         }
     }
     let attempts = order
@@ -120,40 +121,45 @@ pub(crate) async fn connect(
     Err(ConnectError::Unreachable { peer: dialler.peer, attempts })
 }
 
+/// What a failed attempt ends: the whole dial, or its own address only.
 enum Outcome {
-    EndpointClosed,
-    Failed(AttemptError),
+    Dial(ConnectError),
+    Address(AttemptError),
 }
 
 async fn attempt(dialler: &Dialler, addr: SocketAddr) -> Result<quinn::Connection, Outcome> {
-    let connecting = dialler
-        .quic
-        .connect_with(dialler.client.clone(), addr, SERVER_NAME)
-        .map_err(|error| match error {
-            quinn::ConnectError::EndpointStopping => Outcome::EndpointClosed,
-            quinn::ConnectError::CidsExhausted
-            | quinn::ConnectError::InvalidServerName(_)
-            | quinn::ConnectError::InvalidRemoteAddress(_)
-            | quinn::ConnectError::NoDefaultClientConfig
-            | quinn::ConnectError::UnsupportedVersion => Outcome::Failed(AttemptError::BadAddress),
-        })?;
+    let expected = ExpectedKey::new(dialler.peer);
+    let client = dialler.client_config(Arc::clone(&expected)).map_err(|why| Outcome::Dial(ConnectError::Tls(why)))?;
+    let connecting = dialler.quic.connect_with(client, addr, SERVER_NAME).map_err(|error| match error {
+        quinn::ConnectError::EndpointStopping => Outcome::Dial(ConnectError::EndpointClosed),
+        quinn::ConnectError::CidsExhausted
+        | quinn::ConnectError::InvalidServerName(_)
+        | quinn::ConnectError::InvalidRemoteAddress(_)
+        | quinn::ConnectError::NoDefaultClientConfig
+        | quinn::ConnectError::UnsupportedVersion => Outcome::Address(AttemptError::BadAddress),
+    })?;
     connecting.await.map_err(|error| {
-        let failed = match (&error, dialler.expected.other()) {
-            (quinn::ConnectionError::TransportError(_), Some(other)) => {
-                AttemptError::WrongKey(other)
-            }
-            (quinn::ConnectionError::TimedOut, _) => AttemptError::NoAnswer,
-            _ => AttemptError::Failed(Closed::from(&error)),
-        };
-        Outcome::Failed(failed)
+        Outcome::Address(match (&error, expected.other()) {
+            (_, Some(other)) => AttemptError::WrongKey(other),
+            (quinn::ConnectionError::TimedOut, None) => AttemptError::NoAnswer,
+            (_, None) => AttemptError::Failed(Closed::from(&error)),
+        })
     })
+}
+
+impl Dialler {
+    fn client_config(&self, expected: Arc<ExpectedKey>) -> Result<quinn::ClientConfig, String> {
+        let tls = certificate::client_config(&self.own, expected).map_err(|e| e.to_string())?;
+        let tls = quinn::crypto::rustls::QuicClientConfig::try_from(tls).map_err(|e| e.to_string())?;
+        let mut client = quinn::ClientConfig::new(Arc::new(tls));
+        client.transport_config(Arc::clone(&self.transport));
+        Ok(client)
+    }
 }
 
 /// Opens the control stream. This waits for no answer, and cannot be held up: the peer's
 /// limits that came with its handshake allow at least one stream.
-async fn greet(
-    quic: &quinn::Connection,
-) -> Result<(quinn::SendStream, quinn::RecvStream), Closed> {
+async fn greet(quic: &quinn::Connection) -> Result<(quinn::SendStream, quinn::RecvStream), Closed> {
     let (mut send, recv) = quic.open_bi().await.map_err(|error| Closed::from(&error))?;
     match send.write_all(&control::GREETING).await {
         Ok(()) => Ok((send, recv)),

@@ -2,7 +2,6 @@
 
 use crate::accept;
 use crate::bind::{self, BindError};
-use crate::certificate::{self, ExpectedKey};
 use crate::close::CloseCode;
 use crate::connection::Connection;
 use crate::dial::{self, ConnectError, Dialler};
@@ -49,23 +48,14 @@ impl Endpoint {
     ///
     /// # Errors
     /// Any [`BindError`].
-    pub fn bind(
-        addr: SocketAddr,
-        identity: &NodeIdentity,
-        config: NetConfig,
-    ) -> Result<Self, BindError> {
+    pub fn bind(addr: SocketAddr, identity: &NodeIdentity, config: NetConfig) -> Result<Self, BindError> {
         let transport = bind::transport(&config)?;
         let own = bind::certified(identity)?;
         let quic = bind::endpoint(addr, &own, &config, &transport)?;
         let config = Arc::new(config);
         let ledger = Arc::new(Ledger::default());
         let (ready, accepted) = mpsc::channel(ACCEPTED_LEN_MAX);
-        let accepting = tokio::spawn(accept::accept_all(
-            quic.clone(),
-            Arc::clone(&config),
-            Arc::clone(&ledger),
-            ready,
-        ));
+        let accepting = tokio::spawn(accept::accept_all(quic.clone(), Arc::clone(&config), Arc::clone(&ledger), ready));
         let inner = Inner {
             quic,
             id: identity.id(),
@@ -98,20 +88,14 @@ impl Endpoint {
     ///
     /// # Errors
     /// Any [`ConnectError`].
-    pub async fn connect(
-        &self,
-        addrs: &[SocketAddr],
-        expect: NodeId,
-    ) -> Result<Connection, ConnectError> {
+    pub async fn connect(&self, addrs: &[SocketAddr], expect: NodeId) -> Result<Connection, ConnectError> {
         let inner = &self.inner;
-        let expected = ExpectedKey::new(expect);
-        let tls = certificate::client_config(&inner.own, Arc::clone(&expected))
-            .map_err(|error| ConnectError::Tls(error.to_string()))?;
-        let tls = quinn::crypto::rustls::QuicClientConfig::try_from(tls)
-            .map_err(|error| ConnectError::Tls(error.to_string()))?;
-        let mut client = quinn::ClientConfig::new(Arc::new(tls));
-        client.transport_config(Arc::clone(&inner.transport));
-        let dialler = Dialler { quic: inner.quic.clone(), client, expected, peer: expect };
+        let dialler = Dialler {
+            quic: inner.quic.clone(),
+            own: Arc::clone(&inner.own),
+            transport: Arc::clone(&inner.transport),
+            peer: expect,
+        };
         dial::connect(&dialler, addrs, &inner.config, &inner.ledger).await
     }
 
@@ -151,5 +135,7 @@ impl fmt::Debug for Endpoint {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.accepting.abort();
+        // Newcomers are refused at once rather than left to wait for a handshake.
+        self.quic.set_server_config(None);
     }
 }

@@ -55,19 +55,13 @@ impl Gate {
     pub(crate) fn new(stream_window: u32) -> Self {
         let stream_window = u64::from(stream_window);
         let permits = |bytes: u64| Arc::new(Semaphore::new((bytes / UNIT) as usize));
-        Self {
-            stream_window,
-            small: permits(SMALL_BUDGET),
-            large: permits(LARGE_COUNT * stream_window),
-        }
+        Self { stream_window, small: permits(SMALL_BUDGET), large: permits(LARGE_COUNT * stream_window) }
     }
 
     /// The window that a connection's streams share, for a given window of each stream and
     /// number of requests open at once.
     pub(crate) fn shared_window(stream_window: u32, requests_max: u32) -> u64 {
-        (LARGE_COUNT + 1) * u64::from(stream_window)
-            + SMALL_BUDGET
-            + TINY_LEN_MAX * u64::from(requests_max)
+        (LARGE_COUNT + 1) * u64::from(stream_window) + SMALL_BUDGET + TINY_LEN_MAX * u64::from(requests_max)
     }
 
     /// Waits for room for a header and body of `len` bytes together.

@@ -72,9 +72,7 @@ impl NodeIdentity {
     /// [`IdentityError::NoRandomness`].
     pub fn generate() -> Result<Self, IdentityError> {
         let mut seed = Zeroizing::new([0; SEED_LEN]);
-        rand::rngs::OsRng
-            .try_fill_bytes(seed.as_mut())
-            .map_err(|_| IdentityError::NoRandomness)?;
+        rand::rngs::OsRng.try_fill_bytes(seed.as_mut()).map_err(|_| IdentityError::NoRandomness)?;
         Ok(Self::from_seed(seed))
     }
 
@@ -134,8 +132,7 @@ impl NodeIdentity {
     }
 
     fn from_seed(seed: Zeroizing<[u8; SEED_LEN]>) -> Self {
-        let pair = Ed25519KeyPair::from_seed_unchecked(seed.as_ref())
-            .expect("any 32 bytes are a seed of ed25519");
+        let pair = Ed25519KeyPair::from_seed_unchecked(seed.as_ref()).expect("any 32 bytes are a seed of ed25519");
         let mut id = [0; 32];
         id.copy_from_slice(pair.public_key().as_ref());
         Self { seed: Arc::new(seed), pair: Arc::new(pair), id: NodeId::from_bytes(id) }

@@ -132,11 +132,7 @@ impl Connection {
     ///
     /// # Errors
     /// Any [`RequestError`].
-    pub async fn request_at(
-        &self,
-        header: Bytes,
-        priority: Priority,
-    ) -> Result<(Bytes, RecvBody), RequestError> {
+    pub async fn request_at(&self, header: Bytes, priority: Priority) -> Result<(Bytes, RecvBody), RequestError> {
         let (body, call) = self.upload(header, 0, priority).await?;
         body.finish().await?;
         call.answer().await
@@ -148,12 +144,7 @@ impl Connection {
     ///
     /// # Errors
     /// Any [`RequestError`].
-    pub async fn upload(
-        &self,
-        header: Bytes,
-        len: u64,
-        priority: Priority,
-    ) -> Result<(SendBody, Call), RequestError> {
+    pub async fn upload(&self, header: Bytes, len: u64, priority: Priority) -> Result<(SendBody, Call), RequestError> {
         if header.len() > HEADER_LEN_MAX {
             return Err(RequestError::HeaderTooLong { len: header.len() as u64 });
         }
@@ -209,10 +200,7 @@ pub(crate) fn put_lengths(head: &mut BytesMut, header_len: usize, body_len: u64)
 }
 
 /// Reads both lengths and refuses what is too long.
-pub(crate) async fn read_lengths(
-    stream: &mut RecvStream,
-    shared: &Shared,
-) -> Result<(usize, u64), RequestError> {
+pub(crate) async fn read_lengths(stream: &mut RecvStream, shared: &Shared) -> Result<(usize, u64), RequestError> {
     let mut lengths = [0; 12];
     if read_full(stream, &mut lengths, idle(shared)).await? < lengths.len() {
         return Err(RequestError::Malformed("ends within its lengths"));
@@ -231,11 +219,7 @@ pub(crate) async fn read_lengths(
     Ok((header_len as usize, body_len))
 }
 
-pub(crate) async fn read_header(
-    stream: &mut RecvStream,
-    shared: &Shared,
-    len: usize,
-) -> Result<Bytes, RequestError> {
+pub(crate) async fn read_header(stream: &mut RecvStream, shared: &Shared, len: usize) -> Result<Bytes, RequestError> {
     let mut header = BytesMut::zeroed(len);
     if read_full(stream, &mut header, idle(shared)).await? < len {
         return Err(RequestError::Malformed("ends within its header"));
@@ -255,4 +239,3 @@ pub(crate) async fn open(shared: &Shared) -> Result<(SendStream, RecvStream), Re
         Ok(opened) => opened.map_err(|error| RequestError::Closed(Closed::from(&error))),
     }
 }
-

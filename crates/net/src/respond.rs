@@ -4,8 +4,7 @@ use crate::close::{Closed, StreamCode};
 use crate::connection::{Connection, Shared};
 use crate::gate::GatePermit;
 use crate::request::{
-    ANSWER_HERE, ANSWER_LATER, HEADER_LEN_MAX, KIND_REQUEST, idle, put_lengths, read_header,
-    read_lengths,
+    ANSWER_HERE, ANSWER_LATER, HEADER_LEN_MAX, KIND_REQUEST, idle, put_lengths, read_header, read_lengths,
 };
 use crate::stream::{read_full, reset, stop, write_full};
 use crate::traffic::count;
@@ -86,11 +85,7 @@ impl Responder {
     ///
     /// # Errors
     /// Any [`RequestError`].
-    pub async fn answer_with_body(
-        mut self,
-        header: Bytes,
-        len: u64,
-    ) -> Result<SendBody, RequestError> {
+    pub async fn answer_with_body(mut self, header: Bytes, len: u64) -> Result<SendBody, RequestError> {
         if header.len() > HEADER_LEN_MAX {
             return Err(RequestError::HeaderTooLong { len: header.len() as u64 });
         }
@@ -188,10 +183,7 @@ async fn parse_request(
     };
     let (header_len, body_len) = read_lengths(&mut recv, shared).await?;
     let permits = u32::try_from(header_len).expect("a header is at most 1 MiB");
-    let memory = memory
-        .acquire_many_owned(permits)
-        .await
-        .expect("the semaphore of the headers is never closed");
+    let memory = memory.acquire_many_owned(permits).await.expect("the semaphore of the headers is never closed");
     let header = read_header(&mut recv, shared, header_len).await?;
     Ok((header, RecvBody::new(recv, Arc::clone(shared), body_len), priority, memory))
 }
@@ -201,11 +193,9 @@ fn code_of(error: &RequestError) -> StreamCode {
         RequestError::HeaderTooLong { .. } => StreamCode::HEADER_TOO_LONG,
         RequestError::BodyTooLong { .. } => StreamCode::BODY_TOO_LONG,
         RequestError::Idle(_) | RequestError::Busy(_) => StreamCode::IDLE,
-        RequestError::Closed(_) | RequestError::Refused(_) | RequestError::Over => {
-            StreamCode::ABANDONED
+        RequestError::Closed(_) | RequestError::Refused(_) | RequestError::Over => StreamCode::ABANDONED,
+        RequestError::Truncated { .. } | RequestError::Malformed(_) | RequestError::WrongLength => {
+            StreamCode::MALFORMED
         }
-        RequestError::Truncated { .. }
-        | RequestError::Malformed(_)
-        | RequestError::WrongLength => StreamCode::MALFORMED,
     }
 }

@@ -63,9 +63,7 @@ pub(crate) fn read_failure(error: &ReadError) -> RequestError {
     match error {
         ReadError::Reset(code) => RequestError::Refused(StreamCode::from_wire(*code)),
         ReadError::ConnectionLost(error) => RequestError::Closed(Closed::from(error)),
-        ReadError::ClosedStream | ReadError::IllegalOrderedRead | ReadError::ZeroRttRejected => {
-            RequestError::Over
-        }
+        ReadError::ClosedStream | ReadError::IllegalOrderedRead | ReadError::ZeroRttRejected => RequestError::Over,
     }
 }
 

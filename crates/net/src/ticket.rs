@@ -303,8 +303,7 @@ fn parse_body(mut body: &[u8]) -> Result<Ticket, TicketError> {
     let (name, mut body) = body.split_at(name_len);
     let volume_name = std::str::from_utf8(name).map_err(|_| TicketError::Name)?.to_owned();
     let addresses = parse_addresses(&mut body)?;
-    let parts =
-        TicketParts { role, volume, volume_name, home, addresses, secret, expiry_unix_s };
+    let parts = TicketParts { role, volume, volume_name, home, addresses, secret, expiry_unix_s };
     Ticket::new(parts)
 }
 
@@ -326,11 +325,7 @@ fn parse_addresses(body: &mut &[u8]) -> Result<Vec<SocketAddr>, TicketError> {
         let port = body.try_get_u16_le().map_err(|_| cut)?;
         addresses.push(SocketAddr::new(ip, port));
     }
-    if body.is_empty() {
-        Ok(addresses)
-    } else {
-        Err(TicketError::Address("something follows them"))
-    }
+    if body.is_empty() { Ok(addresses) } else { Err(TicketError::Address("something follows them")) }
 }
 
 fn check_addresses(addresses: &[SocketAddr]) -> Result<(), TicketError> {

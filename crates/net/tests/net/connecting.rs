@@ -4,8 +4,8 @@ use crate::pair::{addr, endpoint, pair, pair_with, soon};
 use std::net::SocketAddr;
 use std::time::Duration;
 use wayfs_net::{
-    AttemptError, BindError, CloseCode, Closed, ConfigError, ConnectError, Endpoint, NetConfig,
-    NodeIdentity, TicketSecret,
+    AttemptError, BindError, CloseCode, Closed, ConfigError, ConnectError, Endpoint, NetConfig, NodeIdentity,
+    TicketSecret,
 };
 
 #[tokio::test]
@@ -61,16 +61,14 @@ async fn a_port_in_use_is_named_with_what_to_do() {
 #[tokio::test]
 async fn an_address_of_another_machine_cannot_be_bound() {
     let identity = NodeIdentity::generate().unwrap();
-    let error = Endpoint::bind("192.0.2.7:0".parse().unwrap(), &identity, NetConfig::default())
-        .unwrap_err();
+    let error = Endpoint::bind("192.0.2.7:0".parse().unwrap(), &identity, NetConfig::default()).unwrap_err();
     assert!(matches!(error, BindError::NoSuchAddress(_)), "{error}");
 }
 
 #[test]
 fn without_a_runtime_binding_fails_and_does_not_panic() {
     let identity = NodeIdentity::generate().unwrap();
-    let error = Endpoint::bind("127.0.0.1:0".parse().unwrap(), &identity, NetConfig::default())
-        .unwrap_err();
+    let error = Endpoint::bind("127.0.0.1:0".parse().unwrap(), &identity, NetConfig::default()).unwrap_err();
     assert!(matches!(error, BindError::NoRuntime), "{error}");
 }
 
@@ -95,12 +93,7 @@ async fn the_address_that_answers_is_taken_and_dead_ones_cost_little() {
     let (client, server) = (endpoint(NetConfig::default()), endpoint(NetConfig::default()));
     let deaf = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let wrong_machine = endpoint(NetConfig::default());
-    let addrs = [
-        deaf.local_addr().unwrap(),
-        "[::1]:9".parse().unwrap(),
-        addr(&wrong_machine),
-        addr(&server),
-    ];
+    let addrs = [deaf.local_addr().unwrap(), "[::1]:9".parse().unwrap(), addr(&wrong_machine), addr(&server)];
     let near = soon("a connection", client.connect(&addrs, server.id())).await.unwrap();
     assert_eq!(near.remote_addr(), addr(&server));
 }
@@ -123,8 +116,7 @@ async fn a_dial_that_nobody_answers_ends_and_tells_of_every_address() {
 #[tokio::test]
 async fn one_socket_dials_and_accepts_over_both_families() {
     let identity = NodeIdentity::generate().unwrap();
-    let Ok(both) = Endpoint::bind("[::]:0".parse().unwrap(), &identity, NetConfig::default())
-    else {
+    let Ok(both) = Endpoint::bind("[::]:0".parse().unwrap(), &identity, NetConfig::default()) else {
         // A machine without IPv6 has nothing to show here.
         return;
     };
@@ -144,10 +136,7 @@ async fn closing_tells_the_peer_why_and_ends_all_that_belongs_to_it() {
     let (sender, mut receiver) = pair.near.control().unwrap();
     pair.far.close(CloseCode::NOT_ADMITTED, "who are you?\n\u{7}");
     let closed = soon("the end", pair.near.closed()).await;
-    let expected = Closed::ByPeer {
-        code: CloseCode::NOT_ADMITTED,
-        reason: "who are you?  ".to_owned(),
-    };
+    let expected = Closed::ByPeer { code: CloseCode::NOT_ADMITTED, reason: "who are you?  ".to_owned() };
     assert_eq!(closed, expected);
     assert_eq!(pair.near.close_reason(), Some(expected.clone()));
     assert_eq!(soon("the end", pair.far.closed()).await, Closed::ByUs);
@@ -224,4 +213,12 @@ async fn newcomers_past_the_limit_are_refused_and_the_others_live() {
     let refused = soon("a refusal", other.connect(&[addr(&pair.server)], pair.server.id())).await;
     assert!(matches!(refused, Err(ConnectError::Unreachable { .. })), "{refused:?}");
     assert_eq!(pair.near.close_reason(), None);
+}
+
+#[tokio::test]
+async fn under_load_an_address_proves_itself_first_and_then_connects() {
+    // With room for one handshake, the server is under load from the first packet on.
+    let busy = NetConfig { handshakes_max: 1, ..NetConfig::default() };
+    let pair = pair_with(NetConfig::default(), busy).await;
+    assert_eq!(pair.far.peer(), pair.client.id());
 }

@@ -9,8 +9,8 @@ use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 use std::sync::Arc;
 use std::time::Duration;
 use wayfs_net::{
-    CloseCode, Closed, Connection, Endpoint, FRAME_LEN_MAX, FrameError, HEADER_LEN_MAX, NetConfig,
-    RequestError, StreamCode,
+    CloseCode, Closed, Connection, Endpoint, FRAME_LEN_MAX, FrameError, HEADER_LEN_MAX, NetConfig, RequestError,
+    StreamCode,
 };
 
 #[derive(Debug)]
@@ -59,13 +59,11 @@ enum Shows {
 
 /// A client made of QUIC and TLS alone, that says what it likes.
 fn liar(alpn: &[u8], shows: Shows) -> quinn::Endpoint {
-    let builder = rustls::ClientConfig::builder_with_provider(Arc::new(
-        rustls::crypto::ring::default_provider(),
-    ))
-    .with_protocol_versions(&[&rustls::version::TLS13])
-    .unwrap()
-    .dangerous()
-    .with_custom_certificate_verifier(Arc::new(Gullible));
+    let builder = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Gullible));
     let algorithm = match shows {
         Shows::Ecdsa => &PKCS_ECDSA_P256_SHA256,
         Shows::Ed25519 | Shows::Nothing => &PKCS_ED25519,
@@ -103,8 +101,7 @@ struct Lie {
 async fn lie(config: NetConfig) -> Lie {
     let server = endpoint(config);
     let liar = liar(ALPN, Shows::Ed25519);
-    let quic =
-        soon("a handshake", liar.connect(addr(&server), "any").unwrap()).await.unwrap();
+    let quic = soon("a handshake", liar.connect(addr(&server), "any").unwrap()).await.unwrap();
     let mut control = quic.open_bi().await.unwrap();
     control.0.write_all(&GREETING).await.unwrap();
     let far = soon("the server's end", server.accept()).await.unwrap();
@@ -155,9 +152,7 @@ async fn random_datagrams_disturb_nobody() {
 #[tokio::test]
 async fn other_protocols_and_clients_without_an_ed25519_key_get_no_connection() {
     let server = endpoint(NetConfig::default());
-    for (alpn, shows) in
-        [(&b"h3"[..], Shows::Ed25519), (ALPN, Shows::Nothing), (ALPN, Shows::Ecdsa)]
-    {
+    for (alpn, shows) in [(&b"h3"[..], Shows::Ed25519), (ALPN, Shows::Nothing), (ALPN, Shows::Ecdsa)] {
         let liar = liar(alpn, shows);
         let ended = async {
             match liar.connect(addr(&server), "any").unwrap().await {
@@ -174,8 +169,7 @@ async fn other_protocols_and_clients_without_an_ed25519_key_get_no_connection() 
 
 #[tokio::test]
 async fn a_peer_that_never_greets_or_greets_wrongly_is_let_go() {
-    let impatient =
-        NetConfig { connect_timeout: Duration::from_millis(300), ..NetConfig::default() };
+    let impatient = NetConfig { connect_timeout: Duration::from_millis(300), ..NetConfig::default() };
     let server = endpoint(impatient);
     let liar = liar(ALPN, Shows::Ed25519);
     let mute = liar.connect(addr(&server), "any").unwrap().await.unwrap();
@@ -268,10 +262,7 @@ async fn bodies_that_lie_about_their_length_are_noticed() {
         (vec![3, 0, 0, 0, 1, 2, 3], RequestError::Truncated { got: 3, declared: 10 }),
         (vec![3, 0, 0, 0, 1, 2], RequestError::Truncated { got: 2, declared: 10 }),
         (vec![3, 0], RequestError::Truncated { got: 0, declared: 10 }),
-        (
-            vec![11, 0, 0, 0, 1, 2, 3],
-            RequestError::Malformed("the body goes on after its declared end"),
-        ),
+        (vec![11, 0, 0, 0, 1, 2, 3], RequestError::Malformed("the body goes on after its declared end")),
         (
             [&[10, 0, 0, 0][..], &[1; 10], &[1, 0, 0, 0, 1]].concat(),
             RequestError::Malformed("the body goes on after its declared end"),
@@ -291,8 +282,7 @@ async fn bodies_that_lie_about_their_length_are_noticed() {
 
 #[tokio::test]
 async fn a_request_that_never_ends_its_header_holds_up_no_other_and_is_given_up() {
-    let quick =
-        NetConfig { request_idle_timeout: Duration::from_millis(300), ..NetConfig::default() };
+    let quick = NetConfig { request_idle_timeout: Duration::from_millis(300), ..NetConfig::default() };
     let lie = lie(quick).await;
     let (mut slow, mut slow_end) = lie.quic.open_bi().await.unwrap();
     slow.write_all(&[1, 0, 9, 0]).await.unwrap();
@@ -312,14 +302,8 @@ async fn answers_that_lie_are_noticed() {
     let answers: [(Vec<u8>, RequestError); 4] = [
         (vec![], RequestError::Malformed("no answer")),
         (vec![0, 0, 5], RequestError::Malformed("neither an answer nor a sign of life")),
-        (
-            [&[1][..], &long_header, &[0; 8]].concat(),
-            RequestError::HeaderTooLong { len: HEADER_LEN_MAX as u64 + 1 },
-        ),
-        (
-            vec![0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, b'x'],
-            RequestError::Malformed("ends within its header"),
-        ),
+        ([&[1][..], &long_header, &[0; 8]].concat(), RequestError::HeaderTooLong { len: HEADER_LEN_MAX as u64 + 1 }),
+        (vec![0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, b'x'], RequestError::Malformed("ends within its header")),
     ];
     for (bytes, expected) in answers {
         let answering = async {

@@ -56,11 +56,8 @@ async fn an_answer_comes_after_an_outage_that_caught_a_full_window() {
         let config = NetConfig { congestion, ..NetConfig::default() };
         let (proxy, pair) = through_proxy(config).await;
         answer_all(&pair);
-        let (mut body, call) =
-            pair.near.upload("bulk".into(), 1 << 40, Priority::Background).await.unwrap();
-        let upload = tokio::spawn(async move {
-            while body.send(Bytes::from(vec![1; 64 << 10])).await.is_ok() {}
-        });
+        let (mut body, call) = pair.near.upload("bulk".into(), 1 << 40, Priority::Background).await.unwrap();
+        let upload = tokio::spawn(async move { while body.send(Bytes::from(vec![1; 64 << 10])).await.is_ok() {} });
         tokio::time::sleep(Duration::from_millis(300)).await;
         ask_across_an_outage(&proxy, &pair, &format!("the answer beside bulk ({congestion:?})")).await;
         upload.abort();
@@ -108,8 +105,7 @@ async fn frames_and_bodies_come_whole_over_a_lossy_path() {
     let (_sender, mut receiver) = pair.far.control().unwrap();
     let uploading = async {
         let len = 2 << 20;
-        let (mut body, call) =
-            pair.near.upload("bulk".into(), len, Priority::Background).await.unwrap();
+        let (mut body, call) = pair.near.upload("bulk".into(), len, Priority::Background).await.unwrap();
         body.send(Bytes::from(vec![1; len as usize])).await.unwrap();
         body.finish().await.unwrap();
         assert_eq!(call.answer().await.unwrap().0, "bulk");
@@ -131,8 +127,7 @@ async fn frames_that_filled_the_window_go_on_after_an_outage_though_only_the_sen
     let (sender, _receiver) = pair.near.control().unwrap();
     let (_sender, mut receiver) = pair.far.control().unwrap();
     let _waiting = pair.near.waiting();
-    let talking =
-        tokio::spawn(async move { while sender.send(vec![1; 50_000].into()).await.is_ok() {} });
+    let talking = tokio::spawn(async move { while sender.send(vec![1; 50_000].into()).await.is_ok() {} });
     for _ in 0..50 {
         soon("a frame", receiver.recv()).await.unwrap().unwrap();
     }
@@ -153,11 +148,8 @@ async fn frames_pass_a_body_that_fills_a_slow_line_with_a_deep_queue() {
     answer_all(&pair);
     let (sender, _receiver) = pair.near.control().unwrap();
     let (_sender, mut receiver) = pair.far.control().unwrap();
-    let (mut body, _call) =
-        pair.near.upload("bulk".into(), 1 << 40, Priority::Background).await.unwrap();
-    let upload = tokio::spawn(async move {
-        while body.send(Bytes::from(vec![1; 64 << 10])).await.is_ok() {}
-    });
+    let (mut body, _call) = pair.near.upload("bulk".into(), 1 << 40, Priority::Background).await.unwrap();
+    let upload = tokio::spawn(async move { while body.send(Bytes::from(vec![1; 64 << 10])).await.is_ok() {} });
     for number in 0..10u8 {
         tokio::time::sleep(Duration::from_millis(200)).await;
         let sent = Instant::now();
@@ -167,4 +159,18 @@ async fn frames_pass_a_body_that_fills_a_slow_line_with_a_deep_queue() {
         assert!(!upload.is_finished());
     }
     upload.abort();
+}
+
+#[tokio::test]
+async fn a_client_that_moves_to_another_address_keeps_its_connection() {
+    let (mut proxy, pair) = through_proxy(NetConfig::default()).await;
+    answer_all(&pair);
+    soon("a first answer", pair.near.request("hello".into())).await.unwrap();
+    let before = pair.far.remote_addr();
+    proxy.roam().await;
+    for _ in 0..3 {
+        let (answer, _) = soon("an answer", pair.near.request("moved".into())).await.unwrap();
+        assert_eq!(answer, "moved");
+    }
+    assert_ne!(pair.far.remote_addr(), before);
 }

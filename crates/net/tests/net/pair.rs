@@ -46,9 +46,7 @@ pub(crate) async fn pair_with(client: NetConfig, server: NetConfig) -> Pair {
 /// The server is dialled at an address that may be another's, who forwards.
 pub(crate) async fn pair_at(client: Endpoint, server: Endpoint, to: SocketAddr) -> Pair {
     let addrs = [to];
-    let (near, far) = soon("a connection", async {
-        tokio::join!(client.connect(&addrs, server.id()), server.accept())
-    })
-    .await;
+    let (near, far) =
+        soon("a connection", async { tokio::join!(client.connect(&addrs, server.id()), server.accept()) }).await;
     Pair { near: near.unwrap(), far: far.unwrap(), client, server }
 }

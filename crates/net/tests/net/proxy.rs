@@ -17,8 +17,13 @@ const QUEUE_LEN_MAX: usize = 2000;
 pub(crate) struct Proxy {
     addr: SocketAddr,
     faults: Arc<Faults>,
+    back: Back,
+    down: mpsc::Sender<Packet>,
     tasks: Vec<tokio::task::AbortHandle>,
 }
+
+/// The socket that the server sees, which changes when the client roams.
+type Back = Arc<Mutex<Arc<UdpSocket>>>;
 
 #[derive(Default)]
 struct Faults {
@@ -34,8 +39,7 @@ impl Faults {
     fn drops(&self) -> bool {
         let next = |n: u32| Some(n.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
         let random = self.random.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap();
-        self.dead.load(Ordering::Relaxed)
-            || (random >> 8) % 1000 < self.loss_permille.load(Ordering::Relaxed)
+        self.dead.load(Ordering::Relaxed) || (random >> 8) % 1000 < self.loss_permille.load(Ordering::Relaxed)
     }
 }
 
@@ -51,21 +55,32 @@ impl Faults {
 impl Proxy {
     pub(crate) async fn start(server: SocketAddr) -> Self {
         let front = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
-        let back = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
         let addr = front.local_addr().unwrap();
+        let out = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+        let back = Arc::new(Mutex::new(out.clone()));
         let client = Arc::new(Mutex::new(None));
         let faults = Arc::new(Faults::default());
         let (up, up_queue) = mpsc::channel(QUEUE_LEN_MAX);
         let (down, down_queue) = mpsc::channel(QUEUE_LEN_MAX);
         let server_known = Arc::new(Mutex::new(Some(server)));
+        let front_fixed = Arc::new(Mutex::new(front.clone()));
         let tasks = vec![
-            tokio::spawn(read(front.clone(), Some(client.clone()), faults.clone(), up)),
+            tokio::spawn(read(front, Some(client.clone()), faults.clone(), up)),
             tokio::spawn(write(back.clone(), server_known, up_queue)),
-            tokio::spawn(read(back, None, faults.clone(), down)),
-            tokio::spawn(write(front, client, down_queue)),
+            tokio::spawn(read(out, None, faults.clone(), down.clone())),
+            tokio::spawn(write(front_fixed, client, down_queue)),
         ];
         let tasks = tasks.into_iter().map(|task| task.abort_handle()).collect();
-        Self { addr, faults, tasks }
+        Self { addr, faults, back, down, tasks }
+    }
+
+    /// The client appears at another address; what is sent to the old one is lost.
+    pub(crate) async fn roam(&mut self) {
+        let out = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+        *self.back.lock().await = out.clone();
+        let reader = tokio::spawn(read(out, None, self.faults.clone(), self.down.clone()));
+        self.tasks.push(reader.abort_handle());
+        self.tasks[2].abort();
     }
 
     pub(crate) fn addr(&self) -> SocketAddr {
@@ -98,12 +113,7 @@ impl Drop for Proxy {
 type Peer = Arc<Mutex<Option<SocketAddr>>>;
 type Packet = (Instant, Vec<u8>);
 
-async fn read(
-    socket: Arc<UdpSocket>,
-    sender: Option<Peer>,
-    faults: Arc<Faults>,
-    queue: mpsc::Sender<Packet>,
-) {
+async fn read(socket: Arc<UdpSocket>, sender: Option<Peer>, faults: Arc<Faults>, queue: mpsc::Sender<Packet>) {
     let mut buffer = vec![0; 65_536];
     let mut line_free = Instant::now();
     loop {
@@ -119,10 +129,11 @@ async fn read(
     }
 }
 
-async fn write(socket: Arc<UdpSocket>, to: Peer, mut queue: mpsc::Receiver<Packet>) {
+async fn write(socket: Back, to: Peer, mut queue: mpsc::Receiver<Packet>) {
     while let Some((due, packet)) = queue.recv().await {
         tokio::time::sleep_until(due).await;
         let to = *to.lock().await;
+        let socket = socket.lock().await.clone();
         if let Some(to) = to {
             let _ = socket.send_to(&packet, to).await;
         }

@@ -3,9 +3,7 @@
 use crate::pair::{Pair, pair, pair_with, soon};
 use bytes::Bytes;
 use std::time::Duration;
-use wayfs_net::{
-    Connection, HEADER_LEN_MAX, NetConfig, Priority, RequestError, SendBody, StreamCode,
-};
+use wayfs_net::{Connection, HEADER_LEN_MAX, NetConfig, Priority, RequestError, SendBody, StreamCode};
 
 const MIB: usize = 1 << 20;
 
@@ -26,8 +24,7 @@ fn serve_echo(connection: Connection) -> tokio::task::JoinHandle<()> {
             tokio::spawn(async move {
                 let body = request.body.read_all(16 * MIB).await.unwrap();
                 let responder = request.responder;
-                let mut answer =
-                    responder.answer_with_body(request.header, body.len() as u64).await.unwrap();
+                let mut answer = responder.answer_with_body(request.header, body.len() as u64).await.unwrap();
                 answer.send(body).await.unwrap();
                 answer.finish().await.unwrap();
             });
@@ -103,8 +100,7 @@ async fn small_requests_and_frames_pass_many_stuck_bodies() {
     for _ in 0..8 {
         let near = pair.near.clone();
         uploads.push(tokio::spawn(async move {
-            let (mut body, _call) =
-                near.upload("big".into(), 8 * MIB as u64, Priority::Foreground).await.unwrap();
+            let (mut body, _call) = near.upload("big".into(), 8 * MIB as u64, Priority::Foreground).await.unwrap();
             send_all(&mut body, 8 * MIB).await;
         }));
     }
@@ -182,16 +178,14 @@ async fn an_answer_that_waits_for_its_turn_is_not_taken_for_dead() {
 
 #[tokio::test]
 async fn silence_ends_a_request_and_signs_of_life_keep_it() {
-    let quick =
-        NetConfig { request_idle_timeout: Duration::from_millis(300), ..NetConfig::default() };
+    let quick = NetConfig { request_idle_timeout: Duration::from_millis(300), ..NetConfig::default() };
     let pair = pair_with(quick, NetConfig::default()).await;
     let silent = async {
         let request = pair.far.accept_request().await.unwrap();
         tokio::time::sleep(Duration::from_millis(900)).await;
         drop(request);
     };
-    let (error, ()) =
-        soon("the end", async { tokio::join!(pair.near.request("a".into()), silent) }).await;
+    let (error, ()) = soon("the end", async { tokio::join!(pair.near.request("a".into()), silent) }).await;
     assert!(matches!(error, Err(RequestError::Idle(_))), "{error:?}");
     let slow = async {
         let mut request = pair.far.accept_request().await.unwrap();
@@ -201,8 +195,7 @@ async fn silence_ends_a_request_and_signs_of_life_keep_it() {
         }
         request.responder.answer("at last".into()).await.unwrap();
     };
-    let (answer, ()) =
-        soon("the answer", async { tokio::join!(pair.near.request("b".into()), slow) }).await;
+    let (answer, ()) = soon("the answer", async { tokio::join!(pair.near.request("b".into()), slow) }).await;
     assert_eq!(answer.unwrap().0, "at last");
 }
 
@@ -262,9 +255,7 @@ async fn a_request_taken_back_reaches_the_responder() {
     let asking = tokio::spawn(async move { near.request("a".into()).await });
     let request = soon("the request", pair.far.accept_request()).await.unwrap();
     asking.abort();
-    let mut body = soon("an answer's start", request.responder.answer_with_body("x".into(), 1 << 30))
-        .await
-        .unwrap();
+    let mut body = soon("an answer's start", request.responder.answer_with_body("x".into(), 1 << 30)).await.unwrap();
     let stopped = soon("the stop", async {
         loop {
             if let Err(error) = body.send(Bytes::from(vec![0; MIB])).await {
@@ -280,8 +271,7 @@ async fn a_request_taken_back_reaches_the_responder() {
 #[tokio::test]
 async fn an_early_answer_to_an_unread_upload_is_heard() {
     let pair = pair().await;
-    let (mut body, call) =
-        pair.near.upload("have it".into(), 64 * MIB as u64, Priority::Foreground).await.unwrap();
+    let (mut body, call) = pair.near.upload("have it".into(), 64 * MIB as u64, Priority::Foreground).await.unwrap();
     let uploading = tokio::spawn(async move {
         loop {
             if let Err(error) = body.send(Bytes::from(vec![0; MIB])).await {
