@@ -20,7 +20,6 @@ pub struct Finished {
 
 impl Finished {
     /// Panics with all it said if it failed.
-    #[must_use]
     pub fn ok(self) -> Self {
         assert!(self.status.success(), "{:?}\nstdout: {}\nstderr: {}", self.status, self.out, self.err);
         self

@@ -1,0 +1,231 @@
+//! Home, two stations and two clients as real processes. Each in turn is killed with SIGKILL while
+//! both clients work; in the end, every file that was ever reported safe is there with the right bytes.
+//!
+//! `WAYFS_KILLS` sets the number of kills (default 50).
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use wayfs_system_tests::{Machine, Mount, Server, eventually, free_port, run_for, within};
+
+/// Longest time to calm down after the last kill.
+const CALM: Duration = Duration::from_secs(120);
+
+struct Volume {
+    home: Machine,
+    home_server: Server,
+    stations: Vec<(Machine, Server)>,
+}
+
+impl Volume {
+    fn new(stations: usize) -> Self {
+        let home = Machine::new("home");
+        let home_server = home.serve(free_port(), &[]);
+        home_server.wayfs(&home, &["volume", "create", "work"]).ok();
+        let stations = (0..stations)
+            .map(|number| {
+                let machine = Machine::new(&format!("station{number}"));
+                let server = machine.serve(free_port(), &[]);
+                let ticket = home_server.station_ticket(&home, "work");
+                server.wayfs(&machine, &["station", "join", &ticket]).ok();
+                (machine, server)
+            })
+            .collect();
+        Self { home, home_server, stations }
+    }
+
+    fn client(&self, name: &str, station: usize) -> (Machine, Mount) {
+        let machine = Machine::new(name);
+        let ticket = self.home_server.ticket(&self.home, "work");
+        let mount = machine.mount(&ticket, &[]);
+        let address = format!("127.0.0.1:{}", self.stations[station].1.port);
+        eventually("the client uses its station", Duration::from_secs(20), || {
+            mount.wayfs(&machine, &["station", "use", &address]).status.success()
+        });
+        (machine, mount)
+    }
+}
+
+/// What a writer did to one path: everything it tried, in order, and how much of it is known safe.
+#[derive(Debug, Default, Clone)]
+struct Path1 {
+    attempts: Vec<Vec<u8>>,
+    /// Number of attempts at the time of the last successful `sync --until safe`.
+    safe: usize,
+}
+
+type Diary = BTreeMap<String, Path1>;
+
+/// Writes, overwrites and syncs in its own directory until told to stop.
+fn work(root: &Path, own: &str, machine: &Machine, stop: &AtomicBool, seed: u64) -> Diary {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut diary = Diary::new();
+    let directory = root.join(own);
+    while !stop.load(Ordering::Relaxed) {
+        let _ = fs::create_dir_all(&directory);
+        for _ in 0..random.random_range(1..8) {
+            let name = format!("{own}/{}", random.random_range(0..40));
+            let len = if random.random_bool(0.2) { random.random_range(0..600_000) } else { random.random_range(0..9000) };
+            let mut bytes = vec![0_u8; len];
+            random.fill(&mut bytes[..]);
+            diary.entry(name.clone()).or_default().attempts.push(bytes.clone());
+            // An error means that the mount's daemon was just killed; what it got to is open.
+            if write_whole(&root.join(&name), &bytes).is_err() {
+                std::thread::sleep(Duration::from_millis(200));
+            }
+        }
+        let before: Vec<(String, usize)> = diary.iter().map(|(name, path)| (name.clone(), path.attempts.len())).collect();
+        let mut sync = machine.command();
+        sync.env("WAYFS_AT", root).args(["sync", "--until", "safe", "--timeout", "10"]);
+        if run_for(Duration::from_secs(60), &mut sync).status.success() {
+            confirm(root, &mut diary, before);
+        }
+    }
+    diary
+}
+
+fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = fs::File::create(path)?;
+    file.write_all(bytes)?;
+    // Close reports what fsync would not have to.
+    file.sync_data()
+}
+
+/// A sync covers what is in the file system; an attempt that failed with an error may not be.
+fn confirm(root: &Path, diary: &mut Diary, before: Vec<(String, usize)>) {
+    for (name, count) in before {
+        let path = diary.get_mut(&name).expect("in the diary");
+        let newest = &path.attempts[count - 1];
+        if fs::read(root.join(&name)).is_ok_and(|bytes| bytes == *newest) {
+            path.safe = count;
+        }
+    }
+}
+
+/// Every path holds the last safe attempt or a later one.
+fn check(root: &Path, diary: &Diary) {
+    for (name, path) in diary.iter().filter(|(_, path)| path.safe > 0) {
+        let found = fs::read(root.join(name)).unwrap_or_else(|error| panic!("{name} was safe and is gone: {error}"));
+        let later = &path.attempts[path.safe - 1..];
+        assert!(
+            later.contains(&found),
+            "{name} holds {} bytes, which are neither its last safe content nor a later one ({} attempts, {} safe)",
+            found.len(),
+            path.attempts.len(),
+            path.safe
+        );
+    }
+}
+
+fn kills() -> usize {
+    std::env::var("WAYFS_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(50)
+}
+
+#[test]
+fn what_was_reported_safe_survives_the_death_of_every_process() {
+    let mut volume = Volume::new(2);
+    let mut clients: Vec<Option<Mount>> = Vec::new();
+    let mut machines: Vec<Arc<Machine>> = Vec::new();
+    for number in 0..2 {
+        let (machine, mount) = volume.client(&format!("client{number}"), number);
+        machines.push(Arc::new(machine));
+        clients.push(Some(mount));
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let diaries = Arc::new(Mutex::new(Vec::new()));
+    let workers: Vec<_> = (0..2)
+        .map(|number| {
+            let (stop, diaries, machine) = (stop.clone(), diaries.clone(), machines[number].clone());
+            let root = clients[number].as_ref().expect("mounted").root().to_owned();
+            std::thread::spawn(move || {
+                let diary = work(&root, &format!("own{number}"), &machine, &stop, number as u64);
+                diaries.lock().expect("no worker panics with it").push(diary);
+            })
+        })
+        .collect();
+    let mut random = StdRng::seed_from_u64(42);
+    for kill in 0..kills() {
+        std::thread::sleep(Duration::from_millis(random.random_range(100..1200)));
+        match kill % 5 {
+            0 => {
+                volume.home_server.process.kill();
+                volume.home_server = volume.home.serve(volume.home_server.port, &[]);
+            }
+            number @ (1 | 2) => {
+                let (machine, server) = &mut volume.stations[number - 1];
+                server.process.kill();
+                *server = machine.serve(server.port, &[]);
+            }
+            number => {
+                let number = number - 3;
+                clients[number].as_mut().expect("mounted").kill();
+                clients[number] = Some(machines[number].mount("work", &[]));
+            }
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    let calm = Instant::now() + CALM;
+    for worker in workers {
+        eventually("the workers stop", calm.saturating_duration_since(Instant::now()), || worker.is_finished());
+        worker.join().expect("a worker does not panic");
+    }
+    let diaries = diaries.lock().expect("no worker panics with it").clone();
+    let safe: usize = diaries.iter().flat_map(BTreeMap::values).filter(|path| path.safe > 0).count();
+    println!("{} kills, {safe} paths reported safe", kills());
+    assert!(safe > 10, "the work went on between the kills");
+    for (number, client) in clients.iter().enumerate() {
+        client.as_ref().expect("mounted").sync(&machines[number], "visible");
+    }
+    for client in &clients {
+        let (root, diaries) = (client.as_ref().expect("mounted").root().to_owned(), diaries.clone());
+        // Each client must see the other's files, too: through its own station and the home.
+        within("read everything back", CALM, move || {
+            eventually("the other site's files are here", Duration::from_secs(30), || {
+                (0..2).all(|number| root.join(format!("own{number}")).exists())
+            });
+            std::thread::sleep(Duration::from_secs(3));
+            diaries.iter().for_each(|diary| check(&root, diary));
+        });
+    }
+}
+
+fn shell(directory: &Path, script: &str) {
+    let mut command = Command::new("bash");
+    command.args(["-euo", "pipefail", "-c", script]).current_dir(directory).env("GIT_CONFIG_NOSYSTEM", "1");
+    run_for(Duration::from_secs(120), &mut command).ok();
+}
+
+/// A small C project under version control, outside of any mount.
+fn repository(machine: &Machine) -> PathBuf {
+    let root = machine.path("home/project");
+    fs::create_dir_all(&root).unwrap();
+    let mut calls = String::new();
+    for n in 0..30 {
+        fs::write(root.join(format!("f{n}.c")), format!("int f{n}(int x) {{ return x + {n}; }}\n")).unwrap();
+        calls.push_str(&format!("int f{n}(int);\n"));
+    }
+    fs::write(root.join("main.c"), format!("{calls}int main(void) {{ return f0(0) + f29(-29); }}\n")).unwrap();
+    fs::write(root.join("Makefile"), "prog: $(patsubst %.c,%.o,$(wildcard *.c))\n\t$(CC) -o $@ $^\n").unwrap();
+    shell(&root, "git init -q . && git add . && git -c user.name=n -c user.email=e commit -qm first");
+    root
+}
+
+#[test]
+fn a_tree_cloned_and_built_at_one_site_is_whole_at_the_other() {
+    let volume = Volume::new(2);
+    let (a_machine, a) = volume.client("a", 0);
+    let (_b_machine, b) = volume.client("b", 1);
+    let source = repository(&a_machine);
+    shell(a.root(), &format!("git clone -q {} project && cd project && make -s && ./prog", source.display()));
+    a.sync(&a_machine, "visible");
+    eventually("B sees the program", Duration::from_secs(10), || b.path("project/prog").exists());
+    // Nothing but records crossed so far; reading fetches the contents from A's station through the home.
+    shell(b.root(), &format!("cd project && git status --porcelain && git fsck --strict && ./prog && diff -r . {}", a.path("project").display()));
+}
