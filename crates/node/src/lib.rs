@@ -1,1 +1,47 @@
-//! wayfs-node
+//! Floor 3: a live replica.
+//!
+//! [`Volume`] drives the engine: one lock, a thread that syncs, one that looks at the clock, one that sweeps,
+//! and a task for each session. [`ParentLink`] keeps the session to the best parent; [`Host`] takes
+//! sessions of children; [`join`] makes a machine a member. Contents move beside the engine ([`contents`]).
+//!
+//! What is deliberately absent: the kernel, the control socket, the policies of servers.
+
+pub mod clock;
+pub mod contents;
+mod core;
+mod directory;
+mod error;
+mod greet;
+mod handshake;
+mod hooks;
+mod host;
+mod join;
+pub mod metrics;
+mod parent;
+mod server_info;
+mod session;
+mod settings;
+mod sweep;
+mod syncer;
+mod timer;
+mod volume;
+mod waiter;
+
+pub use contents::{Contents, ContentsError, FetchError, LocalSink};
+pub use core::LiveReplica;
+pub use directory::Directory;
+pub use error::OpenError;
+pub use greet::GreetError;
+pub use handshake::{ChildRole, Grant, PROTOCOL_VERSION, Refusal};
+pub use hooks::{Hooks, NoHooks, SessionChange, SessionEvent};
+pub use host::{Admission, Host, JoinRequest, NoAdmission};
+pub use join::{JoinError, join};
+pub use parent::{CandidateStatus, LinkSettings, LinkState, LinkStatus, ParentLink};
+pub use server_info::{ADDRESSES_MAX, SERVERS_MAX, ServerInfo, ServerKind};
+pub use session::SessionReport;
+pub use settings::VolumeSettings;
+pub use volume::Volume;
+pub use waiter::Callback;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,244 @@
+//! The local chunks of a volume, guarded against the sweep.
+
+use super::presence::Piece;
+use super::protection::{Protection, Tree};
+use bytes::Bytes;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+use wayfs_content::ChunkSink;
+use wayfs_store::{ChunkError, ChunkStats, ChunkStore};
+use wayfs_types::{Content, Digest, StorageError};
+
+/// Why a chunk could not be read or kept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ContentsError {
+    /// It is not here.
+    #[error("chunk {0} is not here")]
+    Missing(Digest),
+    /// It was here, but damaged; it was put aside and can be fetched again.
+    #[error("chunk {0} is damaged on this disk and was put aside")]
+    Damaged(Digest),
+    /// The disk is full.
+    #[error("no space left for contents: make room, and it goes on by itself")]
+    NoSpace,
+    /// A peer sent something else than it said.
+    #[error("a peer sent bad contents: {0}")]
+    Peer(String),
+    /// The volume has stopped.
+    #[error("the volume has stopped")]
+    Stopped,
+    /// The disk failed.
+    #[error("contents: {0}")]
+    Io(String),
+}
+
+impl From<ChunkError> for ContentsError {
+    fn from(error: ChunkError) -> Self {
+        match error {
+            ChunkError::NoSpace { .. } => Self::NoSpace,
+            ChunkError::Corrupt(digest) => Self::Damaged(digest),
+            error @ (ChunkError::Misnamed(_) | ChunkError::TooLarge(_) | ChunkError::Poisoned(_) | ChunkError::Io { .. }) => {
+                Self::Io(error.to_string())
+            }
+        }
+    }
+}
+
+impl From<StorageError> for ContentsError {
+    fn from(error: StorageError) -> Self {
+        match error {
+            StorageError::NoSpace => Self::NoSpace,
+            error @ (StorageError::Corrupt(_) | StorageError::Poisoned(_) | StorageError::Io(_)) => Self::Io(error.to_string()),
+        }
+    }
+}
+
+/// The chunk store of a volume. All methods may be called from any thread; those that touch the disk may wait for it.
+pub struct Contents {
+    store: Arc<RwLock<Option<Arc<ChunkStore>>>>,
+    protection: Mutex<Protection>,
+    checks: Mutex<BTreeSet<Digest>>,
+}
+
+/// Syncs the chunks, for the thread of the syncer.
+pub(crate) struct ChunkHandle(Arc<RwLock<Option<Arc<ChunkStore>>>>);
+
+impl ChunkHandle {
+    pub(crate) fn sync(&self) -> Result<(), StorageError> {
+        let store = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(store) = store else { return Err(StorageError::Io("the volume has stopped".into())) };
+        store.sync().map_err(|error| match error {
+            ChunkError::NoSpace { .. } => StorageError::NoSpace,
+            ChunkError::Poisoned(why) => StorageError::Poisoned(why),
+            error @ (ChunkError::Corrupt(_) | ChunkError::Misnamed(_) | ChunkError::TooLarge(_) | ChunkError::Io { .. }) => {
+                StorageError::Io(error.to_string())
+            }
+        })
+    }
+}
+
+impl Contents {
+    pub(crate) fn new(store: ChunkStore, grace: Duration) -> Self {
+        Self {
+            store: Arc::new(RwLock::new(Some(Arc::new(store)))),
+            protection: Mutex::new(Protection::new(grace)),
+            checks: Mutex::default(),
+        }
+    }
+
+    /// Keeps a chunk. Durable when a record that names it is, or when [`crate::Volume::sync`] returns.
+    /// A chunk that is here already costs nothing.
+    ///
+    /// # Errors
+    /// [`ContentsError::NoSpace`]: nothing was lost, and it may be tried again; `Io`.
+    pub fn put(&self, digest: Digest, bytes: Bytes) -> Result<(), ContentsError> {
+        self.protect(digest);
+        self.store()?.put(&digest, &bytes)?;
+        Ok(())
+    }
+
+    /// A chunk, checked against its name.
+    ///
+    /// # Errors
+    /// [`ContentsError::Missing`], [`ContentsError::Damaged`]: fetch it; `Io`.
+    pub fn get(&self, digest: &Digest) -> Result<Bytes, ContentsError> {
+        match self.store()?.get(digest) {
+            Ok(Some(bytes)) => {
+                self.lock().read(*digest);
+                Ok(bytes)
+            }
+            Ok(None) => Err(ContentsError::Missing(*digest)),
+            Err(error) => {
+                // What was thought complete may have lost a chunk just now.
+                self.lock().removing();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The same for the sweep, whose reading says nothing about use.
+    pub(crate) fn peek(&self, digest: &Digest) -> Result<Bytes, ContentsError> {
+        self.store()?.get(digest)?.ok_or(ContentsError::Missing(*digest))
+    }
+
+    /// Whether a chunk is here.
+    pub fn has(&self, digest: &Digest) -> bool {
+        self.store().is_ok_and(|store| store.has(digest))
+    }
+
+    /// Whether all of a content is here. Reads its list nodes.
+    pub fn has_all(&self, content: &Content) -> bool {
+        matches!(super::presence::missing(self, content), super::presence::Walk::Complete)
+    }
+
+    /// Chunks and bytes kept.
+    pub fn stats(&self) -> Option<ChunkStats> {
+        self.store().ok().map(|store| store.stats())
+    }
+
+    /// Bytes of chunks kept.
+    pub fn bytes(&self) -> u64 {
+        self.store().map_or(0, |store| store.total_bytes())
+    }
+
+    /// Room left for contents on the disk, in bytes, the reserve taken off.
+    pub fn available(&self) -> Option<u64> {
+        self.store().ok().and_then(|store| store.available_bytes().ok())
+    }
+
+    /// A sink for [`wayfs_content::rewrite`] and builders.
+    pub fn sink(&self) -> LocalSink<'_> {
+        LocalSink { contents: self }
+    }
+
+    /// Reads off the runtime's own threads.
+    pub(crate) async fn read(&self, digest: Digest) -> Result<Bytes, ContentsError> {
+        let store = self.store()?;
+        let read = tokio::task::spawn_blocking(move || store.get(&digest)).await;
+        match read {
+            Ok(Ok(Some(bytes))) => {
+                self.lock().read(digest);
+                Ok(bytes)
+            }
+            Ok(Ok(None)) => Err(ContentsError::Missing(digest)),
+            Ok(Err(error)) => {
+                self.lock().removing();
+                Err(error.into())
+            }
+            Err(error) => Err(ContentsError::Io(error.to_string())),
+        }
+    }
+
+    pub(crate) fn handle(&self) -> ChunkHandle {
+        ChunkHandle(Arc::clone(&self.store))
+    }
+
+    pub(crate) fn chunk_len(&self, digest: &Digest) -> Option<u32> {
+        self.store().ok().and_then(|store| store.len(digest))
+    }
+
+    pub(crate) fn protect(&self, digest: Digest) {
+        self.lock().protect_chunk(digest);
+    }
+
+    pub(crate) fn protect_tree(&self, tree: Tree) {
+        self.lock().protect_tree(tree);
+    }
+
+    pub(crate) fn removal_epoch(&self) -> u64 {
+        self.lock().epoch()
+    }
+
+    pub(crate) fn remember_complete(&self, piece: Piece, epoch: u64) {
+        if piece.level > 0 {
+            self.lock().remember_complete(piece.digest, epoch);
+        }
+    }
+
+    pub(crate) fn is_known_complete(&self, digest: &Digest) -> bool {
+        self.lock().is_known_complete(digest)
+    }
+
+    /// Whether a check of this content is to be made by the caller: nobody else is about to.
+    pub(crate) fn begin_check(&self, root: Digest) -> bool {
+        self.checks.lock().unwrap_or_else(PoisonError::into_inner).insert(root)
+    }
+
+    pub(crate) fn end_check(&self, root: &Digest) {
+        self.checks.lock().unwrap_or_else(PoisonError::into_inner).remove(root);
+    }
+
+    pub(crate) fn store(&self) -> Result<Arc<ChunkStore>, ContentsError> {
+        self.store.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(ContentsError::Stopped)
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Protection> {
+        self.protection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the store go; whoever reads at this moment finishes first.
+    pub(crate) fn close(&self) {
+        self.store.write().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+impl std::fmt::Debug for Contents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Contents").field("bytes", &self.bytes()).finish_non_exhaustive()
+    }
+}
+
+/// Puts new chunks into the local store.
+#[derive(Debug)]
+pub struct LocalSink<'a> {
+    contents: &'a Contents,
+}
+
+impl ChunkSink for LocalSink<'_> {
+    type Error = ContentsError;
+
+    fn put(&mut self, digest: Digest, bytes: Bytes) -> Result<(), ContentsError> {
+        self.contents.put(digest, bytes)
+    }
+}

@@ -1,0 +1,355 @@
+//! Getting chunks that are not here from whoever holds them.
+//!
+//! Any number may want the same chunk: one task gets it, all wait for that task, each as long as it
+//! likes. Who asked us is not asked back.
+
+use super::message::{self, Ask, Reply};
+use super::serve;
+use crate::contents::ContentsError;
+use crate::session::Session;
+use crate::volume::Volume;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, watch};
+use tracing::debug;
+use wayfs_content::CHUNK_MAX;
+use wayfs_net::{Priority, RequestError};
+use wayfs_proto::{Holder, Neighbour, PeerId, Role};
+use wayfs_types::{Content, Digest, FileId, RecordId};
+
+/// Chunks of one fetch under way at once.
+const AT_ONCE: usize = 16;
+/// What each hop keeps for itself of the time that the asker allows.
+const HOP_COST: Duration = Duration::from_millis(300);
+/// Pause between looks for a holder that is away for the moment.
+const LOOK_PERIOD: Duration = Duration::from_millis(100);
+/// Chunks that come up one by one are looked at together.
+const CHECK_PAUSE: Duration = Duration::from_millis(500);
+/// A client waits so long for a parent to come back before it says that none is there.
+const PARENT_WAIT_MAX: Duration = Duration::from_millis(1500);
+
+/// Why a chunk could not be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FetchError {
+    /// Whoever has it cannot be reached.
+    #[error("whoever holds these contents cannot be reached")]
+    Unreachable,
+    /// It did not come in time.
+    #[error("these contents did not come in time")]
+    TimedOut,
+    /// Nobody on record has it: an old version, perhaps.
+    #[error("nobody holds these contents any more")]
+    NotHeld,
+    /// The local chunk store.
+    #[error("{0}")]
+    Local(#[from] ContentsError),
+    /// A peer answered nonsense.
+    #[error("the other side failed: {0}")]
+    Refused(String),
+}
+
+/// A chunk, and what it is a part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Want {
+    pub(crate) file: FileId,
+    pub(crate) version: RecordId,
+    pub(crate) digest: Digest,
+}
+
+type Fetched = Result<(), FetchError>;
+type Progress = watch::Receiver<Option<Fetched>>;
+
+/// Chunks under way. A leaf in the order of locks.
+#[derive(Default)]
+pub(crate) struct Fetches {
+    under_way: Mutex<HashMap<Digest, Progress>>,
+}
+
+impl Fetches {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Digest, Progress>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Volume {
+    /// Gets chunks of a version into the local chunk store and waits for them, at most `timeout`.
+    ///
+    /// # Errors
+    /// The first [`FetchError`]; other chunks may have come.
+    pub fn fetch(self: &Arc<Self>, file: FileId, version: RecordId, digests: &[Digest], timeout: Duration) -> Result<(), FetchError> {
+        let (send, receive) = std::sync::mpsc::sync_channel(1);
+        self.fetch_then(file, version, digests.to_vec(), timeout, move |result| {
+            // Nobody listens any more when the wait below ran out.
+            let _ = send.send(result);
+        });
+        receive.recv_timeout(timeout + HOP_COST * 4).unwrap_or(Err(FetchError::TimedOut))
+    }
+
+    /// The same without waiting: `done` is called on a thread of the runtime, or on this one if all is here.
+    pub fn fetch_then(
+        self: &Arc<Self>,
+        file: FileId,
+        version: RecordId,
+        digests: Vec<Digest>,
+        timeout: Duration,
+        done: impl FnOnce(Result<(), FetchError>) + Send + 'static,
+    ) {
+        let missing: Vec<Digest> = digests.into_iter().filter(|digest| !self.contents.has(digest)).collect();
+        if missing.is_empty() {
+            return done(Ok(()));
+        }
+        let volume = Arc::clone(self);
+        self.settings.runtime.spawn(async move { done(volume.fetch_all(file, version, missing, timeout).await) });
+    }
+
+    /// Gets all of a content, list nodes and chunks; `step` hears of every chunk that is here, by its bytes.
+    /// Each chunk may take `timeout`.
+    ///
+    /// # Errors
+    /// The first [`FetchError`].
+    pub async fn fetch_content(
+        self: &Arc<Self>,
+        (file, version): (FileId, RecordId),
+        content: &Content,
+        timeout: Duration,
+        step: impl Fn(u64),
+    ) -> Result<(), FetchError> {
+        let Some(top) = super::Piece::top(content) else { return Ok(()) };
+        let mut level = vec![top];
+        while let Some(first) = level.first() {
+            let is_chunks = first.level == 0;
+            let mut below = Vec::new();
+            for pieces in level.chunks(AT_ONCE * 4) {
+                let digests = pieces.iter().map(|piece| piece.digest).filter(|digest| !self.contents.has(digest)).collect();
+                self.fetch_all(file, version, digests, timeout).await?;
+                for piece in pieces {
+                    if is_chunks {
+                        step(piece.len);
+                    } else {
+                        let node = self.contents.read(piece.digest).await?;
+                        below.extend(piece.children(&node).ok_or(ContentsError::Damaged(piece.digest))?);
+                    }
+                }
+            }
+            level = below;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn fetch_all(
+        self: &Arc<Self>,
+        file: FileId,
+        version: RecordId,
+        digests: Vec<Digest>,
+        timeout: Duration,
+    ) -> Result<(), FetchError> {
+        let places = Arc::new(Semaphore::new(AT_ONCE));
+        let mut tasks = tokio::task::JoinSet::new();
+        for digest in digests {
+            let (volume, places) = (Arc::clone(self), Arc::clone(&places));
+            tasks.spawn(async move {
+                let _place = places.acquire().await;
+                volume.fetch_chunk(Want { file, version, digest }, None, timeout).await
+            });
+        }
+        let mut first = Ok(());
+        while let Some(ended) = tasks.join_next().await {
+            let result = ended.unwrap_or_else(|error| Err(FetchError::Refused(error.to_string())));
+            first = first.and(result);
+        }
+        first
+    }
+
+    /// Gets one chunk; `asker` is the session on whose behalf, and is not asked itself.
+    pub(crate) async fn fetch_chunk(self: &Arc<Self>, want: Want, asker: Option<PeerId>, patience: Duration) -> Fetched {
+        if self.contents.has(&want.digest) {
+            return Ok(());
+        }
+        let mut progress = {
+            let mut under_way = self.fetches.lock();
+            match under_way.get(&want.digest) {
+                Some(progress) => progress.clone(),
+                None => {
+                    let (report, progress) = watch::channel(None);
+                    under_way.insert(want.digest, progress.clone());
+                    let volume = Arc::clone(self);
+                    self.settings.runtime.spawn(async move {
+                        let started = Instant::now();
+                        let result = volume.find(want, asker, patience).await;
+                        volume.fetches.lock().remove(&want.digest);
+                        volume.metrics.fetched(volume.role(), started.elapsed(), result.is_ok());
+                        // Whoever asked may have given up.
+                        let _ = report.send(Some(result));
+                    });
+                    progress
+                }
+            }
+        };
+        let waited = tokio::time::timeout(patience, progress.wait_for(Option::is_some)).await;
+        match waited {
+            Err(_) => Err(FetchError::TimedOut),
+            Ok(Err(_)) => Err(FetchError::Unreachable),
+            Ok(Ok(result)) => result.clone().unwrap_or(Err(FetchError::TimedOut)),
+        }
+    }
+
+    /// Asks holder after holder until the chunk is here or the time is over.
+    async fn find(self: &Arc<Self>, want: Want, asker: Option<PeerId>, patience: Duration) -> Fetched {
+        let end = Instant::now() + patience;
+        let mut last = FetchError::Unreachable;
+        let mut refusals = 0;
+        loop {
+            if self.is_stopped() {
+                return Err(FetchError::Unreachable);
+            }
+            match self.source(want, asker) {
+                Source::Ask(session) => match self.ask_for(&session, want, end).await {
+                    Ok(()) => return Ok(()),
+                    Err(error @ FetchError::Local(_)) => return Err(error),
+                    Err(error) => {
+                        debug!(node = %session.node.short(), digest = %want.digest, %error, "chunk not had");
+                        last = error;
+                        refusals += 1;
+                        if refusals >= 3 {
+                            return Err(last);
+                        }
+                    }
+                },
+                Source::Away => {
+                    last = FetchError::Unreachable;
+                    let waited = patience.saturating_sub(end.saturating_duration_since(Instant::now()));
+                    if self.role() == Role::Client && waited >= PARENT_WAIT_MAX {
+                        return Err(last);
+                    }
+                }
+                Source::Nobody => return Err(FetchError::NotHeld),
+            }
+            if Instant::now() + LOOK_PERIOD >= end {
+                return Err(last);
+            }
+            tokio::time::sleep(LOOK_PERIOD).await;
+        }
+    }
+
+    /// Whom to ask for a version.
+    fn source(&self, want: Want, asker: Option<PeerId>) -> Source {
+        let core = self.lock();
+        let Some(replica) = core.replica.as_ref() else { return Source::Away };
+        let parent = || match core.parent() {
+            Some(session) if Some(session.peer) == asker => Source::Nobody,
+            Some(session) => Source::Ask(Box::new(session.clone())),
+            None if self.role() == Role::Home => Source::Nobody,
+            None => Source::Away,
+        };
+        match replica.holder(want.file, want.version).unwrap_or(Holder::Unknown) {
+            Holder::Child(_, Some(peer)) if Some(peer) == asker => parent(),
+            Holder::Child(_, Some(peer)) => match core.sessions.get(&peer) {
+                Some(session) if !session.broken => Source::Ask(Box::new(session.clone())),
+                Some(_) | None => Source::Away,
+            },
+            Holder::Child(origin, None) => {
+                // The child may have a new session that the engine has not connected with the version.
+                let session = core.sessions.values().find(|session| match &session.neighbour {
+                    Neighbour::ChildStation { origin: child } | Neighbour::ChildClient { origin: child } => *child == origin,
+                    Neighbour::Parent => false,
+                });
+                match session {
+                    Some(session) if Some(session.peer) != asker => Source::Ask(Box::new(session.clone())),
+                    Some(_) => parent(),
+                    None => Source::Away,
+                }
+            }
+            // On record as here but not found: damaged or lost. The parent may have it, too.
+            Holder::Here | Holder::Parent | Holder::Unknown => parent(),
+        }
+    }
+
+    async fn ask_for(self: &Arc<Self>, session: &Session, want: Want, end: Instant) -> Fetched {
+        let left = end.saturating_duration_since(Instant::now());
+        let patience = left.saturating_sub(HOP_COST).max(HOP_COST);
+        let patience_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
+        let Want { file, version, digest } = want;
+        let ask = message::encode(&Ask::Give { file, version, digest, patience_ms });
+        let asking = async {
+            let (header, body) = session.connection.request_at(ask, Priority::Foreground).await?;
+            let bytes = body.read_all(CHUNK_MAX).await?;
+            Ok::<_, RequestError>((header, bytes))
+        };
+        let (header, bytes) = match tokio::time::timeout(left, asking).await {
+            Err(_) => return Err(FetchError::TimedOut),
+            Ok(Err(error)) => {
+                debug!(%error, "fetch interrupted");
+                return Err(FetchError::Unreachable);
+            }
+            Ok(Ok(answer)) => answer,
+        };
+        match Reply::decode(&header) {
+            Ok(Reply::Found(form)) => {
+                self.metrics.bytes_down.add(bytes.len() as u64);
+                serve::store(self, digest, form, bytes).await?;
+                self.back_fetched_from(session, want);
+                Ok(())
+            }
+            Ok(Reply::Absent) => Err(FetchError::NotHeld),
+            Ok(Reply::Unreachable) => Err(FetchError::Unreachable),
+            Ok(Reply::NoSpace) => Err(FetchError::Refused("its disk is full".into())),
+            Ok(Reply::Invalid(why) | Reply::Failed(why)) => Err(FetchError::Refused(why)),
+            Ok(_) => Err(FetchError::Refused("an answer to another question".into())),
+            Err(error) => Err(FetchError::Refused(error.to_string())),
+        }
+    }
+
+    /// A chunk came up from a child: perhaps the version is whole by now, and then we hold it, too.
+    fn back_fetched_from(self: &Arc<Self>, session: &Session, want: Want) {
+        if session.neighbour == Neighbour::Parent {
+            return;
+        }
+        let content = self.look(|replica| replica.inode(want.file).ok().flatten()).flatten();
+        let Some(content) = content.filter(|inode| inode.version == want.version).map(|inode| inode.content) else { return };
+        let (Some(root), volume) = (content.root(), Arc::clone(self)) else { return };
+        if !self.contents.begin_check(root) {
+            return;
+        }
+        let pause = if matches!(content, Content::Tree { depth: 0, .. }) { Duration::ZERO } else { CHECK_PAUSE };
+        self.settings.runtime.spawn(async move {
+            tokio::time::sleep(pause).await;
+            // From here on a chunk that comes wants a check of its own.
+            volume.contents.end_check(&root);
+            serve::complete(&volume, want.file, want.version, content).await;
+        });
+    }
+
+    /// Waits until all chunks put so far are durable.
+    pub(crate) async fn contents_durable(&self) -> Result<(), ContentsError> {
+        let (send, receive) = tokio::sync::oneshot::channel();
+        self.syncs.want_contents(Box::new(move |result| {
+            // The asker may have given up.
+            let _ = send.send(result);
+        }));
+        match receive.await {
+            Ok(result) => result.map_err(ContentsError::from),
+            Err(_) => Err(ContentsError::Stopped),
+        }
+    }
+
+    /// Tells the engine that a content is whole and durable here, as after an import.
+    ///
+    /// # Errors
+    /// [`ContentsError`] if it is not whole, or the disk fails.
+    pub async fn content_arrived(self: &Arc<Self>, file: FileId, version: RecordId, content: Content) -> Result<(), ContentsError> {
+        match serve::complete(self, file, version, content).await {
+            Reply::Durable => Ok(()),
+            Reply::Missing(list) => Err(ContentsError::Missing(list.first().copied().unwrap_or(Digest::of(&[])))),
+            Reply::NoSpace => Err(ContentsError::NoSpace),
+            other => Err(ContentsError::Io(format!("{other:?}"))),
+        }
+    }
+}
+
+enum Source {
+    Ask(Box<Session>),
+    /// There is one, but not at the moment.
+    Away,
+    Nobody,
+}

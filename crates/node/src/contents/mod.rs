@@ -1,0 +1,25 @@
+//! Contents: the local chunks, and how they move between nodes.
+//!
+//! A content is a tree of chunks ([`wayfs_content`]). It moves by four questions, each on a stream of its
+//! own (`docs/format/content-stream.md`): *how much of this have you*, *take this chunk*, *now it is whole:
+//! make it durable*, and *give me this chunk*. Who receives checks every hash; who lacks something that a
+//! neighbour holds gets it from there while the asker waits (back-fetch), chunk by chunk.
+
+mod chunks;
+mod codec;
+mod fetch;
+pub(crate) mod message;
+mod presence;
+mod protection;
+pub(crate) mod push;
+pub(crate) mod serve;
+mod uploads;
+
+pub use chunks::{Contents, ContentsError, LocalSink};
+pub use fetch::FetchError;
+pub(crate) use fetch::Fetches;
+pub(crate) use presence::Piece;
+pub(crate) use uploads::Uploads;
+
+#[cfg(test)]
+mod tests;

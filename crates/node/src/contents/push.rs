@@ -1,0 +1,214 @@
+//! Bringing one content to the parent: only what lacks there travels.
+
+use super::codec;
+use super::message::{self, Ask, PIECES_MAX, Reply};
+use super::presence::{Piece, Presence};
+use crate::contents::ContentsError;
+use crate::core::PushOrder;
+use crate::volume::Volume;
+use bytes::Bytes;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+use wayfs_net::{Connection, Priority, RequestError};
+use wayfs_types::Digest;
+
+/// Largest content that is sent without asking first, as one request.
+const WHOLE_LEN_MAX: u64 = wayfs_content::CHUNK_MAX as u64;
+/// Chunks of one content under way at once.
+const CHUNKS_AT_ONCE: usize = 8;
+/// Rounds of "complete?" and "these lack": more mean that the parent loses what it takes.
+const ROUNDS_MAX: usize = 8;
+/// Longest answer body: none is expected.
+const ANSWER_BODY_MAX: usize = 0;
+
+/// Why a content is not at the parent.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PushError {
+    /// The session failed.
+    #[error("{0}")]
+    Session(#[from] RequestError),
+    /// The local chunks failed.
+    #[error("read local chunks: {0}")]
+    Local(#[from] ContentsError),
+    /// The parent has no room.
+    #[error("the disk of the parent is full")]
+    NoSpace,
+    /// The parent refuses it.
+    #[error("the parent refuses it: {0}")]
+    Refused(String),
+}
+
+/// Sends what the parent lacks and returns when all is durable there.
+pub(crate) async fn push(volume: &Arc<Volume>, connection: &Connection, order: &PushOrder) -> Result<(), PushError> {
+    let Some(top) = Piece::top(&order.content) else { return Ok(()) };
+    if top.level == 0 && top.len <= WHOLE_LEN_MAX {
+        return push_whole(volume, connection, order, top).await;
+    }
+    let mut wanted = vec![top];
+    for _ in 0..ROUNDS_MAX {
+        send_missing(volume, connection, wanted).await?;
+        let (file, version, content) = (order.file, order.version, order.content.clone());
+        match ask(connection, &Ask::Complete { file, version, content }).await? {
+            Reply::Durable => return Ok(()),
+            Reply::Missing(_) => wanted = vec![top],
+            other => return Err(refusal(other)),
+        }
+    }
+    Err(PushError::Refused("it asks for the same chunks again and again".into()))
+}
+
+async fn push_whole(volume: &Arc<Volume>, connection: &Connection, order: &PushOrder, top: Piece) -> Result<(), PushError> {
+    let chunk = volume.contents.read(top.digest).await?;
+    let (form, packed) = pack(volume, chunk).await;
+    let ask = Ask::TakeWhole { file: order.file, version: order.version, content: order.content.clone(), form };
+    match upload(volume, connection, &ask, packed).await? {
+        Reply::Durable => Ok(()),
+        other => Err(refusal(other)),
+    }
+}
+
+/// Walks down the tree, level by level, below nodes that the parent has not complete, and sends what lacks.
+async fn send_missing(volume: &Arc<Volume>, connection: &Connection, tops: Vec<Piece>) -> Result<(), PushError> {
+    let mut level = tops;
+    let mut sending = Sending { volume, connection, tasks: JoinSet::new() };
+    while !level.is_empty() {
+        let mut below = Vec::new();
+        let mut seen = BTreeSet::new();
+        level.retain(|piece| seen.insert(piece.digest));
+        for pieces in level.chunks(PIECES_MAX) {
+            let states = presence(connection, pieces).await?;
+            for (piece, state) in pieces.iter().zip(states) {
+                if state == Presence::Complete || (state == Presence::Partial && piece.level == 0) {
+                    continue;
+                }
+                if piece.level > 0 {
+                    let node = volume.contents.read(piece.digest).await?;
+                    let children = piece.children(&node);
+                    below.extend(children.ok_or(ContentsError::Damaged(piece.digest))?);
+                }
+                if state == Presence::Absent {
+                    sending.send(piece.digest).await?;
+                }
+            }
+        }
+        level = below;
+    }
+    sending.finish().await
+}
+
+async fn presence(connection: &Connection, pieces: &[Piece]) -> Result<Vec<Presence>, PushError> {
+    match ask(connection, &Ask::Presence { pieces: pieces.to_vec() }).await? {
+        Reply::Presence(states) if states.len() == pieces.len() => Ok(states),
+        other => Err(refusal(other)),
+    }
+}
+
+/// Chunks under way.
+struct Sending<'a> {
+    volume: &'a Arc<Volume>,
+    connection: &'a Connection,
+    tasks: JoinSet<Result<(), PushError>>,
+}
+
+impl Sending<'_> {
+    async fn send(&mut self, digest: Digest) -> Result<(), PushError> {
+        if self.tasks.len() >= CHUNKS_AT_ONCE {
+            self.join_one().await?;
+        }
+        let (volume, connection) = (Arc::clone(self.volume), self.connection.clone());
+        self.tasks.spawn(async move { send_chunk(&volume, &connection, digest).await });
+        Ok(())
+    }
+
+    async fn join_one(&mut self) -> Result<(), PushError> {
+        match self.tasks.join_next().await {
+            Some(Ok(result)) => result,
+            Some(Err(error)) => Err(PushError::Refused(format!("a task of the push ended: {error}"))),
+            None => Ok(()),
+        }
+    }
+
+    async fn finish(mut self) -> Result<(), PushError> {
+        while !self.tasks.is_empty() {
+            self.join_one().await?;
+        }
+        Ok(())
+    }
+}
+
+async fn send_chunk(volume: &Arc<Volume>, connection: &Connection, digest: Digest) -> Result<(), PushError> {
+    let chunk = volume.contents.read(digest).await?;
+    let (form, packed) = pack(volume, chunk).await;
+    match upload(volume, connection, &Ask::Take { digest, form }, packed).await? {
+        Reply::Taken => Ok(()),
+        other => Err(refusal(other)),
+    }
+}
+
+/// Compresses on a thread that may be busy for a while.
+pub(crate) async fn pack(volume: &Arc<Volume>, chunk: Bytes) -> (message::Form, Bytes) {
+    if chunk.len() < 32 << 10 {
+        return codec::pack(&chunk);
+    }
+    let plain = chunk.clone();
+    volume
+        .settings
+        .runtime
+        .spawn_blocking(move || codec::pack(&chunk))
+        .await
+        .unwrap_or((message::Form::Plain, plain))
+}
+
+async fn upload(volume: &Arc<Volume>, connection: &Connection, ask: &Ask, body: Bytes) -> Result<Reply, PushError> {
+    let len = body.len() as u64;
+    volume.metrics.bytes_up.add(len);
+    let (mut sender, call) = connection.upload(message::encode(ask), len, Priority::Background).await?;
+    let sending = async {
+        sender.send(body).await?;
+        sender.finish().await
+    };
+    let answering = call.answer();
+    tokio::pin!(sending, answering);
+    // The answer may come before the body is sent: the parent has the chunk already.
+    let (header, body) = tokio::select! {
+        sent = &mut sending => match sent {
+            Ok(()) | Err(RequestError::Refused(_)) => answering.await?,
+            Err(error) => return Err(error.into()),
+        },
+        answer = &mut answering => answer?,
+    };
+    body.read_all(ANSWER_BODY_MAX).await?;
+    Reply::decode(&header).map_err(|error| PushError::Refused(error.to_string()))
+}
+
+/// Asks a small question in the background.
+pub(crate) async fn ask(connection: &Connection, ask: &Ask) -> Result<Reply, PushError> {
+    let (header, body) = connection.request_at(message::encode(ask), Priority::Background).await?;
+    body.read_all(ANSWER_BODY_MAX).await?;
+    Reply::decode(&header).map_err(|error| PushError::Refused(error.to_string()))
+}
+
+fn refusal(reply: Reply) -> PushError {
+    match reply {
+        Reply::NoSpace => PushError::NoSpace,
+        Reply::Invalid(why) | Reply::Failed(why) => PushError::Refused(why),
+        other => PushError::Refused(format!("unexpected answer {}", name(&other))),
+    }
+}
+
+fn name(reply: &Reply) -> &'static str {
+    match reply {
+        Reply::Presence(_) => "presence",
+        Reply::Taken => "taken",
+        Reply::Durable => "durable",
+        Reply::Missing(_) => "missing",
+        Reply::Found(_) => "found",
+        Reply::Absent => "absent",
+        Reply::Unreachable => "unreachable",
+        Reply::NoSpace => "no space",
+        Reply::Invalid(_) => "invalid",
+        Reply::Failed(_) => "failed",
+        Reply::Servers(_) => "servers",
+    }
+}

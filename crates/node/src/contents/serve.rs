@@ -1,0 +1,187 @@
+//! Answering a neighbour's content requests.
+//!
+//! Only admitted sessions come here. A chunk that is not here is fetched from whoever holds it while the asker
+//! waits, and kept; the asker hears "still at work" meanwhile.
+
+use super::codec;
+use super::fetch::{FetchError, Want};
+use super::message::{self, Ask, Form, Reply};
+use super::presence::{self, Piece, Presence, Walk};
+use super::push::pack;
+use crate::contents::ContentsError;
+use crate::volume::Volume;
+use bytes::Bytes;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tracing::debug;
+use wayfs_content::CHUNK_MAX;
+use wayfs_net::{IncomingRequest, RecvBody, RequestError, Responder};
+use wayfs_proto::{Input, Neighbour, PeerId};
+use wayfs_types::{Content, Digest, FileId, RecordId};
+
+/// Longest that a neighbour may make us wait for a chunk.
+const PATIENCE_MAX: Duration = Duration::from_secs(60);
+/// How often an asker that waits is told that we are still at work: well below its idle timeout.
+const SIGN_PERIOD: Duration = Duration::from_secs(2);
+
+/// Serves one request of the session `peer`.
+pub(crate) async fn answer(volume: Arc<Volume>, peer: PeerId, request: IncomingRequest) {
+    let IncomingRequest { header, body, mut responder, .. } = request;
+    let result = match Ask::decode(&header) {
+        Ok(Ask::Give { file, version, digest, patience_ms }) => {
+            let want = Want { file, version, digest };
+            let patience = Duration::from_millis(u64::from(patience_ms)).min(PATIENCE_MAX);
+            give(&volume, peer, want, patience, responder).await
+        }
+        Ok(ask) => {
+            let working = serve(&volume, ask, body);
+            match with_signs(&mut responder, working).await {
+                Ok(reply) => responder.answer(message::encode(&reply)).await,
+                Err(error) => Err(error),
+            }
+        }
+        Err(error) => responder.answer(message::encode(&Reply::Invalid(error.to_string()))).await,
+    };
+    if let Err(error) = result {
+        debug!(%error, "a content request could not be answered");
+    }
+}
+
+/// Does the work and tells the peer meanwhile that it goes on.
+async fn with_signs<T>(responder: &mut Responder, working: impl Future<Output = T>) -> Result<T, RequestError> {
+    tokio::pin!(working);
+    loop {
+        match tokio::time::timeout(SIGN_PERIOD, &mut working).await {
+            Ok(done) => return Ok(done),
+            Err(_) => responder.still_here().await?,
+        }
+    }
+}
+
+async fn serve(volume: &Arc<Volume>, ask: Ask, body: RecvBody) -> Reply {
+    match ask {
+        Ask::Presence { pieces } => presences(volume, pieces).await,
+        Ask::Take { digest, form } => match take(volume, digest, form, body).await {
+            Ok(()) => Reply::Taken,
+            Err(reply) => reply,
+        },
+        Ask::Complete { file, version, content } => complete(volume, file, version, content).await,
+        Ask::TakeWhole { file, version, content, form } => {
+            let Content::Tree { root, depth: 0, size } = content else {
+                return Reply::Invalid("only a content of one chunk comes whole".into());
+            };
+            match take(volume, root, form, body).await {
+                Ok(()) => {
+                    volume.metrics.pushes_in.add(1);
+                    complete(volume, file, version, Content::Tree { size, root, depth: 0 }).await
+                }
+                Err(reply) => reply,
+            }
+        }
+        Ask::Servers => Reply::Servers(volume.directory.list()),
+        Ask::Give { .. } => Reply::Invalid("asked for in another way".into()),
+    }
+}
+
+async fn presences(volume: &Arc<Volume>, pieces: Vec<Piece>) -> Reply {
+    let volume_for_walk = Arc::clone(volume);
+    let walked = volume.settings.runtime.spawn_blocking(move || -> Vec<Presence> {
+        pieces.iter().map(|piece| presence::presence(&volume_for_walk.contents, *piece)).collect()
+    });
+    match walked.await {
+        Ok(list) => Reply::Presence(list),
+        Err(error) => Reply::Failed(error.to_string()),
+    }
+}
+
+/// Takes a chunk in; the reply says why not.
+async fn take(volume: &Arc<Volume>, digest: Digest, form: Form, body: RecvBody) -> Result<(), Reply> {
+    volume.contents.protect(digest);
+    if volume.contents.has(&digest) {
+        return Ok(());
+    }
+    let bytes = body.read_all(CHUNK_MAX).await.map_err(|error| Reply::Invalid(error.to_string()))?;
+    volume.metrics.bytes_down.add(bytes.len() as u64);
+    store(volume, digest, form, bytes).await.map_err(reply_of)
+}
+
+/// Unpacks, checks and stores a chunk that came over the wire.
+pub(crate) async fn store(volume: &Arc<Volume>, digest: Digest, form: Form, bytes: Bytes) -> Result<(), ContentsError> {
+    let target = Arc::clone(volume);
+    let stored = volume.settings.runtime.spawn_blocking(move || {
+        let chunk = codec::unpack(form, bytes).map_err(|error| ContentsError::Peer(error.to_string()))?;
+        if Digest::of(&chunk) != digest {
+            return Err(ContentsError::Peer(format!("the bytes sent for {digest} hash to something else")));
+        }
+        target.contents.put(digest, chunk)
+    });
+    stored.await.map_err(|error| ContentsError::Io(error.to_string()))?
+}
+
+/// Checks that all is here, makes it durable, and tells the engine.
+pub(crate) async fn complete(volume: &Arc<Volume>, file: FileId, version: RecordId, content: Content) -> Reply {
+    let (Some(top), Some(root)) = (Piece::top(&content), content.root()) else { return Reply::Durable };
+    volume.contents.protect_tree(top);
+    let walker = Arc::clone(volume);
+    let walked = volume.settings.runtime.spawn_blocking(move || presence::missing(&walker.contents, &content)).await;
+    match walked {
+        Err(error) => Reply::Failed(error.to_string()),
+        Ok(Walk::Missing(list)) => Reply::Missing(list),
+        Ok(Walk::Invalid) => Reply::Invalid("its list nodes do not fit together".into()),
+        Ok(Walk::Complete) => match volume.contents_durable().await {
+            Ok(()) => {
+                debug!(%file, %version, "contents arrived");
+                volume.step(Input::ContentHere { root });
+                Reply::Durable
+            }
+            Err(error) => reply_of(error),
+        },
+    }
+}
+
+async fn give(
+    volume: &Arc<Volume>,
+    peer: PeerId,
+    want: Want,
+    patience: Duration,
+    mut responder: Responder,
+) -> Result<(), RequestError> {
+    let local = volume.contents.read(want.digest).await;
+    let found = match local {
+        Ok(chunk) => Ok(chunk),
+        Err(ContentsError::Missing(_) | ContentsError::Damaged(_)) => {
+            let fetching = volume.fetch_chunk(want, Some(peer), patience);
+            match with_signs(&mut responder, fetching).await? {
+                Ok(()) => volume.contents.read(want.digest).await.map_err(reply_of),
+                Err(FetchError::Unreachable | FetchError::TimedOut) => Err(Reply::Unreachable),
+                Err(FetchError::NotHeld) => Err(Reply::Absent),
+                Err(FetchError::Local(error)) => Err(reply_of(error)),
+                Err(FetchError::Refused(why)) => Err(Reply::Failed(why)),
+            }
+        }
+        Err(error) => Err(reply_of(error)),
+    };
+    let chunk = match found {
+        Ok(chunk) => chunk,
+        Err(reply) => return responder.answer(message::encode(&reply)).await,
+    };
+    if volume.session(peer).is_some_and(|session| session.neighbour == Neighbour::Parent) {
+        volume.hooks.back_fetched(want.file, want.version);
+    }
+    let (form, packed) = pack(volume, chunk).await;
+    volume.metrics.bytes_up.add(packed.len() as u64);
+    let header = message::encode(&Reply::Found(form));
+    let mut body = responder.answer_with_body(header, packed.len() as u64).await?;
+    body.send(packed).await?;
+    body.finish().await
+}
+
+fn reply_of(error: ContentsError) -> Reply {
+    match error {
+        ContentsError::NoSpace => Reply::NoSpace,
+        ContentsError::Peer(why) => Reply::Invalid(why),
+        ContentsError::Missing(_) => Reply::Absent,
+        error @ (ContentsError::Damaged(_) | ContentsError::Stopped | ContentsError::Io(_)) => Reply::Failed(error.to_string()),
+    }
+}

@@ -1,0 +1,259 @@
+//! What lives under the one lock of a volume: the engine, its sessions, and who waits.
+
+use crate::hooks::{SessionChange, SessionEvent};
+use crate::session::Session;
+use crate::waiter::Waiter;
+use crate::{Hooks, clock};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use tracing::{debug, error, info, warn};
+use wayfs_net::{CloseCode, Waiting};
+use wayfs_proto::{Changed, Input, Neighbour, Output, PeerId, Replica};
+use wayfs_store::FjallMetaStore;
+use wayfs_types::request::{Outcome, RequestId};
+use wayfs_types::{Content, FileId, FsError, Name, RecordId, Ticket, Time};
+
+/// The engine as live nodes run it.
+pub type LiveReplica = Replica<FjallMetaStore>;
+
+/// Number that a peer gets that broke the protocol.
+pub(crate) const CLOSE_PROTOCOL: CloseCode = CloseCode::application(1);
+/// Number that a peer gets that reads too slowly.
+pub(crate) const CLOSE_SLOW: CloseCode = CloseCode::application(2);
+/// Number that a peer gets when it was replaced by a newer session, or is no longer needed.
+pub(crate) const CLOSE_REPLACED: CloseCode = CloseCode::application(3);
+/// Number that a peer gets when the volume stops.
+pub(crate) const CLOSE_STOPPING: CloseCode = CloseCode::application(4);
+
+/// Something to do when the lock is dropped.
+pub(crate) enum Effect {
+    Answer(Waiter, Outcome),
+    InvalidateInode(FileId, Changed),
+    InvalidateEntry(FileId, Name),
+    Conflict(RecordId),
+    Applied(FileId, RecordId, Option<Content>),
+    Shared(FileId, RecordId),
+    Failed(String),
+    Session(SessionChange),
+}
+
+impl Effect {
+    pub(crate) fn carry_out(self, hooks: &dyn Hooks) {
+        match self {
+            Self::Answer(waiter, outcome) => waiter.answer(outcome),
+            Self::InvalidateInode(file, changed) => hooks.invalidate_inode(file, changed),
+            Self::InvalidateEntry(parent, name) => hooks.invalidate_entry(parent, &name),
+            Self::Conflict(conflict) => hooks.conflict(conflict),
+            Self::Applied(file, record, content) => hooks.applied(file, record, content.as_ref()),
+            Self::Shared(file, version) => hooks.shared(file, version),
+            Self::Failed(reason) => hooks.failed(&reason),
+            Self::Session(change) => hooks.session_changed(&change),
+        }
+    }
+}
+
+/// A content that the engine wants at the parent.
+#[derive(Debug, Clone)]
+pub(crate) struct PushOrder {
+    pub(crate) peer: PeerId,
+    pub(crate) file: FileId,
+    pub(crate) version: RecordId,
+    pub(crate) content: Content,
+}
+
+/// What the engine asked for that has queues of its own.
+#[derive(Default)]
+pub(crate) struct Orders {
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) sync: Option<Ticket>,
+    pub(crate) pushes: Vec<PushOrder>,
+    pub(crate) wake: Option<Time>,
+}
+
+/// The guarded state.
+pub(crate) struct Core {
+    /// Gone when the volume has stopped.
+    pub(crate) replica: Option<LiveReplica>,
+    pub(crate) sessions: BTreeMap<PeerId, Session>,
+    waiting: BTreeMap<RequestId, Waiter>,
+    next_request: u64,
+    next_peer: u64,
+    /// Newest batch that was asked to be durable.
+    pub(crate) newest_sync: Ticket,
+    armed: Option<Time>,
+    pub(crate) failed: Option<String>,
+    /// Makes the connection to the parent look for the end of outages while someone waits.
+    probing: Option<(PeerId, Waiting)>,
+}
+
+impl Core {
+    pub(crate) fn new(replica: LiveReplica) -> Self {
+        Self {
+            replica: Some(replica),
+            sessions: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            next_request: 1,
+            next_peer: 1,
+            newest_sync: Ticket::default(),
+            armed: None,
+            failed: None,
+            probing: None,
+        }
+    }
+
+    pub(crate) fn next_request(&mut self) -> RequestId {
+        self.next_request += 1;
+        RequestId(self.next_request)
+    }
+
+    pub(crate) fn next_peer(&mut self) -> PeerId {
+        self.next_peer += 1;
+        PeerId(self.next_peer)
+    }
+
+    pub(crate) fn wait(&mut self, id: RequestId, waiter: Waiter) {
+        self.waiting.insert(id, waiter);
+    }
+
+    pub(crate) fn waiter(&mut self, id: RequestId) -> Option<Waiter> {
+        self.waiting.remove(&id)
+    }
+
+    /// The session to the parent.
+    pub(crate) fn parent(&self) -> Option<&Session> {
+        self.sessions.values().find(|session| session.neighbour == Neighbour::Parent)
+    }
+
+    /// Feeds one input and collects what the engine wants done; the answer to `mine` is returned instead.
+    pub(crate) fn handle(&mut self, input: Input, mine: Option<RequestId>, orders: &mut Orders) -> Option<Outcome> {
+        let Some(replica) = self.replica.as_mut() else {
+            return mine.map(|_| Err(FsError::Io));
+        };
+        if self.failed.is_some() {
+            return mine.map(|_| Err(FsError::Io));
+        }
+        replica.handle(clock::now(), clock::wall(), input);
+        let answer = self.drain(mine, orders);
+        self.arm(orders);
+        self.probe();
+        answer
+    }
+
+    fn drain(&mut self, mine: Option<RequestId>, orders: &mut Orders) -> Option<Outcome> {
+        let mut answer = None;
+        while let Some(output) = self.replica.as_mut().and_then(Replica::poll_output) {
+            match output {
+                Output::Answer { id, outcome } if Some(id) == mine => answer = Some(outcome),
+                Output::Answer { id, outcome } => {
+                    if let Some(waiter) = self.waiting.remove(&id) {
+                        orders.effects.push(Effect::Answer(waiter, outcome));
+                    }
+                }
+                Output::Send { peer, bytes } => self.send(peer, bytes),
+                Output::Disconnect { peer, reason } => self.disconnect(peer, CLOSE_PROTOCOL, &reason),
+                Output::Sync { ticket } => {
+                    self.newest_sync = self.newest_sync.max(ticket);
+                    orders.sync = orders.sync.max(Some(ticket));
+                }
+                Output::Push { file, version, content } => {
+                    if let Some(peer) = self.parent().map(|session| session.peer) {
+                        orders.pushes.push(PushOrder { peer, file, version, content });
+                    }
+                }
+                Output::InvalidateInode { file, what } => orders.effects.push(Effect::InvalidateInode(file, what)),
+                Output::InvalidateEntry { parent, name } => orders.effects.push(Effect::InvalidateEntry(parent, name)),
+                Output::Applied { file, record, content } => orders.effects.push(Effect::Applied(file, record, content)),
+                Output::Shared { file, version } => orders.effects.push(Effect::Shared(file, version)),
+                Output::Conflict { conflict } => orders.effects.push(Effect::Conflict(conflict)),
+                Output::Failed { reason } => self.fail(reason, orders),
+            }
+        }
+        answer
+    }
+
+    /// Stops everything; whoever waits is told.
+    pub(crate) fn fail(&mut self, reason: String, orders: &mut Orders) {
+        if self.failed.is_some() {
+            return;
+        }
+        error!(%reason, "volume failed");
+        self.failed = Some(reason.clone());
+        for session in self.sessions.values() {
+            session.connection.close(CLOSE_STOPPING, "the volume failed");
+        }
+        self.answer_all(FsError::Io, orders);
+        orders.effects.push(Effect::Failed(reason));
+    }
+
+    pub(crate) fn answer_all(&mut self, error: FsError, orders: &mut Orders) {
+        for (_, waiter) in std::mem::take(&mut self.waiting) {
+            orders.effects.push(Effect::Answer(waiter, Err(error)));
+        }
+    }
+
+    fn send(&mut self, peer: PeerId, bytes: Bytes) {
+        let Some(session) = self.sessions.get_mut(&peer) else { return };
+        if session.broken {
+            return;
+        }
+        if let Err(error) = session.sender.try_send(bytes) {
+            // Nothing may follow a frame that was not sent: the order is what the engine relies on.
+            debug!(node = %session.node.short(), %error, "session ended: a message could not be queued");
+            session.broken = true;
+            session.connection.close(CLOSE_SLOW, "messages are not read fast enough");
+        }
+    }
+
+    pub(crate) fn disconnect(&mut self, peer: PeerId, code: CloseCode, reason: &str) {
+        if let Some(session) = self.sessions.get_mut(&peer) {
+            warn!(node = %session.node.short(), reason, "session ended by us");
+            session.broken = true;
+            session.connection.close(code, reason);
+        }
+    }
+
+    /// Takes a session in and tells the engine.
+    pub(crate) fn attach(&mut self, session: Session, orders: &mut Orders) {
+        let (peer, neighbour) = (session.peer, session.neighbour.clone());
+        info!(node = %session.node.short(), ?neighbour, "session began");
+        orders.effects.push(Effect::Session(session.change(SessionEvent::Up)));
+        self.sessions.insert(peer, session);
+        self.handle(Input::PeerUp { peer, neighbour }, None, orders);
+    }
+
+    /// Takes a session out and tells the engine; `false` if it was out already.
+    pub(crate) fn detach(&mut self, peer: PeerId, reason: &str, orders: &mut Orders) -> bool {
+        let Some(session) = self.sessions.remove(&peer) else { return false };
+        info!(node = %session.node.short(), reason, "session ended");
+        orders.effects.push(Effect::Session(session.change(SessionEvent::Down(reason.to_owned()))));
+        if self.probing.as_ref().is_some_and(|(probed, _)| *probed == peer) {
+            self.probing = None;
+        }
+        self.handle(Input::PeerDown { peer }, None, orders);
+        true
+    }
+
+    /// Asks for a wake-up only when it is earlier than the one that will come anyway.
+    fn arm(&mut self, orders: &mut Orders) {
+        let next = self.replica.as_ref().and_then(Replica::poll_timeout);
+        if let Some(next) = next
+            && self.armed.is_none_or(|armed| next < armed)
+        {
+            self.armed = Some(next);
+            orders.wake = Some(next);
+        }
+    }
+
+    /// The timer has fired: what was armed is used up.
+    pub(crate) fn fired(&mut self) {
+        self.armed = None;
+    }
+
+    fn probe(&mut self) {
+        if self.waiting.is_empty() {
+            self.probing = None;
+        } else if self.probing.is_none() {
+            self.probing = self.parent().map(|session| (session.peer, session.connection.waiting()));
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The first frame of each side: who comes as what, and whether it may.
+//!
+//! ```text
+//! child ── Greeting::Attach ──▶ parent      parent ── Reply::Welcome ──▶ child, then engine messages both ways
+//! machine ── Greeting::Join ──▶ home        home ── Reply::Granted ──▶ machine, then the connection ends
+//! either is answered by Reply::Refused, after which the connection ends
+//! ```
+//!
+//! `docs/format/content-stream.md` draws them.
+
+use crate::server_info::{SERVERS_MAX, ServerInfo};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use wayfs_types::{Admitted, OriginId, VolumeId};
+
+/// Version of everything that two nodes say to each other. Peers of another version are refused.
+pub const PROTOCOL_VERSION: u16 = 1;
+
+/// Longest greeting or reply in bytes: 64 servers of 8 addresses fit several times.
+const LEN_MAX: usize = 64 << 10;
+
+/// What the dialling side says first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Greeting {
+    /// "I am your child in this volume."
+    Attach {
+        version: u16,
+        volume: VolumeId,
+        origin: OriginId,
+        role: ChildRole,
+        /// Where a station listens; empty for clients.
+        addresses: Vec<SocketAddr>,
+    },
+    /// "I hold a ticket."
+    Join {
+        version: u16,
+        volume: VolumeId,
+        /// Which ticket.
+        ticket: [u8; 16],
+        /// Proof of its secret, bound to this connection and to the key of the dialling machine.
+        proof: [u8; 32],
+        role: ChildRole,
+        label: String,
+    },
+}
+
+/// What a child is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ChildRole {
+    /// A mount.
+    Client,
+    /// A station.
+    Station,
+}
+
+impl ChildRole {
+    /// What a machine must be admitted as to come as this. A station's key may also be a client's
+    /// only by an origin of its own.
+    pub(crate) fn is_admitted_as(self, admitted: Admitted) -> bool {
+        match (self, admitted) {
+            (Self::Client, Admitted::Client) | (Self::Station, Admitted::Station) => true,
+            (Self::Client | Self::Station, Admitted::Home | Admitted::Revoked | Admitted::Client | Admitted::Station) => false,
+        }
+    }
+}
+
+/// What the accepting side answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    /// The session begins.
+    Welcome {
+        /// Who serves the volume, as far as this server knows.
+        servers: Vec<ServerInfo>,
+    },
+    /// The machine is admitted.
+    Granted(Grant),
+    /// No.
+    Refused(Refusal),
+}
+
+/// What a machine gets that joins a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The volume.
+    pub volume: VolumeId,
+    /// Its name at its home.
+    pub name: String,
+    /// The origin under which the machine writes, for life.
+    pub origin: OriginId,
+    /// What it was admitted as.
+    pub role: ChildRole,
+    /// Its label as others see it.
+    pub label: String,
+    /// Who serves the volume, the home first.
+    pub servers: Vec<ServerInfo>,
+}
+
+/// Why a server says no. Each says what to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum Refusal {
+    /// The server speaks another version.
+    #[error("the server speaks version {0} of the protocol, this program version {PROTOCOL_VERSION}: upgrade the older one")]
+    Version(u16),
+    /// The volume is not served there.
+    #[error("this server does not serve that volume: check the ticket, or ask the home's administrator")]
+    UnknownVolume,
+    /// The key has no business in this volume (or this server has not yet heard of it).
+    #[error("this machine is not a member of the volume: join with a new ticket")]
+    NotAdmitted,
+    /// The key had, but no longer.
+    #[error("this machine was removed from the volume: ask its administrator for a new ticket")]
+    Revoked,
+    /// The server cannot take children now.
+    #[error("the server cannot take this session now ({0}): it is tried again by itself")]
+    NotReady(String),
+    /// No such ticket was issued here.
+    #[error("the ticket is unknown to the home: ask for a new one")]
+    TicketUnknown,
+    /// The ticket admitted another machine.
+    #[error("the ticket was used by another machine: a ticket admits one machine only, ask for a new one")]
+    TicketSpent,
+    /// The ticket's time is over.
+    #[error("the ticket has expired: ask for a new one")]
+    TicketExpired,
+    /// The proof does not fit the ticket.
+    #[error("the ticket's secret is wrong: was the ticket copied whole?")]
+    TicketWrong,
+    /// The ticket admits something else than what was asked.
+    #[error("the ticket does not admit a machine in this role: ask for a ticket of that role")]
+    TicketRole,
+    /// What was said makes no sense.
+    #[error("the server did not understand the greeting ({0})")]
+    Malformed(String),
+}
+
+/// A first frame that is not one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the first frame of the peer is not valid")]
+pub(crate) struct BadFrame;
+
+/// Greetings are JSON: they are rare, and a peer of another version must be able to read enough to refuse.
+pub(crate) fn encode<T: Serialize>(message: &T) -> Bytes {
+    Bytes::from(serde_json::to_vec(message).expect("these messages hold nothing that JSON cannot say"))
+}
+
+pub(crate) fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<T, BadFrame> {
+    if bytes.len() > LEN_MAX {
+        return Err(BadFrame);
+    }
+    serde_json::from_slice(bytes).map_err(|_| BadFrame)
+}
+
+impl Reply {
+    /// Cuts lists to their bounds.
+    pub(crate) fn welcome(mut servers: Vec<ServerInfo>) -> Self {
+        servers.truncate(SERVERS_MAX);
+        Self::Welcome { servers }
+    }
+}

@@ -1,0 +1,90 @@
+//! What a volume tells whoever runs it.
+
+use crate::server_info::ServerInfo;
+use std::net::SocketAddr;
+use wayfs_proto::{Changed, Neighbour};
+use wayfs_types::{Content, FileId, Name, NodeId, RecordId};
+
+/// Called by a [`Volume`](crate::Volume) without any of its locks held, on whatever thread
+/// found out. Calls must be quick and must not wait for the network: the thread may be the one
+/// that reads a session. Two calls from two threads may overtake each other.
+pub trait Hooks: Send + Sync + 'static {
+    /// What the kernel has cached of a file is out of date.
+    fn invalidate_inode(&self, file: FileId, changed: Changed) {
+        let _ = (file, changed);
+    }
+
+    /// What the kernel has cached under a name is out of date.
+    fn invalidate_entry(&self, parent: FileId, name: &Name) {
+        let _ = (parent, name);
+    }
+
+    /// First news of a conflict.
+    fn conflict(&self, conflict: RecordId) {
+        let _ = conflict;
+    }
+
+    /// A record of a child took effect here; with `content` if its contents are now owed to our parent.
+    fn applied(&self, file: FileId, record: RecordId, content: Option<&Content>) {
+        let _ = (file, record, content);
+    }
+
+    /// Our parent broke callbacks of others because of this version: someone shares the file.
+    fn shared(&self, file: FileId, version: RecordId) {
+        let _ = (file, version);
+    }
+
+    /// Our parent had to fetch this version's contents from us because someone waited for them.
+    fn back_fetched(&self, file: FileId, version: RecordId) {
+        let _ = (file, version);
+    }
+
+    /// The volume stopped for good: nothing is accepted until it is opened again.
+    fn failed(&self, reason: &str) {
+        let _ = reason;
+    }
+
+    /// A session with a neighbour began or ended.
+    fn session_changed(&self, change: &SessionChange) {
+        let _ = change;
+    }
+
+    /// The list of servers of this volume changed.
+    fn servers_changed(&self, servers: &[ServerInfo]) {
+        let _ = servers;
+    }
+
+    /// Whether the cached contents of a file must stay (`wayfs pin`). Asked by the sweep at clients.
+    fn is_pinned(&self, file: FileId) -> bool {
+        let _ = file;
+        false
+    }
+}
+
+/// Hears nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoHooks;
+
+impl Hooks for NoHooks {}
+
+/// A session that began or ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionChange {
+    /// The machine at the other end.
+    pub node: NodeId,
+    /// Its address.
+    pub address: SocketAddr,
+    /// What it is to us.
+    pub neighbour: Neighbour,
+    /// What happened.
+    pub event: SessionEvent,
+}
+
+/// What happened to a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionEvent {
+    /// It began.
+    Up,
+    /// It ended, for this reason.
+    Down(String),
+}

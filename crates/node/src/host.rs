@@ -1,0 +1,243 @@
+//! The accepting side: whoever dials says what it wants, and is admitted or refused.
+
+use crate::greet::{self, Frames};
+use crate::handshake::{ChildRole, Grant, Greeting, PROTOCOL_VERSION, Refusal, Reply, encode};
+use crate::server_info::{ADDRESSES_MAX, ServerInfo, ServerKind};
+use crate::volume::Volume;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+use tokio::task::AbortHandle;
+use tracing::{debug, info};
+use wayfs_net::{ChannelBinding, CloseCode, Connection, Endpoint};
+use wayfs_proto::{Neighbour, Role};
+use wayfs_types::{Admitted, NodeId, OriginId, VolumeId};
+
+/// A station that does not know a member waits so long for word of it from its home.
+const NEWS_WAIT_MAX: Duration = Duration::from_secs(3);
+const NEWS_LOOK_PERIOD: Duration = Duration::from_millis(50);
+
+/// A machine that presents a ticket.
+#[derive(Debug, Clone)]
+pub struct JoinRequest {
+    /// The volume that it wants to join.
+    pub volume: VolumeId,
+    /// The machine: it proved to have this key.
+    pub node: NodeId,
+    /// Where it dialled from.
+    pub address: SocketAddr,
+    /// What names this connection.
+    pub binding: ChannelBinding,
+    /// Which ticket.
+    pub ticket: [u8; 16],
+    /// Its proof.
+    pub proof: [u8; 32],
+    /// As what.
+    pub role: ChildRole,
+    /// How it calls itself; already checked for length and characters.
+    pub label: String,
+}
+
+/// Decides about tickets. Called on a thread that may wait for the disk.
+pub trait Admission: Send + Sync + 'static {
+    /// Grants an origin, durably before it returns, and gives the same answer to the same machine again.
+    ///
+    /// # Errors
+    /// The [`Refusal`] that is told to the machine.
+    fn join(&self, request: JoinRequest) -> Result<Grant, Refusal>;
+}
+
+/// Admits nobody: for a node that only has children of volumes that it did not make.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoAdmission;
+
+impl Admission for NoAdmission {
+    fn join(&self, _request: JoinRequest) -> Result<Grant, Refusal> {
+        Err(Refusal::UnknownVolume)
+    }
+}
+
+/// Accepts sessions for any number of volumes on one endpoint.
+pub struct Host {
+    endpoint: Endpoint,
+    volumes: Arc<RwLock<BTreeMap<VolumeId, Arc<Volume>>>>,
+    accepting: AbortHandle,
+}
+
+impl Host {
+    /// Begins to accept on the runtime.
+    pub fn start(endpoint: Endpoint, runtime: &tokio::runtime::Handle, admission: Arc<dyn Admission>) -> Self {
+        let volumes: Arc<RwLock<BTreeMap<VolumeId, Arc<Volume>>>> = Arc::default();
+        let (accepting_endpoint, accepting_volumes) = (endpoint.clone(), Arc::clone(&volumes));
+        let accepting = runtime.spawn(async move {
+            while let Some(connection) = accepting_endpoint.accept().await {
+                let session = Newcomer { connection, volumes: Arc::clone(&accepting_volumes), admission: Arc::clone(&admission) };
+                tokio::spawn(session.handle());
+            }
+        });
+        Self { endpoint, volumes, accepting: accepting.abort_handle() }
+    }
+
+    /// The endpoint.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Serves a volume from this moment on.
+    pub fn add(&self, volume: Arc<Volume>) {
+        self.volumes.write().unwrap_or_else(PoisonError::into_inner).insert(volume.id(), volume);
+    }
+
+    /// Serves a volume no longer; its sessions stay until the volume stops.
+    pub fn remove(&self, volume: VolumeId) {
+        self.volumes.write().unwrap_or_else(PoisonError::into_inner).remove(&volume);
+    }
+
+    /// Accepts no more.
+    pub fn stop(&self) {
+        self.accepting.abort();
+        self.volumes.write().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Host").field("node", &self.endpoint.id().short()).finish_non_exhaustive()
+    }
+}
+
+/// A connection of which nothing is known but the key.
+struct Newcomer {
+    connection: Connection,
+    volumes: Arc<RwLock<BTreeMap<VolumeId, Arc<Volume>>>>,
+    admission: Arc<dyn Admission>,
+}
+
+impl Newcomer {
+    async fn handle(self) {
+        let Some((frames, greeting)) = greet::hear(&self.connection).await else {
+            debug!(node = %self.connection.peer().short(), "a connection without a greeting");
+            return self.connection.close(CloseCode::NOT_ADMITTED, "no greeting");
+        };
+        match greeting {
+            Greeting::Attach { version, .. } | Greeting::Join { version, .. } if version != PROTOCOL_VERSION => {
+                greet::refuse(&self.connection, &frames.0, Refusal::Version(PROTOCOL_VERSION)).await;
+            }
+            Greeting::Attach { volume, origin, role, addresses, .. } => {
+                let volume = self.volumes.read().unwrap_or_else(PoisonError::into_inner).get(&volume).cloned();
+                let admitted = match &volume {
+                    Some(volume) => admit(volume, self.connection.peer(), origin, role).await,
+                    None => Err(Refusal::UnknownVolume),
+                };
+                match (volume, admitted) {
+                    (Some(volume), Ok(neighbour)) => self.welcome(&volume, frames, neighbour, addresses),
+                    (_, Err(refusal)) => {
+                        debug!(node = %self.connection.peer().short(), %refusal, "session refused");
+                        greet::refuse(&self.connection, &frames.0, refusal).await;
+                    }
+                    (None, Ok(_)) => {}
+                }
+            }
+            Greeting::Join { volume, ticket, proof, role, label, .. } => {
+                let request = JoinRequest {
+                    volume,
+                    node: self.connection.peer(),
+                    address: self.connection.remote_addr(),
+                    binding: self.connection.channel_binding(),
+                    ticket,
+                    proof,
+                    role,
+                    label,
+                };
+                self.join(frames, request).await;
+            }
+        }
+    }
+
+    fn welcome(&self, volume: &Arc<Volume>, frames: Frames, neighbour: Neighbour, mut addresses: Vec<SocketAddr>) {
+        if matches!(neighbour, Neighbour::ChildStation { .. }) {
+            // The address that it dials from is the one that reached us: its socket listens there, too.
+            addresses.insert(0, self.connection.remote_addr());
+            let mut seen = std::collections::BTreeSet::new();
+            addresses.retain(|address| !address.ip().is_unspecified() && seen.insert(*address));
+            addresses.truncate(ADDRESSES_MAX);
+            let label = label_of(volume, self.connection.peer());
+            let info = ServerInfo { node: self.connection.peer(), kind: ServerKind::Station, label, addresses };
+            if volume.directory().learn([info]) {
+                volume.hooks.servers_changed(&volume.directory().list());
+            }
+        }
+        let reply = Reply::welcome(volume.directory().list());
+        if frames.0.try_send(encode(&reply)).is_ok() {
+            volume.attach(&self.connection, frames, neighbour);
+        }
+    }
+
+    async fn join(&self, frames: Frames, request: JoinRequest) {
+        let result = match is_label(&request.label) {
+            false => Err(Refusal::Malformed("a label is 1 to 64 printable characters without `/`".into())),
+            true => {
+                let admission = Arc::clone(&self.admission);
+                let joined = tokio::task::spawn_blocking(move || admission.join(request)).await;
+                joined.unwrap_or_else(|error| Err(Refusal::NotReady(error.to_string())))
+            }
+        };
+        match result {
+            Ok(grant) => {
+                info!(node = %self.connection.peer().short(), origin = %grant.origin, "machine joined");
+                // If this gets lost, the machine asks again and gets the same answer.
+                let _ = frames.0.send(encode(&Reply::Granted(grant))).await;
+                self.connection.finish(CloseCode::GOODBYE, "", Duration::from_secs(5)).await;
+            }
+            Err(refusal) => greet::refuse(&self.connection, &frames.0, refusal).await,
+        }
+    }
+}
+
+/// Whether a label may appear in the names of conflict copies.
+pub(crate) fn is_label(label: &str) -> bool {
+    (1..=64).contains(&label.len()) && label.chars().all(|c| !c.is_control() && c != '/')
+}
+
+fn label_of(volume: &Volume, node: NodeId) -> String {
+    let origins = volume.look(|replica| replica.admitted(node)).and_then(Result::ok).unwrap_or_default();
+    origins.into_iter().next().map_or_else(|| node.short(), |(_, origin)| origin.label)
+}
+
+/// Whether a machine may be our child under an origin.
+async fn admit(volume: &Arc<Volume>, node: NodeId, origin: OriginId, role: ChildRole) -> Result<Neighbour, Refusal> {
+    match (volume.role(), role) {
+        (Role::Client, _) => return Err(Refusal::UnknownVolume),
+        (Role::Station, ChildRole::Station) => {
+            return Err(Refusal::NotReady("a station attaches to the home, not to another station".into()));
+        }
+        (Role::Station, ChildRole::Client) | (Role::Home, _) => {}
+    }
+    let started = Instant::now();
+    loop {
+        let known = volume.look(|replica| replica.admitted(node)).ok_or(Refusal::NotReady("it stops".into()))?
+            .map_err(|error| Refusal::NotReady(error.to_string()))?;
+        match known.into_iter().find(|(id, _)| *id == origin) {
+            Some((_, origin)) if origin.admitted == Admitted::Revoked => return Err(Refusal::Revoked),
+            Some((_, known)) if role.is_admitted_as(known.admitted) => {
+                return Ok(match role {
+                    ChildRole::Client => Neighbour::ChildClient { origin },
+                    ChildRole::Station => Neighbour::ChildStation { origin },
+                });
+            }
+            Some(_) => return Err(Refusal::NotAdmitted),
+            None if volume.role() == Role::Home => return Err(Refusal::NotAdmitted),
+            None if started.elapsed() >= NEWS_WAIT_MAX => {
+                return Err(Refusal::NotReady("this station has not yet heard of this member from the home".into()));
+            }
+            None => tokio::time::sleep(NEWS_LOOK_PERIOD).await,
+        }
+    }
+}

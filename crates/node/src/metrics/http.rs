@@ -1,0 +1,132 @@
+//! A responder for scrapes: one question, one answer, on loopback.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tracing::debug;
+
+/// Longest wait for a scraper to say or take something.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Longest request that is read.
+const REQUEST_LEN_MAX: usize = 4096;
+
+/// Why metrics cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum MetricsError {
+    /// The address is not loopback: metrics tell names and habits, and nobody is asked who they are.
+    #[error("metrics are served on loopback only: use 127.0.0.1:PORT instead of {0}")]
+    NotLoopback(SocketAddr),
+    /// The port cannot be had.
+    #[error("serve metrics on {address}: {source}; choose another port")]
+    Bind {
+        /// Where.
+        address: SocketAddr,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+}
+
+/// Answers `GET /metrics` until dropped.
+#[derive(Debug)]
+pub struct MetricsServer {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl MetricsServer {
+    /// Listens at `address`; `render` makes the text of each answer.
+    ///
+    /// # Errors
+    /// [`MetricsError`].
+    pub fn start(address: SocketAddr, render: impl Fn() -> String + Send + 'static) -> Result<Self, MetricsError> {
+        if !address.ip().is_loopback() {
+            return Err(MetricsError::NotLoopback(address));
+        }
+        let fail = |source| MetricsError::Bind { address, source };
+        let listener = TcpListener::bind(address).map_err(fail)?;
+        let address = listener.local_addr().map_err(fail)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopping = Arc::clone(&stop);
+        let thread = std::thread::Builder::new()
+            .name("metrics".into())
+            .spawn(move || {
+                for stream in listener.incoming() {
+                    if stopping.load(Ordering::Acquire) {
+                        return;
+                    }
+                    // Scrapes come one at a time; a second scraper waits its turn, at most twice the patience.
+                    if let Err(error) = stream.and_then(|stream| answer(stream, &render)) {
+                        debug!(%error, "a scrape failed");
+                    }
+                }
+            })
+            .map_err(fail)?;
+        Ok(Self { address, stop, thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for MetricsServer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        // Wakes the thread out of its wait for the next scrape.
+        let _ = TcpStream::connect_timeout(&self.address, PATIENCE);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn answer(mut stream: TcpStream, render: &impl Fn() -> String) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut request = [0; REQUEST_LEN_MAX];
+    let mut len = 0;
+    while len < request.len() && !request[..len].windows(4).any(|end| end == b"\r\n\r\n") {
+        match stream.read(&mut request[len..])? {
+            0 => break,
+            more => len += more,
+        }
+    }
+    let wanted = request.starts_with(b"GET /metrics ") || request.starts_with(b"GET / ");
+    let (status, body) = if wanted { ("200 OK", render()) } else { ("404 Not Found", "see /metrics\n".to_owned()) };
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scrape_gets_the_text_and_others_do_not() {
+        let server = MetricsServer::start("127.0.0.1:0".parse().unwrap(), || "wayfs_up 1\n".into()).unwrap();
+        let ask = |path: &str| {
+            let mut stream = TcpStream::connect_timeout(&server.address(), PATIENCE).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            text
+        };
+        assert!(ask("/metrics").ends_with("\r\n\r\nwayfs_up 1\n"));
+        assert!(ask("/secret").starts_with("HTTP/1.1 404"));
+    }
+
+    #[test]
+    fn other_addresses_are_refused() {
+        let error = MetricsServer::start("0.0.0.0:0".parse().unwrap(), String::new).unwrap_err();
+        assert!(matches!(error, MetricsError::NotLoopback(_)));
+    }
+}

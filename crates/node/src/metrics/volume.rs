@@ -1,0 +1,74 @@
+//! What is counted of a volume, and what is asked when someone looks.
+
+use super::{Counter, Histogram, Text};
+use crate::clock;
+use crate::volume::Volume;
+use std::time::Duration;
+use wayfs_proto::{Neighbour, Role};
+
+/// Counters of one volume since the start.
+#[derive(Debug, Default)]
+pub struct VolumeMetrics {
+    /// Bytes of contents sent, as they went over the wire.
+    pub bytes_up: Counter,
+    /// Bytes of contents received, as they came over the wire.
+    pub bytes_down: Counter,
+    /// Contents taken in whole from children.
+    pub pushes_in: Counter,
+    /// Chunks that were fetched and did not come.
+    pub fetches_failed: Counter,
+    /// Chunks that the sweep removed.
+    pub chunks_swept: Counter,
+    /// Time that someone waited for a chunk from the parent.
+    pub fetch_wait: Histogram,
+    /// Time that a server waited for a chunk of a child or of its parent while someone else waited for it.
+    pub backfetch_wait: Histogram,
+    /// Time from a local change to the station's word that it is safe.
+    pub safety_ack: Histogram,
+}
+
+impl VolumeMetrics {
+    pub(crate) fn fetched(&self, role: Role, took: Duration, came: bool) {
+        match role {
+            Role::Client => self.fetch_wait.observe(took),
+            Role::Home | Role::Station => self.backfetch_wait.observe(took),
+        }
+        if !came {
+            self.fetches_failed.add(1);
+        }
+    }
+}
+
+/// Writes everything about a volume under its name.
+pub fn render(text: &mut Text, volume: &Volume, name: &str) {
+    let label = [("volume", name)];
+    if let Some(progress) = volume.look(wayfs_proto::Replica::progress) {
+        let oldest = progress.oldest_unsafe.map_or(0, |time| clock::wall().as_nanos().saturating_sub(time.as_nanos()));
+        text.gauge("wayfs_dirty_bytes", "Bytes of contents that only this machine has.", &label, progress.bytes_at_risk as f64);
+        text.gauge("wayfs_dirty_oldest_seconds", "Age of the oldest change that is not yet safe.", &label, oldest.max(0) as f64 / 1e9);
+        text.gauge("wayfs_records_waiting", "Records that the parent has not confirmed.", &label, progress.records_waiting as f64);
+        text.gauge("wayfs_conflicts_open", "Open conflict reports.", &label, progress.conflicts_open as f64);
+        text.gauge("wayfs_connected", "Whether the parent is connected.", &label, f64::from(u8::from(progress.parent_up)));
+        text.gauge("wayfs_children", "Children with a live session.", &label, progress.children as f64);
+    }
+    for session in volume.sessions() {
+        let node = session.node.short();
+        let side = match session.neighbour {
+            Neighbour::Parent => "parent",
+            Neighbour::ChildStation { .. } => "station",
+            Neighbour::ChildClient { .. } => "client",
+        };
+        let labels = [("volume", name), ("node", node.as_str()), ("side", side)];
+        text.gauge("wayfs_net_rtt_seconds", "Smoothed round-trip time of a session.", &labels, session.rtt.as_secs_f64());
+    }
+    let metrics = volume.metrics();
+    text.gauge("wayfs_chunk_bytes", "Bytes of contents kept here.", &label, volume.contents().bytes() as f64);
+    text.gauge("wayfs_pushes_pending", "Contents on their way to the parent.", &label, volume.uploads.len() as f64);
+    text.counter("wayfs_content_sent_bytes_total", "Bytes of contents sent.", &label, metrics.bytes_up.value());
+    text.counter("wayfs_content_received_bytes_total", "Bytes of contents received.", &label, metrics.bytes_down.value());
+    text.counter("wayfs_fetches_failed_total", "Chunks that could not be had.", &label, metrics.fetches_failed.value());
+    text.counter("wayfs_chunks_swept_total", "Chunks removed because nothing refers to them.", &label, metrics.chunks_swept.value());
+    text.histogram("wayfs_safety_ack_seconds", "From a change to the word that it is safe.", &label, &metrics.safety_ack);
+    text.histogram("wayfs_fetch_wait_seconds", "Waits for a chunk from the parent.", &label, &metrics.fetch_wait);
+    text.histogram("wayfs_backfetch_wait_seconds", "Waits of a server for a chunk that it lacked.", &label, &metrics.backfetch_wait);
+}

@@ -1,0 +1,537 @@
+//! Keeps one session to the best parent.
+//!
+//! ```text
+//!            go_offline                     lost, or refused
+//!  Offline ◀──────────── any state   Connected ─────────────▶ Searching
+//!     └── go_online ──▶ Searching ── dialled, greeted ──▶ Connected ── a much nearer one ──▶ Connected to that
+//! ```
+//!
+//! While searching, all known servers are dialled at the same time and the nearest that answers is taken. While
+//! connected, the others are measured from time to time. A move makes the new session before it
+//! leaves the old one, so that only the engine notices.
+
+use super::choice::{PAUSE_MIN, has_decayed, is_worth_a_move, next_pause};
+use super::status::{CandidateStatus, LinkState, LinkStatus};
+use crate::contents::message::{Ask, Reply};
+use crate::contents::push::ask;
+use crate::core::CLOSE_REPLACED;
+use crate::greet::{self, Attach, GreetError};
+use crate::handshake::{ChildRole, Refusal};
+use crate::server_info::{ServerInfo, ServerKind};
+use crate::volume::Volume;
+use crate::clock;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, timeout};
+use tracing::{debug, info};
+use wayfs_net::{CloseCode, Connection, Endpoint};
+use wayfs_proto::{PeerId, Role};
+use wayfs_types::{NodeId, WallTime};
+
+/// Settings of a [`ParentLink`].
+#[derive(Debug, Clone)]
+pub struct LinkSettings {
+    /// Servers known from the start: the ticket's or the grant's. More are learnt from the parents.
+    pub servers: Vec<ServerInfo>,
+    /// Where this machine listens, if it is a station: told to the parent.
+    pub addresses: Vec<SocketAddr>,
+    /// Begin offline.
+    pub offline: bool,
+    /// Pause between measurements of the other servers. Default 60 s: a dial costs a few packets each.
+    pub measure_period: Duration,
+}
+
+impl LinkSettings {
+    /// The defaults.
+    pub fn new(servers: Vec<ServerInfo>) -> Self {
+        Self { servers, addresses: Vec::new(), offline: false, measure_period: Duration::from_secs(60) }
+    }
+}
+
+/// How often a decayed path or a lost session is looked for.
+const LOOK_PERIOD: Duration = Duration::from_secs(5);
+/// A refused machine tries again so often: it may be admitted again.
+const REFUSED_PAUSE: Duration = Duration::from_secs(15);
+/// Others get this long after the first answered, or twice its round trip.
+const GRACE_MIN: Duration = Duration::from_millis(30);
+
+#[derive(Debug, Clone, Default)]
+struct Measured {
+    rtt: Option<Duration>,
+    at: Option<WallTime>,
+    error: Option<String>,
+}
+
+struct State {
+    online: bool,
+    pinned: Option<NodeId>,
+    state: LinkState,
+    since: WallTime,
+    why: String,
+    parent: Option<ServerInfo>,
+    connection: Option<Connection>,
+    measured: BTreeMap<NodeId, Measured>,
+}
+
+struct Shared {
+    volume: Weak<Volume>,
+    endpoint: Endpoint,
+    settings: LinkSettings,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+/// The link of one volume to its parent; ends when dropped.
+pub struct ParentLink {
+    shared: Arc<Shared>,
+    task: AbortHandle,
+}
+
+impl ParentLink {
+    /// Begins to search on the volume's runtime.
+    pub fn start(volume: &Arc<Volume>, endpoint: Endpoint, settings: LinkSettings) -> Self {
+        volume.directory().learn(settings.servers.clone());
+        let state = State {
+            online: !settings.offline,
+            pinned: None,
+            state: if settings.offline { LinkState::Offline } else { LinkState::Searching { last_error: String::new() } },
+            since: clock::wall(),
+            why: String::new(),
+            parent: None,
+            connection: None,
+            measured: BTreeMap::new(),
+        };
+        let runtime = volume.settings().runtime.clone();
+        let shared =
+            Arc::new(Shared { volume: Arc::downgrade(volume), endpoint, settings, state: Mutex::new(state), changed: Notify::new() });
+        let task = runtime.spawn(Arc::clone(&shared).run()).abort_handle();
+        Self { shared, task }
+    }
+
+    /// A snapshot.
+    pub fn status(&self) -> LinkStatus {
+        let servers = self.shared.candidates();
+        let state = self.shared.lock();
+        let candidates = servers
+            .into_iter()
+            .map(|server| {
+                let measured = state.measured.get(&server.node).cloned().unwrap_or_default();
+                CandidateStatus { rtt: measured.rtt, measured_at: measured.at, last_error: measured.error, server }
+            })
+            .collect();
+        LinkStatus {
+            state: state.state.clone(),
+            parent: state.parent.clone(),
+            rtt: state.connection.as_ref().filter(|_| state.state == LinkState::Connected).map(Connection::rtt),
+            since: state.since,
+            why: state.why.clone(),
+            pinned: state.pinned,
+            candidates,
+        }
+    }
+
+    /// Ends the session and does not look for another until [`ParentLink::go_online`].
+    pub fn go_offline(&self) {
+        self.shared.lock().online = false;
+        self.shared.changed.notify_one();
+    }
+
+    /// Looks for a parent at once.
+    pub fn go_online(&self) {
+        self.shared.lock().online = true;
+        self.shared.changed.notify_one();
+    }
+
+    /// Uses this server only; `None`: chooses by itself again.
+    pub fn pin(&self, server: Option<NodeId>) {
+        self.shared.lock().pinned = server;
+        self.shared.changed.notify_one();
+    }
+
+    /// Adds servers, as given by the user or found on the network.
+    pub fn add_servers(&self, servers: Vec<ServerInfo>) {
+        if let Some(volume) = self.shared.volume.upgrade() {
+            volume.directory().learn(servers);
+        }
+        self.shared.changed.notify_one();
+    }
+}
+
+impl Drop for ParentLink {
+    fn drop(&mut self) {
+        self.task.abort();
+        if let Some(connection) = self.shared.lock().connection.take() {
+            connection.close(CloseCode::GOODBYE, "");
+        }
+    }
+}
+
+impl std::fmt::Debug for ParentLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ParentLink").field("state", &self.shared.lock().state).finish_non_exhaustive()
+    }
+}
+
+/// A dialled server.
+struct Dialled {
+    server: ServerInfo,
+    connection: Connection,
+}
+
+/// A live session, as the link's task sees it.
+struct Live {
+    server: ServerInfo,
+    connection: Connection,
+    peer: PeerId,
+    rtt_when_chosen: Duration,
+}
+
+/// What ended a session's watch.
+enum Ended {
+    Lost,
+    Unwanted,
+    VolumeGone,
+}
+
+impl Shared {
+    async fn run(self: Arc<Self>) {
+        let mut pause = PAUSE_MIN;
+        loop {
+            let Some(volume) = self.volume.upgrade().filter(|volume| !volume.is_stopped()) else { return };
+            if !self.lock().online {
+                self.set(LinkState::Offline);
+                drop(volume);
+                self.changed.notified().await;
+                continue;
+            }
+            match self.connect(&volume).await {
+                Ok(live) => {
+                    drop(volume);
+                    pause = PAUSE_MIN;
+                    if matches!(self.watch(live).await, Ended::VolumeGone) {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    drop(volume);
+                    let wait = if error.is_final() { REFUSED_PAUSE } else { pause };
+                    self.set(error.into_state());
+                    // Whoever asks for something else does not wait.
+                    let _ = timeout(wait, self.changed.notified()).await;
+                    pause = next_pause(pause);
+                }
+            }
+        }
+    }
+
+    /// Dials all, takes the nearest that welcomes us.
+    async fn connect(&self, volume: &Arc<Volume>) -> Result<Live, SearchError> {
+        if matches!(self.lock().state, LinkState::Offline) {
+            self.set(LinkState::Searching { last_error: String::new() });
+        }
+        let wanted = self.wanted();
+        if wanted.is_empty() {
+            return Err(SearchError::NoServers);
+        }
+        let mut dialled = self.dial_all(wanted, Grace::AfterFirst).await;
+        if dialled.is_empty() {
+            return Err(SearchError::Unreachable(self.last_errors()));
+        }
+        dialled.sort_by_key(|dialled| dialled.connection.rtt());
+        let count = dialled.len();
+        let mut last = SearchError::NoServers;
+        let mut queue = dialled.into_iter();
+        while let Some(Dialled { server, connection }) = queue.next() {
+            match self.greet(volume, &server, &connection).await {
+                Ok((frames, servers)) => {
+                    for other in queue {
+                        other.connection.close(CloseCode::GOODBYE, "");
+                    }
+                    let why = self.reason(&server, connection.rtt(), count);
+                    return Ok(self.adopt(volume, None, (server, connection, frames, servers), why));
+                }
+                Err(error) => {
+                    debug!(node = %server.node.short(), %error, "server does not take us");
+                    connection.close(CloseCode::GOODBYE, "");
+                    last = SearchError::Greet(server.label.clone(), error);
+                }
+            }
+        }
+        Err(last)
+    }
+
+    async fn greet(
+        &self,
+        volume: &Arc<Volume>,
+        server: &ServerInfo,
+        connection: &Connection,
+    ) -> Result<(greet::Frames, Vec<ServerInfo>), GreetError> {
+        let replica = &volume.settings().replica;
+        let role = match replica.role {
+            Role::Client => ChildRole::Client,
+            Role::Home | Role::Station => ChildRole::Station,
+        };
+        let attach = Attach { volume: replica.volume, origin: replica.origin, role, addresses: self.settings.addresses.clone() };
+        let result = greet::attach(connection, attach).await;
+        if let Err(error) = &result {
+            self.lock().measured.entry(server.node).or_default().error = Some(error.to_string());
+        }
+        result
+    }
+
+    /// Makes a greeted connection the session, in place of an old one.
+    fn adopt(
+        &self,
+        volume: &Arc<Volume>,
+        old: Option<&Live>,
+        (server, connection, frames, servers): (ServerInfo, Connection, greet::Frames, Vec<ServerInfo>),
+        why: String,
+    ) -> Live {
+        if volume.directory().learn(servers.into_iter().filter(|known| known.node != self.endpoint.id())) {
+            volume.hooks.servers_changed(&volume.directory().list());
+        }
+        if let Some(old) = old {
+            volume.detach(old.peer, "moved to another server");
+            old.connection.close(CLOSE_REPLACED, "moved to another server");
+        }
+        let peer = volume.attach(&connection, frames, wayfs_proto::Neighbour::Parent);
+        let rtt = connection.rtt();
+        info!(node = %server.node.short(), rtt_ms = rtt.as_secs_f64() * 1e3, "attached to parent");
+        let mut state = self.lock();
+        state.parent = Some(server.clone());
+        state.connection = Some(connection.clone());
+        state.why = why;
+        state.state = LinkState::Connected;
+        state.since = clock::wall();
+        state.measured.insert(server.node, Measured { rtt: Some(rtt), at: Some(clock::wall()), error: None });
+        drop(state);
+        Live { server, connection, peer, rtt_when_chosen: rtt }
+    }
+
+    /// Stays with a session until it ends; moves it when another server is much nearer.
+    async fn watch(&self, mut live: Live) -> Ended {
+        let mut measure_at = Instant::now() + self.settings.measure_period.min(LOOK_PERIOD);
+        loop {
+            tokio::select! {
+                closed = live.connection.closed() => {
+                    self.detach(&live, &closed.to_string());
+                    self.set(LinkState::Searching { last_error: closed.to_string() });
+                    return Ended::Lost;
+                }
+                () = self.changed.notified() => {}
+                () = tokio::time::sleep_until(measure_at.min(Instant::now() + LOOK_PERIOD)) => {}
+            }
+            let Some(volume) = self.volume.upgrade().filter(|volume| !volume.is_stopped()) else {
+                live.connection.close(CloseCode::GOODBYE, "");
+                return Ended::VolumeGone;
+            };
+            let (online, pinned) = {
+                let state = self.lock();
+                (state.online, state.pinned)
+            };
+            if !online {
+                self.detach(&live, "went offline");
+                live.connection.close(CloseCode::GOODBYE, "went offline");
+                return Ended::Unwanted;
+            }
+            let rtt = live.connection.rtt();
+            let moved_by_user = pinned.is_some_and(|pinned| pinned != live.server.node);
+            let due = Instant::now() >= measure_at || has_decayed(live.rtt_when_chosen, rtt);
+            if !moved_by_user && !due {
+                continue;
+            }
+            measure_at = Instant::now() + self.settings.measure_period;
+            self.learn_from(&volume, &live).await;
+            if let Some(better) = self.find_better(&live, moved_by_user).await {
+                if let Some(moved) = self.move_to(&volume, &live, better).await {
+                    live = moved;
+                }
+            }
+        }
+    }
+
+    /// Asks the parent who else serves the volume.
+    async fn learn_from(&self, volume: &Arc<Volume>, live: &Live) {
+        let asked = timeout(LOOK_PERIOD, ask(&live.connection, &Ask::Servers)).await;
+        if let Ok(Ok(Reply::Servers(servers))) = asked
+            && volume.directory().learn(servers.into_iter().filter(|known| known.node != self.endpoint.id()))
+        {
+            volume.hooks.servers_changed(&volume.directory().list());
+        }
+    }
+
+    /// Measures the others; the nearest, if it is worth a move.
+    async fn find_better(&self, live: &Live, moved_by_user: bool) -> Option<Dialled> {
+        let others: Vec<ServerInfo> = self.wanted().into_iter().filter(|server| server.node != live.server.node).collect();
+        if others.is_empty() {
+            return None;
+        }
+        let mut dialled = self.dial_all(others, Grace::All).await;
+        dialled.sort_by_key(|dialled| dialled.connection.rtt());
+        let current = live.connection.rtt();
+        let mut best = None;
+        for candidate in dialled {
+            if best.is_none() && (moved_by_user || is_worth_a_move(current, candidate.connection.rtt())) {
+                best = Some(candidate);
+            } else {
+                candidate.connection.close(CloseCode::GOODBYE, "");
+            }
+        }
+        best
+    }
+
+    async fn move_to(&self, volume: &Arc<Volume>, live: &Live, to: Dialled) -> Option<Live> {
+        let Dialled { server, connection } = to;
+        match self.greet(volume, &server, &connection).await {
+            Ok((frames, servers)) => {
+                let why = format!("{} instead of {}", self.reason(&server, connection.rtt(), 1), live.server.label);
+                Some(self.adopt(volume, Some(live), (server, connection, frames, servers), why))
+            }
+            Err(error) => {
+                debug!(node = %server.node.short(), %error, "move refused");
+                connection.close(CloseCode::GOODBYE, "");
+                None
+            }
+        }
+    }
+
+    /// Dials servers at the same time.
+    async fn dial_all(&self, servers: Vec<ServerInfo>, grace: Grace) -> Vec<Dialled> {
+        let mut dials = JoinSet::new();
+        for server in servers {
+            let endpoint = self.endpoint.clone();
+            dials.spawn(async move {
+                let result = endpoint.connect(&server.addresses, server.node).await;
+                (server, result)
+            });
+        }
+        let mut dialled = Vec::new();
+        let mut end: Option<Instant> = None;
+        loop {
+            let next = match end {
+                Some(end) => match tokio::time::timeout_at(end, dials.join_next()).await {
+                    Ok(next) => next,
+                    Err(_) => break,
+                },
+                None => dials.join_next().await,
+            };
+            let Some(next) = next else { break };
+            let Ok((server, result)) = next else { continue };
+            let mut state = self.lock();
+            let measured = state.measured.entry(server.node).or_default();
+            measured.at = Some(clock::wall());
+            match result {
+                Ok(connection) => {
+                    let rtt = connection.rtt();
+                    (measured.rtt, measured.error) = (Some(rtt), None);
+                    if grace == Grace::AfterFirst && end.is_none() {
+                        end = Some(Instant::now() + (rtt * 2).max(GRACE_MIN));
+                    }
+                    dialled.push(Dialled { server, connection });
+                }
+                Err(error) => measured.error = Some(error.to_string()),
+            }
+        }
+        dialled
+    }
+
+    /// The servers that may be the parent now.
+    fn wanted(&self) -> Vec<ServerInfo> {
+        let pinned = self.lock().pinned;
+        let all = self.candidates();
+        match pinned {
+            Some(pinned) => all.into_iter().filter(|server| server.node == pinned).collect(),
+            None => all,
+        }
+    }
+
+    fn candidates(&self) -> Vec<ServerInfo> {
+        let Some(volume) = self.volume.upgrade() else { return Vec::new() };
+        let own = self.endpoint.id();
+        let homes_only = volume.role() != Role::Client;
+        let mut list = volume.directory().list();
+        list.retain(|server| {
+            server.node != own && !server.addresses.is_empty() && (!homes_only || server.kind == ServerKind::Home)
+        });
+        list
+    }
+
+    fn reason(&self, server: &ServerInfo, rtt: Duration, reachable: usize) -> String {
+        let ms = rtt.as_secs_f64() * 1e3;
+        if self.lock().pinned == Some(server.node) {
+            return format!("chosen by you ({ms:.1} ms away)");
+        }
+        match reachable {
+            1 => format!("the nearest that answered ({ms:.1} ms away)"),
+            count => format!("the nearest of {count} that answered ({ms:.1} ms away)"),
+        }
+    }
+
+    fn last_errors(&self) -> String {
+        let state = self.lock();
+        let errors: Vec<String> = state.measured.values().filter_map(|measured| measured.error.clone()).collect();
+        errors.join("; ")
+    }
+
+    fn detach(&self, live: &Live, reason: &str) {
+        if let Some(volume) = self.volume.upgrade() {
+            volume.detach(live.peer, reason);
+        }
+        self.lock().connection = None;
+    }
+
+    fn set(&self, state: LinkState) {
+        let mut guard = self.lock();
+        if std::mem::discriminant(&guard.state) != std::mem::discriminant(&state) {
+            guard.since = clock::wall();
+        }
+        guard.state = state;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How long to wait for all of several dials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Grace {
+    /// A little longer than the first took.
+    AfterFirst,
+    /// Until each has answered or failed.
+    All,
+}
+
+/// Why no session could be made.
+#[derive(Debug, thiserror::Error)]
+enum SearchError {
+    #[error("no server of this volume is known")]
+    NoServers,
+    #[error("{0}")]
+    Unreachable(String),
+    #[error("{0}: {1}")]
+    Greet(String, GreetError),
+}
+
+impl SearchError {
+    /// Whether trying again soon is pointless.
+    fn is_final(&self) -> bool {
+        match self {
+            Self::NoServers | Self::Unreachable(_) => false,
+            Self::Greet(_, GreetError::Refused(refusal)) => !matches!(refusal, Refusal::NotReady(_)),
+            Self::Greet(_, GreetError::Interrupted(_) | GreetError::TimedOut | GreetError::Malformed) => false,
+        }
+    }
+
+    fn into_state(self) -> LinkState {
+        if self.is_final() {
+            LinkState::Refused { reason: self.to_string() }
+        } else {
+            LinkState::Searching { last_error: self.to_string() }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The session to the parent: which server, and when to move to another.
+
+mod choice;
+mod link;
+mod status;
+
+pub use link::{LinkSettings, ParentLink};
+pub use status::{CandidateStatus, LinkState, LinkStatus};

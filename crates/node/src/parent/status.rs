@@ -1,0 +1,56 @@
+//! What can be said about the way to the parent.
+
+use crate::server_info::ServerInfo;
+use std::time::Duration;
+use wayfs_types::{NodeId, WallTime};
+
+/// The state of the link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkState {
+    /// The user said so.
+    Offline,
+    /// No session; it tries, and this is why the last try failed.
+    Searching {
+        /// In words; empty before the first try ended.
+        last_error: String,
+    },
+    /// A session is up.
+    Connected,
+    /// A server said that this machine is no member (any more). Tried again rarely.
+    Refused {
+        /// In words, with what to do.
+        reason: String,
+    },
+}
+
+/// A server as the link knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CandidateStatus {
+    /// Who and where.
+    pub server: ServerInfo,
+    /// Last measured round-trip time.
+    pub rtt: Option<Duration>,
+    /// When that was.
+    pub measured_at: Option<WallTime>,
+    /// Why it could not be reached at the last try.
+    pub last_error: Option<String>,
+}
+
+/// A snapshot of the link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkStatus {
+    /// Its state.
+    pub state: LinkState,
+    /// The parent of the session, or of the last one.
+    pub parent: Option<ServerInfo>,
+    /// Round-trip time to it now, if connected.
+    pub rtt: Option<Duration>,
+    /// Since when the state holds.
+    pub since: WallTime,
+    /// Why this parent was chosen, in words.
+    pub why: String,
+    /// The server that the user pinned.
+    pub pinned: Option<NodeId>,
+    /// All servers known.
+    pub candidates: Vec<CandidateStatus>,
+}

@@ -1,0 +1,75 @@
+//! One session with a neighbour: frames to the engine, requests to the contents.
+
+use crate::contents::serve;
+use crate::hooks::{SessionChange, SessionEvent};
+use crate::volume::Volume;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use wayfs_net::{Connection, FrameReceiver, FrameSender};
+use wayfs_proto::{Input, Neighbour, PeerId};
+use wayfs_types::NodeId;
+
+/// A live session.
+#[derive(Debug, Clone)]
+pub(crate) struct Session {
+    pub(crate) peer: PeerId,
+    pub(crate) node: NodeId,
+    pub(crate) neighbour: Neighbour,
+    pub(crate) connection: Connection,
+    pub(crate) sender: FrameSender,
+    /// Set when it is being ended: nothing more is sent.
+    pub(crate) broken: bool,
+}
+
+impl Session {
+    pub(crate) fn change(&self, event: SessionEvent) -> SessionChange {
+        SessionChange {
+            node: self.node,
+            address: self.connection.remote_addr(),
+            neighbour: self.neighbour.clone(),
+            event,
+        }
+    }
+}
+
+/// What can be said of a session, for status reports.
+#[derive(Debug, Clone)]
+pub struct SessionReport {
+    /// The session.
+    pub peer: PeerId,
+    /// The machine.
+    pub node: NodeId,
+    /// Its address.
+    pub address: std::net::SocketAddr,
+    /// What it is to us.
+    pub neighbour: Neighbour,
+    /// Smoothed round-trip time.
+    pub rtt: Duration,
+}
+
+/// Reads frames until the session ends, and takes it out then.
+pub(crate) async fn read_frames(volume: Weak<Volume>, peer: PeerId, connection: Connection, mut receiver: FrameReceiver) {
+    let reason = loop {
+        match receiver.recv().await {
+            Ok(Some(bytes)) => {
+                let Some(volume) = volume.upgrade() else { break "the volume stopped".to_owned() };
+                volume.step(Input::Message { peer, bytes });
+            }
+            Ok(None) => break "the peer said goodbye".to_owned(),
+            Err(error) => break error.to_string(),
+        }
+    };
+    connection.close(wayfs_net::CloseCode::GOODBYE, "");
+    if let Some(volume) = volume.upgrade() {
+        volume.detach(peer, &reason);
+    }
+}
+
+/// Takes the peer's requests until the connection ends. Each is served by a task of its own; the
+/// transport bounds how many there are.
+pub(crate) async fn serve_requests(volume: Weak<Volume>, peer: PeerId, connection: Connection) {
+    while let Ok(request) = connection.accept_request().await {
+        let Some(volume) = volume.upgrade() else { return };
+        tokio::spawn(serve::answer(Arc::clone(&volume), peer, request));
+    }
+}

@@ -1,0 +1,42 @@
+//! What can be set for a volume.
+
+use std::path::PathBuf;
+use std::time::Duration;
+use wayfs_proto::Config;
+
+/// Settings of one [`Volume`](crate::Volume).
+#[derive(Debug, Clone)]
+pub struct VolumeSettings {
+    /// The engine's settings.
+    pub replica: Config,
+    /// Where metadata (`meta/`) and chunks (`chunks/`) are kept. One process at a time.
+    pub directory: PathBuf,
+    /// Runs the sessions.
+    pub runtime: tokio::runtime::Handle,
+    /// Most bytes of cached contents; past it the least recently used that others hold are evicted.
+    /// `None` (servers): no bound but the disk. Never bounds what nobody else has.
+    pub cache_bytes_max: Option<u64>,
+    /// A chunk that nothing refers to is kept this long after it was last put or asked for, since the
+    /// record that refers to it may still be on its way. Default 10 min: longer than any upload stalls
+    /// before it starts afresh.
+    pub unreferenced_grace: Duration,
+    /// Pause between sweeps. Default 60 s: a sweep walks everything that is in use.
+    pub sweep_period: Duration,
+    /// Contents pushed at the same time. Default 4: enough to fill a path, few enough that each is soon whole.
+    pub pushes_max: usize,
+}
+
+impl VolumeSettings {
+    /// The defaults.
+    pub fn new(replica: Config, directory: PathBuf, runtime: tokio::runtime::Handle) -> Self {
+        Self {
+            replica,
+            directory,
+            runtime,
+            cache_bytes_max: None,
+            unreferenced_grace: Duration::from_secs(600),
+            sweep_period: Duration::from_secs(60),
+            pushes_max: 4,
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! A volume as one machine has it: the engine, its stores, its threads and its sessions.
+//!
+//! ```text
+//!  FUSE threads ── request / submit ──┐            ┌── answers, hooks (no lock held)
+//!  session tasks ── frames ───────────┤  one lock  ├── frames, in order (under the lock)
+//!  timer ── Tick ─────────────────────┼─▶ engine ──┼── Sync ─▶ syncer thread ─▶ Stored
+//!  syncer ── Stored ──────────────────┤            └── Push ─▶ uploader tasks ─▶ Pushed
+//!  serving tasks ── ContentHere ──────┘
+//! ```
+//!
+//! **Order of locks**: the core; then any one of the leaves (sync queue, timer, uploads, fetches, recency,
+//! servers), which are never held while another is taken. Hooks and callbacks run with none held.
+
+use crate::contents::{Contents, Fetches, Uploads};
+use crate::core::{CLOSE_STOPPING, Core, LiveReplica, Orders};
+use crate::directory::Directory;
+use crate::error::OpenError;
+use crate::hooks::Hooks;
+use crate::metrics::VolumeMetrics;
+use crate::session::{self, Session, SessionReport};
+use crate::sweep::{self, Sweeper};
+use crate::syncer::{self, SyncQueue};
+use crate::timer::{self, Timer};
+use crate::waiter::{Callback, Slot, Waiter};
+use crate::{VolumeSettings, clock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use wayfs_net::{Connection, FrameReceiver, FrameSender};
+use wayfs_proto::{Input, Neighbour, PeerId, Replica, Role};
+use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig};
+use wayfs_types::request::{Outcome, Request, RequestId};
+use wayfs_types::{FsError, StorageError, VolumeId};
+
+/// How long past its deadline a request may stay unanswered before its thread gives up by itself.
+const ANSWER_SLACK: Duration = Duration::from_secs(2);
+/// Longest wait for the last sync when a volume stops.
+const STOP_SYNC_MAX: Duration = Duration::from_secs(30);
+
+/// One volume on this machine. Shared by all threads; ended by [`Volume::stop`].
+pub struct Volume {
+    pub(crate) settings: VolumeSettings,
+    core: Mutex<Core>,
+    pub(crate) hooks: Arc<dyn Hooks>,
+    pub(crate) syncs: Arc<SyncQueue>,
+    timer: Arc<Timer>,
+    pub(crate) contents: Contents,
+    pub(crate) uploads: Uploads,
+    pub(crate) fetches: Fetches,
+    pub(crate) directory: Directory,
+    pub(crate) sweeper: Arc<Sweeper>,
+    pub(crate) metrics: Arc<VolumeMetrics>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    stopping: AtomicBool,
+    me: Weak<Volume>,
+}
+
+impl Volume {
+    /// Opens the stores in the settings' directory and starts the threads. Makes them if they are not there.
+    ///
+    /// # Errors
+    /// [`OpenError`]: the directory is in use, unreadable, damaged or of a newer format.
+    pub fn open(settings: VolumeSettings, hooks: Arc<dyn Hooks>) -> Result<Arc<Self>, OpenError> {
+        let kind = match settings.replica.role {
+            Role::Client => wayfs_store::Role::Client,
+            Role::Home | Role::Station => wayfs_store::Role::Server,
+        };
+        let data = DataDir::open(&settings.directory, kind)?;
+        let store = FjallMetaStore::open(&data, MetaConfig::default())?;
+        let (chunks, report) = ChunkStore::open(&data, ChunkConfig::default())?;
+        tracing::debug!(?report, "chunks opened");
+        let contents = Contents::new(chunks, settings.unreferenced_grace);
+        let directory = Directory::load(&settings.directory.join("servers.json"));
+        let syncer = store.syncer();
+        let replica = Replica::open(settings.replica.clone(), store, clock::now())?;
+        let volume = Arc::new_cyclic(|me| Self {
+            core: Mutex::new(Core::new(replica)),
+            hooks,
+            syncs: Arc::default(),
+            timer: Arc::default(),
+            contents,
+            uploads: Uploads::new(settings.pushes_max),
+            fetches: Fetches::default(),
+            directory,
+            sweeper: Arc::default(),
+            metrics: Arc::default(),
+            threads: Mutex::default(),
+            stopping: AtomicBool::new(false),
+            me: me.clone(),
+            settings,
+        });
+        volume.start_threads(syncer);
+        volume.step(Input::Tick);
+        Ok(volume)
+    }
+
+    /// The volume.
+    pub fn id(&self) -> VolumeId {
+        self.settings.replica.volume
+    }
+
+    /// Its part in the volume.
+    pub fn role(&self) -> Role {
+        self.settings.replica.role
+    }
+
+    /// The settings it was opened with.
+    pub fn settings(&self) -> &VolumeSettings {
+        &self.settings
+    }
+
+    /// The local chunks: put contents here before a [`wayfs_types::request::Change::Store`] names them.
+    pub fn contents(&self) -> &Contents {
+        &self.contents
+    }
+
+    /// Who serves this volume, as far as is known.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// Counters of this volume.
+    pub fn metrics(&self) -> &Arc<VolumeMetrics> {
+        &self.metrics
+    }
+
+    /// Asks the replica and waits for the answer, at most `timeout`.
+    ///
+    /// What is known locally is answered on this thread without any other being involved.
+    ///
+    /// # Errors
+    /// The [`FsError`] of the answer; `Io` if the volume has stopped or failed.
+    pub fn request(&self, request: Request, timeout: Duration) -> Outcome {
+        let mut orders = Orders::default();
+        let mut core = self.lock();
+        let id = core.next_request();
+        let deadline = clock::now() + timeout;
+        let answer = core.handle(Input::Request { id, request, deadline }, Some(id), &mut orders);
+        let slot = answer.is_none().then(|| {
+            let slot = Arc::new(Slot::default());
+            core.wait(id, Waiter::Thread(Arc::clone(&slot)));
+            slot
+        });
+        drop(core);
+        self.carry_out(orders);
+        match (answer, slot) {
+            (Some(outcome), _) => outcome,
+            (None, Some(slot)) => slot.wait(timeout + ANSWER_SLACK).unwrap_or_else(|| {
+                self.cancel(id);
+                Err(FsError::TimedOut)
+            }),
+            (None, None) => Err(FsError::Io),
+        }
+    }
+
+    /// Asks the replica; `callback` gets the answer. Answered at once, it is called on this thread and the result
+    /// is `None`; else it is called later, on a thread of the volume, perhaps even before this function returns.
+    pub fn submit(&self, request: Request, timeout: Duration, callback: Callback) -> Option<RequestId> {
+        let mut orders = Orders::default();
+        let mut core = self.lock();
+        let id = core.next_request();
+        let deadline = clock::now() + timeout;
+        match core.handle(Input::Request { id, request, deadline }, Some(id), &mut orders) {
+            Some(outcome) => {
+                drop(core);
+                callback(outcome);
+                self.carry_out(orders);
+                None
+            }
+            None => {
+                core.wait(id, Waiter::Callback(callback));
+                drop(core);
+                self.carry_out(orders);
+                Some(id)
+            }
+        }
+    }
+
+    /// Gives a request up: it is answered `Interrupted` if it still waits.
+    pub fn cancel(&self, id: RequestId) {
+        self.step(Input::Cancel { id });
+    }
+
+    /// Reads the engine's state; `None` if the volume has stopped. Must be quick: it holds the volume's lock.
+    pub fn look<T>(&self, look: impl FnOnce(&LiveReplica) -> T) -> Option<T> {
+        self.lock().replica.as_ref().map(look)
+    }
+
+    /// Waits until everything that was answered so far is durable on this machine, at most `timeout`.
+    ///
+    /// # Errors
+    /// [`StorageError`]: the disk failed, is full, or did not finish in time.
+    pub fn sync(&self, timeout: Duration) -> Result<(), StorageError> {
+        let ticket = {
+            let core = self.lock();
+            match core.replica.as_ref() {
+                Some(replica) => replica.store().committed().max(core.newest_sync),
+                None => return Err(StorageError::Io("the volume has stopped".into())),
+            }
+        };
+        self.syncs.wait(ticket, timeout)
+    }
+
+    /// Why the volume failed, if it did.
+    pub fn failure(&self) -> Option<String> {
+        self.lock().failed.clone()
+    }
+
+    /// Live sessions.
+    pub fn sessions(&self) -> Vec<SessionReport> {
+        let core = self.lock();
+        core.sessions
+            .values()
+            .map(|session| SessionReport {
+                peer: session.peer,
+                node: session.node,
+                address: session.connection.remote_addr(),
+                neighbour: session.neighbour.clone(),
+                rtt: session.connection.rtt(),
+            })
+            .collect()
+    }
+
+    /// Ends the sessions of a machine: it was revoked.
+    pub fn disconnect_node(&self, node: wayfs_types::NodeId, reason: &str) {
+        let mut core = self.lock();
+        let peers: Vec<PeerId> = core.sessions.values().filter(|s| s.node == node).map(|s| s.peer).collect();
+        for peer in peers {
+            core.disconnect(peer, wayfs_net::CloseCode::NOT_ADMITTED, reason);
+        }
+    }
+
+    /// Feeds the engine one input.
+    pub fn step(&self, input: Input) {
+        let mut orders = Orders::default();
+        self.lock().handle(input, None, &mut orders);
+        self.carry_out(orders);
+    }
+
+    /// Ends cleanly: all is made durable, sessions are closed, threads end. Idempotent.
+    pub fn stop(&self) {
+        if self.stopping.load(Ordering::Acquire) {
+            return;
+        }
+        if let Err(error) = self.sync(STOP_SYNC_MAX) {
+            tracing::error!(%error, "last sync before the volume stops");
+        }
+        self.end();
+    }
+
+    /// Ends as a crash of the process would: nothing more is written. For tests of crashes.
+    pub fn abandon(&self) {
+        self.end();
+    }
+
+    /// Whether it was stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    fn end(&self) {
+        if self.stopping.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.uploads.stop();
+        self.sweeper.stop();
+        self.timer.stop();
+        self.syncs.stop();
+        self.join_threads();
+        let mut orders = Orders::default();
+        let replica = {
+            let mut core = self.lock();
+            for session in std::mem::take(&mut core.sessions).into_values() {
+                session.connection.close(CLOSE_STOPPING, "the volume stops");
+            }
+            core.answer_all(FsError::Unreachable, &mut orders);
+            core.replica.take()
+        };
+        // The stores close when they are dropped; not under the lock, since that writes.
+        drop(replica);
+        self.contents.close();
+        for effect in orders.effects {
+            effect.carry_out(&*self.hooks);
+        }
+    }
+
+    fn join_threads(&self) {
+        let own = std::thread::current().id();
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            // A hook may stop the volume from one of these threads, which cannot wait for itself.
+            if thread.thread().id() != own && thread.join().is_err() {
+                tracing::error!("a thread of the volume panicked");
+            }
+        }
+    }
+
+    /// Takes a session in whose handshake is done.
+    pub(crate) fn attach(
+        self: &Arc<Self>,
+        connection: &Connection,
+        (sender, receiver): (FrameSender, FrameReceiver),
+        neighbour: Neighbour,
+    ) -> PeerId {
+        let mut orders = Orders::default();
+        let peer = {
+            let mut core = self.lock();
+            let peer = core.next_peer();
+            let session = Session {
+                peer,
+                node: connection.peer(),
+                neighbour,
+                connection: connection.clone(),
+                sender,
+                broken: false,
+            };
+            core.attach(session, &mut orders);
+            peer
+        };
+        let runtime = &self.settings.runtime;
+        runtime.spawn(session::read_frames(Weak::clone(&self.me), peer, connection.clone(), receiver));
+        runtime.spawn(session::serve_requests(Weak::clone(&self.me), peer, connection.clone()));
+        self.carry_out(orders);
+        peer
+    }
+
+    pub(crate) fn detach(&self, peer: PeerId, reason: &str) {
+        let mut orders = Orders::default();
+        if self.lock().detach(peer, reason, &mut orders) {
+            self.uploads.forget(peer);
+        }
+        self.carry_out(orders);
+    }
+
+    pub(crate) fn session(&self, peer: PeerId) -> Option<Session> {
+        self.lock().sessions.get(&peer).cloned()
+    }
+
+    pub(crate) fn parent_session(&self) -> Option<Session> {
+        self.lock().parent().cloned()
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().expect("a panic inside the engine ends the process in release builds, and the test in others")
+    }
+
+    /// Does what the engine wants, with no lock held. What goes into queues goes first, so that a slow hook delays no sync.
+    fn carry_out(&self, orders: Orders) {
+        if let Some(ticket) = orders.sync {
+            self.syncs.want(ticket);
+        }
+        if let Some(wake) = orders.wake {
+            self.timer.arm(wake);
+        }
+        for order in orders.pushes {
+            self.uploads.add(&self.me, &self.settings.runtime, order);
+        }
+        for effect in orders.effects {
+            effect.carry_out(&*self.hooks);
+        }
+    }
+
+    fn start_threads(self: &Arc<Self>, syncer: wayfs_store::Syncer) {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = |what: &str| format!("{what}-{}", self.id().short());
+        let me = Weak::clone(&self.me);
+        let (queue, chunks) = (Arc::clone(&self.syncs), self.contents.handle());
+        let stored = Weak::clone(&self.me);
+        threads.push(spawn(name("sync"), move || {
+            syncer::run(&queue, || chunks.sync(), |ticket| syncer.sync_to(ticket).map(|_| ()), |result| report(&stored, result));
+        }));
+        let timer = Arc::clone(&self.timer);
+        let ticking = Weak::clone(&me);
+        threads.push(spawn(name("tick"), move || {
+            timer::run(&timer, || ticking.upgrade().is_some_and(|volume| volume.tick()));
+        }));
+        let sweeper = Arc::clone(&self.sweeper);
+        threads.push(spawn(name("sweep"), move || sweep::run(&sweeper, &me)));
+    }
+
+    fn tick(&self) -> bool {
+        let mut orders = Orders::default();
+        {
+            let mut core = self.lock();
+            core.fired();
+            core.handle(Input::Tick, None, &mut orders);
+        }
+        self.carry_out(orders);
+        !self.is_stopped()
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl std::fmt::Debug for Volume {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Volume").field("id", &self.id()).field("role", &self.role()).finish_non_exhaustive()
+    }
+}
+
+fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    std::thread::Builder::new().name(name).spawn(run).expect("the system has room for a thread when a volume opens")
+}
+
+/// The syncer's word to the engine.
+fn report(volume: &Weak<Volume>, result: Result<wayfs_types::Ticket, StorageError>) {
+    let Some(volume) = volume.upgrade() else { return };
+    match result {
+        Ok(ticket) => volume.step(Input::Stored { ticket }),
+        Err(error) => {
+            let mut orders = Orders::default();
+            volume.lock().fail(error.to_string(), &mut orders);
+            volume.carry_out(orders);
+        }
+    }
+}
