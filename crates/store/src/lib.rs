@@ -1,1 +1,34 @@
-//! wayfs-store
+//! Metadata and contents on disk.
+//!
+//! * [`DataDir`]: a locked directory with a format of a known version;
+//! * [`FjallMetaStore`] and [`MemoryMetaStore`]: the tables of a replica, with their [`Syncer`];
+//! * [`ChunkStore`]: chunks by name in append-only segments.
+//!
+//! What was synced is there after any crash, or the open says what is missing.
+//! `docs/format/store.md` draws the files.
+
+mod chain;
+mod checked_value;
+mod chunks;
+mod directory;
+mod durable_marker;
+mod error;
+mod fjall_meta;
+mod journal_inspection;
+mod memory_meta;
+mod poison;
+mod space;
+pub mod suite;
+mod syncer;
+
+pub use chunks::{
+    CHUNK_LEN_MAX, ChunkConfig, ChunkError, ChunkStats, ChunkStore, Compacted, OpenReport, Removed, Reservation, Stored,
+};
+pub use directory::{DataDir, Role};
+pub use error::OpenError;
+pub use fjall_meta::{FjallMetaStore, MetaConfig, MetaReport};
+pub use memory_meta::MemoryMetaStore;
+pub use syncer::Syncer;
+
+#[cfg(test)]
+mod tests;

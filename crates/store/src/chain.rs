@@ -1,0 +1,88 @@
+//! The chain record: which batches a store holds.
+//!
+//! Each batch carries, as its last change, a record with the batch's number, a
+//! checksum of the batch, and a checksum of all batches so far. The journal of the
+//! engine below can be cut without a word when it is damaged; the chain shows at the
+//! next open where the store really ends, and lets the journal be checked batch by
+//! batch before the engine touches it.
+
+use wayfs_types::Ticket;
+
+/// Key of the chain record; no other key begins with this byte.
+pub(crate) const CHAIN_KEY: [u8; 1] = [0];
+/// First byte of all other keys.
+pub(crate) const TABLE_PREFIX: u8 = 1;
+/// First byte after all keys.
+pub(crate) const END_PREFIX: u8 = 2;
+
+const VERSION: u8 = 1;
+const LEN: usize = 21;
+
+/// Where a chain of batches stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Chain {
+    /// The last batch.
+    pub(crate) ticket: Ticket,
+    /// Checksum of the changes in the last batch.
+    pub(crate) batch_sum: u32,
+    /// Checksum of the whole chain up to the last batch.
+    pub(crate) chain_sum: u32,
+}
+
+impl Chain {
+    /// The chain with one more batch.
+    pub(crate) fn next(self, batch_sum: u32) -> Self {
+        let ticket = Ticket(self.ticket.0 + 1);
+        Self { ticket, batch_sum, chain_sum: link(self.chain_sum, ticket, batch_sum) }
+    }
+
+    /// `version, ticket, batch_sum, chain_sum, crc of these`.
+    pub(crate) fn encode(self) -> [u8; LEN] {
+        let mut bytes = [0; LEN];
+        bytes[0] = VERSION;
+        bytes[1..9].copy_from_slice(&self.ticket.0.to_le_bytes());
+        bytes[9..13].copy_from_slice(&self.batch_sum.to_le_bytes());
+        bytes[13..17].copy_from_slice(&self.chain_sum.to_le_bytes());
+        let sum = crc32fast::hash(&bytes[..17]);
+        bytes[17..].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a chain record; `None` if it is damaged or of another version.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; LEN] = bytes.try_into().ok()?;
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        if bytes[0] != VERSION || word(17) != crc32fast::hash(&bytes[..17]) {
+            return None;
+        }
+        let ticket = u64::from(word(1)) | u64::from(word(5)) << 32;
+        Some(Self { ticket: Ticket(ticket), batch_sum: word(9), chain_sum: word(13) })
+    }
+}
+
+fn link(before: u32, ticket: Ticket, batch_sum: u32) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&before.to_le_bytes());
+    hasher.update(&ticket.0.to_le_bytes());
+    hasher.update(&batch_sum.to_le_bytes());
+    hasher.finalize()
+}
+
+/// The checksum of the changes of a batch, in their order.
+#[derive(Default)]
+pub(crate) struct BatchSum(crc32fast::Hasher);
+
+impl BatchSum {
+    /// Adds a change; `None` is a removal. Keys and values are as stored.
+    pub(crate) fn add(&mut self, key: &[u8], value: Option<&[u8]>) {
+        self.0.update(&(key.len() as u64).to_le_bytes());
+        self.0.update(key);
+        let len = value.map_or(u64::MAX, |value| value.len() as u64);
+        self.0.update(&len.to_le_bytes());
+        self.0.update(value.unwrap_or_default());
+    }
+
+    pub(crate) fn finish(self) -> u32 {
+        self.0.finalize()
+    }
+}

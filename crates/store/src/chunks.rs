@@ -1,0 +1,23 @@
+//! Chunks on disk, by name, in append-only segments.
+//!
+//! * [`store`]: the public face; [`segment`]: the format; [`scan`]: reading a segment
+//!   whatever happened to it; [`index`]: where each chunk is; [`writer`]: appending and
+//!   group sync; [`compaction`]: winning back dead space.
+
+mod compaction;
+mod error;
+mod index;
+mod open;
+mod scan;
+mod segment;
+mod store;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use compaction::Compacted;
+pub use error::ChunkError;
+pub use open::OpenReport;
+pub use segment::CHUNK_LEN_MAX;
+pub use store::{ChunkConfig, ChunkStats, ChunkStore, Removed, Reservation, Stored};

@@ -1,0 +1,127 @@
+//! Appending to the newest segment, and making appends durable in groups.
+
+use crate::chunks::error::ChunkError;
+use crate::chunks::segment::{Binding, Place, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, SegmentId};
+use crate::directory::sync_directory;
+use crate::error::OpenError;
+use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Segments that may wait for a sync; at the limit the next roll syncs them itself.
+const UNSYNCED_MAX: usize = 4;
+/// Payloads up to this length are joined to their header, which saves a system call each.
+const JOINED_MAX: usize = 64 << 10;
+
+/// The segment that takes appends.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) directory: PathBuf,
+    pub(crate) id: SegmentId,
+    pub(crate) file: Arc<File>,
+    pub(crate) salt: u64,
+    /// Where the next record goes.
+    pub(crate) end: u64,
+    /// Older segments whose last appends were not synced.
+    pub(crate) unsynced: Vec<(SegmentId, Arc<File>)>,
+    /// Appends so far, of any segment.
+    pub(crate) appended: u64,
+    joined: Vec<u8>,
+}
+
+/// What an append needs to know about its record.
+pub(crate) struct Append<'a> {
+    pub(crate) header: RecordHeader,
+    pub(crate) payload: &'a [u8],
+}
+
+/// Makes a new segment file with its header.
+pub(crate) fn create(directory: &Path, header: SegmentHeader) -> Result<Arc<File>, OpenError> {
+    let path = header.id.path(directory);
+    let make = || {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
+        file.write_all_at(&header.encode(), 0)?;
+        Ok(file)
+    };
+    let file =
+        make().inspect_err(|_| drop(std::fs::remove_file(&path))).map_err(OpenError::io("make segment", &path))?;
+    sync_directory(directory)?;
+    Ok(Arc::new(file))
+}
+
+/// A salt that those who write files cannot foresee.
+pub(crate) fn fresh_salt() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+impl Writer {
+    pub(crate) fn new(directory: &Path, id: SegmentId, file: Arc<File>, salt: u64, end: u64) -> Self {
+        Self {
+            directory: directory.to_path_buf(),
+            id,
+            file,
+            salt,
+            end,
+            unsynced: Vec::new(),
+            appended: 0,
+            joined: Vec::new(),
+        }
+    }
+
+    /// Whether the segment has no room left for a record below its aimed size.
+    pub(crate) fn is_full_for(&self, record_len: u64, segment_bytes: u64) -> bool {
+        self.end > SEGMENT_HEADER && self.end + record_len > segment_bytes
+    }
+
+    /// Begins the next segment.
+    pub(crate) fn roll(&mut self) -> Result<(), ChunkError> {
+        if self.unsynced.len() >= UNSYNCED_MAX {
+            for (_, file) in &self.unsynced {
+                file.sync_data().map_err(|error| ChunkError::Poisoned(format!("sync segment: {error}")))?;
+            }
+            self.unsynced.clear();
+        }
+        let id = SegmentId(self.id.0 + 1);
+        let verify_from = self.unsynced.first().map_or(self.id, |(first, _)| *first);
+        let salt = fresh_salt();
+        let made = create(&self.directory, SegmentHeader { id, verify_from, salt });
+        let file = made.map_err(|error| match error {
+            OpenError::Io { what, source, .. } => ChunkError::io(what)(source),
+            other => ChunkError::Poisoned(other.to_string()),
+        })?;
+        self.unsynced.push((self.id, std::mem::replace(&mut self.file, file)));
+        self.id = id;
+        self.salt = salt;
+        self.end = SEGMENT_HEADER;
+        Ok(())
+    }
+
+    /// Appends a record; a failed one leaves the segment as it was.
+    pub(crate) fn append(&mut self, append: &Append<'_>) -> Result<Place, ChunkError> {
+        let offset = u32::try_from(self.end).expect("a segment rolls long before 4 GiB");
+        let header = append.header.encode(Binding { salt: self.salt, offset: self.end });
+        if let Err(error) = self.write(&header, append.payload) {
+            // What was written of the record lies past the end and must not be taken for one after a crash.
+            if let Err(cut) = self.file.set_len(self.end) {
+                return Err(ChunkError::Poisoned(format!("append: {error}; cut back: {cut}")));
+            }
+            return Err(ChunkError::io("append to segment")(error));
+        }
+        self.end += append.header.record_len();
+        self.appended += 1;
+        Ok(Place { segment: self.id, offset })
+    }
+
+    fn write(&mut self, header: &[u8], payload: &[u8]) -> std::io::Result<()> {
+        if payload.len() > JOINED_MAX {
+            self.file.write_all_at(header, self.end)?;
+            return self.file.write_all_at(payload, self.end + RECORD_HEADER);
+        }
+        self.joined.clear();
+        self.joined.extend_from_slice(header);
+        self.joined.extend_from_slice(payload);
+        self.file.write_all_at(&self.joined, self.end)
+    }
+}

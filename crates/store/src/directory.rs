@@ -1,0 +1,176 @@
+//! A data directory: one process, one role, a known format.
+
+use crate::error::OpenError;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The format version of the whole directory.
+const VERSION: u32 = 1;
+const MAGIC: &str = "WAYFS-STORE";
+const FORMAT: &str = "FORMAT";
+const LOCK: &str = "LOCK";
+
+/// What a data directory is for: a client's cache and a server's stores must not be mixed up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The cache and log of `wayfs mount`.
+    Client,
+    /// The stores of `wayfs serve`.
+    Server,
+}
+
+impl Role {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+}
+
+/// A data directory that this process holds; released when the last clone goes.
+///
+/// Layout: `FORMAT`, `LOCK`, `meta/`, `meta.durable`, `chunks/`, `damaged/`.
+#[derive(Debug, Clone)]
+pub struct DataDir(Arc<Held>);
+
+#[derive(Debug)]
+struct Held {
+    path: PathBuf,
+    /// The lock lives as long as this descriptor.
+    _lock: File,
+}
+
+impl DataDir {
+    /// Opens a data directory, making it if it is not there or empty.
+    ///
+    /// # Errors
+    /// [`OpenError::Locked`] while another process has it; [`OpenError::NotOurs`],
+    /// [`OpenError::TooNew`] and [`OpenError::WrongRole`] by its `FORMAT`; [`OpenError::Io`].
+    pub fn open(path: &Path, role: Role) -> Result<Self, OpenError> {
+        make_private(path)?;
+        let lock = lock(path)?;
+        check_format(path, role)?;
+        for name in ["chunks", "damaged"] {
+            make_private(&path.join(name))?;
+        }
+        sync_directory(path)?;
+        Ok(Self(Arc::new(Held { path: path.to_path_buf(), _lock: lock })))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    pub(crate) fn join(&self, name: &str) -> PathBuf {
+        self.0.path.join(name)
+    }
+}
+
+/// Makes the names in a directory durable.
+pub(crate) fn sync_directory(path: &Path) -> Result<(), OpenError> {
+    File::open(path).and_then(|directory| directory.sync_all()).map_err(OpenError::io("sync directory", path))
+}
+
+fn make_private(path: &Path) -> Result<(), OpenError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(OpenError::io("make directory", path))
+}
+
+fn lock(directory: &Path) -> Result<File, OpenError> {
+    let path = directory.join(LOCK);
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(OpenError::io("open lock", &path))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let mut holder = String::new();
+            // Who holds it is a courtesy to the reader of the message; the lock itself does not depend on it.
+            let _ = Read::by_ref(&mut file).take(64).read_to_string(&mut holder);
+            let holder = if holder.is_empty() { "unknown".to_owned() } else { holder.trim().to_owned() };
+            return Err(OpenError::Locked { path: directory.to_path_buf(), holder });
+        }
+        Err(errno) => return Err(OpenError::io("lock", &path)(errno.into())),
+    }
+    let note = format!("pid {}\n", std::process::id());
+    let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(note.as_bytes()));
+    if let Err(error) = written {
+        tracing::debug!(%error, "the lock is held, but says nothing about its holder");
+    }
+    Ok(file)
+}
+
+fn check_format(directory: &Path, role: Role) -> Result<(), OpenError> {
+    let path = directory.join(FORMAT);
+    match std::fs::read(&path) {
+        Ok(bytes) => parse_format(directory, &bytes, role),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            refuse_foreign(directory)?;
+            write_format(directory, role)
+        }
+        Err(error) => Err(OpenError::io("read", &path)(error)),
+    }
+}
+
+/// A directory with other people's files must not become ours by a mistyped path.
+fn refuse_foreign(directory: &Path) -> Result<(), OpenError> {
+    let entries = std::fs::read_dir(directory).map_err(OpenError::io("list", directory))?;
+    for entry in entries {
+        let name = entry.map_err(OpenError::io("list", directory))?.file_name();
+        let is_ours = name == LOCK || name == "FORMAT.new" || name == "lost+found";
+        if !is_ours {
+            return Err(OpenError::NotOurs(directory.to_path_buf()));
+        }
+    }
+    Ok(())
+}
+
+fn format_line(role: Role) -> String {
+    let text = format!("{MAGIC} {VERSION} {}", role.word());
+    let sum = crc32fast::hash(text.as_bytes());
+    format!("{text} {sum:08x}\n")
+}
+
+fn write_format(directory: &Path, role: Role) -> Result<(), OpenError> {
+    let fresh = directory.join("FORMAT.new");
+    let write = || {
+        let mut file = File::create(&fresh)?;
+        file.write_all(format_line(role).as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&fresh, directory.join(FORMAT))
+    };
+    write().map_err(OpenError::io("write", &directory.join(FORMAT)))
+}
+
+fn parse_format(directory: &Path, bytes: &[u8], role: Role) -> Result<(), OpenError> {
+    let not_ours = || OpenError::NotOurs(directory.to_path_buf());
+    let text = std::str::from_utf8(bytes).map_err(|_| not_ours())?;
+    let (line, sum) = text.trim_end_matches('\n').rsplit_once(' ').ok_or_else(not_ours)?;
+    let is_whole = u32::from_str_radix(sum, 16).is_ok_and(|sum| sum == crc32fast::hash(line.as_bytes()));
+    let mut words = line.split(' ');
+    if words.next() != Some(MAGIC) || !is_whole {
+        return Err(not_ours());
+    }
+    let found = words.next().and_then(|word| word.parse().ok()).ok_or_else(not_ours)?;
+    if found > VERSION {
+        return Err(OpenError::TooNew { path: directory.to_path_buf(), found, known: VERSION });
+    }
+    let owner = words.next().ok_or_else(not_ours)?;
+    if owner != role.word() {
+        return Err(OpenError::WrongRole {
+            path: directory.to_path_buf(),
+            found: owner.to_owned(),
+            wanted: role.word().to_owned(),
+        });
+    }
+    Ok(())
+}

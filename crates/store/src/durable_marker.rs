@@ -1,0 +1,61 @@
+//! The durable marker: the last batch that was reported durable.
+//!
+//! It is written after each sync and not synced itself: what it says was true when
+//! it was written, so a marker that reaches the disk never promises too much, and one
+//! that is lost only leaves the check weaker by the last few seconds. Two slots are
+//! written in turn, so that a torn write leaves the other.
+
+use crate::chain::Chain;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Distance of the slots: different sectors of any disk.
+const SLOT: u64 = 4096;
+const MAGIC: [u8; 8] = *b"WAYFSDUR";
+
+/// The open marker file.
+#[derive(Debug)]
+pub(crate) struct DurableMarker {
+    file: File,
+    next: u64,
+}
+
+impl DurableMarker {
+    /// Opens or makes the marker and returns what it says, if anything.
+    pub(crate) fn open(path: &Path) -> std::io::Result<(Self, Option<Chain>)> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let slots = [read_slot(&file, 0), read_slot(&file, 1)];
+        let newest = slots.into_iter().flatten().max_by_key(|chain| chain.ticket);
+        let next = if slots[0].is_some() && slots[0] == newest { 1 } else { 0 };
+        Ok((Self { file, next }, newest))
+    }
+
+    /// Writes that all batches up to the chain's are durable.
+    pub(crate) fn write(&mut self, chain: Chain) -> std::io::Result<()> {
+        let mut slot = MAGIC.to_vec();
+        slot.extend_from_slice(&chain.encode());
+        self.file.write_all_at(&slot, self.next * SLOT)?;
+        self.next = 1 - self.next;
+        Ok(())
+    }
+
+    /// Makes the marker itself durable.
+    pub(crate) fn sync(&self) -> std::io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// Forgets what was promised, for an open that accepts a loss.
+    pub(crate) fn clear(&mut self) -> std::io::Result<()> {
+        self.file.set_len(0)?;
+        self.next = 0;
+        self.file.sync_data()
+    }
+}
+
+fn read_slot(file: &File, slot: u64) -> Option<Chain> {
+    let mut bytes = [0; 29];
+    file.read_exact_at(&mut bytes, slot * SLOT).ok()?;
+    let (magic, chain) = bytes.split_at(MAGIC.len());
+    if magic == MAGIC { Chain::decode(chain) } else { None }
+}

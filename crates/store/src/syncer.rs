@@ -1,0 +1,46 @@
+//! The syncing half of a store, for a thread that may wait.
+
+use std::sync::Arc;
+use wayfs_types::{StorageError, Ticket};
+
+/// What a store offers to those who wait for durability.
+pub(crate) trait SyncBackend: Send + Sync {
+    fn sync_to(&self, ticket: Ticket) -> Result<Ticket, StorageError>;
+    fn durable(&self) -> Ticket;
+}
+
+/// Makes committed batches durable, off the engine's thread.
+///
+/// Clones share one state: however many wait, one sync of the disk serves all whose
+/// batches were committed before it began.
+#[derive(Clone)]
+pub struct Syncer(Arc<dyn SyncBackend>);
+
+impl Syncer {
+    pub(crate) fn new(backend: Arc<dyn SyncBackend>) -> Self {
+        Self(backend)
+    }
+
+    /// Returns when batches up to `ticket` are durable, with the last batch that is.
+    ///
+    /// Waits for the disk; returns at once for what is durable already. A ticket that was
+    /// not committed yet is taken for the last one that was.
+    ///
+    /// # Errors
+    /// [`StorageError::Poisoned`] when this or an earlier write failed: nothing that was not
+    /// reported durable before may be taken for durable.
+    pub fn sync_to(&self, ticket: Ticket) -> Result<Ticket, StorageError> {
+        self.0.sync_to(ticket)
+    }
+
+    /// The last batch known to be durable; never waits.
+    pub fn durable(&self) -> Ticket {
+        self.0.durable()
+    }
+}
+
+impl std::fmt::Debug for Syncer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Syncer(durable to {})", self.durable())
+    }
+}

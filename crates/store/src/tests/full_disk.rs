@@ -1,0 +1,149 @@
+//! A disk that fills up loses nothing that was acknowledged.
+
+use super::{Random, SmallDisk, data_dir};
+use crate::{ChunkConfig, ChunkError, ChunkStore, FjallMetaStore, MetaConfig};
+use wayfs_types::{Batch, Digest, MetaStore, StorageError, Ticket};
+
+fn batch(n: u64) -> Batch {
+    let mut batch = Batch::default();
+    batch.put(n.to_be_bytes().to_vec(), Random(n + 1).bytes(8000));
+    batch
+}
+
+fn check(store: &FjallMetaStore, durable: Ticket) {
+    for n in 0..durable.0 {
+        assert_eq!(store.get(&n.to_be_bytes()), Ok(Some(Random(n + 1).bytes(8000))), "batch {n} of {durable}");
+    }
+}
+
+/// Fills the disk by commits until one is refused; returns what was durable then.
+fn fill(store: &mut FjallMetaStore) -> (Ticket, StorageError) {
+    let syncer = store.syncer();
+    for n in store.committed().0..20_000 {
+        match store.commit(batch(n)) {
+            Ok(ticket) if n % 16 == 0 => {
+                if let Err(error) = syncer.sync_to(ticket) {
+                    return (syncer.durable(), error);
+                }
+            }
+            Ok(_) => {}
+            Err(error) => return (syncer.durable(), error),
+        }
+    }
+    panic!("the disk never filled up")
+}
+
+#[test]
+fn metadata_with_a_reserve_is_refused_in_peace() {
+    let Some(disk) = SmallDisk::mount(48) else { return };
+    let directory = data_dir(&disk.path().join("data"));
+    let config = MetaConfig { cache_bytes: 1 << 20, memtable_bytes: 2 << 20, min_free: 16 << 20 };
+    let mut store = FjallMetaStore::open(&directory, config).unwrap();
+    let (durable, error) = fill(&mut store);
+    assert_eq!(error, StorageError::NoSpace);
+    assert!(durable > Ticket(100), "{durable} batches fitted");
+    check(&store, durable);
+    let last = store.committed();
+    assert_eq!(store.syncer().sync_to(last), Ok(last), "what was committed can still be synced");
+    drop(store);
+    check(&FjallMetaStore::open(&directory, config).unwrap(), last);
+}
+
+#[test]
+fn metadata_without_a_reserve_stops_and_comes_back() {
+    let Some(disk) = SmallDisk::mount(32) else { return };
+    let ballast = disk.path().join("ballast");
+    std::fs::write(&ballast, vec![1; 8 << 20]).unwrap();
+    let directory = data_dir(&disk.path().join("data"));
+    let config = MetaConfig { cache_bytes: 1 << 20, memtable_bytes: 2 << 20, min_free: 0 };
+    let mut store = FjallMetaStore::open(&directory, config).unwrap();
+    // Somebody else fills the disk between the look at the room and the write.
+    for n in 0..200 {
+        store.commit(batch(n)).unwrap();
+    }
+    store.syncer().sync_to(Ticket(200)).unwrap();
+    let rest = disk.path().join("rest");
+    let mut filler = std::fs::File::create(&rest).unwrap();
+    while std::io::Write::write_all(&mut filler, &[1; 4096]).is_ok() {}
+    drop(filler);
+    let (durable, error) = fill(&mut store);
+    assert!(matches!(error, StorageError::NoSpace | StorageError::Poisoned(_)), "{error}");
+    assert!(durable >= Ticket(200));
+    drop(store);
+    std::fs::remove_file(&ballast).unwrap();
+    std::fs::remove_file(&rest).unwrap();
+    let mut store = FjallMetaStore::open(&directory, config).unwrap();
+    check(&store, durable);
+    let next = store.committed().0;
+    assert_eq!(store.commit(batch(next)), Ok(Ticket(next + 1)));
+}
+
+#[test]
+fn chunks_are_refused_and_removal_makes_room() {
+    let Some(disk) = SmallDisk::mount(24) else { return };
+    let directory = data_dir(&disk.path().join("data"));
+    let config = ChunkConfig { segment_bytes: 2 << 20, min_free: 3 << 20 };
+    let (store, _) = ChunkStore::open(&directory, config).unwrap();
+    let mut kept = Vec::new();
+    let error = loop {
+        let bytes = Random(kept.len() as u64 + 1).bytes(100_000);
+        let digest = Digest::of(&bytes);
+        match store.put(&digest, &bytes) {
+            Ok(_) => kept.push(digest),
+            Err(error) => break error,
+        }
+        assert!(kept.len() < 1000, "the disk never filled up");
+    };
+    assert!(matches!(error, ChunkError::NoSpace { .. }), "{error}");
+    assert!(matches!(store.reserve(1 << 20), Err(ChunkError::NoSpace { .. })));
+    store.sync().unwrap();
+    let (gone, stay) = kept.split_at(kept.len() * 3 / 4);
+    for digest in gone {
+        store.remove(digest).unwrap();
+    }
+    while store.compact().unwrap().is_some() {}
+    assert!(store.available_bytes().unwrap() > 8 << 20);
+    store.reserve(1 << 20).unwrap();
+    for digest in stay {
+        assert!(store.get(digest).unwrap().is_some());
+    }
+    drop(store);
+    let (store, report) = ChunkStore::open(&directory, config).unwrap();
+    assert_eq!((report.chunks, report.torn_bytes, report.damaged_bytes), (stay.len(), 0, 0));
+    assert!(stay.iter().all(|digest| store.get(digest).unwrap().is_some()));
+}
+
+#[test]
+fn chunks_without_a_reserve_keep_what_was_put() {
+    let Some(disk) = SmallDisk::mount(12) else { return };
+    let directory = data_dir(&disk.path().join("data"));
+    let config = ChunkConfig { segment_bytes: 1 << 20, min_free: 0 };
+    let (store, _) = ChunkStore::open(&directory, config).unwrap();
+    // The disk is filled from outside so that the write itself fails.
+    let mut kept = Vec::new();
+    for n in 0..40 {
+        let bytes = Random(n + 1).bytes(100_000);
+        let digest = Digest::of(&bytes);
+        store.put(&digest, &bytes).unwrap();
+        kept.push(digest);
+    }
+    store.sync().unwrap();
+    let rest = disk.path().join("rest");
+    let mut filler = std::fs::File::create(&rest).unwrap();
+    while std::io::Write::write_all(&mut filler, &[1; 4096]).is_ok() {}
+    let bytes = Random(1000).bytes(300_000);
+    let refused = store.put(&Digest::of(&bytes), &bytes);
+    assert!(matches!(refused, Err(ChunkError::NoSpace { .. })), "{refused:?}");
+    for digest in &kept[..20] {
+        store.remove(digest).unwrap();
+    }
+    drop(filler);
+    std::fs::remove_file(&rest).unwrap();
+    store.put(&Digest::of(&bytes), &bytes).unwrap();
+    store.sync().unwrap();
+    drop(store);
+    let (store, report) = ChunkStore::open(&directory, config).unwrap();
+    assert_eq!((report.torn_bytes, report.damaged_bytes), (0, 0));
+    assert!(kept[20..].iter().all(|digest| store.get(digest).unwrap().is_some()));
+    assert!(store.get(&Digest::of(&bytes)).unwrap().is_some());
+}

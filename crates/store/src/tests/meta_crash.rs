@@ -1,0 +1,179 @@
+//! Crashes and damage of the metadata store: images of a running store, cut and changed.
+
+use super::{Random, copy_image, data_dir, meta_config, open_meta};
+use crate::{FjallMetaStore, OpenError};
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use wayfs_types::{Batch, MetaStore, Ticket};
+
+/// Batch `n` puts key `n`, replaces `last`, and removes key `n - 3`.
+fn commit(store: &mut FjallMetaStore, n: u64) {
+    let mut batch = Batch::default();
+    batch.put(n.to_be_bytes().to_vec(), vec![n as u8; 300]);
+    batch.put(b"last".to_vec(), n.to_be_bytes().to_vec());
+    if n > 3 {
+        batch.delete((n - 3).to_be_bytes().to_vec());
+    }
+    assert_eq!(store.commit(batch), Ok(Ticket(n)));
+}
+
+/// Checks that the store holds exactly the first batches, and how many.
+fn prefix(store: &FjallMetaStore) -> u64 {
+    let Some(last) = store.get(b"last").unwrap() else {
+        assert_eq!(store.scan(b"", b"", 10).unwrap(), vec![]);
+        return 0;
+    };
+    let n = u64::from_be_bytes(last.try_into().unwrap());
+    let keys: Vec<u64> = store
+        .scan(b"", b"last", 100)
+        .unwrap()
+        .into_iter()
+        .map(|(key, value)| {
+            let key = u64::from_be_bytes(key.try_into().unwrap());
+            assert_eq!(value, vec![key as u8; 300]);
+            key
+        })
+        .collect();
+    assert_eq!(keys, (1.max(n.saturating_sub(2))..=n).collect::<Vec<_>>(), "a prefix of {n} batches");
+    assert_eq!(store.committed(), Ticket(n));
+    n
+}
+
+/// An image of a store with twenty batches of which twelve are synced, and where the rest begins.
+struct Image {
+    scratch: tempfile::TempDir,
+    synced_until: u64,
+    written_until: u64,
+}
+
+fn written(journal: &Path) -> u64 {
+    super::written_len(&std::fs::read(journal).unwrap()) as u64
+}
+
+impl Image {
+    fn new() -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let live = scratch.path().join("live");
+        let mut store = open_meta(&live);
+        let journal = live.join("meta/0.jnl");
+        for n in 1..=12 {
+            commit(&mut store, n);
+        }
+        store.syncer().sync_to(Ticket(12)).unwrap();
+        let synced_until = written(&journal);
+        for n in 13..=20 {
+            commit(&mut store, n);
+        }
+        let written_until = written(&journal);
+        copy_image(&live, &scratch.path().join("image"));
+        Self { scratch, synced_until, written_until }
+    }
+
+    /// A fresh copy of the image and its journal.
+    fn copy(&self, name: &str) -> (PathBuf, PathBuf) {
+        let copy = self.scratch.path().join(name);
+        copy_image(&self.scratch.path().join("image"), &copy);
+        let journal = copy.join("meta/0.jnl");
+        (copy, journal)
+    }
+}
+
+#[test]
+fn a_killed_process_loses_nothing() {
+    let image = Image::new();
+    let (copy, _) = image.copy("killed");
+    assert_eq!(prefix(&open_meta(&copy)), 20);
+}
+
+#[test]
+fn any_cut_of_what_was_not_synced_leaves_a_prefix() {
+    let image = Image::new();
+    let mut random = Random(77);
+    for round in 0..24 {
+        let (copy, journal) = image.copy(&format!("cut{round}"));
+        let at = image.synced_until + random.below(image.written_until - image.synced_until);
+        let file = OpenOptions::new().write(true).open(&journal).unwrap();
+        file.set_len(at).unwrap();
+        if round % 2 == 0 {
+            file.set_len(64 << 20).unwrap();
+        }
+        let mut store = open_meta(&copy);
+        let n = prefix(&store);
+        assert!((12..20).contains(&n), "{n} batches after a cut at {at}");
+        assert_eq!(store.report().torn_bytes > 0, at > written(&journal), "the report tells of a torn tail");
+        commit(&mut store, n + 1);
+        drop(store);
+        assert_eq!(prefix(&open_meta(&copy)), n + 1, "and it goes on from there");
+        std::fs::remove_dir_all(&copy).unwrap();
+    }
+}
+
+#[test]
+fn torn_pages_of_what_was_not_synced_leave_a_prefix() {
+    let image = Image::new();
+    let mut random = Random(3);
+    for round in 0..24 {
+        let (copy, journal) = image.copy(&format!("torn{round}"));
+        // Some sectors reached the disk and some did not, in any order.
+        let file = OpenOptions::new().write(true).open(&journal).unwrap();
+        let first = image.synced_until.div_ceil(512);
+        for sector in first..image.written_until.div_ceil(512) {
+            if random.below(3) == 0 {
+                file.write_all_at(&[0; 512], sector * 512).unwrap();
+            }
+        }
+        let n = prefix(&open_meta(&copy));
+        assert!((12..=20).contains(&n), "{n} batches");
+        std::fs::remove_dir_all(&copy).unwrap();
+    }
+}
+
+#[test]
+fn damage_of_what_was_synced_is_named_and_not_served() {
+    let image = Image::new();
+    let mut random = Random(9);
+    for round in 0..12 {
+        let (copy, journal) = image.copy(&format!("rot{round}"));
+        let at = random.below(image.synced_until);
+        let file = OpenOptions::new().write(true).read(true).open(&journal).unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
+        let directory = data_dir(&copy);
+        match FjallMetaStore::open(&directory, meta_config()) {
+            Err(OpenError::LostBatches { durable, found }) => assert!(found < durable && durable == Ticket(12)),
+            Err(OpenError::Engine(_)) => continue,
+            Err(other) => panic!("byte {at}: {other}"),
+            Ok(store) => panic!("byte {at}: opened with {} batches", prefix(&store)),
+        }
+        assert!(copy.join("damaged").read_dir().unwrap().next().is_some(), "the evidence is kept");
+        assert!(FjallMetaStore::open(&directory, meta_config()).is_err(), "it stays refused");
+        let store = FjallMetaStore::open_accepting_loss(&directory, meta_config()).unwrap();
+        assert!(store.report().accepted.is_some());
+        let n = prefix(&store);
+        assert!(n < 12);
+        drop(store);
+        let mut store = FjallMetaStore::open(&directory, meta_config()).unwrap();
+        commit(&mut store, n + 1);
+        std::fs::remove_dir_all(&copy).unwrap();
+    }
+}
+
+#[test]
+fn a_store_that_was_swapped_for_an_older_copy_is_refused() {
+    let image = Image::new();
+    let (copy, _) = image.copy("old");
+    let old = image.scratch.path().join("older");
+    copy_image(&copy.join("meta"), &old);
+    let mut store = open_meta(&copy);
+    commit(&mut store, 21);
+    drop(store);
+    std::fs::remove_dir_all(copy.join("meta")).unwrap();
+    copy_image(&old, &copy.join("meta"));
+    let refused = FjallMetaStore::open(&data_dir(&copy), meta_config());
+    assert!(matches!(refused, Err(OpenError::LostBatches { durable: Ticket(21), found: Ticket(20) })));
+    std::fs::remove_dir_all(copy.join("meta")).unwrap();
+    let refused = FjallMetaStore::open(&data_dir(&copy), meta_config());
+    assert!(matches!(refused, Err(OpenError::LostBatches { durable: Ticket(21), found: Ticket(0) })));
+}
