@@ -37,4 +37,4 @@ mod model_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

@@ -77,6 +77,8 @@ pub(super) struct State {
     pub(super) user: u32,
     pub(super) readers: u32,
     pub(super) writers: u32,
+    /// The inode as it was at the first open, without its content.
+    pub(super) opened_as: Box<Inode>,
     /// The inode as it was when the last name went.
     pub(super) removed: Option<Box<Inode>>,
     /// A commit in the background failed; the next flush or fsync says so.
@@ -119,6 +121,7 @@ impl State {
             user: inode.uid,
             readers: 0,
             writers: 0,
+            opened_as: Box::new(Inode { content: Content::EMPTY, ..inode.clone() }),
             removed: None,
             failure: None,
             opens: KernelOpens::None,

@@ -335,10 +335,15 @@ impl FileTable {
     }
 
     /// The last name of a file went by our own doing: its handles keep it, and no record will.
-    pub fn removed(&self, id: FileId, inode: Inode) {
+    ///
+    /// `inode` is what the engine still knows of it, if anything.
+    pub fn removed(&self, id: FileId, inode: Option<Inode>) {
         let mut map = self.map();
         if let Some(entry) = map.entries.get(&id) {
-            entry.file.state().removed = Some(Box::new(inode));
+            let mut state = entry.file.state();
+            let last = inode.unwrap_or_else(|| (*state.opened_as).clone());
+            state.removed = Some(Box::new(last));
+            drop(state);
             map.wake(id);
             self.settle(&mut map, id);
         }

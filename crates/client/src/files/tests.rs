@@ -149,7 +149,7 @@ fn a_removed_file_lives_on_in_its_handles_and_in_no_record() {
     let bench = bench();
     bench.fake.make(file(1), b"old");
     let open = bench.open(1, Access::Write);
-    bench.table.removed(file(1), bench.fake.inode(file(1)).unwrap());
+    bench.table.removed(file(1), bench.fake.inode(file(1)));
     bench.table.write(&open, Some(3), b"er", 0).unwrap();
     assert_eq!(bench.read_all(&open), b"older");
     assert_eq!(bench.table.commit(&open, Patience::None), Ok(None));

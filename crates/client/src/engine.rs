@@ -1,0 +1,45 @@
+//! The seam between the mount and the replica.
+
+use std::time::Duration;
+use wayfs_types::request::{Level, Outcome, Request, RequestId};
+use wayfs_types::{FileId, Inode, OriginId, StorageError};
+
+/// Called with an answer.
+pub type Callback = Box<dyn FnOnce(Outcome) + Send>;
+
+/// What the mount asks of its replica. The live one is a volume.
+pub trait Engine: Send + Sync + 'static {
+    /// Asks; `callback` gets the answer. Answered at once it is called on this thread and the result
+    /// is `None`; else it is called later on another, perhaps before this function returns.
+    fn submit(&self, request: Request, timeout: Duration, callback: Callback) -> Option<RequestId>;
+
+    /// Asks and waits for the answer.
+    ///
+    /// # Errors
+    /// As the engine answers.
+    fn request(&self, request: Request, timeout: Duration) -> Outcome;
+
+    /// Gives a request up: it is answered `Interrupted` if it still waits.
+    fn cancel(&self, id: RequestId);
+
+    /// A file as seen here at present, without waiting.
+    fn inode(&self, file: FileId) -> Option<Inode>;
+
+    /// Waits until everything answered so far is durable on this machine.
+    ///
+    /// # Errors
+    /// The disk failed or did not finish in time.
+    fn sync(&self, timeout: Duration) -> Result<(), StorageError>;
+
+    /// Whether there is a session with a parent.
+    fn is_connected(&self) -> bool;
+
+    /// The origin of this replica's own records.
+    fn origin(&self) -> OriginId;
+
+    /// One of the readable attributes `user.wayfs.*`: `state`, `version`, `safe`, `visible`, `holder`, `conflict`.
+    fn attribute(&self, file: FileId, what: &str) -> Option<String>;
+
+    /// How far a file's current version has come.
+    fn level(&self, file: FileId) -> Option<Level>;
+}

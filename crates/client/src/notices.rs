@@ -1,0 +1,205 @@
+//! What the kernel must be told to forget, on threads of its own.
+//!
+//! A notification can wait for requests in hand (a read holds its pages, a create its directory), so
+//! it is never given from a thread on which an answer depends. Several threads, because one slow
+//! read must not hold up the news about all other files. Notices for one key coalesce.
+//!
+//! Limit: past [`ENTRIES_MAX`] names the whole lot is replaced by one expiry of all cached entries;
+//! notices about inodes are bounded by the inodes that the kernel knows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use wayfs_fuse::{Inode, NotifyError, Notifier};
+use wayfs_types::{FileId, Name};
+
+/// Most names waiting to be told: 6 MiB of them.
+const ENTRIES_MAX: usize = 65_536;
+/// Threads: a slow read occupies one.
+const THREADS: usize = 4;
+
+/// What of an inode is out of date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stale {
+    /// Its attributes.
+    Attributes,
+    /// Its attributes and bytes.
+    Pages,
+}
+
+/// The queue.
+#[derive(Default)]
+pub struct Notices {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    /// For [`Notices::drain`] alone, which must not take a wake-up meant for a teller.
+    told: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    inodes: BTreeMap<FileId, Stale>,
+    entries: BTreeSet<(FileId, Name)>,
+    all_entries: bool,
+    at_work: usize,
+    is_stopping: bool,
+}
+
+enum Notice {
+    Inode(FileId, Stale),
+    Entry(FileId, Name),
+    AllEntries,
+}
+
+impl Queue {
+    fn pop(&mut self) -> Option<Notice> {
+        if std::mem::take(&mut self.all_entries) {
+            return Some(Notice::AllEntries);
+        }
+        if let Some((parent, name)) = self.entries.pop_first() {
+            return Some(Notice::Entry(parent, name));
+        }
+        self.inodes.pop_first().map(|(file, stale)| Notice::Inode(file, stale))
+    }
+}
+
+impl Notices {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An inode is out of date.
+    pub fn inode(&self, file: FileId, stale: Stale) {
+        let mut queue = self.queue();
+        let known = queue.inodes.entry(file).or_insert(stale);
+        *known = (*known).max(stale);
+        drop(queue);
+        self.changed.notify_one();
+    }
+
+    /// What stands under a name is out of date.
+    pub fn entry(&self, parent: FileId, name: Name) {
+        let mut queue = self.queue();
+        if queue.entries.len() >= ENTRIES_MAX {
+            queue.entries.clear();
+            queue.all_entries = true;
+        } else if !queue.all_entries {
+            queue.entries.insert((parent, name));
+        }
+        drop(queue);
+        self.changed.notify_one();
+    }
+
+    /// Waits until nothing is queued or being told, at most so long; for tests and for orderly ends.
+    pub fn drain(&self, patience: std::time::Duration) -> bool {
+        let end = std::time::Instant::now() + patience;
+        let mut queue = self.queue();
+        loop {
+            let is_idle = queue.inodes.is_empty() && queue.entries.is_empty() && !queue.all_entries;
+            if is_idle && queue.at_work == 0 {
+                return true;
+            }
+            let Some(left) = end.checked_duration_since(std::time::Instant::now()) else { return false };
+            queue = self.told.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Starts to tell.
+    ///
+    /// # Errors
+    /// When the system has no room for a thread.
+    pub fn start(self: &Arc<Self>, notifier: &Notifier) -> std::io::Result<NoticeThreads> {
+        let mut threads = Vec::with_capacity(THREADS);
+        for number in 0..THREADS {
+            let (notices, notifier) = (Arc::clone(self), notifier.clone());
+            let thread = std::thread::Builder::new().name(format!("notice-{number}"));
+            threads.push(thread.spawn(move || notices.run(&notifier))?);
+        }
+        Ok(NoticeThreads { notices: Arc::clone(self), threads })
+    }
+
+    fn run(&self, notifier: &Notifier) {
+        let mut queue = self.queue();
+        loop {
+            if queue.is_stopping {
+                return;
+            }
+            let Some(notice) = queue.pop() else {
+                queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            queue.at_work += 1;
+            drop(queue);
+            tell(notifier, &notice);
+            queue = self.queue();
+            queue.at_work -= 1;
+            self.told.notify_all();
+        }
+    }
+}
+
+fn tell(notifier: &Notifier, notice: &Notice) {
+    let outcome = match notice {
+        Notice::Inode(file, Stale::Attributes) => notifier.inval_inode(inode(*file), -1, 0),
+        Notice::Inode(file, Stale::Pages) => notifier.inval_inode(inode(*file), 0, 0),
+        // Expiring instead of dropping leaves alone what is in use below the name; the next use asks us.
+        Notice::Entry(parent, name) => notifier.expire_entry(inode(*parent), name.as_os_str()),
+        Notice::AllEntries => notifier.expire_all_entries(),
+    };
+    match outcome {
+        Ok(()) | Err(NotifyError::Unmounted) => {}
+        Err(error) => tracing::warn!(%error, "the kernel did not take an invalidation"),
+    }
+}
+
+fn inode(file: FileId) -> Inode {
+    Inode::new(file.inode_number())
+}
+
+/// The threads; dropping it ends them.
+pub struct NoticeThreads {
+    notices: Arc<Notices>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Drop for NoticeThreads {
+    fn drop(&mut self) {
+        self.notices.queue().is_stopping = true;
+        self.notices.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a notice thread panicked");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_for_one_key_coalesce_to_the_stronger() {
+        let notices = Notices::default();
+        notices.inode(FileId::ROOT, Stale::Pages);
+        notices.inode(FileId::ROOT, Stale::Attributes);
+        notices.entry(FileId::ROOT, Name::new("a").unwrap());
+        notices.entry(FileId::ROOT, Name::new("a").unwrap());
+        let mut queue = notices.queue();
+        assert!(matches!(queue.pop(), Some(Notice::Entry(..))));
+        assert!(matches!(queue.pop(), Some(Notice::Inode(FileId::ROOT, Stale::Pages))));
+        assert!(queue.pop().is_none());
+    }
+
+    #[test]
+    fn too_many_names_become_one_expiry_of_all() {
+        let notices = Notices::default();
+        for number in 0..=ENTRIES_MAX {
+            notices.entry(FileId::ROOT, Name::new(number.to_string()).unwrap());
+        }
+        notices.entry(FileId::ROOT, Name::new("one more").unwrap());
+        let mut queue = notices.queue();
+        assert!(matches!(queue.pop(), Some(Notice::AllEntries)));
+        assert!(queue.pop().is_none());
+    }
+}

@@ -1,0 +1,170 @@
+//! Attributes: reading and changing.
+
+use super::attributes::wall_time;
+use super::core::{Caller, Vfs, answered, refuse};
+use super::errno::errno;
+use super::opening::without_set_id;
+use crate::files::{Access, OpenFile, Patience, Slow};
+use std::sync::Arc;
+use wayfs_fuse::{Errno, Reply, SetAttributes, TimeChange};
+use wayfs_types::request::{Answer, Change, Request as Ask};
+use wayfs_types::{AttrChange, FileId, FsError, Inode, Kind, WallTime};
+
+impl Vfs {
+    pub(super) fn attributes_of(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply) {
+        if file == FileId::ROOT && self.engine.inode(file).is_none() && !self.engine.is_connected() {
+            // The root is always there, so that `df`, `cd` and unmounting never wait for anyone.
+            return answered(reply.attributes(&self.attributes(file, &unknown_root()), std::time::Duration::from_secs(1)));
+        }
+        self.with_inode(caller, file, reply, move |vfs, reply, inode| {
+            let _ = reply.attributes(&vfs.attributes(file, inode), vfs.settings.ttl);
+        });
+    }
+
+    pub(super) fn set_attributes(
+        self: &Arc<Self>,
+        caller: &Caller,
+        file: FileId,
+        changes: SetAttributes,
+        reply: Reply,
+    ) {
+        let asker = caller.clone();
+        self.with_inode(caller, file, reply, move |vfs, reply, inode| {
+            let Some(size) = changes.size else { return vfs.change_attributes(&asker, file, inode, &changes, reply) };
+            if !matches!(inode.kind, Kind::File) {
+                return answered(reply.error(Errno::INVAL));
+            }
+            if size > inode.content.size() && !vfs.has_room(0) {
+                return answered(reply.error(Errno::NOSPC));
+            }
+            vfs.resize(&asker, file, inode, (size, changes), reply);
+        });
+    }
+
+    fn resize(
+        self: &Arc<Self>,
+        caller: &Caller,
+        file: FileId,
+        inode: &Inode,
+        (size, changes): (u64, SetAttributes),
+        reply: Reply,
+    ) {
+        let through = changes.handle.and_then(|handle| self.handles.file(handle));
+        if let Some(open) = through.filter(|open| open.file.id() == file && open.access == Access::Write) {
+            return match self.files.truncate(&open.file, size, caller.uid) {
+                Ok(()) => self.change_attributes(caller, file, inode, &changes, reply),
+                Err(error) => answered(reply.error(errno(error))),
+            };
+        }
+        let open = self.files.open_file(file, inode, Access::Write);
+        if let Err(error) = self.files.truncate(&open, size, caller.uid) {
+            self.files.close_file(&open, Access::Write);
+            return answered(reply.error(errno(error)));
+        }
+        match self.files.commit(&open, Patience::None) {
+            Err(Slow::NeedsNetwork) => {}
+            outcome => return self.resized(caller, &open, outcome.map(|_| ()), (&changes, inode), reply),
+        }
+        let (asker, inode) = (caller.clone(), inode.clone());
+        self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
+            let outcome = vfs.files.commit(&open, vfs.read_patience()).map(|_| ());
+            match slot.take() {
+                Some(reply) => vfs.resized(&asker, &open, outcome, (&changes, &inode), reply),
+                None => vfs.files.close_file(&open, Access::Write),
+            }
+        });
+    }
+
+    fn resized(
+        self: &Arc<Self>,
+        caller: &Caller,
+        open: &OpenFile,
+        outcome: Result<(), Slow>,
+        (changes, before): (&SetAttributes, &Inode),
+        reply: Reply,
+    ) {
+        self.files.close_file(open, Access::Write);
+        if let Err(slow) = outcome {
+            return answered(reply.error(errno(slow.into_error())));
+        }
+        let inode = self.engine.inode(open.id());
+        self.change_attributes(caller, open.id(), inode.as_ref().unwrap_or(before), changes, reply);
+    }
+
+    /// Everything but the size.
+    fn change_attributes(
+        self: &Arc<Self>,
+        caller: &Caller,
+        file: FileId,
+        inode: &Inode,
+        changes: &SetAttributes,
+        reply: Reply,
+    ) {
+        let mut change = self.attribute_change(inode, changes);
+        if let Some(mtime) = change.mtime
+            && self.files.find(file).is_some_and(|open| open.set_mtime_if_dirty(mtime))
+        {
+            change.mtime = None;
+        }
+        let is_removed = self.files.overlay(file).is_some_and(|overlay| overlay.is_removed);
+        if change == AttrChange::default() || is_removed {
+            return answered(reply.attributes(&self.attributes(file, inode), self.settings.ttl));
+        }
+        let ask = Ask::Change { user: caller.uid, change: Change::SetAttr { file, change } };
+        self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
+            Ok(Answer::Changed { inode, .. }) => {
+                let _ = reply.attributes(&vfs.attributes(file, &inode), vfs.settings.ttl);
+            }
+            // Gone between the look and the change.
+            Err(FsError::NotFound) => answered(reply.error(Errno::STALE)),
+            other => refuse(reply, other),
+        });
+    }
+
+    fn attribute_change(&self, inode: &Inode, changes: &SetAttributes) -> AttrChange {
+        let mut change = AttrChange {
+            mode: changes.mode.map(|mode| (mode & 0o7777) as u16),
+            uid: changes.uid,
+            gid: changes.gid,
+            mtime: changes.mtime.map(|time| self.time(time)),
+        };
+        let gives_away = change.uid.is_some() || change.gid.is_some();
+        let drops_set_id = (gives_away && !inode.is_directory()) || changes.kill_suid_gid;
+        if drops_set_id {
+            let mode = change.mode.unwrap_or(inode.mode);
+            let dropped = without_set_id(mode);
+            if dropped != mode || change.mode.is_some() {
+                change.mode = Some(dropped);
+            }
+        }
+        change
+    }
+
+    fn time(&self, time: TimeChange) -> WallTime {
+        match time {
+            TimeChange::Now => self.files.now(),
+            TimeChange::To(time) => wall_time(time),
+        }
+    }
+}
+
+/// What stands for the root before anything was ever heard of it.
+fn unknown_root() -> Inode {
+    Inode {
+        kind: Kind::Directory,
+        mode: 0o755,
+        uid: 0,
+        gid: 0,
+        content: wayfs_types::Content::EMPTY,
+        version: wayfs_types::RecordId::GENESIS,
+        attr_version: wayfs_types::RecordId::GENESIS,
+        mtime: WallTime::EPOCH,
+        ctime: WallTime::EPOCH,
+        btime: WallTime::EPOCH,
+        places: Vec::new(),
+        removed_from: None,
+        merged_into: None,
+        subdirectories: 0,
+        xattrs: std::collections::BTreeMap::new(),
+    }
+}

@@ -1,0 +1,69 @@
+//! Inodes as `stat` shows them.
+
+use crate::files::Overlay;
+use wayfs_fuse::{Attributes, FileKind, Timestamp};
+use wayfs_types::{Inode, Kind, WallTime};
+
+/// Preferred size of reads and writes in bytes: one request of the kernel's default size.
+const BLOCK_SIZE: u32 = 128 * 1024;
+/// What a directory shows as its size, since programs take zero for odd.
+const DIRECTORY_SIZE: u64 = 4096;
+
+/// The kernel's form of an inode, with what open handles know better.
+pub fn attributes(number: u64, inode: &Inode, overlay: Option<Overlay>) -> Attributes {
+    let size = match (&inode.kind, overlay) {
+        (Kind::File, Some(overlay)) => overlay.size,
+        (Kind::File, None) => inode.content.size(),
+        (Kind::Directory, _) => DIRECTORY_SIZE,
+        (Kind::Symlink(target), _) => target.len() as u64,
+        (Kind::Fifo | Kind::Socket | Kind::CharDevice(_) | Kind::BlockDevice(_), _) => 0,
+    };
+    let written = overlay.and_then(|overlay| overlay.mtime);
+    let mtime = written.unwrap_or(inode.mtime);
+    let ctime = written.map_or(inode.ctime, |written| written.max(inode.ctime));
+    let is_removed = overlay.is_some_and(|overlay| overlay.is_removed);
+    Attributes {
+        inode: wayfs_fuse::Inode::new(number),
+        size,
+        blocks: size.div_ceil(512),
+        // Access times are not kept: each read would be an update for everyone.
+        atime: timestamp(mtime),
+        mtime: timestamp(mtime),
+        ctime: timestamp(ctime),
+        mode: file_kind(&inode.kind).mode_bits() | u32::from(inode.mode),
+        links: if is_removed { 0 } else { inode.links() },
+        uid: inode.uid,
+        gid: inode.gid,
+        device: device(&inode.kind),
+        block_size: BLOCK_SIZE,
+    }
+}
+
+/// The kind as listings show it.
+pub fn file_kind(kind: &Kind) -> FileKind {
+    match kind {
+        Kind::File => FileKind::Regular,
+        Kind::Directory => FileKind::Directory,
+        Kind::Symlink(_) => FileKind::Symlink,
+        Kind::Fifo => FileKind::Pipe,
+        Kind::Socket => FileKind::Socket,
+        Kind::CharDevice(_) => FileKind::CharacterDevice,
+        Kind::BlockDevice(_) => FileKind::BlockDevice,
+    }
+}
+
+fn device(kind: &Kind) -> u32 {
+    match kind {
+        Kind::CharDevice(number) | Kind::BlockDevice(number) => *number,
+        Kind::File | Kind::Directory | Kind::Symlink(_) | Kind::Fifo | Kind::Socket => 0,
+    }
+}
+
+fn timestamp(time: WallTime) -> Timestamp {
+    Timestamp { seconds: time.seconds(), nanoseconds: time.subsecond_nanos() }
+}
+
+/// A time from the kernel.
+pub fn wall_time(time: Timestamp) -> WallTime {
+    WallTime::from_parts(time.seconds, time.nanoseconds)
+}

@@ -1,0 +1,314 @@
+//! What all operations share.
+
+use super::attributes::attributes;
+use super::errno::errno;
+use super::handles::Handles;
+use super::locks::HeldLocks;
+use super::pending::{Pending, ReplySlot};
+use crate::engine::Engine;
+use crate::files::{FileTable, Patience};
+use crate::notices::Notices;
+use crate::workers::Workers;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use wayfs_fuse::{Attributes, Entry, Errno, InterruptFlag, Notifier, Reply, Request, Unique};
+use wayfs_types::request::{Answer, Change, Outcome, Request as Ask};
+use wayfs_types::{FileId, FsError, Inode};
+
+/// When `close` returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Close {
+    /// When the change is in the log; it becomes durable and safe in the background.
+    #[default]
+    Asynchronous,
+    /// When a station has it.
+    Safe,
+}
+
+/// Settings of the mount.
+#[derive(Debug, Clone)]
+pub struct VfsSettings {
+    /// When `close` returns.
+    pub close: Close,
+    /// Longest wait of an operation on names and attributes. Default 10 s.
+    pub metadata_timeout: Duration,
+    /// Longest wait of a read for bytes from afar. Default 30 s.
+    pub read_timeout: Duration,
+    /// Longest wait of `fsync` (and of a safe `close`) for the station. Default 10 s.
+    pub safe_timeout: Duration,
+    /// How long the kernel may believe names and attributes; they are broken by notifications. Default 1 h.
+    pub ttl: Duration,
+    /// An open file is committed when its writes are this old. Default 30 s, as the kernel's own write-back.
+    pub dirty_age: Duration,
+    /// Free space that writes leave on the cache disk, in bytes. Default 96 MiB, above what the
+    /// chunk store keeps free for itself.
+    pub free_min: u64,
+}
+
+impl Default for VfsSettings {
+    fn default() -> Self {
+        Self {
+            close: Close::default(),
+            metadata_timeout: Duration::from_secs(10),
+            read_timeout: Duration::from_secs(30),
+            safe_timeout: Duration::from_secs(10),
+            ttl: Duration::from_secs(3600),
+            dirty_age: Duration::from_secs(30),
+            free_min: 96 << 20,
+        }
+    }
+}
+
+/// The mount's state. [`super::Front`] hands requests to it.
+pub struct Vfs {
+    pub(super) engine: Arc<dyn Engine>,
+    pub(super) files: Arc<FileTable>,
+    pub(super) settings: VfsSettings,
+    pub(super) handles: Handles,
+    pub(super) pending: Pending,
+    pub(super) locks: HeldLocks,
+    /// Reads from afar.
+    pub(super) readers: Workers,
+    /// Commits and syncs.
+    pub(super) savers: Workers,
+    pub(super) notifier: OnceLock<Notifier>,
+    /// Whether the kernel may still take passthrough files.
+    pub(super) has_passthrough: AtomicBool,
+    pub(super) space: super::data::SpaceGuard,
+    /// What the kernel must forget.
+    pub(super) notices: Arc<Notices>,
+}
+
+/// Threads that wait for bytes from afar: as many reads can be under way.
+const READERS: usize = 16;
+/// Threads that commit and sync: enough to share a group commit.
+const SAVERS: usize = 4;
+/// Jobs that may wait for either; one more is answered with `ETIMEDOUT`.
+const WAITING_MAX: usize = 4096;
+
+impl Vfs {
+    /// A mount over a replica and its files.
+    ///
+    /// # Errors
+    /// When the system has no room for threads.
+    pub fn new(
+        engine: Arc<dyn Engine>,
+        files: Arc<FileTable>,
+        notices: Arc<Notices>,
+        settings: VfsSettings,
+    ) -> std::io::Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            engine,
+            files,
+            settings,
+            handles: Handles::default(),
+            pending: Pending::default(),
+            locks: HeldLocks::default(),
+            readers: Workers::start("read", READERS, WAITING_MAX)?,
+            savers: Workers::start("save", SAVERS, WAITING_MAX)?,
+            notifier: OnceLock::new(),
+            has_passthrough: AtomicBool::new(false),
+            space: super::data::SpaceGuard::default(),
+            notices,
+        }))
+    }
+
+    /// The open files.
+    pub fn files(&self) -> &Arc<FileTable> {
+        &self.files
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &VfsSettings {
+        &self.settings
+    }
+
+    /// Handles that the kernel has open.
+    pub fn open_handles(&self) -> usize {
+        self.handles.count()
+    }
+
+    /// Ends the worker threads, after what is queued.
+    pub fn stop(&self) {
+        self.readers.stop();
+        self.savers.stop();
+    }
+
+    pub(super) fn agreed(&self, granted: &wayfs_fuse::Granted, notifier: &Notifier) {
+        let has = granted.flags.contains(wayfs_fuse::InitFlags::PASSTHROUGH);
+        self.has_passthrough.store(has, Ordering::Relaxed);
+        // A second session over the same state does not exist; the first notifier stays.
+        let _ = self.notifier.set(notifier.clone());
+    }
+
+    /// Asks the engine and hands the outcome on, here or later.
+    pub(super) fn ask(
+        self: &Arc<Self>,
+        caller: &Caller,
+        ask: Ask,
+        reply: Reply,
+        then: impl FnOnce(&Arc<Self>, Reply, Outcome) + Send + 'static,
+    ) {
+        self.ask_within(caller, ask, self.settings.metadata_timeout, reply, then);
+    }
+
+    /// As [`Vfs::ask`], with a bound of its own.
+    pub(super) fn ask_within(
+        self: &Arc<Self>,
+        caller: &Caller,
+        ask: Ask,
+        timeout: Duration,
+        reply: Reply,
+        then: impl FnOnce(&Arc<Self>, Reply, Outcome) + Send + 'static,
+    ) {
+        let answered = Arc::new(AtomicBool::new(false));
+        let (vfs, was_answered, unique) = (Arc::clone(self), Arc::clone(&answered), caller.unique);
+        let callback = Box::new(move |outcome| {
+            // The order matters: whoever registers the wait after this looks at the flag.
+            was_answered.store(true, Ordering::SeqCst);
+            vfs.pending.done(unique);
+            then(&vfs, reply, outcome);
+        });
+        let Some(id) = self.engine.submit(ask, timeout, callback) else { return };
+        self.pending.wait_for_engine(unique, id);
+        if answered.load(Ordering::SeqCst) {
+            self.pending.done(unique);
+        } else if caller.flag.is_set() {
+            self.pending.interrupt(unique, &*self.engine);
+        }
+    }
+
+    /// Makes a change; `then` gets the file it was about.
+    pub(super) fn change(
+        self: &Arc<Self>,
+        caller: &Caller,
+        change: Change,
+        reply: Reply,
+        then: impl FnOnce(&Arc<Self>, Reply, Changed) + Send + 'static,
+    ) {
+        let ask = Ask::Change { user: caller.uid, change };
+        self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
+            Ok(Answer::Changed { file, inode, removed, .. }) => then(vfs, reply, Changed { file, inode, removed }),
+            other => refuse(reply, other),
+        });
+    }
+
+    /// Hands on a file's inode: at once if it is known here, else when the parent answered.
+    pub(super) fn with_inode(
+        self: &Arc<Self>,
+        caller: &Caller,
+        file: FileId,
+        reply: Reply,
+        then: impl FnOnce(&Arc<Self>, Reply, &Inode) + Send + 'static,
+    ) {
+        if let Some(removed) = self.files.find(file).and_then(|open| open.removed_inode()) {
+            return then(self, reply, &removed);
+        }
+        if let Some(inode) = self.engine.inode(file).filter(|inode| inode.merged_into.is_none()) {
+            return then(self, reply, &inode);
+        }
+        self.ask(caller, Ask::Attributes { file }, reply, |vfs, reply, outcome| match outcome {
+            Ok(Answer::File(_, inode)) => then(vfs, reply, &inode),
+            other => refuse(reply, other),
+        });
+    }
+
+    /// Runs work that may wait on a worker; a signal answers the caller at once.
+    pub(super) fn on_worker(
+        self: &Arc<Self>,
+        workers: &Workers,
+        caller: &Caller,
+        reply: Reply,
+        work: impl FnOnce(&Arc<Self>, &ReplySlot) + Send + 'static,
+    ) {
+        let slot = ReplySlot::new(reply);
+        let (vfs, unique, waiting) = (Arc::clone(self), caller.unique, Arc::clone(&slot));
+        self.pending.wait_for_worker(unique, &slot);
+        let queued = workers.run(move || {
+            work(&vfs, &waiting);
+            vfs.pending.worker_done(unique);
+        });
+        if queued.is_err() {
+            self.pending.done(unique);
+            if let Some(reply) = slot.take() {
+                let _ = reply.error(Errno::TIMEDOUT);
+            }
+        } else if caller.flag.is_set() {
+            self.pending.interrupt(unique, &*self.engine);
+        }
+    }
+
+    /// A file as the kernel wants it.
+    pub(super) fn attributes(&self, file: FileId, inode: &Inode) -> Attributes {
+        attributes(file.inode_number(), inode, self.files.overlay(file))
+    }
+
+    /// A name's answer.
+    pub(super) fn entry(&self, file: FileId, inode: &Inode) -> Entry {
+        Entry {
+            inode: wayfs_fuse::Inode::new(file.inode_number()),
+            generation: 0,
+            entry_ttl: self.settings.ttl,
+            attributes_ttl: self.settings.ttl,
+            attributes: self.attributes(file, inode),
+        }
+    }
+
+    /// For a read that may wait.
+    pub(super) fn read_patience(&self) -> Patience {
+        Patience::lasting(self.settings.read_timeout)
+    }
+}
+
+/// What a change did.
+pub(super) struct Changed {
+    /// The file it was about.
+    pub(super) file: FileId,
+    /// Its inode afterwards.
+    pub(super) inode: Box<Inode>,
+    /// A file that lost its last name.
+    pub(super) removed: Option<FileId>,
+}
+
+/// Who asks, kept when the request itself is gone.
+#[derive(Clone)]
+pub(super) struct Caller {
+    pub(super) unique: Unique,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) pid: u32,
+    pub(super) flag: InterruptFlag,
+}
+
+impl Caller {
+    pub(super) fn of(request: &Request) -> Self {
+        Self {
+            unique: request.unique(),
+            uid: request.uid(),
+            gid: request.gid(),
+            pid: request.pid(),
+            flag: request.interrupt_flag(),
+        }
+    }
+}
+
+/// Answers a refusal; an answer of a wrong kind is our own fault and becomes `EIO`.
+pub(super) fn refuse(reply: Reply, outcome: Outcome) {
+    let error = match outcome {
+        Err(error) => error,
+        Ok(answer) => {
+            tracing::error!(?answer, "the replica answered something else than was asked");
+            FsError::Io
+        }
+    };
+    let _ = reply.error(errno(error));
+}
+
+/// Ends a branch that answered: whether the kernel took it changes nothing here.
+pub(super) fn answered(_: wayfs_fuse::Delivery) {}
+
+/// The file behind an inode number of the kernel.
+pub(super) fn file_id(inode: wayfs_fuse::Inode) -> Result<FileId, Errno> {
+    FileId::from_inode_number(inode.number()).map_err(|_| Errno::STALE)
+}

@@ -1,0 +1,169 @@
+//! Reading, writing, allocating, seeking.
+
+use super::core::{Caller, Vfs, answered};
+use super::errno::errno;
+use crate::files::open_file::{Extend, Seek};
+use crate::files::{Access, Patience, Slow};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use wayfs_fuse::{Errno, FileHandle, FileSystemStatistics, Reply, SeekWhence};
+use wayfs_types::FsError;
+
+/// Bytes written between two looks at the free space of the disk.
+const SPACE_STEP: u64 = 8 << 20;
+/// Longest name, for `statfs`.
+const NAME_MAX: u32 = wayfs_types::Name::LEN_MAX as u32;
+
+/// A write of the kernel without its bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WriteRequest {
+    pub(super) handle: FileHandle,
+    pub(super) offset: u64,
+    pub(super) flags: i32,
+    pub(super) kill_suid_gid: bool,
+    pub(super) from_cache: bool,
+}
+
+/// Refuses writes while the disk of the cache is nearly full, so that what was accepted can be committed.
+#[derive(Debug, Default)]
+pub struct SpaceGuard {
+    /// Bytes that may still be written before the next look.
+    left: AtomicU64,
+}
+
+impl SpaceGuard {
+    /// Whether there is room for `len` more bytes beyond `free_min`.
+    fn take(&self, len: u64, free: impl Fn() -> Option<u64>, free_min: u64) -> bool {
+        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(len));
+        if taken.is_ok() {
+            return true;
+        }
+        let Some(free) = free() else { return true };
+        let room = free.saturating_sub(free_min);
+        // Each byte may be needed twice: in the body file and in the chunk store.
+        self.left.store((room / 2).min(SPACE_STEP), Ordering::Relaxed);
+        room / 2 >= len
+    }
+}
+
+impl Vfs {
+    pub(super) fn read(self: &Arc<Self>, caller: &Caller, handle: FileHandle, offset: u64, size: u32, reply: Reply) {
+        let Some(open) = self.handles.file(handle) else { return answered(reply.error(Errno::BADF)) };
+        let range = offset..offset.saturating_add(u64::from(size));
+        match self.files.read(&open.file, range.clone(), Patience::None) {
+            Ok(bytes) => answered(reply.data(&bytes)),
+            Err(Slow::Failed(error)) => answered(reply.error(errno(error))),
+            Err(Slow::NeedsNetwork) => self.on_worker(&self.readers, caller, reply, move |vfs, slot| {
+                let outcome = vfs.files.read(&open.file, range, vfs.read_patience());
+                let Some(reply) = slot.take() else { return };
+                match outcome {
+                    Ok(bytes) => answered(reply.data(&bytes)),
+                    Err(slow) => answered(reply.error(errno(slow.into_error()))),
+                }
+            }),
+        }
+    }
+
+    pub(super) fn write(self: &Arc<Self>, caller: &Caller, place: WriteRequest, data: &[u8], reply: Reply) {
+        let Some(open) = self.handles.file(place.handle) else { return answered(reply.error(Errno::BADF)) };
+        if open.access != Access::Write {
+            return answered(reply.error(Errno::BADF));
+        }
+        if !self.has_room(data.len() as u64) {
+            return answered(reply.error(Errno::NOSPC));
+        }
+        // Late writes of the page cache say where they belong even if the handle appends.
+        let appends = place.flags & libc::O_APPEND != 0 && !place.from_cache;
+        let offset = (!appends).then_some(place.offset);
+        match self.files.write(&open.file, offset, data, caller.uid) {
+            Ok(_) => {
+                if place.kill_suid_gid
+                    && let Some(inode) = self.engine.inode(open.file.id())
+                {
+                    self.drop_set_id_bits(caller, open.file.id(), &inode);
+                }
+                let _ = reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX));
+            }
+            Err(error) => answered(reply.error(errno(error))),
+        }
+    }
+
+    /// Whether the disk has room for a write; makes some if it can.
+    pub(super) fn has_room(&self, len: u64) -> bool {
+        let free = || {
+            let statistics = rustix::fs::statvfs(self.files.directory()).ok()?;
+            Some(statistics.f_bavail.saturating_mul(statistics.f_frsize))
+        };
+        self.space.take(len, free, self.settings.free_min)
+            || (self.files.make_room() && self.space.take(len, free, self.settings.free_min))
+    }
+
+    pub(super) fn allocate(&self, handle: FileHandle, offset: u64, length: u64, mode: i32, reply: Reply) {
+        let Some(open) = self.handles.file(handle) else { return answered(reply.error(Errno::BADF)) };
+        if open.access != Access::Write {
+            return answered(reply.error(Errno::BADF));
+        }
+        let Some(end) = offset.checked_add(length) else { return answered(reply.error(Errno::FBIG)) };
+        let keeps_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
+        let outcome = match mode & !libc::FALLOC_FL_KEEP_SIZE {
+            // Space is not set aside, but refused now if it is not there.
+            0 if !self.has_room(length) => Err(FsError::NoSpace),
+            0 if keeps_size || open.file.overlay().size >= end => Ok(()),
+            0 => self.files.truncate(&open.file, end, 0),
+            libc::FALLOC_FL_PUNCH_HOLE if keeps_size => self.files.zero(&open.file, offset..end, Extend::No),
+            libc::FALLOC_FL_ZERO_RANGE => {
+                let extend = if keeps_size { Extend::No } else { Extend::Yes };
+                self.files.zero(&open.file, offset..end, extend)
+            }
+            _ => Err(FsError::Unsupported),
+        };
+        let _ = reply.result(outcome.map_err(errno));
+    }
+
+    pub(super) fn seek(&self, handle: FileHandle, offset: u64, whence: SeekWhence, reply: Reply) {
+        let Some(open) = self.handles.file(handle) else { return answered(reply.error(Errno::BADF)) };
+        let seek = match whence {
+            SeekWhence::Data => Seek::Data,
+            SeekWhence::Hole => Seek::Hole,
+            SeekWhence::Other(_) => return answered(reply.error(Errno::INVAL)),
+        };
+        match open.file.seek(offset, seek) {
+            Some(at) => answered(reply.position(at)),
+            None => answered(reply.error(Errno::NXIO)),
+        }
+    }
+
+    /// The cache disk's numbers: what can be written here before something must be sent.
+    pub(super) fn statistics(&self, reply: Reply) {
+        match rustix::fs::statvfs(self.files.directory()) {
+            Ok(disk) => answered(reply.statistics(&FileSystemStatistics {
+                blocks: disk.f_blocks,
+                blocks_free: disk.f_bfree,
+                blocks_available: disk.f_bavail,
+                files: disk.f_files,
+                files_free: disk.f_ffree,
+                block_size: 128 * 1024,
+                name_len_max: NAME_MAX,
+                fragment_size: u32::try_from(disk.f_frsize).unwrap_or(4096),
+            })),
+            Err(error) => answered(reply.error(error.into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guard_looks_once_per_step_and_refuses_when_the_disk_is_full() {
+        let guard = SpaceGuard::default();
+        let plenty = || Some(1 << 40);
+        assert!(guard.take(4096, plenty, 1 << 20));
+        assert!(guard.take(4096, || None, 1 << 20));
+        let guard = SpaceGuard::default();
+        assert!(!guard.take(4096, || Some(1 << 20), 1 << 20));
+        assert!(!guard.take(4096, || Some((1 << 20) + 4096), 1 << 20));
+        assert!(guard.take(4096, || Some((1 << 20) + 8192), 1 << 20));
+    }
+}

@@ -1,0 +1,151 @@
+//! From the kernel's requests to the operations.
+
+use super::core::{Caller, Vfs, answered, file_id};
+use std::sync::Arc;
+use wayfs_fuse::{Errno, Granted, Handler, Inode, Notifier, Operation, Reply, Request, Unique};
+
+/// Hands requests to a [`Vfs`].
+pub struct Front(pub Arc<Vfs>);
+
+impl Handler for Front {
+    fn init(&self, granted: &Granted, notifier: &Notifier) {
+        self.0.agreed(granted, notifier);
+    }
+
+    fn handle(&self, request: Request, reply: Reply) {
+        let file = match file_id(request.inode()) {
+            Ok(file) => file,
+            Err(error) => {
+                let _ = reply.error(error);
+                return;
+            }
+        };
+        let caller = Caller::of(&request);
+        if let Err((reply, errno)) = self.names(&request, &caller, file, reply) {
+            let _ = reply.error(errno);
+        }
+    }
+
+    fn forget(&self, inode: Inode, _lookups: u64) {
+        // The kernel may look it up again at once with references of its own still counted; losing
+        // the note then costs one re-read of pages.
+        if let Ok(file) = file_id(inode) {
+            self.0.files.kernel_forgot(file);
+        }
+    }
+
+    fn interrupted(&self, unique: Unique) {
+        self.0.pending.interrupt(unique, &*self.0.engine);
+    }
+}
+
+/// A reply that is still owed, and what to say.
+type Owed = (Reply, Errno);
+
+impl Front {
+    /// Operations on names.
+    fn names(
+        &self,
+        request: &Request,
+        caller: &Caller,
+        file: wayfs_types::FileId,
+        reply: Reply,
+    ) -> Result<(), Owed> {
+        let vfs = &self.0;
+        match request.operation() {
+            Operation::Lookup { name } => vfs.lookup(caller, file, name, reply),
+            Operation::Symlink { name, target } => vfs.symlink(caller, file, name, target, reply),
+            Operation::MakeNode { name, mode, device, .. } => {
+                vfs.make_node(caller, file, name, super::names::NewNode { mode, device }, reply);
+            }
+            Operation::MakeDirectory { name, mode, .. } => vfs.make_directory(caller, file, name, mode, reply),
+            Operation::Unlink { name } => vfs.unlink(caller, file, name, reply),
+            Operation::RemoveDirectory { name } => vfs.remove_directory(caller, file, name, reply),
+            Operation::Rename { name, new_parent, new_name, flags } => {
+                vfs.rename(caller, (file, name), (new_parent, new_name), flags, reply);
+            }
+            Operation::Link { inode, new_name } => vfs.link(caller, inode, file, new_name, reply),
+            Operation::Create { name, flags, mode, .. } => {
+                vfs.create(caller, file, name, super::opening::NewFile { flags, mode }, reply);
+            }
+            _ => return self.attributes(request, caller, file, reply),
+        }
+        Ok(())
+    }
+
+    /// Operations on attributes.
+    fn attributes(
+        &self,
+        request: &Request,
+        caller: &Caller,
+        file: wayfs_types::FileId,
+        reply: Reply,
+    ) -> Result<(), Owed> {
+        let vfs = &self.0;
+        match request.operation() {
+            Operation::GetAttributes { .. } => vfs.attributes_of(caller, file, reply),
+            Operation::SetAttributes(changes) => vfs.set_attributes(caller, file, changes, reply),
+            Operation::ReadLink => vfs.read_link(caller, file, reply),
+            Operation::SetXattr { name, value, flags } => vfs.set_xattr(caller, file, (name, value), flags, reply),
+            Operation::GetXattr { name, .. } => vfs.xattr(caller, file, name, reply),
+            Operation::ListXattr { .. } => vfs.list_xattrs(caller, file, reply),
+            Operation::RemoveXattr { name } => vfs.remove_xattr(caller, file, name, reply),
+            Operation::StatFs => vfs.statistics(reply),
+            // With `default_permissions` the kernel does not ask; without, everything is allowed here.
+            Operation::Access { .. } => answered(reply.ok()),
+            Operation::GetLock { owner, lock, .. } => vfs.test_lock(caller, file, owner, lock, reply),
+            Operation::SetLock { owner, lock, wait, scope, .. } => {
+                vfs.set_lock(caller, file, super::locks::Wish { owner, lock, wait, scope }, reply);
+            }
+            _ => return self.contents(request, caller, file, reply),
+        }
+        Ok(())
+    }
+
+    /// Operations on open files and directories.
+    fn contents(
+        &self,
+        request: &Request,
+        caller: &Caller,
+        file: wayfs_types::FileId,
+        reply: Reply,
+    ) -> Result<(), Owed> {
+        let vfs = &self.0;
+        match request.operation() {
+            Operation::Open { flags, kill_suid_gid } => vfs.open(caller, file, flags, kill_suid_gid, reply),
+            Operation::Read { handle, offset, size, .. } => vfs.read(caller, handle, offset, size, reply),
+            Operation::Write { handle, offset, data, flags, kill_suid_gid, from_cache, .. } => {
+                let place = super::data::WriteRequest { handle, offset, flags, kill_suid_gid, from_cache };
+                vfs.write(caller, place, data, reply);
+            }
+            Operation::Flush { handle, lock_owner } => vfs.flush(caller, handle, lock_owner, reply),
+            Operation::Release { handle, lock_owner, unlock_flock, .. } => {
+                vfs.release(handle, unlock_flock.then_some(lock_owner), reply);
+            }
+            Operation::Fsync { handle, .. } => vfs.fsync(caller, Some(handle), file, reply),
+            Operation::FsyncDirectory { .. } => vfs.fsync(caller, None, file, reply),
+            Operation::SyncFileSystem => vfs.sync_all(caller, reply),
+            Operation::OpenDirectory { .. } => vfs.open_directory(file, reply),
+            Operation::ReadDirectory { handle, offset, size } => {
+                vfs.list(caller, handle, super::listing::Page { offset, size, plus: false }, reply);
+            }
+            Operation::ReadDirectoryPlus { handle, offset, size } => {
+                vfs.list(caller, handle, super::listing::Page { offset, size, plus: true }, reply);
+            }
+            Operation::ReleaseDirectory { handle } => {
+                vfs.handles.remove(handle);
+                let _ = reply.ok();
+            }
+            Operation::Fallocate { handle, offset, length, mode } => {
+                vfs.allocate(handle, offset, length, mode, reply);
+            }
+            Operation::Seek { handle, offset, whence } => vfs.seek(handle, offset, whence, reply),
+            Operation::Ioctl { .. } => return Err((reply, Errno::NOTTY)),
+            // The kernel then copies through its page cache by itself.
+            Operation::CopyFileRange { .. } => return Err((reply, Errno::NOSYS)),
+            Operation::Poll { .. } | Operation::TemporaryFile { .. } => return Err((reply, Errno::NOSYS)),
+            _ => return Err((reply, Errno::NOSYS)),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,40 @@
+//! The one table from refusals to error numbers.
+
+use wayfs_fuse::Errno;
+use wayfs_types::{FsError, NameError};
+
+/// The number that programs know a refusal by.
+pub fn errno(error: FsError) -> Errno {
+    match error {
+        FsError::NotFound => Errno::NOENT,
+        FsError::Exists => Errno::EXIST,
+        FsError::NotDirectory => Errno::NOTDIR,
+        FsError::IsDirectory => Errno::ISDIR,
+        FsError::NotEmpty => Errno::NOTEMPTY,
+        FsError::Invalid => Errno::INVAL,
+        FsError::NotPermitted => Errno::PERM,
+        FsError::AccessDenied => Errno::ACCES,
+        FsError::ReadOnly => Errno::ROFS,
+        FsError::NameTooLong => Errno::NAMETOOLONG,
+        FsError::TooManyLinks => Errno::MLINK,
+        FsError::TooBig => Errno::from_code(libc::E2BIG),
+        FsError::FileTooLarge => Errno::FBIG,
+        FsError::NoSpace => Errno::NOSPC,
+        FsError::NoAttribute => Errno::NODATA,
+        FsError::Unreachable => Errno::HOSTUNREACH,
+        FsError::TimedOut => Errno::TIMEDOUT,
+        FsError::Locked => Errno::AGAIN,
+        FsError::Interrupted => Errno::INTR,
+        FsError::Stale => Errno::STALE,
+        FsError::Io => Errno::IO,
+        FsError::Unsupported => Errno::OPNOTSUPP,
+    }
+}
+
+/// Why a name from the kernel is refused. `.` and `..` never come from a kernel that resolves them itself.
+pub fn name_errno(error: NameError) -> Errno {
+    match error {
+        NameError::TooLong => Errno::NAMETOOLONG,
+        NameError::Reserved | NameError::BadByte => Errno::INVAL,
+    }
+}

@@ -1,0 +1,70 @@
+//! Handles that the kernel has.
+
+use crate::files::table::KernelWay;
+use crate::files::{Access, OpenFile};
+use crate::vfs::listing::Listing;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock, PoisonError};
+use wayfs_fuse::FileHandle;
+
+/// An open file as one handle sees it.
+pub struct OpenHandle {
+    /// The file.
+    pub file: Arc<OpenFile>,
+    /// What it may do.
+    pub access: Access,
+    /// How the kernel reads through it.
+    pub way: KernelWay,
+}
+
+/// A handle.
+#[derive(Clone)]
+pub enum Handle {
+    /// Of a file.
+    File(Arc<OpenHandle>),
+    /// Of a directory.
+    Directory(Arc<Listing>),
+}
+
+/// All handles.
+#[derive(Default)]
+pub struct Handles {
+    next: AtomicU64,
+    open: RwLock<HashMap<FileHandle, Handle>>,
+}
+
+impl Handles {
+    /// Takes one in.
+    pub fn insert(&self, handle: Handle) -> FileHandle {
+        let number = FileHandle::new(self.next.fetch_add(1, Ordering::Relaxed) + 1);
+        self.open.write().unwrap_or_else(PoisonError::into_inner).insert(number, handle);
+        number
+    }
+
+    /// The file behind a handle.
+    pub fn file(&self, handle: FileHandle) -> Option<Arc<OpenHandle>> {
+        match self.open.read().unwrap_or_else(PoisonError::into_inner).get(&handle)? {
+            Handle::File(open) => Some(Arc::clone(open)),
+            Handle::Directory(_) => None,
+        }
+    }
+
+    /// The listing behind a handle.
+    pub fn directory(&self, handle: FileHandle) -> Option<Arc<Listing>> {
+        match self.open.read().unwrap_or_else(PoisonError::into_inner).get(&handle)? {
+            Handle::Directory(listing) => Some(Arc::clone(listing)),
+            Handle::File(_) => None,
+        }
+    }
+
+    /// Lets one go.
+    pub fn remove(&self, handle: FileHandle) -> Option<Handle> {
+        self.open.write().unwrap_or_else(PoisonError::into_inner).remove(&handle)
+    }
+
+    /// How many are open.
+    pub fn count(&self) -> usize {
+        self.open.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}

@@ -1,0 +1,212 @@
+//! Listing directories, page by page.
+//!
+//! A position in a listing is a number for the kernel and a name for the replica. The handle
+//! remembers the last name of every page that it went through, so that any earlier position can be
+//! found again, and holds the entries of one page only.
+
+use super::attributes::file_kind;
+use super::core::{Caller, Vfs, answered, refuse};
+use super::handles::Handle;
+use std::ffi::OsStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wayfs_fuse::{DirectoryBuffer, DirectoryEntry, Entry, Errno, FileHandle, FileKind, OpenFlags, Opened, Pushed, Reply};
+use wayfs_types::request::{Answer, Request as Ask};
+use wayfs_types::{FileId, Inode, Name};
+
+/// Entries in a page: what fits the kernel's largest listing request with attributes.
+const PAGE: u64 = 1024;
+/// Positions below this are `.` and `..`.
+const DOTS: u64 = 2;
+
+/// What one request for entries asks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Page {
+    pub(super) offset: u64,
+    pub(super) size: u32,
+    pub(super) plus: bool,
+}
+
+/// An open directory.
+pub struct Listing {
+    directory: FileId,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Last name of each page gone through, in order.
+    marks: Vec<Name>,
+    /// Number of the page that is here, and its entries.
+    page: Option<(u64, Vec<(Name, FileId, Box<Inode>)>)>,
+    /// Entries in all, once the end was seen.
+    end: Option<u64>,
+}
+
+/// Where the next entries come from.
+enum Next {
+    /// They are here.
+    Here,
+    /// There are none.
+    End,
+    /// The page with this number must be asked for, from after this name.
+    Ask(u64, Option<Name>),
+}
+
+impl Listing {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn next(&self, ordinal: u64) -> Next {
+        if self.end.is_some_and(|end| ordinal >= end) {
+            return Next::End;
+        }
+        let wanted = ordinal / PAGE;
+        if let Some((number, entries)) = &self.page
+            && *number == wanted
+            && ordinal % PAGE < entries.len() as u64
+        {
+            return Next::Here;
+        }
+        // A position beyond what was ever listed is reached page by page from the last mark.
+        let number = wanted.min(self.marks.len() as u64);
+        let after = number.checked_sub(1).and_then(|last| self.marks.get(last as usize)).cloned();
+        Next::Ask(number, after)
+    }
+
+    fn take_in(&mut self, number: u64, entries: Vec<(Name, FileId, Box<Inode>)>, end: bool) {
+        if end {
+            self.end = Some(number * PAGE + entries.len() as u64);
+        }
+        if let Some((last, _, _)) = entries.last()
+            && self.marks.len() as u64 == number
+            && !end
+        {
+            self.marks.push(last.clone());
+        }
+        self.page = Some((number, entries));
+    }
+}
+
+impl Vfs {
+    pub(super) fn open_directory(&self, directory: FileId, reply: Reply) {
+        let listing = Listing { directory, state: Mutex::default() };
+        let handle = self.handles.insert(Handle::Directory(Arc::new(listing)));
+        let flags = OpenFlags::CACHE_DIR | OpenFlags::KEEP_CACHE;
+        if reply.opened(&Opened::new(handle, flags)) == wayfs_fuse::Delivery::Gone {
+            self.handles.remove(handle);
+        }
+    }
+
+    pub(super) fn list(self: &Arc<Self>, caller: &Caller, handle: FileHandle, page: Page, reply: Reply) {
+        let Some(listing) = self.handles.directory(handle) else { return answered(reply.error(Errno::BADF)) };
+        if page.offset == 0 {
+            // A rewound listing sees what there is by then.
+            *listing.state() = State::default();
+        }
+        self.list_on(caller, &listing, page, reply);
+    }
+
+    fn list_on(self: &Arc<Self>, caller: &Caller, listing: &Arc<Listing>, page: Page, reply: Reply) {
+        let next = listing.state().next(page.offset.saturating_sub(DOTS));
+        let Next::Ask(number, after) = next else {
+            return answered(reply.directory(&self.pack(listing, page)));
+        };
+        let ask = Ask::List { directory: listing.directory, after, limit: PAGE as usize };
+        let (asker, listing) = (caller.clone(), Arc::clone(listing));
+        self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
+            Ok(Answer::List { entries, end }) => {
+                // A short page that is not the end would shift all positions after it.
+                let end = end || entries.is_empty();
+                listing.state().take_in(number, entries, end);
+                vfs.list_on(&asker, &listing, page, reply);
+            }
+            other => refuse(reply, other),
+        });
+    }
+
+    /// Fills an answer from the page that is here.
+    fn pack(&self, listing: &Listing, page: Page) -> DirectoryBuffer {
+        let mut buffer = DirectoryBuffer::new(page.size);
+        let mut offset = page.offset;
+        while offset < DOTS {
+            let (name, file) = match offset {
+                0 => (".", listing.directory),
+                _ => ("..", self.parent_of(listing.directory)),
+            };
+            offset += 1;
+            let dot = DirectoryEntry {
+                inode: wayfs_fuse::Inode::new(file.inode_number()),
+                kind: FileKind::Directory,
+                next_offset: offset,
+                name: OsStr::new(name),
+            };
+            let nothing = Entry::negative(std::time::Duration::ZERO);
+            let pushed = if page.plus { buffer.push_plus(&dot, &nothing) } else { buffer.push(&dot) };
+            if pushed == Pushed::Full {
+                return buffer;
+            }
+        }
+        let state = listing.state();
+        let Some((number, entries)) = &state.page else { return buffer };
+        let first = (offset - DOTS).saturating_sub(number * PAGE);
+        for (name, file, inode) in entries.iter().skip(first as usize) {
+            offset += 1;
+            let entry = DirectoryEntry {
+                inode: wayfs_fuse::Inode::new(file.inode_number()),
+                kind: file_kind(&inode.kind),
+                next_offset: offset,
+                name: name.as_os_str(),
+            };
+            let pushed =
+                if page.plus { buffer.push_plus(&entry, &self.entry(*file, inode)) } else { buffer.push(&entry) };
+            if pushed == Pushed::Full {
+                break;
+            }
+        }
+        buffer
+    }
+
+    fn parent_of(&self, directory: FileId) -> FileId {
+        let parent = self.engine.inode(directory).and_then(|inode| inode.places.first().map(|place| place.parent));
+        parent.unwrap_or(directory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(from: u64, len: u64) -> Vec<(Name, FileId, Box<Inode>)> {
+        let inode = crate::files::testing::inode(wayfs_types::Content::EMPTY, wayfs_types::RecordId::GENESIS);
+        (from..from + len)
+            .map(|number| {
+                (Name::new(format!("{number:08}")).unwrap(), crate::files::testing::file(number + 1), Box::new(inode.clone()))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn pages_follow_each_other_by_name() {
+        let mut state = State::default();
+        assert!(matches!(state.next(0), Next::Ask(0, None)));
+        state.take_in(0, entries(0, PAGE), false);
+        assert!(matches!(state.next(PAGE - 1), Next::Here));
+        let Next::Ask(1, Some(after)) = state.next(PAGE) else { panic!("the second page is asked for") };
+        assert_eq!(after.as_bytes(), b"00001023");
+        state.take_in(1, entries(PAGE, 5), true);
+        assert!(matches!(state.next(PAGE + 4), Next::Here));
+        assert!(matches!(state.next(PAGE + 5), Next::End));
+        // Going back asks for the first page again.
+        assert!(matches!(state.next(3), Next::Ask(0, None)));
+    }
+
+    #[test]
+    fn an_empty_directory_ends_at_once() {
+        let mut state = State::default();
+        state.take_in(0, Vec::new(), true);
+        assert!(matches!(state.next(0), Next::End));
+    }
+}

@@ -1,0 +1,26 @@
+//! The mount: the kernel's requests turned into requests of the replica and operations on open files.
+//!
+//! What is known here is answered on the thread that read the request. What must wait for the
+//! network is answered later from the engine's callback or from a worker; no thread that reads
+//! requests ever waits for the network. Every wait has a bound, and a signal ends it.
+//!
+//! The kernel caches names, attributes and pages for a long time; the replica's hooks break what it
+//! caches through [`crate::notices`].
+
+pub mod attribute_changes;
+pub mod attributes;
+pub mod core;
+pub mod data;
+pub mod dispatch;
+pub mod errno;
+pub mod handles;
+pub mod listing;
+pub mod locks;
+pub mod names;
+pub mod opening;
+pub mod pending;
+pub mod saving;
+pub mod xattrs;
+
+pub use core::{Close, Vfs, VfsSettings};
+pub use dispatch::Front;

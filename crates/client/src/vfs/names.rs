@@ -1,0 +1,206 @@
+//! Operations on names.
+
+use super::core::{Caller, Changed, Vfs, answered, file_id, refuse};
+use super::errno::name_errno;
+use bytes::Bytes;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use wayfs_fuse::{Entry, Errno, FileKind, RenameFlags, Reply};
+use wayfs_types::request::{Answer, Change, RenameTarget, Request as Ask};
+use wayfs_types::{FileId, FsError, Kind, Name};
+
+/// Longest target of a symbolic link in bytes (`PATH_MAX` less the zero).
+const TARGET_MAX: usize = 4095;
+/// Permission bits of a mode.
+const MODE_BITS: u32 = 0o7777;
+/// The set-group-id bit.
+const SET_GID: u16 = 0o2000;
+
+/// What `mknod` asks for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NewNode {
+    pub(super) mode: u32,
+    pub(super) device: u32,
+}
+
+/// Checks a name; answers the refusal itself.
+pub(super) fn checked(name: &OsStr, reply: Reply) -> Option<(Name, Reply)> {
+    match Name::try_from(name) {
+        Ok(name) => Some((name, reply)),
+        Err(error) => {
+            let _ = reply.error(name_errno(error));
+            None
+        }
+    }
+}
+
+impl Vfs {
+    pub(super) fn lookup(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, reply: Reply) {
+        let Some((name, reply)) = checked(name, reply) else { return };
+        self.ask(caller, Ask::Lookup { parent, name }, reply, |vfs, reply, outcome| match outcome {
+            Ok(Answer::File(file, inode)) => answered(reply.entry(&vfs.entry(file, &inode))),
+            Err(FsError::NotFound) => answered(reply.entry(&Entry::negative(vfs.settings.ttl))),
+            other => refuse(reply, other),
+        });
+    }
+
+    /// Owner, group and mode of something new: a directory with the set-group-id bit hands on its group.
+    pub(super) fn ownership(&self, caller: &Caller, parent: FileId, mode: u32) -> Ownership {
+        let mut mode = (mode & MODE_BITS) as u16;
+        let mut gid = caller.gid;
+        if let Some(directory) = self.engine.inode(parent)
+            && directory.mode & SET_GID != 0
+        {
+            // Only root and members of the group may make set-group-id files for it; who is a member
+            // cannot be known here, so others than root lose the bit, as they would without a group list.
+            if gid != directory.gid && caller.uid != 0 && mode & 0o2010 == 0o2010 {
+                mode &= !SET_GID;
+            }
+            gid = directory.gid;
+            return Ownership { uid: caller.uid, gid, mode, inherits_group: true };
+        }
+        Ownership { uid: caller.uid, gid, mode, inherits_group: false }
+    }
+
+    fn make(self: &Arc<Self>, caller: &Caller, change: Change, reply: Reply) {
+        self.change(caller, change, reply, |vfs, reply, Changed { file, inode, .. }| {
+            let _ = reply.entry(&vfs.entry(file, &inode));
+        });
+    }
+
+    pub(super) fn symlink(
+        self: &Arc<Self>,
+        caller: &Caller,
+        parent: FileId,
+        name: &OsStr,
+        target: &OsStr,
+        reply: Reply,
+    ) {
+        let Some((name, reply)) = checked(name, reply) else { return };
+        if target.len() > TARGET_MAX {
+            let _ = reply.error(Errno::NAMETOOLONG);
+            return;
+        }
+        let Ownership { uid, gid, .. } = self.ownership(caller, parent, 0o777);
+        let kind = Kind::Symlink(Bytes::copy_from_slice(target.as_bytes()));
+        self.make(caller, Change::Create { parent, name, kind, mode: 0o777, uid, gid }, reply);
+    }
+
+    pub(super) fn make_node(
+        self: &Arc<Self>,
+        caller: &Caller,
+        parent: FileId,
+        name: &OsStr,
+        node: NewNode,
+        reply: Reply,
+    ) {
+        let Some((name, reply)) = checked(name, reply) else { return };
+        let kind = match FileKind::from_mode(node.mode) {
+            FileKind::Regular => Kind::File,
+            FileKind::Pipe => Kind::Fifo,
+            FileKind::Socket => Kind::Socket,
+            FileKind::CharacterDevice => Kind::CharDevice(node.device),
+            FileKind::BlockDevice => Kind::BlockDevice(node.device),
+            FileKind::Directory | FileKind::Symlink => {
+                let _ = reply.error(Errno::INVAL);
+                return;
+            }
+        };
+        let Ownership { uid, gid, mode, .. } = self.ownership(caller, parent, node.mode);
+        self.make(caller, Change::Create { parent, name, kind, mode, uid, gid }, reply);
+    }
+
+    pub(super) fn make_directory(
+        self: &Arc<Self>,
+        caller: &Caller,
+        parent: FileId,
+        name: &OsStr,
+        mode: u32,
+        reply: Reply,
+    ) {
+        let Some((name, reply)) = checked(name, reply) else { return };
+        let owner = self.ownership(caller, parent, mode);
+        let mode = if owner.inherits_group { owner.mode | SET_GID } else { owner.mode };
+        self.make(caller, Change::Mkdir { parent, name, mode, uid: owner.uid, gid: owner.gid }, reply);
+    }
+
+    pub(super) fn unlink(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, reply: Reply) {
+        let Some((name, reply)) = checked(name, reply) else { return };
+        self.change(caller, Change::Unlink { parent, name }, reply, |vfs, reply, changed| {
+            vfs.forget_removed(changed.removed);
+            let _ = reply.ok();
+        });
+    }
+
+    pub(super) fn remove_directory(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, reply: Reply) {
+        let Some((name, reply)) = checked(name, reply) else { return };
+        self.change(caller, Change::Rmdir { parent, name }, reply, |_, reply, _| answered(reply.ok()));
+    }
+
+    pub(super) fn rename(
+        self: &Arc<Self>,
+        caller: &Caller,
+        (from_parent, from_name): (FileId, &OsStr),
+        (to_parent, to_name): (wayfs_fuse::Inode, &OsStr),
+        flags: RenameFlags,
+        reply: Reply,
+    ) {
+        let target = match flags {
+            RenameFlags::EMPTY => RenameTarget::Replace,
+            RenameFlags::NOREPLACE => RenameTarget::MustBeFree,
+            _ => {
+                let _ = reply.error(Errno::INVAL);
+                return;
+            }
+        };
+        let to_parent = match file_id(to_parent) {
+            Ok(parent) => parent,
+            Err(error) => return answered(reply.error(error)),
+        };
+        let Some((from_name, reply)) = checked(from_name, reply) else { return };
+        let Some((to_name, reply)) = checked(to_name, reply) else { return };
+        let change = Change::Rename { from_parent, from_name, to_parent, to_name, target };
+        self.change(caller, change, reply, |vfs, reply, changed| {
+            vfs.forget_removed(changed.removed);
+            let _ = reply.ok();
+        });
+    }
+
+    pub(super) fn link(
+        self: &Arc<Self>,
+        caller: &Caller,
+        file: wayfs_fuse::Inode,
+        parent: FileId,
+        name: &OsStr,
+        reply: Reply,
+    ) {
+        let Some((name, reply)) = checked(name, reply) else { return };
+        match file_id(file) {
+            Ok(file) => self.make(caller, Change::Link { file, parent, name }, reply),
+            Err(error) => answered(reply.error(error)),
+        }
+    }
+
+    pub(super) fn read_link(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply) {
+        self.with_inode(caller, file, reply, |_, reply, inode| match &inode.kind {
+            Kind::Symlink(target) => answered(reply.link_target(OsStr::from_bytes(target))),
+            _ => answered(reply.error(Errno::INVAL)),
+        });
+    }
+
+    /// The last name of a file went: its open handles keep it to themselves.
+    fn forget_removed(&self, removed: Option<FileId>) {
+        if let Some(file) = removed {
+            self.files.removed(file, self.engine.inode(file));
+        }
+    }
+}
+
+/// Who a new file belongs to.
+pub(super) struct Ownership {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) mode: u16,
+    inherits_group: bool,
+}

@@ -1,0 +1,187 @@
+//! Flush, release, fsync: when what was written becomes a record, durable, safe.
+//!
+//! * `close` (flush): the change is in the log when it returns; durable within the next group
+//!   commit; with [`Close::Safe`] it waits for the station.
+//! * `fsync`: durable on this machine, and safe at the station if one is connected and answers
+//!   within the bound; without one, durable here is what it promises.
+
+use super::core::{Caller, Close, Vfs, answered};
+use super::errno::errno;
+use super::handles::OpenHandle;
+use super::pending::ReplySlot;
+use crate::files::{Access, Patience, Slow};
+use crate::files::commit::Committed;
+use crate::notices::Stale;
+use std::sync::Arc;
+use wayfs_fuse::{Errno, FileHandle, LockOwner, Reply};
+use wayfs_types::request::{Level, Request as Ask};
+use wayfs_types::{FileId, FsError, RecordId};
+
+/// Dirty bytes that are cut and hashed on the thread that reads requests: 0.1 ms.
+const INLINE_COMMIT_MAX: u64 = 256 * 1024;
+
+impl Vfs {
+    pub(super) fn flush(self: &Arc<Self>, caller: &Caller, handle: FileHandle, owner: LockOwner, reply: Reply) {
+        let Some(open) = self.handles.file(handle) else { return answered(reply.error(Errno::BADF)) };
+        self.unlock_records(open.file.id(), owner);
+        if open.access == Access::Read || !open.file.is_dirty() {
+            return answered(reply.ok());
+        }
+        if open.file.dirty_len() <= INLINE_COMMIT_MAX {
+            match self.commit(&open, Patience::None) {
+                Err(Slow::NeedsNetwork) => {}
+                Err(Slow::Failed(error)) => return answered(reply.error(errno(error))),
+                Ok(committed) => return self.flushed(caller, committed, reply),
+            }
+        }
+        let asker = caller.clone();
+        self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
+            let outcome = vfs.commit(&open, Patience::lasting(vfs.settings.read_timeout));
+            let Some(reply) = slot.take() else { return };
+            match outcome {
+                Ok(committed) => vfs.flushed(&asker, committed, reply),
+                Err(slow) => answered(reply.error(errno(slow.into_error()))),
+            }
+        });
+    }
+
+    /// The commit of a close is in the log.
+    fn flushed(self: &Arc<Self>, caller: &Caller, committed: Option<RecordId>, reply: Reply) {
+        match (self.settings.close, committed) {
+            (Close::Safe, Some(record)) => self.wait_safe(caller, record, Strictness::Strict, reply),
+            (Close::Safe, None) | (Close::Asynchronous, _) => answered(reply.ok()),
+        }
+    }
+
+    /// Commits and tells the kernel if another's version won.
+    fn commit(&self, open: &OpenHandle, patience: Patience) -> Result<Option<RecordId>, Slow> {
+        let committed = self.files.commit(&open.file, patience)?;
+        Ok(committed.map(|committed| self.committed(open.file.id(), &committed)))
+    }
+
+    fn committed(&self, file: FileId, committed: &Committed) -> RecordId {
+        if !committed.is_ours {
+            tracing::warn!(%file, record = %committed.stored.record, "what was written met another version: see `wayfs conflicts`");
+            self.notices.inode(file, Stale::Pages);
+        }
+        committed.stored.record
+    }
+
+    pub(super) fn release(self: &Arc<Self>, handle: FileHandle, flock: Option<LockOwner>, reply: Reply) {
+        let Some(open) = self.close_handle(handle) else { return answered(reply.error(Errno::BADF)) };
+        if let Some(owner) = flock {
+            self.unlock_flock(open.file.id(), owner);
+        }
+        if open.access == Access::Read {
+            // Such a handle is never flushed, so record locks taken through it end here.
+            self.unlock_all_records(open.file.id(), handle);
+            return answered(reply.ok());
+        }
+        if !open.file.is_dirty() {
+            return answered(reply.ok());
+        }
+        // Pages that a mapping wrote after the last flush. Nobody waits for this answer.
+        let vfs = Arc::clone(self);
+        let job = self.savers.run(move || {
+            if let Err(slow) = vfs.commit(&open, Patience::lasting(vfs.settings.read_timeout)) {
+                tracing::warn!(file = %open.file.id(), error = %slow, "commit of a closed file: will be tried again");
+            }
+            let _ = reply.ok();
+        });
+        if job.is_err() {
+            tracing::debug!("a closed file is committed later: too much is waiting");
+        }
+    }
+
+    pub(super) fn fsync(self: &Arc<Self>, caller: &Caller, handle: Option<FileHandle>, file: FileId, reply: Reply) {
+        let open = handle.and_then(|handle| self.handles.file(handle));
+        if handle.is_some() && open.is_none() {
+            return answered(reply.error(Errno::BADF));
+        }
+        let asker = caller.clone();
+        self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
+            let outcome = match &open {
+                Some(open) if open.access == Access::Write => {
+                    vfs.commit(open, Patience::lasting(vfs.settings.read_timeout))
+                }
+                Some(_) | None => Ok(None),
+            };
+            match outcome {
+                Ok(record) => vfs.make_durable(&asker, record.or_else(|| vfs.own_record(file)), slot),
+                Err(slow) => {
+                    if let Some(reply) = slot.take() {
+                        let _ = reply.error(errno(slow.into_error()));
+                    }
+                }
+            }
+        });
+    }
+
+    /// The newest record of ours that made the file what it is.
+    fn own_record(&self, file: FileId) -> Option<RecordId> {
+        let inode = self.engine.inode(file)?;
+        let own = self.engine.origin();
+        [inode.version, inode.attr_version, file.maker()].into_iter().filter(|record| record.origin() == own).max()
+    }
+
+    /// Syncs this machine, then waits for the station as far as there is one.
+    fn make_durable(self: &Arc<Self>, caller: &Caller, record: Option<RecordId>, slot: &ReplySlot) {
+        let synced = self.engine.sync(self.settings.safe_timeout);
+        let Some(reply) = slot.take() else { return };
+        if let Err(error) = synced {
+            tracing::error!(%error, "sync");
+            let errno = match error {
+                wayfs_types::StorageError::NoSpace => Errno::NOSPC,
+                _ => Errno::IO,
+            };
+            return answered(reply.error(errno));
+        }
+        match record {
+            Some(record) if self.engine.is_connected() => self.wait_safe(caller, record, Strictness::BestEffort, reply),
+            Some(_) | None => answered(reply.ok()),
+        }
+    }
+
+    fn wait_safe(self: &Arc<Self>, caller: &Caller, record: RecordId, strictness: Strictness, reply: Reply) {
+        let wait = Ask::Wait { record: Some(record), until: Level::Safe };
+        self.ask_within(caller, wait, self.settings.safe_timeout, reply, move |_, reply, outcome| match outcome {
+            Ok(_) => answered(reply.ok()),
+            Err(FsError::Unreachable | FsError::TimedOut) if strictness == Strictness::BestEffort => answered(reply.ok()),
+            Err(error) => answered(reply.error(errno(error))),
+        });
+    }
+
+    /// `syncfs`: everything that is written.
+    pub(super) fn sync_all(self: &Arc<Self>, caller: &Caller, reply: Reply) {
+        let asker = caller.clone();
+        self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
+            let failed = vfs.commit_all();
+            if let Some((_, error)) = failed.first() {
+                if let Some(reply) = slot.take() {
+                    let _ = reply.error(errno(*error));
+                }
+                return;
+            }
+            vfs.make_durable(&asker, None, slot);
+        });
+    }
+
+    /// Commits every file that is dirty; returns what could not be.
+    pub fn commit_all(&self) -> Vec<(FileId, FsError)> {
+        self.files.commit_older(std::time::Duration::ZERO, self.settings.read_timeout)
+    }
+
+    /// Commits files whose writes are old; called once a second or so.
+    pub fn commit_aged(&self) {
+        for (file, error) in self.files.commit_older(self.settings.dirty_age, self.settings.read_timeout) {
+            tracing::warn!(%file, %error, "commit of an open file: will be tried again");
+        }
+    }
+}
+
+/// Whether being durable here is enough when the station does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Strictness {
+    Strict,
+    BestEffort,
+}

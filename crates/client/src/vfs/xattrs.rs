@@ -1,0 +1,109 @@
+//! Extended attributes: kept ones, and `user.wayfs.*`, which tell about the file and are not listed.
+
+use super::core::{Caller, Vfs, answered};
+use super::errno::name_errno;
+use bytes::Bytes;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use wayfs_fuse::{Errno, Reply};
+use wayfs_types::request::{Change, XattrPresence};
+use wayfs_types::{FileId, XattrName};
+
+/// Attributes that tell; copies do not carry them along, since they are not listed.
+const TELLING: &[u8] = b"user.wayfs.";
+/// Largest value, as the kernel has it.
+const VALUE_MAX: usize = 64 * 1024;
+
+/// Whether attributes of this namespace are kept.
+fn is_kept(name: &[u8]) -> bool {
+    [&b"user."[..], b"security.", b"trusted."].iter().any(|space| name.starts_with(space))
+}
+
+impl Vfs {
+    pub(super) fn xattr(self: &Arc<Self>, caller: &Caller, file: FileId, name: &OsStr, reply: Reply) {
+        let bytes = name.as_bytes();
+        if let Some(what) = bytes.strip_prefix(TELLING) {
+            let value = std::str::from_utf8(what).ok().and_then(|what| self.tell(file, what));
+            return match value {
+                Some(value) => answered(reply.xattr(value.as_bytes())),
+                None => answered(reply.error(Errno::NODATA)),
+            };
+        }
+        if !is_kept(bytes) {
+            return answered(reply.error(Errno::OPNOTSUPP));
+        }
+        let Ok(name) = XattrName::new(bytes) else { return answered(reply.error(Errno::NODATA)) };
+        self.with_inode(caller, file, reply, move |_, reply, inode| match inode.xattrs.get(&name) {
+            Some(value) => answered(reply.xattr(value)),
+            None => answered(reply.error(Errno::NODATA)),
+        });
+    }
+
+    /// A file with uncommitted writes is *modified*, whatever the engine says of its last version.
+    fn tell(&self, file: FileId, what: &str) -> Option<String> {
+        if what == "state" && self.files.find(file).is_some_and(|open| open.is_dirty()) {
+            return Some("modified".to_owned());
+        }
+        self.engine.attribute(file, what)
+    }
+
+    pub(super) fn list_xattrs(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply) {
+        self.with_inode(caller, file, reply, |_, reply, inode| {
+            let mut names = Vec::new();
+            for name in inode.xattrs.keys() {
+                names.extend_from_slice(name.as_bytes());
+                names.push(0);
+            }
+            let _ = reply.xattr(&names);
+        });
+    }
+
+    pub(super) fn set_xattr(
+        self: &Arc<Self>,
+        caller: &Caller,
+        file: FileId,
+        (name, value): (&OsStr, &[u8]),
+        flags: i32,
+        reply: Reply,
+    ) {
+        let presence = match flags {
+            libc::XATTR_CREATE => XattrPresence::MustBeNew,
+            libc::XATTR_REPLACE => XattrPresence::MustExist,
+            0 => XattrPresence::Any,
+            _ => return answered(reply.error(Errno::INVAL)),
+        };
+        if value.len() > VALUE_MAX {
+            return answered(reply.error(Errno::from_code(libc::E2BIG)));
+        }
+        let value = Some(Bytes::copy_from_slice(value));
+        self.change_xattr(caller, file, name, (value, presence), reply);
+    }
+
+    pub(super) fn remove_xattr(self: &Arc<Self>, caller: &Caller, file: FileId, name: &OsStr, reply: Reply) {
+        self.change_xattr(caller, file, name, (None, XattrPresence::MustExist), reply);
+    }
+
+    fn change_xattr(
+        self: &Arc<Self>,
+        caller: &Caller,
+        file: FileId,
+        name: &OsStr,
+        (value, presence): (Option<Bytes>, XattrPresence),
+        reply: Reply,
+    ) {
+        let bytes = name.as_bytes();
+        if bytes.starts_with(TELLING) {
+            return answered(reply.error(Errno::PERM));
+        }
+        if !is_kept(bytes) {
+            return answered(reply.error(Errno::OPNOTSUPP));
+        }
+        let name = match XattrName::new(bytes) {
+            Ok(name) => name,
+            Err(error) => return answered(reply.error(name_errno(error))),
+        };
+        let change = Change::SetXattr { file, name, value, presence };
+        self.change(caller, change, reply, |_, reply, _| answered(reply.ok()));
+    }
+}
