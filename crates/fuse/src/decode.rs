@@ -6,8 +6,7 @@
 
 use crate::cursor::Cursor;
 use crate::operation::{
-    FileLock, LockKind, LockRange, LockScope, LockWait, Operation, RenameFlags, SeekWhence,
-    SetAttributes, TimeChange,
+    FileLock, LockKind, LockRange, LockScope, LockWait, Operation, RenameFlags, SeekWhence, SetAttributes, TimeChange,
 };
 use crate::uapi::{self, fattr, opcode};
 use crate::{FileHandle, Inode, LockOwner, Timestamp, Unique};
@@ -150,16 +149,9 @@ fn set_attributes<'a>(body: &mut Cursor<'a>) -> Result<Operation<'a>, DecodeErro
     let gid = body.u32()?;
 
     let has = |bit: u32| valid & bit != 0;
-    let time = |index: usize| Timestamp {
-        seconds: seconds[index].cast_signed(),
-        nanoseconds: nanoseconds[index],
-    };
+    let time = |index: usize| Timestamp { seconds: seconds[index].cast_signed(), nanoseconds: nanoseconds[index] };
     let change = |set: u32, now: u32, index: usize| {
-        if has(now) {
-            Some(TimeChange::Now)
-        } else {
-            has(set).then(|| TimeChange::To(time(index)))
-        }
+        if has(now) { Some(TimeChange::Now) } else { has(set).then(|| TimeChange::To(time(index))) }
     };
     Ok(Operation::SetAttributes(SetAttributes {
         mode: has(fattr::MODE).then_some(mode),
@@ -305,8 +297,7 @@ fn lock<'a>(opcode: u32, body: &mut Cursor<'a>) -> Result<Operation<'a>, DecodeE
     let range = LockRange { start: body.u64()?, end: body.u64()? };
     let kind = lock_kind(body.u32()?)?;
     let lock = FileLock { range, kind, pid: body.u32()? };
-    let scope =
-        if body.u32()? & uapi::LK_FLOCK != 0 { LockScope::Flock } else { LockScope::Record };
+    let scope = if body.u32()? & uapi::LK_FLOCK != 0 { LockScope::Flock } else { LockScope::Record };
     Ok(match opcode {
         opcode::GETLK => Operation::GetLock { handle, owner, lock },
         opcode::SETLK => Operation::SetLock { handle, owner, lock, wait: LockWait::Try, scope },

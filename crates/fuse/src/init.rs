@@ -208,11 +208,7 @@ pub(crate) enum InitAnswer {
 ///
 /// # Errors
 /// [`InitError::Decode`] for a message that is too short, [`InitError::Version`] for an old kernel.
-pub(crate) fn negotiate(
-    header: &Header,
-    message: &[u8],
-    config: &Config,
-) -> Result<InitAnswer, InitError> {
+pub(crate) fn negotiate(header: &Header, message: &[u8], config: &Config) -> Result<InitAnswer, InitError> {
     let mut body = Cursor::new(header.body(message));
     let [major, minor] = [body.u32(), body.u32()];
     let (major, minor) = (major.map_err(InitError::Decode)?, minor.map_err(InitError::Decode)?);

@@ -66,11 +66,10 @@ pub use ids::{BackingId, FileHandle, Inode, LockOwner, Unique};
 pub use init::{Config, Granted, InitError, InitFlags};
 pub use interrupts::InterruptFlag;
 pub use mount::{Mount, MountError, MountMethod, MountOptions, UmountError, UmountMode, Unmounter};
-pub use notify::{NotifyError, Notifier};
+pub use notify::{Notifier, NotifyError};
 pub use open_flags::{OpenFlags, Opened};
 pub use operation::{
-    FileLock, LockKind, LockRange, LockScope, LockWait, Operation, RenameFlags, SeekWhence,
-    SetAttributes, TimeChange,
+    FileLock, LockKind, LockRange, LockScope, LockWait, Operation, RenameFlags, SeekWhence, SetAttributes, TimeChange,
 };
 pub use passthrough::PassthroughError;
 pub use reply::{Delivery, Reply};

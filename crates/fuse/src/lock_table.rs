@@ -89,13 +89,7 @@ impl<W> LockTable<W> {
     }
 
     /// As [`LockTable::try_set`], but stands in the queue if another holds it.
-    pub fn set(
-        &mut self,
-        unique: Unique,
-        subject: LockSubject,
-        lock: FileLock,
-        waiter: W,
-    ) -> (LockOutcome<W>, Vec<W>) {
+    pub fn set(&mut self, unique: Unique, subject: LockSubject, lock: FileLock, waiter: W) -> (LockOutcome<W>, Vec<W>) {
         if self.conflict(subject, &lock).is_none() {
             return self.try_set(subject, lock, waiter);
         }
@@ -170,10 +164,10 @@ impl<W> LockTable<W> {
         held.retain(|one| {
             let hit = one.owner == subject.owner && one.lock.range.overlaps(hole);
             if hit {
-                rests.extend(without(one.lock.range, hole).map(|range| Held {
-                    owner: one.owner,
-                    lock: FileLock { range, ..one.lock },
-                }));
+                rests.extend(
+                    without(one.lock.range, hole)
+                        .map(|range| Held { owner: one.owner, lock: FileLock { range, ..one.lock } }),
+                );
             }
             !hit
         });
@@ -216,9 +210,10 @@ impl<W> LockTable<W> {
             if !seen.insert(owner) {
                 continue;
             }
-            let waits = self.waiting.iter().filter(|waiting| {
-                waiting.subject.owner == owner && waiting.subject.scope == LockScope::Record
-            });
+            let waits = self
+                .waiting
+                .iter()
+                .filter(|waiting| waiting.subject.owner == owner && waiting.subject.scope == LockScope::Record);
             for waiting in waits {
                 open.extend(self.conflicts(waiting.subject, &waiting.lock).map(|held| held.owner));
             }

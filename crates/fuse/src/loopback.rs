@@ -24,8 +24,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::Resource;
 
 use crate::{
-    Attributes, Delivery, Entry, Errno, FileSystemStatistics, Granted, Handler, InitFlags, Inode, Notifier,
-    Operation, Reply, Request, Timestamp, Unique,
+    Attributes, Delivery, Entry, Errno, FileSystemStatistics, Granted, Handler, InitFlags, Inode, Notifier, Operation,
+    Reply, Request, Timestamp, Unique,
 };
 use files::Handles;
 use inodes::Inodes;
@@ -200,10 +200,8 @@ impl Handler for Loopback {
 
 /// The host's attributes as ours.
 fn attributes(stat: &rustix::fs::Stat) -> Attributes {
-    let time = |seconds: i64, nanoseconds: u64| Timestamp {
-        seconds,
-        nanoseconds: u32::try_from(nanoseconds).unwrap_or(0),
-    };
+    let time =
+        |seconds: i64, nanoseconds: u64| Timestamp { seconds, nanoseconds: u32::try_from(nanoseconds).unwrap_or(0) };
     Attributes {
         inode: Inode::new(stat.st_ino),
         size: stat.st_size.cast_unsigned(),

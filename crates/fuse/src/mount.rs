@@ -176,10 +176,7 @@ impl Drop for Mount {
     }
 }
 
-fn mount_automatically(
-    point: &Path,
-    options: &MountOptions,
-) -> Result<(Device, MountMethod), MountError> {
+fn mount_automatically(point: &Path, options: &MountOptions) -> Result<(Device, MountMethod), MountError> {
     match direct::mount(point, options) {
         Ok(device) => Ok((device, MountMethod::Direct)),
         Err(MountError::NotPermitted { .. }) => {

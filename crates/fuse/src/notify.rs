@@ -110,8 +110,7 @@ impl Notifier {
     /// # Errors
     /// [`NotifyError::Unmounted`]; [`NotifyError::Refused`], also when the data is too long for one message.
     pub fn store(&self, inode: Inode, offset: u64, data: &[u8]) -> Result<(), NotifyError> {
-        let size = u32::try_from(data.len())
-            .map_err(|_| NotifyError::Refused(io::ErrorKind::InvalidInput.into()))?;
+        let size = u32::try_from(data.len()).map_err(|_| NotifyError::Refused(io::ErrorKind::InvalidInput.into()))?;
         let mut out = Fixed::<24>::new();
         out.u64(inode.number()).u64(offset).u32(size).u32(0);
         self.send(notify::STORE, &[&out.finish(), data])

@@ -168,7 +168,7 @@ pub enum Operation<'a> {
         unlock_flock: bool,
     },
     /// One descriptor of a handle is being closed. Answer: `ok`; the error is what close returns.
-    /// The owner's POSIX locks on the file end.
+    /// The owner's POSIX locks on the file end. ENOSYS means: never ask again, close always succeeds.
     Flush {
         /// The handle.
         handle: FileHandle,
@@ -208,7 +208,8 @@ pub enum Operation<'a> {
         /// Its name, with the namespace.
         name: &'a OsStr,
     },
-    /// Open a directory. Answer: `opened`.
+    /// Open a directory. Answer: `opened`; or ENOSYS once, upon which the kernel opens and closes all
+    /// directories of the mount by itself, with handle zero and cached listings.
     OpenDirectory {
         /// `O_*` flags.
         flags: i32,

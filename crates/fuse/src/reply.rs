@@ -15,8 +15,7 @@ use crate::device::Device;
 use crate::interrupts::Interrupts;
 use crate::uapi::opcode;
 use crate::{
-    Attributes, DirectoryBuffer, Entry, Errno, FileLock, FileSystemStatistics, LockKind, Opened,
-    Operation, Unique,
+    Attributes, DirectoryBuffer, Entry, Errno, FileLock, FileSystemStatistics, LockKind, Opened, Operation, Unique,
 };
 
 /// Whether an answer reached the kernel.

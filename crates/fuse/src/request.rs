@@ -16,11 +16,7 @@ pub struct Request {
 
 impl Request {
     /// Checks that the message decodes, so that [`Request::operation`] cannot fail.
-    pub(crate) fn new(
-        header: Header,
-        message: Message,
-        interrupt: InterruptFlag,
-    ) -> Result<Self, DecodeError> {
+    pub(crate) fn new(header: Header, message: Message, interrupt: InterruptFlag) -> Result<Self, DecodeError> {
         decode::decode(&header, message.bytes())?;
         Ok(Self { header, message, interrupt })
     }

@@ -93,11 +93,7 @@ impl Session {
     ///
     /// # Errors
     /// [`SessionError::Init`] when the kernel and we do not agree; [`SessionError::Thread`].
-    pub fn spawn(
-        self,
-        handler: Arc<dyn Handler>,
-        threads: usize,
-    ) -> Result<BackgroundSession, SessionError> {
+    pub fn spawn(self, handler: Arc<dyn Handler>, threads: usize) -> Result<BackgroundSession, SessionError> {
         let size = usize::try_from(self.config.max_write_bounded()).unwrap_or(1 << 20);
         let size = (size + 4096).max(OTHER_REQUEST_MAX).max(uapi::READ_BUFFER_MIN);
         let pool = BufferPool::new(size);
@@ -262,10 +258,10 @@ impl Drop for BackgroundSession {
         if self.readers.is_empty() {
             return;
         }
-        if self.umount(UmountMode::Orderly).is_err() {
-            if let Err(error) = self.umount(UmountMode::Force) {
-                warn!(%error, "unmount a dropped session");
-            }
+        if self.umount(UmountMode::Orderly).is_err()
+            && let Err(error) = self.umount(UmountMode::Force)
+        {
+            warn!(%error, "unmount a dropped session");
         }
         if self.unmounter.is_some()
             && let Err(error) = self.join_readers()

@@ -70,11 +70,7 @@ fn about_names() -> Vec<(u32, Body, Operation<'static>)> {
         (opcode::LOOKUP, body().s("x"), Operation::Lookup { name: x }),
         (opcode::READLINK, body(), Operation::ReadLink),
         (opcode::SYMLINK, body().s("x").s("yy"), Operation::Symlink { name: x, target: y }),
-        (
-            opcode::MKNOD,
-            body().w(&[mode, 3, umask, 0]).s("x"),
-            Operation::MakeNode { name: x, mode, umask, device: 3 },
-        ),
+        (opcode::MKNOD, body().w(&[mode, 3, umask, 0]).s("x"), Operation::MakeNode { name: x, mode, umask, device: 3 }),
         (opcode::MKDIR, body().w(&[mode, umask]).s("x"), Operation::MakeDirectory { name: x, mode, umask }),
         (opcode::UNLINK, body().s("x"), Operation::Unlink { name: x }),
         (opcode::RMDIR, body().s("x"), Operation::RemoveDirectory { name: x }),
@@ -105,11 +101,7 @@ fn about_names() -> Vec<(u32, Body, Operation<'static>)> {
             body().w(&[0x8001, mode, umask, 1]).s("x"),
             Operation::Create { name: x, flags: 0x8001, mode, umask, kill_suid_gid: true },
         ),
-        (
-            opcode::TMPFILE,
-            body().w(&[2, mode, umask, 0]).s("/"),
-            Operation::TemporaryFile { flags: 2, mode, umask },
-        ),
+        (opcode::TMPFILE, body().w(&[2, mode, umask, 0]).s("/"), Operation::TemporaryFile { flags: 2, mode, umask }),
         (opcode::OPEN, body().w(&[2, 0]), Operation::Open { flags: 2, kill_suid_gid: false }),
         (opcode::OPENDIR, body().w(&[4, 0]), Operation::OpenDirectory { flags: 4 }),
         (999, body(), Operation::Unsupported { opcode: 999 }),
@@ -123,11 +115,7 @@ fn about_handles() -> Vec<(u32, Body, Operation<'static>)> {
     vec![
         (opcode::GETATTR, body().w(&[1, 0]).l(&[5]), Operation::GetAttributes { handle: Some(HANDLE) }),
         (opcode::GETATTR, body().w(&[0, 0]).l(&[5]), Operation::GetAttributes { handle: None }),
-        (
-            opcode::READ,
-            read(),
-            Operation::Read { handle, offset, size, lock_owner: Some(OWNER), flags: 0 },
-        ),
+        (opcode::READ, read(), Operation::Read { handle, offset, size, lock_owner: Some(OWNER), flags: 0 }),
         (opcode::READDIR, read(), Operation::ReadDirectory { handle, offset, size }),
         (opcode::READDIRPLUS, read(), Operation::ReadDirectoryPlus { handle, offset, size }),
         (
@@ -151,11 +139,7 @@ fn about_handles() -> Vec<(u32, Body, Operation<'static>)> {
         (opcode::RELEASEDIR, body().l(&[5]).w(&[1, 2]).l(&[6]), Operation::ReleaseDirectory { handle }),
         (opcode::FLUSH, body().l(&[5, 0, 6]), Operation::Flush { handle, lock_owner: OWNER }),
         (opcode::FSYNC, body().l(&[5]).w(&[1, 0]), Operation::Fsync { handle, data_only: true }),
-        (
-            opcode::FSYNCDIR,
-            body().l(&[5]).w(&[0, 0]),
-            Operation::FsyncDirectory { handle, data_only: false },
-        ),
+        (opcode::FSYNCDIR, body().l(&[5]).w(&[0, 0]), Operation::FsyncDirectory { handle, data_only: false }),
         (
             opcode::IOCTL,
             body().l(&[5]).w(&[0, 77]).l(&[88]).w(&[2, 9]).raw(b"hi"),
@@ -167,11 +151,7 @@ fn about_handles() -> Vec<(u32, Body, Operation<'static>)> {
             body().l(&[5, 70, 8]).w(&[1, 0]),
             Operation::Fallocate { handle, offset, length: 8, mode: 1 },
         ),
-        (
-            opcode::LSEEK,
-            body().l(&[5, 70]).w(&[3, 0]),
-            Operation::Seek { handle, offset, whence: SeekWhence::Data },
-        ),
+        (opcode::LSEEK, body().l(&[5, 70]).w(&[3, 0]), Operation::Seek { handle, offset, whence: SeekWhence::Data }),
         (
             opcode::COPY_FILE_RANGE,
             body().l(&[5, 70, 9, 8, 1, 2, 0]),
@@ -252,12 +232,7 @@ fn extensions_are_not_part_of_the_body() {
 
 #[test]
 fn set_attributes_takes_only_what_is_marked() {
-    let values = |valid: u32| {
-        body()
-            .w(&[valid, 0])
-            .l(&[5, 100, 6, 11, 12, 13])
-            .w(&[1, 2, 3, 0o600, 0, 1000, 100, 0])
-    };
+    let values = |valid: u32| body().w(&[valid, 0]).l(&[5, 100, 6, 11, 12, 13]).w(&[1, 2, 3, 0o600, 0, 1000, 100, 0]);
     let nothing = message(opcode::SETATTR, &values(0).0);
     assert_eq!(decode_whole(&nothing), Ok(Operation::SetAttributes(SetAttributes::default())));
     let everything = message(opcode::SETATTR, &values(0x7f | 1 << 9 | 1 << 10 | 1 << 11).0);

@@ -49,9 +49,9 @@ fn neighbours_join_so_that_a_sweep_costs_one_lock() {
 #[test]
 fn too_many_holes_are_refused() {
     let mut table = LockTable::default();
-    let refused = (0..10_000_u64).map(|byte| byte * 2).find(|byte| {
-        table.try_set(record(1), lock(LockKind::Write, *byte, *byte), ()).0 == LockOutcome::TooMany(())
-    });
+    let refused = (0..10_000_u64)
+        .map(|byte| byte * 2)
+        .find(|byte| table.try_set(record(1), lock(LockKind::Write, *byte, *byte), ()).0 == LockOutcome::TooMany(()));
     assert!(refused.is_some());
 }
 

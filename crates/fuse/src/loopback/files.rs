@@ -12,8 +12,8 @@ use super::inodes::Node;
 use super::names::drop_set_id_bits;
 use super::{Loopback, descriptor_path};
 use crate::{
-    BackingId, Delivery, Entry, Errno, FileHandle, InitFlags, LockOwner, LockScope, Notifier, OpenFlags,
-    Opened, Operation, Reply, Request,
+    BackingId, Delivery, Entry, Errno, FileHandle, InitFlags, LockOwner, LockScope, Notifier, OpenFlags, Opened,
+    Operation, Reply, Request,
 };
 
 /// A passthrough registration and how many handles use it.
@@ -58,18 +58,16 @@ impl Handles {
 impl Loopback {
     pub(super) fn handle_file(&self, request: &Request, reply: Reply) {
         match request.operation() {
-            Operation::Open { flags, kill_suid_gid } => {
-                match self.open(request, flags, kill_suid_gid) {
-                    Ok(opened) => {
-                        if reply.opened(&opened) == Delivery::Gone {
-                            self.close(opened.handle());
-                        }
-                    }
-                    Err(errno) => {
-                        reply.error(errno);
+            Operation::Open { flags, kill_suid_gid } => match self.open(request, flags, kill_suid_gid) {
+                Ok(opened) => {
+                    if reply.opened(&opened) == Delivery::Gone {
+                        self.close(opened.handle());
                     }
                 }
-            }
+                Err(errno) => {
+                    reply.error(errno);
+                }
+            },
             Operation::Create { flags, .. } | Operation::TemporaryFile { flags, .. } => {
                 match self.create(request, flags) {
                     Ok((entry, opened)) => {
@@ -100,7 +98,7 @@ impl Loopback {
 
     fn open(&self, request: &Request, flags: i32, kill_suid_gid: bool) -> Result<Opened, Errno> {
         let node = self.inodes.node(request.inode())?;
-        let host = host_flags(flags);
+        let host = host_flags(flags, self.access());
         let fd = rustix::fs::open(descriptor_path(&node.fd), host, Mode::empty())?;
         if kill_suid_gid && host.contains(OFlags::TRUNC) {
             drop_set_id_bits(&node)?;
@@ -110,7 +108,7 @@ impl Loopback {
 
     fn create(&self, request: &Request, flags: i32) -> Result<(Entry, Opened), Errno> {
         let parent = self.inodes.node(request.inode())?;
-        let host = host_flags(flags);
+        let host = host_flags(flags, self.access());
         let (fd, entry) = match request.operation() {
             Operation::Create { name, mode, kill_suid_gid, .. } => {
                 let permissions = Mode::from_raw_mode(mode & 0o7777);
@@ -144,6 +142,10 @@ impl Loopback {
         };
         let node = self.inodes.node(entry.inode)?;
         Ok((entry, self.opened(node, fd)))
+    }
+
+    fn access(&self) -> Access {
+        if self.has(InitFlags::WRITEBACK_CACHE) { Access::ReadForPages } else { Access::AsAsked }
     }
 
     fn opened(&self, node: Arc<Node>, fd: OwnedFd) -> Opened {
@@ -213,7 +215,20 @@ fn drop_user(node: &Node, notifier: &Notifier) {
 
 /// The flags with which we open on the host: the kernel has already dealt with creation, appending
 /// (it gives offsets) and the alignment of direct input and output.
-fn host_flags(flags: i32) -> OFlags {
+fn host_flags(flags: i32, access: Access) -> OFlags {
     let kept = libc::O_ACCMODE | libc::O_TRUNC | libc::O_SYNC | libc::O_DSYNC | libc::O_NOATIME;
-    OFlags::from_bits_retain((flags & kept).cast_unsigned()) | OFlags::CLOEXEC
+    let mut flags = flags & kept;
+    if access == Access::ReadForPages && flags & libc::O_ACCMODE == libc::O_WRONLY {
+        flags = flags & !libc::O_ACCMODE | libc::O_RDWR;
+    }
+    OFlags::from_bits_retain(flags.cast_unsigned()) | OFlags::CLOEXEC
+}
+
+/// What a handle must be able to do beyond what its opener asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    /// Nothing.
+    AsAsked,
+    /// With write-back caching the kernel fills up partly written pages by reading, through any handle.
+    ReadForPages,
 }

@@ -12,8 +12,8 @@ use rustix::fs::{FileType, Mode, OFlags, RawDir, SeekFrom};
 use super::inodes::Node;
 use super::{Loopback, descriptor_path};
 use crate::{
-    Delivery, DirectoryBuffer, DirectoryEntry, Entry, Errno, FileHandle, FileKind, Inode, OpenFlags,
-    Opened, Operation, Pushed, Reply, Request,
+    Delivery, DirectoryBuffer, DirectoryEntry, Entry, Errno, FileHandle, FileKind, Inode, OpenFlags, Opened, Operation,
+    Pushed, Reply, Request,
 };
 
 /// Entries are fetched from the host by so many bytes at a time.

@@ -4,9 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Loopback;
 use crate::lock_table::{LockOutcome, LockSubject, LockTable};
-use crate::{
-    Errno, FileLock, Inode, LockKind, LockOwner, LockScope, LockWait, Operation, Reply, Request, Unique,
-};
+use crate::{Errno, FileLock, Inode, LockKind, LockOwner, LockScope, LockWait, Operation, Reply, Request, Unique};
 
 /// The table behind its lock. Answers are sent outside the lock.
 #[derive(Debug, Default)]

@@ -4,15 +4,12 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStringExt;
 
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, RenameFlags as HostRenameFlags, Stat, Timespec, Timestamps, Uid,
-    XattrFlags,
+    AtFlags, FileType, Gid, Mode, OFlags, RenameFlags as HostRenameFlags, Stat, Timespec, Timestamps, Uid, XattrFlags,
 };
 
 use super::inodes::Node;
 use super::{Loopback, descriptor_path, host_device};
-use crate::{
-    Entry, Errno, Inode, Operation, RenameFlags, Reply, Request, SetAttributes, TimeChange,
-};
+use crate::{Entry, Errno, Inode, Operation, RenameFlags, Reply, Request, SetAttributes, TimeChange};
 
 /// Largest extended attribute of Linux.
 const XATTR_MAX: usize = 64 * 1024;
@@ -23,9 +20,7 @@ impl Loopback {
             Operation::Lookup { name } => self.reply_entry(reply, self.lookup(request.inode(), name)),
             Operation::Symlink { name, target } => self.reply_entry(
                 reply,
-                self.make(request, name, None, |parent| {
-                    Ok(rustix::fs::symlinkat(target, &parent.fd, name)?)
-                }),
+                self.make(request, name, None, |parent| Ok(rustix::fs::symlinkat(target, &parent.fd, name)?)),
             ),
             Operation::MakeNode { name, mode, device, .. } => self.reply_entry(
                 reply,
@@ -170,18 +165,17 @@ impl Loopback {
             Operation::SetXattr { name, value, flags } => {
                 reply.result(self.set_xattr(inode, name, value, flags));
             }
-            Operation::GetXattr { name, .. } => reply_xattr(
-                reply,
-                self.with_path(inode, |path, space| Ok(rustix::fs::getxattr(path, name, space)?)),
-            ),
-            Operation::ListXattr { .. } => reply_xattr(
-                reply,
-                self.with_path(inode, |path, space| Ok(rustix::fs::listxattr(path, space)?)),
-            ),
+            Operation::GetXattr { name, .. } => {
+                reply_xattr(reply, self.with_path(inode, |path, space| Ok(rustix::fs::getxattr(path, name, space)?)))
+            }
+            Operation::ListXattr { .. } => {
+                reply_xattr(reply, self.with_path(inode, |path, space| Ok(rustix::fs::listxattr(path, space)?)))
+            }
             Operation::RemoveXattr { name } => {
-                let removed = self.inodes.node(inode).and_then(|node| {
-                    Ok(rustix::fs::removexattr(descriptor_path(&node.fd), name)?)
-                });
+                let removed = self
+                    .inodes
+                    .node(inode)
+                    .and_then(|node| Ok(rustix::fs::removexattr(descriptor_path(&node.fd), name)?));
                 reply.result(removed);
             }
             _ => {
@@ -215,10 +209,7 @@ impl Loopback {
             drop_set_id_bits(&node)?;
         }
         if change.atime.is_some() || change.mtime.is_some() {
-            let times = Timestamps {
-                last_access: host_time(change.atime),
-                last_modification: host_time(change.mtime),
-            };
+            let times = Timestamps { last_access: host_time(change.atime), last_modification: host_time(change.mtime) };
             rustix::fs::utimensat(rustix::fs::CWD, &path, &times, AtFlags::empty())?;
         }
         Ok(())

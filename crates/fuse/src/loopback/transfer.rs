@@ -69,13 +69,7 @@ impl Loopback {
         Ok(data)
     }
 
-    fn write(
-        &self,
-        handle: FileHandle,
-        offset: u64,
-        data: &[u8],
-        kill_suid_gid: bool,
-    ) -> Result<u32, Errno> {
+    fn write(&self, handle: FileHandle, offset: u64, data: &[u8], kill_suid_gid: bool) -> Result<u32, Errno> {
         let file = self.handles.file(handle)?;
         let len = rustix::io::pwrite(&file.fd, data, offset)?;
         if kill_suid_gid {
@@ -105,13 +99,7 @@ impl Loopback {
         let target = self.handles.file(to.handle)?;
         let (mut from, mut to) = (from.offset, to.offset);
         let length = usize::try_from(length).unwrap_or(usize::MAX).min(1 << 30);
-        let copied = rustix::fs::copy_file_range(
-            &source.fd,
-            Some(&mut from),
-            &target.fd,
-            Some(&mut to),
-            length,
-        )?;
+        let copied = rustix::fs::copy_file_range(&source.fd, Some(&mut from), &target.fd, Some(&mut to), length)?;
         u64::try_from(copied).map_err(|_| Errno::IO)
     }
 }

@@ -85,18 +85,14 @@ impl MountError {
             Some(libc::ENOTDIR) => Self::NotADirectory { path },
             // The daemon's end is closed, or the connection was aborted.
             Some(libc::ENOTCONN | libc::ECONNABORTED) => Self::Stale { path },
-            Some(libc::EACCES | libc::EPERM) => {
-                Self::NotPermitted { action: "look at the mount point", source }
-            }
+            Some(libc::EACCES | libc::EPERM) => Self::NotPermitted { action: "look at the mount point", source },
             _ => Self::Look { path, source },
         }
     }
 
     pub(crate) fn from_open(source: io::Error) -> Self {
         match source.raw_os_error() {
-            Some(libc::EACCES | libc::EPERM) => {
-                Self::NotPermitted { action: "open /dev/fuse", source }
-            }
+            Some(libc::EACCES | libc::EPERM) => Self::NotPermitted { action: "open /dev/fuse", source },
             _ => Self::NoDevice(source),
         }
     }

@@ -106,9 +106,6 @@ mod tests {
         let mut options = MountOptions::new("/mnt");
         options.fsname = "a,dev".to_owned();
         options.allow_other = true;
-        assert_eq!(
-            option_list(&options),
-            "fsname=a_dev,subtype=wayfs,allow_other,default_permissions,nosuid,nodev"
-        );
+        assert_eq!(option_list(&options), "fsname=a_dev,subtype=wayfs,allow_other,default_permissions,nosuid,nodev");
     }
 }

@@ -17,7 +17,8 @@ pub enum UmountMode {
     /// If something is in use, take the mount out of the tree; what is open is served until closed.
     Lazy,
     /// Abort the connection: every request in hand and to come fails, the mount goes, nobody waits.
-    /// (Mounted by the helper, this is the same as lazy: aborting needs root.)
+    /// (Mounted by the helper and without root, this needs `/sys/fs/fuse/connections` to be mounted;
+    /// else it is the same as lazy.)
     Force,
 }
 
@@ -106,14 +107,12 @@ impl Unmounter {
 
     fn umount_directly(&self, mode: UmountMode) -> io::Result<()> {
         let umount = |flags: UnmountFlags| {
-            rustix::mount::unmount(&self.inner.point, flags | UnmountFlags::NOFOLLOW)
-                .map_err(io::Error::from)
+            rustix::mount::unmount(&self.inner.point, flags | UnmountFlags::NOFOLLOW).map_err(io::Error::from)
         };
         match mode {
             UmountMode::Orderly => umount(UnmountFlags::empty()),
-            UmountMode::Lazy => umount(UnmountFlags::empty()).or_else(|error| {
-                if is_busy(&error) { umount(UnmountFlags::DETACH) } else { Err(error) }
-            }),
+            UmountMode::Lazy => umount(UnmountFlags::empty())
+                .or_else(|error| if is_busy(&error) { umount(UnmountFlags::DETACH) } else { Err(error) }),
             UmountMode::Force => umount(UnmountFlags::FORCE | UnmountFlags::DETACH),
         }
     }
@@ -121,7 +120,20 @@ impl Unmounter {
     fn umount_by_helper(&self, mode: UmountMode) -> io::Result<()> {
         match mode {
             UmountMode::Orderly => fusermount::umount(&self.inner.point, false),
-            UmountMode::Lazy | UmountMode::Force => fusermount::umount(&self.inner.point, true),
+            UmountMode::Lazy => fusermount::umount(&self.inner.point, true),
+            UmountMode::Force => self.umount_directly(mode).or_else(|_| {
+                self.abort();
+                fusermount::umount(&self.inner.point, true)
+            }),
+        }
+    }
+
+    /// Ends the connection by its control file, which belongs to whoever mounted.
+    fn abort(&self) {
+        let Some((_, minor)) = self.inner.device else { return };
+        let path = format!("/sys/fs/fuse/connections/{minor}/abort");
+        if let Err(error) = std::fs::write(path, "1") {
+            debug!(%error, "the connection goes on for what is open");
         }
     }
 }

@@ -1,7 +1,8 @@
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use wayfs_fuse::{Inode, InitFlags};
+use wayfs_fuse::{InitFlags, Inode};
 
 use crate::stage::{Plan, stage};
 
@@ -83,6 +84,19 @@ fn what_was_wanted_is_granted() {
 }
 
 #[test]
+fn read_ahead_is_raised_beyond_the_kernels_own() {
+    let Some(stage) = stage(Plan::default()) else { return };
+    let device = std::os::unix::fs::MetadataExt::dev(&fs::metadata(stage.point()).unwrap());
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let path = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
+    match fs::read_to_string(path) {
+        Ok(text) => assert_eq!(text.trim(), "1024"),
+        Err(error) => eprintln!("skipped: {error}"),
+    }
+    stage.finish();
+}
+
+#[test]
 fn writeback_caching_loses_nothing() {
     let mut plan = Plan::default();
     plan.config.writeback_cache = true;
@@ -94,9 +108,15 @@ fn writeback_caching_loses_nothing() {
     for n in 0..20 {
         assert_eq!(fs::read(stage.at(&format!("f{n}"))).unwrap(), vec![n; 10_000]);
     }
-    let host = stage.on_host("f7");
+    // A write of part of a page through a handle that cannot read.
+    fs::write(stage.on_host("part"), vec![b'.'; 5000]).unwrap();
+    let file = fs::File::options().write(true).open(stage.at("part")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"middle", 2000).unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    let text = fs::read(stage.on_host("part")).unwrap();
+    assert_eq!((&text[1999..2007], text.len()), (&b".middle."[..], 5000));
     stage.finish();
-    drop(host);
 }
 
 #[test]
@@ -110,5 +130,47 @@ fn short_lives_of_attributes_are_kept() {
     assert_eq!(fs::metadata(stage.at("file")).unwrap().len(), 5);
     fs::remove_file(stage.on_host("file")).unwrap();
     assert!(!stage.at("file").exists());
+    stage.finish();
+}
+
+#[test]
+fn notifications_under_load_wait_for_nobody_for_ever() {
+    let Some(stage) = stage(Plan::default()) else {
+        return;
+    };
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let notifier = stage.session().notifier();
+        let done = &done;
+        let notifying = scope.spawn(move || {
+            let mut sent = 0_u32;
+            while !done.load(Ordering::Relaxed) {
+                for number in 0..8 {
+                    let name = format!("f{number}");
+                    notifier.inval_entry(Inode::ROOT, name.as_ref()).unwrap();
+                    notifier.inval_inode(Inode::new(2 + number), 0, 0).unwrap();
+                    sent += 1;
+                }
+            }
+            sent
+        });
+        let stage = &stage;
+        let workers: Vec<_> = (0..4_u8)
+            .map(|worker| {
+                scope.spawn(move || {
+                    for round in 0..100 {
+                        let path = stage.at(&format!("f{}", worker * 2 + round % 2));
+                        fs::write(&path, vec![worker; 20_000]).unwrap();
+                        assert_eq!(fs::read(&path).unwrap(), vec![worker; 20_000]);
+                        fs::remove_file(&path).unwrap();
+                    }
+                })
+            })
+            .collect();
+        let outcomes: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+        done.store(true, Ordering::Relaxed);
+        assert!(notifying.join().unwrap() > 0);
+        assert!(outcomes.iter().all(Result::is_ok));
+    });
     stage.finish();
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::fs::FlockOperation;
 use wayfs_fuse::{
     Attributes, Config, Entry, Errno, FileHandle, Handler, Inode, OpenFlags, Opened, Operation, Reply, Request,
-    Timestamp, Unique,
+    Timestamp, UmountMode, Unique,
 };
 
 use crate::stage::{Plan, stage, stage_with};
@@ -42,6 +42,14 @@ fn attributes(inode: Inode) -> Attributes {
 
 impl Handler for Stuck {
     fn handle(&self, request: Request, reply: Reply) {
+        if let Operation::Read { .. } = request.operation() {
+            let unique = request.unique();
+            self.waiting.lock().unwrap().insert(unique, reply);
+            if request.is_interrupted() {
+                self.interrupted(unique);
+            }
+            return;
+        }
         let ttl = Duration::from_secs(60);
         let inode = Inode::new(2);
         match request.operation() {
@@ -53,17 +61,7 @@ impl Handler for Stuck {
                 attributes: attributes(inode),
             }),
             Operation::GetAttributes { .. } => reply.attributes(&attributes(request.inode()), ttl),
-            Operation::Open { .. } => {
-                reply.opened(&Opened::new(FileHandle::new(0), OpenFlags::DIRECT_IO))
-            }
-            Operation::Read { .. } => {
-                let unique = request.unique();
-                self.waiting.lock().unwrap().insert(unique, reply);
-                if request.is_interrupted() {
-                    self.interrupted(unique);
-                }
-                return;
-            }
+            Operation::Open { .. } => reply.opened(&Opened::new(FileHandle::new(0), OpenFlags::DIRECT_IO)),
             Operation::Flush { .. } | Operation::Release { .. } => reply.ok(),
             _ => reply.error(Errno::NOSYS),
         };
@@ -169,10 +167,33 @@ fn a_forced_umount_frees_who_waits() {
         let file = &file;
         scope.spawn(move || sender.send((&*file).read(&mut [0; 10]).unwrap_err().raw_os_error()));
         assert!(receiver.recv_timeout(Duration::from_millis(200)).is_err(), "waits");
-        stage.session().umount(wayfs_fuse::UmountMode::Force).unwrap();
+        stage.session().umount(UmountMode::Force).unwrap();
         let code = receiver.recv_timeout(Duration::from_secs(5)).expect("is freed");
         assert!(matches!(code, Some(libc::ECONNABORTED | libc::ENOTCONN | libc::EIO)), "{code:?}");
     });
     drop(file);
     stage.finish();
+}
+
+#[test]
+fn killed_in_the_middle_of_work_nothing_stays_behind() {
+    let Some(stage) = stage(Plan::default()) else {
+        return;
+    };
+    let script = "i=0; while :; do i=$((i+1)); echo x > f$i; cat f$i > /dev/null; mv f$i g; ls > /dev/null; done";
+    for round in 0..10_u64 {
+        let mut child =
+            std::process::Command::new("sh").args(["-c", script]).current_dir(stage.point()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(20 + 7 * round));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    // A grandchild may be finishing its last command.
+    for _ in 0..200 {
+        if stage.session().umount(UmountMode::Orderly).is_ok() {
+            return stage.finish();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("the mount stays in use");
 }

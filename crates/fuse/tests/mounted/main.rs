@@ -5,6 +5,8 @@
 
 // Signals and lock calls have no safe form in the libraries that the tests use.
 #![allow(unsafe_code)]
+// Helpers of tests may unwrap as the tests themselves do.
+#![allow(clippy::unwrap_used)]
 
 mod caching;
 mod files;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use wayfs_fuse::loopback::{Loopback, LoopbackOptions};
 use wayfs_fuse::{
-    Config, Handler, Mount, MountError, MountMethod, MountOptions, Reply, Request, Session,
-    SessionError, UmountError, UmountMode,
+    Config, Handler, Mount, MountError, MountMethod, MountOptions, Reply, Request, Session, SessionError, UmountError,
+    UmountMode,
 };
 
 use crate::stage::{Plan, Watchdog, must_skip, stage, stage_with};
