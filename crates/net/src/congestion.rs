@@ -13,6 +13,7 @@
 //! is sent again: frames that filled a window before an outage of 6 s went on 0.2 s after it,
 //! without the extra packet 3.5 s. One packet per 250 ms hurts no network.
 
+use crate::delivery::{Acknowledged, Delivery};
 use quinn::congestion::{BbrConfig, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig};
 use std::any::Any;
 use std::sync::Arc;
@@ -54,7 +55,9 @@ impl Congestion {
                 Arc::new(config)
             }
         };
-        Arc::new(ProbingFactory { inner })
+        // The others are known by their behaviour, which comparisons rely on.
+        let measures = matches!(self, Self::Bbr);
+        Arc::new(ProbingFactory { inner, measures })
     }
 }
 
@@ -69,6 +72,7 @@ pub(crate) fn arm(connection: &quinn::Connection) {
 
 struct ProbingFactory {
     inner: Arc<dyn ControllerFactory + Send + Sync>,
+    measures: bool,
 }
 
 impl ControllerFactory for ProbingFactory {
@@ -77,6 +81,7 @@ impl ControllerFactory for ProbingFactory {
             inner: Arc::clone(&self.inner).build(now, current_mtu),
             in_flight: 0,
             in_flight_max: 0,
+            delivery: self.measures.then(Delivery::default),
             mtu: u64::from(current_mtu),
             armed: Arc::new(AtomicBool::new(false)),
         })
@@ -84,13 +89,15 @@ impl ControllerFactory for ProbingFactory {
 }
 
 /// Any controller, with room for one packet more while armed, and no window wider than
-/// twice what was ever in flight.
+/// twice what was ever in flight, nor (for BBR) than what the path was seen to deliver.
 struct Probing {
     inner: Box<dyn Controller>,
     /// Upper estimate of the bytes in flight; exact after each batch of acknowledgements.
     in_flight: u64,
     /// Most bytes that were ever in flight.
     in_flight_max: u64,
+    /// What the path delivers; `None` if the window is not to be bounded by it.
+    delivery: Option<Delivery>,
     mtu: u64,
     armed: Arc<AtomicBool>,
 }
@@ -100,10 +107,16 @@ impl Controller for Probing {
         self.in_flight = self.in_flight.saturating_add(bytes);
         self.in_flight_max = self.in_flight_max.max(self.in_flight);
         self.armed.store(false, Ordering::Relaxed);
+        if let Some(delivery) = &mut self.delivery {
+            delivery.on_sent(now);
+        }
         self.inner.on_sent(now, bytes, last_packet_number);
     }
 
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: &quinn_proto::RttEstimator) {
+        if let Some(delivery) = &mut self.delivery {
+            delivery.on_ack(now, Acknowledged { sent, bytes, app_limited, rtt_min: rtt.min() });
+        }
         self.inner.on_ack(now, sent, bytes, app_limited, rtt);
     }
 
@@ -128,7 +141,8 @@ impl Controller for Probing {
         // an hour of small frames, the first body would then flood the path: a window may
         // only double what was tried before.
         let tried = self.in_flight_max.saturating_mul(2).max(INITIAL_WINDOW);
-        let window = self.inner.window().min(tried);
+        let delivered = self.delivery.as_ref().and_then(Delivery::window_max).unwrap_or(u64::MAX);
+        let window = self.inner.window().min(tried).min(delivered.max(INITIAL_WINDOW));
         if self.armed.load(Ordering::Relaxed) {
             // The sender asks for strictly more room than two packets may need.
             window.max(self.in_flight.saturating_add(3 * self.mtu))
@@ -146,6 +160,7 @@ impl Controller for Probing {
             inner: self.inner.clone_box(),
             in_flight: self.in_flight,
             in_flight_max: self.in_flight_max,
+            delivery: self.delivery.clone(),
             mtu: self.mtu,
             armed: Arc::clone(&self.armed),
         })
@@ -186,8 +201,14 @@ mod tests {
 
     #[test]
     fn a_window_is_at_most_twice_what_was_tried() {
-        let mut controller =
-            Probing { inner: Box::new(Boundless), in_flight: 0, in_flight_max: 0, mtu: 1200, armed: Arc::default() };
+        let mut controller = Probing {
+            inner: Box::new(Boundless),
+            in_flight: 0,
+            in_flight_max: 0,
+            delivery: None,
+            mtu: 1200,
+            armed: Arc::default(),
+        };
         assert_eq!(controller.window(), INITIAL_WINDOW);
         controller.on_sent(Instant::now(), INITIAL_WINDOW, 1);
         assert_eq!(controller.window(), 2 * INITIAL_WINDOW);

@@ -21,6 +21,7 @@ mod config;
 mod congestion;
 mod connection;
 mod control;
+mod delivery;
 mod dial;
 mod endpoint;
 mod gate;

@@ -155,7 +155,8 @@ async fn frames_pass_a_body_that_fills_a_slow_line_with_a_deep_queue() {
         let sent = Instant::now();
         sender.send(Bytes::from(vec![number])).await.unwrap();
         assert_eq!(soon("a frame", receiver.recv()).await.unwrap().unwrap(), vec![number]);
-        println!("a frame beside bulk took {:?}", sent.elapsed());
+        let (took, window) = (sent.elapsed(), pair.near.stats().congestion_window);
+        println!("a frame beside bulk took {took:?}, the window has {window} bytes");
         assert!(!upload.is_finished());
     }
     upload.abort();
