@@ -1,1 +1,26 @@
-//! wayfs-sim
+//! A deterministic simulator of whole volumes.
+//!
+//! Clients, stations and a home run the engine that ships, over simulated disks,
+//! chunk stores, links and clocks. Faults come first (safety is checked all the
+//! time), then the world is healed and must converge (liveness). One seed is one
+//! trace.
+
+mod check;
+mod disk;
+mod history;
+mod host;
+mod network;
+mod plan;
+pub mod planted;
+mod run;
+mod tree_dump;
+mod workload;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+pub use check::Violation;
+pub use plan::Plan;
+pub use planted::Bug;
+pub use run::{Report, run, run_planned};

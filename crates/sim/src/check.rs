@@ -1,0 +1,144 @@
+//! The checkers: each asserts one invariant of the design on a quiet, healed world.
+
+use crate::tree_dump::TreeDump;
+use crate::world::World;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use wayfs_proto::Holder;
+use wayfs_types::{Content, FileId, Inode, Kind, Place, RecordId};
+
+/// A broken promise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Which promise.
+    pub promise: &'static str,
+    /// What happened instead.
+    pub evidence: String,
+}
+
+impl Violation {
+    pub(crate) fn new(promise: &'static str, evidence: String) -> Self {
+        Self { promise, evidence }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "broken: {}: {}", self.promise, self.evidence)
+    }
+}
+
+impl World {
+    /// Invariant 1: what was reported safe is current, an ancestor of what is current, a copy,
+    /// or was removed by someone who had seen it.
+    pub(crate) fn check_nothing_safe_lost(&mut self, home: &TreeDump) {
+        let alive: BTreeSet<RecordId> = home.inodes.values().map(|inode| inode.version).collect();
+        let contents: BTreeSet<&Content> = home.inodes.values().map(|inode| &inode.content).collect();
+        let mut kept: BTreeSet<RecordId> = BTreeSet::new();
+        for end in alive.iter().chain(&self.history.removed) {
+            self.keep_line(*end, &mut kept);
+        }
+        // A file merged with an equal one leaves only its content behind; what was built on it
+        // is in the other's line.
+        let lost = self.history.updates.iter().find(|(record, update)| {
+            self.history.is_safe(**record)
+                && !kept.contains(record)
+                && !contents.contains(&update.content)
+                && update.content != Content::EMPTY
+        });
+        if let Some((record, update)) = lost {
+            let line = format!("{record} of {} (upon {:?}) is nowhere", update.file, update.base);
+            self.violations.push(Violation::new("no safe update is lost", line));
+        }
+    }
+
+    fn keep_line(&self, end: RecordId, kept: &mut BTreeSet<RecordId>) {
+        let mut at = Some(end);
+        while let Some(version) = at {
+            if !kept.insert(version) {
+                break;
+            }
+            at = self.history.updates.get(&version).and_then(|update| update.base);
+        }
+    }
+
+    /// Invariant 2: a replica shows the home's tree.
+    pub(crate) fn check_same_tree(&mut self, index: usize, home: &TreeDump, other: &TreeDump) {
+        if let Some(line) = difference(home, other) {
+            let line = format!("host {index}: {line}");
+            self.violations.push(Violation::new("quiet and connected, all show the home's tree", line));
+        }
+    }
+
+    /// Invariant 6: the tree is a tree.
+    pub(crate) fn check_tree(&mut self, index: usize, dump: &TreeDump) {
+        let mut places: BTreeMap<FileId, Vec<Place>> = BTreeMap::new();
+        let mut subdirectories: BTreeMap<FileId, u32> = BTreeMap::new();
+        for (place, file) in &dump.entries {
+            places.entry(*file).or_default().push(place.clone());
+            if dump.inodes.get(file).is_some_and(Inode::is_directory) {
+                *subdirectories.entry(place.parent).or_default() += 1;
+            }
+        }
+        for (file, inode) in &dump.inodes {
+            let found = places.remove(file).unwrap_or_default();
+            let counted = subdirectories.get(file).copied().unwrap_or(0);
+            let many = inode.is_directory() && found.len() > 1;
+            if inode.places != found || inode.subdirectories != counted || many || inode.is_removed() {
+                let line = format!("host {index}: {file} stands at {found:?} with {counted} subdirectories, its inode says {inode:?}");
+                return self.violations.push(Violation::new("the tree is a tree", line));
+            }
+        }
+    }
+
+    /// Invariant 8: every current version has a live holder on record, and it has it.
+    pub(crate) fn check_holders(&mut self, home: &TreeDump) {
+        for (file, inode) in &home.inodes {
+            let (Kind::File, Some(root)) = (&inode.kind, inode.content.root()) else { continue };
+            let destroyed = self.hosts.iter().any(|host| host.destroyed && host.config.origin == inode.version.origin());
+            if !self.held(*file, inode.version, root) && (!destroyed || self.history.is_safe(inode.version)) {
+                let line = format!("{} of {file} is not where the home has it on record", inode.version);
+                return self.violations.push(Violation::new("every current version has a holder", line));
+            }
+        }
+    }
+
+    /// Follows the holders from the home to someone who has the bytes.
+    fn held(&self, file: FileId, version: RecordId, root: wayfs_types::Digest) -> bool {
+        let mut index = 0;
+        // Home, station, client: nobody is further than two steps away.
+        for _ in 0..3 {
+            let Some(replica) = self.hosts[index].replica.as_ref() else { return false };
+            let Ok(holder) = replica.holder(file, version) else { return false };
+            match holder {
+                Holder::Here => return self.hosts[index].disk.0.borrow().has_chunk(root),
+                Holder::Child(origin, _) => {
+                    let Some(child) = self.hosts.iter().position(|host| host.config.origin == origin) else { return false };
+                    if self.hosts[child].is_client() {
+                        return self.hosts[child].disk.0.borrow().has_chunk(root);
+                    }
+                    index = child;
+                }
+                Holder::Parent | Holder::Unknown => return false,
+            }
+        }
+        false
+    }
+}
+
+/// The first difference between two trees, in words.
+fn difference(home: &TreeDump, other: &TreeDump) -> Option<String> {
+    for (place, file) in &home.entries {
+        match other.entries.get(place) {
+            Some(same) if same == file => {}
+            found => return Some(format!("{place:?} is {file} at the home and {found:?} there")),
+        }
+    }
+    if let Some((place, file)) = other.entries.iter().find(|(place, _)| !home.entries.contains_key(place)) {
+        return Some(format!("{place:?} ({file}) is not at the home"));
+    }
+    home.inodes.iter().find_map(|(file, inode)| {
+        let found = other.inodes.get(file);
+        (found != Some(inode)).then(|| format!("{file} is {inode:?} at the home and {found:?} there"))
+    })
+}

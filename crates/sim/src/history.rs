@@ -1,0 +1,67 @@
+//! What clients did and what they were told: the evidence for the checkers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use wayfs_types::{Content, FileId, OriginId, RecordId, Time};
+
+/// An update that a client made.
+#[derive(Debug, Clone)]
+pub(crate) struct Update {
+    /// Its file.
+    pub(crate) file: FileId,
+    /// What it was built upon; `None` for a creation.
+    pub(crate) base: Option<RecordId>,
+    /// What it holds.
+    pub(crate) content: Content,
+}
+
+/// All updates by version, all removals, and what is known to be safe.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    /// Content versions that clients made.
+    pub(crate) updates: BTreeMap<RecordId, Update>,
+    /// Versions that someone removed knowingly.
+    pub(crate) removed: BTreeSet<RecordId>,
+    /// Per origin: sequence up to which *safe* was reported.
+    pub(crate) safe: BTreeMap<OriginId, u64>,
+    /// Updates reported safe, with when and by which station.
+    pub(crate) safe_at: Vec<SafeReport>,
+}
+
+/// A report of *safe*.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SafeReport {
+    /// The client's newest record covered.
+    pub(crate) record: RecordId,
+    /// When.
+    pub(crate) at: Time,
+    /// The station (host index) the client was attached to, if it was the same all the while.
+    pub(crate) station: usize,
+}
+
+impl History {
+    /// Whether `ancestor` is one of the versions that `version` was built upon (not `version` itself).
+    pub(crate) fn descends(&self, version: RecordId, ancestor: RecordId) -> bool {
+        let mut at = version;
+        // A chain visits every version at most once: bases are always older.
+        for _ in 0..=self.updates.len() {
+            let Some(base) = self.updates.get(&at).and_then(|update| update.base) else { return false };
+            if base == ancestor {
+                return true;
+            }
+            at = base;
+        }
+        false
+    }
+
+    /// Updates of an origin up to a sequence were reported safe.
+    pub(crate) fn report_safe(&mut self, record: RecordId, at: Time, station: usize) {
+        let safe = self.safe.entry(record.origin()).or_default();
+        *safe = (*safe).max(record.sequence());
+        self.safe_at.push(SafeReport { record, at, station });
+    }
+
+    /// Whether an update was reported safe.
+    pub(crate) fn is_safe(&self, record: RecordId) -> bool {
+        self.safe.get(&record.origin()).is_some_and(|safe| record.sequence() <= *safe)
+    }
+}

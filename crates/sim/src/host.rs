@@ -1,0 +1,130 @@
+//! One simulated machine: disk, clock and, unless crashed, an engine.
+
+use crate::disk::DiskHandle;
+use std::collections::BTreeMap;
+use wayfs_proto::{Config, PeerId, Replica, Role};
+use wayfs_types::request::{Level, Outcome, RequestId};
+use wayfs_types::{Content, Digest, FileId, Name, RecordId, Time, WallTime};
+
+/// What a client waits to hear, to be entered into the history.
+#[derive(Debug, Clone)]
+pub(crate) enum Expectation {
+    /// A creation.
+    Created,
+    /// A store of some content upon a version.
+    Stored { file: FileId, base: RecordId, content: Content },
+    /// A removal of a version (also by renaming over it).
+    Removed { version: Option<RecordId> },
+    /// A report that a record reached a level; asked while attached to that station's session.
+    Level { record: RecordId, level: Level, station: usize, session: PeerId },
+    /// A look at a file: nothing older than this may be seen.
+    Read { file: FileId },
+    /// The world itself asked and picks the answer up.
+    Collected,
+    /// Nothing depends on it.
+    Nothing,
+}
+
+/// A machine.
+pub(crate) struct Host {
+    pub(crate) config: Config,
+    pub(crate) disk: DiskHandle,
+    pub(crate) replica: Option<Replica<DiskHandle>>,
+    /// Counts restarts, so that events for an earlier life are dropped.
+    pub(crate) life: u32,
+    /// The disk is gone for good.
+    pub(crate) destroyed: bool,
+    /// Suspended until then.
+    pub(crate) asleep_until: Time,
+    /// Nanoseconds by which its wall clock is off.
+    pub(crate) skew: i64,
+    /// Hosts it may attach to, and which one it wants.
+    pub(crate) parents: Vec<usize>,
+    pub(crate) parent_wanted: usize,
+    /// Its session upward, as it sees it.
+    pub(crate) parent_session: Option<PeerId>,
+    pub(crate) next_request: u64,
+    pub(crate) waiting: BTreeMap<RequestId, Expectation>,
+    pub(crate) collected: BTreeMap<RequestId, Outcome>,
+    /// Files it came across, newest last.
+    pub(crate) files: Vec<FileId>,
+    pub(crate) directories: Vec<FileId>,
+    /// The newest version of each file that it wrote or saw.
+    pub(crate) seen: BTreeMap<FileId, RecordId>,
+    pub(crate) last_record: Option<RecordId>,
+    /// The earliest wake-up that is under way.
+    pub(crate) wake_at: Option<Time>,
+    /// Contents whose bytes came in and await the next sync.
+    pub(crate) arriving: Vec<Digest>,
+}
+
+impl Host {
+    pub(crate) fn new(config: Config, parents: Vec<usize>, skew: i64) -> Self {
+        Self {
+            config,
+            disk: DiskHandle::default(),
+            replica: None,
+            life: 0,
+            destroyed: false,
+            asleep_until: Time::ZERO,
+            skew,
+            parent_wanted: parents.first().copied().unwrap_or(0),
+            parents,
+            parent_session: None,
+            next_request: 1,
+            waiting: BTreeMap::new(),
+            collected: BTreeMap::new(),
+            files: Vec::new(),
+            directories: vec![FileId::ROOT],
+            seen: BTreeMap::new(),
+            last_record: None,
+            wake_at: None,
+            arriving: Vec::new(),
+        }
+    }
+
+    pub(crate) const fn role(&self) -> Role {
+        self.config.role
+    }
+
+    pub(crate) fn is_client(&self) -> bool {
+        self.role() == Role::Client
+    }
+
+    /// Its wall clock: seventeen years after the epoch and its own error.
+    pub(crate) fn wall(&self, now: Time) -> WallTime {
+        let true_nanos = 1_800_000_000_000_000_000 + (now.as_micros() as i64) * 1000;
+        WallTime::from_nanos(true_nanos + self.skew)
+    }
+
+    pub(crate) fn request_id(&mut self) -> RequestId {
+        self.next_request += 1;
+        RequestId(self.next_request)
+    }
+
+    /// Remembers something that it came across, within bounds.
+    pub(crate) fn remember(&mut self, file: FileId, is_directory: bool) {
+        let list = if is_directory { &mut self.directories } else { &mut self.files };
+        if !list.contains(&file) {
+            list.push(file);
+        }
+        if list.len() > 24 {
+            list.remove(1);
+        }
+    }
+
+    /// All that dies with the process.
+    pub(crate) fn forget_life(&mut self) {
+        self.replica = None;
+        self.life += 1;
+        self.parent_session = None;
+        self.waiting.clear();
+        self.wake_at = None;
+        self.arriving.clear();
+    }
+}
+
+/// One of a few names, so that clients meet.
+pub(crate) fn name(number: u32) -> Name {
+    Name::new(format!("n{number}")).expect("a plain name")
+}

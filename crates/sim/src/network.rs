@@ -1,0 +1,137 @@
+//! Simulated sessions: reliable, ordered, slow, and mortal.
+//!
+//! The live system runs over QUIC, so what loss, duplication and reordering of
+//! packets leave for the engine to see is delay, stalls and the death of a
+//! session, which each end notices at its own time. That is what is modelled.
+
+use bytes::Bytes;
+use rand::Rng;
+use rand_chacha::ChaCha8Rng;
+use std::collections::VecDeque;
+use std::time::Duration;
+use wayfs_link::{Direction, DirectionConfig, Fate};
+use wayfs_proto::PeerId;
+use wayfs_types::Time;
+
+/// A silent session dies after this time, as the live one does.
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
+/// First retransmission of a lost packet; doubles.
+const RETRANSMISSION_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// Which end of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum End {
+    /// The child, which opened it.
+    Child,
+    /// The parent.
+    Parent,
+}
+
+impl End {
+    pub(crate) const fn other(self) -> Self {
+        match self {
+            Self::Child => Self::Parent,
+            Self::Parent => Self::Child,
+        }
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        match self {
+            Self::Child => 0,
+            Self::Parent => 1,
+        }
+    }
+}
+
+/// The path between two machines, both ways.
+#[derive(Debug)]
+pub(crate) struct Link {
+    directions: [Direction; 2],
+    loss: f64,
+    /// Since when nothing passes.
+    pub(crate) cut_since: Option<Time>,
+}
+
+impl Link {
+    pub(crate) fn new(config: &DirectionConfig, loss: f64) -> Self {
+        Self { directions: [Direction::new(config.clone()), Direction::new(config.clone())], loss, cut_since: None }
+    }
+
+    pub(crate) fn delay(&self) -> Duration {
+        self.directions[0].config().delay
+    }
+
+    /// Stops losing packets.
+    pub(crate) fn heal(&mut self) {
+        self.loss = 0.0;
+        self.cut_since = None;
+    }
+
+    /// When a frame is across, retransmissions included.
+    fn arrival(&mut self, from: End, now: Time, len: usize, random: &mut ChaCha8Rng) -> Time {
+        let across = match self.directions[from.index()].send(now, len, random) {
+            Fate::Arrives(at) | Fate::ArrivesTwice(at, _) => at,
+            Fate::Lost | Fate::Dropped => now + RETRANSMISSION_TIMEOUT,
+        };
+        let mut timeout = RETRANSMISSION_TIMEOUT;
+        let mut arrival = across;
+        while random.random_bool(self.loss) && timeout < IDLE_TIMEOUT {
+            arrival = arrival + timeout;
+            timeout *= 2;
+        }
+        arrival
+    }
+}
+
+/// Frames under way in one direction.
+#[derive(Debug, Default)]
+struct Stream {
+    queue: VecDeque<(Time, Bytes)>,
+    last_arrival: Time,
+}
+
+/// One session between a child and its parent.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) peer: PeerId,
+    /// Host of the child end.
+    pub(crate) child: usize,
+    /// Host of the parent end.
+    pub(crate) parent: usize,
+    /// Which ends believe that it lives.
+    pub(crate) alive: [bool; 2],
+    /// Since when.
+    pub(crate) since: Time,
+    streams: [Stream; 2],
+}
+
+impl Session {
+    pub(crate) fn new(peer: PeerId, child: usize, parent: usize, since: Time) -> Self {
+        Self { peer, child, parent, alive: [true; 2], since, streams: [Stream::default(), Stream::default()] }
+    }
+
+    pub(crate) const fn host(&self, end: End) -> usize {
+        match end {
+            End::Child => self.child,
+            End::Parent => self.parent,
+        }
+    }
+
+    /// Puts a frame on its way and says when to look for it.
+    pub(crate) fn send(&mut self, from: End, link: &mut Link, now: Time, bytes: Bytes, random: &mut ChaCha8Rng) -> Time {
+        let len = bytes.len();
+        let stream = &mut self.streams[from.index()];
+        stream.last_arrival = stream.last_arrival.max(link.arrival(from, now, len, random));
+        stream.queue.push_back((stream.last_arrival, bytes));
+        stream.last_arrival
+    }
+
+    /// The next frame that has arrived from an end.
+    pub(crate) fn receive(&mut self, from: End, now: Time) -> Option<Bytes> {
+        let stream = &mut self.streams[from.index()];
+        if stream.queue.front().is_some_and(|(arrival, _)| *arrival <= now) {
+            return stream.queue.pop_front().map(|(_, bytes)| bytes);
+        }
+        None
+    }
+}

@@ -1,0 +1,226 @@
+//! One run: set up, break things, heal, check.
+
+use crate::check::Violation;
+use crate::host::{Expectation, Host, name};
+use crate::network::Link;
+use crate::plan::Plan;
+use crate::planted::Bug;
+use crate::world::{Event, World};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::time::Duration;
+use wayfs_link::DirectionConfig;
+use wayfs_proto::{Config, Replica, Role};
+use wayfs_types::request::{Change, Request};
+use wayfs_types::{Admitted, FileId, Kind, Name, NodeId, OriginId, Ticket, VolumeId};
+
+/// Simulated time that a healed world has to become quiet.
+const CALM_DOWN: Duration = Duration::from_secs(240);
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// What was run.
+    pub plan: Plan,
+    /// Digest of everything that happened.
+    pub trace: u64,
+    /// Events that happened.
+    pub events: u64,
+    /// Updates that clients made.
+    pub updates: usize,
+    /// Of these, reported safe.
+    pub safe: usize,
+    /// Broken promises; empty if all is well.
+    pub violations: Vec<Violation>,
+}
+
+/// Runs a seed.
+pub fn run(seed: u64, bug: Option<Bug>) -> Report {
+    run_planned(Plan::of_seed(seed), bug, false)
+}
+
+/// Runs a plan; `verbose` prints every event to standard error.
+pub fn run_planned(plan: Plan, bug: Option<Bug>, verbose: bool) -> Report {
+    let random = ChaCha8Rng::seed_from_u64(plan.seed);
+    let mut world = World::new(plan, bug, random, verbose);
+    world.set_up();
+    let end = world.now + world.plan.faulty;
+    world.run_until(end);
+    if world.violations.is_empty() {
+        world.heal();
+        world.converge();
+    }
+    let safe = world.history.updates.keys().filter(|record| world.history.is_safe(**record)).count();
+    Report {
+        trace: world.trace,
+        events: world.events,
+        updates: world.history.updates.len(),
+        safe,
+        violations: world.violations,
+        plan: world.plan,
+    }
+}
+
+impl World {
+    fn set_up(&mut self) {
+        let (stations, clients) = (self.plan.stations, self.plan.clients);
+        self.hosts.push(Host::new(config(Role::Home, OriginId::GENESIS, 0), vec![], 0));
+        let home_origin = OriginId::new(1).expect("in range");
+        self.hosts[0].config.origin = home_origin;
+        self.start(0);
+        for number in 0..stations + clients {
+            let index = number + 1;
+            let (role, admitted) =
+                if number < stations { (Role::Station, Admitted::Station) } else { (Role::Client, Admitted::Client) };
+            let origin = self.admit(index, admitted);
+            let parents = if role == Role::Station { vec![0] } else { (0..=stations).collect() };
+            let skew = self.random.random_range(-5_000_000_000..5_000_000_000);
+            let mut host = Host::new(config(role, origin, index), parents, skew);
+            host.parent_wanted = if role == Role::Station { 0 } else { self.random.random_range(0..=stations) };
+            for parent in host.parents.clone() {
+                let link = self.new_link(role, parent);
+                self.links.insert((index, parent), link);
+            }
+            self.hosts.push(host);
+        }
+        for index in 1..self.hosts.len() {
+            self.start(index);
+            if self.hosts[index].is_client() {
+                let first = self.millis(1, 3000);
+                self.after(first, Event::Work { host: index });
+            }
+        }
+        self.after(Duration::from_secs(1), Event::Fault);
+    }
+
+    fn new_link(&mut self, role: Role, parent: usize) -> Link {
+        let near = role == Role::Client && parent != 0;
+        let delay = if near { Duration::from_micros(300) } else { self.plan.wide_delay };
+        Link::new(&DirectionConfig { delay, jitter: delay / 4, ..DirectionConfig::default() }, self.plan.loss)
+    }
+
+    fn admit(&mut self, index: usize, admitted: Admitted) -> OriginId {
+        let (now, wall) = (self.now, self.hosts[0].wall(self.now));
+        let home = self.hosts[0].replica.as_mut().expect("the home runs during set-up");
+        let origin = home.grant_origin(now, wall, node(index), admitted, &format!("user{index}@host{index}")).expect("a fresh home grants");
+        self.hosts[0].disk.0.borrow_mut().sync(Ticket(u64::MAX));
+        let ticket = self.hosts[0].disk.0.borrow().newest();
+        self.feed(0, wayfs_proto::Input::Stored { ticket });
+        origin
+    }
+
+    fn heal(&mut self) {
+        self.healed = true;
+        for link in self.links.values_mut() {
+            link.heal();
+        }
+        for index in 0..self.hosts.len() {
+            self.hosts[index].asleep_until = self.now;
+            self.start(index);
+        }
+        self.note(|| "healed".to_string());
+    }
+
+    fn running(&self) -> Vec<usize> {
+        (0..self.hosts.len()).filter(|index| !self.hosts[*index].destroyed).collect()
+    }
+
+    /// Waits until nothing is under way, then checks everything.
+    fn converge(&mut self) {
+        let end = self.now + CALM_DOWN;
+        while self.violations.is_empty() && !self.is_quiet() {
+            if self.now >= end {
+                let line = self.unquiet();
+                return self.violations.push(Violation::new("a healed world becomes quiet", line));
+            }
+            let next = self.now + Duration::from_millis(500);
+            self.run_until(next);
+        }
+        self.check_everything();
+        if self.violations.is_empty() {
+            self.check_visibility();
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.running().into_iter().all(|index| self.is_host_quiet(index))
+    }
+
+    fn is_host_quiet(&self, index: usize) -> bool {
+        let host = &self.hosts[index];
+        let attached = host.role() == Role::Home || host.parent_session.is_some();
+        attached && host.replica.as_ref().is_some_and(Replica::is_settled)
+    }
+
+    fn unquiet(&self) -> String {
+        let busy = self.running().into_iter().filter(|index| !self.is_host_quiet(*index));
+        busy.map(|index| {
+            let host = &self.hosts[index];
+            format!("host {index} session {:?} {:?}; ", host.parent_session, host.replica.as_ref().map(Replica::progress))
+        })
+        .collect()
+    }
+
+    fn check_everything(&mut self) {
+        // A moment for what the last records set in motion: downward images, callbacks.
+        let settle = self.now + Duration::from_secs(5);
+        self.run_until(settle);
+        let home = match self.dump(0) {
+            Ok(dump) => dump,
+            Err(line) => return self.violations.push(Violation::new("the home can be listed", line)),
+        };
+        self.check_tree(0, &home);
+        self.check_nothing_safe_lost(&home);
+        self.check_holders(&home);
+        for index in self.running().into_iter().skip(1) {
+            match self.dump(index) {
+                Ok(dump) => self.check_same_tree(index, &home, &dump),
+                Err(line) => self.violations.push(Violation::new("a connected replica can be listed", line)),
+            }
+        }
+        self.check_order();
+    }
+
+    /// Invariant 3: each client's records took effect at the home, all of them, once.
+    fn check_order(&mut self) {
+        for index in self.running() {
+            let origin = self.hosts[index].config.origin;
+            let Some(last) = self.hosts[index].last_record.filter(|record| record.origin() == origin) else { continue };
+            let home = self.hosts[0].replica.as_ref().expect("healed");
+            let applied = home.origins().ok().and_then(|all| all.into_iter().find(|(id, _)| *id == origin)).map(|(_, o)| o.applied);
+            if applied.is_none_or(|applied| applied < last.sequence()) {
+                let line = format!("host {index} wrote {last}, the home applied up to {applied:?}");
+                self.violations.push(Violation::new("each client's records take effect in order, once", line));
+            }
+        }
+    }
+
+    /// Invariant 7: an update is visible everywhere within two periods and a round trip.
+    fn check_visibility(&mut self) {
+        let Some(writer) = self.running().into_iter().find(|index| self.hosts[*index].is_client()) else { return };
+        let name = Name::new("visible").unwrap_or_else(|_| name(0));
+        let change = Change::Create { parent: FileId::ROOT, name: name.clone(), kind: Kind::File, mode: 0o600, uid: 0, gid: 0 };
+        self.ask(writer, Request::Change { user: 0, change }, Expectation::Nothing);
+        let period = self.hosts[0].config.reconcile_period;
+        // Disks take up to 8 ms a sync and every hop syncs; jitter adds a quarter of the delay.
+        let bound = period * 2 + self.plan.wide_delay * 3 + Duration::from_millis(100);
+        let end = self.now + bound;
+        self.run_until(end);
+        let stations: Vec<usize> = self.running().into_iter().filter(|index| !self.hosts[*index].is_client()).collect();
+        for index in stations {
+            let replica = self.hosts[index].replica.as_ref().expect("healed");
+            if !matches!(replica.entry(FileId::ROOT, &name), Ok(Some(_))) {
+                let line = format!("host {index} does not have it after {bound:?}");
+                self.violations.push(Violation::new("an update is visible everywhere within the bound", line));
+            }
+        }
+    }
+}
+
+fn node(index: usize) -> NodeId {
+    NodeId::from_bytes([index as u8; 32])
+}
+
+fn config(role: Role, origin: OriginId, index: usize) -> Config {
+    Config::new(VolumeId::from_bytes([7; 16]), role, origin, format!("user{index}@host{index}"), node(index))
+}

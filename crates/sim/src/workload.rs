@@ -1,0 +1,319 @@
+//! What clients do and what goes wrong.
+
+use crate::check::Violation;
+use crate::host::{Expectation, Host, name};
+use crate::network::{End, IDLE_TIMEOUT};
+use crate::history::Update;
+use crate::world::{Event, World};
+use bytes::Bytes;
+use rand::Rng;
+use std::time::Duration;
+use wayfs_proto::Role;
+use wayfs_types::request::{Answer, Change, Level, Outcome, RenameTarget, Request};
+use wayfs_types::{AttrChange, Content, Digest, FileId, Inode, Kind, RecordId};
+
+/// Names that clients draw from.
+const NAMES: u32 = 5;
+
+impl World {
+    /// One operation of a client, and the next one scheduled.
+    pub(crate) fn work(&mut self, index: usize) {
+        if self.healed || self.hosts[index].destroyed {
+            return;
+        }
+        let think = self.plan.think.as_micros() as u64;
+        let next = Duration::from_micros(self.random.random_range(think / 4..think * 2));
+        self.after(next, Event::Work { host: index });
+        if self.hosts[index].replica.is_none() {
+            return;
+        }
+        match self.random.random_range(0..100) {
+            0..12 => self.create(index),
+            12..17 => self.make_directory(index),
+            17..50 => self.store(index),
+            50..58 => self.unlink(index),
+            58..61 => self.remove_directory(index),
+            61..70 => self.rename(index),
+            70..73 => self.link(index),
+            73..77 => self.set_mode(index),
+            77..85 => self.wait_safe(index),
+            85..95 => self.look(index),
+            _ => self.list(index),
+        }
+    }
+
+    fn directory(&mut self, index: usize) -> FileId {
+        let directories = &self.hosts[index].directories;
+        // The root is drawn as often as all others together, so that paths stay short and clients meet.
+        if self.random.random_bool(0.5) { FileId::ROOT } else { directories[self.random.random_range(0..directories.len())] }
+    }
+
+    fn name(&mut self) -> wayfs_types::Name {
+        name(self.random.random_range(0..NAMES))
+    }
+
+    fn file(&mut self, index: usize) -> Option<FileId> {
+        let files = &self.hosts[index].files;
+        (!files.is_empty()).then(|| files[self.random.random_range(0..files.len())])
+    }
+
+    fn change(&mut self, index: usize, change: Change, expectation: Expectation) {
+        self.ask(index, Request::Change { user: 1000, change }, expectation);
+    }
+
+    fn create(&mut self, index: usize) {
+        let (parent, name) = (self.directory(index), self.name());
+        let change = Change::Create { parent, name, kind: Kind::File, mode: 0o644, uid: 1000, gid: 1000 };
+        self.change(index, change, Expectation::Created);
+    }
+
+    fn make_directory(&mut self, index: usize) {
+        let (parent, name) = (self.directory(index), self.name());
+        self.change(index, Change::Mkdir { parent, name, mode: 0o755, uid: 1000, gid: 1000 }, Expectation::Nothing);
+    }
+
+    fn store(&mut self, index: usize) {
+        let Some(file) = self.file(index) else { return self.create(index) };
+        let Some(inode) = self.inode(index, file) else { return };
+        if inode.kind != Kind::File {
+            return;
+        }
+        let content = self.fresh_content(index);
+        let mtime = self.hosts[index].wall(self.now);
+        let base = inode.version;
+        let expectation = Expectation::Stored { file, base, content: content.clone() };
+        self.change(index, Change::Store { file, base, content, mtime }, expectation);
+    }
+
+    /// Bytes that no one ever wrote before; big ones go into the chunk store first.
+    fn fresh_content(&mut self, index: usize) -> Content {
+        let unique: u64 = self.random.random();
+        if self.random.random_bool(self.plan.big) {
+            let root = Digest::of(&unique.to_le_bytes());
+            self.hosts[index].disk.0.borrow_mut().put_chunk(root);
+            Content::Tree { size: 10_000, root, depth: 0 }
+        } else {
+            Content::Inline(Bytes::copy_from_slice(&unique.to_le_bytes()))
+        }
+    }
+
+    fn unlink(&mut self, index: usize) {
+        let (parent, name) = (self.directory(index), self.name());
+        let version = self.version_under(index, parent, &name);
+        self.change(index, Change::Unlink { parent, name }, Expectation::Removed { version });
+    }
+
+    fn remove_directory(&mut self, index: usize) {
+        let (parent, name) = (self.directory(index), self.name());
+        self.change(index, Change::Rmdir { parent, name }, Expectation::Nothing);
+    }
+
+    fn rename(&mut self, index: usize) {
+        let (from_parent, from_name) = (self.directory(index), self.name());
+        let (to_parent, to_name) = (self.directory(index), self.name());
+        let version = self.version_under(index, to_parent, &to_name);
+        let target = if self.random.random_bool(0.8) { RenameTarget::Replace } else { RenameTarget::MustBeFree };
+        let change = Change::Rename { from_parent, from_name, to_parent, to_name, target };
+        self.change(index, change, Expectation::Removed { version });
+    }
+
+    fn link(&mut self, index: usize) {
+        let Some(file) = self.file(index) else { return };
+        let (parent, name) = (self.directory(index), self.name());
+        self.change(index, Change::Link { file, parent, name }, Expectation::Nothing);
+    }
+
+    fn set_mode(&mut self, index: usize) {
+        let Some(file) = self.file(index) else { return };
+        let change = AttrChange { mode: Some(self.random.random_range(0..0o777)), ..AttrChange::default() };
+        self.change(index, Change::SetAttr { file, change }, Expectation::Nothing);
+    }
+
+    fn wait_safe(&mut self, index: usize) {
+        let host = &self.hosts[index];
+        let (Some(record), Some(session)) = (host.last_record, host.parent_session) else { return };
+        let station = host.parent_wanted;
+        let expectation = Expectation::Level { record, level: Level::Safe, station, session };
+        self.ask(index, Request::Wait { record: Some(record), until: Level::Safe }, expectation);
+    }
+
+    fn look(&mut self, index: usize) {
+        if self.random.random_bool(0.5) {
+            let (parent, name) = (self.directory(index), self.name());
+            self.ask(index, Request::Lookup { parent, name }, Expectation::Nothing);
+        } else if let Some(file) = self.file(index) {
+            self.ask(index, Request::Attributes { file }, Expectation::Read { file });
+        }
+    }
+
+    fn list(&mut self, index: usize) {
+        let directory = self.directory(index);
+        self.ask(index, Request::List { directory, after: None, limit: 16 }, Expectation::Nothing);
+    }
+
+    fn inode(&self, index: usize, file: FileId) -> Option<Box<Inode>> {
+        self.hosts[index].replica.as_ref()?.inode(file).ok()?.filter(|inode| !inode.is_removed())
+    }
+
+    fn version_under(&self, index: usize, parent: FileId, name: &wayfs_types::Name) -> Option<RecordId> {
+        let replica = self.hosts[index].replica.as_ref()?;
+        let entry = replica.entry(parent, name).ok()??;
+        self.inode(index, entry.file).map(|inode| inode.version)
+    }
+
+    /// Takes an answer into the history.
+    pub(crate) fn learned(&mut self, index: usize, expectation: &Expectation, outcome: &Outcome) {
+        match outcome {
+            Ok(Answer::Changed { record, file, inode, .. }) => {
+                self.hosts[index].last_record = Some(*record);
+                self.changed(index, expectation, *record, *file, inode);
+            }
+            Ok(Answer::File(file, inode)) => self.saw(index, expectation, *file, inode),
+            Ok(Answer::List { entries, .. }) => {
+                for (_, file, inode) in entries {
+                    self.hosts[index].remember(*file, inode.is_directory());
+                }
+            }
+            Ok(Answer::Lock(_) | Answer::Reached | Answer::Done) | Err(_) => {}
+        }
+    }
+
+    fn changed(&mut self, index: usize, expectation: &Expectation, record: RecordId, file: FileId, inode: &Inode) {
+        match expectation {
+            Expectation::Created => {
+                let update = Update { file, base: None, content: Content::EMPTY };
+                self.history.updates.insert(record, update);
+                self.hosts[index].seen.insert(file, record);
+            }
+            Expectation::Stored { file, base, content } => {
+                let update = Update { file: *file, base: Some(*base), content: content.clone() };
+                self.history.updates.insert(record, update);
+                self.hosts[index].seen.insert(*file, record);
+            }
+            Expectation::Removed { version } => {
+                self.history.removed.extend(version);
+            }
+            _ => {}
+        }
+        self.hosts[index].remember(file, inode.is_directory());
+    }
+
+    /// Checks a look at a file: nothing may be older than what this client saw or wrote,
+    /// nor than what its station had acknowledged to someone else.
+    fn saw(&mut self, index: usize, expectation: &Expectation, file: FileId, inode: &Inode) {
+        self.hosts[index].remember(file, inode.is_directory());
+        if inode.kind != Kind::File || !matches!(expectation, Expectation::Read { .. }) {
+            return;
+        }
+        if let Some(seen) = self.hosts[index].seen.get(&file).copied()
+            && self.history.descends(seen, inode.version)
+        {
+            let line = format!("host {index} saw {} of {file} after {seen}", inode.version);
+            self.violations.push(Violation::new("nobody sees the past undone", line));
+        }
+        self.check_open_after_close(index, file, inode.version);
+        self.hosts[index].seen.insert(file, inode.version);
+    }
+
+    fn check_open_after_close(&mut self, index: usize, file: FileId, version: RecordId) {
+        let Some(session) = self.hosts[index].parent_session.and_then(|peer| self.sessions.get(&peer)) else { return };
+        let whole = session.alive == [true; 2] && self.links[&(session.child, session.parent)].cut_since.is_none();
+        if !whole {
+            return;
+        }
+        let station = session.parent;
+        let missed = self.history.safe_at.iter().find(|report| {
+            report.station == station
+                && self.history.updates.get(&report.record).is_some_and(|update| update.file == file)
+                && self.history.descends(report.record, version)
+                && session.since < report.at
+        });
+        if let Some(report) = missed {
+            let line = format!("host {index} saw {version} of {file}; {} was acknowledged at host {station}", report.record);
+            self.violations.push(Violation::new("open sees an acknowledged close", line));
+        }
+    }
+
+    // Faults.
+
+    /// Breaks something, and schedules the next.
+    pub(crate) fn fault(&mut self) {
+        let Some(every) = self.plan.fault_every.filter(|_| !self.healed) else { return };
+        let next = Duration::from_micros(self.random.random_range(1..2 * every.as_micros() as u64));
+        self.after(next, Event::Fault);
+        let index = self.random.random_range(0..self.hosts.len());
+        match self.random.random_range(0..10) {
+            0..3 => self.crash(index),
+            3..6 => self.cut(index),
+            6..7 => {
+                let span = self.millis(100, 40_000);
+                self.hosts[index].asleep_until = self.now + span;
+            }
+            7..8 => self.hosts[index].skew = self.random.random_range(-100_000_000..100_000_000) * 1_000_000_000,
+            _ => self.move_client(index),
+        }
+    }
+
+    /// Kills a process; a client's disk may go with it.
+    pub(crate) fn crash(&mut self, index: usize) {
+        if self.hosts[index].replica.is_none() {
+            return;
+        }
+        let risk = self.hosts[index].disk.0.borrow().at_risk();
+        let kept = self.random.random_range(0..=risk);
+        self.note(|| format!("host {index} crashes, {kept} of {risk} unsynced batches survive"));
+        self.hosts[index].disk.0.borrow_mut().crash(kept);
+        self.hosts[index].forget_life();
+        self.abandon_sessions(index);
+        let host = &mut self.hosts[index];
+        host.last_record = None;
+        // What was answered and not yet durable may be gone, so it is no longer "seen".
+        host.seen.clear();
+        if host.is_client() && self.random.random_bool(0.15) {
+            host.destroyed = true;
+            return;
+        }
+        let (later, life) = (self.millis(10, 20_000), self.hosts[index].life);
+        self.after(later, Event::Restart { host: index, life });
+    }
+
+    fn abandon_sessions(&mut self, index: usize) {
+        let mine: Vec<_> = self
+            .sessions
+            .values()
+            .filter_map(|s| match (s.child == index, s.parent == index) {
+                (true, _) => Some((s.peer, End::Child)),
+                (_, true) => Some((s.peer, End::Parent)),
+                _ => None,
+            })
+            .collect();
+        for (peer, end) in mine {
+            self.end_session(peer, end);
+        }
+    }
+
+    fn cut(&mut self, index: usize) {
+        let links: Vec<_> = self.links.keys().filter(|(child, parent)| *child == index || *parent == index).copied().collect();
+        let Some(link) = (!links.is_empty()).then(|| links[self.random.random_range(0..links.len())]) else { return };
+        let since = self.now;
+        let state = self.links.get_mut(&link).expect("just listed");
+        if state.cut_since.is_some() {
+            return;
+        }
+        state.cut_since = Some(since);
+        let span = self.millis(100, 60_000);
+        self.after(span, Event::Reconnect { link });
+        self.after(IDLE_TIMEOUT, Event::CutCheck { link, since });
+    }
+
+    fn move_client(&mut self, index: usize) {
+        let host: &mut Host = &mut self.hosts[index];
+        if host.role() != Role::Client || host.parents.len() < 2 {
+            return;
+        }
+        host.parent_wanted = host.parents[self.random.random_range(0..host.parents.len())];
+        if let Some(peer) = self.hosts[index].parent_session {
+            self.end_session(peer, End::Child);
+        }
+    }
+}

@@ -1,0 +1,479 @@
+//! The simulated world: a queue of events and the hosts they happen to.
+
+use crate::check::Violation;
+use crate::history::History;
+use crate::host::{Expectation, Host};
+use crate::network::{End, IDLE_TIMEOUT, Link, Session};
+use crate::plan::Plan;
+use crate::planted::Bug;
+use bytes::Bytes;
+use rand::Rng;
+use rand_chacha::ChaCha8Rng;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::time::Duration;
+use wayfs_proto::{Input, Neighbour, Output, PeerId, Replica, Role};
+use wayfs_types::request::{Answer, Level, Outcome, Request, RequestId};
+use wayfs_types::{Content, Digest, FileId, RecordId, Ticket, Time};
+
+/// Something that happens to someone at some time.
+#[derive(Debug, Clone)]
+pub(crate) enum Event {
+    /// Frames of a session may have arrived from an end.
+    Deliver { session: PeerId, from: End },
+    /// A sync that was asked for is done.
+    Synced { host: usize, life: u32, ticket: Ticket },
+    /// An engine's timer.
+    Wake { host: usize, life: u32 },
+    /// A child without a parent tries to get one.
+    Connect { host: usize, life: u32 },
+    /// An end notices that its session is dead.
+    Notice { session: PeerId, end: End },
+    /// A link that was cut is still cut after the idle timeout?
+    CutCheck { link: (usize, usize), since: Time },
+    /// Contents pushed by a child reach its parent.
+    PushArrives { session: PeerId, version: RecordId, root: Digest },
+    /// A parent's confirmation of a push reaches the child.
+    PushConfirmed { session: PeerId, version: RecordId },
+    /// A station's policy sends contents ahead.
+    Propagate { host: usize, life: u32, file: FileId, version: RecordId },
+    /// A client does something.
+    Work { host: usize },
+    /// Something breaks.
+    Fault,
+    /// A crashed host comes back.
+    Restart { host: usize, life: u32 },
+    /// A cut link is whole again.
+    Reconnect { link: (usize, usize) },
+}
+
+/// The queue's entry: time, order of arrival, event.
+struct Scheduled(Time, u64, Event);
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0, self.1) == (other.0, other.1)
+    }
+}
+impl Eq for Scheduled {}
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.0, self.1).cmp(&(other.0, other.1))
+    }
+}
+
+/// Everything.
+pub(crate) struct World {
+    pub(crate) plan: Plan,
+    pub(crate) bug: Option<Bug>,
+    pub(crate) now: Time,
+    pub(crate) random: ChaCha8Rng,
+    pub(crate) hosts: Vec<Host>,
+    /// By (child, parent).
+    pub(crate) links: BTreeMap<(usize, usize), Link>,
+    pub(crate) sessions: BTreeMap<PeerId, Session>,
+    pub(crate) history: History,
+    pub(crate) violations: Vec<Violation>,
+    /// No more faults, no more work.
+    pub(crate) healed: bool,
+    /// A running digest of everything that happened, for the same-seed check.
+    pub(crate) trace: u64,
+    pub(crate) verbose: bool,
+    pub(crate) events: u64,
+    queue: BinaryHeap<Reverse<Scheduled>>,
+    scheduled: u64,
+    next_peer: u64,
+}
+
+impl World {
+    pub(crate) fn new(plan: Plan, bug: Option<Bug>, random: ChaCha8Rng, verbose: bool) -> Self {
+        Self {
+            plan,
+            bug,
+            now: Time::ZERO,
+            random,
+            hosts: Vec::new(),
+            links: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            history: History::default(),
+            violations: Vec::new(),
+            healed: false,
+            trace: 0xcbf2_9ce4_8422_2325,
+            verbose,
+            events: 0,
+            queue: BinaryHeap::new(),
+            scheduled: 0,
+            next_peer: 1,
+        }
+    }
+
+    pub(crate) fn at(&mut self, time: Time, event: Event) {
+        self.scheduled += 1;
+        self.queue.push(Reverse(Scheduled(time.max(self.now), self.scheduled, event)));
+    }
+
+    pub(crate) fn after(&mut self, span: Duration, event: Event) {
+        self.at(self.now + span, event);
+    }
+
+    pub(crate) fn millis(&mut self, least: u64, most: u64) -> Duration {
+        Duration::from_micros(self.random.random_range(least * 1000..=most * 1000))
+    }
+
+    /// Runs until a time, or until something is violated.
+    pub(crate) fn run_until(&mut self, end: Time) {
+        while self.violations.is_empty() {
+            match self.queue.peek() {
+                Some(Reverse(Scheduled(time, _, _))) if *time <= end => {}
+                _ => break,
+            }
+            let Some(Reverse(Scheduled(time, _, event))) = self.queue.pop() else { break };
+            self.now = self.now.max(time);
+            self.events += 1;
+            self.note(|| format!("{event:?}"));
+            self.happen(event);
+        }
+        self.now = self.now.max(end);
+    }
+
+    /// Folds a line into the trace, and prints it if asked.
+    pub(crate) fn note(&mut self, line: impl FnOnce() -> String) {
+        let line = line();
+        if self.verbose {
+            eprintln!("{:>12} {line}", self.now.as_micros());
+        }
+        for byte in line.bytes() {
+            self.trace = (self.trace ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        if let Some(host) = self.sleeper(&event) {
+            let awake = self.hosts[host].asleep_until;
+            return self.at(awake, event);
+        }
+        match event {
+            Event::Deliver { session, from } => self.deliver(session, from),
+            Event::Synced { host, life, ticket } => self.synced(host, life, ticket),
+            Event::Wake { host, life } => {
+                if self.hosts[host].life == life {
+                    self.hosts[host].wake_at = None;
+                    self.feed(host, Input::Tick);
+                }
+            }
+            Event::Connect { host, life } => self.connect(host, life),
+            Event::Notice { session, end } => self.end_session(session, end),
+            Event::CutCheck { link, since } => self.cut_check(link, since),
+            Event::PushArrives { session, version, root } => self.push_arrives(session, version, root),
+            Event::PushConfirmed { session, version } => {
+                let Some(child) = self.living_end(session, End::Child) else { return };
+                self.feed(child, Input::Pushed { version });
+            }
+            Event::Propagate { host, life, file, version } => {
+                if self.hosts[host].life == life {
+                    self.feed(host, Input::Propagate { file, version });
+                }
+            }
+            Event::Work { host } => self.work(host),
+            Event::Fault => self.fault(),
+            Event::Restart { host, life } => {
+                if self.hosts[host].life == life {
+                    self.start(host);
+                }
+            }
+            Event::Reconnect { link } => {
+                if let Some(link) = self.links.get_mut(&link) {
+                    link.cut_since = None;
+                }
+            }
+        }
+    }
+
+    /// The sleeping host that an event must wait for.
+    fn sleeper(&self, event: &Event) -> Option<usize> {
+        let host = match event {
+            Event::Deliver { session, from } => self.sessions.get(session)?.host(from.other()),
+            Event::Synced { host, .. }
+            | Event::Wake { host, .. }
+            | Event::Connect { host, .. }
+            | Event::Propagate { host, .. }
+            | Event::Work { host } => *host,
+            Event::Notice { session, end } => self.sessions.get(session)?.host(*end),
+            Event::PushArrives { session, .. } => self.sessions.get(session)?.parent,
+            Event::PushConfirmed { session, .. } => self.sessions.get(session)?.child,
+            Event::CutCheck { .. } | Event::Fault | Event::Restart { .. } | Event::Reconnect { .. } => return None,
+        };
+        (self.hosts[host].asleep_until > self.now).then_some(host)
+    }
+
+    /// Opens the engine of a host on its disk.
+    pub(crate) fn start(&mut self, index: usize) {
+        let host = &mut self.hosts[index];
+        if host.destroyed || host.replica.is_some() {
+            return;
+        }
+        match Replica::open(host.config.clone(), host.disk.clone(), self.now) {
+            Ok(replica) => host.replica = Some(replica),
+            Err(error) => self.violations.push(Violation::new("opens after a crash", format!("host {index}: {error}"))),
+        }
+        self.drain(index);
+        let life = self.hosts[index].life;
+        if self.hosts[index].role() != Role::Home {
+            let soon = self.millis(1, 300);
+            self.after(soon, Event::Connect { host: index, life });
+        }
+    }
+
+    /// Gives an input to a host's engine and carries its outputs out.
+    pub(crate) fn feed(&mut self, index: usize, input: Input) {
+        let now = self.now;
+        let host = &mut self.hosts[index];
+        let wall = host.wall(now);
+        let Some(replica) = host.replica.as_mut() else { return };
+        replica.handle(now, wall, input);
+        self.drain(index);
+    }
+
+    fn drain(&mut self, index: usize) {
+        while let Some(output) = self.hosts[index].replica.as_mut().and_then(Replica::poll_output) {
+            self.note(|| format!("  host {index} {output:?}"));
+            self.carry_out(index, output);
+        }
+        let now = self.now;
+        let host = &mut self.hosts[index];
+        let Some(due) = host.replica.as_ref().and_then(Replica::poll_timeout) else { return };
+        // A timer that is due at once must still let time pass, or a wrong engine would hang the run.
+        let due = due.max(now + Duration::from_micros(50));
+        if host.wake_at.is_none_or(|at| at > due) {
+            host.wake_at = Some(due);
+            let life = host.life;
+            self.at(due, Event::Wake { host: index, life });
+        }
+    }
+
+    fn carry_out(&mut self, index: usize, output: Output) {
+        let life = self.hosts[index].life;
+        match output {
+            Output::Answer { id, outcome } => self.answered(index, id, outcome),
+            Output::Send { peer, bytes } => self.send(index, peer, bytes),
+            Output::Disconnect { peer, reason } => {
+                self.note(|| format!("host {index} breaks with its peer: {reason}"));
+                self.violations.push(Violation::new(
+                    "honest peers get along",
+                    format!("host {index} disconnected {peer:?}: {reason}"),
+                ));
+            }
+            Output::Sync { ticket } => {
+                let span = Duration::from_micros(self.random.random_range(50..8000));
+                if self.bug == Some(Bug::StoredBeforeDurable) && self.hosts[index].role() == Role::Station {
+                    return self.after(Duration::from_micros(1), Event::Synced { host: index, life, ticket });
+                }
+                self.after(span, Event::Synced { host: index, life, ticket });
+            }
+            Output::Push { version, content, .. } => self.push(index, version, &content),
+            Output::Applied { file, record, content } => {
+                let wanted = content.is_some() && self.random.random_bool(self.plan.propagate);
+                if wanted && self.hosts[index].role() == Role::Station {
+                    let later = self.millis(0, 20_000);
+                    self.after(later, Event::Propagate { host: index, life, file, version: record });
+                }
+            }
+            Output::Failed { reason } => {
+                self.violations.push(Violation::new("a sound disk never fails", format!("host {index}: {reason}")));
+            }
+            Output::InvalidateInode { .. } | Output::InvalidateEntry { .. } | Output::Shared { .. } | Output::Conflict { .. } => {}
+        }
+    }
+
+    fn synced(&mut self, index: usize, life: u32, ticket: Ticket) {
+        if self.hosts[index].life != life {
+            return;
+        }
+        let lies = self.bug == Some(Bug::StoredBeforeDurable) && self.hosts[index].role() == Role::Station
+            || self.bug == Some(Bug::DiskLies) && self.hosts[index].is_client();
+        if !lies {
+            self.hosts[index].disk.0.borrow_mut().sync(ticket);
+        }
+        let arrived = std::mem::take(&mut self.hosts[index].arriving);
+        self.feed(index, Input::Stored { ticket });
+        for root in arrived {
+            self.feed(index, Input::ContentHere { root });
+        }
+    }
+
+    // Sessions.
+
+    fn connect(&mut self, child: usize, life: u32) {
+        let host = &self.hosts[child];
+        if host.life != life || host.replica.is_none() {
+            return;
+        }
+        if host.parent_session.is_some() {
+            return;
+        }
+        let parent = host.parent_wanted;
+        let link = &self.links[&(child, parent)];
+        let awake = self.hosts[parent].asleep_until <= self.now;
+        if link.cut_since.is_some() || self.hosts[parent].replica.is_none() || !awake {
+            let later = self.millis(100, 2000);
+            if self.hosts[child].parents.len() > 1 && self.random.random_bool(0.3) {
+                let parents = &self.hosts[child].parents;
+                let other = parents[self.random.random_range(0..parents.len())];
+                self.hosts[child].parent_wanted = other;
+            }
+            return self.after(later, Event::Connect { host: child, life });
+        }
+        let peer = PeerId(self.next_peer);
+        self.next_peer += 1;
+        self.sessions.insert(peer, Session::new(peer, child, parent, self.now));
+        self.hosts[child].parent_session = Some(peer);
+        let origin = self.hosts[child].config.origin;
+        let neighbour = match self.hosts[child].role() {
+            Role::Client => Neighbour::ChildClient { origin },
+            Role::Station | Role::Home => Neighbour::ChildStation { origin },
+        };
+        self.feed(parent, Input::PeerUp { peer, neighbour });
+        self.feed(child, Input::PeerUp { peer, neighbour: Neighbour::Parent });
+    }
+
+    /// The host at an end of a session, if that end believes in it and runs.
+    pub(crate) fn living_end(&self, session: PeerId, end: End) -> Option<usize> {
+        let session = self.sessions.get(&session)?;
+        let host = session.host(end);
+        (session.alive[end.index()] && self.hosts[host].replica.is_some()).then_some(host)
+    }
+
+    fn send(&mut self, index: usize, peer: PeerId, bytes: Bytes) {
+        let Some(session) = self.sessions.get_mut(&peer) else { return };
+        let from = if session.child == index { End::Child } else { End::Parent };
+        if !session.alive[from.index()] {
+            return;
+        }
+        let bytes = crate::planted::tamper(self.bug, from, self.healed, bytes, &mut self.random);
+        let link = self.links.get_mut(&(session.child, session.parent)).expect("sessions run over links");
+        let arrival = session.send(from, link, self.now, bytes, &mut self.random);
+        self.at(arrival, Event::Deliver { session: peer, from });
+    }
+
+    fn deliver(&mut self, peer: PeerId, from: End) {
+        let Some(session) = self.sessions.get(&peer) else { return };
+        let link = &self.links[&(session.child, session.parent)];
+        if link.cut_since.is_some() {
+            return self.after(Duration::from_millis(200), Event::Deliver { session: peer, from });
+        }
+        loop {
+            let Some(host) = self.living_end(peer, from.other()) else { return };
+            let Some(bytes) = self.sessions.get_mut(&peer).and_then(|s| s.receive(from, self.now)) else { return };
+            self.feed(host, Input::Message { peer, bytes });
+        }
+    }
+
+    /// An end learns that its session is dead; the other learns it in its own time.
+    pub(crate) fn end_session(&mut self, peer: PeerId, end: End) {
+        let Some(session) = self.sessions.get_mut(&peer) else { return };
+        if !std::mem::replace(&mut session.alive[end.index()], false) {
+            return;
+        }
+        let (host, child) = (session.host(end), session.child);
+        let other_alive = session.alive[end.other().index()];
+        if !other_alive {
+            self.sessions.remove(&peer);
+        }
+        if end == End::Child && self.hosts[child].parent_session == Some(peer) {
+            self.hosts[child].parent_session = None;
+            let (later, life) = (self.millis(10, 1000), self.hosts[child].life);
+            self.after(later, Event::Connect { host: child, life });
+        }
+        if other_alive {
+            let later = self.millis(1, IDLE_TIMEOUT.as_millis() as u64);
+            self.after(later, Event::Notice { session: peer, end: end.other() });
+        }
+        self.feed(host, Input::PeerDown { peer });
+    }
+
+    fn cut_check(&mut self, link: (usize, usize), since: Time) {
+        if self.links[&link].cut_since != Some(since) {
+            return;
+        }
+        let dead: Vec<PeerId> =
+            self.sessions.values().filter(|s| (s.child, s.parent) == link).map(|s| s.peer).collect();
+        for peer in dead {
+            for end in [End::Child, End::Parent] {
+                let later = self.millis(1, 2000);
+                self.after(later, Event::Notice { session: peer, end });
+            }
+        }
+    }
+
+    // Contents.
+
+    fn push(&mut self, index: usize, version: RecordId, content: &Content) {
+        let (Some(peer), Some(root)) = (self.hosts[index].parent_session, content.root()) else { return };
+        if !self.hosts[index].disk.0.borrow().has_chunk(root) {
+            self.violations.push(Violation::new(
+                "a push has its contents",
+                format!("host {index} was told to push {version} but does not have it"),
+            ));
+            return;
+        }
+        let span = self.millis(1, 3000);
+        self.after(span, Event::PushArrives { session: peer, version, root });
+    }
+
+    fn push_arrives(&mut self, peer: PeerId, version: RecordId, root: Digest) {
+        let Some(session) = self.sessions.get(&peer) else { return };
+        let (link, delay) = {
+            let link = &self.links[&(session.child, session.parent)];
+            (link.cut_since, link.delay())
+        };
+        if link.is_some() {
+            return self.after(Duration::from_millis(300), Event::PushArrives { session: peer, version, root });
+        }
+        let Some(parent) = self.living_end(peer, End::Parent) else { return };
+        if self.bug != Some(Bug::ContentsForgotten) {
+            let mut disk = self.hosts[parent].disk.0.borrow_mut();
+            disk.put_chunk(root);
+            let newest = disk.newest();
+            // The driver syncs contents before it says that they are here.
+            disk.sync(newest);
+        }
+        self.feed(parent, Input::ContentHere { root });
+        self.after(delay, Event::PushConfirmed { session: peer, version });
+    }
+
+    // Requests.
+
+    /// Asks a host's engine; the answer goes to the history.
+    pub(crate) fn ask(&mut self, index: usize, request: Request, expectation: Expectation) -> RequestId {
+        let id = self.hosts[index].request_id();
+        let patience = self.millis(1000, 40_000);
+        self.hosts[index].waiting.insert(id, expectation);
+        let deadline = self.now + patience;
+        self.note(|| format!("host {index} asks {id:?} {request:?}"));
+        self.feed(index, Input::Request { id, request, deadline });
+        id
+    }
+
+    fn answered(&mut self, index: usize, id: RequestId, outcome: Outcome) {
+        let Some(expectation) = self.hosts[index].waiting.remove(&id) else {
+            self.violations.push(Violation::new("one answer a request", format!("host {index} answered {id:?} again")));
+            return;
+        };
+        match (&expectation, &outcome) {
+            (Expectation::Collected, _) => {
+                self.hosts[index].collected.insert(id, outcome);
+            }
+            (Expectation::Level { record, level: Level::Safe, station, session }, Ok(Answer::Reached)) => {
+                let same = self.hosts[index].parent_session == Some(*session);
+                let station = if same { *station } else { usize::MAX };
+                self.history.report_safe(*record, self.now, station);
+            }
+            _ => self.learned(index, &expectation, &outcome),
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! File operations at all places, interleaved.
+
+use crate::places::Places;
+use crate::table::Row;
+use anyhow::{Context, Result, ensure};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Bytes of the big file.
+const BIG: usize = 256 << 20;
+/// Small files a round.
+const SMALL: usize = 1000;
+/// Random accesses a round.
+const RANDOM: usize = 4000;
+
+/// One kind of measurement: name, unit, whether it is a time, the sight, and how it is done in a directory.
+type Measurement<'a> = (&'a str, &'static str, bool, &'a str, Box<dyn Fn(&Path) -> Result<f64> + 'a>);
+
+/// All of them, `rounds` times, medians.
+pub(crate) fn files(places: &Places, rounds: usize) -> Result<Vec<Row>> {
+    let archive = make_tree(places.scratch())?;
+    let repository = places.scratch().join("tree");
+    let measurements: Vec<Measurement<'_>> = vec![
+        ("sequential write, 256 MiB", "MB/s", false, "0.9 of native for complete cached files", Box::new(write_big)),
+        ("sequential read, cached", "MB/s", false, "0.9 of native", Box::new(read_big)),
+        ("4 KiB random read", "k/s", false, "0.9 of native", Box::new(random_read)),
+        ("4 KiB random write", "k/s", false, "0.9 of native", Box::new(random_write)),
+        ("create, write 4 KiB, close", "k/s", false, "the loopback", Box::new(create_small)),
+        ("stat, warm", "k/s", false, "native: it must not leave the kernel", Box::new(stat_warm)),
+        ("list 1000 with attributes", "k/s", false, "the loopback", Box::new(list)),
+        ("open, read 4 KiB, close", "k/s", false, "the loopback", Box::new(read_small)),
+        ("tar x, 800 files", "s", true, "0.7 of the loopback", Box::new(|d| untar(d, &archive))),
+        ("git clone, 800 files", "s", true, "0.7 of the loopback", Box::new(|d| clone(d, &repository))),
+        ("rm -r of both", "s", true, "the loopback", Box::new(remove)),
+    ];
+    let mut samples = vec![[const { Vec::<f64>::new() }; 3]; measurements.len()];
+    for round in 0..rounds {
+        for (n, (what, .., measure)) in measurements.iter().enumerate() {
+            eprintln!("round {} of {rounds}: {what}", round + 1);
+            for (place, (name, directory)) in places.all().iter().enumerate() {
+                let figure = measure(directory).with_context(|| format!("{what} at {name}"))?;
+                samples[n][place].push(figure);
+            }
+        }
+    }
+    Ok(measurements
+        .iter()
+        .zip(samples)
+        .map(|((what, unit, is_time, limit, _), samples)| Row {
+            what: (*what).to_owned(),
+            unit,
+            figures: samples.map(|mut s| median(&mut s)),
+            limit: (*limit).to_owned(),
+            is_time: *is_time,
+        })
+        .collect())
+}
+
+pub(crate) fn median(samples: &mut [f64]) -> Option<f64> {
+    samples.sort_by(f64::total_cmp);
+    samples.get(samples.len() / 2).copied()
+}
+
+fn rate(count: usize, start: Instant) -> f64 {
+    count as f64 / start.elapsed().as_secs_f64() / 1000.0
+}
+
+fn megabytes(start: Instant) -> f64 {
+    BIG as f64 / 1e6 / start.elapsed().as_secs_f64()
+}
+
+fn write_big(directory: &Path) -> Result<f64> {
+    let path = directory.join("big");
+    let _ = fs::remove_file(&path);
+    let mut block = vec![0_u8; 1 << 20];
+    StdRng::seed_from_u64(1).fill(&mut block[..]);
+    let start = Instant::now();
+    let mut file = File::create(&path)?;
+    for n in 0..BIG / block.len() {
+        block[..8].copy_from_slice(&n.to_le_bytes());
+        file.write_all(&block)?;
+    }
+    drop(file);
+    let figure = megabytes(start);
+    // What is left for write-back must not fall into the next measurement.
+    File::open(&path)?.sync_all()?;
+    Ok(figure)
+}
+
+fn read_big(directory: &Path) -> Result<f64> {
+    let mut block = vec![0_u8; 1 << 20];
+    let path = directory.join("big");
+    let warm_up = fs::read(&path)?;
+    ensure!(warm_up.len() == BIG, "the big file is not whole");
+    drop(warm_up);
+    let start = Instant::now();
+    let mut file = File::open(&path)?;
+    while file.read(&mut block)? > 0 {}
+    Ok(megabytes(start))
+}
+
+fn offsets() -> impl Iterator<Item = u64> {
+    let mut random = StdRng::seed_from_u64(2);
+    (0..RANDOM).map(move |_| random.random_range(0..BIG as u64 / 4096) * 4096)
+}
+
+fn random_read(directory: &Path) -> Result<f64> {
+    let file = File::open(directory.join("big"))?;
+    let mut block = [0; 4096];
+    let start = Instant::now();
+    for offset in offsets() {
+        file.read_exact_at(&mut block, offset)?;
+    }
+    Ok(rate(RANDOM, start))
+}
+
+fn random_write(directory: &Path) -> Result<f64> {
+    let file = OpenOptions::new().write(true).open(directory.join("big"))?;
+    let block = [7; 4096];
+    let start = Instant::now();
+    for offset in offsets() {
+        file.write_all_at(&block, offset)?;
+    }
+    Ok(rate(RANDOM, start))
+}
+
+fn create_small(directory: &Path) -> Result<f64> {
+    let directory = directory.join("small");
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir(&directory)?;
+    let start = Instant::now();
+    for n in 0..SMALL {
+        let mut block = [0; 4096];
+        block[..8].copy_from_slice(&n.to_le_bytes());
+        fs::write(directory.join(format!("file-{n}")), block)?;
+    }
+    Ok(rate(SMALL, start))
+}
+
+fn stat_warm(directory: &Path) -> Result<f64> {
+    let paths: Vec<_> = (0..SMALL).map(|n| directory.join(format!("small/file-{n}"))).collect();
+    for path in &paths {
+        fs::metadata(path)?;
+    }
+    let start = Instant::now();
+    for _ in 0..10 {
+        for path in &paths {
+            fs::metadata(path)?;
+        }
+    }
+    Ok(rate(10 * SMALL, start))
+}
+
+fn list(directory: &Path) -> Result<f64> {
+    let start = Instant::now();
+    let mut count = 0;
+    for entry in fs::read_dir(directory.join("small"))? {
+        entry?.metadata()?;
+        count += 1;
+    }
+    ensure!(count == SMALL, "{count} entries listed");
+    Ok(rate(SMALL, start))
+}
+
+fn read_small(directory: &Path) -> Result<f64> {
+    let start = Instant::now();
+    for n in 0..SMALL {
+        ensure!(fs::read(directory.join(format!("small/file-{n}")))?.len() == 4096, "a small file is not whole");
+    }
+    Ok(rate(SMALL, start))
+}
+
+/// A source tree of 800 files of 6 KiB on average, as a repository and as an archive.
+fn make_tree(scratch: &Path) -> Result<std::path::PathBuf> {
+    let root = scratch.join("tree");
+    let mut random = StdRng::seed_from_u64(3);
+    for directory in 0..40 {
+        let path = root.join(format!("module-{directory}/src"));
+        fs::create_dir_all(&path)?;
+        for file in 0..20 {
+            let lines = random.random_range(20..300);
+            let text: String = (0..lines).map(|n| format!("let value_{n} = compute({}, {n});\n", random.random::<u32>())).collect();
+            fs::write(path.join(format!("file_{file}.rs")), text)?;
+        }
+    }
+    let archive = scratch.join("tree.tar");
+    shell(scratch, "tar -C tree -cf tree.tar . && cd tree && git init -q . && git add . && git -c user.name=n -c user.email=e commit -qm all")?;
+    Ok(archive)
+}
+
+fn shell(directory: &Path, script: &str) -> Result<()> {
+    let status = Command::new("sh").args(["-ec", script]).current_dir(directory).stdout(Stdio::null()).status()?;
+    ensure!(status.success(), "{script}: {status}");
+    Ok(())
+}
+
+fn timed(directory: &Path, script: &str) -> Result<f64> {
+    let start = Instant::now();
+    shell(directory, script)?;
+    Ok(start.elapsed().as_secs_f64())
+}
+
+fn untar(directory: &Path, archive: &Path) -> Result<f64> {
+    shell(directory, "rm -rf tar && mkdir tar")?;
+    timed(directory, &format!("tar -C tar -xf {}", archive.display()))
+}
+
+fn clone(directory: &Path, repository: &Path) -> Result<f64> {
+    shell(directory, "rm -rf clone")?;
+    timed(directory, &format!("git clone -q --no-local {} clone", repository.display()))
+}
+
+fn remove(directory: &Path) -> Result<f64> {
+    timed(directory, "rm -r tar clone")
+}

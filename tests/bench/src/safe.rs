@@ -1,0 +1,90 @@
+//! Time to safe of a 4 KiB file: close that waits, beside one round trip plus one group commit.
+
+use crate::measure::median;
+use crate::places::Places;
+use crate::table::Row;
+use anyhow::Result;
+use std::fs::{self, File};
+use std::io::Write;
+use std::net::UdpSocket;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use wayfs_system_tests::Machine;
+
+/// Files written.
+const FILES: usize = 200;
+
+/// Measures it on a second mount whose close waits.
+pub(crate) fn time_to_safe(places: &Places) -> Result<Vec<Row>> {
+    eprintln!("time to safe");
+    let client = Machine::new("safe");
+    let mount = client.mount(&places.server.ticket(&places.home, "bench"), &["--close", "safe"]);
+    let mut samples = Vec::new();
+    let start = Instant::now();
+    for n in 0..FILES {
+        let begin = Instant::now();
+        fs::write(mount.path(&format!("safe-{n}")), [7; 4096])?;
+        samples.push(begin.elapsed().as_secs_f64() * 1e6);
+    }
+    let per_second = FILES as f64 / start.elapsed().as_secs_f64() / 1000.0;
+    let ours = median(&mut samples);
+    let commit = group_commit(places.scratch())?;
+    let trip = round_trip()?;
+    let limit = Some(commit + trip);
+    Ok(vec![
+        Row {
+            what: "time to safe, 4 KiB file".to_owned(),
+            unit: "us",
+            figures: [limit, None, ours],
+            limit: format!("round trip {trip:.0} us + group commit {commit:.0} us (in the column native); sight 1.5 of it: 0.67"),
+            is_time: true,
+        },
+        Row {
+            what: "create, write 4 KiB, close when safe".to_owned(),
+            unit: "k/s",
+            figures: [None, None, Some(per_second)],
+            limit: "one at a time: the time to safe".to_owned(),
+            is_time: false,
+        },
+    ])
+}
+
+/// Median of appending 4 KiB and making it durable.
+fn group_commit(directory: &Path) -> Result<f64> {
+    let mut file = File::create(directory.join("commit"))?;
+    let mut samples = Vec::new();
+    for _ in 0..FILES {
+        let begin = Instant::now();
+        file.write_all(&[1; 4096])?;
+        file.sync_data()?;
+        samples.push(begin.elapsed().as_secs_f64() * 1e6);
+    }
+    Ok(median(&mut samples).unwrap_or_default())
+}
+
+/// Median of a datagram there and back on loopback.
+fn round_trip() -> Result<f64> {
+    let (near, far) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
+    near.connect(far.local_addr()?)?;
+    far.connect(near.local_addr()?)?;
+    near.set_read_timeout(Some(Duration::from_secs(1)))?;
+    let echo = std::thread::spawn(move || -> std::io::Result<()> {
+        far.set_read_timeout(Some(Duration::from_secs(1)))?;
+        let mut bytes = [0; 100];
+        for _ in 0..FILES {
+            far.recv(&mut bytes)?;
+            far.send(&bytes)?;
+        }
+        Ok(())
+    });
+    let mut samples = Vec::new();
+    let mut bytes = [0; 100];
+    for _ in 0..FILES {
+        let begin = Instant::now();
+        near.send(&bytes)?;
+        near.recv(&mut bytes)?;
+        samples.push(begin.elapsed().as_secs_f64() * 1e6);
+    }
+    echo.join().map_err(|_| anyhow::anyhow!("the echo ended early"))??;
+    Ok(median(&mut samples).unwrap_or_default())
+}
