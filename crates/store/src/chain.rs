@@ -86,3 +86,27 @@ impl BatchSum {
         self.0.finalize()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_is_as_drawn_and_any_change_shows() {
+        let mut sum = BatchSum::default();
+        sum.add(b"\x01key", Some(b"value"));
+        sum.add(b"\x01old", None);
+        let chain = Chain::default().next(sum.finish());
+        let bytes = chain.encode();
+        assert_eq!(bytes, GOLDEN);
+        assert_eq!(Chain::decode(&bytes), Some(chain));
+        for at in 0..bytes.len() {
+            let mut changed = bytes;
+            changed[at] ^= 4;
+            assert_eq!(Chain::decode(&changed), None, "byte {at}");
+        }
+        assert_eq!(Chain::decode(&bytes[1..]), None);
+    }
+
+    const GOLDEN: [u8; LEN] = [1, 1, 0, 0, 0, 0, 0, 0, 0, 233, 38, 133, 217, 164, 53, 82, 89, 111, 126, 216, 96];
+}

@@ -15,13 +15,18 @@ pub struct MemoryMetaStore {
     state: Arc<Mutex<State>>,
 }
 
+/// Keys of a batch with what they held before, in order of the changes.
+type Undo = Vec<(Vec<u8>, Option<Vec<u8>>)>;
+/// Ends of a range of keys.
+type Bounds<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
+
 #[derive(Debug, Default)]
 struct State {
     tables: BTreeMap<Vec<u8>, Vec<u8>>,
     committed: u64,
     durable: u64,
     /// For each batch after `durable`, what its keys held before.
-    undo: VecDeque<Vec<(Vec<u8>, Option<Vec<u8>>)>>,
+    undo: VecDeque<Undo>,
     /// Bytes of keys and values that fit; none for no limit.
     room: Option<usize>,
     used: usize,
@@ -118,7 +123,7 @@ impl State {
     }
 }
 
-fn bounds<'k>(from: &'k [u8], until: &'k [u8]) -> Option<(Bound<&'k [u8]>, Bound<&'k [u8]>)> {
+fn bounds<'k>(from: &'k [u8], until: &'k [u8]) -> Option<Bounds<'k>> {
     if until.is_empty() {
         return Some((Bound::Included(from), Bound::Unbounded));
     }

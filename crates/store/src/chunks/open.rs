@@ -75,7 +75,6 @@ pub(crate) fn open(directory: &Path) -> Result<Opened, OpenError> {
             writable = Some((id, file, header.salt, total));
         }
     }
-    report.segments = index.segments.len();
     report.chunks = index.chunks.len();
     // A chunk that is damaged in one place and whole in another is not lost.
     report.corrupt.retain(|digest| !index.chunks.contains_key(digest));
@@ -83,6 +82,7 @@ pub(crate) fn open(directory: &Path) -> Result<Opened, OpenError> {
         Some(writable) if writable.0 == last_id => writable,
         Some(_) | None => first(directory, SegmentId(last_id.0 + 1), &mut index)?,
     };
+    report.segments = index.segments.len();
     // What was found is acknowledged from here on, so it must be durable: a crash of the
     // process alone leaves records that the disk does not have yet.
     for segment in index.segments.range(verify_from..).map(|(_, segment)| segment) {

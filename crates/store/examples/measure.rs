@@ -1,0 +1,178 @@
+//! Measures the stores against what the disk itself gives, in one run.
+//!
+//! `cargo run --release -p wayfs-store --example measure [DIRECTORY] [SECONDS]`
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig, Role};
+use wayfs_types::{Batch, Digest, MetaStore, Ticket};
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> Outcome<()> {
+    let mut words = std::env::args().skip(1);
+    let base = words.next().map_or_else(std::env::temp_dir, Into::into);
+    let seconds = words.next().map_or(Ok(2.0), |word| word.parse())?;
+    let time = Duration::from_secs_f64(seconds);
+    let scratch = base.join(format!("wayfs-measure-{}", std::process::id()));
+    std::fs::create_dir_all(&scratch)?;
+    let result = measure(&scratch, time);
+    std::fs::remove_dir_all(&scratch)?;
+    result
+}
+
+fn measure(scratch: &Path, time: Duration) -> Outcome<()> {
+    let directory = DataDir::open(&scratch.join("data"), Role::Server)?;
+    commits(&directory, scratch, time)?;
+    for len in [4 << 10, 64 << 10, 256 << 10, 1 << 20] {
+        chunks(&directory, scratch, len, time)?;
+    }
+    Ok(())
+}
+
+/// Small appends with a sync each: what one journal could do at best.
+fn sync_limit(scratch: &Path, time: Duration) -> Outcome<f64> {
+    let mut file = File::create(scratch.join("limit"))?;
+    file.set_len(64 << 20)?;
+    file.sync_all()?;
+    let begin = Instant::now();
+    let mut count = 0_u64;
+    while begin.elapsed() < time {
+        file.write_all(&[7; 1100])?;
+        file.sync_data()?;
+        count += 1;
+    }
+    Ok(count as f64 / begin.elapsed().as_secs_f64())
+}
+
+fn batch(n: u64) -> Batch {
+    let mut batch = Batch::default();
+    for part in 0..4_u64 {
+        batch.put((n.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ part).to_be_bytes().to_vec(), vec![n as u8; 200]);
+    }
+    batch
+}
+
+fn commits(directory: &DataDir, scratch: &Path, time: Duration) -> Outcome<()> {
+    let limit = sync_limit(scratch, time)?;
+    let mut store = FjallMetaStore::open(directory, MetaConfig::default())?;
+    let syncer = store.syncer();
+    let (mut n, begin) = (0_u64, Instant::now());
+    while begin.elapsed() < time {
+        let ticket = store.commit(batch(n))?;
+        syncer.sync_to(ticket)?;
+        n += 1;
+    }
+    let alone = n as f64 / begin.elapsed().as_secs_f64();
+    println!("one durable commit at a time  {alone:9.0} /s   {:.2} of write+fdatasync ({limit:.0} /s)", alone / limit);
+
+    // Thirty-two writers behind one engine thread: each waits for its own batch.
+    let store = Mutex::new(store);
+    let (done, committed) = (AtomicBool::new(false), AtomicU64::new(n));
+    let begin = Instant::now();
+    std::thread::scope(|scope| -> Outcome<()> {
+        let writers: Vec<_> = (0..32)
+            .map(|_| {
+                scope.spawn(|| -> Result<(), wayfs_types::StorageError> {
+                    let syncer = syncer.clone();
+                    while !done.load(Ordering::Relaxed) {
+                        let n = committed.fetch_add(1, Ordering::Relaxed);
+                        let mut store = store.lock().map_err(|_| wayfs_types::StorageError::NoSpace)?;
+                        let ticket = store.commit(batch(n))?;
+                        drop(store);
+                        syncer.sync_to(ticket)?;
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        std::thread::sleep(time);
+        done.store(true, Ordering::Relaxed);
+        for writer in writers {
+            writer.join().map_err(|_| "a writer panicked")??;
+        }
+        Ok(())
+    })?;
+    let total = committed.load(Ordering::Relaxed);
+    let grouped = (total - n) as f64 / begin.elapsed().as_secs_f64();
+    println!("32 writers, durable, grouped  {grouped:9.0} /s   {:.2} of write+fdatasync", grouped / limit);
+
+    let store = store.into_inner().map_err(|_| "a writer panicked")?;
+    reads(&store, total, time)?;
+    drop(store);
+    let begin = Instant::now();
+    let mut store = FjallMetaStore::open(directory, MetaConfig::default())?;
+    println!("open with {} batches       {:9.0} ms", store.committed(), begin.elapsed().as_secs_f64() * 1e3);
+    let (mut last, begin) = (Ticket(0), Instant::now());
+    let mut count = 0_u64;
+    while begin.elapsed() < time {
+        last = store.commit(batch(total + count))?;
+        count += 1;
+    }
+    println!("commits not waited for        {:9.0} /s", count as f64 / begin.elapsed().as_secs_f64());
+    store.syncer().sync_to(last)?;
+    Ok(())
+}
+
+fn reads(store: &FjallMetaStore, total: u64, time: Duration) -> Outcome<()> {
+    let (mut count, mut n, begin) = (0_u64, 1_u64, Instant::now());
+    while begin.elapsed() < time {
+        n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let key = ((n >> 20) % total).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        store.get(&key)?.ok_or("a key is missing")?;
+        count += 1;
+    }
+    println!("point reads                   {:9.0} /s", count as f64 / begin.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Chunks until durable, a sync for every 16 MiB, beside a plain file of the same bytes and syncs.
+fn chunks(directory: &DataDir, scratch: &Path, len: usize, time: Duration) -> Outcome<()> {
+    const GROUP: usize = 16 << 20;
+    let (store, _) = ChunkStore::open(directory, ChunkConfig::default())?;
+    let mut source = vec![0_u8; GROUP];
+    let mut state = len as u64 ^ 0x5555;
+    let mut limit_file = File::create(scratch.join("plain"))?;
+    let (mut plain, mut stored, mut read) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+    let mut groups = 0_u32;
+    // The two take turns, so that a busy disk is busy for both.
+    while plain + stored < time * 2 && groups < 128 {
+        for word in source.chunks_exact_mut(8) {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            word.copy_from_slice(&state.to_le_bytes());
+        }
+        let begin = Instant::now();
+        limit_file.write_all(&source)?;
+        limit_file.sync_data()?;
+        plain += begin.elapsed();
+        let digests: Vec<Digest> = source.chunks(len).map(Digest::of).collect();
+        let begin = Instant::now();
+        for (digest, chunk) in digests.iter().zip(source.chunks(len)) {
+            store.put_known(digest, chunk)?;
+        }
+        store.sync()?;
+        stored += begin.elapsed();
+        let begin = Instant::now();
+        for digest in &digests {
+            store.get(digest)?.ok_or("a chunk is missing")?;
+        }
+        read += begin.elapsed();
+        groups += 1;
+    }
+    let rate = |spent: Duration| f64::from(groups) * GROUP as f64 / spent.as_secs_f64() / 1e6;
+    println!(
+        "chunks of {:4} KiB: put until durable {:6.0} MB/s, {:.2} of write+fdatasync ({:.0} MB/s); verified read {:6.0} MB/s",
+        len >> 10,
+        rate(stored),
+        rate(stored) / rate(plain),
+        rate(plain),
+        rate(read),
+    );
+    Ok(())
+}
