@@ -1,2 +1,20 @@
-//! Development tasks.
-fn main() {}
+//! Development tasks: `cargo xtask …` (see `.cargo/config.toml`) or `cargo run --package xtask -- …`.
+
+mod check_imports;
+mod sim;
+
+use anyhow::{Result, bail};
+
+const USAGE: &str = "usage: cargo run --package xtask -- check-imports | sim …";
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.split_first() {
+        Some((task, rest)) => match task.as_str() {
+            "check-imports" => check_imports::main(),
+            "sim" => sim::main(rest),
+            _ => bail!("unknown task `{task}`; {USAGE}"),
+        },
+        None => bail!(USAGE),
+    }
+}

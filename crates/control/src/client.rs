@@ -78,7 +78,9 @@ impl ControlClient {
                 Ok(Some(line)) => line,
                 // A daemon that refuses a connection says why and closes it, perhaps before the command was written.
                 Ok(None) => {
-                    return Err(self.broken(sent.err().map_or("it closed the connection".to_owned(), |e| e.to_string())));
+                    return Err(
+                        self.broken(sent.err().map_or("it closed the connection".to_owned(), |e| e.to_string()))
+                    );
                 }
                 Err(LineError::TimedOut) => {
                     let silence = command.silence_max().unwrap_or_default();

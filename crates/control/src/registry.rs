@@ -83,8 +83,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The machine's: `$WAYFS_RUNTIME_DIR`, else `/run/wayfs` for root, else `$XDG_RUNTIME_DIR/wayfs`, else
-    /// `$XDG_STATE_HOME/wayfs/run` (`~/.local/state/wayfs/run`). `/run/wayfs` is read by everyone.
+    /// The machine's: `$XDG_RUNTIME_DIR/wayfs`, else `/run/wayfs` for root, else `$XDG_STATE_HOME/wayfs/run`
+    /// (`~/.local/state/wayfs/run`). `/run/wayfs` is read by everyone. `$WAYFS_RUNTIME_DIR` replaces them all.
     pub fn of_this_machine() -> Self {
         let root = rustix::process::geteuid().is_root();
         Self::from_environment(|name| std::env::var_os(name).filter(|value| !value.is_empty()), root)
@@ -95,13 +95,16 @@ impl Registry {
             return Self::at(PathBuf::from(only));
         }
         let system = PathBuf::from("/run/wayfs");
-        if is_root {
-            return Self::at(system);
-        }
-        let own = variable("XDG_RUNTIME_DIR")
-            .map(|dir| PathBuf::from(dir).join("wayfs"))
-            .or_else(|| variable("XDG_STATE_HOME").map(|dir| PathBuf::from(dir).join("wayfs/run")))
-            .or_else(|| variable("HOME").map(|dir| PathBuf::from(dir).join(".local/state/wayfs/run")));
+        let home = || {
+            variable("XDG_STATE_HOME")
+                .map(|dir| PathBuf::from(dir).join("wayfs/run"))
+                .or_else(|| variable("HOME").map(|dir| PathBuf::from(dir).join(".local/state/wayfs/run")))
+        };
+        let own = match variable("XDG_RUNTIME_DIR") {
+            Some(dir) => Some(PathBuf::from(dir).join("wayfs")),
+            None if is_root => None,
+            None => home(),
+        };
         Self { directories: own.into_iter().chain([system]).collect() }
     }
 
@@ -218,5 +221,24 @@ impl Drop for Registered {
         if let Err(error) = std::fs::remove_file(&self.file) {
             debug!(%error, "remove registry entry");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(variables: &[(&str, &str)], is_root: bool) -> Vec<PathBuf> {
+        let find = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value));
+        Registry::from_environment(find, is_root).directories
+    }
+
+    #[test]
+    fn runtime_directories_follow_the_environment() {
+        let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(of(&[], true), paths(&["/run/wayfs"]));
+        assert_eq!(of(&[("XDG_RUNTIME_DIR", "/run/user/0")], true), paths(&["/run/user/0/wayfs", "/run/wayfs"]));
+        assert_eq!(of(&[("HOME", "/h")], false), paths(&["/h/.local/state/wayfs/run", "/run/wayfs"]));
+        assert_eq!(of(&[("WAYFS_RUNTIME_DIR", "/t"), ("HOME", "/h")], false), paths(&["/t"]));
     }
 }

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Installs the program, manual pages, completions, the mount helper and service units.
+#   PREFIX   where to (/usr/local)
+#   DESTDIR  put before every path (for packagers)
+set -eu
+cd "$(dirname "$0")/.."
+prefix=${PREFIX:-/usr/local}
+dest=${DESTDIR:-}
+program=target/release/wayfs
+
+install -D -m 755 "$program" "$dest$prefix/bin/wayfs"
+mkdir -p "$dest$prefix/share/man/man1"
+"$program" man --dir "$dest$prefix/share/man/man1"
+mkdir -p "$dest$prefix/share/bash-completion/completions" "$dest$prefix/share/zsh/site-functions" "$dest$prefix/share/fish/vendor_completions.d"
+"$program" completions bash >"$dest$prefix/share/bash-completion/completions/wayfs"
+"$program" completions zsh >"$dest$prefix/share/zsh/site-functions/_wayfs"
+"$program" completions fish >"$dest$prefix/share/fish/vendor_completions.d/wayfs.fish"
+# mount(8) looks for its helpers here and nowhere else.
+install -D -m 755 packaging/mount.wayfs "$dest/sbin/mount.wayfs"
+mkdir -p "$dest/lib/systemd/system"
+for unit in wayfs-server.service wayfs-mount@.service; do
+    sed "s|/usr/bin/wayfs|$prefix/bin/wayfs|" "packaging/systemd/$unit" >"$dest/lib/systemd/system/$unit"
+    chmod 644 "$dest/lib/systemd/system/$unit"
+done
+install -D -m 644 packaging/systemd/wayfs.sysusers "$dest/usr/lib/sysusers.d/wayfs.conf"
+echo "Installed below $dest$prefix. For the server: systemd-sysusers, systemctl daemon-reload, systemctl enable --now wayfs-server."

@@ -1,0 +1,113 @@
+#!/bin/sh
+# Builds every test binary, then runs them one by one, each under a bound, and goes on after failures.
+#
+#   scripts/test.sh [WORD...]     only binaries whose name or crate directory contains one of the words
+#   WAYFS_TEST_BOUND=300          seconds for one binary
+#
+# Ends with one line, "N passed, N failed", and is non-zero if anything failed or ran into its bound. Doc tests are not run.
+# Every binary gets a scratch directory of its own as TMPDIR; mounts and processes that it leaves behind are told by that.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+root=$(pwd)
+bound=${WAYFS_TEST_BOUND:-300}
+work=$(mktemp -d "${TMPDIR:-/tmp}/wayfs-test.XXXXXX") || exit 1
+trap 'clean_up "$work"; rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+# Aborts FUSE connections below a directory (whoever waits in one gets an error), and takes the mounts away.
+abort_mounts() {
+    awk -v dir="$1/" '{ gsub(/\\040/, " ", $5); if (index($5, dir) == 1 && / - fuse/) print $3, $5 }' /proc/self/mountinfo |
+        while read -r device place; do
+            connection=/sys/fs/fuse/connections/${device#*:}
+            [ -w "$connection/abort" ] && echo 1 >"$connection/abort" 2>/dev/null
+            umount -l "$place" 2>/dev/null || fusermount3 -uz "$place" 2>/dev/null
+        done
+}
+
+# Processes that were given this scratch directory and still run: daemons that left the binary's process group.
+leftovers() {
+    for process in /proc/[0-9]*; do
+        tr '\0' '\n' 2>/dev/null <"$process/environ" | grep -qx "WAYFS_TEST_SCRATCH=$1" && echo "${process#/proc/}"
+    done 2>/dev/null
+}
+
+clean_up() {
+    abort_mounts "$1"
+    for pid in $(leftovers "$1"); do
+        kill -9 "$pid" 2>/dev/null
+    done
+    abort_mounts "$1"
+}
+
+echo "Building (this takes a while the first time)"
+# The tests of whole machines run the program itself.
+cargo build --package wayfs || exit 1
+cargo test --workspace --no-run --message-format=json >"$work/build.json" 2>"$work/build.log" || {
+    cat "$work/build.log"
+    # The compiler's messages are in the JSON; the rendered ones come out readable enough.
+    sed -n 's/.*"rendered":"\(error[^"]*\).*/\1/p' "$work/build.json" | sed 's/\\n/\n/g'
+    echo "0 passed, 1 failed (the tests do not build)"
+    exit 1
+}
+# Directory of the crate and path of the binary, one binary a line.
+sed -n '/"reason":"compiler-artifact"/{
+/"test":true/s|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"executable":"\([^"]*\)".*|\1 \2|p
+}' "$work/build.json" | sort -u >"$work/binaries"
+
+chosen() {
+    [ $# -gt 1 ] || return 0
+    name=$1
+    shift
+    for word in "$@"; do
+        case $name in *"$word"*) return 0 ;; esac
+    done
+    return 1
+}
+
+passed=0
+failed=0
+failures=""
+while read -r crate binary; do
+    name="${crate#"$root"/} $(basename "$binary")"
+    chosen "$name" "$@" || continue
+    echo
+    echo "Running $name"
+    scratch=$work/s
+    mkdir -p "$scratch"
+    output=$work/output
+    started=$(date +%s)
+    # `timeout` leads a process group of its own and ends all of it: first gently, ten seconds later for good.
+    (cd "$crate" && TMPDIR=$scratch WAYFS_TEST_SCRATCH=$scratch CARGO_MANIFEST_DIR=$crate RUST_BACKTRACE=${RUST_BACKTRACE:-1} \
+        timeout -k 10 "$bound" "$binary" </dev/null) >"$output" 2>&1
+    status=$?
+    cat "$output"
+    clean_up "$scratch"
+    rm -rf "$scratch"
+    line=$(grep '^test result: ' "$output" | tail -n 1)
+    ok=$(printf '%s\n' "$line" | sed -n 's/.* \([0-9]*\) passed;.*/\1/p')
+    bad=$(printf '%s\n' "$line" | sed -n 's/.* \([0-9]*\) failed;.*/\1/p')
+    if [ -z "$line" ]; then
+        # It ended before its summary: what had passed until then still counts.
+        ok=$(grep -c '^test .* \.\.\. ok$' "$output")
+        bad=1
+        case $status in
+        124 | 137) why="ran into its bound of $bound s; unfinished: $(unfinished=$(sed -n 's/^test \(.*\) has been running for over.*/\1/p' "$output" | tr '\n' ' '); echo "${unfinished:-unknown}")" ;;
+        *) why="ended with status $status" ;;
+        esac
+        echo "test result: FAILED. $ok passed; $bad failed; $name $why"
+        failures="$failures
+  $name: $why"
+    elif [ "$bad" -gt 0 ] || [ "$status" -ne 0 ]; then
+        [ "$bad" -gt 0 ] || bad=1
+        failures="$failures
+$(sed -n "s/^test \(.*\) \.\.\. FAILED\$/  $(basename "$crate"): \1/p" "$output")"
+    fi
+    passed=$((passed + ok))
+    failed=$((failed + bad))
+    echo "($(($(date +%s) - started)) s)"
+done <"$work/binaries"
+
+echo
+[ -z "$failures" ] || printf 'Failures:%s\n\n' "$failures"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
