@@ -136,7 +136,11 @@ impl Canceller {
             Op::Unlink { parent, name, file, .. } => self.unlink(record, *file, (*parent, name.clone())),
             Op::Rename { .. } => self.rename(record),
             Op::Link { file, .. } => {
-                self.file(*file, record.id).made = None;
+                // With two names it depends on others which removal is the last: what was stored
+                // before stays stored before.
+                let log = self.file(*file, record.id);
+                log.made = None;
+                log.store = None;
                 Vec::new()
             }
             Op::Mkdir { .. } | Op::Rmdir { .. } | Op::Resolve { .. } | Op::Touch => Vec::new(),

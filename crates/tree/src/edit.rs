@@ -216,6 +216,22 @@ impl<'a, V: ViewMut> Edit<'a, V> {
         Ok(Effect::on(outcome, file))
     }
 
+    /// The same for a record that gave a removed file a new place: if a store brings the file
+    /// back, its writer finds it there.
+    pub(crate) fn refuse_removed(
+        &mut self,
+        kind: ConflictKind,
+        file: FileId,
+        mut marker: Inode,
+        wanted: Place,
+    ) -> Result<Effect, StorageError> {
+        if marker.merged_into.is_none() && !marker.is_directory() {
+            marker.removed_from = Some(wanted.clone());
+            self.put_inode(file, marker)?;
+        }
+        self.refuse(kind, file, Some(wanted))
+    }
+
     fn entries_changed(&mut self, directory: FileId, subdirectories: i32) -> Result<(), StorageError> {
         let Some(mut inode) = self.inode(directory)? else {
             return Ok(());

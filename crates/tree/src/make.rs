@@ -66,7 +66,7 @@ pub(crate) fn link<V: ViewMut>(
     let mut inode = *inode;
     if inode.is_removed() {
         let place = Place { parent, name: name.clone() };
-        return edit.refuse(ConflictKind::StoreUnlink, file, Some(place));
+        return edit.refuse_removed(ConflictKind::StoreUnlink, file, inode, place);
     }
     if inode.is_directory() || inode.places.len() >= Inode::LINKS_MAX {
         return Ok(Effect::on(Outcome::NoEffect, file));

@@ -31,8 +31,10 @@ pub(crate) fn rename<V: ViewMut>(
         return Ok(Effect::new(Outcome::NoEffect));
     };
     let wanted = Place { parent: edit.resolve(to.parent)?, name: to.name.clone() };
-    let source = place_of(edit, file, from.parent, from.name)?;
-    let Some(source) = source.filter(|_| !inode.is_removed()) else {
+    if inode.is_removed() {
+        return edit.refuse_removed(ConflictKind::RenameRename, file, *inode, wanted);
+    }
+    let Some(source) = place_of(edit, file, from.parent, from.name)? else {
         if inode.places.contains(&wanted) {
             return Ok(Effect::on(Outcome::Merged, file));
         }
@@ -43,6 +45,10 @@ pub(crate) fn rename<V: ViewMut>(
         return edit.refuse(ConflictKind::RenameCycle, file, Some(wanted));
     }
     let directory = settle(edit, &landing)?;
+    // A directory that came back may have merged with the very one that is moved.
+    if landing.revives() && inode.is_directory() && is_within(edit.view, directory, file)? {
+        return edit.refuse(ConflictKind::RenameCycle, file, Some(wanted));
+    }
     let place = Place { parent: directory, name: to.name.clone() };
     if place == source {
         return Ok(Effect::on(Outcome::AsMeant, file));

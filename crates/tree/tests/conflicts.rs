@@ -45,13 +45,13 @@ fn a_store_of_what_is_there_already_is_no_conflict() {
 }
 
 #[test]
-fn a_copy_whose_writer_removes_it_is_gone_and_the_winner_stays() {
+fn a_file_stored_apart_and_then_removed_stays_and_so_does_the_copy() {
     let mut w = with_file();
     w.write(0, "a.txt", "zero");
     w.write(1, "a.txt", "one");
     w.unlink(1, "a.txt");
     assert_eq!(w.settle(), [ConflictKind::StoreStore, ConflictKind::StoreUnlink]);
-    assert_eq!(w.listing(), ["a.txt=zero"]);
+    assert_eq!(w.listing().len(), 2);
 }
 
 #[test]
@@ -390,4 +390,29 @@ fn copies_of_one_second_get_numbers() {
     assert_eq!(listing.len(), 13);
     assert!(listing.contains(&"a.conflict-19700101-000000-user2@host2-2.txt=2".to_owned()), "{listing:?}");
     assert!(listing.contains(&"a.conflict-19700101-000000-user2@host2-3.12-10.txt=12".to_owned()), "{listing:?}");
+}
+
+#[test]
+fn a_directory_is_not_moved_into_a_removed_one_that_it_took_the_place_of() {
+    let mut w = world(|w| {
+        w.mkdir(0, "a");
+        w.mkdir(0, "b");
+    });
+    w.rmdir(0, "a");
+    w.rename(0, "b", "a");
+    w.rename(1, "b", "a/b");
+    assert_eq!(w.settle(), [ConflictKind::RenameRename]);
+    assert_eq!(w.listing(), ["a/"]);
+}
+
+#[test]
+fn a_link_to_a_removed_file_is_where_a_later_store_brings_it_back() {
+    let mut w = with_file();
+    w.unlink(0, "a.txt");
+    w.link(1, "a.txt", "b.txt");
+    w.write(1, "b.txt", "kept");
+    w.unlink(1, "a.txt");
+    let met = [ConflictKind::StoreUnlink, ConflictKind::StoreUnlink, ConflictKind::StoreUnlink];
+    assert_eq!(w.settle(), met);
+    assert_eq!(w.listing(), ["b.txt=kept"]);
 }
