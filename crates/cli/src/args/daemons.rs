@@ -1,0 +1,93 @@
+//! Arguments of the commands that run daemons, and of those that end mounts.
+
+use clap::{Args, ValueEnum};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Of `wayfs serve`.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ServeArgs {
+    /// Data directory [default: /var/lib/wayfs/server for root, else ~/.local/state/wayfs/server]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Address and UDP port to listen at [default: [::]:7475]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Address that tickets and the register name, if it differs (repeat for several)
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) advertise: Vec<SocketAddr>,
+    /// Which contents go to the home before anyone asks: on-demand, write-through, periodic:15s, ih:2, ttnu:0.5, atd
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) policy: Option<String>,
+    /// Serve Prometheus metrics over HTTP at this address
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Go into the background; return when it serves
+    #[arg(long)]
+    pub(crate) daemon: bool,
+}
+
+/// Of `wayfs mount`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct MountArgs {
+    /// The volume: a ticket, a file that holds one, `-` for standard input, or the name of a volume that was mounted before
+    /// [env: WAYFS_TICKET holds the ticket if only DIR is given]
+    #[arg(value_name = "TICKET|NAME")]
+    pub(crate) source: PathBuf,
+    /// Where
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Mount options: ro, allow_other, offline, cache_size=10GiB, close=safe, cache=DIR, metrics=ADDRESS; those of fstab are ignored
+    #[arg(short = 'o', value_name = "KEY=VALUE,…", value_delimiter = ',')]
+    pub(crate) options: Vec<String>,
+    /// State and cache of mounts [default: /var/lib/wayfs/mounts for root, else ~/.local/state/wayfs/mounts]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cache: Option<PathBuf>,
+    /// Bound on the cache, such as 10GiB or 500M [default: 10GiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) cache_size: Option<String>,
+    /// What close() promises [default: asynchronous]
+    #[arg(long, value_enum)]
+    pub(crate) close: Option<CloseArg>,
+    /// Mount read-only
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// Begin without looking for a station (until `wayfs auto`)
+    #[arg(long)]
+    pub(crate) offline: bool,
+    /// Let other users in (root may always; others need user_allow_other in /etc/fuse.conf)
+    #[arg(long)]
+    pub(crate) allow_other: bool,
+    /// Serve Prometheus metrics over HTTP at this address
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Go into the background; return when it is mounted
+    #[arg(long)]
+    pub(crate) daemon: bool,
+}
+
+/// What `close()` promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum CloseArg {
+    /// It is in the local log; safe soon after
+    Asynchronous,
+    /// It is safe at the station
+    Safe,
+}
+
+/// Of `wayfs umount`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct UmountArgs {
+    /// The mount point
+    pub(crate) dir: PathBuf,
+    /// Wait until everything is safe; stay mounted and exit 1 if that fails
+    #[arg(long)]
+    pub(crate) flush: bool,
+    /// Longest wait for that
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) timeout: u64,
+    /// Unmount although files are open, or clean up after a daemon that died
+    #[arg(long)]
+    pub(crate) force: bool,
+}

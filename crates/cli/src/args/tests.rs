@@ -1,0 +1,107 @@
+use super::*;
+use clap::CommandFactory;
+use wayfs_control::Keep;
+
+fn parse(line: &str) -> Result<Args, clap::Error> {
+    Args::try_parse_from(line.split_whitespace())
+}
+
+#[test]
+fn clap_accepts_the_declarations() {
+    Args::command().debug_assert();
+}
+
+#[test]
+fn every_command_of_the_manual_is_accepted() {
+    let lines = "
+        wayfs serve
+        wayfs serve --data /d --listen 127.0.0.1:7475 --advertise 10.0.0.1:7475 --policy ih:2 --metrics 127.0.0.1:9420 --daemon
+        wayfs mount wayfs1-abc /mnt
+        wayfs mount /mnt
+        wayfs mount photos /mnt -o ro,allow_other,cache_size=1GiB --daemon --cache-size 10GiB --close safe --read-only
+        wayfs mount - /mnt --cache /c --allow-other --metrics 127.0.0.1:1
+        wayfs umount /mnt
+        wayfs umount --flush --timeout 5 --force /mnt
+        wayfs stop
+        wayfs stop --all
+        wayfs --at /data stop
+        wayfs volume create photos
+        wayfs volume list --json
+        wayfs volume ticket photos
+        wayfs volume ticket photos --station --hours 2 --out /tmp/t
+        wayfs volume import photos /srv/photos --into a/b
+        wayfs volume export photos /tmp/out
+        wayfs volume members photos
+        wayfs volume revoke photos ann@lap
+        wayfs station join wayfs1-abc
+        wayfs station join
+        wayfs station list
+        wayfs station use auto
+        wayfs station why
+        wayfs status --json
+        wayfs info a/b --volume photos
+        wayfs queue --watch --limit 5 --volume v
+        wayfs sync
+        wayfs sync a --until stable --timeout 3
+        wayfs conflicts list
+        wayfs conflicts show 3.4
+        wayfs conflicts diff a/b --volume v
+        wayfs conflicts resolve a/b --keep newest
+        wayfs conflicts resolve --all --glob **/*.txt --keep ann@lap --dry-run
+        wayfs offline
+        wayfs online --at /mnt
+        wayfs auto
+        wayfs pin a
+        wayfs unpin a
+        wayfs pins
+        wayfs events
+        wayfs events --text
+        wayfs metrics
+        wayfs doctor --json
+        wayfs debug --out -
+        wayfs init
+        wayfs init - --force
+        wayfs completions bash
+        wayfs man --dir /tmp/man";
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if let Err(error) = parse(line) {
+            panic!("{line}: {error}");
+        }
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_code_two() {
+    let lines = "
+        wayfs
+        wayfs dance
+        wayfs serve --listen nowhere
+        wayfs mount
+        wayfs mount a b --close sometimes
+        wayfs sync --until modified
+        wayfs conflicts resolve --keep newest
+        wayfs conflicts resolve a --all --keep both
+        wayfs conflicts resolve a
+        wayfs conflicts resolve a --glob x --keep both
+        wayfs umount
+        wayfs completions csh";
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let Err(error) = parse(line) else { panic!("{line} was accepted") };
+        assert_eq!(error.exit_code(), 2, "{line}");
+    }
+}
+
+#[test]
+fn values_arrive() {
+    let CommandArgs::Conflicts(ConflictsCommand::Resolve(resolve)) =
+        parse("wayfs conflicts resolve x --keep ann").unwrap().command
+    else {
+        panic!("another command")
+    };
+    assert_eq!(resolve.keep, Keep::Name("ann".into()));
+    let CommandArgs::Mount(mount) = parse("wayfs mount v /m -o ro,x=1 -o y").unwrap().command else {
+        panic!("another command")
+    };
+    assert_eq!(mount.options, ["ro", "x=1", "y"]);
+    assert_eq!(parse("wayfs status --json").unwrap().output(), Output::Json);
+}

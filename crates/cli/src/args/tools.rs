@@ -1,0 +1,226 @@
+//! Arguments of the tools.
+
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use wayfs_control::{Keep, Level};
+
+/// Of `wayfs stop`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct StopArgs {
+    /// Every daemon of yours: mounts first, then servers
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+/// `wayfs volume …`
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum VolumeCommand {
+    /// Make a volume; this server is its home
+    Create {
+        /// Its name
+        name: String,
+    },
+    /// Volumes of the server
+    List,
+    /// Issue a ticket: it admits one machine, once
+    Ticket(TicketArgs),
+    /// Copy a directory of this machine into a volume
+    Import(ImportArgs),
+    /// Copy a volume into a directory of this machine
+    Export {
+        /// The volume
+        volume: String,
+        /// Directory that is empty or not there
+        to: PathBuf,
+    },
+    /// Who was admitted
+    Members {
+        /// The volume
+        volume: String,
+    },
+    /// Refuse a member from this moment on (a lost laptop)
+    Revoke {
+        /// The volume
+        volume: String,
+        /// USER@HOST, origin number or node id, as `members` shows them
+        member: String,
+    },
+}
+
+/// Of `wayfs volume ticket`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TicketArgs {
+    /// The volume
+    pub(crate) volume: String,
+    /// Admit a station instead of a client
+    #[arg(long)]
+    pub(crate) station: bool,
+    /// Hours until it expires
+    #[arg(long, value_name = "HOURS", default_value_t = 24)]
+    pub(crate) hours: u64,
+    /// Write it to a new file (mode 0600) instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// Of `wayfs volume import`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ImportArgs {
+    /// The volume
+    pub(crate) volume: String,
+    /// The directory to copy
+    pub(crate) from: PathBuf,
+    /// Directory in the volume that receives it
+    #[arg(long, value_name = "PATH", default_value = "")]
+    pub(crate) into: PathBuf,
+}
+
+/// `wayfs station …`
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum StationCommand {
+    /// Make the server a station of the ticket's volume
+    Join {
+        /// The ticket, a file that holds it, or `-` for standard input [env: WAYFS_TICKET]
+        #[arg(value_name = "TICKET")]
+        ticket: Option<PathBuf>,
+    },
+    /// Stations that the mount knows, with round-trip time and bandwidth
+    List,
+    /// Use this station, or `auto` for the best
+    Use {
+        /// Its name, node id or address
+        station: String,
+    },
+    /// Why this station
+    Why,
+}
+
+/// Of `wayfs queue`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct QueueArgs {
+    /// Show it again every second until it is empty
+    #[arg(long)]
+    pub(crate) watch: bool,
+    /// Most items shown
+    #[arg(long, default_value_t = 50)]
+    pub(crate) limit: usize,
+    /// One volume only
+    #[arg(long)]
+    pub(crate) volume: Option<String>,
+}
+
+/// Of `wayfs sync`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SyncArgs {
+    /// Only this file or tree [default: everything]
+    pub(crate) path: Option<PathBuf>,
+    /// How far
+    #[arg(long, value_enum, default_value_t = UntilArg::Safe)]
+    pub(crate) until: UntilArg,
+    /// Longest wait in seconds [default: as long as it takes]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) timeout: Option<u64>,
+    /// One volume only, at a server that has several
+    #[arg(long)]
+    pub(crate) volume: Option<String>,
+}
+
+/// How far to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UntilArg {
+    /// Durable at a station, too
+    Safe,
+    /// The home knows it
+    Visible,
+    /// The home has the contents
+    Stable,
+}
+
+impl From<UntilArg> for Level {
+    fn from(until: UntilArg) -> Self {
+        match until {
+            UntilArg::Safe => Self::Safe,
+            UntilArg::Visible => Self::Visible,
+            UntilArg::Stable => Self::Stable,
+        }
+    }
+}
+
+/// `wayfs conflicts …`
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum ConflictsCommand {
+    /// Open conflicts
+    List {
+        /// One volume only
+        #[arg(long)]
+        volume: Option<String>,
+    },
+    /// One conflict: who, when, what
+    Show(WhichArgs),
+    /// What differs between the two sides; exit 1 if anything does
+    Diff(WhichArgs),
+    /// Settle one conflict, or all
+    Resolve(ResolveArgs),
+}
+
+/// Names a conflict.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct WhichArgs {
+    /// Its id, or the path of either side
+    pub(crate) which: PathBuf,
+    /// Its volume, at a server that has several
+    #[arg(long)]
+    pub(crate) volume: Option<String>,
+}
+
+/// Of `wayfs conflicts resolve`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ResolveArgs {
+    /// Its id, or the path of either side
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pub(crate) which: Option<PathBuf>,
+    /// What stays: a writer (USER@HOST), a file name, `both` or `newest`
+    #[arg(long, value_name = "NAME|both|newest")]
+    pub(crate) keep: KeepArg,
+    /// All conflicts
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// With --all: only paths that match, such as '**/*.txt'
+    #[arg(long, requires = "all", conflicts_with = "which")]
+    pub(crate) glob: Option<String>,
+    /// Only say what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// One volume only
+    #[arg(long)]
+    pub(crate) volume: Option<String>,
+}
+
+/// [`Keep`] as an argument.
+pub(crate) type KeepArg = Keep;
+
+/// Of `wayfs events`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct EventsArgs {
+    /// For people instead of JSON lines
+    #[arg(long)]
+    pub(crate) text: bool,
+}
+
+/// Of `wayfs debug`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DebugArgs {
+    /// Where to write it [default: wayfs-debug-DATE.json here]; `-` for standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// Of `wayfs init`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct InitArgs {
+    /// The file to write [default: /etc/wayfs/config.toml for root, else ~/.config/wayfs/config.toml]; `-` for standard output
+    pub(crate) file: Option<PathBuf>,
+    /// Overwrite a file that is there
+    #[arg(long)]
+    pub(crate) force: bool,
+}

@@ -1,0 +1,34 @@
+//! `wayfs events`: JSON lines until interrupted or the daemon ends.
+
+use super::{Context, to_json, write_out};
+use crate::args::EventsArgs;
+use crate::failure::Failure;
+use crate::show;
+use std::io::Write;
+use wayfs_control::{Command, Event, Reply, Watch};
+
+pub(crate) fn run(context: &Context, args: &EventsArgs) -> Result<(), Failure> {
+    let client = context.connect(None)?;
+    let mut reader_left = false;
+    let ended = client.call(&Command::Events, &mut |reply| {
+        let Reply::Event(event) = reply else { return Watch::GoOn };
+        match print(event, args.text) {
+            Ok(()) => Watch::GoOn,
+            Err(_) => {
+                reader_left = true;
+                Watch::Stop
+            }
+        }
+    });
+    match ended {
+        _ if reader_left => Ok(()),
+        Ok(_) => write_out(""),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn print(event: &Event, as_text: bool) -> std::io::Result<()> {
+    let line = if as_text { show::event(event) } else { to_json(event).map(|v| v.to_string()).unwrap_or_default() };
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{line}").and_then(|()| stdout.flush())
+}

@@ -1,0 +1,91 @@
+//! `wayfs serve`: a server, in the foreground or behind.
+
+use super::{Context, write_out};
+use crate::args::ServeArgs;
+use crate::config::ServeSettings;
+use crate::failure::{Exit, Failure};
+use crate::{daemon, label, logging, sd_notify, signals};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+use wayfs_control::{DaemonKind, Registered, Registration};
+use wayfs_server::{Server, ServerConfig, StartError};
+
+/// Time between two looks at signals.
+const STEP: Duration = Duration::from_millis(200);
+
+pub(crate) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
+    let settings = ServeSettings::new(args, &context.config);
+    if args.daemon && !daemon::is_background() {
+        let log = daemon::start(&context.config.dirs.logs, &format!("serve-{}", settings.listen.port()), None)?;
+        let (data, listen) = (settings.data.display(), settings.listen);
+        return write_out(&format!("Serves {data} at {listen}; its log is {}.\n", log.display()));
+    }
+    daemon::detach();
+    logging::start(&context.config.log);
+    let ended = signals::catch().map_err(|e| Failure::io("catch signals", &e))?;
+    let mut server = Server::start(config(&settings)).map_err(|error| start_failure(&error))?;
+    let registered = register(context, &settings)?;
+    serve(&server, &ended);
+    sd_notify::notify("STOPPING=1");
+    server.stop();
+    drop(registered);
+    Ok(())
+}
+
+/// Says that it serves, and returns when someone asks it to end.
+fn serve(server: &Server, ended: &Receiver<signals::Ending>) {
+    if !daemon::is_background() {
+        // A standard output that is closed is no reason to stop serving.
+        let _ = write_out(&format!("Serves at {}. End it with Ctrl-C or `wayfs stop`.\n", server.address()));
+    }
+    daemon::report_ready();
+    sd_notify::notify("READY=1");
+    while ended.try_recv().is_err() && !server.wait_stop(STEP) {}
+}
+
+fn register(context: &Context, settings: &ServeSettings) -> Result<Registered, Failure> {
+    let registration = Registration {
+        kind: DaemonKind::Server,
+        // The tools look for it by real paths.
+        place: settings.data.canonicalize().unwrap_or_else(|_| settings.data.clone()),
+        socket: settings.socket(),
+        pid: std::process::id(),
+        volume: String::new(),
+    };
+    let next_step = "Set XDG_RUNTIME_DIR or WAYFS_RUNTIME_DIR to a directory that you may write.";
+    context.registry.register(&registration).map_err(|error| Failure::new(Exit::Refused, error, next_step))
+}
+
+fn config(settings: &ServeSettings) -> ServerConfig {
+    let mut config = ServerConfig::new(settings.data.clone());
+    config.listen = settings.listen;
+    config.advertise.clone_from(&settings.advertise);
+    config.control_socket = Some(settings.socket());
+    config.policy.clone_from(&settings.policy);
+    config.metrics = settings.metrics;
+    config.label = label::of_this_machine();
+    config
+}
+
+fn start_failure(error: &StartError) -> Failure {
+    let (exit, next_step) = match error {
+        StartError::Directory { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            (Exit::Refused, "Choose a directory that you may write with --data.")
+        }
+        StartError::Policy { .. } => {
+            (Exit::Usage, "Known are write-through, on-demand, periodic:60s, ih:2, ihsl:2,1, ttnu:0.5 and atd.")
+        }
+        StartError::Bind(_) => (
+            Exit::Failed,
+            "Choose another address or port with --listen; `wayfs status` shows whether a server runs already.",
+        ),
+        StartError::Locked(_) | StartError::Control(_) => (Exit::Refused, "`wayfs status` shows the server that runs."),
+        StartError::Metrics(_) => (Exit::Failed, "Choose another address or port with --metrics."),
+        StartError::Directory { .. }
+        | StartError::Unreadable { .. }
+        | StartError::Identity(_)
+        | StartError::Runtime(_)
+        | StartError::Volume { .. } => (Exit::Failed, ""),
+    };
+    Failure::new(exit, format_args!("start the server: {error}"), next_step)
+}

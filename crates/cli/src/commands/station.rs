@@ -1,0 +1,26 @@
+//! `wayfs station …`: which station a mount uses, and servers that become one.
+
+use super::Context;
+use crate::args::StationCommand;
+use crate::config::read_ticket;
+use crate::failure::Failure;
+use wayfs_control::{Command, DaemonKind, TicketText};
+
+/// The word for "choose by yourself".
+const AUTO: &str = "auto";
+
+pub(crate) fn run(context: &Context, command: StationCommand) -> Result<(), Failure> {
+    let mount = Some(DaemonKind::Mount);
+    match command {
+        StationCommand::Join { ticket } => {
+            let ticket = TicketText(read_ticket(ticket.as_deref())?);
+            context.report(Some(DaemonKind::Server), &Command::StationJoin { ticket })
+        }
+        StationCommand::List => context.report(mount, &Command::StationList),
+        StationCommand::Use { station } => {
+            let station = Some(station).filter(|name| name != AUTO);
+            context.report(mount, &Command::StationUse { station })
+        }
+        StationCommand::Why => context.report(mount, &Command::StationWhy),
+    }
+}

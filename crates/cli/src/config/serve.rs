@@ -1,0 +1,46 @@
+//! What a server is started with.
+
+use super::Config;
+use crate::args::ServeArgs;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+
+/// UDP port of servers: not assigned to anything known, and easy to remember.
+pub(crate) const PORT_DEFAULT: u16 = 7475;
+
+/// Settings of `wayfs serve`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ServeSettings {
+    /// Data directory, absolute.
+    pub(crate) data: PathBuf,
+    /// Where to listen.
+    pub(crate) listen: SocketAddr,
+    /// What others are told; empty: what the machine's interfaces say.
+    pub(crate) advertise: Vec<SocketAddr>,
+    /// Propagation policy as text; `None`: the server's default.
+    pub(crate) policy: Option<String>,
+    /// Where to serve metrics.
+    pub(crate) metrics: Option<SocketAddr>,
+}
+
+impl ServeSettings {
+    /// Joins arguments, files and defaults.
+    pub(crate) fn new(args: &ServeArgs, config: &Config) -> Self {
+        let file = &config.file.server;
+        let data = args.data.clone().or_else(|| file.data.clone()).unwrap_or_else(|| config.dirs.server_data());
+        let advertise =
+            if args.advertise.is_empty() { file.advertise.clone().unwrap_or_default() } else { args.advertise.clone() };
+        Self {
+            data: std::path::absolute(&data).unwrap_or(data),
+            listen: args.listen.or(file.listen).unwrap_or(SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT_DEFAULT))),
+            advertise,
+            policy: args.policy.clone().or_else(|| file.policy.clone()),
+            metrics: args.metrics.or(file.metrics),
+        }
+    }
+
+    /// The control socket.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.data.join("control.sock")
+    }
+}

@@ -1,0 +1,59 @@
+//! What `wayfs init` writes. A key's line begins with `#! ` and shows its default or an example.
+
+/// The commented configuration file.
+pub(crate) const TEMPLATE: &str = r#"# Configuration of wayfs. Take the `#! ` away from a line to change its value.
+#
+# Files are read in this order, later ones win key by key: /etc/wayfs/*.toml by name, then
+# $XDG_CONFIG_HOME/wayfs/*.toml (~/.config/wayfs). What is typed on the command line wins over all.
+# ${VAR} in a text is replaced by the environment variable VAR, ${VAR:-TEXT} by TEXT if it is not set.
+
+[log]
+# How much the daemons say: error, warn, info, debug or trace. The variable WAYFS_LOG overrides it.
+#! level = "info"
+
+[server]
+# Where a server keeps its volumes. Default: /var/lib/wayfs/server for root, else ~/.local/state/wayfs/server.
+#! data = "/var/lib/wayfs/server"
+
+# Address and UDP port to listen at.
+#! listen = "[::]:7475"
+
+# Addresses that tickets and other machines are told, if the server does not see them itself (behind a port forward).
+#! advertise = ["192.0.2.7:7475"]
+
+# Which contents a station sends to the home before anyone asks for them:
+#   write-through (all, at once), on-demand (none), periodic:60s, ih:2, ihsl:2,1, ttnu:0.5, atd
+#! policy = "periodic:60s"
+
+# Serve Prometheus metrics over HTTP here. Default: not at all.
+#! metrics = "127.0.0.1:9420"
+
+[mount]
+# State and cache of mounts. It holds what was written and not sent yet: never put it where a cleaner comes by.
+# Default: /var/lib/wayfs/mounts for root, else ~/.local/state/wayfs/mounts.
+#! cache = "/var/lib/wayfs/mounts"
+
+# Bound on cached contents of one mount. What was not sent yet is never evicted.
+#! cache_size = "10GiB"
+
+# What close() promises: "asynchronous" (it is in the local log, safe soon after) or "safe" (it is safe at the station; slower).
+#! close = "asynchronous"
+
+# Mount read-only.
+#! read_only = false
+
+# Let other users of this machine in. A mount made by root does so unless this says false.
+#! allow_other = false
+
+# Serve Prometheus metrics of the mount over HTTP here. Default: not at all.
+#! metrics = "127.0.0.1:9421"
+
+# Longest wait in seconds of an operation on names and attributes; of a read for bytes from afar; of fsync for the station.
+# What cannot be answered in that time ends with an error: a mount never hangs for good.
+#! metadata_timeout_s = 10
+#! read_timeout_s = 30
+#! safe_timeout_s = 10
+
+# Writes to a file that stays open are committed when they are this old, in seconds.
+#! dirty_age_s = 30
+"#;

@@ -1,0 +1,202 @@
+//! Single files, the queue, pins, waits.
+
+use super::quantity::{bytes, count, date_and_age, duration};
+use super::table::{clean, table};
+use std::fmt::Write;
+use std::path::Path;
+use wayfs_control::Level;
+use wayfs_control::report::{FileInfo, PinsReport, QueueItem, QueueReport, SyncReport, UmountReport};
+
+/// How far, in a word.
+pub(crate) fn level(level: Level) -> &'static str {
+    match level {
+        Level::Modified => "modified",
+        Level::Safe => "safe",
+        Level::Visible => "visible",
+        Level::Stable => "stable",
+    }
+}
+
+/// A path from the volume's root as people write it.
+pub(crate) fn path_text(path: &Path) -> String {
+    if path.as_os_str().is_empty() { "/".to_owned() } else { clean(path.display()) }
+}
+
+/// All about one file.
+pub(crate) fn info(report: &FileInfo, now_unix_ms: i64) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: &str| {
+        if !value.is_empty() {
+            let _ = writeln!(text, "{name:<12}{value}");
+        }
+    };
+    line("path", &path_text(&report.path));
+    line("volume", &clean(&report.volume));
+    line("kind", &report.kind);
+    line("size", &format!("{} ({} bytes)", bytes(report.size_bytes), report.size_bytes));
+    line("inode", &report.inode.to_string());
+    let writer = report.written_by.as_ref().map(|by| format!(" by {}", clean(by))).unwrap_or_default();
+    line("version", &format!("{}{writer}", report.version));
+    line("state", level(report.state));
+    let at = report.safe_at.as_ref().map(|at| format!("at {}, ", clean(at))).unwrap_or_default();
+    let since = |time: Option<i64>| time.map(|ms| format!("since {}", date_and_age(ms, now_unix_ms)));
+    line("safe", &reached(report.state, Level::Safe, &at, since(report.safe_unix_ms)));
+    line("visible", &reached(report.state, Level::Visible, "", since(report.visible_unix_ms)));
+    line("stable", &reached(report.state, Level::Stable, "", since(report.stable_unix_ms)));
+    line("waits for", &clean(&report.waiting_for));
+    line("held by", &clean(report.holders.join(", ")));
+    line("cached", &format!("{} of {}", bytes(report.cached_bytes), bytes(report.size_bytes)));
+    line("pinned", if report.pinned { "yes" } else { "" });
+    line("conflicts", &clean(report.conflicts.join(", ")));
+    text
+}
+
+fn reached(state: Level, level: Level, before: &str, since: Option<String>) -> String {
+    if state < level { "not yet".to_owned() } else { format!("{before}{}", since.unwrap_or_else(|| "yes".to_owned())) }
+}
+
+/// What is under way.
+pub(crate) fn queue(report: &QueueReport) -> String {
+    if report.items_total == 0 {
+        return "Nothing is waiting.\n".to_owned();
+    }
+    let rows: Vec<Vec<String>> = report.items.iter().map(queue_row).collect();
+    let mut text = table(&["AGE", "STATE", "WHAT", "SENT", "PATH"], &rows);
+    let shown = report.items.len() as u64;
+    let more = if shown < report.items_total { format!(" ({shown} shown)") } else { String::new() };
+    let _ = writeln!(
+        text,
+        "{}{more}, {} of contents to send",
+        count(report.items_total, "item"),
+        bytes(report.bytes_total)
+    );
+    text
+}
+
+fn queue_row(item: &QueueItem) -> Vec<String> {
+    let state = if item.stuck { "stuck".to_owned() } else { level(item.state).to_owned() };
+    let sent = if item.size_bytes == 0 {
+        "-".to_owned()
+    } else {
+        format!("{} of {}", bytes(item.sent_bytes), bytes(item.size_bytes))
+    };
+    let path = item.path.as_deref().map_or_else(|| "(removed since)".to_owned(), path_text);
+    let reason = if item.reason.is_empty() { String::new() } else { format!("  ({})", clean(&item.reason)) };
+    vec![duration(item.age_ms), state, item.operation.clone(), sent, format!("{path}{reason}")]
+}
+
+/// How a wait ended.
+pub(crate) fn sync(report: &SyncReport) -> String {
+    if report.reached {
+        return format!("Everything is {} (waited {}).\n", level(report.until), duration(report.elapsed_ms));
+    }
+    let reason = if report.reason.is_empty() { String::new() } else { format!(": {}", clean(&report.reason)) };
+    format!(
+        "Not {} after {}{reason}. {} ({}) are left.\n",
+        level(report.until),
+        duration(report.elapsed_ms),
+        count(report.remaining_items, "item"),
+        bytes(report.remaining_bytes)
+    )
+}
+
+/// What is pinned.
+pub(crate) fn pins(report: &PinsReport) -> String {
+    if report.pins.is_empty() {
+        return "Nothing is pinned.\n".to_owned();
+    }
+    let rows: Vec<Vec<String>> = report
+        .pins
+        .iter()
+        .map(|pin| {
+            let here = format!("{} of {}", bytes(pin.cached_bytes), bytes(pin.total_bytes));
+            vec![here, count(pin.files, "file"), path_text(&pin.path)]
+        })
+        .collect();
+    table(&["HERE", "FILES", "PATH"], &rows)
+}
+
+/// How an unmount ended.
+pub(crate) fn umount(report: &UmountReport) -> String {
+    if report.unsent_records == 0 && report.unsent_bytes == 0 {
+        return "Unmounted; everything is safe.\n".to_owned();
+    }
+    format!(
+        "Unmounted. {} ({}) exist on this machine only: mount the volume again to send them.\n",
+        count(report.unsent_records, "record"),
+        bytes(report.unsent_bytes)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_lines_up() {
+        let item = QueueItem {
+            path: Some("a/b".into()),
+            volume: "v".into(),
+            record: "2.3".into(),
+            operation: "store".into(),
+            size_bytes: 4096,
+            sent_bytes: 1024,
+            age_ms: 1500,
+            state: Level::Modified,
+            stuck: true,
+            reason: "no station".into(),
+        };
+        let text = queue(&QueueReport { items: vec![item], items_total: 3, bytes_total: 8192 });
+        let expected = "\
+AGE    STATE  WHAT   SENT                PATH
+1.5 s  stuck  store  1.0 KiB of 4.0 KiB  a/b  (no station)
+3 items (1 shown), 8.0 KiB of contents to send
+";
+        assert_eq!(text, expected);
+        assert_eq!(queue(&QueueReport::default()), "Nothing is waiting.\n");
+    }
+
+    #[test]
+    fn a_file_that_is_safe_says_what_is_missing() {
+        let report = FileInfo {
+            path: "x".into(),
+            volume: "v".into(),
+            inode: 5,
+            kind: "file".into(),
+            size_bytes: 10,
+            version: "2.3".into(),
+            written_by: Some("ann@lap".into()),
+            state: Level::Safe,
+            safe_at: Some("office".into()),
+            safe_unix_ms: Some(0),
+            visible_unix_ms: None,
+            stable_unix_ms: None,
+            waiting_for: "the next reconciliation".into(),
+            holders: vec!["here".into(), "parent".into()],
+            cached_bytes: 10,
+            pinned: false,
+            conflicts: vec![],
+        };
+        let text = info(&report, 3_000);
+        assert!(text.contains("safe        at office, since 1970-01-01 00:00:00 UTC (3.0 s ago)\n"), "{text}");
+        assert!(text.contains("visible     not yet\n") && text.contains("held by     here, parent\n"), "{text}");
+        assert!(!text.contains("pinned"));
+    }
+
+    #[test]
+    fn waits_say_how_they_ended() {
+        let mut report = SyncReport {
+            reached: true,
+            until: Level::Safe,
+            remaining_items: 0,
+            remaining_bytes: 0,
+            elapsed_ms: 400,
+            reason: String::new(),
+        };
+        assert_eq!(sync(&report), "Everything is safe (waited 0.4 s).\n");
+        report.reached = false;
+        report.remaining_items = 2;
+        report.reason = "no station answers".into();
+        assert_eq!(sync(&report), "Not safe after 0.4 s: no station answers. 2 items (0 B) are left.\n");
+    }
+}

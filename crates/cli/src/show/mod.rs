@@ -1,0 +1,45 @@
+//! Reports as text for people. Numbers are rounded to what one can remember.
+
+mod conflicts;
+mod doctor;
+mod file;
+mod quantity;
+mod servers;
+mod status;
+mod table;
+
+pub(crate) use conflicts::{conflict, conflicts, resolved};
+pub(crate) use doctor::doctor;
+pub(crate) use file::{info, pins, queue, sync, umount};
+pub(crate) use quantity::{date, now_unix_ms};
+pub(crate) use servers::{copied, event, members, stations, volume, volumes, why};
+pub(crate) use status::statuses;
+
+use wayfs_control::Done;
+
+/// Any result as text.
+pub(crate) fn done(done: &Done) -> String {
+    let now = now_unix_ms();
+    match done {
+        Done::Nothing => String::new(),
+        Done::Status(report) => status::statuses(std::slice::from_ref(report), now),
+        Done::Info(report) => info(report, now),
+        Done::Queue(report) => queue(report),
+        Done::Sync(report) => sync(report),
+        Done::Conflicts(report) => conflicts(report),
+        Done::Conflict(report) => conflict(report),
+        Done::Diff(report) => report.text.clone().unwrap_or_default(),
+        Done::Resolved(report) => resolved(report),
+        Done::Pins(report) => pins(report),
+        Done::Stations(report) => stations(report),
+        Done::Why(report) => why(report),
+        Done::Doctor(report) => doctor(report),
+        Done::Volume(report) => volume(report),
+        Done::Volumes(report) => volumes(report),
+        Done::Ticket(report) => format!("{}\n", report.ticket),
+        Done::Copied(report) => copied(report),
+        Done::Members(report) => members(report, now),
+        Done::Unmounted(report) => umount(report),
+        Done::Metrics(text) => text.clone(),
+    }
+}

@@ -1,0 +1,212 @@
+//! Stations, volumes, members, copies, events.
+
+use super::file::path_text;
+use super::quantity::{age, bit_rate, bytes, count, date, milliseconds};
+use super::table::{clean, table};
+use std::fmt::Write;
+use wayfs_control::report::{
+    CopyReport, MembersReport, StationReport, StationsReport, VolumeReport, VolumesReport, WhyReport,
+};
+use wayfs_control::{Event, EventKind};
+
+/// Known stations.
+pub(crate) fn stations(report: &StationsReport) -> String {
+    if report.stations.is_empty() { "No stations are known yet.\n".to_owned() } else { station_table(&report.stations) }
+}
+
+fn station_table(stations: &[StationReport]) -> String {
+    let rows: Vec<Vec<String>> = stations
+        .iter()
+        .map(|station| {
+            let mark = if station.chosen { "*" } else { " " };
+            let dash = || "-".to_owned();
+            vec![
+                format!("{mark} {}", clean(&station.name)),
+                station.role.clone(),
+                station.rtt_ms.map_or_else(dash, milliseconds),
+                station.up_bits_per_second.map_or_else(dash, bit_rate),
+                station.down_bits_per_second.map_or_else(dash, bit_rate),
+                station.confidence.map_or_else(dash, |c| format!("{:.0} %", c.clamp(0.0, 1.0) * 100.0)),
+                clean(station.addresses.join(", ")),
+                clean(&station.note),
+            ]
+        })
+        .collect();
+    table(&["  NAME", "ROLE", "RTT", "UP", "DOWN", "SURE", "ADDRESSES", "NOTE"], &rows)
+}
+
+/// Why this station.
+pub(crate) fn why(report: &WhyReport) -> String {
+    let mut text = match &report.chosen {
+        Some(name) => format!("In use: {}\n", clean(name)),
+        None => "No station is in use.\n".to_owned(),
+    };
+    for reason in &report.reasons {
+        let _ = writeln!(text, "  - {}", clean(reason));
+    }
+    if !report.candidates.is_empty() {
+        text.push_str(&station_table(&report.candidates));
+    }
+    text
+}
+
+/// One volume.
+pub(crate) fn volume(report: &VolumeReport) -> String {
+    format!("{} ({}), this server is its {}\n", clean(&report.name), report.id, report.role)
+}
+
+/// Volumes of a server.
+pub(crate) fn volumes(report: &VolumesReport) -> String {
+    if report.volumes.is_empty() {
+        return "No volumes yet: make one with `wayfs volume create NAME`.\n".to_owned();
+    }
+    let rows: Vec<Vec<String>> = report
+        .volumes
+        .iter()
+        .map(|volume| {
+            vec![
+                clean(&volume.name),
+                volume.role.to_string(),
+                volume.members.to_string(),
+                bytes(volume.stored_bytes),
+                volume.created_unix_ms.map_or_else(|| "-".to_owned(), date),
+                volume.id.clone(),
+            ]
+        })
+        .collect();
+    table(&["NAME", "ROLE", "MEMBERS", "STORED", "SINCE", "ID"], &rows)
+}
+
+/// Members of a volume.
+pub(crate) fn members(report: &MembersReport, now_unix_ms: i64) -> String {
+    let rows: Vec<Vec<String>> = report
+        .members
+        .iter()
+        .map(|member| {
+            let seen = match (member.connected, member.seen_unix_ms) {
+                (true, _) => "connected".to_owned(),
+                (false, Some(at)) => age(at, now_unix_ms),
+                (false, None) => "-".to_owned(),
+            };
+            let node = member.node.chars().take(8).collect();
+            vec![
+                member.origin.to_string(),
+                clean(&member.label),
+                member.role.clone(),
+                seen,
+                member.records_applied.to_string(),
+                node,
+            ]
+        })
+        .collect();
+    table(&["ORIGIN", "LABEL", "ROLE", "SEEN", "RECORDS", "NODE"], &rows)
+}
+
+/// What was copied.
+pub(crate) fn copied(report: &CopyReport) -> String {
+    let mut text = format!(
+        "Copied {} and {}, {}.\n",
+        count(report.files, "file"),
+        count(report.directories, "directory"),
+        bytes(report.bytes)
+    );
+    for line in &report.skipped {
+        let _ = writeln!(text, "  left out: {}", clean(line));
+    }
+    text
+}
+
+/// One event on one line.
+pub(crate) fn event(event: &Event) -> String {
+    let kind = match event.kind {
+        EventKind::Changed => "changed",
+        EventKind::Safe => "safe",
+        EventKind::Visible => "visible",
+        EventKind::Stable => "stable",
+        EventKind::Conflict => "conflict",
+        EventKind::Resolved => "resolved",
+        EventKind::Connected => "connected",
+        EventKind::Disconnected => "disconnected",
+        EventKind::Moved => "moved",
+        EventKind::Fetched => "fetched",
+        EventKind::Member => "member",
+        EventKind::Attention => "attention",
+        EventKind::Lost => "lost",
+    };
+    let mut text = format!("{}  {kind:<12}", date(event.unix_ms));
+    for part in [event.volume.clone(), event.path.as_deref().map(path_text), event.by.clone(), event.record.clone()] {
+        if let Some(part) = part.filter(|part| !part.is_empty()) {
+            let _ = write!(text, "  {}", clean(part));
+        }
+    }
+    if !event.detail.is_empty() {
+        let _ = write!(text, "  {}", clean(&event.detail));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wayfs_control::report::{MemberReport, VolumeRole};
+
+    #[test]
+    fn the_station_in_use_is_marked() {
+        let near = StationReport {
+            name: "office".into(),
+            role: "station".into(),
+            chosen: true,
+            rtt_ms: Some(0.5),
+            up_bits_per_second: Some(10_000_000),
+            confidence: Some(0.9),
+            ..StationReport::default()
+        };
+        let far = StationReport { name: "home".into(), role: "home".into(), ..StationReport::default() };
+        let text = stations(&StationsReport { stations: vec![near.clone(), far] });
+        assert!(text.contains("* office  station  0.50 ms  10 Mb/s  -     90 %"), "{text}");
+        let reasons =
+            WhyReport { chosen: Some("office".into()), reasons: vec!["it is near".into()], candidates: vec![near] };
+        assert!(why(&reasons).starts_with("In use: office\n  - it is near\n"));
+    }
+
+    #[test]
+    fn members_and_volumes_are_listed() {
+        let member = MemberReport {
+            origin: 2,
+            label: "ann@lap".into(),
+            node: "abcdefghijk".into(),
+            role: "client".into(),
+            records_applied: 9,
+            connected: false,
+            seen_unix_ms: Some(0),
+        };
+        assert!(
+            members(&MembersReport { members: vec![member] }, 5000)
+                .contains("2       ann@lap  client  5.0 s ago  9        abcdefgh")
+        );
+        let report = VolumeReport {
+            id: "id".into(),
+            name: "v".into(),
+            role: VolumeRole::Home,
+            members: 3,
+            stored_bytes: 0,
+            created_unix_ms: None,
+        };
+        assert_eq!(volume(&report), "v (id), this server is its home\n");
+        assert!(volumes(&VolumesReport { volumes: vec![report] }).contains("v     home  3        0 B     -      id"));
+    }
+
+    #[test]
+    fn an_event_fits_on_a_line() {
+        let line = event(&Event {
+            unix_ms: 0,
+            kind: EventKind::Conflict,
+            volume: Some("v".into()),
+            path: Some("a\nb".into()),
+            record: None,
+            by: Some("ann@lap".into()),
+            detail: "kept".into(),
+        });
+        assert_eq!(line, "1970-01-01 00:00:00 UTC  conflict      v  a\u{fffd}b  ann@lap  kept");
+    }
+}

@@ -1,0 +1,161 @@
+//! The one screen.
+
+use super::quantity::{age, bytes, count, duration, milliseconds};
+use super::table::clean;
+use std::fmt::Write;
+use wayfs_control::report::{StationReport, StatusReport, VolumeStatus};
+
+/// Daemons one after the other.
+pub(crate) fn statuses(reports: &[StatusReport], now_unix_ms: i64) -> String {
+    if reports.is_empty() {
+        return "No daemon of yours runs on this machine. Start one with `wayfs mount` or `wayfs serve`.\n".to_owned();
+    }
+    let texts: Vec<String> = reports.iter().map(|report| status(report, now_unix_ms)).collect();
+    texts.join("\n")
+}
+
+fn status(report: &StatusReport, now_unix_ms: i64) -> String {
+    let listening = if report.listening.is_empty() {
+        String::new()
+    } else {
+        format!(", listens at {}", report.listening.join(", "))
+    };
+    let node: String = report.node.chars().take(8).collect();
+    let mut text = format!(
+        "{} {} (pid {}, up {}{listening}), wayfs {}\n",
+        report.kind,
+        node,
+        report.pid,
+        duration(report.uptime_ms),
+        report.version
+    );
+    if report.volumes.is_empty() {
+        text.push_str("  no volumes yet: `wayfs volume create NAME`\n");
+    }
+    for volume in &report.volumes {
+        text.push_str(&volume_status(volume, now_unix_ms));
+    }
+    text
+}
+
+fn volume_status(volume: &VolumeStatus, now_unix_ms: i64) -> String {
+    let mut text = String::new();
+    let place = volume.mountpoint.as_ref().map(|dir| format!(" at {}", clean(dir.display()))).unwrap_or_default();
+    let mode = if matches!(volume.mode.as_str(), "" | "auto") {
+        String::new()
+    } else {
+        format!(" ({} by choice)", volume.mode)
+    };
+    let mut line = |name: &str, value: String| {
+        if !value.is_empty() {
+            let _ = writeln!(text, "    {name:<13}{value}");
+        }
+    };
+    line("parent", volume.parent.as_ref().map(parent).unwrap_or_default());
+    line(
+        "home",
+        volume.home_reachable.map_or(String::new(), |yes| (if yes { "reachable" } else { "not reachable" }).to_owned()),
+    );
+    line("at risk", at_risk(volume));
+    line("unsent", unsent(volume));
+    line("reconciled", volume.reconciled_unix_ms.map(|at| age(at, now_unix_ms)).unwrap_or_default());
+    line("conflicts", conflicts(volume.conflicts_open));
+    line("children", if volume.children > 0 { volume.children.to_string() } else { String::new() });
+    line("cache", cache(volume));
+    line("why", clean(&volume.cause));
+    line("what to do", clean(&volume.next_step));
+    format!("  {} ({}){place}: {}{mode}\n{text}", clean(&volume.name), volume.role, volume.word)
+}
+
+fn parent(station: &StationReport) -> String {
+    let rtt = station.rtt_ms.map(|ms| format!(", {}", milliseconds(ms))).unwrap_or_default();
+    let link = if station.connected { "connected" } else { "not connected" };
+    let note = if station.note.is_empty() { String::new() } else { format!("; {}", clean(&station.note)) };
+    format!("{} ({}), {link}{rtt}{note}", clean(&station.name), station.role)
+}
+
+fn at_risk(volume: &VolumeStatus) -> String {
+    match (volume.bytes_at_risk, volume.oldest_at_risk_ms) {
+        (0, None) => "nothing".to_owned(),
+        (amount, None) => bytes(amount),
+        (amount, Some(oldest)) => format!("{}, the oldest for {}", bytes(amount), duration(oldest)),
+    }
+}
+
+fn unsent(volume: &VolumeStatus) -> String {
+    match (volume.records_unsent, volume.contents_unsent_bytes) {
+        (0, 0) => String::new(),
+        (records, contents) => format!("{}, {} of contents (`wayfs queue`)", count(records, "record"), bytes(contents)),
+    }
+}
+
+fn conflicts(open: u64) -> String {
+    if open == 0 { String::new() } else { format!("{open} open (`wayfs conflicts list`)") }
+}
+
+fn cache(volume: &VolumeStatus) -> String {
+    let limit = volume.cache_limit_bytes.map(|limit| format!(" of {}", bytes(limit))).unwrap_or_default();
+    let pinned =
+        if volume.pinned_bytes > 0 { format!(", {} pinned", bytes(volume.pinned_bytes)) } else { String::new() };
+    format!("{}{limit}{pinned}", bytes(volume.cache_used_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wayfs_control::DaemonKind;
+    use wayfs_control::report::{StatusWord, VolumeRole};
+
+    #[test]
+    fn one_screen_says_it_all() {
+        let station = StationReport {
+            name: "office".into(),
+            role: "station".into(),
+            connected: true,
+            rtt_ms: Some(1.23),
+            ..StationReport::default()
+        };
+        let volume = VolumeStatus {
+            name: "photos".into(),
+            role: VolumeRole::Client,
+            mountpoint: Some("/mnt".into()),
+            word: StatusWord::Dirty,
+            cause: "2 files are on their way".into(),
+            parent: Some(station),
+            home_reachable: Some(false),
+            bytes_at_risk: 2048,
+            oldest_at_risk_ms: Some(3000),
+            records_unsent: 2,
+            conflicts_open: 1,
+            cache_limit_bytes: Some(10 << 30),
+            mode: "auto".into(),
+            ..VolumeStatus::default()
+        };
+        let report = StatusReport {
+            kind: DaemonKind::Mount,
+            version: "0.1.0".into(),
+            pid: 7,
+            uptime_ms: 61_000,
+            node: "abcdefghijkl".into(),
+            listening: vec![],
+            volumes: vec![volume],
+        };
+        let expected = "\
+mount abcdefgh (pid 7, up 61 s), wayfs 0.1.0
+  photos (client) at /mnt: dirty
+    parent       office (station), connected, 1.2 ms
+    home         not reachable
+    at risk      2.0 KiB, the oldest for 3.0 s
+    unsent       2 records, 0 B of contents (`wayfs queue`)
+    conflicts    1 open (`wayfs conflicts list`)
+    cache        0 B of 10 GiB
+    why          2 files are on their way
+";
+        assert_eq!(statuses(&[report], 0), expected);
+    }
+
+    #[test]
+    fn nothing_running_says_what_to_do() {
+        assert!(statuses(&[], 0).contains("wayfs mount"));
+    }
+}
