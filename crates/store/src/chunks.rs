@@ -1,7 +1,7 @@
 //! Chunks on disk, by name, in append-only segments.
 //!
 //! * [`store`]: the public face; [`segment`]: the format; [`scan`]: reading a segment
-//!   whatever happened to it; [`index`]: where each chunk is; [`writer`]: appending and
+//!   whatever happened to it; [`summary`]: not having to read it; [`index`]: where each chunk is; [`writer`]: appending and
 //!   group sync; [`compaction`]: winning back dead space.
 
 mod compaction;
@@ -11,6 +11,7 @@ mod open;
 mod scan;
 mod segment;
 mod store;
+mod summary;
 mod writer;
 
 #[cfg(test)]

@@ -143,7 +143,8 @@ impl FjallMetaStore {
         let report = MetaReport { committed: found.ticket, torn_bytes: inspection.torn_bytes, accepted };
         // The engine synced its journals while it opened: all that was found is durable.
         marker.write(found).map_err(OpenError::io("write", &marker_path))?;
-        let (journal_id, journal) = newest_journal(&engine_path)?;
+        let newest = newest_journal(&engine_path);
+        let (journal_id, journal) = newest.map_err(OpenError::io("open journal in", &engine_path))?;
         let shared = Shared {
             database,
             tables,
@@ -300,17 +301,23 @@ impl Shared {
     /// Batches in older journals were synced when the engine left those.
     fn sync_journal(&self, sync: &mut SyncState) -> std::io::Result<()> {
         loop {
-            let next = journal_path(&self.engine_path, sync.journal_id + 1);
-            match File::open(next) {
+            match File::open(journal_path(&self.engine_path, sync.journal_id + 1)) {
                 Ok(file) => {
                     sync.journal = file;
                     sync.journal_id += 1;
+                    continue;
                 }
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
+            // The engine removes journals oldest first. If ours is gone, the next may be gone too,
+            // and its absence says nothing about the ones after it.
+            if journal_path(&self.engine_path, sync.journal_id).exists() {
+                return sync.journal.sync_data();
+            }
+            let newest = newest_journal(&self.engine_path)?;
+            (sync.journal_id, sync.journal) = newest;
         }
-        sync.journal.sync_data()
     }
 }
 
@@ -394,20 +401,15 @@ fn journal_path(engine: &Path, id: u64) -> PathBuf {
     engine.join(format!("{id}.jnl"))
 }
 
-fn newest_journal(engine: &Path) -> Result<(u64, File), OpenError> {
-    let listed = || -> std::io::Result<Option<u64>> {
-        let mut newest = None;
-        for entry in std::fs::read_dir(engine)? {
-            let name = entry?.file_name();
-            let id = name.to_str().and_then(|name| name.strip_suffix(".jnl")).and_then(|id| id.parse().ok());
-            newest = newest.max(id);
-        }
-        Ok(newest)
-    };
-    let newest = listed().map_err(OpenError::io("list", engine))?;
-    let id = newest.ok_or_else(|| OpenError::Damaged("there is no journal".to_owned()))?;
-    let path = journal_path(engine, id);
-    Ok((id, File::open(&path).map_err(OpenError::io("open journal", &path))?))
+fn newest_journal(engine: &Path) -> std::io::Result<(u64, File)> {
+    let mut newest = None;
+    for entry in std::fs::read_dir(engine)? {
+        let name = entry?.file_name();
+        let id = name.to_str().and_then(|name| name.strip_suffix(".jnl")).and_then(|id| id.parse().ok());
+        newest = newest.max(id);
+    }
+    let id = newest.ok_or_else(|| std::io::Error::other("there is no journal"))?;
+    Ok((id, File::open(journal_path(engine, id))?))
 }
 
 /// Removes an engine directory whose making was cut short: the engine cannot take it up again.

@@ -58,7 +58,7 @@ pub(crate) fn inspect(engine: &Path, damaged: &Path, accepted: Ticket) -> Result
                         keep_evidence(path, damaged, begins, written_until)?;
                         cut(path, begins)?;
                         inspection.torn_bytes = written_until - begins;
-                    } else if inspection.last.is_none_or(|last| last.ticket >= accepted) {
+                    } else if accepted == Ticket(0) || inspection.last.is_some_and(|last| last.ticket >= accepted) {
                         inspection.damage = Some(format!("journal {id} is damaged at byte {begins}"));
                     }
                     break;

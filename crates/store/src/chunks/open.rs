@@ -1,8 +1,9 @@
 //! Opening: segments are scanned, a torn tail is cut, the index is built.
 
 use crate::chunks::index::{Index, Located, Segment};
-use crate::chunks::scan::{Payloads, Record, Scanned, scan};
+use crate::chunks::scan::{Payloads, Record, scan};
 use crate::chunks::segment::{Place, SEGMENT_HEADER, SegmentHeader, SegmentId};
+use crate::chunks::summary;
 use crate::chunks::writer::{Writer, create, fresh_salt};
 use crate::directory::sync_directory;
 use crate::error::OpenError;
@@ -46,57 +47,104 @@ struct Found {
 /// Reads all segments of a directory and makes it ready for appends.
 pub(crate) fn open(directory: &Path) -> Result<Opened, OpenError> {
     let found = find(directory)?;
-    let newest = found.iter().rev().find_map(|(id, segment)| segment.header.map(|header| (*id, header)));
-    let verify_from = newest.map_or(SegmentId(0), |(_, header)| header.verify_from);
-    let mut index = Index::default();
-    let mut report = OpenReport::default();
-    let mut writable = None;
-    let mut last_id = SegmentId(0);
+    let last_id = found.keys().next_back().copied().unwrap_or(SegmentId(0));
+    let headed = |(id, segment): (&SegmentId, &Found)| segment.header.map(|header| (*id, header));
+    let newest = found.iter().rev().find_map(headed);
+    let mut reading = Reading {
+        newest: newest.map(|(id, _)| id),
+        verify_from: newest.map_or(SegmentId(0), |(_, header)| header.verify_from),
+        index: Index::default(),
+        report: OpenReport::default(),
+        writer: None,
+    };
     for (id, segment) in found {
-        last_id = id;
-        let Some(header) = segment.header else {
-            drop_headless(&segment, &mut report)?;
-            continue;
-        };
-        let payloads = if id >= verify_from { Payloads::Verify } else { Payloads::Trust };
-        let scanned = scan(&segment.file, header.salt, segment.len, payloads);
-        let scanned = scanned.map_err(OpenError::io("scan", &segment.path))?;
-        let is_newest = newest.is_some_and(|(newest, _)| newest == id);
-        let total = if is_newest { cut_tail(&segment, &scanned, &mut report)? } else { segment.len };
-        if !is_newest {
-            report.damaged_bytes += segment.len - scanned.good_end;
-        }
-        report.damaged_bytes += scanned.damaged;
-        report.corrupt.extend_from_slice(&scanned.corrupt);
-        let file = Arc::new(segment.file);
-        index.segments.insert(id, Segment { file: Arc::clone(&file), salt: header.salt, total, live: 0 });
-        replay(&mut index, id, &scanned.records);
-        if is_newest {
-            writable = Some((id, file, header.salt, total));
+        match segment.header {
+            Some(header) => reading.take(directory, id, header, segment)?,
+            None => drop_headless(&segment, &mut reading.report)?,
         }
     }
-    report.chunks = index.chunks.len();
-    // A chunk that is damaged in one place and whole in another is not lost.
-    report.corrupt.retain(|digest| !index.chunks.contains_key(digest));
-    let (id, file, salt, end) = match writable {
-        Some(writable) if writable.0 == last_id => writable,
-        Some(_) | None => first(directory, SegmentId(last_id.0 + 1), &mut index)?,
-    };
-    report.segments = index.segments.len();
     // What was found is acknowledged from here on, so it must be durable: a crash of the
     // process alone leaves records that the disk does not have yet.
-    for segment in index.segments.range(verify_from..).map(|(_, segment)| segment) {
+    for (_, segment) in reading.index.segments.range(reading.verify_from..) {
         segment.file.sync_data().map_err(OpenError::io("sync segment in", directory))?;
     }
     sync_directory(directory)?;
-    Ok(Opened { index, writer: Writer::new(directory, id, file, salt, end), report })
+    let writer = match reading.writer.take() {
+        Some(writer) if writer.id == last_id => writer,
+        Some(_) | None => begin(directory, SegmentId(last_id.0 + 1), &mut reading.index)?,
+    };
+    let Reading { index, mut report, .. } = reading;
+    report.segments = index.segments.len();
+    report.chunks = index.chunks.len();
+    // A chunk that is damaged in one place and whole in another is not lost.
+    report.corrupt.retain(|digest| !index.chunks.contains_key(digest));
+    Ok(Opened { index, writer, report })
 }
 
-fn first(directory: &Path, id: SegmentId, index: &mut Index) -> Result<(SegmentId, Arc<File>, u64, u64), OpenError> {
+/// An open under way.
+struct Reading {
+    newest: Option<SegmentId>,
+    verify_from: SegmentId,
+    index: Index,
+    report: OpenReport,
+    /// The newest segment, ready for appends.
+    writer: Option<Writer>,
+}
+
+impl Reading {
+    fn take(&mut self, directory: &Path, id: SegmentId, header: SegmentHeader, found: Found) -> Result<(), OpenError> {
+        let is_newest = self.newest == Some(id);
+        let is_durable = id < self.verify_from && !is_newest;
+        let summary = if is_durable { summary::read(&found.file, header.salt, found.len) } else { Ok(None) };
+        let (records, total) = match summary.map_err(OpenError::io("read summary of", &found.path))? {
+            Some(records) => (records, found.len),
+            None => self.scan(header, &found, is_newest, is_durable)?,
+        };
+        let file = Arc::new(found.file);
+        let segment = Segment { file: Arc::clone(&file), salt: header.salt, total, live: 0 };
+        self.index.segments.insert(id, segment);
+        replay(&mut self.index, id, &records);
+        if is_newest {
+            let mut writer = Writer::new(directory, id, file, header.salt, total);
+            writer.records = records;
+            self.writer = Some(writer);
+        }
+        Ok(())
+    }
+
+    /// The records of a segment and where it ends, a torn tail cut off.
+    fn scan(
+        &mut self,
+        header: SegmentHeader,
+        found: &Found,
+        is_newest: bool,
+        is_durable: bool,
+    ) -> Result<(Vec<Record>, u64), OpenError> {
+        let payloads = if is_durable { Payloads::Trust } else { Payloads::Verify };
+        let scanned = scan(&found.file, header.salt, found.len, payloads);
+        let scanned = scanned.map_err(OpenError::io("scan", &found.path))?;
+        let rest = found.len - scanned.good_end;
+        self.report.damaged_bytes += scanned.damaged;
+        self.report.corrupt.extend_from_slice(&scanned.corrupt);
+        if !is_newest {
+            self.report.damaged_bytes += rest;
+            return Ok((scanned.records, found.len));
+        }
+        if rest > 0 {
+            self.report.torn_bytes += rest;
+            found.file.set_len(scanned.good_end).map_err(OpenError::io("cut", &found.path))?;
+        }
+        Ok((scanned.records, scanned.good_end))
+    }
+}
+
+/// Begins a segment for appends.
+fn begin(directory: &Path, id: SegmentId, index: &mut Index) -> Result<Writer, OpenError> {
     let salt = fresh_salt();
     let file = create(directory, SegmentHeader { id, verify_from: id, salt })?;
-    index.segments.insert(id, Segment { file: Arc::clone(&file), salt, total: SEGMENT_HEADER, live: 0 });
-    Ok((id, file, salt, SEGMENT_HEADER))
+    let segment = Segment { file: Arc::clone(&file), salt, total: SEGMENT_HEADER, live: 0 };
+    index.segments.insert(id, segment);
+    Ok(Writer::new(directory, id, file, salt, SEGMENT_HEADER))
 }
 
 fn find(directory: &Path) -> Result<BTreeMap<SegmentId, Found>, OpenError> {
@@ -128,14 +176,6 @@ fn drop_headless(segment: &Found, report: &mut OpenReport) -> Result<(), OpenErr
     report.damaged_bytes += segment.len;
     let aside = segment.path.with_extension("seg.damaged");
     std::fs::rename(&segment.path, &aside).map_err(OpenError::io("put aside", &segment.path))
-}
-
-fn cut_tail(segment: &Found, scanned: &Scanned, report: &mut OpenReport) -> Result<u64, OpenError> {
-    if scanned.good_end < segment.len {
-        report.torn_bytes += segment.len - scanned.good_end;
-        segment.file.set_len(scanned.good_end).map_err(OpenError::io("cut", &segment.path))?;
-    }
-    Ok(scanned.good_end)
 }
 
 fn replay(index: &mut Index, id: SegmentId, records: &[Record]) {

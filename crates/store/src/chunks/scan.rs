@@ -59,14 +59,14 @@ pub(crate) fn scan(file: &File, salt: u64, len: u64, payloads: Payloads) -> std:
         };
         let end = at + header.record_len();
         match read_record(&mut window, &header, at, payloads)? {
-            Some(record) => {
+            Read::Good(record) => {
                 scanned.damaged += at - scanned.good_end;
                 scanned.good_end = end;
                 scanned.corrupt.append(&mut pending_corrupt);
-                scanned.records.push(record);
+                scanned.records.extend(record);
             }
             // Only a good record after it shows that this was damage and not a torn tail.
-            None => pending_corrupt.push(header.digest),
+            Read::Damaged => pending_corrupt.push(header.digest),
         }
         at = end;
     }
@@ -99,30 +99,32 @@ fn next_header(window: &mut Window<'_>, salt: u64, from: u64) -> std::io::Result
     Ok(None)
 }
 
-fn read_record(
-    window: &mut Window<'_>,
-    header: &RecordHeader,
-    at: u64,
-    payloads: Payloads,
-) -> std::io::Result<Option<Record>> {
-    let (Ok(offset), payload) = (u32::try_from(at), at + RECORD_HEADER) else { return Ok(None) };
-    match header.kind {
-        Kind::Chunk => {
-            if payloads == Payloads::Verify {
-                let mut bytes = vec![0; header.len as usize];
-                window.file.read_exact_at(&mut bytes, payload)?;
-                if Digest::of(&bytes) != header.digest {
-                    return Ok(None);
-                }
-            }
-            Ok(Some(Record::Chunk { digest: header.digest, offset, len: header.len }))
-        }
-        Kind::Tombstone => {
-            let bytes = window.read(payload, TOMBSTONE_LEN as usize)?;
-            let dead = bytes.and_then(|bytes| decode_tombstone(bytes, &header.digest));
-            Ok(dead.map(|dead| Record::Tombstone { digest: header.digest, dead }))
+/// What became of a record whose header is right.
+enum Read {
+    /// Whole; summaries say nothing that the scan does not see.
+    Good(Option<Record>),
+    Damaged,
+}
+
+fn read_record(window: &mut Window<'_>, header: &RecordHeader, at: u64, payloads: Payloads) -> std::io::Result<Read> {
+    let (Ok(offset), payload) = (u32::try_from(at), at + RECORD_HEADER) else {
+        return Ok(Read::Damaged);
+    };
+    if header.kind == Kind::Tombstone {
+        let bytes = window.read(payload, TOMBSTONE_LEN as usize)?;
+        let dead = bytes.and_then(|bytes| decode_tombstone(bytes, &header.digest));
+        let digest = header.digest;
+        return Ok(dead.map_or(Read::Damaged, |dead| Read::Good(Some(Record::Tombstone { digest, dead }))));
+    }
+    if payloads == Payloads::Verify {
+        let mut bytes = vec![0; header.len as usize];
+        window.file.read_exact_at(&mut bytes, payload)?;
+        if Digest::of(&bytes) != header.digest {
+            return Ok(Read::Damaged);
         }
     }
+    let chunk = Record::Chunk { digest: header.digest, offset, len: header.len };
+    Ok(Read::Good((header.kind == Kind::Chunk).then_some(chunk)))
 }
 
 /// A part of the file in memory.

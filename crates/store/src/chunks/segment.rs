@@ -19,6 +19,8 @@ pub(crate) const SEGMENT_HEADER: u64 = 40;
 pub(crate) const RECORD_HEADER: u64 = 48;
 /// Payload of a tombstone.
 pub(crate) const TOMBSTONE_LEN: u32 = 12;
+/// Largest payload of a summary. A segment with more records is scanned instead.
+pub(crate) const SUMMARY_LEN_MAX: u32 = 64 << 20;
 /// First bytes of each record; a scan looks for them after damage.
 pub(crate) const RECORD_MAGIC: [u8; 4] = *b"WChk";
 
@@ -86,6 +88,8 @@ pub(crate) enum Kind {
     Chunk,
     /// Its payload is the place of a record that is dead.
     Tombstone,
+    /// Its payload lists the records of the segment; see [`super::summary`].
+    Summary,
 }
 
 /// First bytes of a record.
@@ -115,6 +119,7 @@ impl RecordHeader {
         bytes[4] = match self.kind {
             Kind::Chunk => 1,
             Kind::Tombstone => 2,
+            Kind::Summary => 3,
         };
         bytes[8..12].copy_from_slice(&self.len.to_le_bytes());
         bytes[12..44].copy_from_slice(self.digest.as_bytes());
@@ -133,6 +138,7 @@ impl RecordHeader {
         let kind = match bytes[4] {
             1 if len as usize <= CHUNK_LEN_MAX => Kind::Chunk,
             2 if len == TOMBSTONE_LEN => Kind::Tombstone,
+            3 if len <= SUMMARY_LEN_MAX => Kind::Summary,
             _ => return None,
         };
         let mut digest = [0; 32];

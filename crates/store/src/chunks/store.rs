@@ -389,12 +389,17 @@ impl Inner {
         if let Some(segment) = self.index_mut().segments.get_mut(&place.segment) {
             segment.total = writer.end;
         }
+        writer.records.extend(append.record(place));
         Ok(place)
     }
 
     /// Begins another segment.
     pub(crate) fn roll(&self, writer: &mut Writer) -> Result<(), ChunkError> {
-        writer.roll().map_err(|error| self.note(error))?;
+        let before = writer.id;
+        let ended = writer.roll().map_err(|error| self.note(error))?;
+        if let Some(segment) = self.index_mut().segments.get_mut(&before) {
+            segment.total = ended;
+        }
         let segment = crate::chunks::index::Segment {
             file: Arc::clone(&writer.file),
             salt: writer.salt,

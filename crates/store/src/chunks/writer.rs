@@ -1,7 +1,11 @@
 //! Appending to the newest segment, and making appends durable in groups.
 
 use crate::chunks::error::ChunkError;
-use crate::chunks::segment::{Binding, Place, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, SegmentId};
+use crate::chunks::scan::Record;
+use crate::chunks::segment::{
+    Binding, Kind, Place, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, SegmentId, decode_tombstone,
+};
+use crate::chunks::summary;
 use crate::directory::sync_directory;
 use crate::error::OpenError;
 use std::fs::{File, OpenOptions};
@@ -26,8 +30,12 @@ pub(crate) struct Writer {
     pub(crate) end: u64,
     /// Older segments whose last appends were not synced.
     pub(crate) unsynced: Vec<(SegmentId, Arc<File>)>,
+    /// What the segment holds, for its summary.
+    pub(crate) records: Vec<Record>,
     /// Appends so far, of any segment.
     pub(crate) appended: u64,
+    /// Where the last summary of the segment ended.
+    summary_end: u64,
     joined: Vec<u8>,
 }
 
@@ -35,6 +43,18 @@ pub(crate) struct Writer {
 pub(crate) struct Append<'a> {
     pub(crate) header: RecordHeader,
     pub(crate) payload: &'a [u8],
+}
+
+impl Append<'_> {
+    /// What a scan would say of it at a place.
+    pub(crate) fn record(&self, place: Place) -> Option<Record> {
+        let digest = self.header.digest;
+        match self.header.kind {
+            Kind::Chunk => Some(Record::Chunk { digest, offset: place.offset, len: self.header.len }),
+            Kind::Tombstone => decode_tombstone(self.payload, &digest).map(|dead| Record::Tombstone { digest, dead }),
+            Kind::Summary => None,
+        }
+    }
 }
 
 /// Makes a new segment file with its header.
@@ -65,7 +85,9 @@ impl Writer {
             salt,
             end,
             unsynced: Vec::new(),
+            records: Vec::new(),
             appended: 0,
+            summary_end: 0,
             joined: Vec::new(),
         }
     }
@@ -75,14 +97,15 @@ impl Writer {
         self.end > SEGMENT_HEADER && self.end + record_len > segment_bytes
     }
 
-    /// Begins the next segment.
-    pub(crate) fn roll(&mut self) -> Result<(), ChunkError> {
+    /// Begins the next segment and returns where the last one ended.
+    pub(crate) fn roll(&mut self) -> Result<u64, ChunkError> {
         if self.unsynced.len() >= UNSYNCED_MAX {
             for (_, file) in &self.unsynced {
                 file.sync_data().map_err(|error| ChunkError::Poisoned(format!("sync segment: {error}")))?;
             }
             self.unsynced.clear();
         }
+        self.summarise();
         let id = SegmentId(self.id.0 + 1);
         let verify_from = self.unsynced.first().map_or(self.id, |(first, _)| *first);
         let salt = fresh_salt();
@@ -94,8 +117,21 @@ impl Writer {
         self.unsynced.push((self.id, std::mem::replace(&mut self.file, file)));
         self.id = id;
         self.salt = salt;
-        self.end = SEGMENT_HEADER;
-        Ok(())
+        self.records.clear();
+        Ok(std::mem::replace(&mut self.end, SEGMENT_HEADER))
+    }
+
+    /// Ends the segment with a list of its records; without one an open scans it.
+    fn summarise(&mut self) {
+        // A roll that failed for want of room is tried again, its summary is not.
+        if self.summary_end == self.end {
+            return;
+        }
+        let Some((header, payload)) = summary::encode(&self.records, self.salt, self.end) else { return };
+        if let Err(error) = self.append(&Append { header, payload: &payload }) {
+            tracing::debug!(%error, "a segment stays without summary");
+        }
+        self.summary_end = self.end;
     }
 
     /// Appends a record; a failed one leaves the segment as it was.

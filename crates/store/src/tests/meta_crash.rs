@@ -177,3 +177,33 @@ fn a_store_that_was_swapped_for_an_older_copy_is_refused() {
     let refused = FjallMetaStore::open(&data_dir(&copy), meta_config());
     assert!(matches!(refused, Err(OpenError::LostBatches { durable: Ticket(21), found: Ticket(0) })));
 }
+
+/// The engine changes journals now and then; syncs must follow it.
+#[test]
+fn syncs_follow_the_engine_to_its_next_journals() {
+    let scratch = tempfile::tempdir().unwrap();
+    let live = scratch.path().join("live");
+    let config = crate::MetaConfig { memtable_bytes: 8 << 20, ..meta_config() };
+    let mut store = FjallMetaStore::open(&data_dir(&live), config).unwrap();
+    let value = Random(8).bytes(1 << 20);
+    let mut last = Ticket(0);
+    for n in 0..150_u64 {
+        let mut batch = Batch::default();
+        batch.put((n % 20).to_be_bytes().to_vec(), value.clone());
+        batch.put(b"last".to_vec(), n.to_be_bytes().to_vec());
+        last = store.commit(batch).unwrap();
+        if n == 1 {
+            store.syncer().sync_to(last).unwrap();
+        }
+    }
+    let has_first = live.join("meta/0.jnl").exists();
+    let has_next = (1..9).any(|id| live.join(format!("meta/{id}.jnl")).exists());
+    assert!(has_next, "a second journal was begun; the first is still there: {has_first}");
+    assert_eq!(store.syncer().sync_to(last), Ok(last));
+    let image = scratch.path().join("image");
+    drop(store);
+    copy_image(&live, &image);
+    let store = FjallMetaStore::open(&data_dir(&image), config).unwrap();
+    assert_eq!(store.committed(), last);
+    assert_eq!(store.get(b"last"), Ok(Some(149_u64.to_be_bytes().to_vec())));
+}

@@ -1,10 +1,13 @@
 //! Golden vectors of the segment format; `docs/format/store.md` shows the same.
 
 use crate::OpenError;
+use crate::chunks::scan::Record;
 use crate::chunks::segment::{
     Binding, Kind, Place, RecordHeader, SegmentHeader, SegmentId, decode_tombstone, encode_tombstone,
 };
+use crate::chunks::summary;
 use std::fmt::Write;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use wayfs_types::Digest;
 
@@ -52,6 +55,36 @@ fn segment_names_are_eight_digits() {
     }
 }
 
+#[test]
+fn summaries_are_as_drawn_and_any_change_shows() {
+    let scratch = tempfile::tempfile().unwrap();
+    let chunk = Record::Chunk { digest: Digest::from_bytes([0xab; 32]), offset: 40, len: 5 };
+    let dead = Place { segment: SegmentId(2), offset: 40 };
+    let tombstone = Record::Tombstone { digest: Digest::from_bytes([0xcd; 32]), dead };
+    let salt = 0x1122_3344_5566_7788;
+    let offset = 40 + 53 + 60;
+    let (header, payload) = summary::encode(&[chunk, tombstone], salt, offset).unwrap();
+    assert_eq!(hex(&payload), GOLDEN_SUMMARY.replace(' ', ""));
+    scratch.write_all_at(&header.encode(Binding { salt, offset }), offset).unwrap();
+    scratch.write_all_at(&payload, offset + 48).unwrap();
+    let len = scratch.metadata().unwrap().len();
+    assert_eq!(summary::read(&scratch, salt, len).unwrap(), Some(vec![chunk, tombstone]));
+    assert_eq!(summary::read(&scratch, salt + 1, len).unwrap(), None);
+    assert_eq!(summary::read(&scratch, salt, len - 1).unwrap(), None);
+    let mut image = vec![0; len as usize];
+    scratch.read_exact_at(&mut image, 0).unwrap();
+    for at in offset..len {
+        let byte = image[at as usize];
+        scratch.write_all_at(&[byte ^ 1], at).unwrap();
+        assert_eq!(summary::read(&scratch, salt, len).unwrap(), None, "byte {at}");
+        scratch.write_all_at(&[byte], at).unwrap();
+    }
+}
+
+const GOLDEN_SUMMARY: &str = "\
+    01 abababababababababababababababababababababababababababababababab 28000000 05000000 \
+    02 cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd 02000000 28000000 \
+    5753756d 99000000 bd0097fb";
 const GOLDEN_SEGMENT: &str = "574159465353454701000000030000000200000000000000887766554433221100000000692d6327";
 const GOLDEN_RECORD: &str =
     "5743686b0100000005000000abababababababababababababababababababababababababababababababab33f67573";
