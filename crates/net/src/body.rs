@@ -134,7 +134,7 @@ impl SendBody {
         self.broken = true;
         let len = u32::try_from(piece.len()).expect("a piece is at most 256 KiB");
         let head = Bytes::copy_from_slice(&len.to_le_bytes());
-        write_full(stream, &mut [head, piece], self.shared.config.request_idle_timeout).await?;
+        write_full(stream, &self.shared, &mut [head, piece]).await?;
         self.broken = false;
         Ok(())
     }
@@ -232,10 +232,9 @@ impl RecvBody {
     }
 
     async fn advance(&mut self) -> Result<Option<Bytes>, RequestError> {
-        let idle = self.shared.config.request_idle_timeout;
         loop {
             if self.piece_left > 0 {
-                let Some(bytes) = read_some(&mut self.stream, self.piece_left, idle).await? else {
+                let Some(bytes) = read_some(&mut self.stream, &self.shared, self.piece_left).await? else {
                     return Err(self.truncated());
                 };
                 self.piece_left -= bytes.len();
@@ -244,7 +243,7 @@ impl RecvBody {
                 return Ok(Some(bytes));
             }
             let missing = PIECE_HEAD_LEN - self.head.len();
-            match read_some(&mut self.stream, missing, idle).await? {
+            match read_some(&mut self.stream, &self.shared, missing).await? {
                 Some(bytes) => self.head.extend_from_slice(&bytes),
                 None if self.left == 0 && self.head.is_empty() => return Ok(None),
                 None => return Err(self.truncated()),

@@ -21,7 +21,8 @@ pub struct NetConfig {
     /// Pause between probes while something waits. Default 250 ms: the end of an outage
     /// is found within that time for about 1 kb/s each way.
     pub waiting_probe: Duration,
-    /// Longest time that a request or a body may go without a byte. Default 10 s.
+    /// Longest time that a request or a body may go without a byte. Default 10 s. While the
+    /// connection is busy with other streams, up to twelve times that.
     pub request_idle_timeout: Duration,
     /// Bytes that fit on the longest fast path served: bandwidth times delay.
     /// Default 12,500,000 (1 Gb/s times 100 ms). One stream never has more than this

@@ -70,6 +70,12 @@ pub(crate) fn arm(connection: &quinn::Connection) {
     }
 }
 
+/// Bytes that the peer acknowledged on the present path, probes included.
+pub(crate) fn delivered(connection: &quinn::Connection) -> u64 {
+    let state = connection.congestion_state().into_any().downcast::<Probing>();
+    state.map_or(0, |probing| probing.delivered)
+}
+
 struct ProbingFactory {
     inner: Arc<dyn ControllerFactory + Send + Sync>,
     measures: bool,
@@ -81,6 +87,7 @@ impl ControllerFactory for ProbingFactory {
             inner: Arc::clone(&self.inner).build(now, current_mtu),
             in_flight: 0,
             in_flight_max: 0,
+            delivered: 0,
             delivery: self.measures.then(Delivery::default),
             mtu: u64::from(current_mtu),
             armed: Arc::new(AtomicBool::new(false)),
@@ -96,6 +103,7 @@ struct Probing {
     in_flight: u64,
     /// Most bytes that were ever in flight.
     in_flight_max: u64,
+    delivered: u64,
     /// What the path delivers; `None` if the window is not to be bounded by it.
     delivery: Option<Delivery>,
     mtu: u64,
@@ -114,6 +122,7 @@ impl Controller for Probing {
     }
 
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: &quinn_proto::RttEstimator) {
+        self.delivered += bytes;
         if let Some(delivery) = &mut self.delivery {
             delivery.on_ack(now, Acknowledged { sent, bytes, app_limited, rtt_min: rtt.min() });
         }
@@ -160,6 +169,7 @@ impl Controller for Probing {
             inner: self.inner.clone_box(),
             in_flight: self.in_flight,
             in_flight_max: self.in_flight_max,
+            delivered: self.delivered,
             delivery: self.delivery.clone(),
             mtu: self.mtu,
             armed: Arc::clone(&self.armed),
@@ -205,6 +215,7 @@ mod tests {
             inner: Box::new(Boundless),
             in_flight: 0,
             in_flight_max: 0,
+            delivered: 0,
             delivery: None,
             mtu: 1200,
             armed: Arc::default(),

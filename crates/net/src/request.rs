@@ -161,7 +161,7 @@ impl Connection {
         head.put_u8(KIND_REQUEST);
         head.put_u8(priority.to_wire());
         put_lengths(&mut head, header.len(), len);
-        write_full(&mut send, &mut [head.freeze(), header], idle(shared)).await?;
+        write_full(&mut send, shared, &mut [head.freeze(), header]).await?;
         count(&shared.counters.requests_sent, 1);
         let body = SendBody::new(send, Arc::clone(shared), len, permit);
         Ok((body, Call { stream: recv, shared: Arc::clone(shared), _waiting: waiting }))
@@ -176,7 +176,7 @@ impl Call {
     pub async fn answer(mut self) -> Result<(Bytes, RecvBody), RequestError> {
         loop {
             let mut status = [0];
-            if read_full(&mut self.stream, &mut status, idle(&self.shared)).await? == 0 {
+            if read_full(&mut self.stream, &self.shared, &mut status).await? == 0 {
                 return Err(RequestError::Malformed("no answer"));
             }
             match status[0] {
@@ -202,7 +202,7 @@ pub(crate) fn put_lengths(head: &mut BytesMut, header_len: usize, body_len: u64)
 /// Reads both lengths and refuses what is too long.
 pub(crate) async fn read_lengths(stream: &mut RecvStream, shared: &Shared) -> Result<(usize, u64), RequestError> {
     let mut lengths = [0; 12];
-    if read_full(stream, &mut lengths, idle(shared)).await? < lengths.len() {
+    if read_full(stream, shared, &mut lengths).await? < lengths.len() {
         return Err(RequestError::Malformed("ends within its lengths"));
     }
     let mut lengths = &lengths[..];
@@ -221,19 +221,15 @@ pub(crate) async fn read_lengths(stream: &mut RecvStream, shared: &Shared) -> Re
 
 pub(crate) async fn read_header(stream: &mut RecvStream, shared: &Shared, len: usize) -> Result<Bytes, RequestError> {
     let mut header = BytesMut::zeroed(len);
-    if read_full(stream, &mut header, idle(shared)).await? < len {
+    if read_full(stream, shared, &mut header).await? < len {
         return Err(RequestError::Malformed("ends within its header"));
     }
     Ok(header.freeze())
 }
 
-pub(crate) fn idle(shared: &Shared) -> Duration {
-    shared.config.request_idle_timeout
-}
-
 /// Opens a stream, waiting while the peer has as many as it allows.
 pub(crate) async fn open(shared: &Shared) -> Result<(SendStream, RecvStream), RequestError> {
-    let patience = idle(shared);
+    let patience = shared.config.request_idle_timeout;
     match timeout(patience, shared.quic.open_bi()).await {
         Err(_) => Err(RequestError::Busy(patience)),
         Ok(opened) => opened.map_err(|error| RequestError::Closed(Closed::from(&error))),

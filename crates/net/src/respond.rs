@@ -3,9 +3,7 @@
 use crate::close::{Closed, StreamCode};
 use crate::connection::{Connection, Shared};
 use crate::gate::GatePermit;
-use crate::request::{
-    ANSWER_HERE, ANSWER_LATER, HEADER_LEN_MAX, KIND_REQUEST, idle, put_lengths, read_header, read_lengths,
-};
+use crate::request::{ANSWER_HERE, ANSWER_LATER, HEADER_LEN_MAX, KIND_REQUEST, put_lengths, read_header, read_lengths};
 use crate::stream::{read_full, reset, stop, write_full};
 use crate::traffic::count;
 use crate::{Priority, RecvBody, RequestError, SendBody};
@@ -69,7 +67,7 @@ impl Responder {
     pub async fn still_here(&mut self) -> Result<(), RequestError> {
         let Some(stream) = self.stream.as_mut() else { return Err(RequestError::Over) };
         let sign = Bytes::from_static(&[ANSWER_LATER]);
-        write_full(stream, &mut [sign], idle(&self.shared)).await
+        write_full(stream, &self.shared, &mut [sign]).await
     }
 
     /// Answers without a body.
@@ -96,7 +94,7 @@ impl Responder {
         let mut head = BytesMut::with_capacity(13);
         head.put_u8(ANSWER_HERE);
         put_lengths(&mut head, header.len(), len);
-        write_full(&mut stream, &mut [head.freeze(), header], idle(&shared)).await?;
+        write_full(&mut stream, &shared, &mut [head.freeze(), header]).await?;
         match permit {
             Some(permit) => Ok(SendBody::new(stream, shared, len, permit)),
             None => {
@@ -174,7 +172,7 @@ async fn parse_request(
     mut recv: RecvStream,
 ) -> Result<(Bytes, RecvBody, Priority, OwnedSemaphorePermit), RequestError> {
     let mut start = [0; 2];
-    if read_full(&mut recv, &mut start, idle(shared)).await? < start.len() {
+    if read_full(&mut recv, shared, &mut start).await? < start.len() {
         return Err(RequestError::Malformed("ends within its start"));
     }
     let (KIND_REQUEST, Some(priority)) = (start[0], Priority::from_wire(start[1])) else {

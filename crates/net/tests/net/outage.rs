@@ -175,3 +175,42 @@ async fn a_client_that_moves_to_another_address_keeps_its_connection() {
     }
     assert_ne!(pair.far.remote_addr(), before);
 }
+
+#[tokio::test]
+async fn a_slow_line_is_not_taken_for_a_dead_peer() {
+    // The peer opens the window in steps of an eighth: 32 KiB, which take 0.4 s here.
+    let config = NetConfig {
+        path_capacity: 256 << 10,
+        request_idle_timeout: Duration::from_millis(200),
+        ..NetConfig::default()
+    };
+    let (proxy, pair) = through_proxy(config).await;
+    answer_all(&pair);
+    proxy.limit(80_000);
+    let len = 400_000;
+    let (mut body, call) = pair.near.upload("slow".into(), len, Priority::Foreground).await.unwrap();
+    soon("the upload", body.send(vec![1; len as usize].into())).await.unwrap();
+    body.finish().await.unwrap();
+    assert_eq!(soon("the answer", call.answer()).await.unwrap().0, "slow");
+}
+
+#[tokio::test]
+async fn a_body_behind_a_more_urgent_one_is_not_taken_for_dead() {
+    let config = NetConfig { request_idle_timeout: Duration::from_millis(300), ..NetConfig::default() };
+    let (proxy, pair) = through_proxy(config).await;
+    answer_all(&pair);
+    proxy.limit(400_000);
+    let ask = async |header: &'static str, len: u64, priority| {
+        let (mut body, call) = pair.near.upload(header.into(), len, priority).await.unwrap();
+        body.send(vec![1; len as usize].into()).await.unwrap();
+        body.finish().await.unwrap();
+        assert_eq!(call.answer().await.unwrap().0, header);
+    };
+    soon("both answers", async {
+        tokio::join!(ask("later", 400_000, Priority::Background), async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            ask("first", 800_000, Priority::Foreground).await;
+        })
+    })
+    .await;
+}
