@@ -3,6 +3,7 @@
 #
 #   scripts/test.sh [WORD...]     only binaries whose name or crate directory contains one of the words
 #   WAYFS_TEST_BOUND=300          seconds for one binary
+#   WAYFS_TEST_PACKAGES="-p X"    only these packages (as cargo takes them) are built and run
 #
 # Ends with one line, "N passed, N failed", and is non-zero if anything failed or ran into its bound. Doc tests are not run.
 # Every binary gets a scratch directory of its own as TMPDIR; mounts and processes that it leaves behind are told by that.
@@ -41,8 +42,12 @@ clean_up() {
 
 echo "Building (this takes a while the first time)"
 # The tests of whole machines run the program itself.
-cargo build --package wayfs || exit 1
-cargo test --workspace --no-run --message-format=json >"$work/build.json" 2>"$work/build.log" || {
+packages=${WAYFS_TEST_PACKAGES:---workspace}
+if [ "$packages" = --workspace ]; then
+    cargo build --package wayfs || exit 1
+fi
+# shellcheck disable=SC2086  # a list of words
+cargo test $packages --no-run --message-format=json >"$work/build.json" 2>"$work/build.log" || {
     cat "$work/build.log"
     # The compiler's messages are in the JSON; the rendered ones come out readable enough.
     sed -n 's/.*"rendered":"\(error[^"]*\).*/\1/p' "$work/build.json" | sed 's/\\n/\n/g'
@@ -53,6 +58,14 @@ cargo test --workspace --no-run --message-format=json >"$work/build.json" 2>"$wo
 sed -n '/"reason":"compiler-artifact"/{
 /"test":true/s|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"executable":"\([^"]*\)".*|\1 \2|p
 }' "$work/build.json" | sort -u >"$work/binaries"
+
+# The tests of a binary that have no result yet.
+unfinished() {
+    timeout 10 "$1" --list --format terse 2>/dev/null | sed -n 's/: test$//p' | sort >"$work/all"
+    sed -n 's/^test \(.*\) \.\.\. .*/\1/p' "$2" | sort >"$work/reported"
+    comm -23 "$work/all" "$work/reported" >"$work/unfinished"
+    echo "$(wc -l <"$work/unfinished") unfinished: $(head -n 8 "$work/unfinished" | tr '\n' ' ')"
+}
 
 chosen() {
     [ $# -gt 1 ] || return 0
@@ -91,7 +104,7 @@ while read -r crate binary; do
         ok=$(grep -c '^test .* \.\.\. ok$' "$output")
         bad=1
         case $status in
-        124 | 137) why="ran into its bound of $bound s; unfinished: $(unfinished=$(sed -n 's/^test \(.*\) has been running for over.*/\1/p' "$output" | tr '\n' ' '); echo "${unfinished:-unknown}")" ;;
+        124 | 137) why="ran into its bound of $bound s with $(unfinished "$binary" "$output")" ;;
         *) why="ended with status $status" ;;
         esac
         echo "test result: FAILED. $ok passed; $bad failed; $name $why"
