@@ -115,10 +115,6 @@ impl Core {
         self.waiting.insert(id, waiter);
     }
 
-    pub(crate) fn waiter(&mut self, id: RequestId) -> Option<Waiter> {
-        self.waiting.remove(&id)
-    }
-
     /// The session to the parent.
     pub(crate) fn parent(&self) -> Option<&Session> {
         self.sessions.values().find(|session| session.neighbour == Neighbour::Parent)
@@ -137,6 +133,12 @@ impl Core {
         self.arm(orders);
         self.probe();
         answer
+    }
+
+    /// Collects what the engine wants done after it was changed by other ways than an input.
+    pub(crate) fn settle(&mut self, orders: &mut Orders) {
+        self.drain(None, orders);
+        self.arm(orders);
     }
 
     fn drain(&mut self, mine: Option<RequestId>, orders: &mut Orders) -> Option<Outcome> {

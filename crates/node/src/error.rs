@@ -1,4 +1,4 @@
-//! Why a volume could not be opened.
+//! Why a volume could not be opened, or its members not be changed.
 
 /// Opening a volume failed. Each carries an error that says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -9,4 +9,18 @@ pub enum OpenError {
     /// The engine found its tables wanting.
     #[error("open replica: {0}")]
     Replica(#[from] wayfs_proto::OpenError),
+}
+
+/// Members could not be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum MemberError {
+    /// The engine refuses.
+    #[error(transparent)]
+    Replica(#[from] wayfs_proto::GrantError),
+    /// It could not be made durable.
+    #[error(transparent)]
+    Storage(#[from] wayfs_types::StorageError),
+    /// The volume has stopped.
+    #[error("the volume has stopped")]
+    Stopped,
 }

@@ -30,7 +30,7 @@ mod waiter;
 pub use contents::{Contents, ContentsError, FetchError, LocalSink};
 pub use core::LiveReplica;
 pub use directory::Directory;
-pub use error::OpenError;
+pub use error::{MemberError, OpenError};
 pub use greet::GreetError;
 pub use handshake::{ChildRole, Grant, PROTOCOL_VERSION, Refusal};
 pub use hooks::{Hooks, NoHooks, SessionChange, SessionEvent};

@@ -14,7 +14,7 @@
 use crate::contents::{Contents, Fetches, Uploads};
 use crate::core::{CLOSE_STOPPING, Core, LiveReplica, Orders};
 use crate::directory::Directory;
-use crate::error::OpenError;
+use crate::error::{MemberError, OpenError};
 use crate::hooks::Hooks;
 use crate::metrics::VolumeMetrics;
 use crate::session::{self, Session, SessionReport};
@@ -28,10 +28,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use wayfs_net::{Connection, FrameReceiver, FrameSender};
-use wayfs_proto::{Input, Neighbour, PeerId, Replica, Role};
+use wayfs_proto::{GrantError, Input, Neighbour, PeerId, Replica, Role};
 use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig};
 use wayfs_types::request::{Outcome, Request, RequestId};
-use wayfs_types::{FsError, StorageError, VolumeId};
+use wayfs_types::{Admitted, FsError, NodeId, OriginId, StorageError, VolumeId};
 
 /// How long past its deadline a request may stay unanswered before its thread gives up by itself.
 const ANSWER_SLACK: Duration = Duration::from_secs(2);
@@ -223,12 +223,48 @@ impl Volume {
     }
 
     /// Ends the sessions of a machine: it was revoked.
-    pub fn disconnect_node(&self, node: wayfs_types::NodeId, reason: &str) {
+    pub fn disconnect_node(&self, node: NodeId, reason: &str) {
         let mut core = self.lock();
         let peers: Vec<PeerId> = core.sessions.values().filter(|s| s.node == node).map(|s| s.peer).collect();
         for peer in peers {
             core.disconnect(peer, wayfs_net::CloseCode::NOT_ADMITTED, reason);
         }
+    }
+
+    /// Home only: admits a machine and gives it an origin, durably.
+    ///
+    /// # Errors
+    /// [`MemberError`]: the engine refuses, or the disk fails.
+    pub fn grant_origin(&self, node: NodeId, admitted: Admitted, label: &str, timeout: Duration) -> Result<OriginId, MemberError> {
+        let origin = self.change_members(|replica| replica.grant_origin(clock::now(), clock::wall(), node, admitted, label))?;
+        self.sync(timeout)?;
+        Ok(origin)
+    }
+
+    /// Home only: refuses a machine from this moment on, durably, and ends its sessions here. Answers how many
+    /// origins it had.
+    ///
+    /// # Errors
+    /// [`MemberError`]: the engine refuses, or the disk fails.
+    pub fn revoke(&self, node: NodeId, timeout: Duration) -> Result<usize, MemberError> {
+        let count = self.change_members(|replica| replica.revoke(clock::now(), clock::wall(), node))?;
+        self.disconnect_node(node, "this machine was removed from the volume");
+        self.directory.forget(node);
+        self.sync(timeout)?;
+        Ok(count)
+    }
+
+    fn change_members<T>(&self, change: impl FnOnce(&mut LiveReplica) -> Result<T, GrantError>) -> Result<T, MemberError> {
+        let mut orders = Orders::default();
+        let changed = {
+            let mut core = self.lock();
+            let replica = core.replica.as_mut().ok_or(MemberError::Stopped)?;
+            let changed = change(replica);
+            core.settle(&mut orders);
+            changed
+        };
+        self.carry_out(orders);
+        Ok(changed?)
     }
 
     /// Feeds the engine one input.
@@ -337,8 +373,9 @@ impl Volume {
         self.lock().sessions.get(&peer).cloned()
     }
 
-    pub(crate) fn parent_session(&self) -> Option<Session> {
-        self.lock().parent().cloned()
+    /// Sweeps now, and waits until it is done, at most `patience`; whether it was.
+    pub fn sweep(&self, patience: Duration) -> bool {
+        self.sweeper.sweep_now(patience)
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {

@@ -1,1 +1,25 @@
-//! wayfs-server
+//! Floor 4: the server daemon: home of its own volumes, station of others'.
+//!
+//! [`Server`] opens a data directory ([`layout`]), serves its volumes over one port, admits machines
+//! with tickets ([`tickets`], [`admission`]), sends contents ahead as a policy says ([`propagation`]),
+//! and answers the control protocol ([`control`]).
+
+mod addresses;
+mod admission;
+mod config;
+mod control;
+mod durable_file;
+mod error;
+mod events;
+mod layout;
+mod propagation;
+mod served;
+mod server;
+mod tickets;
+
+pub use config::{DEFAULT_PORT, ServerConfig, TICKET_LIFETIME, default_label};
+pub use error::StartError;
+pub use server::Server;
+
+#[cfg(test)]
+mod tests;

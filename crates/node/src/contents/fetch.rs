@@ -197,7 +197,7 @@ impl Volume {
     /// Asks holder after holder until the chunk is here or the time is over.
     async fn find(self: &Arc<Self>, want: Want, asker: Option<PeerId>, patience: Duration) -> Fetched {
         let end = Instant::now() + patience;
-        let mut last = FetchError::Unreachable;
+        let mut last;
         let mut refusals = 0;
         loop {
             if self.is_stopped() {

@@ -291,7 +291,7 @@ impl Shared {
         (server, connection, frames, servers): (ServerInfo, Connection, greet::Frames, Vec<ServerInfo>),
         why: String,
     ) -> Live {
-        if volume.directory().learn(servers.into_iter().filter(|known| known.node != self.endpoint.id())) {
+        if volume.directory().learn(servers) {
             volume.hooks.servers_changed(&volume.directory().list());
         }
         if let Some(old) = old {
@@ -358,7 +358,7 @@ impl Shared {
     async fn learn_from(&self, volume: &Arc<Volume>, live: &Live) {
         let asked = timeout(LOOK_PERIOD, ask(&live.connection, &Ask::Servers)).await;
         if let Ok(Ok(Reply::Servers(servers))) = asked
-            && volume.directory().learn(servers.into_iter().filter(|known| known.node != self.endpoint.id()))
+            && volume.directory().learn(servers)
         {
             volume.hooks.servers_changed(&volume.directory().list());
         }

@@ -1,0 +1,67 @@
+//! What can be set for a server.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The UDP port of a server unless another is given. Not registered to anyone we know of.
+pub const DEFAULT_PORT: u16 = 7475;
+/// Lifetime of a ticket unless another is given: a day, since it is a password that travels by mail.
+pub const TICKET_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+
+/// Settings of a [`crate::Server`].
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// Where everything is kept. One process at a time.
+    pub data_dir: PathBuf,
+    /// UDP address to listen on. Default `[::]:7475`; port 0 lets the system choose.
+    pub listen: SocketAddr,
+    /// Addresses that tickets name, the best first. Default: those of this machine's interfaces that can be found.
+    pub advertise: Vec<SocketAddr>,
+    /// Where the control socket is made; `None`: nowhere (tests).
+    pub control_socket: Option<PathBuf>,
+    /// Propagation policy of stations, as `wayfs serve --policy` takes it; `None`: the default of [`wayfs_policy`].
+    pub policy: Option<String>,
+    /// Loopback address for metrics; `None`: none.
+    pub metrics: Option<SocketAddr>,
+    /// Stations gather records so long before they tell the home. Default 1 s.
+    pub reconcile_period: Duration,
+    /// `USER@HOST` of this server, as others see it. Default: from the environment.
+    pub label: String,
+    /// Settings of the transport.
+    pub net: wayfs_net::NetConfig,
+    /// A chunk that nothing refers to is kept this long. Default 10 min.
+    pub unreferenced_grace: Duration,
+    /// Pause between sweeps. Default 60 s.
+    pub sweep_period: Duration,
+}
+
+impl ServerConfig {
+    /// The defaults.
+    pub fn new(data_dir: PathBuf) -> Self {
+        Self {
+            data_dir,
+            listen: SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, DEFAULT_PORT)),
+            advertise: Vec::new(),
+            control_socket: None,
+            policy: None,
+            metrics: None,
+            reconcile_period: Duration::from_secs(1),
+            label: default_label(),
+            net: wayfs_net::NetConfig::default(),
+            unreferenced_grace: Duration::from_secs(600),
+            sweep_period: Duration::from_secs(60),
+        }
+    }
+}
+
+/// `USER@HOST` of this process, cleaned so that it may appear in file names.
+pub fn default_label() -> String {
+    let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
+    let user = user.unwrap_or_else(|| if rustix::process::geteuid().is_root() { "root".into() } else { "user".into() });
+    let system = rustix::system::uname();
+    let host = system.nodename().to_string_lossy().into_owned();
+    let host = host.split('.').next().filter(|host| !host.is_empty()).unwrap_or("host").to_owned();
+    let label: String = format!("{user}@{host}").chars().filter(|c| !c.is_control() && *c != '/').collect();
+    label.chars().take(40).collect()
+}

@@ -1,0 +1,197 @@
+//! Exporting a volume into a directory.
+
+use super::copy::{Copying, DEPTH_MAX, STEP_MAX, io};
+use super::target::failed;
+use crate::served::Served;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::{File, Permissions};
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use wayfs_content::{ContentError, ContentReader};
+use wayfs_control::report::CopyReport;
+use wayfs_control::{ControlError, ErrorKind, Sink};
+use wayfs_node::{ContentsError, FetchError};
+use wayfs_types::request::{Answer, Request};
+use wayfs_types::{Content, Digest, FileId, FsError, Inode, Kind, Name, WallTime};
+
+/// Entries asked for at once.
+const PAGE: usize = 1024;
+
+struct Export<'a> {
+    served: &'a Served,
+    copying: Copying<'a>,
+    /// Files with several names that were written already.
+    links: HashMap<FileId, PathBuf>,
+    is_root: bool,
+}
+
+pub(super) fn run(served: &Served, to: &Path, out: &mut dyn Sink) -> Result<CopyReport, ControlError> {
+    if !to.is_absolute() {
+        return Err(ControlError::new(ErrorKind::Usage, "the directory to export to must be given from the root", "Give an absolute path."));
+    }
+    std::fs::create_dir_all(to).map_err(|error| io("make", to, error))?;
+    let mut there = std::fs::read_dir(to).map_err(|error| io("read", to, error))?;
+    if there.next().is_some() {
+        let message = format!("{} is not empty", to.display());
+        return Err(ControlError::new(ErrorKind::Usage, message, "Name a directory that is empty or not there."));
+    }
+    let is_root = rustix::process::geteuid().is_root();
+    let mut export = Export { served, copying: Copying::new(out), links: HashMap::new(), is_root };
+    export.directory(FileId::ROOT, to, 0)?;
+    Ok(export.copying.report)
+}
+
+impl Export<'_> {
+    fn directory(&mut self, directory: FileId, to: &Path, depth: usize) -> Result<(), ControlError> {
+        let mut after: Option<Name> = None;
+        loop {
+            let request = Request::List { directory, after: after.clone(), limit: PAGE };
+            let (entries, end) = match self.served.volume.request(request, STEP_MAX) {
+                Ok(Answer::List { entries, end }) => (entries, end),
+                // Removed by someone in the meantime: what is written of it stays.
+                Err(FsError::NotFound) => return Ok(()),
+                Ok(_) => return Err(failed("list", "the engine answered another question")),
+                Err(error) => return Err(io("list", to, error)),
+            };
+            after = entries.last().map(|(name, _, _)| name.clone());
+            for (name, file, inode) in entries {
+                let path = to.join(name.as_os_str());
+                self.copying.at(&path)?;
+                if depth >= DEPTH_MAX {
+                    self.copying.skip(&path, "the directory is too deep");
+                    continue;
+                }
+                self.one(file, &inode, &path, depth)?;
+            }
+            if end || after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn one(&mut self, file: FileId, inode: &Inode, path: &Path, depth: usize) -> Result<(), ControlError> {
+        if let Some(first) = self.links.get(&file) {
+            std::fs::hard_link(first, path).map_err(|error| io("link", path, error))?;
+            return Ok(());
+        }
+        let made = match &inode.kind {
+            Kind::Directory => {
+                std::fs::create_dir(path).map_err(|error| io("make", path, error))?;
+                self.copying.report.directories += 1;
+                self.directory(file, path, depth + 1)?;
+                self.attributes(inode, path).map_err(|error| io("set attributes of", path, error))?;
+                return Ok(());
+            }
+            Kind::File => self.file(file, inode, path)?,
+            Kind::Symlink(target) => {
+                symlink(OsStr::from_bytes(target), path).map_err(|error| io("make", path, error))?;
+                if self.is_root {
+                    lchown(path, Some(inode.uid), Some(inode.gid)).map_err(|error| io("set owner of", path, error))?;
+                }
+                true
+            }
+            Kind::Fifo | Kind::Socket | Kind::CharDevice(_) | Kind::BlockDevice(_) => {
+                self.copying.skip(path, "pipes, sockets and devices are not exported");
+                false
+            }
+        };
+        if made {
+            self.copying.report.files += 1;
+            if inode.places.len() > 1 {
+                self.links.insert(file, path.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, file: FileId, inode: &Inode, path: &Path) -> Result<bool, ControlError> {
+        let mut target = File::create_new(path).map_err(|error| io("make", path, error))?;
+        if let Err(error) = self.bytes(file, inode, &mut target, path) {
+            // Half a file under its right name would be taken for the whole.
+            drop(target);
+            let _ = std::fs::remove_file(path);
+            match error {
+                Stopped::Caller(error) => return Err(error),
+                Stopped::File(why) => {
+                    self.copying.skip(path, why);
+                    return Ok(false);
+                }
+            }
+        }
+        drop(target);
+        self.attributes(inode, path).map_err(|error| io("set attributes of", path, error))?;
+        self.copying.report.bytes += inode.content.size();
+        Ok(true)
+    }
+
+    fn bytes(&mut self, file: FileId, inode: &Inode, target: &mut File, path: &Path) -> Result<(), Stopped> {
+        let whole = |error: std::io::Error| Stopped::Caller(io("write", path, error));
+        let content = &inode.content;
+        if let Content::Inline(bytes) = content {
+            return target.write_all(bytes).map_err(whole);
+        }
+        let version = inode.version;
+        let mut offset = 0;
+        while offset < content.size() {
+            let contents = self.served.volume.contents();
+            let nodes = |digest: &Digest| contents.get(digest).ok();
+            let located = ContentReader::new(content, &nodes).and_then(|reader| reader.locate(0, offset));
+            let chunk = match located {
+                Ok(Some(located)) => located.entry.digest,
+                Ok(None) => return Err(Stopped::File("its content ends early".into())),
+                Err(ContentError::MissingNode(node)) => {
+                    self.fetch(file, version, node)?;
+                    continue;
+                }
+                Err(error) => return Err(Stopped::File(error.to_string())),
+            };
+            let bytes = match contents.get(&chunk) {
+                Ok(bytes) => bytes,
+                Err(ContentsError::Missing(_) | ContentsError::Damaged(_)) => {
+                    self.fetch(file, version, chunk)?;
+                    continue;
+                }
+                Err(error) => return Err(Stopped::File(error.to_string())),
+            };
+            if bytes.is_empty() {
+                return Err(Stopped::File("an empty chunk".into()));
+            }
+            target.write_all(&bytes).map_err(whole)?;
+            offset += bytes.len() as u64;
+            self.copying.at(path).map_err(Stopped::Caller)?;
+        }
+        Ok(())
+    }
+
+    fn fetch(&self, file: FileId, version: wayfs_types::RecordId, digest: Digest) -> Result<(), Stopped> {
+        let fetched = self.served.volume.fetch(file, version, &[digest], Duration::from_secs(10));
+        fetched.map_err(|error: FetchError| Stopped::File(error.to_string()))
+    }
+
+    fn attributes(&self, inode: &Inode, path: &Path) -> std::io::Result<()> {
+        if self.is_root {
+            chown(path, Some(inode.uid), Some(inode.gid))?;
+        }
+        let file = File::open(path)?;
+        file.set_modified(system_time(inode.mtime))?;
+        std::fs::set_permissions(path, Permissions::from_mode(u32::from(inode.mode)))
+    }
+}
+
+/// Why a file was not written.
+enum Stopped {
+    /// The whole export ends.
+    Caller(ControlError),
+    /// This file is left out.
+    File(String),
+}
+
+fn system_time(time: WallTime) -> SystemTime {
+    let span = Duration::from_nanos(time.as_nanos().unsigned_abs());
+    let time = if time.as_nanos() >= 0 { SystemTime::UNIX_EPOCH.checked_add(span) } else { SystemTime::UNIX_EPOCH.checked_sub(span) };
+    time.unwrap_or(SystemTime::UNIX_EPOCH)
+}

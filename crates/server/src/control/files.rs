@@ -1,0 +1,157 @@
+//! One file, and what has not come all the way.
+
+use super::status::{age_ms, unix_ms};
+use super::target::failed;
+use crate::served::Served;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use wayfs_control::report::{FileInfo, QueueItem, QueueReport};
+use wayfs_control::{ControlError, ErrorKind};
+use wayfs_node::LiveReplica;
+use wayfs_proto::Holder;
+use wayfs_types::request::Level;
+use wayfs_types::{FileId, Inode, Kind, Name, Op, StorageError};
+
+/// A record that the home has not confirmed for so long, though it is connected, is stuck.
+const STUCK_AFTER: Duration = Duration::from_secs(60);
+
+/// The file at a path from the root of the volume. Symbolic links are not followed.
+pub(super) fn at_path(replica: &LiveReplica, path: &Path) -> Result<Option<FileId>, StorageError> {
+    let mut file = FileId::ROOT;
+    for part in path.components() {
+        let name = match part {
+            std::path::Component::Normal(name) => name,
+            std::path::Component::RootDir | std::path::Component::CurDir => continue,
+            std::path::Component::ParentDir | std::path::Component::Prefix(_) => return Ok(None),
+        };
+        let Ok(name) = Name::try_from(name) else { return Ok(None) };
+        match replica.entry(file, &name)? {
+            Some(entry) => file = entry.file,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(file))
+}
+
+pub(super) fn kind_word(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::File => "file",
+        Kind::Directory => "directory",
+        Kind::Symlink(_) => "symlink",
+        Kind::Fifo => "fifo",
+        Kind::Socket => "socket",
+        Kind::CharDevice(_) => "character device",
+        Kind::BlockDevice(_) => "block device",
+    }
+}
+
+pub(super) fn info(served: &Served, path: &Path) -> Result<FileInfo, ControlError> {
+    let found = served.volume.look(|replica| look(served, replica, path));
+    let found = found.ok_or_else(|| failed("look at file", "the volume has stopped"))?;
+    found.map_err(|error| failed("look at file", error))?.ok_or_else(|| {
+        ControlError::new(ErrorKind::NotFound, format!("{} is not in volume `{}`", path.display(), served.name()), "Give the path from the volume's root.")
+    })
+}
+
+fn look(served: &Served, replica: &LiveReplica, path: &Path) -> Result<Option<FileInfo>, StorageError> {
+    let Some(file) = at_path(replica, path)? else { return Ok(None) };
+    let Some(inode) = replica.inode(file)? else { return Ok(None) };
+    let level = replica.level(file)?;
+    let origins = replica.origins()?;
+    let label = |origin| origins.iter().find(|(id, _)| *id == origin).map(|(_, origin)| origin.label.clone());
+    let holder = replica.holder(file, inode.version)?;
+    let conflicts = replica.conflicts(None, 10_000)?;
+    let state = level.as_ref().map_or(Level::Stable, |level| level.level);
+    Ok(Some(FileInfo {
+        path: path.to_owned(),
+        volume: served.name().to_owned(),
+        inode: file.inode_number(),
+        kind: kind_word(&inode.kind).to_owned(),
+        size_bytes: inode.content.size(),
+        version: inode.version.to_string(),
+        written_by: label(inode.version.origin()),
+        state,
+        safe_at: Some(served.file.label.clone()).filter(|_| state >= Level::Safe),
+        safe_unix_ms: level.as_ref().and_then(|level| level.safe_at).map(unix_ms),
+        visible_unix_ms: level.as_ref().and_then(|level| level.visible_at).map(unix_ms),
+        stable_unix_ms: level.as_ref().and_then(|level| level.stable_at).map(unix_ms),
+        waiting_for: waiting_for(state).to_owned(),
+        holders: vec![match holder {
+            Holder::Here => "here".into(),
+            Holder::Parent => "parent".into(),
+            Holder::Child(origin, _) => label(origin).unwrap_or_else(|| origin.to_string()),
+            Holder::Unknown => "nobody on record".into(),
+        }],
+        cached_bytes: cached(served, &inode),
+        pinned: false,
+        conflicts: conflicts
+            .into_iter()
+            .filter(|open| open.conflict.file == file || open.conflict.copy == Some(file))
+            .map(|open| open.id.to_string())
+            .collect(),
+    }))
+}
+
+fn waiting_for(state: Level) -> &'static str {
+    match state {
+        Level::Modified => "its contents on their way to this server",
+        Level::Safe => "the next reconciliation with the home",
+        Level::Visible => "its contents to be sent to the home, by policy or when someone reads them there",
+        Level::Stable => "",
+    }
+}
+
+fn cached(served: &Served, inode: &Inode) -> u64 {
+    // Whether a root is here says enough for a server, which holds files whole; walking the tree would hold the lock.
+    match inode.content.root() {
+        Some(root) if !served.volume.contents().has(&root) => 0,
+        Some(_) | None => inode.content.size(),
+    }
+}
+
+pub(super) fn queue(volumes: &[Arc<Served>], limit: usize) -> Result<QueueReport, ControlError> {
+    let mut report = QueueReport::default();
+    for served in volumes {
+        let connected = served.link.as_ref().is_none_or(|link| link.status().rtt.is_some());
+        let found = served.volume.look(|replica| (replica.queue(0, limit.clamp(1, 10_000)), replica.progress()));
+        let Some((items, progress)) = found else { continue };
+        for (_, item) in items.map_err(|error| failed("list queue", error))? {
+            let age_ms = age_ms(item.record.time);
+            let stuck = connected && u128::from(age_ms) > STUCK_AFTER.as_millis() && item.level < Level::Visible;
+            report.items.push(QueueItem {
+                path: item.path.map(Into::into),
+                volume: served.name().to_owned(),
+                record: item.record.id.to_string(),
+                operation: operation(&item.record.op).to_owned(),
+                size_bytes: item.bytes,
+                sent_bytes: if item.level == Level::Stable { item.bytes } else { 0 },
+                age_ms,
+                state: item.level,
+                stuck,
+                reason: if connected { String::new() } else { "the home is not reached".into() },
+            });
+        }
+        report.items_total += progress.records_waiting;
+        report.bytes_total += progress.bytes_at_risk;
+    }
+    report.items.sort_by_key(|item| std::cmp::Reverse(item.age_ms));
+    report.items.truncate(limit);
+    Ok(report)
+}
+
+fn operation(op: &Op) -> &'static str {
+    match op {
+        Op::Create { .. } => "create",
+        Op::Mkdir { .. } => "mkdir",
+        Op::Link { .. } => "link",
+        Op::Unlink { .. } => "unlink",
+        Op::Rmdir { .. } => "rmdir",
+        Op::Rename { .. } => "rename",
+        Op::SetAttr { .. } => "setattr",
+        Op::SetXattr { .. } => "setxattr",
+        Op::Store { .. } => "store",
+        Op::Resolve { .. } => "resolve",
+        Op::Touch => "nothing",
+    }
+}

@@ -1,0 +1,139 @@
+//! How it goes.
+
+use crate::served::Served;
+use crate::server::Shared;
+use wayfs_control::DaemonKind;
+use wayfs_control::report::{StationReport, StatusReport, StatusWord, VolumeRole, VolumeStatus};
+use wayfs_node::{LinkState, LinkStatus, ServerInfo, ServerKind, clock};
+use wayfs_proto::{Neighbour, Progress, Replica};
+use wayfs_types::WallTime;
+
+/// Milliseconds since 1970.
+pub(super) fn unix_ms(time: WallTime) -> i64 {
+    time.as_nanos() / 1_000_000
+}
+
+/// Milliseconds since a time of a writer's clock; zero if that clock is ahead.
+pub(super) fn age_ms(time: WallTime) -> u64 {
+    u64::try_from(unix_ms(clock::wall()) - unix_ms(time)).unwrap_or(0)
+}
+
+pub(super) fn report(server: &Shared) -> StatusReport {
+    StatusReport {
+        kind: DaemonKind::Server,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        uptime_ms: u64::try_from(server.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        node: server.endpoint.id().to_string(),
+        listening: vec![server.bound.to_string()],
+        volumes: server.all().iter().map(|served| volume(served)).collect(),
+    }
+}
+
+fn volume(served: &Served) -> VolumeStatus {
+    let progress = served.volume.look(Replica::progress);
+    let link = served.link.as_ref().map(wayfs_node::ParentLink::status);
+    let (word, cause, next_step) = judge(served, progress.as_ref(), link.as_ref());
+    let mut status = VolumeStatus {
+        id: served.id.to_string(),
+        name: served.name().to_owned(),
+        role: role(served),
+        word,
+        cause,
+        next_step,
+        parent: link.as_ref().and_then(parent),
+        home_reachable: Some(link.as_ref().is_none_or(|link| link.state == LinkState::Connected)),
+        reconciled_unix_ms: link.as_ref().filter(|link| link.state != LinkState::Connected).map(|link| unix_ms(link.since)),
+        cache_used_bytes: served.volume.contents().bytes(),
+        ..VolumeStatus::default()
+    };
+    if let Some(progress) = progress {
+        status.bytes_at_risk = progress.bytes_at_risk;
+        status.oldest_at_risk_ms = progress.oldest_unsafe.map(age_ms);
+        status.records_unsent = progress.records_waiting;
+        status.contents_unsent_bytes = progress.bytes_at_risk;
+        status.conflicts_open = progress.conflicts_open;
+        status.children = progress.children;
+    }
+    status
+}
+
+pub(super) fn role(served: &Served) -> VolumeRole {
+    if served.is_home() { VolumeRole::Home } else { VolumeRole::Station }
+}
+
+fn judge(served: &Served, progress: Option<&Progress>, link: Option<&LinkStatus>) -> (StatusWord, String, String) {
+    let attention = |cause: String, next: &str| (StatusWord::NeedsAttention, cause, next.to_owned());
+    if let Some(reason) = served.volume.failure() {
+        return attention(reason, "Mend the cause and restart the server.");
+    }
+    let Some(progress) = progress else {
+        return attention("the volume has stopped".into(), "Restart the server.");
+    };
+    if served.volume.contents().available() == Some(0) {
+        return attention("the disk is full: updates are not taken".into(), "Make room; it goes on by itself.");
+    }
+    if let Some(LinkState::Refused { reason }) = link.map(|link| &link.state) {
+        return attention(reason.clone(), "Join again with `wayfs station join TICKET`.");
+    }
+    match link.map(|link| &link.state) {
+        Some(LinkState::Searching { last_error }) => {
+            let cause = if last_error.is_empty() { "connecting to the home".into() } else { format!("the home is not reached: {last_error}") };
+            return (StatusWord::Away, cause, "Nothing is lost; it connects by itself when the home is back.".into());
+        }
+        Some(LinkState::Offline) => return (StatusWord::Away, "set offline".into(), String::new()),
+        Some(LinkState::Connected | LinkState::Refused { .. }) | None => {}
+    }
+    if progress.conflicts_open > 0 {
+        let cause = format!("{} open conflicts", progress.conflicts_open);
+        return attention(cause, "`wayfs conflicts list` shows them, `wayfs conflicts resolve` settles them.");
+    }
+    if progress.records_waiting > 0 {
+        let cause = format!("{} records are on their way to the home", progress.records_waiting);
+        return (StatusWord::Dirty, cause, String::new());
+    }
+    (StatusWord::Active, String::new(), String::new())
+}
+
+fn parent(link: &LinkStatus) -> Option<StationReport> {
+    let server = link.parent.as_ref()?;
+    let mut report = station(server);
+    report.connected = link.state == LinkState::Connected;
+    report.chosen = true;
+    report.rtt_ms = link.rtt.map(|rtt| rtt.as_secs_f64() * 1e3);
+    report.note = link.why.clone();
+    Some(report)
+}
+
+fn station(server: &ServerInfo) -> StationReport {
+    StationReport {
+        node: server.node.to_string(),
+        name: server.label.clone(),
+        role: match server.kind {
+            ServerKind::Home => "home".into(),
+            ServerKind::Station => "station".into(),
+        },
+        addresses: server.addresses.iter().map(ToString::to_string).collect(),
+        ..StationReport::default()
+    }
+}
+
+/// Stations (and homes) of all volumes here.
+pub(super) fn stations(server: &Shared) -> Vec<StationReport> {
+    let mut list: Vec<StationReport> = Vec::new();
+    for served in server.all() {
+        let sessions = served.volume.sessions();
+        for info in served.volume.directory().list() {
+            let mut report = station(&info);
+            let session = sessions
+                .iter()
+                .find(|session| session.node == info.node && !matches!(session.neighbour, Neighbour::ChildClient { .. }));
+            report.connected = session.is_some();
+            report.rtt_ms = session.map(|session| session.rtt.as_secs_f64() * 1e3);
+            report.seen_unix_ms = served.heard.seen(info.node).map(unix_ms);
+            report.note = if info.node == server.endpoint.id() { format!("this server, of volume {}", served.name()) } else { format!("of volume {}", served.name()) };
+            list.push(report);
+        }
+    }
+    list
+}

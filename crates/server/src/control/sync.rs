@@ -1,0 +1,132 @@
+//! Waiting until everything has come so far.
+
+use super::files::at_path;
+use super::target::{LOOK_PERIOD, failed};
+use crate::served::Served;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wayfs_control::report::SyncReport;
+use wayfs_control::{ControlError, ErrorKind, Progress, Sink};
+use wayfs_proto::Input;
+use wayfs_types::request::Level;
+
+/// Contents asked of the engine at once.
+const PAGE: usize = 256;
+
+/// What is waited for.
+pub(super) struct Wish {
+    pub(super) path: Option<PathBuf>,
+    pub(super) until: Level,
+    pub(super) timeout_ms: Option<u64>,
+}
+
+/// What is not so far yet.
+#[derive(Default, Clone, Copy)]
+struct Left {
+    items: u64,
+    bytes: u64,
+}
+
+pub(super) fn run(volumes: &[Arc<Served>], wish: &Wish, out: &mut dyn Sink) -> Result<SyncReport, ControlError> {
+    let started = Instant::now();
+    let end = wish.timeout_ms.map(|ms| started + Duration::from_millis(ms));
+    let mut first: Option<Left> = None;
+    if wish.until == Level::Stable {
+        for served in volumes {
+            propagate_all(served)?;
+        }
+    }
+    loop {
+        let left = left(volumes, wish)?;
+        let total = first.get_or_insert(left);
+        if left.items == 0 && left.bytes == 0 {
+            return Ok(report(wish, started, left, String::new()));
+        }
+        let progress = Progress {
+            what: "sending to the home".into(),
+            done_bytes: total.bytes.saturating_sub(left.bytes),
+            total_bytes: total.bytes,
+            done_items: total.items.saturating_sub(left.items),
+            total_items: total.items,
+        };
+        if out.progress(&progress).is_err() || out.is_gone() {
+            return Ok(report(wish, started, left, "the caller left".into()));
+        }
+        if end.is_some_and(|end| Instant::now() >= end) {
+            let away = volumes.iter().any(|served| served.link.as_ref().is_some_and(|link| link.status().rtt.is_none()));
+            let why = if away { "the home is not reached" } else { "it takes longer than allowed" };
+            return Ok(report(wish, started, left, why.into()));
+        }
+        std::thread::sleep(LOOK_PERIOD);
+    }
+}
+
+fn report(wish: &Wish, started: Instant, left: Left, reason: String) -> SyncReport {
+    SyncReport {
+        reached: left.items == 0 && left.bytes == 0,
+        until: wish.until,
+        remaining_items: left.items,
+        remaining_bytes: left.bytes,
+        elapsed_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        reason,
+    }
+}
+
+fn left(volumes: &[Arc<Served>], wish: &Wish) -> Result<Left, ControlError> {
+    let mut sum = Left::default();
+    for served in volumes {
+        let gone = || failed("sync", "the volume has stopped");
+        if let Some(path) = &wish.path {
+            let level = served
+                .volume
+                .look(|replica| at_path(replica, path).map(|file| file.map(|file| replica.level(file))))
+                .ok_or_else(gone)?
+                .map_err(|error| failed("sync", error))?
+                .ok_or_else(|| ControlError::new(ErrorKind::NotFound, format!("{} is not there", path.display()), "Give the path from the volume's root."))?
+                .map_err(|error| failed("sync", error))?;
+            sum.items += u64::from(level.is_some_and(|level| level.level < wish.until));
+            continue;
+        }
+        let progress = served.volume.look(wayfs_proto::Replica::progress).ok_or_else(gone)?;
+        match wish.until {
+            // What a server was told of is durable here: only contents on their way to it are not.
+            Level::Modified => {}
+            Level::Safe => sum.items += progress.versions_missing,
+            Level::Visible => sum.items += progress.records_waiting,
+            Level::Stable => {
+                sum.items += progress.records_waiting.max(progress.versions_at_risk) + progress.versions_missing;
+                sum.bytes += progress.bytes_at_risk;
+            }
+        }
+    }
+    Ok(sum)
+}
+
+/// Asks a station to send all contents that its home lacks.
+fn propagate_all(served: &Served) -> Result<(), ControlError> {
+    if served.is_home() {
+        return Ok(());
+    }
+    let mut after = None;
+    loop {
+        let page = served.volume.look(|replica| {
+            let page = replica.contents_in_use(after, PAGE)?;
+            let mut wanted = Vec::new();
+            for owed in page.contents.iter().filter(|content| content.owed) {
+                if let Some(inode) = replica.inode(owed.file)? {
+                    wanted.push((owed.file, inode.version));
+                }
+            }
+            Ok::<_, wayfs_types::StorageError>((wanted, page.next))
+        });
+        let (wanted, next) = page.ok_or_else(|| failed("sync", "the volume has stopped"))?.map_err(|error| failed("sync", error))?;
+        for (file, version) in wanted {
+            served.volume.step(Input::Propagate { file, version });
+        }
+        match next {
+            Some(next) => after = Some(next),
+            None => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Which command goes where.
+
+use super::{conflicts, copy_in, copy_out, doctor, files, members, status, sync, volumes};
+use crate::served::Served;
+use crate::server::Shared;
+use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+use wayfs_control::report::{StationsReport, WhyReport};
+use wayfs_control::{Command, ControlError, ControlTarget, DaemonKind, Done, ErrorKind, Sink};
+
+/// How often a command that waits looks whether its caller is still there.
+pub(super) const LOOK_PERIOD: Duration = Duration::from_millis(200);
+
+/// Carries out commands.
+pub(crate) struct Target {
+    server: Arc<Shared>,
+}
+
+impl Target {
+    pub(crate) fn new(server: Arc<Shared>) -> Self {
+        Self { server }
+    }
+}
+
+impl ControlTarget for Target {
+    fn run(&self, command: Command, out: &mut dyn Sink) -> Result<Done, ControlError> {
+        let server = &self.server;
+        match command {
+            Command::Status => Ok(Done::Status(status::report(server))),
+            Command::Info { volume, path } => Ok(Done::Info(files::info(&*one(server, volume.as_deref())?, &path)?)),
+            Command::Queue { volume, limit } => Ok(Done::Queue(files::queue(&some(server, volume.as_deref())?, limit)?)),
+            Command::Sync { volume, path, until, timeout_ms } => {
+                let wish = sync::Wish { path, until, timeout_ms };
+                Ok(Done::Sync(sync::run(&some(server, volume.as_deref())?, &wish, out)?))
+            }
+            Command::ConflictsList { volume } => Ok(Done::Conflicts(conflicts::list(&some(server, volume.as_deref())?)?)),
+            Command::ConflictsShow { volume, which } => {
+                let (served, conflict) = conflicts::find(&some(server, volume.as_deref())?, &which)?;
+                Ok(Done::Conflict(conflicts::report(&served, &conflict)))
+            }
+            Command::ConflictsDiff { volume, which } => {
+                let (served, conflict) = conflicts::find(&some(server, volume.as_deref())?, &which)?;
+                Ok(Done::Diff(conflicts::diff(&served, &conflict)))
+            }
+            Command::ConflictsResolve { volume, which, keep, dry_run } => {
+                let wish = conflicts::Wish { which, keep, dry_run };
+                Ok(Done::Resolved(conflicts::resolve(&some(server, volume.as_deref())?, &wish)?))
+            }
+            Command::StationList => Ok(Done::Stations(StationsReport { stations: status::stations(server) })),
+            Command::StationWhy => Ok(Done::Why(WhyReport {
+                chosen: None,
+                reasons: vec!["A station's parent is always the volume's home.".into()],
+                candidates: status::stations(server),
+            })),
+            Command::StationJoin { ticket } => Ok(Done::Volume(volumes::join(server, &ticket.0)?)),
+            Command::Events => events(server, out),
+            Command::DoctorFacts => Ok(Done::Doctor(doctor::report(server))),
+            Command::VolumeCreate { name } => Ok(Done::Volume(volumes::create(server, &name)?)),
+            Command::VolumeList => Ok(Done::Volumes(volumes::list(server))),
+            Command::VolumeTicket { volume, role, expires_s } => {
+                Ok(Done::Ticket(volumes::ticket(server, &*home(server, &volume)?, role, expires_s)?))
+            }
+            Command::VolumeImport { volume, from, into } => {
+                Ok(Done::Copied(copy_in::run(&*home(server, &volume)?, &from, &into, out)?))
+            }
+            Command::VolumeExport { volume, to } => Ok(Done::Copied(copy_out::run(&*one(server, Some(&volume))?, &to, out)?)),
+            Command::VolumeRevoke { volume, member } => Ok(Done::Members(members::revoke(&*home(server, &volume)?, &member)?)),
+            Command::VolumeMembers { volume } => Ok(Done::Members(members::list(&*one(server, Some(&volume))?)?)),
+            Command::Stop => {
+                server.request_stop();
+                Ok(Done::Nothing)
+            }
+            Command::Metrics => Ok(Done::Metrics(server.metrics())),
+            Command::Offline
+            | Command::Online
+            | Command::Auto
+            | Command::Pin { .. }
+            | Command::Unpin { .. }
+            | Command::Pins
+            | Command::StationUse { .. }
+            | Command::Umount { .. } => Err(ControlError::wrong_daemon(&command, DaemonKind::Mount)),
+        }
+    }
+}
+
+/// The volumes that a command is about.
+fn some(server: &Shared, name: Option<&str>) -> Result<Vec<Arc<Served>>, ControlError> {
+    match name {
+        Some(_) => one(server, name).map(|served| vec![served]),
+        None => Ok(server.all()),
+    }
+}
+
+/// The volume that a command is about; without a name the only one.
+fn one(server: &Shared, name: Option<&str>) -> Result<Arc<Served>, ControlError> {
+    match name {
+        Some(name) => server.find(name).ok_or_else(|| {
+            ControlError::new(ErrorKind::NotFound, format!("no volume `{name}` is served here"), "`wayfs volume list` shows those that are.")
+        }),
+        None => {
+            let mut all = server.all();
+            match (all.pop(), all.is_empty()) {
+                (Some(only), true) => Ok(only),
+                (Some(_), false) => Err(ControlError::new(ErrorKind::Usage, "this server has several volumes", "Name one with --volume.")),
+                (None, _) => {
+                    Err(ControlError::new(ErrorKind::NotFound, "this server has no volumes", "Make one with `wayfs volume create NAME`."))
+                }
+            }
+        }
+    }
+}
+
+/// The same, for commands that only a home can carry out.
+fn home(server: &Shared, name: &str) -> Result<Arc<Served>, ControlError> {
+    let served = one(server, Some(name))?;
+    if served.is_home() {
+        return Ok(served);
+    }
+    let home = served.file.servers.first().map_or("its home", |server| server.label.as_str());
+    Err(ControlError::new(
+        ErrorKind::Usage,
+        format!("this server is only a station of volume `{name}`"),
+        format!("Give the command at {home}."),
+    ))
+}
+
+fn events(server: &Shared, out: &mut dyn Sink) -> Result<Done, ControlError> {
+    let events = server
+        .events
+        .listen()
+        .ok_or_else(|| ControlError::new(ErrorKind::Busy, "too many tools listen to events", "End some of them."))?;
+    loop {
+        match events.recv_timeout(LOOK_PERIOD) {
+            Ok(event) => {
+                if out.event(&event).is_err() {
+                    return Ok(Done::Nothing);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) if out.is_gone() => return Ok(Done::Nothing),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(Done::Nothing),
+        }
+    }
+}
+
+/// For failures of disks and engines.
+pub(super) fn failed(what: &str, error: impl std::fmt::Display) -> ControlError {
+    ControlError::new(ErrorKind::Failed, format!("{what}: {error}"), "See the server's log and `wayfs doctor`.")
+}

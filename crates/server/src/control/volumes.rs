@@ -1,0 +1,121 @@
+//! Making volumes, inviting to them, joining them.
+
+use super::status::role;
+use super::target::failed;
+use crate::config::TICKET_LIFETIME;
+use crate::served::Served;
+use crate::server::{CreateError, Shared};
+use std::sync::PoisonError;
+use std::time::Duration;
+use wayfs_control::report::{TicketReport, VolumeReport, VolumesReport};
+use wayfs_control::{ControlError, ErrorKind, TicketRole};
+use wayfs_net::{Ticket, TicketParts, TicketSecret};
+use wayfs_node::{ChildRole, GreetError, JoinError, clock};
+use wayfs_types::Admitted;
+
+/// Longest lifetime of a ticket: a year.
+const LIFETIME_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+/// Longest wait for a home to admit this server.
+const JOIN_MAX: Duration = Duration::from_secs(60);
+
+pub(super) fn list(server: &Shared) -> VolumesReport {
+    VolumesReport { volumes: server.all().iter().map(|served| report(served)).collect() }
+}
+
+fn report(served: &Served) -> VolumeReport {
+    let origins = served.volume.look(wayfs_proto::Replica::origins).and_then(Result::ok).unwrap_or_default();
+    let members = origins.iter().filter(|(_, origin)| origin.admitted != Admitted::Revoked).count();
+    VolumeReport {
+        id: served.id.to_string(),
+        name: served.name().to_owned(),
+        role: role(served),
+        members: members as u64,
+        stored_bytes: served.volume.contents().bytes(),
+        created_unix_ms: Some(served.file.created_unix_ms),
+    }
+}
+
+pub(super) fn create(server: &Shared, name: &str) -> Result<VolumeReport, ControlError> {
+    server.create(name).map(|served| report(&served)).map_err(|error| match error {
+        error @ CreateError::Name => ControlError::new(ErrorKind::Usage, error.to_string(), "Choose another name."),
+        error @ CreateError::Taken(_) => {
+            ControlError::new(ErrorKind::Refused, error.to_string(), "Choose another name; `wayfs volume list` shows those taken.")
+        }
+        error @ (CreateError::Randomness(_) | CreateError::Start(_)) => failed("create volume", error),
+    })
+}
+
+pub(super) fn ticket(
+    server: &Shared,
+    served: &Served,
+    role: TicketRole,
+    expires_s: Option<u64>,
+) -> Result<TicketReport, ControlError> {
+    let (net_role, child) = match role {
+        TicketRole::Client => (wayfs_net::TicketRole::Client, ChildRole::Client),
+        TicketRole::Station => (wayfs_net::TicketRole::Station, ChildRole::Station),
+    };
+    let lifetime = expires_s.map_or(TICKET_LIFETIME, Duration::from_secs);
+    if lifetime.is_zero() || lifetime > LIFETIME_MAX {
+        return Err(ControlError::new(ErrorKind::Usage, "a ticket lives between a second and a year", "Choose another lifetime."));
+    }
+    let now = clock::unix_seconds();
+    let expiry_unix_s = now.saturating_add(lifetime.as_secs());
+    let secret = TicketSecret::generate().ok_or_else(|| failed("make ticket", "the system gives no random numbers"))?;
+    let parts = TicketParts {
+        role: net_role,
+        volume: served.id,
+        volume_name: served.name().to_owned(),
+        home: server.endpoint.id(),
+        addresses: server.addresses(),
+        secret: secret.clone(),
+        expiry_unix_s,
+    };
+    let ticket = Ticket::new(parts).map_err(|error| failed("make ticket", error))?;
+    let mut tickets = served.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+    let tickets = tickets.as_mut().ok_or_else(|| failed("make ticket", "this server is not the home"))?;
+    tickets.issue(&secret, child, expiry_unix_s, now).map_err(|error| failed("store ticket", error))?;
+    Ok(TicketReport {
+        ticket: ticket.to_text().to_string(),
+        volume: served.name().to_owned(),
+        role,
+        expires_unix_ms: i64::try_from(expiry_unix_s.saturating_mul(1000)).unwrap_or(i64::MAX),
+    })
+}
+
+pub(super) fn join(server: &Shared, text: &str) -> Result<VolumeReport, ControlError> {
+    let usage = |message: String, next: &str| ControlError::new(ErrorKind::Usage, message, next);
+    let ticket: Ticket = text.trim().parse().map_err(|error: wayfs_net::TicketError| usage(error.to_string(), "Copy the ticket again, whole."))?;
+    if ticket.role() != wayfs_net::TicketRole::Station {
+        return Err(usage("this ticket admits a client, not a station".into(), "Ask the home for `wayfs volume ticket --role station`."));
+    }
+    let _one_at_a_time = server.making.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = server.find(&ticket.volume().to_string()) {
+        let what = if known.is_home() { "the home" } else { "a station" };
+        return Err(usage(format!("this server is {what} of volume `{}` already", known.name()), "Nothing is to be done."));
+    }
+    if server.find(ticket.volume_name()).is_some() {
+        let message = format!("this server has another volume called `{}`", ticket.volume_name());
+        return Err(ControlError::new(ErrorKind::Refused, message, "Use another server as the station."));
+    }
+    let joining = tokio::time::timeout(JOIN_MAX, wayfs_node::join(&server.endpoint, &ticket, &server.config.label));
+    let grant = match server.runtime.block_on(async { joining.await }) {
+        Err(_) => return Err(ControlError::new(ErrorKind::Unreachable, "the home did not answer in time", "Try the same ticket again.")),
+        Ok(Err(error)) => return Err(refused(&error)),
+        Ok(Ok(grant)) => grant,
+    };
+    let served = server.adopt(grant).map_err(|error| failed("become a station", error))?;
+    Ok(report(&served))
+}
+
+fn refused(error: &JoinError) -> ControlError {
+    match error {
+        JoinError::Unreachable { .. } => {
+            ControlError::new(ErrorKind::Unreachable, error.to_string(), "The ticket is not used up: try again when the home is reached.")
+        }
+        JoinError::Greet { source: GreetError::Refused(_), .. } => {
+            ControlError::new(ErrorKind::Refused, error.to_string(), "Ask the home's administrator for a new ticket.")
+        }
+        JoinError::Greet { .. } | JoinError::Mismatch => ControlError::new(ErrorKind::Failed, error.to_string(), "Try the same ticket again."),
+    }
+}

@@ -1,0 +1,147 @@
+//! The data directory.
+//!
+//! ```text
+//! DATA/identity            the machine's key
+//! DATA/LOCK                held by the running server
+//! DATA/volumes/ID/volume.json    name, role, origin
+//! DATA/volumes/ID/tickets.json   tickets issued (homes only)
+//! DATA/volumes/ID/store/         the replica's tables and chunks
+//! ```
+
+use crate::durable_file;
+use crate::error::StartError;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use wayfs_node::ServerInfo;
+use wayfs_types::{OriginId, VolumeId};
+
+/// Newest format of `volume.json` that this program writes and reads.
+const FORMAT: u32 = 1;
+
+/// What a server is in a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ServedAs {
+    /// It orders the updates.
+    Home,
+    /// Between clients and home.
+    Station,
+}
+
+/// `volume.json`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct VolumeFile {
+    format: u32,
+    id: String,
+    pub(crate) name: String,
+    pub(crate) role: ServedAs,
+    origin: u32,
+    pub(crate) label: String,
+    pub(crate) created_unix_ms: i64,
+    /// Who serves the volume, as far as was known when this server joined.
+    pub(crate) servers: Vec<ServerInfo>,
+}
+
+impl VolumeFile {
+    pub(crate) fn new(id: VolumeId, name: String, role: ServedAs, origin: OriginId, label: String) -> Self {
+        Self {
+            format: FORMAT,
+            id: id.to_string(),
+            name,
+            role,
+            origin: origin.raw(),
+            label,
+            created_unix_ms: wayfs_node::clock::wall().as_nanos() / 1_000_000,
+            servers: Vec::new(),
+        }
+    }
+
+    /// Its identifiers, checked.
+    pub(crate) fn ids(&self) -> Option<(VolumeId, OriginId)> {
+        Some((self.id.parse().ok()?, OriginId::new(self.origin).ok()?))
+    }
+}
+
+/// A data directory that this process holds.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    root: PathBuf,
+    _lock: File,
+}
+
+impl Layout {
+    pub(crate) fn open(root: &Path) -> Result<Self, StartError> {
+        let volumes = root.join("volumes");
+        make(root)?;
+        make(&volumes)?;
+        let path = root.join("LOCK");
+        let lock = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(|source| StartError::Directory { what: "open lock", path: path.clone(), source })?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { root: root.to_owned(), _lock: lock }),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(StartError::Locked(root.to_owned())),
+            Err(errno) => Err(StartError::Directory { what: "lock", path, source: errno.into() }),
+        }
+    }
+
+    pub(crate) fn identity(&self) -> PathBuf {
+        self.root.join("identity")
+    }
+
+    pub(crate) fn volume(&self, id: VolumeId) -> PathBuf {
+        self.root.join("volumes").join(id.to_string())
+    }
+
+    pub(crate) fn store(&self, id: VolumeId) -> PathBuf {
+        self.volume(id).join("store")
+    }
+
+    pub(crate) fn tickets(&self, id: VolumeId) -> PathBuf {
+        self.volume(id).join("tickets.json")
+    }
+
+    /// Writes a volume's file; from then on the volume exists.
+    pub(crate) fn save(&self, id: VolumeId, file: &VolumeFile) -> Result<(), StartError> {
+        let directory = self.volume(id);
+        make(&directory)?;
+        let path = directory.join("volume.json");
+        durable_file::write(&path, file).map_err(|source| StartError::Directory { what: "write", path, source })
+    }
+
+    /// All volumes. A directory without a `volume.json` is a creation that a crash interrupted: it is left out.
+    pub(crate) fn volumes(&self) -> Result<Vec<VolumeFile>, StartError> {
+        let path = self.root.join("volumes");
+        let fail = |source| StartError::Directory { what: "list", path: path.clone(), source };
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(&path).map_err(fail)? {
+            let path = entry.map_err(fail)?.path().join("volume.json");
+            let unreadable = |why: String| StartError::Unreadable { path: path.clone(), why };
+            let read = durable_file::read::<VolumeFile>(&path);
+            match read.map_err(|error| unreadable(format!("{error}; restore the file from a backup")))? {
+                Some(file) if file.format > FORMAT => {
+                    return Err(unreadable(format!("written by a newer program (format {}): use that", file.format)));
+                }
+                Some(file) if file.ids().is_none() => return Err(unreadable("its identifiers are damaged; restore it from a backup".into())),
+                Some(file) => files.push(file),
+                None => {}
+            }
+        }
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(files)
+    }
+}
+
+fn make(path: &Path) -> Result<(), StartError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|source| StartError::Directory {
+        what: "make directory",
+        path: path.to_owned(),
+        source,
+    })
+}

@@ -1,0 +1,123 @@
+//! A volume as this server serves it.
+
+use crate::events::Events;
+use crate::layout::{ServedAs, VolumeFile};
+use crate::propagation::Propagation;
+use crate::tickets::Tickets;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use wayfs_control::EventKind;
+use wayfs_node::{Hooks, ParentLink, SessionChange, SessionEvent, Volume};
+use wayfs_proto::Neighbour;
+use wayfs_types::{Content, FileId, NodeId, RecordId, VolumeId, WallTime};
+
+/// A volume, and what this server adds to it.
+pub(crate) struct Served {
+    pub(crate) id: VolumeId,
+    pub(crate) file: VolumeFile,
+    pub(crate) volume: Arc<Volume>,
+    /// A station's way to the home.
+    pub(crate) link: Option<ParentLink>,
+    /// A home's tickets.
+    pub(crate) tickets: Mutex<Option<Tickets>>,
+    pub(crate) heard: Arc<ServerHooks>,
+    /// A station's policy; ends when dropped.
+    pub(crate) propagation: Option<Propagation>,
+}
+
+impl Served {
+    pub(crate) fn name(&self) -> &str {
+        &self.file.name
+    }
+
+    pub(crate) fn is_home(&self) -> bool {
+        self.file.role == ServedAs::Home
+    }
+
+    /// Ends it; what is durable stays.
+    pub(crate) fn stop(&self) {
+        if let Some(propagation) = &self.propagation {
+            propagation.stop();
+        }
+        self.volume.stop();
+    }
+}
+
+/// What the volume tells its server.
+pub(crate) struct ServerHooks {
+    name: String,
+    events: Arc<Events>,
+    propagation: OnceLock<crate::propagation::Sender>,
+    seen: Mutex<BTreeMap<NodeId, WallTime>>,
+}
+
+impl ServerHooks {
+    pub(crate) fn new(name: String, events: Arc<Events>) -> Self {
+        Self { name, events, propagation: OnceLock::new(), seen: Mutex::default() }
+    }
+
+    /// From now on the policy hears what happens.
+    pub(crate) fn tell(&self, propagation: crate::propagation::Sender) {
+        // Set once, when the volume is opened.
+        let _ = self.propagation.set(propagation);
+    }
+
+    /// When a machine's session last began or ended.
+    pub(crate) fn seen(&self, node: NodeId) -> Option<WallTime> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&node).copied()
+    }
+
+    fn event(&self, kind: EventKind, record: Option<RecordId>, detail: String) {
+        if !self.events.has_listeners() {
+            return;
+        }
+        let mut event = crate::events::new(kind, Some(&self.name), detail);
+        event.record = record.map(|record| record.to_string());
+        self.events.tell(&event);
+    }
+}
+
+impl Hooks for ServerHooks {
+    fn conflict(&self, conflict: RecordId) {
+        self.event(EventKind::Conflict, Some(conflict), "two updates met".into());
+    }
+
+    fn applied(&self, file: FileId, record: RecordId, content: Option<&Content>) {
+        if let (Some(propagation), Some(_)) = (self.propagation.get(), content) {
+            propagation.applied(file, record);
+        }
+        self.event(EventKind::Changed, Some(record), format!("file {file}"));
+    }
+
+    fn shared(&self, file: FileId, version: RecordId) {
+        if let Some(propagation) = self.propagation.get() {
+            propagation.shared(file, version);
+        }
+    }
+
+    fn back_fetched(&self, file: FileId, version: RecordId) {
+        if let Some(propagation) = self.propagation.get() {
+            propagation.back_fetched(file, version);
+        }
+        self.event(EventKind::Fetched, Some(version), format!("file {file}: the home fetched its contents"));
+    }
+
+    fn failed(&self, reason: &str) {
+        self.event(EventKind::Attention, None, format!("the volume stopped: {reason}"));
+    }
+
+    fn session_changed(&self, change: &SessionChange) {
+        let now = wayfs_node::clock::wall();
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(change.node, now);
+        let who = match change.neighbour {
+            Neighbour::Parent => "home",
+            Neighbour::ChildStation { .. } => "station",
+            Neighbour::ChildClient { .. } => "client",
+        };
+        let node = change.node.short();
+        match &change.event {
+            SessionEvent::Up => self.event(EventKind::Connected, None, format!("{who} {node}")),
+            SessionEvent::Down(reason) => self.event(EventKind::Disconnected, None, format!("{who} {node}: {reason}")),
+        }
+    }
+}

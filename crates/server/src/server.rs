@@ -1,0 +1,336 @@
+//! The daemon: one endpoint, one runtime, any number of volumes.
+
+use crate::addresses;
+use crate::admission::HomeAdmission;
+use crate::config::ServerConfig;
+use crate::control::Target;
+use crate::error::StartError;
+use crate::events::Events;
+use crate::layout::{Layout, ServedAs, VolumeFile};
+use crate::propagation::Propagation;
+use crate::served::{Served, ServerHooks};
+use crate::tickets::Tickets;
+use rand::TryRngCore as _;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tracing::info;
+use wayfs_control::ControlServer;
+use wayfs_net::{CloseCode, Endpoint, NodeIdentity};
+use wayfs_node::metrics::{MetricsServer, Text, render};
+use wayfs_node::{Grant, Hooks, Host, LinkSettings, ParentLink, ServerInfo, ServerKind, Volume, VolumeSettings};
+use wayfs_proto::{Config, Role};
+use wayfs_types::{NodeId, OriginId, VolumeId};
+
+/// Longest wait for tasks when the server stops.
+const STOP_MAX: Duration = Duration::from_secs(3);
+
+/// What all parts of a server share.
+pub(crate) struct Shared {
+    pub(crate) config: ServerConfig,
+    policy: wayfs_policy::Setting,
+    pub(crate) layout: Layout,
+    pub(crate) runtime: tokio::runtime::Handle,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) bound: SocketAddr,
+    pub(crate) volumes: RwLock<BTreeMap<VolumeId, Arc<Served>>>,
+    /// Volumes are made and joined one at a time, so that names stay unique.
+    pub(crate) making: Mutex<()>,
+    pub(crate) events: Arc<Events>,
+    pub(crate) started: Instant,
+    host: RwLock<Option<Arc<Host>>>,
+    stop_wanted: Mutex<bool>,
+    stop_changed: Condvar,
+}
+
+/// A running server: home of its own volumes, station of others'.
+pub struct Server {
+    shared: Arc<Shared>,
+    runtime: Option<Runtime>,
+    control: Option<ControlServer>,
+    metrics: Option<MetricsServer>,
+    stopped: AtomicBool,
+}
+
+impl Server {
+    /// Opens the data directory, takes the port, and serves all volumes that are there.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing keeps running then.
+    pub fn start(config: ServerConfig) -> Result<Self, StartError> {
+        let layout = Layout::open(&config.data_dir)?;
+        let policy = match &config.policy {
+            None => wayfs_policy::Setting::default(),
+            Some(text) => text.parse().map_err(|source| StartError::Policy { text: text.clone(), source })?,
+        };
+        let identity = NodeIdentity::load_or_create(&layout.identity())?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("wayfs-net")
+            .enable_all()
+            .build()
+            .map_err(StartError::Runtime)?;
+        let endpoint = {
+            let _inside = runtime.enter();
+            Endpoint::bind(config.listen, &identity, config.net.clone())?
+        };
+        let bound = endpoint.local_addr().map_err(StartError::Runtime)?;
+        let files = layout.volumes()?;
+        let shared = Arc::new(Shared {
+            layout,
+            runtime: runtime.handle().clone(),
+            policy,
+            bound,
+            volumes: RwLock::default(),
+            making: Mutex::default(),
+            events: Arc::default(),
+            started: Instant::now(),
+            host: RwLock::default(),
+            stop_wanted: Mutex::new(false),
+            stop_changed: Condvar::new(),
+            endpoint: endpoint.clone(),
+            config,
+        });
+        let admission = Arc::new(HomeAdmission::new(Arc::downgrade(&shared)));
+        let host = Arc::new(Host::start(endpoint, runtime.handle(), admission));
+        *shared.host.write().unwrap_or_else(PoisonError::into_inner) = Some(host);
+        let mut server = Self { shared, runtime: Some(runtime), control: None, metrics: None, stopped: AtomicBool::new(false) };
+        for file in files {
+            server.shared.serve(file)?;
+        }
+        server.open_doors()?;
+        info!(node = %server.node().short(), address = %server.address(), "server started");
+        Ok(server)
+    }
+
+    fn open_doors(&mut self) -> Result<(), StartError> {
+        if let Some(address) = self.shared.config.metrics {
+            let shared = Arc::downgrade(&self.shared);
+            self.metrics = Some(MetricsServer::start(address, move || shared.upgrade().map(|s| s.metrics()).unwrap_or_default())?);
+        }
+        if let Some(path) = self.shared.config.control_socket.clone() {
+            let target = Arc::new(Target::new(Arc::clone(&self.shared)));
+            self.control = Some(ControlServer::start(&path, target)?);
+        }
+        Ok(())
+    }
+
+    /// Who this server is to others.
+    pub fn node(&self) -> NodeId {
+        self.shared.endpoint.id()
+    }
+
+    /// The UDP address taken.
+    pub fn address(&self) -> SocketAddr {
+        self.shared.bound
+    }
+
+    /// Where metrics are served.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(MetricsServer::address)
+    }
+
+    /// Carries out control commands without a socket, for whoever runs the server in its own process.
+    pub fn control(&self) -> Arc<dyn wayfs_control::ControlTarget> {
+        Arc::new(Target::new(Arc::clone(&self.shared)))
+    }
+
+    /// A volume by name or id, for whoever runs the server in its own process.
+    pub fn volume(&self, name: &str) -> Option<Arc<Volume>> {
+        self.shared.find(name).map(|served| Arc::clone(&served.volume))
+    }
+
+    /// Waits until someone asked the server to stop (`wayfs stop`, or [`Server::request_stop`]), at most `patience`;
+    /// whether someone did.
+    pub fn wait_stop(&self, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        let mut wanted = self.shared.stop_wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*wanted {
+            let Some(left) = end.checked_duration_since(Instant::now()) else { return false };
+            wanted = self.shared.stop_changed.wait_timeout(wanted, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    /// Ends [`Server::wait_stop`]; may be called from a thread that handles signals.
+    pub fn request_stop(&self) {
+        self.shared.request_stop();
+    }
+
+    /// Ends cleanly: children are told, everything is durable, the port and the directory are free. Idempotent.
+    pub fn stop(&mut self) {
+        self.end(|served| served.stop());
+    }
+
+    /// Ends as a crash would: nothing more is written. For tests of crashes.
+    pub fn abandon(&mut self) {
+        self.end(|served| served.volume.abandon());
+    }
+
+    fn end(&mut self, end_volume: impl Fn(&Served)) {
+        if self.stopped.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.shared.request_stop();
+        if let Some(control) = self.control.take() {
+            control.stop();
+        }
+        self.metrics = None;
+        let host = self.shared.host.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(host) = &host {
+            host.stop();
+        }
+        let volumes = std::mem::take(&mut *self.shared.volumes.write().unwrap_or_else(PoisonError::into_inner));
+        for served in volumes.values() {
+            end_volume(served);
+        }
+        drop(volumes);
+        if let Some(runtime) = self.runtime.take() {
+            let endpoint = self.shared.endpoint.clone();
+            runtime.block_on(async move { endpoint.close(CloseCode::SHUTDOWN, "the server stops").await });
+            runtime.shutdown_timeout(STOP_MAX);
+        }
+        info!("server stopped");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("node", &self.node().short()).field("address", &self.address()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Where others reach this server.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        addresses::advertised(&self.config.advertise, self.bound)
+    }
+
+    /// A volume by its name, its id, or the beginning of its id.
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Served>> {
+        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
+        let by_name = volumes.values().find(|served| served.name() == name);
+        let found = by_name.or_else(|| {
+            let mut matching = volumes.values().filter(|served| name.len() >= 8 && served.id.to_string().starts_with(name));
+            matching.next().filter(|_| matching.next().is_none())
+        });
+        found.cloned()
+    }
+
+    /// All volumes in order of name.
+    pub(crate) fn all(&self) -> Vec<Arc<Served>> {
+        let mut all: Vec<_> = self.volumes.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        all.sort_by(|a, b| a.name().cmp(b.name()));
+        all
+    }
+
+    pub(crate) fn request_stop(&self) {
+        *self.stop_wanted.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.stop_changed.notify_all();
+    }
+
+    /// Opens a volume and takes its sessions.
+    pub(crate) fn serve(&self, file: VolumeFile) -> Result<Arc<Served>, StartError> {
+        let (id, origin) = file.ids().expect("checked when it was read or made");
+        let name = file.name.clone();
+        let heard = Arc::new(ServerHooks::new(name.clone(), Arc::clone(&self.events)));
+        let role = if file.role == ServedAs::Home { Role::Home } else { Role::Station };
+        let mut replica = Config::new(id, role, origin, file.label.clone(), self.endpoint.id());
+        replica.reconcile_period = self.config.reconcile_period;
+        let mut settings = VolumeSettings::new(replica, self.layout.store(id), self.runtime.clone());
+        settings.unreferenced_grace = self.config.unreferenced_grace;
+        settings.sweep_period = self.config.sweep_period;
+        let volume = Volume::open(settings, Arc::clone(&heard) as Arc<dyn Hooks>)
+            .map_err(|source| StartError::Volume { name: name.clone(), source })?;
+        let (link, propagation, tickets) = match file.role {
+            ServedAs::Home => {
+                volume.directory().learn([self.own_info(ServerKind::Home, &file.label)]);
+                let path = self.layout.tickets(id);
+                let tickets = Tickets::load(&path)
+                    .map_err(|error| StartError::Unreadable { path, why: format!("{error}; restore it from a backup, or remove it and issue new tickets") })?;
+                (None, None, Some(tickets))
+            }
+            ServedAs::Station => {
+                let mut link = LinkSettings::new(file.servers.clone());
+                link.addresses = self.addresses();
+                let propagation = Propagation::start(&volume, self.policy);
+                heard.tell(propagation.sender());
+                (Some(ParentLink::start(&volume, self.endpoint.clone(), link)), Some(propagation), None)
+            }
+        };
+        let served = Arc::new(Served { id, file, volume: Arc::clone(&volume), link, tickets: Mutex::new(tickets), heard, propagation });
+        self.volumes.write().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::clone(&served));
+        if let Some(host) = self.host.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            host.add(volume);
+        }
+        Ok(served)
+    }
+
+    pub(crate) fn own_info(&self, kind: ServerKind, label: &str) -> ServerInfo {
+        ServerInfo { node: self.endpoint.id(), kind, label: label.to_owned(), addresses: self.addresses() }
+    }
+
+    /// Makes a volume of which this server is the home.
+    pub(crate) fn create(&self, name: &str) -> Result<Arc<Served>, CreateError> {
+        let _one_at_a_time = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if name.is_empty() || name.len() > 64 || name.chars().any(|c| c.is_control() || c == '/' || c.is_whitespace()) {
+            return Err(CreateError::Name);
+        }
+        if self.find(name).is_some() {
+            return Err(CreateError::Taken(name.to_owned()));
+        }
+        let mut bytes = [0; 16];
+        rand::rngs::OsRng.try_fill_bytes(&mut bytes).map_err(|error| CreateError::Randomness(error.to_string()))?;
+        let id = VolumeId::from_bytes(bytes);
+        let origin = OriginId::new(1).expect("one is an origin");
+        let file = VolumeFile::new(id, name.to_owned(), ServedAs::Home, origin, self.config.label.clone());
+        self.layout.save(id, &file)?;
+        let served = self.serve(file)?;
+        info!(volume = %id, "volume created");
+        Ok(served)
+    }
+
+    /// Becomes a station with what the home granted.
+    pub(crate) fn adopt(&self, grant: Grant) -> Result<Arc<Served>, CreateError> {
+        let mut file = VolumeFile::new(grant.volume, grant.name, ServedAs::Station, grant.origin, grant.label);
+        file.servers = grant.servers;
+        self.layout.save(grant.volume, &file)?;
+        Ok(self.serve(file)?)
+    }
+
+    /// Prometheus text of everything.
+    pub(crate) fn metrics(&self) -> String {
+        let mut text = Text::default();
+        let traffic = self.endpoint.traffic();
+        text.counter("wayfs_net_sent_bytes_total", "UDP payload sent.", &[], traffic.wire_bytes_sent);
+        text.counter("wayfs_net_received_bytes_total", "UDP payload received.", &[], traffic.wire_bytes_received);
+        text.counter("wayfs_net_lost_packets_total", "Packets given up as lost.", &[], traffic.packets_lost);
+        text.gauge("wayfs_uptime_seconds", "Since the start.", &[], self.started.elapsed().as_secs_f64());
+        for served in self.all() {
+            render(&mut text, &served.volume, served.name());
+        }
+        text.finish()
+    }
+}
+
+/// Why a volume was not made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CreateError {
+    #[error("a volume's name is 1 to 64 characters without spaces and `/`")]
+    Name,
+    #[error("this server has a volume called `{0}`")]
+    Taken(String),
+    #[error("the system gives no random numbers: {0}")]
+    Randomness(String),
+    #[error(transparent)]
+    Start(#[from] StartError),
+}

@@ -1,0 +1,1 @@
+//! A home, a station and clients in one process.
