@@ -1,1 +1,31 @@
-//! wayfs-policy
+//! When file contents move from a station to the home: propagation policies.
+//!
+//! Floor 1, pure. An update's notice always goes at the next reconciliation;
+//! its contents stay at the station until somebody needs them (a back-fetch),
+//! or until a policy expects a reader and sends them ahead. The same code runs
+//! in the station and in the simulator.
+//!
+//! [`Propagator`] is what a driver holds: it is told what happens and answers
+//! which versions to send. It asks one [`PropagationPolicy`], of which every
+//! mechanism of the research has one in a file of its own.
+
+mod adaptive_delay;
+mod file_memory;
+mod invalidation_heuristic;
+mod on_demand;
+mod periodic;
+mod policy;
+mod propagator;
+mod setting;
+mod ttnu;
+mod write_through;
+
+pub use adaptive_delay::AdaptiveDelay;
+pub use invalidation_heuristic::{InvalidationHeuristic, RECENT};
+pub use on_demand::OnDemand;
+pub use periodic::Periodic;
+pub use policy::{Access, Decision, Fate, PropagationPolicy};
+pub use propagator::{Due, Propagator, UNSENT_MAX};
+pub use setting::{Mechanism, Setting, SettingError};
+pub use ttnu::TimeToNextUse;
+pub use write_through::WriteThrough;

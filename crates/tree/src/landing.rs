@@ -68,12 +68,13 @@ fn revive<V: ViewMut>(edit: &mut Edit<'_, V>, directory: FileId, parent: FileId)
         return Ok(parent);
     };
     let place = Place { parent, name: last.name };
-    if let Some(taken) = edit.entry(parent, &place.name)? {
-        if edit.living(taken.file)?.is_some_and(|inode| inode.is_directory()) {
-            // Somebody made the directory anew: the two are one.
-            edit.alias(directory, marker.version, taken.file)?;
-            return Ok(taken.file);
-        }
+    let taken = edit.entry(parent, &place.name)?;
+    if let Some(taken) = taken
+        && edit.living(taken.file)?.is_some_and(|inode| inode.is_directory())
+    {
+        // Somebody made the directory anew: the two are one.
+        edit.alias(directory, marker.version, taken.file)?;
+        return Ok(taken.file);
     }
     let place = edit.free_place(&place)?;
     edit.attach(directory, *marker, place)?;
