@@ -34,3 +34,24 @@ mod report;
 pub mod testing;
 pub use api::*;
 pub use report::*;
+
+mod children;
+mod confirm;
+mod contents;
+mod home;
+mod inspect;
+mod interest;
+mod lock_requests;
+mod locks;
+mod marks;
+mod overlay;
+mod replica;
+mod requests;
+mod stream;
+mod tables;
+mod tentative;
+mod timers;
+mod upstream;
+mod watches;
+
+pub use replica::{GrantError, OpenError, Replica};

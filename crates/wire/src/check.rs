@@ -56,6 +56,7 @@ fn check_up(up: &Up) -> Checked {
     match up {
         Up::Hello { origins, .. } => at_most(origins.len(), IDS_MAX, "origins"),
         Up::Watch { files } | Up::Unwatch { files } => at_most(files.len(), IDS_MAX, "watches"),
+        Up::Refresh { keys } => at_most(keys.len(), IDS_MAX, "keys"),
         Up::Records { records } => {
             at_most(records.len(), RECORDS_MAX, "records")?;
             records.iter().try_for_each(|sent| check_record(&sent.record))
@@ -82,7 +83,7 @@ fn check_down(down: &Down) -> Checked {
             images.iter().try_for_each(check_image)
         }
         Down::Marks { marks } => at_most(marks.len(), IDS_MAX, "marks"),
-        Down::Stable { versions } => at_most(versions.len(), IDS_MAX, "versions"),
+        Down::Stable { versions } | Down::Want { versions } => at_most(versions.len(), IDS_MAX, "versions"),
         Down::LockAnswer { .. } | Down::Shared { .. } | Down::Pong { .. } => Ok(()),
     }
 }

@@ -4,7 +4,7 @@
 //!   child                                   parent
 //!     Hello ──────────────────────────────▶  who I am, where I left off, whose records I carry
 //!     ◀────────────────────────── Welcome    what you have of them, and whether I can resume
-//!     Watch* Start ───────────────────────▶  what I look at; begin
+//!     Watch* Start ───────────────────────▶  what I look at; begin (and Refresh, for echoes that a broken session ate)
 //!     ◀────────────────────────── Images*    what changed after my cursor; then whatever changes
 //!     Received ───────────────────────────▶  (an answered callback)
 //!     Records ────────────────────────────▶
@@ -63,7 +63,7 @@ pub struct SentRecord {
 }
 
 /// What a client wants to know.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Question {
     /// The file under a name.
     Lookup {
@@ -111,6 +111,12 @@ pub enum Up {
     Unwatch {
         /// Which.
         files: Vec<FileId>,
+    },
+    /// Keys that the child's records touched which the parent has, and the child's confirmed state
+    /// has not: their images are part of the first cut.
+    Refresh {
+        /// The keys.
+        keys: Vec<Key>,
     },
     /// All watches are told: begin to send images.
     Start,
@@ -285,6 +291,11 @@ pub enum Down {
     },
     /// The home has the contents of these versions, or nobody needs them any more.
     Stable {
+        /// The versions.
+        versions: HaveList,
+    },
+    /// Somebody waits for these contents: push them up.
+    Want {
         /// The versions.
         versions: HaveList,
     },

@@ -1,0 +1,736 @@
+//! The replicas below us: their sessions, and what they say.
+//!
+//! ```text
+//!   Greeting ──Hello──▶ Ready ──Start──▶ Scanning ──caught up──▶ Live (clients)
+//!      any of these ──session lost──▶ Ghost ──lease over──▶ forgotten
+//! ```
+//!
+//! A client that is Live trusts its cache, so a change that touches what it
+//! watches is not acknowledged to its writer before the client received the
+//! image, or its lease is over. A Ghost is such a client without a session: it
+//! may still trust its cache until the lease ends.
+//!
+//! Everything that a child is told leaves only when the batch that it rests upon is durable.
+
+use crate::api::{Neighbour, PeerId, Role};
+use crate::contents::Source;
+use crate::replica::{Replica, Trouble, Whom};
+use crate::tables::{number_key, origin_key, pack, parse_origin_key, table, unpack};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use wayfs_types::{Admitted, CommitNumber, FileId, Image, Key, MetaStore, OriginId, RecordId, StorageError, Ticket, Time};
+use wayfs_wire::{AskId, Down, Mark, Message, Question, Resume, SentRecord, Stamp, Up};
+
+/// Most watches of one child.
+const WATCHES_MAX: usize = 262_144;
+/// Most keys that a child may ask to have refreshed.
+const REFRESH_MAX: usize = 1_048_576;
+/// Most questions of one child that wait.
+const ASKS_MAX: usize = 1024;
+/// Most notices of stable versions gathered for one child.
+const STABLE_MAX: usize = 65_536;
+/// Changes for which traces of removed keys are kept at least.
+const GRAVES_KEPT: u64 = 100_000;
+/// Changes for which they are kept at most, for the sake of a station that is away.
+const GRAVES_MAX: u64 = 1_000_000;
+/// Traces removed with one input.
+const PURGE_STEP: usize = 16;
+
+/// Where a child's session stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Greeting,
+    Ready,
+    Scanning,
+    Live,
+    Ghost,
+}
+
+/// A question that waits until the child's stream is up to date.
+#[derive(Debug)]
+pub(crate) struct ParkedAsk {
+    pub(crate) ask: AskId,
+    pub(crate) question: Question,
+    pub(crate) seen: Vec<RecordId>,
+    pub(crate) since: Time,
+}
+
+/// One replica below us.
+#[derive(Debug)]
+pub(crate) struct Child {
+    pub(crate) is_station: bool,
+    pub(crate) peer: Option<PeerId>,
+    pub(crate) phase: Phase,
+    pub(crate) heard: Time,
+    /// A ghost left over from before our restart: what it had received is not known.
+    pub(crate) unknown: bool,
+    outbox: VecDeque<(Ticket, Bytes)>,
+    /// Serial of the last images or answer sent.
+    pub(crate) serial: u64,
+    /// Sent and not yet received: serial, and the first change in it.
+    pub(crate) unreceived: VecDeque<(u64, u64)>,
+    /// Everything up to this change was looked through for it.
+    pub(crate) next: u64,
+    /// What the station has for certain.
+    pub(crate) cursor: u64,
+    /// Changed keys to be sent, by number of change.
+    pub(crate) pending: BTreeMap<u64, Key>,
+    /// Keys of the first cut that no scan would find.
+    pub(crate) extra: BTreeSet<Key>,
+    pub(crate) started: bool,
+    pub(crate) resumed: bool,
+    pub(crate) watches: BTreeSet<FileId>,
+    pub(crate) asks: VecDeque<ParkedAsk>,
+    pub(crate) marks: BTreeMap<OriginId, Option<Mark>>,
+    pub(crate) stable: BTreeSet<RecordId>,
+    pub(crate) notices: Vec<Down>,
+}
+
+impl Child {
+    fn new(is_station: bool, peer: Option<PeerId>, phase: Phase, heard: Time) -> Self {
+        Self {
+            is_station,
+            peer,
+            phase,
+            heard,
+            unknown: false,
+            outbox: VecDeque::new(),
+            serial: 0,
+            unreceived: VecDeque::new(),
+            next: 0,
+            cursor: 0,
+            pending: BTreeMap::new(),
+            extra: BTreeSet::new(),
+            started: false,
+            resumed: false,
+            watches: BTreeSet::new(),
+            asks: VecDeque::new(),
+            marks: BTreeMap::new(),
+            stable: BTreeSet::new(),
+            notices: Vec::new(),
+        }
+    }
+
+    /// Up to which change nothing that this child trusts is out of date at it.
+    pub(crate) fn clear_through(&self) -> u64 {
+        match self.phase {
+            Phase::Live | Phase::Ghost if !self.is_station => {
+                if self.unknown {
+                    return 0;
+                }
+                let sent = self.unreceived.front().map(|(_, first)| *first);
+                let unsent = self.pending.keys().next().copied();
+                [sent, unsent].into_iter().flatten().min().map_or(u64::MAX, |first| first.saturating_sub(1))
+            }
+            Phase::Live | Phase::Ghost | Phase::Greeting | Phase::Ready | Phase::Scanning => u64::MAX,
+        }
+    }
+}
+
+/// What is kept of a child over restarts.
+#[derive(Debug, Serialize, Deserialize)]
+struct ChildRow {
+    is_station: bool,
+    cursor: u64,
+}
+
+/// All children.
+#[derive(Debug, Default)]
+pub(crate) struct Children {
+    pub(crate) by_origin: BTreeMap<OriginId, Child>,
+    pub(crate) watchers: BTreeMap<FileId, BTreeSet<OriginId>>,
+    /// Which children are told the marks of an origin.
+    pub(crate) subjects: BTreeMap<OriginId, BTreeSet<OriginId>>,
+    /// Origins whose marks may have moved.
+    pub(crate) dirty: BTreeSet<OriginId>,
+    /// Children for which there may be something to do.
+    pub(crate) busy: BTreeSet<OriginId>,
+    /// Records whose writers wait for the callbacks of others: sequence, and change.
+    pub(crate) blocked: BTreeMap<OriginId, VecDeque<(u64, u64)>>,
+    /// Children with something in the outbox.
+    gated: BTreeSet<OriginId>,
+    /// Children with questions that wait for us to catch up.
+    pub(crate) waiting: BTreeSet<OriginId>,
+    /// How far stations that are away have come: traces of removed keys are kept for them.
+    station_cursors: BTreeMap<OriginId, u64>,
+    next_check: Option<Time>,
+}
+
+impl Children {
+    pub(crate) fn peer_of(&self, origin: OriginId) -> Option<PeerId> {
+        self.by_origin.get(&origin)?.peer
+    }
+
+    /// Gathers a notice that a version needs no keeping any more.
+    pub(crate) fn tell_stable(&mut self, origin: OriginId, record: RecordId) {
+        if let Some(child) = self.by_origin.get_mut(&origin).filter(|child| child.peer.is_some())
+            && child.stable.len() < STABLE_MAX
+        {
+            child.stable.insert(record);
+            self.busy.insert(origin);
+        }
+    }
+
+    /// Sends a child something when it has a session.
+    pub(crate) fn tell(&mut self, origin: OriginId, notice: Down) {
+        if let Some(child) = self.by_origin.get_mut(&origin).filter(|child| child.peer.is_some())
+            && child.notices.len() < STABLE_MAX
+        {
+            child.notices.push(notice);
+            self.busy.insert(origin);
+        }
+    }
+
+    pub(crate) fn first_blocked(&self, origin: OriginId) -> Option<u64> {
+        self.blocked.get(&origin)?.front().map(|(sequence, _)| *sequence)
+    }
+
+    fn unwatch_all(&mut self, origin: OriginId, files: impl IntoIterator<Item = FileId>) {
+        for file in files {
+            if let Some(watchers) = self.watchers.get_mut(&file) {
+                watchers.remove(&origin);
+                if watchers.is_empty() {
+                    self.watchers.remove(&file);
+                }
+            }
+        }
+    }
+
+    /// Takes a child out with all that refers to it.
+    fn remove(&mut self, origin: OriginId) -> Option<Child> {
+        let mut child = self.by_origin.remove(&origin)?;
+        self.unwatch_all(origin, std::mem::take(&mut child.watches));
+        for subject in child.marks.keys() {
+            if let Some(children) = self.subjects.get_mut(subject) {
+                children.remove(&origin);
+                if children.is_empty() {
+                    self.subjects.remove(subject);
+                }
+            }
+        }
+        self.busy.remove(&origin);
+        self.gated.remove(&origin);
+        Some(child)
+    }
+
+    /// Lets go writers whose change every other client has received by now.
+    pub(crate) fn unblock(&mut self) {
+        if self.blocked.is_empty() {
+            return;
+        }
+        // The writer itself never blocks its own record, so two least values serve all.
+        let mut least: [(u64, Option<OriginId>); 2] = [(u64::MAX, None); 2];
+        for (origin, child) in &self.by_origin {
+            let clear = child.clear_through();
+            if clear < least[0].0 {
+                least = [(clear, Some(*origin)), least[0]];
+            } else if clear < least[1].0 {
+                least[1] = (clear, Some(*origin));
+            }
+        }
+        let mut done = Vec::new();
+        for (origin, queue) in &mut self.blocked {
+            let clear = if least[0].1 == Some(*origin) { least[1].0 } else { least[0].0 };
+            let before = queue.len();
+            while queue.front().is_some_and(|(_, change)| *change <= clear) {
+                queue.pop_front();
+            }
+            if queue.len() < before {
+                self.dirty.insert(*origin);
+            }
+            if queue.is_empty() {
+                done.push(*origin);
+            }
+        }
+        for origin in done {
+            self.blocked.remove(&origin);
+        }
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// After a restart every client that had a session may still trust its cache for a lease.
+    pub(crate) fn read_children(&mut self) -> Result<(), StorageError> {
+        let mut rows = Vec::new();
+        self.each(&[table::CHILD], &[table::CHILD + 1], |key, value| {
+            rows.push((parse_origin_key(key)?, unpack::<ChildRow>(value)?));
+            Ok(())
+        })?;
+        for (origin, row) in rows {
+            if row.is_station {
+                self.children.station_cursors.insert(origin, row.cursor);
+            } else {
+                let mut ghost = Child::new(false, None, Phase::Ghost, self.now);
+                ghost.unknown = true;
+                self.children.by_origin.insert(origin, ghost);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_child_row(&mut self, origin: OriginId, is_station: bool, cursor: u64) {
+        self.overlay.put_raw(origin_key(table::CHILD, origin), pack(&ChildRow { is_station, cursor }));
+    }
+
+    pub(crate) fn handle_peer_up(&mut self, peer: PeerId, neighbour: Neighbour) -> Result<(), Trouble> {
+        if self.peers.contains_key(&peer) {
+            return Err(Trouble::Peer(peer, "the session number is in use".to_owned()));
+        }
+        let (origin, is_station) = match neighbour {
+            Neighbour::Parent => return self.handle_parent_up(peer),
+            Neighbour::ChildStation { origin } => (origin, true),
+            Neighbour::ChildClient { origin } => (origin, false),
+        };
+        if self.config.role == Role::Client || origin == self.config.origin || origin == OriginId::GENESIS {
+            self.outputs.push_back(crate::api::Output::Disconnect { peer, reason: "no child of ours".to_owned() });
+            return Ok(());
+        }
+        if let Some(old) = self.children.peer_of(origin) {
+            self.disconnect(old, "the child opened another session".to_owned());
+        }
+        if let Some(ghost) = self.children.remove(origin) {
+            drop(ghost);
+            self.children.unblock();
+        }
+        self.children.by_origin.insert(origin, Child::new(is_station, Some(peer), Phase::Greeting, self.now));
+        self.children.next_check = None;
+        self.peers.insert(peer, Whom::Child(origin));
+        self.locks_child_returns(origin);
+        let cursor = self.children.station_cursors.get(&origin).copied().unwrap_or(0);
+        self.write_child_row(origin, is_station, cursor);
+        Ok(())
+    }
+
+    pub(crate) fn handle_peer_down(&mut self, peer: PeerId) -> Result<(), Trouble> {
+        self.forget_peer(peer);
+        Ok(())
+    }
+
+    /// A session is over.
+    pub(crate) fn forget_peer(&mut self, peer: PeerId) {
+        match self.peers.remove(&peer) {
+            None => {}
+            Some(Whom::Parent) => self.parent_lost(),
+            Some(Whom::Child(origin)) => self.child_lost(origin),
+        }
+    }
+
+    fn child_lost(&mut self, origin: OriginId) {
+        let lease_over = |child: &Child, now: Time, lease| now >= child.heard + lease;
+        let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
+        if child.is_station {
+            let cursor = child.cursor;
+            self.children.station_cursors.insert(origin, cursor);
+            self.children.remove(origin);
+            self.write_child_row(origin, true, cursor);
+            return;
+        }
+        let trusted = child.phase == Phase::Live && !lease_over(child, self.now, self.config.lease);
+        child.peer = None;
+        child.outbox.clear();
+        child.asks.clear();
+        child.phase = Phase::Ghost;
+        child.unknown = false;
+        // Until the lease ends it keeps its locks; one that never was Live trusts nothing.
+        if !trusted {
+            child.pending.clear();
+            child.unreceived.clear();
+        }
+        self.children.next_check = None;
+        self.children.unblock();
+    }
+
+    /// Ends sessions and ghosts whose lease is over.
+    pub(crate) fn check_children(&mut self) -> Result<(), Trouble> {
+        if self.children.next_check.is_some_and(|next| self.now < next) {
+            return Ok(());
+        }
+        let lease = self.config.lease;
+        let over: Vec<(OriginId, Option<PeerId>)> = self
+            .children
+            .by_origin
+            .iter()
+            .filter(|(_, child)| self.now >= child.heard + lease)
+            .map(|(origin, child)| (*origin, child.peer))
+            .collect();
+        for (origin, peer) in over {
+            if let Some(peer) = peer {
+                self.disconnect(peer, "silent for a lease".to_owned());
+            }
+            if self.children.remove(origin).is_some_and(|child| !child.is_station) {
+                self.overlay.delete_raw(origin_key(table::CHILD, origin));
+            }
+            self.locks_release_child(origin);
+        }
+        self.children.unblock();
+        self.children.next_check = self.children.by_origin.values().map(|child| child.heard + lease).min();
+        Ok(())
+    }
+
+    pub(crate) fn children_timeout(&self) -> Option<Time> {
+        let lease = self.config.lease;
+        let check = match self.children.next_check {
+            Some(next) => Some(next),
+            None => self.children.by_origin.values().map(|child| child.heard + lease).min(),
+        };
+        let waiting = self.children.waiting.iter();
+        let behind = waiting.filter_map(|origin| crate::stream::behind_deadline(self.children.by_origin.get(origin)?));
+        behind.chain(check).min()
+    }
+
+    /// Whether no child has anything coming.
+    pub(crate) fn children_calm(&self) -> bool {
+        self.children.gated.is_empty()
+            && self.children.blocked.is_empty()
+            && self.children.by_origin.values().all(|child| {
+                child.peer.is_none()
+                    || (child.unreceived.is_empty()
+                        && child.pending.is_empty()
+                        && child.asks.is_empty()
+                        && child.phase != Phase::Greeting
+                        && child.phase != Phase::Ready
+                        && child.next >= self.counters.change.0)
+            })
+    }
+
+    /// Sends to a child once everything committed so far is durable.
+    pub(crate) fn send_child(&mut self, origin: OriginId, down: Down) {
+        let ticket = self.ticket;
+        if let Some(child) = self.children.by_origin.get_mut(&origin).filter(|child| child.peer.is_some()) {
+            child.outbox.push_back((ticket, wayfs_wire::encode(&Message::Down(down))));
+            self.children.gated.insert(origin);
+            self.flush_child(origin);
+        }
+    }
+
+    fn flush_child(&mut self, origin: OriginId) {
+        let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
+        let Some(peer) = child.peer else { return };
+        while child.outbox.front().is_some_and(|(ticket, _)| *ticket <= self.stored) {
+            if let Some((_, bytes)) = child.outbox.pop_front() {
+                self.outputs.push_back(crate::api::Output::Send { peer, bytes });
+            }
+        }
+        if child.outbox.is_empty() {
+            self.children.gated.remove(&origin);
+        } else {
+            self.sync_wanted = true;
+        }
+    }
+
+    pub(crate) fn release_gated(&mut self) {
+        for origin in self.children.gated.clone() {
+            self.flush_child(origin);
+        }
+    }
+
+    pub(crate) fn handle_message(&mut self, peer: PeerId, bytes: &[u8]) -> Result<(), Trouble> {
+        let Some(whom) = self.peers.get(&peer).copied() else { return Ok(()) };
+        let message = wayfs_wire::decode(bytes).map_err(|error| Trouble::Peer(peer, error.to_string()))?;
+        match (whom, message) {
+            (Whom::Child(origin), Message::Up(up)) => {
+                if let Some(child) = self.children.by_origin.get_mut(&origin) {
+                    child.heard = self.now;
+                    self.children.busy.insert(origin);
+                }
+                self.handle_up(peer, origin, up)
+            }
+            (Whom::Parent, Message::Down(down)) => self.handle_down(peer, down),
+            (Whom::Child(_), Message::Down(_)) | (Whom::Parent, Message::Up(_)) => {
+                Err(Trouble::Peer(peer, "message in the wrong direction".to_owned()))
+            }
+        }
+    }
+
+    fn handle_up(&mut self, peer: PeerId, origin: OriginId, up: Up) -> Result<(), Trouble> {
+        let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
+        let lie = |what: &str| Err(Trouble::Peer(peer, what.to_owned()));
+        if child.phase == Phase::Greeting && !matches!(up, Up::Hello { .. } | Up::Ping { .. }) {
+            return lie("spoke before its hello");
+        }
+        match up {
+            Up::Hello { .. } if child.phase != Phase::Greeting => lie("said hello twice"),
+            Up::Hello { volume, resume, origins, safe: _ } => {
+                if volume != self.config.volume {
+                    return lie("is of another volume");
+                }
+                self.welcome(peer, origin, resume, &origins)
+            }
+            Up::Watch { files } => {
+                if child.watches.len() + files.len() > WATCHES_MAX {
+                    return lie("watches too much");
+                }
+                self.add_watches(origin, &files);
+                Ok(())
+            }
+            Up::Unwatch { files } => {
+                files.iter().for_each(|file| {
+                    child.watches.remove(file);
+                });
+                self.children.unwatch_all(origin, files);
+                Ok(())
+            }
+            Up::Refresh { keys } => {
+                if child.extra.len() + keys.len() > REFRESH_MAX || child.started {
+                    return lie("refreshes too much or too late");
+                }
+                child.extra.extend(keys);
+                Ok(())
+            }
+            Up::Start => self.handle_start(peer, origin),
+            Up::Records { records } => self.handle_records(peer, origin, records),
+            Up::Received { serial } => self.handle_received(peer, origin, serial),
+            Up::Ask { ask, question, seen } => {
+                if child.asks.len() >= ASKS_MAX {
+                    return lie("asks too much at once");
+                }
+                child.asks.push_back(ParkedAsk { ask, question, seen, since: self.now });
+                Ok(())
+            }
+            Up::Have { versions } => Ok(self.handle_have(origin, &versions)?),
+            Up::Want { origin: of, through } => {
+                if !child.is_station && of != origin {
+                    return lie("wants for a foreign origin");
+                }
+                Ok(self.forward_want(of, through)?)
+            }
+            Up::Lock { ask, request } => self.handle_child_lock(origin, ask, request),
+            Up::TestLock { ask, request } => self.handle_child_test(origin, ask, request),
+            Up::Unlock { file, family, owner, range } => {
+                self.handle_child_unlock(origin, file, family, owner, range);
+                Ok(())
+            }
+            Up::LockCancel { ask } => {
+                self.handle_child_lock_cancel(origin, ask);
+                Ok(())
+            }
+            Up::Ping { number } => {
+                let bytes = wayfs_wire::encode(&Message::Down(Down::Pong { number }));
+                self.outputs.push_back(crate::api::Output::Send { peer, bytes });
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn add_watches(&mut self, origin: OriginId, files: &[FileId]) {
+        let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
+        for file in files {
+            child.watches.insert(*file);
+            self.children.watchers.entry(*file).or_default().insert(origin);
+        }
+    }
+
+    /// What the home said of an origin.
+    pub(crate) fn origin_image(&mut self, origin: OriginId) -> Result<Option<wayfs_types::Origin>, StorageError> {
+        Ok(match wayfs_tree::View::image(&self.tx(), &Key::Origin(origin))? {
+            Some(Image::Origin(origin)) => Some(origin),
+            _ => None,
+        })
+    }
+
+    fn welcome(
+        &mut self,
+        peer: PeerId,
+        origin: OriginId,
+        resume: Option<Resume>,
+        origins: &[OriginId],
+    ) -> Result<(), Trouble> {
+        let is_station = self.children.by_origin.get(&origin).is_some_and(|child| child.is_station);
+        match self.origin_image(origin)?.map(|image| image.admitted) {
+            Some(Admitted::Revoked) => return Err(Trouble::Peer(peer, "its access was revoked".to_owned())),
+            Some(Admitted::Client) if is_station => {
+                return Err(Trouble::Peer(peer, "was admitted as a client only".to_owned()));
+            }
+            Some(_) => {}
+            None => return Err(Trouble::Peer(peer, "its origin is not known here (yet)".to_owned())),
+        }
+        if !is_station && origins.iter().any(|of| *of != origin) {
+            return Err(Trouble::Peer(peer, "carries records of foreign origins".to_owned()));
+        }
+        let stamp = self.own_stamp();
+        let current = self.counters.change;
+        let resume = resume.filter(|resume| {
+            let behind = current.0.saturating_sub(resume.cursor.0);
+            resume.stamp == stamp
+                && resume.cursor <= current
+                && resume.cursor >= self.counters.purged
+                && (is_station || behind <= self.config.catch_up_max)
+        });
+        let mut applied = Vec::new();
+        for of in origins.iter().copied().chain((!is_station).then_some(origin)) {
+            applied.push((of, wayfs_tree::applied(&self.tx(), of)?));
+            self.add_subject(origin, of);
+        }
+        if let Some(child) = self.children.by_origin.get_mut(&origin) {
+            child.phase = Phase::Ready;
+            child.resumed = resume.is_some();
+            child.next = resume.map_or(0, |resume| resume.cursor.0);
+            child.cursor = child.next;
+            let welcome = Down::Welcome { stamp, current, resume: resume.is_some(), applied };
+            child.notices.push(welcome);
+        }
+        Ok(())
+    }
+
+    /// Names this store for children; made at the first need, since only then the date is known.
+    fn own_stamp(&mut self) -> Stamp {
+        let stamp = Stamp { origin: self.config.origin, born: self.wall };
+        *self.counters.stamp.get_or_insert(stamp)
+    }
+
+    fn add_subject(&mut self, child: OriginId, subject: OriginId) {
+        if let Some(row) = self.children.by_origin.get_mut(&child) {
+            row.marks.entry(subject).or_insert(None);
+            self.children.subjects.entry(subject).or_default().insert(child);
+            self.staged.marks.insert(subject);
+        }
+    }
+
+    fn handle_start(&mut self, peer: PeerId, origin: OriginId) -> Result<(), Trouble> {
+        let mut base: BTreeSet<Key> = BTreeSet::new();
+        let Some(child) = self.children.by_origin.get(&origin) else { return Ok(()) };
+        if child.phase != Phase::Ready {
+            return Err(Trouble::Peer(peer, "started twice".to_owned()));
+        }
+        let fresh_client = !child.is_station && !child.resumed;
+        if fresh_client {
+            base.insert(Key::Origin(origin));
+            base.insert(Key::Inode(FileId::ROOT));
+            for open in self.conflicts(None, crate::replica::PAGE)? {
+                base.insert(Key::Conflict(open.id));
+            }
+        }
+        self.locks_child_started(origin);
+        let current = self.counters.change.0;
+        if let Some(child) = self.children.by_origin.get_mut(&origin) {
+            child.extra.extend(base);
+            child.extra.insert(Key::Origin(origin));
+            child.started = true;
+            child.phase = Phase::Scanning;
+            if fresh_client {
+                child.next = current;
+            }
+        }
+        Ok(())
+    }
+
+    fn handle_received(&mut self, peer: PeerId, origin: OriginId, serial: u64) -> Result<(), Trouble> {
+        let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
+        if serial > child.serial {
+            return Err(Trouble::Peer(peer, "received what was not sent".to_owned()));
+        }
+        while child.unreceived.front().is_some_and(|(sent, _)| *sent <= serial) {
+            child.unreceived.pop_front();
+        }
+        if child.unreceived.is_empty() {
+            child.cursor = child.next;
+        }
+        self.children.unblock();
+        Ok(())
+    }
+
+    fn handle_records(&mut self, peer: PeerId, child: OriginId, records: Vec<SentRecord>) -> Result<(), Trouble> {
+        let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
+        self.staged.echo = Some(child);
+        for SentRecord { record, held } in records {
+            let origin = record.id.origin();
+            if !is_station && origin != child {
+                return Err(Trouble::Peer(peer, format!("sent record {} of a foreign origin", record.id)));
+            }
+            if origin == self.config.origin || origin == OriginId::GENESIS {
+                return Err(Trouble::Peer(peer, format!("sent record {} in our own name", record.id)));
+            }
+            self.add_subject(child, origin);
+            self.take_child_record(peer, child, is_station, record, held)?;
+        }
+        Ok(())
+    }
+
+    fn take_child_record(
+        &mut self,
+        peer: PeerId,
+        child: OriginId,
+        is_station: bool,
+        record: wayfs_types::Record,
+        held: bool,
+    ) -> Result<(), Trouble> {
+        let origin = record.id.origin();
+        let Some(image) = self.origin_image(origin)? else {
+            return Err(Trouble::Peer(peer, format!("sent record {} of an origin that is not known here", record.id)));
+        };
+        if record.id.sequence() <= image.applied {
+            if let Some(position) = self.log.position_of(record.id)
+                && self.log_entry(position)?.record != record
+            {
+                return Err(Trouble::Peer(peer, format!("sent two records with the number {}", record.id)));
+            }
+            if held {
+                self.note_other_holder(&record, child)?;
+            }
+            return Ok(());
+        }
+        if record.id.sequence() != image.applied + 1 {
+            let text = format!("sent record {} but {} is the last that came", record.id, image.applied);
+            return Err(Trouble::Peer(peer, text));
+        }
+        let effect = self.take_record(record.clone(), held)?;
+        let source = Source::Child { origin: child, is_station, held };
+        let content = self.note_content(&record, &effect, source)?;
+        let file = effect.file.or_else(|| crate::inspect::file_of(&record.op, record.id));
+        if let Some(file) = file {
+            if crate::contents::content_of(&record).is_some() {
+                self.note_sharing(child, file, record.id);
+            }
+            self.staged.outputs.push(crate::api::Output::Applied { file, record: record.id, content });
+        }
+        self.staged.marks.insert(origin);
+        if !is_station {
+            self.staged.taken.push(record.id);
+        }
+        Ok(())
+    }
+
+    fn forward_want(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
+        self.handle_want(origin, through)?;
+        if self.config.role == Role::Station {
+            self.tell_parent(Up::Want { origin, through });
+        }
+        Ok(())
+    }
+
+    /// Forgets traces of removed keys that every child has passed, oldest first, a few at a time.
+    ///
+    /// They are kept for 100,000 changes; for a station that is away for up to 1,000,000. A child further
+    /// behind gets the whole state (a station) or verifies its cache (a client).
+    pub(crate) fn purge(&mut self) -> Result<(), StorageError> {
+        let change = self.counters.change.0;
+        if self.config.role == Role::Client || change <= GRAVES_KEPT {
+            return Ok(());
+        }
+        let live = self.children.by_origin.values().filter(|child| child.is_station).map(|child| child.cursor);
+        let slowest = self.children.station_cursors.values().copied().chain(live).min().unwrap_or(u64::MAX);
+        let until = (change - GRAVES_KEPT).min(slowest.max(change.saturating_sub(GRAVES_MAX)));
+        let (from, until) = (number_key(table::GRAVE, 0), number_key(table::GRAVE, until));
+        for (key, value) in self.store.scan(&from, &until, PURGE_STEP)? {
+            let number = crate::tables::parse_number_key(&key)?;
+            let mut view_key = vec![table::VIEW];
+            view_key.extend(&value);
+            let parsed = crate::tables::parse_image_key(&view_key)?;
+            self.overlay.delete_raw(key);
+            self.counters.purged = CommitNumber(number);
+            if crate::tables::read_view(&self.store, &parsed)?.is_some() {
+                // A marker: only the home decides that no late record can name it any more.
+                if self.config.role == Role::Home {
+                    self.put_image(parsed, None)?;
+                }
+            } else {
+                let mut gone_key = vec![table::GONE];
+                gone_key.extend(&value);
+                self.overlay.delete_raw(gone_key);
+                self.overlay.delete_raw(number_key(table::CHANGE, number));
+            }
+        }
+        Ok(())
+    }
+}

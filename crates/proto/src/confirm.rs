@@ -1,0 +1,241 @@
+//! What happens when the parent's images arrive.
+//!
+//! ```text
+//!   confirmed state ──(our tentative records)──▶ view
+//!         │ images                                │
+//!         ▼                                       ▼
+//!   confirmed' ──(those not yet confirmed)──▶ view'
+//! ```
+//!
+//! The images of one cut come together with the marks of our own records that
+//! they include. Nearly always they are an **echo**: the parent did with our
+//! records what we did. Then each key that those touched looks as it did after
+//! the last of them (by its hash in the log), the view is right already, and
+//! what lies aside moves on: work in proportion to the images. Otherwise the view
+//! is taken back to what the parent confirmed and the rest of the log is replayed
+//! through the same rules.
+
+use crate::api::Role;
+use crate::replica::Replica;
+use crate::tables::{image_key, number_key, pack, parse_image_key, table, unpack};
+use crate::tentative::{TOUCH, echo_hash};
+use std::collections::BTreeMap;
+use wayfs_tree::View;
+use wayfs_types::{Image, Inode, Key, MetaStore, OriginId, StorageError};
+use wayfs_wire::KeyImage;
+
+/// A key that tentative records touched, as a new cut finds it.
+struct TouchedKey {
+    key: Key,
+    /// What the parent had confirmed.
+    before: Option<Image>,
+    /// What it confirms now.
+    after: Option<Image>,
+}
+
+/// A cut, sorted by what it meets.
+#[derive(Default)]
+struct Cut {
+    /// Keys that nothing tentative touched.
+    direct: Vec<(Key, Option<Image>)>,
+    touched: Vec<TouchedKey>,
+    /// Positions of the log that it confirms.
+    confirmed: Vec<u64>,
+    /// How far each origin is confirmed.
+    applied: BTreeMap<OriginId, u64>,
+    is_echo: bool,
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Takes over a cut of the parent's state.
+    pub(crate) fn take_images(&mut self, images: Vec<KeyImage>) -> Result<(), StorageError> {
+        let incoming: BTreeMap<Key, Option<Image>> = images.into_iter().map(|pair| (pair.key, pair.image)).collect();
+        let cut = self.sort_cut(incoming)?;
+        for (origin, through) in &cut.applied {
+            if let Ok(record) = wayfs_types::RecordId::new(*origin, *through) {
+                self.staged.confirmed.push(record);
+            }
+            self.staged.marks.insert(*origin);
+        }
+        if self.config.role == Role::Station {
+            for position in &cut.confirmed {
+                self.overlay.delete_raw(number_key(table::LOG, *position));
+                self.staged.forgotten.push(*position);
+            }
+        }
+        if cut.is_echo { self.advance(cut) } else { self.rebuild(cut) }
+    }
+
+    fn sort_cut(&mut self, incoming: BTreeMap<Key, Option<Image>>) -> Result<Cut, StorageError> {
+        let mut cut = Cut { is_echo: true, ..Cut::default() };
+        for (key, image) in &incoming {
+            if let (Key::Origin(origin), Some(Image::Origin(image))) = (key, image) {
+                let positions = self.log.tentative_through(*origin, image.applied);
+                if !positions.is_empty() {
+                    cut.applied.insert(*origin, image.applied);
+                    cut.confirmed.extend(positions);
+                }
+            }
+        }
+        cut.confirmed.sort_unstable();
+        let first_left = if cut.confirmed.is_empty() { None } else { self.log.first_tentative_after(&cut.applied) };
+        if let (Some(last), Some(first)) = (cut.confirmed.last(), first_left)
+            && *last > first
+        {
+            // Confirmed out of our order (an origin that moved between stations): replay settles it.
+            cut.is_echo = false;
+        }
+        let mut expected: BTreeMap<Key, u64> = BTreeMap::new();
+        for position in cut.confirmed.clone() {
+            expected.extend(self.log_entry(position)?.touched);
+        }
+        self.compare(incoming, &expected, &mut cut)?;
+        if cut.is_echo && self.log.is_structural() && self.is_hazard(&cut.direct)? {
+            cut.is_echo = false;
+        }
+        Ok(cut)
+    }
+
+    /// Finds for each key what the parent has now, and whether that is what we expected.
+    fn compare(
+        &mut self,
+        mut incoming: BTreeMap<Key, Option<Image>>,
+        expected: &BTreeMap<Key, u64>,
+        cut: &mut Cut,
+    ) -> Result<(), StorageError> {
+        for key in expected.keys() {
+            if !incoming.contains_key(key)
+                && let Some(before) = self.aside(key)?
+            {
+                cut.is_echo &= expected.get(key) == Some(&echo_hash(before.as_ref()));
+                cut.touched.push(TouchedKey { key: key.clone(), after: before.clone(), before });
+            }
+        }
+        while let Some((key, after)) = incoming.pop_first() {
+            let Some(before) = self.aside(&key)? else {
+                cut.direct.push((key, after));
+                continue;
+            };
+            let wanted = expected.get(&key).copied().unwrap_or_else(|| echo_hash(before.as_ref()));
+            cut.is_echo &= wanted == echo_hash(after.as_ref());
+            cut.touched.push(TouchedKey { key, before, after });
+        }
+        Ok(())
+    }
+
+    /// What the parent confirmed of a key that tentative records touched.
+    pub(crate) fn aside(&mut self, key: &Key) -> Result<Option<Option<Image>>, StorageError> {
+        self.tx().get_raw(&image_key(table::ASIDE, key))?.map(|bytes| unpack(&bytes)).transpose()
+    }
+
+    /// Whether foreign changes could clash with a directory that we moved or removed, without touching
+    /// a key that we touched: directories that moved, and entries in what we removed.
+    fn is_hazard(&mut self, direct: &[(Key, Option<Image>)]) -> Result<bool, StorageError> {
+        for (key, image) in direct {
+            match (key, image) {
+                (Key::Inode(_), Some(Image::Inode(new))) if new.is_directory() => {
+                    let same = match self.tx().image(key)? {
+                        Some(Image::Inode(old)) => old.places == new.places,
+                        _ => false,
+                    };
+                    if !same {
+                        return Ok(true);
+                    }
+                }
+                (Key::Entry(parent, _), Some(_)) => {
+                    if wayfs_tree::inode(&self.tx(), *parent)?.is_some_and(|inode| inode.is_removed()) {
+                        return Ok(true);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(false)
+    }
+
+    /// The echo: the view is right but for what others did elsewhere.
+    fn advance(&mut self, cut: Cut) -> Result<(), StorageError> {
+        let last = cut.confirmed.last().copied().unwrap_or(0);
+        for (key, image) in cut.direct {
+            self.put_image(key, image)?;
+        }
+        for TouchedKey { key, before, after } in cut.touched {
+            let touch_key = image_key(TOUCH, &key);
+            let touch: u64 = match self.tx().get_raw(&touch_key)? {
+                Some(bytes) => unpack(&bytes)?,
+                None => 0,
+            };
+            if touch <= last {
+                self.overlay.delete_raw(image_key(table::ASIDE, &key));
+                self.overlay.delete_raw(touch_key);
+                self.put_image(key, after)?;
+                continue;
+            }
+            if after != before {
+                self.overlay.put_raw(image_key(table::ASIDE, &key), pack(&after));
+                self.merge_directory(key, before, after)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings what others did to a directory's times and count into a view that has our own changes on top.
+    /// It is exact again when the last record that touches the directory is confirmed.
+    fn merge_directory(&mut self, key: Key, before: Option<Image>, after: Option<Image>) -> Result<(), StorageError> {
+        let (Some(Image::Inode(before)), Some(Image::Inode(after))) = (before, after) else { return Ok(()) };
+        let Some(Image::Inode(view)) = self.tx().image(&key)? else { return Ok(()) };
+        if !view.is_directory() || !after.is_directory() {
+            return Ok(());
+        }
+        let subdirectories =
+            (i64::from(view.subdirectories) + i64::from(after.subdirectories) - i64::from(before.subdirectories)).max(0);
+        let merged = Inode {
+            mtime: view.mtime.max(after.mtime),
+            ctime: view.ctime.max(after.ctime),
+            subdirectories: u32::try_from(subdirectories).unwrap_or(u32::MAX),
+            ..*view
+        };
+        self.put_image(key, Some(Image::Inode(Box::new(merged))))
+    }
+
+    /// Back to what the parent confirmed, then the rest of the log through the rules.
+    fn rebuild(&mut self, cut: Cut) -> Result<(), StorageError> {
+        let mut confirmed: BTreeMap<Key, Option<Image>> =
+            cut.touched.into_iter().map(|touched| (touched.key, touched.after)).collect();
+        let mut from = vec![table::ASIDE];
+        loop {
+            let pairs = self.tx().scan_raw(&from, &[table::ASIDE + 1], crate::replica::PAGE)?;
+            let Some((last, _)) = pairs.last() else { break };
+            from.clone_from(last);
+            from.push(0);
+            for (key, value) in pairs {
+                let parsed = parse_image_key(&key)?;
+                let image = match confirmed.remove(&parsed) {
+                    Some(image) => image,
+                    None => unpack(&value)?,
+                };
+                self.overlay.delete_raw(image_key(TOUCH, &parsed));
+                self.overlay.delete_raw(key);
+                self.put_image(parsed, image)?;
+            }
+        }
+        for (key, image) in cut.direct {
+            self.put_image(key, image)?;
+        }
+        let left: Vec<u64> = self
+            .log
+            .from(0)
+            .filter(|(_, item)| {
+                let through = cut.applied.get(&item.id.origin()).copied().unwrap_or(0);
+                item.tentative && item.id.sequence() > through
+            })
+            .map(|(position, _)| position)
+            .collect();
+        tracing::debug!(records = left.len(), "replaying tentative records");
+        for position in left {
+            let entry = self.log_entry(position)?;
+            self.apply_tentative(position, entry.record, entry.held)?;
+        }
+        Ok(())
+    }
+}

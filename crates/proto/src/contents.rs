@@ -1,0 +1,612 @@
+//! Who has the contents of which version.
+//!
+//! A version's contents are **missing** while a child has them and we do not;
+//! **owed** while we have them and our parent does not. Every replica on the way
+//! from the writer to the home keeps its copy until the next one said that it
+//! has its own: so a version is never without a holder on record.
+//!
+//! ```text
+//!   client        station                     home
+//!   owed ───────▶ missing                     missing
+//!        push     │ ContentHere               │
+//!   (safe) ◀──────┘ owed ───────────────────▶ │ ContentHere, or superseded
+//!                        push, when a policy  │
+//!                        or a reader wants    │
+//!                 (released) ◀────── Stable ──┘
+//! ```
+//!
+//! Inline contents travel in their records and are everywhere.
+
+use crate::api::{Holder, Output, PeerId, Role};
+use crate::replica::{Replica, Trouble};
+use crate::tables::{
+    after_prefix, origin_range, pack, parse_record_key, parse_root_key, record_key, root_key, root_prefix, table, unpack,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use wayfs_tree::Effect;
+use wayfs_types::{Content, Digest, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, WallTime};
+use wayfs_wire::{Down, Up};
+
+/// Table of records whose contents a client below us is to push.
+const AWAITED: u8 = b'f';
+/// Roots that the driver announced and that no record named so far: kept in case a push overtakes its record.
+const ANNOUNCED_MAX: usize = 16_384;
+/// Most children remembered as holders of one version.
+const HOLDERS_MAX: usize = 8;
+/// Most versions remembered as stable one by one.
+const STABLE_MAX: usize = 65_536;
+/// Most files of which copies in child stations are remembered.
+const COPIES_MAX: usize = 65_536;
+/// Most pushes under way at once.
+const PUSHES_MAX: usize = 64;
+/// Most versions taken from one `Want`.
+const WANTED_MAX: usize = 4096;
+
+/// Contents that our parent does not have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Owed {
+    pub(crate) file: FileId,
+    pub(crate) content: Content,
+}
+
+/// Contents that we do not have and a child does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Missing {
+    pub(crate) file: FileId,
+    /// The version under which the view shows it: not the record's own if equal contents met.
+    pub(crate) version: RecordId,
+    pub(crate) content: Content,
+    /// Children that said they have it, newest last.
+    pub(crate) holders: Vec<OriginId>,
+}
+
+/// Whose record names a content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Our own user's: the contents are here.
+    Own,
+    /// A child's.
+    Child {
+        origin: OriginId,
+        is_station: bool,
+        /// It, or someone below it, has the contents.
+        held: bool,
+    },
+}
+
+/// What is not in the store about contents.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    announced: VecDeque<Digest>,
+    announced_set: BTreeSet<Digest>,
+    /// Versions that somebody wants at our parent.
+    wanted: BTreeSet<RecordId>,
+    wanted_through: BTreeMap<OriginId, u64>,
+    /// Pushes under way in the present session.
+    pushing: BTreeSet<RecordId>,
+    /// Pushes confirmed in the present session.
+    pushed: BTreeSet<RecordId>,
+    /// Client: everything owed up to here was pushed in this session.
+    push_cursor: u64,
+    /// To be told to the parent.
+    haves: BTreeSet<RecordId>,
+    /// Stable although something before is not; for display.
+    stable: BTreeMap<RecordId, WallTime>,
+    /// Child stations with a copy of a file, by file; and the order of coming in.
+    copies: BTreeMap<FileId, BTreeSet<OriginId>>,
+    copies_order: VecDeque<FileId>,
+    /// Versions that left the view of the home, with their roots.
+    superseded: Vec<(RecordId, Digest)>,
+}
+
+impl Contents {
+    fn announce(&mut self, root: Digest) {
+        if self.announced_set.insert(root) {
+            self.announced.push_back(root);
+            if self.announced.len() > ANNOUNCED_MAX
+                && let Some(oldest) = self.announced.pop_front()
+            {
+                self.announced_set.remove(&oldest);
+            }
+        }
+    }
+
+    /// A version left the view.
+    pub(crate) fn supersede(&mut self, version: RecordId, content: &Content) {
+        if let Some(root) = content.root() {
+            self.superseded.push((version, root));
+        }
+    }
+
+    pub(crate) fn begin_session(&mut self) {
+        self.pushing.clear();
+        self.pushed.clear();
+        self.push_cursor = 0;
+    }
+}
+
+/// The content that a record names, and its file.
+pub(crate) fn content_of(record: &Record) -> Option<(FileId, &Content)> {
+    match &record.op {
+        Op::Create { content, .. } => Some((FileId::made_by(record.id), content)),
+        Op::Store { file, content, .. } => Some((*file, content)),
+        Op::Mkdir { .. }
+        | Op::Link { .. }
+        | Op::Unlink { .. }
+        | Op::Rmdir { .. }
+        | Op::Rename { .. }
+        | Op::SetAttr { .. }
+        | Op::SetXattr { .. }
+        | Op::Resolve { .. }
+        | Op::Touch => None,
+    }
+}
+
+fn size_of(content: &Content) -> i64 {
+    i64::try_from(content.size()).unwrap_or(i64::MAX / 2)
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Notes who has the contents that a record names. Answers the content if it must come from a child.
+    pub(crate) fn note_content(
+        &mut self,
+        record: &Record,
+        effect: &Effect,
+        source: Source,
+    ) -> Result<Option<Content>, StorageError> {
+        let Some((file, content)) = content_of(record) else { return Ok(None) };
+        let Some(root) = content.root() else { return Ok(None) };
+        let is_home = self.config.role == Role::Home;
+        match source {
+            Source::Own => {
+                if !is_home {
+                    self.owe(record.id, file, content.clone())?;
+                }
+                Ok(None)
+            }
+            Source::Child { origin, .. } if is_home && effect.stored.is_none() => {
+                self.tell_stable(origin, record.id);
+                Ok(None)
+            }
+            Source::Child { origin, .. } if self.contents.announced_set.contains(&root) => {
+                if is_home {
+                    self.tell_stable(origin, record.id);
+                } else {
+                    self.owe(record.id, file, content.clone())?;
+                }
+                Ok(None)
+            }
+            Source::Child { origin, is_station, held } => {
+                let stored = effect.stored.map_or((file, record.id), |stored| (stored.file, stored.version));
+                let missing = Missing {
+                    file: stored.0,
+                    version: stored.1,
+                    content: content.clone(),
+                    holders: if held { vec![origin] } else { Vec::new() },
+                };
+                self.overlay.put_raw(record_key(table::MISSING, record.id), pack(&missing));
+                self.overlay.put_raw(root_key(&root, record.id), Vec::new());
+                self.staged.totals.missing += 1;
+                if held && !is_station {
+                    self.overlay.put_raw(record_key(AWAITED, record.id), Vec::new());
+                }
+                Ok(Some(content.clone()))
+            }
+        }
+    }
+
+    fn owe(&mut self, record: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
+        let key = record_key(table::OWED, record);
+        if self.tx().get_raw(&key)?.is_none() {
+            self.staged.totals.owed += 1;
+            self.staged.totals.owed_bytes += size_of(&content);
+        }
+        self.overlay.put_raw(key, pack(&Owed { file, content }));
+        if self.config.role == Role::Station {
+            self.contents.haves.insert(record);
+            let through = self.contents.wanted_through.get(&record.origin()).copied().unwrap_or(0);
+            if record.sequence() <= through {
+                self.contents.wanted.insert(record);
+            }
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, record: RecordId) -> Result<(), StorageError> {
+        let key = record_key(table::OWED, record);
+        if let Some(bytes) = self.tx().get_raw(&key)? {
+            let owed: Owed = unpack(&bytes)?;
+            self.overlay.delete_raw(key);
+            self.staged.totals.owed -= 1;
+            self.staged.totals.owed_bytes -= size_of(&owed.content);
+        }
+        self.contents.wanted.remove(&record);
+        self.contents.haves.remove(&record);
+        self.contents.pushed.remove(&record);
+        Ok(())
+    }
+
+    fn missing(&mut self, record: RecordId) -> Result<Option<Missing>, StorageError> {
+        self.tx().get_raw(&record_key(table::MISSING, record))?.map(|bytes| unpack(&bytes)).transpose()
+    }
+
+    /// The contents of a version came, or nobody needs them.
+    fn settle_missing(&mut self, record: RecordId, missing: &Missing) {
+        self.overlay.delete_raw(record_key(table::MISSING, record));
+        self.overlay.delete_raw(record_key(AWAITED, record));
+        if let Some(root) = missing.content.root() {
+            self.overlay.delete_raw(root_key(&root, record));
+        }
+        self.staged.totals.missing -= 1;
+        self.staged.marks.insert(record.origin());
+    }
+
+    fn records_with_root(&mut self, root: &Digest) -> Result<Vec<RecordId>, StorageError> {
+        let prefix = root_prefix(root);
+        let until = after_prefix(&prefix);
+        let pairs = self.tx().scan_raw(&prefix, &until, usize::MAX / 2)?;
+        pairs.iter().map(|(key, _)| parse_root_key(key)).collect()
+    }
+
+    pub(crate) fn handle_content_here(&mut self, root: Digest) -> Result<(), Trouble> {
+        self.contents.announce(root);
+        for record in self.records_with_root(&root)? {
+            let Some(missing) = self.missing(record)? else { continue };
+            self.settle_missing(record, &missing);
+            if self.config.role == Role::Home {
+                for holder in missing.holders {
+                    self.tell_stable(holder, record);
+                }
+            } else {
+                self.owe(record, missing.file, missing.content)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The home drops its claim on contents that no view of the future can show.
+    pub(crate) fn release_superseded(&mut self) -> Result<(), StorageError> {
+        for (version, root) in std::mem::take(&mut self.contents.superseded) {
+            for record in self.records_with_root(&root)? {
+                let Some(missing) = self.missing(record)? else { continue };
+                if missing.version != version {
+                    continue;
+                }
+                self.settle_missing(record, &missing);
+                for holder in missing.holders {
+                    self.tell_stable(holder, record);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A child says that it has contents.
+    pub(crate) fn handle_have(&mut self, child: OriginId, versions: &[RecordId]) -> Result<(), StorageError> {
+        for record in versions {
+            match self.missing(*record)? {
+                Some(mut missing) => {
+                    missing.holders.retain(|holder| *holder != child);
+                    missing.holders.push(child);
+                    let excess = missing.holders.len().saturating_sub(HOLDERS_MAX);
+                    missing.holders.drain(..excess);
+                    self.overlay.put_raw(record_key(table::MISSING, *record), pack(&missing));
+                    self.overlay.delete_raw(record_key(AWAITED, *record));
+                    self.staged.marks.insert(record.origin());
+                }
+                None if self.config.role == Role::Home => {
+                    let applied = wayfs_tree::applied(&self.tx(), record.origin())?;
+                    if record.sequence() <= applied {
+                        self.tell_stable(child, *record);
+                    }
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A record came a second time, by a child that has its contents.
+    pub(crate) fn note_other_holder(&mut self, record: &Record, child: OriginId) -> Result<(), StorageError> {
+        if content_of(record).is_some_and(|(_, content)| content.root().is_some()) {
+            self.handle_have(child, &[record.id])?;
+        }
+        Ok(())
+    }
+
+    fn tell_stable(&mut self, child: OriginId, record: RecordId) {
+        self.children.tell_stable(child, record);
+    }
+
+    /// The parent says that contents need not be kept for it any more.
+    pub(crate) fn handle_stable(&mut self, versions: &[RecordId]) -> Result<(), StorageError> {
+        for record in versions {
+            self.release(*record)?;
+            if self.config.role == Role::Station {
+                self.tell_stable(record.origin(), *record);
+            }
+            self.contents.stable.insert(*record, self.wall);
+            if self.contents.stable.len() > STABLE_MAX {
+                self.contents.stable.pop_first();
+            }
+        }
+        Ok(())
+    }
+
+    /// The parent vouches for our own records' contents up to a sequence: a client need not keep them for it.
+    pub(crate) fn release_safe(&mut self, through: u64) -> Result<(), StorageError> {
+        let origin = self.config.origin;
+        let (from, _) = origin_range(table::OWED, origin, 0);
+        let (until, _) = origin_range(table::OWED, origin, through + 1);
+        loop {
+            let pairs = self.tx().scan_raw(&from, &until, crate::replica::PAGE)?;
+            if pairs.is_empty() {
+                return Ok(());
+            }
+            for (key, _) in pairs {
+                self.release(parse_record_key(&key)?)?;
+            }
+        }
+    }
+
+    /// First sequence of an origin whose contents a client below us still has to push.
+    pub(crate) fn first_awaited(&mut self, origin: OriginId) -> Result<Option<u64>, StorageError> {
+        self.first_of(AWAITED, origin)
+    }
+
+    /// First sequence of an origin whose contents are missing.
+    pub(crate) fn first_missing(&mut self, origin: OriginId) -> Result<Option<u64>, StorageError> {
+        self.first_of(table::MISSING, origin)
+    }
+
+    fn first_of(&mut self, of: u8, origin: OriginId) -> Result<Option<u64>, StorageError> {
+        let (from, until) = origin_range(of, origin, 0);
+        let pairs = self.tx().scan_raw(&from, &until, 1)?;
+        pairs.first().map(|(key, _)| parse_record_key(key).map(RecordId::sequence)).transpose()
+    }
+
+    pub(crate) fn handle_pushed(&mut self, version: RecordId) {
+        if self.contents.pushing.remove(&version) {
+            self.contents.pushed.insert(version);
+        }
+    }
+
+    /// [`crate::Input::Propagate`]: a policy, or someone who waits, wants a version at our parent.
+    pub(crate) fn handle_propagate(&mut self, version: RecordId) {
+        match self.config.role {
+            Role::Home => self.want_from_children(&[version]),
+            Role::Station | Role::Client => {
+                self.contents.wanted.insert(version);
+            }
+        }
+    }
+
+    /// A child, or our own user, waits until an origin's records are stable.
+    pub(crate) fn handle_want(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
+        let of = if self.config.role == Role::Home { table::MISSING } else { table::OWED };
+        let (from, _) = origin_range(of, origin, 0);
+        let (until, _) = origin_range(of, origin, through.saturating_add(1).min(RecordId::SEQUENCE_MAX));
+        let pairs = self.tx().scan_raw(&from, &until, WANTED_MAX)?;
+        let versions = pairs.iter().map(|(key, _)| parse_record_key(key)).collect::<Result<Vec<_>, _>>()?;
+        if self.config.role == Role::Home {
+            self.want_from_children(&versions);
+            return Ok(());
+        }
+        self.contents.wanted.extend(versions);
+        let known = self.contents.wanted_through.entry(origin).or_insert(0);
+        *known = (*known).max(through);
+        Ok(())
+    }
+
+    fn want_from_children(&mut self, versions: &[RecordId]) {
+        let mut by_child: BTreeMap<OriginId, Vec<RecordId>> = BTreeMap::new();
+        for version in versions {
+            if let Ok(Some(missing)) = self.missing(*version) {
+                for holder in missing.holders {
+                    by_child.entry(holder).or_default().push(*version);
+                }
+            }
+        }
+        for (child, versions) in by_child {
+            self.children.tell(child, Down::Want { versions });
+        }
+    }
+
+    /// The parent wants contents that we have.
+    pub(crate) fn handle_wanted(&mut self, versions: Vec<RecordId>) {
+        self.contents.wanted.extend(versions);
+    }
+
+    /// Pushes what is to be pushed, and tells the parent what we have.
+    pub(crate) fn pump_contents(&mut self) -> Result<(), StorageError> {
+        self.tell_haves();
+        let due = match self.config.role {
+            Role::Home => return Ok(()),
+            Role::Station => self.wanted_due()?,
+            Role::Client => self.owed_due()?,
+        };
+        for (version, owed) in due {
+            self.contents.pushing.insert(version);
+            self.outputs.push_back(Output::Push { file: owed.file, version, content: owed.content });
+        }
+        Ok(())
+    }
+
+    fn tell_haves(&mut self) {
+        if self.config.role != Role::Station || self.contents.haves.is_empty() || self.ticket > self.stored {
+            self.sync_wanted |= !self.contents.haves.is_empty();
+            return;
+        }
+        let versions: Vec<RecordId> = std::mem::take(&mut self.contents.haves).into_iter().collect();
+        for part in versions.chunks(WANTED_MAX) {
+            self.tell_parent(Up::Have { versions: part.to_vec() });
+        }
+    }
+
+    /// In a new session everything that we hold is told again: what the home has by now it answers as stable.
+    pub(crate) fn retell_haves(&mut self) -> Result<(), StorageError> {
+        let mut owed = Vec::new();
+        self.each(&[table::OWED], &[table::OWED + 1], |key, _| {
+            owed.push(parse_record_key(key)?);
+            Ok(())
+        })?;
+        self.contents.haves.extend(owed);
+        Ok(())
+    }
+
+    fn wanted_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        let room = PUSHES_MAX.saturating_sub(self.contents.pushing.len());
+        let candidates: Vec<RecordId> = self
+            .contents
+            .wanted
+            .iter()
+            .filter(|version| !self.contents.pushing.contains(version) && !self.contents.pushed.contains(version))
+            .take(room)
+            .copied()
+            .collect();
+        let mut due = Vec::new();
+        for version in candidates {
+            match self.tx().get_raw(&record_key(table::OWED, version))? {
+                Some(bytes) => due.push((version, unpack(&bytes)?)),
+                None if self.missing(version)?.is_none() => {
+                    self.contents.wanted.remove(&version);
+                }
+                None => {}
+            }
+        }
+        Ok(due)
+    }
+
+    fn owed_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        let durable = self.own_durable();
+        let room = PUSHES_MAX.saturating_sub(self.contents.pushing.len());
+        if room == 0 || self.contents.push_cursor >= durable || self.totals.owed == 0 {
+            return Ok(Vec::new());
+        }
+        let origin = self.config.origin;
+        let (from, _) = origin_range(table::OWED, origin, self.contents.push_cursor + 1);
+        let (until, _) = origin_range(table::OWED, origin, durable + 1);
+        let mut due = Vec::new();
+        for (key, value) in self.tx().scan_raw(&from, &until, room)? {
+            let version = parse_record_key(&key)?;
+            self.contents.push_cursor = version.sequence();
+            due.push((version, unpack(&value)?));
+        }
+        if due.len() < room {
+            self.contents.push_cursor = durable;
+        }
+        Ok(due)
+    }
+
+    /// [`crate::Input::Fetched`]: a child has a copy now.
+    pub(crate) fn handle_fetched(&mut self, peer: PeerId, file: FileId) {
+        let Some(crate::replica::Whom::Child(child)) = self.peers.get(&peer).copied() else { return };
+        if !self.contents.copies.contains_key(&file) {
+            self.contents.copies_order.push_back(file);
+        }
+        self.contents.copies.entry(file).or_default().insert(child);
+        if self.contents.copies_order.len() > COPIES_MAX
+            && let Some(oldest) = self.contents.copies_order.pop_front()
+        {
+            self.contents.copies.remove(&oldest);
+        }
+    }
+
+    /// A child's new version breaks the copies of the others: its side is told.
+    pub(crate) fn note_sharing(&mut self, child: OriginId, file: FileId, version: RecordId) {
+        let Some(copies) = self.contents.copies.get_mut(&file) else { return };
+        let broken = copies.iter().any(|other| *other != child);
+        copies.retain(|other| *other == child);
+        if broken {
+            self.children.tell(child, Down::Shared { file, version });
+        }
+    }
+
+    /// Where the contents of a version can be had.
+    ///
+    /// A station's or client's answer [`Holder::Parent`] does not exclude that the chunk store still
+    /// has them in its cache: the driver looks there first.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the tables cannot be read.
+    pub fn holder(&self, file: FileId, version: RecordId) -> Result<Holder, StorageError> {
+        let parent = if self.config.role == Role::Home { Holder::Unknown } else { Holder::Parent };
+        if self.store.get(&record_key(table::OWED, version))?.is_some() {
+            return Ok(Holder::Here);
+        }
+        if let Some(bytes) = self.store.get(&record_key(table::MISSING, version))? {
+            let missing: Missing = unpack(&bytes)?;
+            return Ok(self.best_holder(&missing)?.unwrap_or(parent));
+        }
+        let inode = self.inode(file)?.filter(|inode| inode.version == version);
+        Ok(match inode {
+            Some(inode) if inode.content.root().is_none() => Holder::Here,
+            Some(inode) => match self.merged_holder(&inode)? {
+                Some(holder) => holder,
+                None if self.config.role == Role::Home => Holder::Here,
+                None => Holder::Parent,
+            },
+            None => parent,
+        })
+    }
+
+    /// Equal contents that came under another record's name.
+    fn merged_holder(&self, inode: &wayfs_types::Inode) -> Result<Option<Holder>, StorageError> {
+        let Some(root) = inode.content.root() else { return Ok(None) };
+        let prefix = root_prefix(&root);
+        for (key, _) in self.store.scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
+            let record = parse_root_key(&key)?;
+            if let Some(bytes) = self.store.get(&record_key(table::MISSING, record))? {
+                let missing: Missing = unpack(&bytes)?;
+                if missing.version == inode.version {
+                    return self.best_holder(&missing);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn best_holder(&self, missing: &Missing) -> Result<Option<Holder>, StorageError> {
+        let mut best = self.child_holder(&missing.holders);
+        if let Some(root) = missing.content.root() {
+            let prefix = root_prefix(&root);
+            for (key, _) in self.store.scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
+                if matches!(best, Some(Holder::Child(_, Some(_)))) {
+                    break;
+                }
+                let other = self.store.get(&record_key(table::MISSING, parse_root_key(&key)?))?;
+                if let Some(other) = other.map(|bytes| unpack::<Missing>(&bytes)).transpose()? {
+                    let found = self.child_holder(&other.holders);
+                    if matches!(found, Some(Holder::Child(_, Some(_)))) || best.is_none() {
+                        best = found;
+                    }
+                }
+            }
+        }
+        Ok(best)
+    }
+
+    fn child_holder(&self, holders: &[OriginId]) -> Option<Holder> {
+        let with_session = |origin: &&OriginId| self.children.peer_of(**origin).is_some();
+        let origin = holders.iter().rev().find(with_session).or_else(|| holders.last())?;
+        Some(Holder::Child(*origin, self.children.peer_of(*origin)))
+    }
+
+    /// Roots that the driver announced lately by [`crate::Input::ContentHere`] before any record named them:
+    /// garbage collection keeps them, too. At most 16,384.
+    pub fn roots_announced(&self) -> Vec<Digest> {
+        self.contents.announced.iter().copied().collect()
+    }
+
+    /// When one version became stable, if that was told by itself.
+    pub(crate) fn stable_alone(&self, version: RecordId) -> Option<WallTime> {
+        self.contents.stable.get(&version).copied()
+    }
+
+    /// Whether nothing is left to push.
+    pub(crate) fn pushes_done(&self) -> bool {
+        self.contents.pushing.is_empty() && self.contents.haves.is_empty()
+    }
+}
+

@@ -1,0 +1,241 @@
+//! Looking at a replica without changing it.
+
+use crate::api::Role;
+use crate::contents::{Owed, content_of};
+use crate::replica::Replica;
+use crate::report::{ContentInUse, ContentsPage, OpenConflict, Progress, QueueItem};
+use crate::tables::{
+    KeyKind, entries_from, entries_until, image_key, kind_range, number_key, parse_image_key, table, unpack, unpack_view,
+};
+use crate::tentative::LogEntry;
+use wayfs_types::request::Level;
+use wayfs_types::{
+    Content, Entry, FileId, Image, Key, MetaStore, Name, NodeId, Op, Origin, OriginId, RecordId, StorageError,
+};
+
+/// Longest path that is put together, in names: deeper trees exist only where a peer lied.
+const DEPTH_MAX: usize = 4096;
+
+/// The file that an operation is about.
+pub(crate) fn file_of(op: &Op, id: RecordId) -> Option<FileId> {
+    match op {
+        Op::Create { .. } | Op::Mkdir { .. } => Some(FileId::made_by(id)),
+        Op::Link { file, .. }
+        | Op::Unlink { file, .. }
+        | Op::Rmdir { file, .. }
+        | Op::Rename { file, .. }
+        | Op::SetAttr { file, .. }
+        | Op::SetXattr { file, .. }
+        | Op::Store { file, .. } => Some(*file),
+        Op::Resolve { .. } | Op::Touch => None,
+    }
+}
+
+/// Range of a table of images from after a key to its end.
+fn range_after(of: u8, after: Option<&Key>) -> (Vec<u8>, Vec<u8>) {
+    let from = match after {
+        Some(key) => {
+            let mut from = image_key(of, key);
+            from.push(0);
+            from
+        }
+        None => vec![of],
+    };
+    (from, vec![of + 1])
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Entries of a directory in the view, in order of name, from after a name.
+    ///
+    /// # Errors
+    /// [`StorageError`] if they cannot be read.
+    pub fn list(&self, directory: FileId, after: Option<&Name>, limit: usize) -> Result<Vec<(Name, Entry)>, StorageError> {
+        let from = entries_from(table::VIEW, directory, after);
+        let rows = self.store.scan(&from, &entries_until(table::VIEW, directory), limit)?;
+        let mut entries = Vec::with_capacity(rows.len());
+        for (key, value) in rows {
+            if let (Key::Entry(_, name), Image::Entry(entry)) = (parse_image_key(&key)?, unpack_view(&value)?.image) {
+                entries.push((name, entry));
+            }
+        }
+        Ok(entries)
+    }
+
+    /// A path of a file in the view, `/` for the root. `None` if it has none, or not all of it is known here.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn path_of(&self, file: FileId) -> Result<Option<String>, StorageError> {
+        let mut names = Vec::new();
+        let mut at = file;
+        while at != FileId::ROOT {
+            let place = self.inode(at)?.and_then(|inode| inode.places.first().cloned());
+            let Some(place) = place.filter(|_| names.len() < DEPTH_MAX) else { return Ok(None) };
+            names.push(place.name.to_string());
+            at = place.parent;
+        }
+        names.reverse();
+        Ok(Some(format!("/{}", names.join("/"))))
+    }
+
+    /// The whole view in order of key, a page at a time: for checkers and `doctor`.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn images(&self, after: Option<&Key>, limit: usize) -> Result<Vec<(Key, Image)>, StorageError> {
+        let (from, until) = range_after(table::VIEW, after);
+        let rows = self.store.scan(&from, &until, limit)?;
+        rows.iter().map(|(key, value)| Ok((parse_image_key(key)?, unpack_view(value)?.image))).collect()
+    }
+
+    /// Where the replica stands.
+    pub fn progress(&self) -> Progress {
+        let positive = |value: i64| u64::try_from(value).unwrap_or(0);
+        let safe = self.own_through(Level::Safe);
+        let oldest_unsafe = self
+            .log
+            .from(0)
+            .find(|(_, item)| item.id.origin() == self.config.origin && item.id.sequence() > safe)
+            .map(|(_, item)| item.time);
+        Progress {
+            role: self.config.role,
+            connected: self.is_trusted(),
+            parent_up: self.upstream.is_some(),
+            last_record: RecordId::new(self.config.origin, self.counters.sequence).ok(),
+            durable_through: self.own_durable(),
+            safe_through: safe,
+            visible_through: self.own_through(Level::Visible),
+            stable_through: self.own_through(Level::Stable),
+            records_waiting: self.log.tentative_len(),
+            records_in_flight: self.records_in_flight(),
+            bytes_at_risk: positive(self.totals.owed_bytes),
+            versions_at_risk: positive(self.totals.owed),
+            versions_missing: positive(self.totals.missing),
+            oldest_unsafe,
+            commit: self.counters.change.0,
+            conflicts_open: positive(self.totals.conflicts),
+            requests_waiting: self.requests.len() as u64,
+            children: self.children.by_origin.values().filter(|child| child.peer.is_some()).count() as u64,
+        }
+    }
+
+    /// Records of the log from after a place in it (zero: from the start), oldest first, each with its place.
+    ///
+    /// # Errors
+    /// [`StorageError`] if they cannot be read.
+    pub fn queue(&self, after: u64, limit: usize) -> Result<Vec<(u64, QueueItem)>, StorageError> {
+        let mut items = Vec::new();
+        for (position, item) in self.log.from(after + 1).take(limit) {
+            let Some(bytes) = self.store.get(&number_key(table::LOG, position))? else { continue };
+            let entry: LogEntry = unpack(&bytes)?;
+            let file = file_of(&entry.record.op, item.id);
+            let path = file.map(|file| self.path_of(file)).transpose()?.flatten();
+            let bytes = content_of(&entry.record).map_or(0, |(_, content)| content.size());
+            let level = self.version_level(item.id)?;
+            items.push((position, QueueItem { record: entry.record, level, file, path, bytes }));
+        }
+        Ok(items)
+    }
+
+    /// Open conflicts from after one, in order of id.
+    ///
+    /// # Errors
+    /// [`StorageError`] if they cannot be read.
+    pub fn conflicts(&self, after: Option<RecordId>, limit: usize) -> Result<Vec<OpenConflict>, StorageError> {
+        let (mut from, until) = kind_range(table::VIEW, KeyKind::Conflict);
+        if let Some(after) = after {
+            from = image_key(table::VIEW, &Key::Conflict(after));
+            from.push(0);
+        }
+        let mut open = Vec::new();
+        for (key, value) in self.store.scan(&from, &until, limit)? {
+            if let (Key::Conflict(id), Image::Conflict(conflict)) = (parse_image_key(&key)?, unpack_view(&value)?.image) {
+                open.push(OpenConflict { id, conflict: *conflict });
+            }
+        }
+        Ok(open)
+    }
+
+    /// Every origin that this replica knows: at a client its own only.
+    ///
+    /// # Errors
+    /// [`StorageError`] if they cannot be read.
+    pub fn origins(&self) -> Result<Vec<(OriginId, Origin)>, StorageError> {
+        let (from, until) = kind_range(table::VIEW, KeyKind::Origin);
+        let mut origins = Vec::new();
+        self.each(&from, &until, |key, value| {
+            if let (Key::Origin(id), Image::Origin(origin)) = (parse_image_key(key)?, unpack_view(value)?.image) {
+                origins.push((id, origin));
+            }
+            Ok(())
+        })?;
+        Ok(origins)
+    }
+
+    /// The origins of one machine: what a session with its key may speak for.
+    ///
+    /// # Errors
+    /// [`StorageError`] if they cannot be read.
+    pub fn admitted(&self, node: NodeId) -> Result<Vec<(OriginId, Origin)>, StorageError> {
+        Ok(self.origins()?.into_iter().filter(|(_, origin)| origin.node == node).collect())
+    }
+
+    /// Contents that this replica's view shows or that it owes to others, for garbage collection: a chunk
+    /// that belongs to none of them, and to no root of [`Replica::roots_announced`], may go.
+    ///
+    /// # Errors
+    /// [`StorageError`] if they cannot be read.
+    pub fn contents_in_use(&self, after: Option<FileId>, limit: usize) -> Result<ContentsPage, StorageError> {
+        let mut contents = Vec::new();
+        if after.is_none() {
+            self.each(&[table::OWED], &[table::OWED + 1], |_, value| {
+                let owed: Owed = unpack(value)?;
+                contents.push(ContentInUse { file: owed.file, content: owed.content, owed: true });
+                Ok(())
+            })?;
+        }
+        let (mut from, until) = kind_range(table::VIEW, KeyKind::Inode);
+        if let Some(after) = after {
+            from = image_key(table::VIEW, &Key::Inode(after));
+            from.push(0);
+        }
+        let rows = self.store.scan(&from, &until, limit)?;
+        let full = rows.len() == limit;
+        let mut next = None;
+        for (key, value) in rows {
+            if let (Key::Inode(file), Image::Inode(inode)) = (parse_image_key(&key)?, unpack_view(&value)?.image) {
+                next = Some(file);
+                if matches!(inode.content, Content::Tree { .. }) {
+                    contents.push(ContentInUse { file, content: inode.content, owed: false });
+                }
+            }
+        }
+        Ok(ContentsPage { contents, next: next.filter(|_| full) })
+    }
+
+    /// Whether nothing is on its way: every record confirmed by the parent, nothing gated, nothing to push that
+    /// somebody wants, no request waiting.
+    pub fn is_settled(&self) -> bool {
+        let calm = self.requests.len() == 0 && self.outputs.is_empty() && self.children_calm();
+        match self.config.role {
+            Role::Home => calm,
+            Role::Station | Role::Client => {
+                let own = self.own_through(Level::Visible) >= self.counters.sequence;
+                calm && self.is_trusted() && own && self.log.tentative_len() == 0 && self.pushes_done()
+            }
+        }
+    }
+
+    /// As `confirmed_applied`, of the committed state.
+    pub(crate) fn confirmed_applied_committed(&self, origin: OriginId) -> Result<u64, StorageError> {
+        let key = Key::Origin(origin);
+        let image = match self.store.get(&image_key(table::ASIDE, &key))? {
+            Some(bytes) => unpack::<Option<Image>>(&bytes)?,
+            None => crate::tables::read_view(&self.store, &key)?.map(|numbered| numbered.image),
+        };
+        Ok(match image {
+            Some(Image::Origin(origin)) => origin.applied,
+            _ => 0,
+        })
+    }
+}

@@ -1,0 +1,94 @@
+//! Which child hears of which change.
+//!
+//! A station hears of everything; a client of the entries of the directories it
+//! watches, of the inodes that stand or stood in them, of inodes it watches
+//! one by one, of files it made, of its own origin, of every conflict, and of
+//! whatever its own records changed.
+
+use crate::children::{Child, Phase};
+use crate::overlay::Changed;
+use crate::replica::Replica;
+use std::collections::BTreeSet;
+use wayfs_types::{FileId, Image, Inode, Key, MetaStore, OriginId, RecordId};
+
+/// Directories through which an inode is seen.
+fn directories_of(inode: &Inode) -> impl Iterator<Item = FileId> {
+    inode.places.iter().chain(&inode.removed_from).map(|place| place.parent)
+}
+
+/// Whether a client wants to hear what a key is now.
+pub(crate) fn is_interesting(origin: OriginId, child: &Child, key: &Key, image: Option<&Image>) -> bool {
+    match (key, image) {
+        (Key::Entry(parent, _), _) => child.watches.contains(parent),
+        (Key::Inode(file), image) => {
+            child.watches.contains(file)
+                || file.maker().origin() == origin
+                || matches!(image, Some(Image::Inode(inode)) if directories_of(inode).any(|dir| child.watches.contains(&dir)))
+        }
+        (Key::Conflict(_), _) => true,
+        (Key::Origin(of), _) => *of == origin,
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Puts changed keys into the queues of the clients they concern. Answers which clients, other than the one
+    /// whose records these are.
+    pub(crate) fn route(&mut self, changed: &[Changed], echo: Option<OriginId>) -> BTreeSet<OriginId> {
+        let mut affected = BTreeSet::new();
+        if changed.is_empty() || self.children.by_origin.is_empty() {
+            return affected;
+        }
+        let children = &mut self.children;
+        for (origin, child) in &children.by_origin {
+            if child.is_station {
+                children.busy.insert(*origin);
+            }
+        }
+        for change in changed {
+            let mut targets: BTreeSet<OriginId> = echo.into_iter().collect();
+            let mut watched = |file: &FileId| targets.extend(children.watchers.get(file).into_iter().flatten());
+            match &change.key {
+                Key::Entry(parent, _) => watched(parent),
+                Key::Inode(file) => {
+                    watched(file);
+                    for image in [&change.old, &change.new].into_iter().flatten() {
+                        if let Image::Inode(inode) = image {
+                            directories_of(inode).for_each(|directory| watched(&directory));
+                        }
+                    }
+                    targets.insert(file.maker().origin());
+                }
+                Key::Conflict(_) => targets.extend(children.by_origin.keys()),
+                Key::Origin(origin) => {
+                    targets.insert(*origin);
+                }
+            }
+            for origin in targets {
+                let Some(child) = children.by_origin.get_mut(&origin) else { continue };
+                let listens = matches!(child.phase, Phase::Live | Phase::Ghost);
+                let own = echo == Some(origin) || matches!(change.key, Key::Origin(_));
+                if child.is_station || child.unknown || !(listens || own) {
+                    continue;
+                }
+                child.pending.insert(change.number.0, change.key.clone());
+                children.busy.insert(origin);
+                if !own {
+                    affected.insert(origin);
+                }
+            }
+        }
+        affected
+    }
+
+    /// Writers wait until the clients that their change concerns have received it.
+    pub(crate) fn block_on_callbacks(&mut self, taken: &[RecordId], affected: &BTreeSet<OriginId>) {
+        let unknown = self.children.by_origin.values().any(|child| child.unknown);
+        if affected.is_empty() && !unknown {
+            return;
+        }
+        for record in taken {
+            let queue = self.children.blocked.entry(record.origin()).or_default();
+            queue.push_back((record.sequence(), self.counters.change.0));
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! A table of advisory locks: byte ranges (`fcntl`) and whole files (`flock`), with
+//! queues in order of arrival.
+//!
+//! Pure bookkeeping: who may hold what. `lock_requests.rs` connects it with users and children.
+
+use std::collections::{BTreeMap, VecDeque};
+use wayfs_types::request::{LockFamily, LockKind, LockOwner, LockRange, LockRequest, RequestId};
+use wayfs_types::{FileId, OriginId};
+use wayfs_wire::AskId;
+
+/// Most locks held and waited for by one replica's users.
+const LOCKS_MAX: usize = 16_384;
+
+/// Whose lock: a replica's, and within it the kernel's owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Holder {
+    pub(crate) origin: OriginId,
+    pub(crate) owner: LockOwner,
+}
+
+/// Whom to tell when a waiting lock is granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// A request of our own user.
+    Own(RequestId),
+    /// A child's question.
+    Child(OriginId, AskId),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    holder: Holder,
+    range: LockRange,
+    kind: LockKind,
+    pid: u32,
+    /// Held in a former session of its child, not yet reclaimed in this one.
+    stale: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Waiter {
+    asker: Asker,
+    holder: Holder,
+    request: LockRequest,
+}
+
+#[derive(Debug, Default)]
+struct File {
+    held: Vec<Held>,
+    waiting: VecDeque<Waiter>,
+}
+
+/// How an attempt at a lock ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Granted,
+    Refused,
+    Waiting,
+    Deadlock,
+    Overload,
+}
+
+/// Locks of all files.
+#[derive(Debug, Default)]
+pub(crate) struct LockTable {
+    files: BTreeMap<(FileId, u8), File>,
+    counts: BTreeMap<OriginId, usize>,
+}
+
+const fn family_number(family: LockFamily) -> u8 {
+    match family {
+        LockFamily::Posix => 0,
+        LockFamily::Flock => 1,
+    }
+}
+
+const fn overlaps(a: LockRange, b: LockRange) -> bool {
+    a.start <= b.end && b.start <= a.end
+}
+
+const fn excludes(a: LockKind, b: LockKind) -> bool {
+    !matches!((a, b), (LockKind::Read, LockKind::Read))
+}
+
+/// `flock` knows whole files only.
+fn range_of(request: &LockRequest) -> LockRange {
+    match request.family {
+        LockFamily::Posix => request.range,
+        LockFamily::Flock => LockRange::WHOLE,
+    }
+}
+
+impl File {
+    fn obstacle(&self, holder: Holder, range: LockRange, kind: LockKind) -> Option<&Held> {
+        self.held.iter().find(|held| held.holder != holder && overlaps(held.range, range) && excludes(held.kind, kind))
+    }
+
+    /// Takes a range away from a holder; what lies beside it stays.
+    fn cut(&mut self, holder: Holder, range: LockRange) {
+        let mut kept = Vec::with_capacity(self.held.len() + 1);
+        for held in self.held.drain(..) {
+            if held.holder != holder || !overlaps(held.range, range) {
+                kept.push(held);
+                continue;
+            }
+            if held.range.start < range.start {
+                kept.push(Held { range: LockRange { start: held.range.start, end: range.start - 1 }, ..held });
+            }
+            if held.range.end > range.end {
+                kept.push(Held { range: LockRange { start: range.end + 1, end: held.range.end }, ..held });
+            }
+        }
+        self.held = kept;
+    }
+
+    /// Gives a range to a holder, joined with neighbours of its own of the same kind.
+    fn grant(&mut self, holder: Holder, mut range: LockRange, kind: LockKind, pid: u32) {
+        self.cut(holder, range);
+        self.held.retain(|held| {
+            let joins = held.holder == holder
+                && held.kind == kind
+                && !held.stale
+                && (held.range.end.checked_add(1) == Some(range.start) || range.end.checked_add(1) == Some(held.range.start));
+            if joins {
+                range = LockRange { start: held.range.start.min(range.start), end: held.range.end.max(range.end) };
+            }
+            !joins
+        });
+        self.held.push(Held { holder, range, kind, pid, stale: false });
+    }
+
+    /// Grants waiters in order, as far as nothing stands in their way; none overtakes one before it
+    /// that it would exclude.
+    fn wake(&mut self) -> Vec<Waiter> {
+        let mut granted = Vec::new();
+        let mut left: VecDeque<Waiter> = VecDeque::new();
+        for waiter in std::mem::take(&mut self.waiting) {
+            let range = range_of(&waiter.request);
+            let overtakes = left.iter().any(|before| {
+                before.holder != waiter.holder
+                    && overlaps(range_of(&before.request), range)
+                    && excludes(before.request.kind, waiter.request.kind)
+            });
+            if overtakes || self.obstacle(waiter.holder, range, waiter.request.kind).is_some() {
+                left.push_back(waiter);
+            } else {
+                self.grant(waiter.holder, range, waiter.request.kind, waiter.request.pid);
+                granted.push(waiter);
+            }
+        }
+        self.waiting = left;
+        granted
+    }
+
+    fn is_empty(&self) -> bool {
+        self.held.is_empty() && self.waiting.is_empty()
+    }
+}
+
+impl LockTable {
+    fn count(&mut self, origin: OriginId) {
+        let of = |file: &File| {
+            file.held.iter().filter(|held| held.holder.origin == origin).count()
+                + file.waiting.iter().filter(|waiter| waiter.holder.origin == origin).count()
+        };
+        let count = self.files.values().map(of).sum();
+        self.counts.insert(origin, count);
+    }
+
+    /// Takes a lock, or queues for it.
+    pub(crate) fn lock(&mut self, asker: Asker, holder: Holder, request: LockRequest) -> Verdict {
+        let count = self.counts.get(&holder.origin).copied().unwrap_or(0);
+        if count >= LOCKS_MAX {
+            self.count(holder.origin);
+            if self.counts.get(&holder.origin).copied().unwrap_or(0) >= LOCKS_MAX {
+                return Verdict::Overload;
+            }
+        }
+        let range = range_of(&request);
+        let key = (request.file, family_number(request.family));
+        let file = self.files.entry(key).or_default();
+        if file.obstacle(holder, range, request.kind).is_none() {
+            file.grant(holder, range, request.kind, request.pid);
+            *self.counts.entry(holder.origin).or_insert(0) += 1;
+            return Verdict::Granted;
+        }
+        if !request.wait {
+            return Verdict::Refused;
+        }
+        if request.family == LockFamily::Posix && self.would_deadlock(holder, &request) {
+            return Verdict::Deadlock;
+        }
+        *self.counts.entry(holder.origin).or_insert(0) += 1;
+        let file = self.files.entry(key).or_default();
+        file.waiting.push_back(Waiter { asker, holder, request });
+        Verdict::Waiting
+    }
+
+    /// Whether some chain of holders that wait for others ends at this one.
+    fn would_deadlock(&self, holder: Holder, request: &LockRequest) -> bool {
+        let mut look = self.holders_against(holder, request);
+        let mut seen = look.clone();
+        while let Some(other) = look.pop() {
+            if other == holder {
+                return true;
+            }
+            for file in self.files.values() {
+                for waiter in file.waiting.iter().filter(|waiter| waiter.holder == other) {
+                    for next in self.holders_against(other, &waiter.request) {
+                        if !seen.contains(&next) {
+                            seen.push(next);
+                            look.push(next);
+                        }
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    fn holders_against(&self, holder: Holder, request: &LockRequest) -> Vec<Holder> {
+        let Some(file) = self.files.get(&(request.file, family_number(request.family))) else { return Vec::new() };
+        let range = range_of(request);
+        file.held
+            .iter()
+            .filter(|held| held.holder != holder && overlaps(held.range, range) && excludes(held.kind, request.kind))
+            .map(|held| held.holder)
+            .collect()
+    }
+
+    /// What stands in a lock's way.
+    pub(crate) fn test(&self, holder: Holder, request: &LockRequest) -> Option<LockRequest> {
+        let file = self.files.get(&(request.file, family_number(request.family)))?;
+        let held = file.obstacle(holder, range_of(request), request.kind)?;
+        let (owner, pid, range, kind) = (held.holder.owner, held.pid, held.range, held.kind);
+        Some(LockRequest { file: request.file, family: request.family, owner, pid, range, kind, wait: false })
+    }
+
+    /// Releases a range. Answers who is granted thereby.
+    pub(crate) fn unlock(
+        &mut self,
+        holder: Holder,
+        file: FileId,
+        family: LockFamily,
+        range: LockRange,
+    ) -> Vec<(Asker, LockRequest)> {
+        let key = (file, family_number(family));
+        let Some(row) = self.files.get_mut(&key) else { return Vec::new() };
+        row.cut(holder, if family == LockFamily::Flock { LockRange::WHOLE } else { range });
+        self.wake(key)
+    }
+
+    fn wake(&mut self, key: (FileId, u8)) -> Vec<(Asker, LockRequest)> {
+        let Some(row) = self.files.get_mut(&key) else { return Vec::new() };
+        let granted = row.wake();
+        if row.is_empty() {
+            self.files.remove(&key);
+        }
+        granted.into_iter().map(|waiter| (waiter.asker, waiter.request)).collect()
+    }
+
+    /// Someone stopped waiting.
+    pub(crate) fn give_up(&mut self, asker: Asker) -> Vec<(Asker, LockRequest)> {
+        let of = |(key, file): (&(FileId, u8), &File)| {
+            file.waiting.iter().any(|waiter| waiter.asker == asker).then_some(*key)
+        };
+        let Some(key) = self.files.iter().find_map(of) else { return Vec::new() };
+        if let Some(file) = self.files.get_mut(&key) {
+            file.waiting.retain(|waiter| waiter.asker != asker);
+        }
+        self.wake(key)
+    }
+
+    /// A child's new session: what it does not reclaim before it starts is released then. Its waiters are gone.
+    pub(crate) fn mark_stale(&mut self, origin: OriginId) {
+        for file in self.files.values_mut() {
+            for held in file.held.iter_mut().filter(|held| held.holder.origin == origin) {
+                held.stale = true;
+            }
+            file.waiting.retain(|waiter| waiter.holder.origin != origin);
+        }
+    }
+
+    /// Releases all of a replica's locks that a predicate names.
+    fn release_where(&mut self, drop: impl Fn(&Held) -> bool, origin: OriginId) -> Vec<(Asker, LockRequest)> {
+        let keys: Vec<(FileId, u8)> = self.files.keys().copied().collect();
+        let mut granted = Vec::new();
+        for key in keys {
+            let Some(file) = self.files.get_mut(&key) else { continue };
+            let before = file.held.len() + file.waiting.len();
+            file.held.retain(|held| !drop(held));
+            if file.held.len() + file.waiting.len() < before || file.is_empty() {
+                granted.extend(self.wake(key));
+            }
+        }
+        self.count(origin);
+        granted
+    }
+
+    /// Releases what a child did not reclaim.
+    pub(crate) fn release_stale(&mut self, origin: OriginId) -> Vec<(Asker, LockRequest)> {
+        self.release_where(|held| held.holder.origin == origin && held.stale, origin)
+    }
+
+    /// Releases everything of a replica, waiters first.
+    pub(crate) fn release_all(&mut self, origin: OriginId) -> Vec<(Asker, LockRequest)> {
+        for file in self.files.values_mut() {
+            file.waiting.retain(|waiter| waiter.holder.origin != origin);
+        }
+        self.release_where(|held| held.holder.origin == origin, origin)
+    }
+
+    /// Everything that a replica holds.
+    pub(crate) fn held_by(&self, origin: OriginId) -> Vec<LockRequest> {
+        let mut held = Vec::new();
+        for ((file, family), row) in &self.files {
+            let family = if *family == 0 { LockFamily::Posix } else { LockFamily::Flock };
+            held.extend(row.held.iter().filter(|held| held.holder.origin == origin).map(|held| LockRequest {
+                file: *file,
+                family,
+                owner: held.holder.owner,
+                pid: held.pid,
+                range: held.range,
+                kind: held.kind,
+                wait: false,
+            }));
+        }
+        held
+    }
+
+    /// Takes over what the parent granted.
+    pub(crate) fn mirror(&mut self, holder: Holder, request: &LockRequest) {
+        let file = self.files.entry((request.file, family_number(request.family))).or_default();
+        file.grant(holder, range_of(request), request.kind, request.pid);
+    }
+
+    /// Whether nobody holds or waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wayfs_types::RecordId;
+
+    fn file() -> FileId {
+        FileId::made_by(RecordId::try_from(77).unwrap())
+    }
+
+    fn holder(origin: u32, owner: u64) -> Holder {
+        Holder { origin: OriginId::new(origin).unwrap(), owner: LockOwner(owner) }
+    }
+
+    fn posix(start: u64, end: u64, kind: LockKind, wait: bool) -> LockRequest {
+        let range = LockRange { start, end };
+        LockRequest { file: file(), family: LockFamily::Posix, owner: LockOwner(0), pid: 1, range, kind, wait }
+    }
+
+    fn own(id: u64) -> Asker {
+        Asker::Own(RequestId(id))
+    }
+
+    #[test]
+    fn readers_share_and_a_writer_waits_for_all_of_them() {
+        let mut table = LockTable::default();
+        let read = posix(0, 9, LockKind::Read, true);
+        assert_eq!(table.lock(own(1), holder(1, 1), read), Verdict::Granted);
+        assert_eq!(table.lock(own(2), holder(2, 1), read), Verdict::Granted);
+        assert_eq!(table.lock(own(3), holder(3, 1), posix(5, 5, LockKind::Write, true)), Verdict::Waiting);
+        assert!(table.unlock(holder(1, 1), file(), LockFamily::Posix, LockRange::WHOLE).is_empty());
+        let granted = table.unlock(holder(2, 1), file(), LockFamily::Posix, LockRange::WHOLE);
+        assert_eq!(granted.len(), 1);
+        assert_eq!(granted[0].0, own(3));
+    }
+
+    #[test]
+    fn releasing_the_middle_leaves_both_sides() {
+        let mut table = LockTable::default();
+        assert_eq!(table.lock(own(1), holder(1, 1), posix(0, 99, LockKind::Write, false)), Verdict::Granted);
+        table.unlock(holder(1, 1), file(), LockFamily::Posix, LockRange { start: 40, end: 59 });
+        assert!(table.test(holder(2, 1), &posix(39, 39, LockKind::Read, false)).is_some());
+        assert!(table.test(holder(2, 1), &posix(40, 59, LockKind::Write, false)).is_none());
+        assert!(table.test(holder(2, 1), &posix(60, 60, LockKind::Read, false)).is_some());
+        assert_eq!(table.lock(own(1), holder(1, 1), posix(40, 59, LockKind::Write, false)), Verdict::Granted);
+        assert_eq!(table.held_by(OriginId::new(1).unwrap()).len(), 1);
+    }
+
+    #[test]
+    fn two_who_wait_for_each_other_are_told_so() {
+        let mut table = LockTable::default();
+        assert_eq!(table.lock(own(1), holder(1, 1), posix(0, 0, LockKind::Write, true)), Verdict::Granted);
+        assert_eq!(table.lock(own(2), holder(2, 1), posix(1, 1, LockKind::Write, true)), Verdict::Granted);
+        assert_eq!(table.lock(own(3), holder(1, 1), posix(1, 1, LockKind::Write, true)), Verdict::Waiting);
+        assert_eq!(table.lock(own(4), holder(2, 1), posix(0, 0, LockKind::Write, true)), Verdict::Deadlock);
+    }
+
+    #[test]
+    fn a_lost_replica_gives_everything_back() {
+        let mut table = LockTable::default();
+        assert_eq!(table.lock(own(1), holder(1, 1), posix(0, 0, LockKind::Write, true)), Verdict::Granted);
+        assert_eq!(table.lock(own(2), holder(2, 1), posix(0, 0, LockKind::Write, true)), Verdict::Waiting);
+        table.mark_stale(OriginId::new(1).unwrap());
+        let granted = table.release_stale(OriginId::new(1).unwrap());
+        assert_eq!(granted.len(), 1);
+        assert_eq!(table.release_all(OriginId::new(2).unwrap()).len(), 0);
+        assert!(table.is_empty());
+    }
+}

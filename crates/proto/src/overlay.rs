@@ -1,0 +1,263 @@
+//! What one input changes, before it is committed.
+//!
+//! Every input is worked out in an overlay over the store. Only when all of it
+//! is known is it committed as one batch; if the store has no room, the overlay
+//! is dropped and nothing happened.
+
+use crate::tables::{self, Numbered, entries_from, entries_until, image_key, read_view, table};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use wayfs_tree::{View, ViewMut};
+use wayfs_types::{Batch, CommitNumber, FileId, Image, Key, MetaStore, Name, Pairs, StorageError};
+
+/// A key of the view as it was before the input and as it is after.
+#[derive(Debug, Clone)]
+pub(crate) struct Slot {
+    pub(crate) old: Option<Numbered>,
+    pub(crate) new: Option<Image>,
+}
+
+/// A key that an input changed.
+#[derive(Debug, Clone)]
+pub(crate) struct Changed {
+    pub(crate) key: Key,
+    pub(crate) old: Option<Image>,
+    pub(crate) new: Option<Image>,
+    pub(crate) number: CommitNumber,
+}
+
+/// Uncommitted changes.
+#[derive(Debug, Default)]
+pub(crate) struct Overlay {
+    slots: BTreeMap<Key, Slot>,
+    raw: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    /// Keys whose number is renewed although the image is the same (a client verified them).
+    renewed: BTreeSet<Key>,
+    /// Keys that a client must verify before it trusts them again.
+    doubted: BTreeSet<Key>,
+    /// While a record is applied: what it touched, with the image before.
+    touched: Option<BTreeMap<Key, Option<Image>>>,
+    /// Images read and not changed, so that a rule that looks twice reads once.
+    seen: RefCell<BTreeMap<Key, Option<Numbered>>>,
+}
+
+impl Overlay {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty() && self.raw.is_empty() && self.renewed.is_empty() && self.doubted.is_empty()
+    }
+
+    pub(crate) fn put_raw(&mut self, key: Vec<u8>, value: Vec<u8>) {
+        self.raw.insert(key, Some(value));
+    }
+
+    pub(crate) fn delete_raw(&mut self, key: Vec<u8>) {
+        self.raw.insert(key, None);
+    }
+
+    /// Whether this input puts a key.
+    pub(crate) fn is_touched(&self, key: &Key) -> bool {
+        self.slots.contains_key(key)
+    }
+
+    pub(crate) fn renew(&mut self, key: Key) {
+        self.renewed.insert(key);
+    }
+
+    pub(crate) fn doubt(&mut self, key: Key) {
+        self.doubted.insert(key);
+    }
+}
+
+/// The store seen through the overlay.
+pub(crate) struct Tx<'a, S> {
+    pub(crate) store: &'a S,
+    pub(crate) overlay: &'a mut Overlay,
+}
+
+impl<S: MetaStore> Tx<'_, S> {
+    pub(crate) fn get_raw(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+        match self.overlay.raw.get(key) {
+            Some(value) => Ok(value.clone()),
+            None => self.store.get(key),
+        }
+    }
+
+    /// Up to `limit` pairs of the store and the overlay together.
+    pub(crate) fn scan_raw(&self, from: &[u8], until: &[u8], limit: usize) -> Result<Pairs, StorageError> {
+        let range = self.overlay.raw.range::<[u8], _>((
+            std::ops::Bound::Included(from),
+            std::ops::Bound::Excluded(until),
+        ));
+        let mut mine: BTreeMap<Vec<u8>, Option<Vec<u8>>> = range.map(|(k, v)| (k.clone(), v.clone())).collect();
+        // Each overlaid key can hide at most one stored pair.
+        for (key, value) in self.store.scan(from, until, limit.saturating_add(mine.len()))? {
+            mine.entry(key).or_insert(Some(value));
+        }
+        Ok(mine.into_iter().filter_map(|(k, v)| Some((k, v?))).take(limit).collect())
+    }
+
+    /// The image of a key with the change that put it there; zero if it is of this input.
+    pub(crate) fn numbered(&self, key: &Key) -> Result<Option<Numbered>, StorageError> {
+        if let Some(slot) = self.overlay.slots.get(key) {
+            return Ok(slot.new.clone().map(|image| Numbered { number: CommitNumber(u64::MAX), image }));
+        }
+        if let Some(seen) = self.overlay.seen.borrow().get(key) {
+            return Ok(seen.clone());
+        }
+        let read = read_view(self.store, key)?;
+        self.overlay.seen.borrow_mut().insert(key.clone(), read.clone());
+        Ok(read)
+    }
+
+    /// Starts to note what is touched.
+    pub(crate) fn note_touches(&mut self) {
+        self.overlay.touched = Some(BTreeMap::new());
+    }
+
+    /// What was touched since [`Tx::note_touches`], with the images before.
+    pub(crate) fn take_touches(&mut self) -> BTreeMap<Key, Option<Image>> {
+        self.overlay.touched.take().unwrap_or_default()
+    }
+}
+
+impl<S: MetaStore> View for Tx<'_, S> {
+    fn image(&self, key: &Key) -> Result<Option<Image>, StorageError> {
+        Ok(self.numbered(key)?.map(|numbered| numbered.image))
+    }
+
+    fn first_entry(&self, directory: FileId) -> Result<Option<Name>, StorageError> {
+        let least = Name::new([1]).expect("one byte that is neither zero nor a separator");
+        let overlaid = self
+            .overlay
+            .slots
+            .range(Key::Entry(directory, least)..)
+            .map_while(|(key, slot)| match key {
+                Key::Entry(at, name) if *at == directory => Some((name, slot.new.is_some())),
+                _ => None,
+            });
+        let overlaid: BTreeMap<&Name, bool> = overlaid.collect();
+        let mine = overlaid.iter().find(|(_, there)| **there).map(|(name, _)| (*name).clone());
+        let pairs = self.store.scan(
+            &entries_from(table::VIEW, directory, None),
+            &entries_until(table::VIEW, directory),
+            overlaid.len() + 1,
+        )?;
+        for (key, _) in pairs {
+            if let Key::Entry(_, name) = tables::parse_image_key(&key)?
+                && !overlaid.contains_key(&name)
+            {
+                return Ok(Some(match mine {
+                    Some(mine) => mine.min(name),
+                    None => name,
+                }));
+            }
+        }
+        Ok(mine)
+    }
+}
+
+impl<S: MetaStore> ViewMut for Tx<'_, S> {
+    fn put(&mut self, key: Key, image: Option<Image>) -> Result<(), StorageError> {
+        let old = match self.overlay.slots.get(&key) {
+            Some(slot) => slot.old.clone(),
+            None => self.numbered(&key)?,
+        };
+        if self.overlay.touched.as_ref().is_some_and(|touched| !touched.contains_key(&key)) {
+            let before = self.image(&key)?;
+            if let Some(touched) = self.overlay.touched.as_mut() {
+                touched.insert(key.clone(), before);
+            }
+        }
+        self.overlay.slots.insert(key, Slot { old, new: image });
+        Ok(())
+    }
+}
+
+/// Which indexes a replica keeps of its changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Indexing {
+    /// It has children: number to key, and what is gone.
+    ForChildren,
+    /// It has none.
+    Nothing,
+}
+
+/// An overlay turned into a batch.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) batch: Batch,
+    pub(crate) changed: Vec<Changed>,
+    pub(crate) last: CommitNumber,
+}
+
+/// Numbers the changes and writes them down as a batch.
+pub(crate) fn finish<S: MetaStore>(
+    store: &S,
+    overlay: Overlay,
+    last: CommitNumber,
+    indexing: Indexing,
+) -> Result<Finished, StorageError> {
+    let mut done = Finished { batch: Batch::default(), changed: Vec::new(), last };
+    let Overlay { slots, raw, renewed, doubted, .. } = overlay;
+    for (key, Slot { old, new }) in slots {
+        let same = old.as_ref().map(|numbered| &numbered.image) == new.as_ref();
+        if same && !renewed.contains(&key) {
+            continue;
+        }
+        done.last = done.last.next();
+        write_view(store, &mut done.batch, &key, (&old, &new), done.last, indexing)?;
+        if !same {
+            let old = old.map(|numbered| numbered.image);
+            done.changed.push(Changed { key, old, new, number: done.last });
+        }
+    }
+    for key in &doubted {
+        let image = match done.changed.iter().find(|change| change.key == *key) {
+            Some(change) => change.new.clone(),
+            None => read_view(store, key)?.map(|old| old.image),
+        };
+        if let Some(image) = image {
+            done.batch.put(image_key(table::VIEW, key), tables::pack_view(CommitNumber::ZERO, &image));
+        }
+    }
+    done.batch.changes.extend(raw);
+    Ok(done)
+}
+
+fn write_view<S: MetaStore>(
+    store: &S,
+    batch: &mut Batch,
+    key: &Key,
+    (old, new): (&Option<Numbered>, &Option<Image>),
+    number: CommitNumber,
+    indexing: Indexing,
+) -> Result<(), StorageError> {
+    let view_key = image_key(table::VIEW, key);
+    let gone_key = image_key(table::GONE, key);
+    if indexing == Indexing::ForChildren {
+        let before = match old {
+            Some(old) => Some(old.number.0),
+            None => store.get(&gone_key)?.map(|bytes| tables::unpack::<u64>(&bytes)).transpose()?,
+        };
+        if let Some(before) = before {
+            batch.delete(tables::number_key(table::CHANGE, before));
+            batch.delete(tables::number_key(table::GRAVE, before));
+            if old.is_none() && new.is_some() {
+                batch.delete(gone_key.clone());
+            }
+        }
+        batch.put(tables::number_key(table::CHANGE, number.0), view_key[1..].to_vec());
+        let marker = matches!(new, Some(Image::Inode(inode)) if inode.is_removed());
+        if new.is_none() || marker {
+            batch.put(tables::number_key(table::GRAVE, number.0), view_key[1..].to_vec());
+        }
+        if new.is_none() {
+            batch.put(gone_key, tables::pack(&number.0));
+        }
+    }
+    match new {
+        Some(image) => batch.put(view_key, tables::pack_view(number, image)),
+        None => batch.delete(view_key),
+    }
+    Ok(())
+}

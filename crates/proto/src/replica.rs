@@ -1,0 +1,594 @@
+//! The replica: its state, its opening, and the order in which an input is worked off.
+//!
+//! ```text
+//!   handle ─▶ work out in an overlay ─▶ commit one batch ─▶ route changes ─▶ pump neighbours ─▶ outputs
+//!                    │ no room, or a peer that lies: drop the overlay, nothing happened
+//! ```
+//!
+//! Words: an **image** is what a key is; the **view** is all images as this
+//! replica shows them; what the parent **confirmed** is the view without our
+//! **tentative** records, and for keys that those touched it is kept **aside**.
+
+use crate::api::{Changed as What, Config, Input, Output, PeerId, Role};
+use crate::children::Children;
+use crate::contents::Contents;
+use crate::locks::LockTable;
+use crate::overlay::{self, Changed, Indexing, Overlay, Tx};
+use crate::requests::Requests;
+use crate::tables::{self, KeyKind, image_key, kind_range, pack, table, unpack};
+use crate::tentative::{Log, LogItem};
+use crate::upstream::Upstream;
+use crate::watches::Watches;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use wayfs_tree::View;
+use wayfs_types::{
+    Admitted, Batch, CommitNumber, FileId, Image, Key, MetaStore, Name, Origin, OriginId, RecordId, StorageError,
+    Ticket, Time, WallTime,
+};
+use wayfs_wire::{Resume, Stamp};
+
+/// The one row of the meta table that changes with every batch.
+const COUNTERS: &[u8] = &[table::META, b'c'];
+/// Identity of the store: volume, role, origin.
+const IDENTITY: &[u8] = &[table::META, b'i'];
+/// Rows read at once when a table is gone through.
+pub(crate) const PAGE: usize = 1024;
+
+/// Why a replica cannot be opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The store failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The store holds another volume, origin or role than the settings say.
+    #[error("this store belongs to {0}: open it with the settings it was made with")]
+    Foreign(String),
+}
+
+/// Why an origin cannot be granted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GrantError {
+    /// Only the home grants.
+    #[error("only the home of a volume admits to it")]
+    NotHome,
+    /// All 8,388,607 are taken.
+    #[error("no origin is left to grant")]
+    Exhausted,
+    /// The label is empty, longer than 64 bytes, or holds `/` or control characters.
+    #[error("a label is 1 to 64 bytes of printable text without a slash")]
+    Label,
+    /// The store failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+/// What must survive a crash together with every batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Counters {
+    /// Newest change of the view, in this replica's own numbering.
+    pub(crate) change: CommitNumber,
+    /// Next place in the log.
+    pub(crate) position: u64,
+    /// Last sequence of our own.
+    pub(crate) sequence: u64,
+    /// Traces of removed keys are purged up to this change.
+    pub(crate) purged: CommitNumber,
+    /// Names this store for children.
+    pub(crate) stamp: Option<Stamp>,
+    /// Where we left off with our parent.
+    pub(crate) resume: Option<Resume>,
+    /// A station that takes over the whole state: what has a number up to here at the end is no more.
+    pub(crate) reset: Option<CommitNumber>,
+    /// The parent's whole state has been here once.
+    pub(crate) synced: bool,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Identity {
+    volume: wayfs_types::VolumeId,
+    role: u8,
+    origin: OriginId,
+}
+
+/// Why an input had no effect.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The store failed.
+    Storage(StorageError),
+    /// The peer broke the protocol.
+    Peer(PeerId, String),
+}
+
+impl From<StorageError> for Trouble {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(error)
+    }
+}
+
+/// In-memory consequences of an overlay: carried out once it is committed, dropped with it.
+#[derive(Debug, Default)]
+pub(crate) struct Staged {
+    pub(crate) appended: Vec<(u64, LogItem)>,
+    pub(crate) confirmed: Vec<RecordId>,
+    pub(crate) forgotten: Vec<u64>,
+    pub(crate) outputs: Vec<Output>,
+    /// Origins whose marks may have moved.
+    pub(crate) marks: BTreeSet<OriginId>,
+    /// Records taken from a child client, whose change others must have heard of.
+    pub(crate) taken: Vec<RecordId>,
+    /// The change was made by our own user: the kernel knows of it.
+    pub(crate) own: bool,
+    /// Changes of the number of open conflicts, of versions owed and missing.
+    pub(crate) totals: Totals,
+    /// Child for which every changed key is an echo of its own records.
+    pub(crate) echo: Option<OriginId>,
+}
+
+/// Running totals for status.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) conflicts: i64,
+    pub(crate) owed: i64,
+    pub(crate) owed_bytes: i64,
+    pub(crate) missing: i64,
+}
+
+impl Totals {
+    fn add(&mut self, other: Self) {
+        self.conflicts += other.conflicts;
+        self.owed += other.owed;
+        self.owed_bytes += other.owed_bytes;
+        self.missing += other.missing;
+    }
+}
+
+/// One replica of one volume. See the crate's documentation for what drives it.
+pub struct Replica<S> {
+    pub(crate) config: Config,
+    pub(crate) store: S,
+    pub(crate) counters: Counters,
+    pub(crate) saved: Counters,
+    pub(crate) overlay: Overlay,
+    pub(crate) staged: Staged,
+    pub(crate) totals: Totals,
+    pub(crate) now: Time,
+    pub(crate) wall: WallTime,
+    pub(crate) opened: Time,
+    pub(crate) outputs: VecDeque<Output>,
+    /// Newest batch committed.
+    pub(crate) ticket: Ticket,
+    /// Newest batch durable.
+    pub(crate) stored: Ticket,
+    /// Newest batch for which a sync was asked.
+    pub(crate) sync_asked: Ticket,
+    /// Something waits for the newest batch.
+    pub(crate) sync_wanted: bool,
+    /// When a batch that nobody waits for is to be synced after all.
+    pub(crate) sync_at: Option<Time>,
+    pub(crate) failed: bool,
+    pub(crate) log: Log,
+    pub(crate) upstream: Option<Upstream>,
+    pub(crate) peers: BTreeMap<PeerId, Whom>,
+    pub(crate) children: Children,
+    pub(crate) requests: Requests,
+    pub(crate) watches: Watches,
+    pub(crate) contents: Contents,
+    pub(crate) locks: LockTable,
+    /// Work is left over that did not fit into this input's share.
+    pub(crate) more_work: bool,
+}
+
+/// Who is at the other end of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whom {
+    Parent,
+    Child(OriginId),
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Opens a replica upon its store, fresh or as a crash left it.
+    ///
+    /// A fresh home gets its root directory and its own origin. Whatever the store holds counts
+    /// as durable.
+    ///
+    /// # Errors
+    /// [`OpenError::Foreign`] if the store was made for something else; [`OpenError::Storage`].
+    pub fn open(config: Config, store: S, now: Time) -> Result<Self, OpenError> {
+        let counters = match store.get(COUNTERS)? {
+            Some(bytes) => unpack(&bytes)?,
+            None => Counters {
+                change: CommitNumber::ZERO,
+                position: 1,
+                sequence: 0,
+                purged: CommitNumber::ZERO,
+                stamp: None,
+                resume: None,
+                reset: None,
+                synced: config.role == Role::Home,
+            },
+        };
+        let mut replica = Self {
+            store,
+            counters,
+            saved: counters,
+            overlay: Overlay::default(),
+            staged: Staged::default(),
+            totals: Totals::default(),
+            now,
+            wall: WallTime::EPOCH,
+            opened: now,
+            outputs: VecDeque::new(),
+            ticket: Ticket(0),
+            stored: Ticket(0),
+            sync_asked: Ticket(0),
+            sync_wanted: false,
+            sync_at: None,
+            failed: false,
+            log: Log::default(),
+            upstream: None,
+            peers: BTreeMap::new(),
+            children: Children::default(),
+            requests: Requests::default(),
+            watches: Watches::default(),
+            contents: Contents::default(),
+            locks: LockTable::default(),
+            more_work: false,
+            config,
+        };
+        replica.check_identity()?;
+        replica.log = replica.read_log()?;
+        replica.watches = Watches::read(&replica.store)?;
+        replica.totals = replica.read_totals()?;
+        replica.read_children()?;
+        if replica.config.role == Role::Home && replica.inode(FileId::ROOT)?.is_none() {
+            replica.make_home()?;
+        }
+        Ok(replica)
+    }
+
+    fn check_identity(&mut self) -> Result<(), OpenError> {
+        let role = match self.config.role {
+            Role::Home => 0,
+            Role::Station => 1,
+            Role::Client => 2,
+        };
+        let mine = Identity { volume: self.config.volume, role, origin: self.config.origin };
+        match self.store.get(IDENTITY)? {
+            Some(bytes) => {
+                let theirs: Identity = unpack(&bytes)?;
+                if theirs != mine {
+                    return Err(OpenError::Foreign(format!(
+                        "origin {} of volume {}",
+                        theirs.origin, theirs.volume
+                    )));
+                }
+            }
+            None => self.overlay.put_raw(IDENTITY.to_vec(), pack(&mine)),
+        }
+        Ok(())
+    }
+
+    fn make_home(&mut self) -> Result<(), StorageError> {
+        let label = self.config.label.clone();
+        let own = Origin { applied: 0, label, node: self.config.node, admitted: Admitted::Home };
+        let origin = self.config.origin;
+        let root = Image::Inode(Box::new(wayfs_tree::root_inode()));
+        self.put_image(Key::Inode(FileId::ROOT), Some(root))?;
+        self.put_image(Key::Origin(origin), Some(Image::Origin(own)))?;
+        self.commit()?;
+        self.sync_wanted = true;
+        self.ask_sync();
+        Ok(())
+    }
+
+    fn read_totals(&self) -> Result<Totals, StorageError> {
+        let mut totals = Totals::default();
+        let (from, until) = kind_range(table::VIEW, KeyKind::Conflict);
+        self.each(&from, &until, |_, _| {
+            totals.conflicts += 1;
+            Ok(())
+        })?;
+        self.each(&[table::OWED], &[table::OWED + 1], |_, value| {
+            let owed: crate::contents::Owed = unpack(value)?;
+            totals.owed += 1;
+            totals.owed_bytes += i64::try_from(owed.content.size()).unwrap_or(i64::MAX / 2);
+            Ok(())
+        })?;
+        self.each(&[table::MISSING], &[table::MISSING + 1], |_, _| {
+            totals.missing += 1;
+            Ok(())
+        })?;
+        Ok(totals)
+    }
+
+    /// Goes through the committed rows of a range, a page at a time.
+    pub(crate) fn each(
+        &self,
+        from: &[u8],
+        until: &[u8],
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
+        let mut from = from.to_vec();
+        loop {
+            let pairs = self.store.scan(&from, until, PAGE)?;
+            for (key, value) in &pairs {
+                visit(key, value)?;
+            }
+            match pairs.last() {
+                Some((last, _)) if pairs.len() == PAGE => {
+                    from.clone_from(last);
+                    from.push(0);
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// The settings it was opened with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The store, for drivers that own its syncing half.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// The store, for a driver that keeps it in the replica and syncs it there (the simulator).
+    pub fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    /// Gives the store back: what is not durable is for the store to keep or lose.
+    pub fn into_store(self) -> S {
+        self.store
+    }
+
+    /// Works off one event. Effects wait in [`Replica::poll_output`].
+    ///
+    /// `now` must not run backwards; if it does, the newest seen counts.
+    pub fn handle(&mut self, now: Time, wall: WallTime, input: Input) {
+        if self.failed {
+            return;
+        }
+        self.now = self.now.max(now);
+        self.wall = wall;
+        self.more_work = false;
+        let outcome = self.dispatch(input).and_then(|()| Ok(self.commit()?));
+        self.settle(outcome);
+        let outcome = self.follow_up();
+        self.settle(outcome);
+    }
+
+    fn dispatch(&mut self, input: Input) -> Result<(), Trouble> {
+        match input {
+            Input::Request { id, request, deadline } => self.handle_request(id, request, deadline),
+            Input::Cancel { id } => self.handle_cancel(id),
+            Input::PeerUp { peer, neighbour } => self.handle_peer_up(peer, neighbour)?,
+            Input::PeerDown { peer } => self.handle_peer_down(peer)?,
+            Input::Message { peer, bytes } => self.handle_message(peer, &bytes)?,
+            Input::Stored { ticket } => self.handle_stored(ticket),
+            Input::ContentHere { root } => self.handle_content_here(root)?,
+            Input::Pushed { version } => self.handle_pushed(version),
+            Input::Propagate { file: _, version } => self.handle_propagate(version),
+            Input::Fetched { peer, file } => self.handle_fetched(peer, file),
+            Input::Tick => {}
+        }
+        Ok(())
+    }
+
+    /// What follows from every input: timers, answers that became possible, messages.
+    fn follow_up(&mut self) -> Result<(), Trouble> {
+        self.check_timers()?;
+        self.purge()?;
+        self.commit()?;
+        self.retry_requests();
+        self.pump_children()?;
+        self.pump_parent()?;
+        self.commit()?;
+        self.ask_sync();
+        Ok(())
+    }
+
+    /// Drops what could not be done, and says to whom it matters.
+    pub(crate) fn settle(&mut self, outcome: Result<(), Trouble>) {
+        match outcome {
+            Ok(()) => {}
+            Err(Trouble::Peer(peer, reason)) => {
+                self.abandon();
+                self.disconnect(peer, reason);
+            }
+            Err(Trouble::Storage(StorageError::NoSpace)) => {
+                self.abandon();
+                // Peers send again in a new session; by then there may be room.
+                let peers: Vec<PeerId> = self.peers.keys().copied().collect();
+                for peer in peers {
+                    self.disconnect(peer, "no space left for metadata".to_owned());
+                }
+            }
+            Err(Trouble::Storage(error)) => self.fail(&error),
+        }
+    }
+
+    /// Forgets the uncommitted part of an input.
+    pub(crate) fn abandon(&mut self) {
+        self.overlay = Overlay::default();
+        self.staged = Staged::default();
+        self.counters = self.saved;
+    }
+
+    pub(crate) fn fail(&mut self, error: &StorageError) {
+        self.abandon();
+        self.failed = true;
+        tracing::error!(%error, "replica stopped: its store failed");
+        self.outputs.push_back(Output::Failed { reason: error.to_string() });
+    }
+
+    /// Ends a session of our own accord.
+    pub(crate) fn disconnect(&mut self, peer: PeerId, reason: String) {
+        tracing::warn!(peer = peer.0, reason, "session ended by us");
+        self.forget_peer(peer);
+        self.outputs.push_back(Output::Disconnect { peer, reason });
+    }
+
+    /// The store seen through what this input changed so far.
+    pub(crate) fn tx(&mut self) -> Tx<'_, S> {
+        Tx { store: &self.store, overlay: &mut self.overlay }
+    }
+
+    pub(crate) fn put_image(&mut self, key: Key, image: Option<Image>) -> Result<(), StorageError> {
+        wayfs_tree::ViewMut::put(&mut self.tx(), key, image)
+    }
+
+    /// Makes the overlay one batch of the store, and carries out what follows from it.
+    pub(crate) fn commit(&mut self) -> Result<(), StorageError> {
+        if self.overlay.is_empty() && self.counters == self.saved {
+            let staged = std::mem::take(&mut self.staged);
+            self.carry_out(staged, &[]);
+            return Ok(());
+        }
+        let indexing = match self.config.role {
+            Role::Home | Role::Station => Indexing::ForChildren,
+            Role::Client => Indexing::Nothing,
+        };
+        let overlay = std::mem::take(&mut self.overlay);
+        let done = overlay::finish(&self.store, overlay, self.counters.change, indexing)?;
+        self.counters.change = done.last;
+        let mut batch: Batch = done.batch;
+        batch.put(COUNTERS.to_vec(), pack(&self.counters));
+        self.ticket = self.store.commit(batch)?;
+        self.saved = self.counters;
+        if self.sync_at.is_none() {
+            self.sync_at = Some(self.now + crate::upstream::SYNC_PERIOD);
+        }
+        let staged = std::mem::take(&mut self.staged);
+        self.carry_out(staged, &done.changed);
+        Ok(())
+    }
+
+    fn carry_out(&mut self, staged: Staged, changed: &[Changed]) {
+        self.totals.add(staged.totals);
+        for (position, item) in staged.appended {
+            self.log.append(position, LogItem { ticket: self.ticket, ..item });
+        }
+        for record in &staged.confirmed {
+            self.log.confirm(*record);
+        }
+        for position in &staged.forgotten {
+            self.log.forget(*position);
+        }
+        self.announce(changed, staged.own);
+        self.outputs.extend(staged.outputs);
+        let affected = self.route(changed, staged.echo);
+        self.block_on_callbacks(&staged.taken, &affected);
+        self.children.dirty.extend(staged.marks);
+        if changed.iter().any(|change| matches!(change.key, Key::Origin(_))) {
+            self.handle_origins_changed(changed);
+        }
+    }
+
+    /// Tells the kernel and the log of people what changed under them.
+    fn announce(&mut self, changed: &[Changed], own: bool) {
+        for change in changed {
+            match (&change.key, &change.old, &change.new) {
+                (Key::Conflict(conflict), None, Some(_)) => {
+                    self.totals.conflicts += 1;
+                    self.outputs.push_back(Output::Conflict { conflict: *conflict });
+                }
+                (Key::Conflict(_), Some(_), None) => self.totals.conflicts -= 1,
+                (Key::Inode(_), Some(Image::Inode(old)), new) if self.config.role == Role::Home => {
+                    let kept = matches!(new, Some(Image::Inode(new)) if new.version == old.version && new.content == old.content);
+                    if !kept {
+                        self.contents.supersede(old.version, &old.content);
+                    }
+                }
+                (Key::Inode(file), Some(Image::Inode(old)), new) if self.config.role == Role::Client && !own => {
+                    let content_kept = matches!(new, Some(Image::Inode(new)) if new.version == old.version && new.content == old.content);
+                    let what = if content_kept { What::Attributes } else { What::Content };
+                    self.outputs.push_back(Output::InvalidateInode { file: *file, what });
+                }
+                (Key::Entry(parent, name), ..) if self.config.role == Role::Client && !own => {
+                    self.watches.forget_absence(*parent, name);
+                    self.outputs.push_back(Output::InvalidateEntry { parent: *parent, name: name.clone() });
+                }
+                (Key::Entry(parent, name), ..) => self.watches.forget_absence(*parent, name),
+                (Key::Inode(_) | Key::Conflict(_) | Key::Origin(_), ..) => {}
+            }
+        }
+    }
+
+    fn handle_stored(&mut self, ticket: Ticket) {
+        self.stored = self.stored.max(ticket).min(self.ticket);
+        self.sync_asked = self.sync_asked.max(self.stored);
+        if self.stored == self.ticket {
+            self.sync_at = None;
+        }
+        self.release_gated();
+    }
+
+    /// Asks for a sync if someone waits for a batch that is not durable and no sync is under way for it.
+    pub(crate) fn ask_sync(&mut self) {
+        let wanted = std::mem::take(&mut self.sync_wanted);
+        if wanted && self.ticket > self.stored && self.ticket > self.sync_asked {
+            self.sync_asked = self.ticket;
+            self.sync_at = None;
+            self.outputs.push_back(Output::Sync { ticket: self.ticket });
+        }
+    }
+
+    /// The next effect; call until `None`.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When to send [`Input::Tick`] at the latest; `None`: nothing is pending.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if self.failed {
+            return None;
+        }
+        if self.more_work {
+            return Some(self.now);
+        }
+        [self.sync_at, self.requests.next_deadline(), self.upstream_timeout(), self.children_timeout()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// A file's inode in the view; of a removed or merged file its marker.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn inode(&self, file: FileId) -> Result<Option<Box<wayfs_types::Inode>>, StorageError> {
+        Ok(match tables::read_view(&self.store, &Key::Inode(file))?.map(|numbered| numbered.image) {
+            Some(Image::Inode(inode)) => Some(inode),
+            _ => None,
+        })
+    }
+
+    /// What a name stands for in the view.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn entry(&self, parent: FileId, name: &Name) -> Result<Option<wayfs_types::Entry>, StorageError> {
+        Ok(match tables::read_view(&self.store, &Key::Entry(parent, name.clone()))?.map(|numbered| numbered.image) {
+            Some(Image::Entry(entry)) => Some(entry),
+            _ => None,
+        })
+    }
+
+    /// What the parent has confirmed of an origin: of a home, what it applied.
+    pub(crate) fn confirmed_applied(&mut self, origin: OriginId) -> Result<u64, StorageError> {
+        let key = Key::Origin(origin);
+        let tx = self.tx();
+        let image = match tx.get_raw(&image_key(table::ASIDE, &key))? {
+            Some(bytes) => unpack::<Option<Image>>(&bytes)?,
+            None => tx.image(&key)?,
+        };
+        Ok(match image {
+            Some(Image::Origin(origin)) => origin.applied,
+            _ => 0,
+        })
+    }
+}

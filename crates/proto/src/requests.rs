@@ -1,0 +1,611 @@
+//! Requests of this replica's own user, and those of them that wait.
+
+use crate::api::{Output, Role};
+use crate::contents::Source;
+use crate::replica::{Replica, Trouble};
+use crate::tables::{entries_from, entries_until, parse_image_key, table};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+use wayfs_tree::{Author, BuildError};
+use wayfs_types::request::{Answer, Change, Level, Outcome, Request, RequestId};
+use wayfs_types::{
+    FileId, FsError, Inode, Key, MetaStore, Name, Op, OriginId, RecordId, StorageError, Ticket, Time, UserId,
+};
+use wayfs_wire::{AskId, Question, Up, Verdict};
+
+/// How long a request may wait for the first session after the replica was opened.
+const FIRST_SESSION_MAX: Duration = Duration::from_secs(2);
+/// Questions asked for one request before it is served from what is there.
+const QUESTIONS_MAX: u8 = 8;
+/// Most entries in an answer.
+const LIST_MAX: usize = 4096;
+/// Records seen on what is asked for that are named in a question.
+const SEEN_MAX: usize = 32;
+
+/// What a request waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum On {
+    Ask(AskId),
+    /// The session with the parent.
+    Session,
+    /// The first session, for a moment after the replica was opened.
+    FirstSession,
+    Level,
+    /// A lock, here or at the parent.
+    Lock,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Waiting {
+    request: Request,
+    deadline: Time,
+    on: On,
+    /// When to stop waiting for a session and serve from the cache; the deadline at the latest.
+    patience: Time,
+    questions: u8,
+    /// Served from the cache, verified or not.
+    offline: bool,
+    /// The parent's answer to a list: whether the directory ends, and the last name.
+    listed: Option<(bool, Option<Name>)>,
+}
+
+/// All requests that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    waiting: BTreeMap<RequestId, Waiting>,
+    deadlines: BTreeSet<(Time, RequestId)>,
+    by_ask: BTreeMap<AskId, Vec<RequestId>>,
+    on_level: BTreeSet<RequestId>,
+    ready: BTreeSet<RequestId>,
+    /// Own records whose batch may not be durable: the batch, and the sequence.
+    own_pending: VecDeque<(Ticket, u64)>,
+}
+
+impl Requests {
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.deadlines.first().map(|(time, _)| *time)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The parent answered a question.
+    pub(crate) fn answered(&mut self, ask: AskId, verdict: Verdict, listed: Option<(bool, Option<Name>)>) {
+        for id in self.by_ask.remove(&ask).unwrap_or_default() {
+            if let Some(waiting) = self.waiting.get_mut(&id) {
+                waiting.offline |= matches!(verdict, Verdict::Behind | Verdict::Unready);
+                waiting.listed.clone_from(&listed);
+                self.ready.insert(id);
+            }
+        }
+    }
+
+    /// The session with the parent changed: whoever waits for it, or for an answer of the last one, looks again.
+    pub(crate) fn wake_parked(&mut self) {
+        let parked = self.waiting.iter().filter(|(_, waiting)| !matches!(waiting.on, On::Level | On::Lock));
+        self.ready.extend(parked.map(|(id, _)| *id));
+    }
+
+    /// Whoever waits for a lock asks again.
+    pub(crate) fn wake_locks(&mut self) {
+        let parked = self.waiting.iter().filter(|(_, waiting)| waiting.on == On::Lock);
+        self.ready.extend(parked.map(|(id, _)| *id));
+    }
+
+    fn park(&mut self, id: RequestId, waiting: Waiting) {
+        self.deadlines.insert((waiting.deadline.min(waiting.patience), id));
+        match waiting.on {
+            On::Ask(ask) => self.by_ask.entry(ask).or_default().push(id),
+            On::Level => {
+                self.on_level.insert(id);
+            }
+            On::Session | On::FirstSession | On::Lock => {}
+        }
+        self.waiting.insert(id, waiting);
+    }
+
+    fn take(&mut self, id: RequestId) -> Option<Waiting> {
+        let waiting = self.waiting.remove(&id)?;
+        self.deadlines.remove(&(waiting.deadline.min(waiting.patience), id));
+        self.on_level.remove(&id);
+        self.ready.remove(&id);
+        if let On::Ask(ask) = waiting.on
+            && let Some(ids) = self.by_ask.get_mut(&ask)
+        {
+            ids.retain(|other| *other != id);
+            if ids.is_empty() {
+                self.by_ask.remove(&ask);
+            }
+        }
+        Some(waiting)
+    }
+
+    pub(crate) fn note_own(&mut self, ticket: Ticket, sequence: u64) {
+        self.own_pending.push_back((ticket, sequence));
+    }
+
+    /// First own sequence that is not durable.
+    pub(crate) fn first_undurable(&mut self, stored: Ticket) -> Option<u64> {
+        while self.own_pending.front().is_some_and(|(ticket, _)| *ticket <= stored) {
+            self.own_pending.pop_front();
+        }
+        self.own_pending.front().map(|(_, sequence)| *sequence)
+    }
+
+    /// As [`Requests::first_undurable`], for those who only look.
+    pub(crate) fn peek_undurable(&self, stored: Ticket) -> Option<u64> {
+        let at = self.own_pending.partition_point(|(ticket, _)| *ticket <= stored);
+        self.own_pending.get(at).map(|(_, sequence)| *sequence)
+    }
+}
+
+/// How an attempt at a request went.
+enum Attempt {
+    Done(Outcome),
+    Park(On),
+}
+
+/// Something that must be known before a request can be served.
+enum Need {
+    Inode(FileId),
+    /// What a name stands for, and that file's inode.
+    Name(FileId, Name),
+    /// Whether anything is in a directory.
+    Emptiness(FileId),
+}
+
+impl<S: MetaStore> Replica<S> {
+    pub(crate) fn handle_request(&mut self, id: RequestId, request: Request, deadline: Time) {
+        let waiting = Waiting {
+            request,
+            deadline,
+            on: On::Session,
+            patience: deadline,
+            questions: 0,
+            offline: false,
+            listed: None,
+        };
+        self.run_request(id, waiting);
+    }
+
+    pub(crate) fn handle_cancel(&mut self, id: RequestId) {
+        self.end_request(id, Err(FsError::Interrupted));
+    }
+
+    /// Ends a waiting request with an outcome.
+    pub(crate) fn end_request(&mut self, id: RequestId, outcome: Outcome) {
+        if let Some(waiting) = self.requests.take(id) {
+            if waiting.on == On::Lock && outcome.is_err() {
+                self.locks_give_up(id);
+            }
+            self.answer_request(id, outcome);
+        }
+    }
+
+    fn answer_request(&mut self, id: RequestId, outcome: Outcome) {
+        self.outputs.push_back(Output::Answer { id, outcome });
+    }
+
+    /// Tries a request; answers it or parks it.
+    fn run_request(&mut self, id: RequestId, mut waiting: Waiting) {
+        let attempt = match self.attempt(id, &mut waiting) {
+            Ok(attempt) => attempt,
+            Err(Trouble::Storage(StorageError::NoSpace)) => {
+                self.abandon();
+                Attempt::Done(Err(FsError::NoSpace))
+            }
+            Err(trouble) => {
+                self.settle(Err(trouble));
+                Attempt::Done(Err(FsError::Io))
+            }
+        };
+        match attempt {
+            Attempt::Done(outcome) => self.answer_request(id, outcome),
+            Attempt::Park(_) if self.requests.len() >= self.config.requests_waiting_max => {
+                self.answer_request(id, Err(FsError::TimedOut));
+            }
+            Attempt::Park(on) => {
+                waiting.on = on;
+                waiting.patience = match on {
+                    On::Session => self.now + FIRST_SESSION_MAX,
+                    On::FirstSession => self.opened + FIRST_SESSION_MAX,
+                    On::Ask(_) | On::Level | On::Lock => waiting.deadline,
+                };
+                self.requests.park(id, waiting);
+            }
+        }
+    }
+
+    /// Looks again at requests whose time or condition came.
+    pub(crate) fn retry_requests(&mut self) {
+        self.check_deadlines();
+        let reached: Vec<RequestId> = self.requests.on_level.iter().copied().collect();
+        self.requests.ready.extend(reached);
+        while let Some(id) = self.requests.ready.pop_first() {
+            if let Some(waiting) = self.requests.take(id) {
+                if self.failed {
+                    self.answer_request(id, Err(FsError::Io));
+                } else {
+                    self.run_request(id, waiting);
+                }
+            }
+        }
+    }
+
+    fn check_deadlines(&mut self) {
+        while let Some((time, id)) = self.requests.deadlines.first().copied() {
+            if time > self.now {
+                return;
+            }
+            let Some(mut waiting) = self.requests.take(id) else {
+                self.requests.deadlines.remove(&(time, id));
+                continue;
+            };
+            let over = self.now >= waiting.deadline;
+            let may_serve = matches!(waiting.on, On::Ask(_) | On::Session | On::FirstSession) && !waiting.offline;
+            if may_serve {
+                // What is cached is better than an error; what is not fails below.
+                waiting.offline = true;
+                self.run_request(id, waiting);
+                continue;
+            }
+            if waiting.on == On::Lock {
+                self.locks_give_up(id);
+            }
+            let error = if over && self.upstream.is_some() { FsError::TimedOut } else { FsError::Unreachable };
+            let error = if self.config.role == Role::Home || waiting.on == On::Lock { FsError::TimedOut } else { error };
+            self.answer_request(id, Err(error));
+        }
+    }
+
+    fn attempt(&mut self, id: RequestId, waiting: &mut Waiting) -> Result<Attempt, Trouble> {
+        let request = waiting.request.clone();
+        match request {
+            Request::Lookup { parent, name } => {
+                if let Some(on) = self.missing_need(waiting, &[Need::Name(parent, name.clone())])? {
+                    return Ok(on);
+                }
+                Ok(Attempt::Done(self.serve_lookup(parent, &name)?))
+            }
+            Request::Attributes { file } => {
+                if let Some(on) = self.missing_need(waiting, &[Need::Inode(file)])? {
+                    return Ok(on);
+                }
+                Ok(Attempt::Done(self.serve_attributes(file)?))
+            }
+            Request::List { directory, after, limit } => self.attempt_list(waiting, directory, after, limit),
+            Request::Change { user, change } => {
+                let needs = self.needs_of(&change)?;
+                if let Some(on) = self.missing_need(waiting, &needs)? {
+                    return Ok(on);
+                }
+                Ok(Attempt::Done(self.change(UserId(user), &change)?))
+            }
+            Request::Wait { record, until } => self.attempt_wait(record, until),
+            Request::Lock(request) => Ok(match self.lock(id, request) {
+                Some(outcome) => Attempt::Done(outcome),
+                None => Attempt::Park(On::Lock),
+            }),
+            Request::TestLock(request) => Ok(match self.test_lock(id, request) {
+                Some(outcome) => Attempt::Done(outcome),
+                None => Attempt::Park(On::Lock),
+            }),
+            Request::Unlock { file, family, owner, range } => {
+                self.unlock(file, family, owner, range);
+                Ok(Attempt::Done(Ok(Answer::Done)))
+            }
+        }
+    }
+
+    fn serve_lookup(&self, parent: FileId, name: &Name) -> Result<Outcome, StorageError> {
+        match self.inode(parent)? {
+            None => return Ok(Err(FsError::NotFound)),
+            Some(inode) if !inode.is_directory() => return Ok(Err(FsError::NotDirectory)),
+            Some(_) => {}
+        }
+        let Some(entry) = self.entry(parent, name)? else { return Ok(Err(FsError::NotFound)) };
+        Ok(match self.inode(entry.file)? {
+            Some(inode) => Ok(Answer::File(entry.file, inode)),
+            None => Err(FsError::NotFound),
+        })
+    }
+
+    fn serve_attributes(&self, file: FileId) -> Result<Outcome, StorageError> {
+        let mut at = file;
+        for _ in 0..8 {
+            match self.inode(at)? {
+                Some(inode) => match inode.merged_into {
+                    Some(next) => at = next,
+                    None => return Ok(Ok(Answer::File(at, inode))),
+                },
+                None => break,
+            }
+        }
+        Ok(Err(FsError::NotFound))
+    }
+
+    /// The first thing that is not known, as something to wait for; `None`: go ahead.
+    fn missing_need(&mut self, waiting: &mut Waiting, needs: &[Need]) -> Result<Option<Attempt>, Trouble> {
+        if self.config.role != Role::Client {
+            return Ok(None);
+        }
+        if !waiting.offline {
+            if self.is_trusted() {
+                for need in needs {
+                    if let Some(question) = self.untrusted(need)? {
+                        return Ok(self.ask_or_go_offline(waiting, question, needs)?);
+                    }
+                }
+                return Ok(None);
+            }
+            if self.is_connecting() {
+                return Ok(Some(Attempt::Park(On::Session)));
+            }
+            if self.upstream.is_none() && self.now < self.opened + FIRST_SESSION_MAX && !self.all_cached(needs)? {
+                return Ok(Some(Attempt::Park(On::FirstSession)));
+            }
+        }
+        Ok(if self.all_cached(needs)? { None } else { Some(Attempt::Done(Err(self.offline_error(waiting)))) })
+    }
+
+    fn offline_error(&self, waiting: &Waiting) -> FsError {
+        if self.upstream.is_some() && self.now >= waiting.deadline { FsError::TimedOut } else { FsError::Unreachable }
+    }
+
+    fn ask_or_go_offline(
+        &mut self,
+        waiting: &mut Waiting,
+        question: Question,
+        needs: &[Need],
+    ) -> Result<Option<Attempt>, Trouble> {
+        waiting.questions += 1;
+        if waiting.questions <= QUESTIONS_MAX {
+            return Ok(Some(Attempt::Park(On::Ask(self.ask(question)?))));
+        }
+        Ok(if self.all_cached(needs)? { None } else { Some(Attempt::Done(Err(FsError::TimedOut))) })
+    }
+
+    /// The question that would settle a need which the trusted part of the cache does not.
+    fn untrusted(&mut self, need: &Need) -> Result<Option<Question>, StorageError> {
+        Ok(match need {
+            Need::Inode(file) => {
+                self.trusted_inode(*file)?.is_none().then_some(Question::Attributes { file: *file })
+            }
+            Need::Name(parent, name) => {
+                let lookup = || Some(Question::Lookup { parent: *parent, name: name.clone() });
+                match self.trusted_entry(*parent, name)? {
+                    None => lookup(),
+                    Some(None) => None,
+                    Some(Some(file)) => {
+                        if self.trusted_inode(file)?.is_none() { lookup() } else { None }
+                    }
+                }
+            }
+            Need::Emptiness(directory) => {
+                let known = self.watches.is_fresh(*directory)
+                    || wayfs_tree::View::first_entry(&self.tx(), *directory)?.is_some();
+                let (directory, after) = (*directory, None);
+                (!known).then_some(Question::List { directory, after, limit: 64 })
+            }
+        })
+    }
+
+    fn all_cached(&mut self, needs: &[Need]) -> Result<bool, StorageError> {
+        for need in needs {
+            let known = match need {
+                Need::Inode(file) => self.inode(*file)?.is_some(),
+                Need::Name(parent, name) => match self.cached_entry(*parent, name)? {
+                    None => false,
+                    Some(None) => self.inode(*parent)?.is_some(),
+                    Some(Some(file)) => self.inode(file)?.is_some(),
+                },
+                Need::Emptiness(directory) => {
+                    self.watches.is_complete(*directory)
+                        || wayfs_tree::View::first_entry(&self.tx(), *directory)?.is_some()
+                }
+            };
+            if !known {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Asks the parent, or joins a question that is under way.
+    fn ask(&mut self, question: Question) -> Result<AskId, StorageError> {
+        if let Some(ask) = self.upstream.as_ref().and_then(|up| up.by_question.get(&question).copied()) {
+            return Ok(ask);
+        }
+        let seen = self.seen_on(&question)?;
+        let Some(upstream) = self.upstream.as_mut() else { return Ok(AskId(0)) };
+        let ask = AskId(upstream.next_ask);
+        upstream.next_ask += 1;
+        upstream.asks.insert(ask, question.clone());
+        upstream.by_question.insert(question.clone(), ask);
+        self.tell_parent(Up::Ask { ask, question, seen });
+        Ok(ask)
+    }
+
+    /// Foreign records whose effect our cache shows on what is asked for.
+    fn seen_on(&self, question: &Question) -> Result<Vec<RecordId>, StorageError> {
+        let mut newest: BTreeMap<OriginId, u64> = BTreeMap::new();
+        let own = self.config.origin;
+        let mut note = |record: RecordId| {
+            if record.origin() != own && record.origin() != OriginId::GENESIS {
+                let sequence = newest.entry(record.origin()).or_insert(0);
+                *sequence = (*sequence).max(record.sequence());
+            }
+        };
+        let file = match question {
+            Question::Lookup { parent, name } => self.entry(*parent, name)?.map(|entry| {
+                note(entry.version);
+                entry.file
+            }),
+            Question::Attributes { file } => Some(*file),
+            Question::List { directory, after, .. } => {
+                for (_, entry) in self.list(*directory, after.as_ref(), SEEN_MAX)? {
+                    note(entry.version);
+                }
+                None
+            }
+        };
+        if let Some(inode) = file.map(|file| self.inode(file)).transpose()?.flatten() {
+            note(inode.version);
+            note(inode.attr_version);
+        }
+        let seen = newest.into_iter().take(SEEN_MAX);
+        Ok(seen.filter_map(|(origin, sequence)| RecordId::new(origin, sequence).ok()).collect())
+    }
+
+    /// What a change must know.
+    fn needs_of(&self, change: &Change) -> Result<Vec<Need>, StorageError> {
+        let directory_under = |parent: FileId, name: &Name| -> Result<Option<FileId>, StorageError> {
+            let Some(entry) = self.entry(parent, name)? else { return Ok(None) };
+            Ok(self.inode(entry.file)?.filter(|inode| inode.is_directory()).map(|_| entry.file))
+        };
+        Ok(match change {
+            Change::Create { parent, name, .. } | Change::Mkdir { parent, name, .. } => {
+                vec![Need::Inode(*parent), Need::Name(*parent, name.clone())]
+            }
+            Change::Link { file, parent, name } => {
+                vec![Need::Inode(*file), Need::Inode(*parent), Need::Name(*parent, name.clone())]
+            }
+            Change::Unlink { parent, name } => vec![Need::Inode(*parent), Need::Name(*parent, name.clone())],
+            Change::Rmdir { parent, name } => {
+                let mut needs = vec![Need::Inode(*parent), Need::Name(*parent, name.clone())];
+                needs.extend(directory_under(*parent, name)?.map(Need::Emptiness));
+                needs
+            }
+            Change::Rename { from_parent, from_name, to_parent, to_name, .. } => {
+                let mut needs = vec![
+                    Need::Inode(*from_parent),
+                    Need::Name(*from_parent, from_name.clone()),
+                    Need::Inode(*to_parent),
+                    Need::Name(*to_parent, to_name.clone()),
+                ];
+                needs.extend(directory_under(*to_parent, to_name)?.map(Need::Emptiness));
+                needs
+            }
+            Change::SetAttr { file, .. } | Change::SetXattr { file, .. } | Change::Store { file, .. } => {
+                vec![Need::Inode(*file)]
+            }
+            Change::Resolve { .. } => Vec::new(),
+        })
+    }
+
+    fn attempt_list(
+        &mut self,
+        waiting: &mut Waiting,
+        directory: FileId,
+        after: Option<Name>,
+        limit: usize,
+    ) -> Result<Attempt, Trouble> {
+        let limit = limit.clamp(1, LIST_MAX);
+        let need = [Need::Inode(directory)];
+        if waiting.listed.is_none() {
+            if let Some(on) = self.missing_need(waiting, &need)? {
+                return Ok(on);
+            }
+            let trusted = self.config.role != Role::Client || (self.is_trusted() && !waiting.offline);
+            if trusted && self.config.role == Role::Client && !self.watches.is_fresh(directory) {
+                waiting.questions += 1;
+                if waiting.questions <= QUESTIONS_MAX {
+                    let limit = u32::try_from(limit).expect("at most 4096");
+                    return Ok(Attempt::Park(On::Ask(self.ask(Question::List { directory, after, limit })?)));
+                }
+            }
+            if !trusted && !self.watches.is_complete(directory) {
+                return Ok(Attempt::Done(Err(self.offline_error(waiting))));
+            }
+        }
+        match self.inode(directory)? {
+            None => return Ok(Attempt::Done(Err(FsError::NotFound))),
+            Some(inode) if !inode.is_directory() => return Ok(Attempt::Done(Err(FsError::NotDirectory))),
+            Some(_) => {}
+        }
+        Ok(Attempt::Done(Ok(self.serve_list(waiting.listed.as_ref(), directory, after.as_ref(), limit)?)))
+    }
+
+    fn serve_list(
+        &self,
+        listed: Option<&(bool, Option<Name>)>,
+        directory: FileId,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<Answer, StorageError> {
+        // Beyond the last name of the parent's page our cache may have holes.
+        let (known_end, until) = match listed {
+            Some((false, Some(last))) => (false, entries_from(table::VIEW, directory, Some(last))),
+            Some((false, None)) => (false, entries_from(table::VIEW, directory, after)),
+            Some((true, _)) | None => (true, entries_until(table::VIEW, directory)),
+        };
+        let rows = self.store.scan(&entries_from(table::VIEW, directory, after), &until, limit + 1)?;
+        let end = known_end && rows.len() <= limit;
+        let mut entries = Vec::new();
+        for (key, value) in rows.into_iter().take(limit) {
+            let Key::Entry(_, name) = parse_image_key(&key)? else { continue };
+            let wayfs_types::Image::Entry(entry) = crate::tables::unpack_view(&value)?.image else { continue };
+            if let Some(inode) = self.inode(entry.file)? {
+                entries.push((name, entry.file, inode));
+            }
+        }
+        Ok(Answer::List { entries, end })
+    }
+
+    /// Builds a record of a change, applies it, logs it, and answers from the result.
+    fn change(&mut self, user: UserId, change: &Change) -> Result<Outcome, Trouble> {
+        let Ok(id) = RecordId::new(self.config.origin, self.counters.sequence + 1) else {
+            return Ok(Err(FsError::NoSpace));
+        };
+        if self.origin_image(self.config.origin)?.is_none() || self.inode(FileId::ROOT)?.is_none() {
+            return Ok(Err(FsError::Unreachable));
+        }
+        let author = Author { id, user, time: self.wall };
+        let record = match wayfs_tree::build(&self.tx(), change, author) {
+            Ok(record) => record,
+            Err(BuildError::Refused(error)) => return Ok(Err(error)),
+            Err(BuildError::Storage(error)) => return Err(error.into()),
+        };
+        self.counters.sequence += 1;
+        let effect = self.take_record(record.clone(), true)?;
+        self.note_content(&record, &effect, Source::Own)?;
+        self.staged.own = effect.conflict().is_none() && effect.made.is_none();
+        self.staged.marks.insert(self.config.origin);
+        let file = effect.file.or_else(|| crate::inspect::file_of(&record.op, id)).unwrap_or(FileId::ROOT);
+        let inode = self.inode_after(file)?;
+        if matches!(record.op, Op::Mkdir { .. }) && self.config.role == Role::Client {
+            self.watch_own_directory(FileId::made_by(id));
+        }
+        self.commit()?;
+        self.requests.note_own(self.ticket, id.sequence());
+        let Some(inode) = inode else { return Ok(Err(FsError::NotFound)) };
+        Ok(Ok(Answer::Changed { record: id, file, inode, removed: effect.removed }))
+    }
+
+    fn inode_after(&mut self, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {
+        wayfs_tree::inode(&self.tx(), file)
+    }
+
+    fn attempt_wait(&mut self, record: Option<RecordId>, until: Level) -> Result<Attempt, Trouble> {
+        let own = self.config.origin;
+        let newest = self.counters.sequence;
+        let sequence = match record {
+            None => newest,
+            Some(record) if record.origin() == own && record.sequence() <= newest => record.sequence(),
+            Some(_) => return Ok(Attempt::Done(Err(FsError::Invalid))),
+        };
+        self.requests.first_undurable(self.stored);
+        if self.own_through(until) >= sequence {
+            return Ok(Attempt::Done(Ok(Answer::Reached)));
+        }
+        if self.own_durable() < sequence {
+            self.sync_wanted = true;
+        }
+        if until == Level::Stable && self.config.role != Role::Home {
+            self.want_stable(own, sequence)?;
+        }
+        Ok(Attempt::Park(On::Level))
+    }
+}
+

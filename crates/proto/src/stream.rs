@@ -1,0 +1,392 @@
+//! What flows down to the children: images, answers, marks.
+
+use crate::children::{Child, ParkedAsk, Phase};
+use crate::interest::is_interesting;
+use crate::replica::Replica;
+use crate::tables::{self, entries_from, entries_until, number_key, parse_image_key, parse_number_key, read_view, table};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, OriginId, StorageError};
+use wayfs_wire::{Down, KeyImage, Mark, Question, Verdict};
+
+/// Messages of images to one child that may be under way.
+const WINDOW: usize = 8;
+/// Rows of the change index looked through for one child with one input.
+const SCAN_BUDGET: usize = 8192;
+/// How long a question waits for us to see what its asker has seen.
+const BEHIND_MAX: Duration = Duration::from_secs(2);
+
+/// Images on their way into one message.
+#[derive(Default)]
+struct Parcel {
+    images: Vec<KeyImage>,
+    len: usize,
+    first: u64,
+}
+
+impl Parcel {
+    fn add(&mut self, number: u64, pair: KeyImage) {
+        if self.images.is_empty() {
+            self.first = number;
+        }
+        self.len += wayfs_wire::image_len(&pair);
+        self.images.push(pair);
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Gives every child that has something to get what fits.
+    pub(crate) fn pump_children(&mut self) -> Result<(), StorageError> {
+        self.children.unblock();
+        for origin in std::mem::take(&mut self.children.dirty) {
+            let subjects: Vec<OriginId> = self.children.subjects.get(&origin).into_iter().flatten().copied().collect();
+            if subjects.is_empty() {
+                continue;
+            }
+            let mark = self.mark_for_child(origin)?;
+            self.advance_marks(mark)?;
+            for child in subjects {
+                self.queue_mark(child, mark);
+            }
+        }
+        for origin in std::mem::take(&mut self.children.busy) {
+            self.pump_child(origin)?;
+        }
+        Ok(())
+    }
+
+    fn queue_mark(&mut self, child: OriginId, mark: Mark) {
+        let Some(row) = self.children.by_origin.get_mut(&child) else { return };
+        let known = row.marks.entry(mark.origin).or_insert(None);
+        if *known == Some(mark) {
+            return;
+        }
+        *known = Some(mark);
+        match row.notices.last_mut() {
+            Some(Down::Marks { marks }) => marks.push(mark),
+            _ => row.notices.push(Down::Marks { marks: vec![mark] }),
+        }
+        self.children.busy.insert(child);
+    }
+
+    fn pump_child(&mut self, origin: OriginId) -> Result<(), StorageError> {
+        let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
+        if child.peer.is_none() {
+            return Ok(());
+        }
+        let notices = std::mem::take(&mut child.notices);
+        let stable: Vec<_> = std::mem::take(&mut child.stable).into_iter().collect();
+        let (phase, is_station) = (child.phase, child.is_station);
+        // A mark must not overtake the images of the same change: a client that hears that its
+        // records are visible drops them from its log once the images confirmed them.
+        for notice in notices {
+            self.send_child(origin, notice);
+        }
+        if !stable.is_empty() {
+            self.send_child(origin, Down::Stable { versions: stable });
+        }
+        match phase {
+            Phase::Scanning => self.scan_for(origin, is_station)?,
+            Phase::Live => self.send_pending(origin)?,
+            Phase::Greeting | Phase::Ready | Phase::Ghost => {}
+        }
+        self.answer_asks(origin)
+    }
+
+    fn send_images(&mut self, origin: OriginId, parcel: Parcel, through: CommitNumber, more: bool) {
+        let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
+        child.serial += 1;
+        child.unreceived.push_back((child.serial, parcel.first));
+        let serial = child.serial;
+        self.send_child(origin, Down::Images { serial, through, more, images: parcel.images });
+    }
+
+    fn image_now(&self, key: &Key) -> Result<Option<Image>, StorageError> {
+        Ok(read_view(&self.store, key)?.map(|numbered| numbered.image))
+    }
+
+    fn is_full(&self, parcel: &Parcel) -> bool {
+        parcel.images.len() >= self.config.images_per_message || parcel.len >= self.config.message_len_max
+    }
+
+    /// Goes through the changes after the child's cursor, as far as window and budget allow.
+    fn scan_for(&mut self, origin: OriginId, is_station: bool) -> Result<(), StorageError> {
+        let mut budget = SCAN_BUDGET;
+        loop {
+            let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
+            let (from, started) = (child.next, child.started);
+            if child.unreceived.len() >= WINDOW {
+                return Ok(());
+            }
+            if budget == 0 {
+                self.more_work = true;
+                self.children.busy.insert(origin);
+                return Ok(());
+            }
+            let mut parcel = Parcel::default();
+            let extra_left = self.take_extra(origin, &mut parcel)?;
+            let (mut at, mut reached) = (from, false);
+            if !extra_left {
+                let until = number_key(table::CHANGE, u64::MAX);
+                let limit = self.config.images_per_message.min(budget);
+                let rows = self.store.scan(&number_key(table::CHANGE, from + 1), &until, limit)?;
+                reached = rows.len() < limit;
+                budget = budget.saturating_sub(rows.len().max(1));
+                for (key, value) in rows {
+                    at = parse_number_key(&key)?;
+                    self.add_scanned(origin, is_station, at, &value, &mut parcel)?;
+                    if self.is_full(&parcel) {
+                        reached = false;
+                        break;
+                    }
+                }
+            }
+            let current = self.counters.change;
+            let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
+            child.next = if reached { current.0 } else { at };
+            let through = CommitNumber(child.next);
+            if reached && is_station {
+                // `started` stays set until the first cut is complete, which is sent even if it is empty.
+                child.started = false;
+                if started || !parcel.images.is_empty() {
+                    self.send_images(origin, parcel, through, false);
+                }
+                return Ok(());
+            }
+            if reached {
+                self.finish_scan(origin, parcel)?;
+                return Ok(());
+            }
+            if !parcel.images.is_empty() {
+                self.send_images(origin, parcel, through, true);
+            }
+        }
+    }
+
+    /// Puts keys of the first cut into a parcel. Answers whether some are left.
+    fn take_extra(&mut self, origin: OriginId, parcel: &mut Parcel) -> Result<bool, StorageError> {
+        while !self.is_full(parcel) {
+            let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(false) };
+            let Some(key) = child.extra.pop_first() else { return Ok(false) };
+            let image = self.image_now(&key)?;
+            parcel.add(0, KeyImage { key, image });
+        }
+        Ok(true)
+    }
+
+    fn add_scanned(
+        &self,
+        origin: OriginId,
+        is_station: bool,
+        number: u64,
+        value: &[u8],
+        parcel: &mut Parcel,
+    ) -> Result<(), StorageError> {
+        let mut key = vec![table::VIEW];
+        key.extend(value);
+        let key = parse_image_key(&key)?;
+        let image = self.image_now(&key)?;
+        let wanted = is_station
+            || self.children.by_origin.get(&origin).is_some_and(|child| is_interesting(origin, child, &key, image.as_ref()));
+        if wanted {
+            parcel.add(number, KeyImage { key, image });
+        }
+        Ok(())
+    }
+
+    /// The client has caught up: what its own records changed meanwhile ends the cut.
+    fn finish_scan(&mut self, origin: OriginId, parcel: Parcel) -> Result<(), StorageError> {
+        let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
+        child.phase = Phase::Live;
+        if child.pending.is_empty() {
+            let through = CommitNumber(child.next);
+            self.send_images(origin, parcel, through, false);
+            return Ok(());
+        }
+        let through = CommitNumber(child.next);
+        if !parcel.images.is_empty() {
+            self.send_images(origin, parcel, through, true);
+        }
+        self.send_pending(origin)
+    }
+
+    /// Sends everything that changed for a live client as one cut.
+    fn send_pending(&mut self, origin: OriginId) -> Result<(), StorageError> {
+        let current = self.counters.change;
+        let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
+        child.next = current.0;
+        if child.pending.is_empty() || child.unreceived.len() >= WINDOW {
+            return Ok(());
+        }
+        let pending = std::mem::take(&mut child.pending);
+        let mut sent = BTreeSet::new();
+        let mut parcel = Parcel::default();
+        for (number, key) in pending {
+            if !sent.insert(key.clone()) {
+                continue;
+            }
+            if self.is_full(&parcel) {
+                let full = std::mem::take(&mut parcel);
+                self.send_images(origin, full, current, true);
+            }
+            let image = self.image_now(&key)?;
+            parcel.add(number, KeyImage { key, image });
+        }
+        self.send_images(origin, parcel, current, false);
+        Ok(())
+    }
+
+    /// Answers questions of a child whose stream is up to date: so answers are of the same cut.
+    fn answer_asks(&mut self, origin: OriginId) -> Result<(), StorageError> {
+        loop {
+            let now = self.now;
+            let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
+            if child.phase != Phase::Live || !child.pending.is_empty() {
+                return Ok(());
+            }
+            let Some(parked) = child.asks.pop_front() else { return Ok(()) };
+            if self.has_seen(&parked)? {
+                self.answer(origin, parked)?;
+            } else if now >= parked.since + BEHIND_MAX {
+                self.send_answer(origin, parked.ask, Verdict::Behind, Vec::new());
+            } else {
+                // Later questions may be answered first; this one is looked at again with the next input.
+                let later: Vec<ParkedAsk> = match self.children.by_origin.get_mut(&origin) {
+                    Some(child) => child.asks.drain(..).collect(),
+                    None => Vec::new(),
+                };
+                let mut waiting = vec![parked];
+                for parked in later {
+                    if self.has_seen(&parked)? {
+                        self.answer(origin, parked)?;
+                    } else {
+                        waiting.push(parked);
+                    }
+                }
+                if let Some(child) = self.children.by_origin.get_mut(&origin) {
+                    child.asks.extend(waiting);
+                }
+                self.children.waiting.insert(origin);
+                return Ok(());
+            }
+        }
+    }
+
+    fn has_seen(&mut self, parked: &ParkedAsk) -> Result<bool, StorageError> {
+        for record in &parked.seen {
+            if record.sequence() > wayfs_tree::applied(&self.tx(), record.origin())?
+                && record.origin() != OriginId::GENESIS
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn send_answer(&mut self, origin: OriginId, ask: wayfs_wire::AskId, verdict: Verdict, images: Vec<KeyImage>) {
+        let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
+        child.serial += 1;
+        let serial = child.serial;
+        child.unreceived.push_back((serial, self.counters.change.0));
+        self.send_child(origin, Down::Answer { serial, ask, verdict, images });
+    }
+
+    fn answer(&mut self, origin: OriginId, parked: ParkedAsk) -> Result<(), StorageError> {
+        if !self.counters.synced {
+            self.send_answer(origin, parked.ask, Verdict::Unready, Vec::new());
+            return Ok(());
+        }
+        let mut images = Vec::new();
+        let verdict = match parked.question {
+            Question::Lookup { parent, name } => {
+                self.add_watches(origin, &[parent]);
+                self.add_image(Key::Inode(parent), &mut images)?;
+                self.add_entry(parent, &name, &mut images)?
+            }
+            Question::Attributes { file } => {
+                self.add_watches(origin, &[file]);
+                self.add_file(file, &mut images)?
+            }
+            Question::List { directory, after, limit } => {
+                self.add_watches(origin, &[directory]);
+                self.add_image(Key::Inode(directory), &mut images)?;
+                self.add_list(directory, after.as_ref(), limit, &mut images)?
+            }
+        };
+        self.send_answer(origin, parked.ask, verdict, images);
+        Ok(())
+    }
+
+    fn add_image(&self, key: Key, images: &mut Vec<KeyImage>) -> Result<Option<Image>, StorageError> {
+        let image = self.image_now(&key)?;
+        images.push(KeyImage { key, image: image.clone() });
+        Ok(image)
+    }
+
+    fn add_entry(&self, parent: FileId, name: &Name, images: &mut Vec<KeyImage>) -> Result<Verdict, StorageError> {
+        match self.add_image(Key::Entry(parent, name.clone()), images)? {
+            Some(Image::Entry(entry)) => self.add_file(entry.file, images),
+            _ => Ok(Verdict::NotFound),
+        }
+    }
+
+    /// A file and, if it was merged into another, that one.
+    fn add_file(&self, file: FileId, images: &mut Vec<KeyImage>) -> Result<Verdict, StorageError> {
+        let mut at = Some(file);
+        let mut found = Verdict::NotFound;
+        for _ in 0..8 {
+            let Some(file) = at else { break };
+            let image = self.add_image(Key::Inode(file), images)?;
+            at = match image {
+                Some(Image::Inode(inode)) => {
+                    found = Verdict::Found;
+                    inode.merged_into
+                }
+                _ => None,
+            };
+        }
+        Ok(found)
+    }
+
+    fn add_list(
+        &self,
+        directory: FileId,
+        after: Option<&Name>,
+        limit: u32,
+        images: &mut Vec<KeyImage>,
+    ) -> Result<Verdict, StorageError> {
+        let limit = (limit as usize).min(self.config.images_per_message.max(1));
+        let from = entries_from(table::VIEW, directory, after);
+        let rows = self.store.scan(&from, &entries_until(table::VIEW, directory), limit + 1)?;
+        let mut len = 0;
+        for (taken, (key, value)) in rows.iter().enumerate() {
+            if taken == limit || (taken > 0 && len > self.config.message_len_max) {
+                return Ok(Verdict::More);
+            }
+            let key = parse_image_key(key)?;
+            let image = tables::unpack_view(value)?.image;
+            let file = match &image {
+                Image::Entry(entry) => Some(entry.file),
+                _ => None,
+            };
+            images.push(KeyImage { key, image: Some(image) });
+            if let Some(file) = file {
+                let before = images.len();
+                self.add_image(Key::Inode(file), images)?;
+                len += images[before - 1..].iter().map(wayfs_wire::image_len).sum::<usize>();
+            }
+        }
+        Ok(Verdict::End)
+    }
+
+    /// Looks again at questions that waited for us to catch up.
+    pub(crate) fn wake_waiting(&mut self) {
+        let waiting = std::mem::take(&mut self.children.waiting);
+        self.children.busy.extend(waiting);
+    }
+}
+
+/// When the oldest question that waits for us to catch up is given up.
+pub(crate) fn behind_deadline(child: &Child) -> Option<wayfs_types::Time> {
+    child.asks.front().map(|parked| parked.since + BEHIND_MAX)
+}

@@ -1,0 +1,236 @@
+//! The log: records that the parent has not confirmed, and (at a client) those that the home has
+//! not ordered yet and that another station may need.
+//!
+//! A station's log goes over all origins below it, in the order in which it took
+//! them. Each stored entry remembers which keys its record touched and what
+//! their images hashed to afterwards; so the parent's images of them can be
+//! recognised as an echo without replaying anything.
+
+use crate::api::Role;
+use crate::replica::Replica;
+use crate::tables::{image_key, number_key, pack, parse_number_key, table, unpack};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+use wayfs_tree::{Effect, View};
+use wayfs_types::{Digest, Image, Key, MetaStore, Op, OriginId, Record, RecordId, StorageError, Ticket, WallTime};
+
+/// A record as the log keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LogEntry {
+    pub(crate) record: Record,
+    /// We, or someone below, hold its contents.
+    pub(crate) held: bool,
+    /// It moved or removed a directory.
+    pub(crate) structural: bool,
+    /// Keys that it touched, and the [`echo_hash`] of each afterwards.
+    pub(crate) touched: Vec<(Key, u64)>,
+}
+
+/// A record of the log as memory keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LogItem {
+    pub(crate) id: RecordId,
+    pub(crate) time: WallTime,
+    /// Batch that holds it.
+    pub(crate) ticket: Ticket,
+    pub(crate) structural: bool,
+    /// The parent's state does not have it yet.
+    pub(crate) tentative: bool,
+}
+
+/// The log's index.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    items: BTreeMap<u64, LogItem>,
+    /// Tentative records by origin: sequence and position.
+    tentative: BTreeMap<OriginId, VecDeque<(u64, u64)>>,
+    tentative_len: u64,
+    structural: u64,
+}
+
+impl Log {
+    pub(crate) fn append(&mut self, position: u64, item: LogItem) {
+        if item.tentative {
+            self.tentative.entry(item.id.origin()).or_default().push_back((item.id.sequence(), position));
+            self.tentative_len += 1;
+            self.structural += u64::from(item.structural);
+        }
+        self.items.insert(position, item);
+    }
+
+    /// Tentative no more: all of its origin up to this record.
+    pub(crate) fn confirm(&mut self, record: RecordId) {
+        let Some(queue) = self.tentative.get_mut(&record.origin()) else { return };
+        while let Some((sequence, position)) = queue.front().copied() {
+            if sequence > record.sequence() {
+                break;
+            }
+            queue.pop_front();
+            self.tentative_len -= 1;
+            if let Some(item) = self.items.get_mut(&position) {
+                item.tentative = false;
+                self.structural -= u64::from(item.structural);
+            }
+        }
+        if queue.is_empty() {
+            self.tentative.remove(&record.origin());
+        }
+    }
+
+    /// Takes a confirmed record out.
+    pub(crate) fn forget(&mut self, position: u64) {
+        self.items.remove(&position);
+    }
+
+    /// Positions of an origin's tentative records up to a sequence.
+    pub(crate) fn tentative_through(&self, origin: OriginId, sequence: u64) -> Vec<u64> {
+        let queue = self.tentative.get(&origin).into_iter().flatten();
+        queue.take_while(|(at, _)| *at <= sequence).map(|(_, position)| *position).collect()
+    }
+
+    /// First position that is still tentative once each of these origins is confirmed through its sequence.
+    pub(crate) fn first_tentative_after(&self, applied: &BTreeMap<OriginId, u64>) -> Option<u64> {
+        let first = |(origin, queue): (&OriginId, &VecDeque<(u64, u64)>)| {
+            let through = applied.get(origin).copied().unwrap_or(0);
+            // Sequences rise along the queue, so the first beyond is found by halving.
+            let at = queue.partition_point(|(sequence, _)| *sequence <= through);
+            queue.get(at).map(|(_, position)| *position)
+        };
+        self.tentative.iter().filter_map(first).min()
+    }
+
+    /// Whether any tentative record moved or removed a directory.
+    pub(crate) fn is_structural(&self) -> bool {
+        self.structural > 0
+    }
+
+    /// Records that the parent has not confirmed.
+    pub(crate) fn tentative_len(&self) -> u64 {
+        self.tentative_len
+    }
+
+    /// All records from a position on, in order.
+    pub(crate) fn from(&self, position: u64) -> impl Iterator<Item = (u64, &LogItem)> {
+        self.items.range(position..).map(|(position, item)| (*position, item))
+    }
+
+    /// Origins with tentative records.
+    pub(crate) fn origins(&self) -> impl Iterator<Item = OriginId> {
+        self.tentative.keys().copied()
+    }
+
+    /// A tentative record's position.
+    pub(crate) fn position_of(&self, record: RecordId) -> Option<u64> {
+        let queue = self.tentative.get(&record.origin())?;
+        let at = queue.binary_search_by_key(&record.sequence(), |(sequence, _)| *sequence).ok()?;
+        queue.get(at).map(|(_, position)| *position)
+    }
+}
+
+/// What an image is recognised by when it comes back from the parent.
+///
+/// Times and the count of subdirectories of a directory are left out: others who
+/// make files in it change them, too, and that must not cost a replay.
+pub(crate) fn echo_hash(image: Option<&Image>) -> u64 {
+    let bytes = match image {
+        None => return 0,
+        Some(Image::Inode(inode)) if inode.is_directory() => {
+            let mut plain = inode.clone();
+            plain.mtime = WallTime::EPOCH;
+            plain.ctime = WallTime::EPOCH;
+            plain.subdirectories = 0;
+            pack(&plain)
+        }
+        Some(image) => pack(image),
+    };
+    let digest = Digest::of(&bytes);
+    let (head, _) = digest.as_bytes().split_at(8);
+    u64::from_be_bytes(head.try_into().expect("eight bytes")).max(1)
+}
+
+/// Table of the position that last touched a key that lies aside.
+pub(crate) const TOUCH: u8 = b'x';
+
+impl<S: MetaStore> Replica<S> {
+    pub(crate) fn read_log(&mut self) -> Result<Log, StorageError> {
+        let mut log = Log::default();
+        let mut confirmed = BTreeMap::new();
+        let mut from = vec![table::LOG];
+        loop {
+            let pairs = self.store.scan(&from, &[table::LOG + 1], crate::replica::PAGE)?;
+            let Some((last, _)) = pairs.last() else { return Ok(log) };
+            from.clone_from(last);
+            from.push(0);
+            for (key, value) in pairs {
+                let entry: LogEntry = unpack(&value)?;
+                let id = entry.record.id;
+                let applied = match confirmed.get(&id.origin()) {
+                    Some(applied) => *applied,
+                    None => {
+                        let applied = self.confirmed_applied(id.origin())?;
+                        confirmed.insert(id.origin(), applied);
+                        applied
+                    }
+                };
+                let item = LogItem {
+                    id,
+                    time: entry.record.time,
+                    ticket: Ticket(0),
+                    structural: entry.structural,
+                    tentative: id.sequence() > applied,
+                };
+                log.append(parse_number_key(&key)?, item);
+            }
+        }
+    }
+
+    /// The stored entry at a position.
+    pub(crate) fn log_entry(&mut self, position: u64) -> Result<LogEntry, StorageError> {
+        let bytes = self.tx().get_raw(&number_key(table::LOG, position))?;
+        unpack(&bytes.ok_or_else(|| StorageError::Corrupt(format!("log entry {position} is gone")))?)
+    }
+
+    /// Applies a record to the view and, unless we are the home, appends it to the log.
+    pub(crate) fn take_record(&mut self, record: Record, held: bool) -> Result<Effect, StorageError> {
+        if self.config.role == Role::Home {
+            return wayfs_tree::apply(&mut self.tx(), &record);
+        }
+        let position = self.counters.position;
+        self.counters.position += 1;
+        let (id, time) = (record.id, record.time);
+        let (effect, structural) = self.apply_tentative(position, record, held)?;
+        let item = LogItem { id, time, ticket: Ticket(0), structural, tentative: true };
+        self.staged.appended.push((position, item));
+        Ok(effect)
+    }
+
+    /// Applies a record on top of the view, puts what it touches aside, and writes its log entry.
+    pub(crate) fn apply_tentative(
+        &mut self,
+        position: u64,
+        record: Record,
+        held: bool,
+    ) -> Result<(Effect, bool), StorageError> {
+        let mut tx = self.tx();
+        let structural = match &record.op {
+            Op::Rmdir { .. } => true,
+            Op::Rename { file, .. } => wayfs_tree::inode(&tx, *file)?.is_some_and(|inode| inode.is_directory()),
+            _ => false,
+        };
+        tx.note_touches();
+        let effect = wayfs_tree::apply(&mut tx, &record)?;
+        let mut touched = Vec::new();
+        for (key, before) in tx.take_touches() {
+            let after = tx.image(&key)?;
+            let aside_key = image_key(table::ASIDE, &key);
+            if tx.get_raw(&aside_key)?.is_none() {
+                tx.overlay.put_raw(aside_key, pack(&before));
+            }
+            tx.overlay.put_raw(image_key(TOUCH, &key), pack(&position));
+            touched.push((key, echo_hash(after.as_ref())));
+        }
+        let entry = LogEntry { record, held, structural, touched };
+        tx.overlay.put_raw(number_key(table::LOG, position), pack(&entry));
+        Ok((effect, structural))
+    }
+}

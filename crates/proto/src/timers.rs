@@ -1,0 +1,46 @@
+//! What time alone brings about.
+
+use crate::overlay::Changed;
+use crate::replica::{Replica, Trouble};
+use wayfs_types::{Admitted, Image, Key, MetaStore, OriginId, StorageError};
+use wayfs_wire::Up;
+
+impl<S: MetaStore> Replica<S> {
+    pub(crate) fn check_timers(&mut self) -> Result<(), Trouble> {
+        self.check_children()?;
+        self.check_upstream();
+        self.wake_waiting();
+        self.release_superseded()?;
+        if self.sync_at.is_some_and(|at| self.now >= at) {
+            self.sync_at = None;
+            self.sync_wanted = true;
+        }
+        Ok(())
+    }
+
+    /// Marks of changed origins may have moved; the sessions of revoked ones end.
+    pub(crate) fn handle_origins_changed(&mut self, changed: &[Changed]) {
+        for change in changed {
+            let Key::Origin(origin) = &change.key else { continue };
+            self.children.dirty.insert(*origin);
+            if matches!(&change.new, Some(Image::Origin(image)) if image.admitted == Admitted::Revoked)
+                && let Some(peer) = self.children.peer_of(*origin)
+            {
+                self.disconnect(peer, "its access was revoked".to_owned());
+            }
+        }
+    }
+
+    /// Our own user waits for *stable*: the parent is asked to bring the contents home.
+    pub(crate) fn want_stable(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
+        self.handle_want(origin, through)?;
+        let ready = self.upstream.as_ref().is_some_and(|up| up.asked_stable < through);
+        if ready {
+            if let Some(upstream) = self.upstream.as_mut() {
+                upstream.asked_stable = through;
+            }
+            self.tell_parent(Up::Want { origin, through });
+        }
+        Ok(())
+    }
+}

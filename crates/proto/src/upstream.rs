@@ -1,0 +1,712 @@
+//! The session with our parent.
+//!
+//! ```text
+//!   Greeting ──Welcome──▶ CatchingUp ──last image of the cut──▶ Live
+//!        └──the parent has not yet what we have seen there──▶ Migrating ──it has──▶ CatchingUp
+//! ```
+//!
+//! Records go up once they are durable here, so a sequence is never used twice
+//! and contents are never named that a crash could take. While Migrating (a
+//! client that moved) the view stays as the former parent left it: reading goes
+//! on as if offline until the new parent has every record that the former one
+//! had confirmed, so that nobody sees his own past undone.
+
+use crate::api::{Output, PeerId, Role};
+use crate::lock_requests::LockAsk;
+use crate::replica::{Replica, Trouble, Whom};
+use crate::tables::{number_key, table};
+use crate::watches::Watches;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, OriginId, Record, StorageError, Time};
+use wayfs_wire::{AskId, Down, KeyImage, Mark, Message, Question, Resume, SentRecord, Stamp, Up, Verdict};
+
+/// Batches that nobody waits for are synced after so long.
+pub(crate) const SYNC_PERIOD: Duration = Duration::from_secs(1);
+/// Images of one cut gathered before those that touch nothing tentative are applied early.
+const PARTIAL_MAX: usize = 65_536;
+/// Identifiers in one message.
+const IDS_PER_MESSAGE: usize = 65_536;
+/// Pings remembered until their answer comes.
+const PINGS_MAX: usize = 16;
+
+/// Where the session with the parent stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Greeting,
+    Migrating,
+    CatchingUp,
+    Live,
+}
+
+/// The session with our parent.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    pub(crate) peer: PeerId,
+    pub(crate) standing: Standing,
+    began: Time,
+    heard: Time,
+    /// Our cache may be trusted until then.
+    lease_until: Time,
+    pings: VecDeque<(u64, Time)>,
+    ping_number: u64,
+    next_ping: Time,
+    stamp: Option<Stamp>,
+    /// What the parent has of each origin.
+    applied: BTreeMap<OriginId, u64>,
+    /// Positions of the log up to here were sent or need not be.
+    position: u64,
+    in_flight: BTreeMap<OriginId, VecDeque<u64>>,
+    in_flight_len: usize,
+    records_at: Option<Time>,
+    /// The cut so far.
+    partial: Vec<KeyImage>,
+    pub(crate) asks: BTreeMap<AskId, Question>,
+    pub(crate) by_question: BTreeMap<Question, AskId>,
+    pub(crate) next_ask: u64,
+    pub(crate) lock_asks: BTreeMap<AskId, LockAsk>,
+    /// Sequence up to which the parent was asked to make us stable.
+    pub(crate) asked_stable: u64,
+}
+
+impl<S: MetaStore> Replica<S> {
+    pub(crate) fn handle_parent_up(&mut self, peer: PeerId) -> Result<(), Trouble> {
+        if self.config.role == Role::Home {
+            self.outputs.push_back(Output::Disconnect { peer, reason: "a home has no parent".to_owned() });
+            return Ok(());
+        }
+        if let Some(old) = self.upstream.as_ref().map(|up| up.peer) {
+            self.disconnect(old, "another session with the parent began".to_owned());
+        }
+        let lease = self.config.lease;
+        self.upstream = Some(Upstream {
+            peer,
+            standing: Standing::Greeting,
+            began: self.now,
+            heard: self.now,
+            lease_until: self.now + lease,
+            pings: VecDeque::new(),
+            ping_number: 0,
+            next_ping: self.now + lease / 4,
+            stamp: None,
+            applied: BTreeMap::new(),
+            position: 0,
+            in_flight: BTreeMap::new(),
+            in_flight_len: 0,
+            records_at: None,
+            partial: Vec::new(),
+            asks: BTreeMap::new(),
+            by_question: BTreeMap::new(),
+            next_ask: 1,
+            lock_asks: BTreeMap::new(),
+            asked_stable: 0,
+        });
+        self.peers.insert(peer, Whom::Parent);
+        self.contents.begin_session();
+        let own = self.config.origin;
+        let origins = match self.config.role {
+            Role::Client => vec![own],
+            Role::Home | Role::Station => self.log.origins().chain([own]).collect(),
+        };
+        let safe = self.marks(own)?.safe;
+        let hello = Up::Hello { volume: self.config.volume, resume: self.counters.resume, origins, safe };
+        self.tell_parent(hello);
+        self.requests.wake_parked();
+        Ok(())
+    }
+
+    /// Sends to the parent, if there is a session.
+    pub(crate) fn tell_parent(&mut self, up: Up) {
+        if let Some(upstream) = &self.upstream {
+            let bytes = wayfs_wire::encode(&Message::Up(up));
+            self.outputs.push_back(Output::Send { peer: upstream.peer, bytes });
+        }
+    }
+
+    pub(crate) fn parent_lost(&mut self) {
+        self.upstream = None;
+        self.contents.begin_session();
+        self.requests.wake_parked();
+        self.locks_parent_lost();
+    }
+
+    /// Whether the cache may be trusted: a live session, and its lease.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.config.role == Role::Home
+            || self.upstream.as_ref().is_some_and(|up| up.standing == Standing::Live && self.now < up.lease_until)
+    }
+
+    /// Whether a request may wait for the session to come up.
+    pub(crate) fn is_connecting(&self) -> bool {
+        self.upstream.as_ref().is_some_and(|up| {
+            matches!(up.standing, Standing::Greeting | Standing::CatchingUp | Standing::Migrating)
+                && self.now < up.began + Duration::from_secs(2)
+        })
+    }
+
+    pub(crate) fn handle_down(&mut self, peer: PeerId, down: Down) -> Result<(), Trouble> {
+        let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
+        upstream.heard = self.now;
+        let greeted = upstream.standing != Standing::Greeting;
+        match down {
+            Down::Pong { number } => {
+                self.handle_pong(number);
+                Ok(())
+            }
+            Down::Welcome { stamp, current, resume, applied } => {
+                if greeted {
+                    return Err(Trouble::Peer(peer, "welcomed twice".to_owned()));
+                }
+                self.handle_welcome(peer, stamp, current, resume, applied)
+            }
+            _ if !greeted => Err(Trouble::Peer(peer, "spoke before its welcome".to_owned())),
+            Down::Images { serial, through, more, images } => self.handle_images(peer, serial, through, more, images),
+            Down::Answer { serial, ask, verdict, images } => self.handle_answer(peer, serial, ask, verdict, images),
+            Down::Marks { marks } => self.handle_marks(peer, &marks),
+            Down::Stable { versions } => Ok(self.handle_stable(&versions)?),
+            Down::Want { versions } => {
+                self.handle_wanted(versions);
+                Ok(())
+            }
+            Down::Shared { file, version } => {
+                self.staged.outputs.push(Output::Shared { file, version });
+                Ok(())
+            }
+            Down::LockAnswer { ask, verdict } => {
+                self.handle_lock_answer(ask, verdict);
+                Ok(())
+            }
+        }
+    }
+
+    fn handle_pong(&mut self, number: u64) {
+        let lease = self.config.lease;
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        while let Some((sent, at)) = upstream.pings.front().copied() {
+            if sent > number {
+                break;
+            }
+            upstream.pings.pop_front();
+            if sent == number {
+                upstream.lease_until = upstream.lease_until.max(at + lease);
+            }
+        }
+    }
+
+    fn handle_welcome(
+        &mut self,
+        peer: PeerId,
+        stamp: Stamp,
+        current: CommitNumber,
+        resume: bool,
+        applied: Vec<(OriginId, u64)>,
+    ) -> Result<(), Trouble> {
+        let own = self.config.origin;
+        if resume && self.counters.resume.is_none_or(|known| known.stamp != stamp || known.cursor > current) {
+            return Err(Trouble::Peer(peer, "resumes what we never had".to_owned()));
+        }
+        if let Some(upstream) = self.upstream.as_mut() {
+            upstream.stamp = Some(stamp);
+            upstream.applied = applied.into_iter().collect();
+        }
+        let theirs = self.parent_has(own);
+        if theirs > self.counters.sequence {
+            if self.log.tentative_len() > 0 && self.config.role == Role::Client {
+                let text = format!(
+                    "the parent knows {theirs} records of ours and this store only {}: it was restored from an old copy",
+                    self.counters.sequence
+                );
+                return Err(Trouble::Storage(StorageError::Io(text)));
+            }
+            self.counters.sequence = theirs;
+        }
+        if !resume {
+            self.begin_anew();
+        }
+        if self.config.role == Role::Station {
+            self.retell_haves()?;
+        }
+        let ready = self.config.role != Role::Client || theirs >= self.confirmed_applied(own)?;
+        if ready {
+            self.start_stream()?;
+        } else {
+            self.set_standing(Standing::Migrating);
+        }
+        Ok(())
+    }
+
+    /// The parent cannot tell what changed since we left: a client verifies its cache on use, a station
+    /// takes the whole state over.
+    fn begin_anew(&mut self) {
+        self.counters.resume = None;
+        match self.config.role {
+            Role::Client => self.drop_watches(),
+            Role::Station => self.counters.reset = Some(self.counters.change),
+            Role::Home => {}
+        }
+    }
+
+    pub(crate) fn set_standing(&mut self, standing: Standing) {
+        if let Some(upstream) = self.upstream.as_mut() {
+            upstream.standing = standing;
+        }
+        self.requests.wake_parked();
+    }
+
+    /// What the parent has of an origin, as far as it said.
+    fn parent_has(&self, origin: OriginId) -> u64 {
+        self.upstream.as_ref().and_then(|up| up.applied.get(&origin).copied()).unwrap_or(0)
+    }
+
+    /// Says what we watch and asks for images.
+    fn start_stream(&mut self) -> Result<(), StorageError> {
+        if self.config.role == Role::Client {
+            let watches = Watches::in_force(&self.watches);
+            for part in watches.chunks(IDS_PER_MESSAGE) {
+                self.tell_parent(Up::Watch { files: part.to_vec() });
+            }
+            let own = self.config.origin;
+            let mut keys = Vec::new();
+            for position in self.log.tentative_through(own, self.parent_has(own)) {
+                keys.extend(self.log_entry(position)?.touched.into_iter().map(|(key, _)| key));
+            }
+            keys.sort_unstable();
+            keys.dedup();
+            for part in keys.chunks(IDS_PER_MESSAGE / 8) {
+                self.tell_parent(Up::Refresh { keys: part.to_vec() });
+            }
+        }
+        self.locks_reclaim();
+        self.tell_parent(Up::Start);
+        self.set_standing(Standing::CatchingUp);
+        Ok(())
+    }
+
+    fn handle_images(
+        &mut self,
+        peer: PeerId,
+        serial: u64,
+        through: CommitNumber,
+        more: bool,
+        images: Vec<KeyImage>,
+    ) -> Result<(), Trouble> {
+        let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
+        let standing = upstream.standing;
+        if !matches!(standing, Standing::CatchingUp | Standing::Live) {
+            return Err(Trouble::Peer(peer, "sent images that nobody asked for".to_owned()));
+        }
+        upstream.partial.extend(images);
+        if more {
+            if upstream.partial.len() > PARTIAL_MAX {
+                self.spill()?;
+            }
+            // While catching up nobody trusts our cache, so parts need not wait for the whole cut.
+            if standing == Standing::CatchingUp {
+                self.stage_to_parent(Up::Received { serial });
+            }
+            return Ok(());
+        }
+        let cut = std::mem::take(&mut upstream.partial);
+        let Some(stamp) = upstream.stamp else { return Ok(()) };
+        self.check_own_mark(peer, &cut)?;
+        self.take_cut(cut)?;
+        self.counters.resume = Some(Resume { stamp, cursor: through });
+        if standing == Standing::CatchingUp {
+            self.sweep()?;
+            self.counters.synced = true;
+            self.set_standing(Standing::Live);
+        }
+        self.trim_log()?;
+        self.stage_to_parent(Up::Received { serial });
+        Ok(())
+    }
+
+    /// A parent that forgets or invents records of ours is not to be followed.
+    fn check_own_mark(&mut self, peer: PeerId, cut: &[KeyImage]) -> Result<(), Trouble> {
+        for pair in cut {
+            let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image) else { continue };
+            if image.applied < self.confirmed_applied(*origin)? {
+                return Err(Trouble::Peer(peer, format!("went back behind record {} of origin {origin}", image.applied)));
+            }
+            if *origin == self.config.origin && image.applied > self.counters.sequence {
+                return Err(Trouble::Peer(peer, "knows records of ours that we never wrote".to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn stage_to_parent(&mut self, up: Up) {
+        if let Some(upstream) = &self.upstream {
+            let bytes = wayfs_wire::encode(&Message::Up(up));
+            self.staged.outputs.push(Output::Send { peer: upstream.peer, bytes });
+        }
+    }
+
+    /// Applies a cut, and notes which cached inodes it leaves in doubt.
+    fn take_cut(&mut self, cut: Vec<KeyImage>) -> Result<(), StorageError> {
+        if self.config.role != Role::Client {
+            let reset = self.counters.reset.is_some();
+            let keys: Vec<Key> = if reset { cut.iter().map(|pair| pair.key.clone()).collect() } else { Vec::new() };
+            self.take_images(cut)?;
+            for key in keys {
+                self.renew_key(key)?;
+            }
+            return Ok(());
+        }
+        // A file that lost a name may have moved out of everything we watch: then we do not hear of it again.
+        let mut lost = Vec::new();
+        for pair in &cut {
+            if let Key::Entry(parent, name) = &pair.key
+                && let Some(entry) = self.entry(*parent, name)?
+                && !matches!(&pair.image, Some(Image::Entry(new)) if new.file == entry.file)
+            {
+                lost.push((entry.file, *parent, name.clone()));
+            }
+        }
+        self.take_images(cut)?;
+        for (file, parent, name) in lost {
+            let inode = wayfs_tree::inode(&self.tx(), file)?;
+            if inode.is_some_and(|inode| inode.places.iter().any(|place| place.parent == parent && place.name == name)) {
+                self.overlay.doubt(Key::Inode(file));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a key a new number although its image stays.
+    fn renew_key(&mut self, key: Key) -> Result<(), StorageError> {
+        let image = wayfs_tree::View::image(&self.tx(), &key)?;
+        if image.is_some() {
+            self.put_image(key.clone(), image)?;
+            self.overlay.renew(key);
+        }
+        Ok(())
+    }
+
+    /// Applies those parts of a large cut that meet nothing tentative; the rest waits for its end.
+    fn spill(&mut self) -> Result<(), StorageError> {
+        let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
+        let (mut free, mut kept) = (Vec::new(), Vec::new());
+        for pair in std::mem::take(&mut upstream.partial) {
+            let bound = matches!(pair.key, Key::Origin(_)) || self.aside(&pair.key)?.is_some();
+            if bound { kept.push(pair) } else { free.push(pair) }
+        }
+        self.take_cut(free)?;
+        if let Some(upstream) = self.upstream.as_mut() {
+            upstream.partial = kept;
+        }
+        Ok(())
+    }
+
+    /// After the whole state came: what it did not name is no more.
+    fn sweep(&mut self) -> Result<(), StorageError> {
+        let Some(reset) = self.counters.reset.take() else { return Ok(()) };
+        let mut stale = Vec::new();
+        self.each(&number_key(table::CHANGE, 0), &number_key(table::CHANGE, reset.0 + 1), |_, value| {
+            let mut key = vec![table::VIEW];
+            key.extend(value);
+            stale.push(crate::tables::parse_image_key(&key)?);
+            Ok(())
+        })?;
+        for key in stale {
+            // Renewed with this very cut: its old row is still in the index.
+            if self.overlay.is_touched(&key) || self.aside(&key)?.is_some() {
+                continue;
+            }
+            self.put_image(key, None)?;
+        }
+        Ok(())
+    }
+
+    fn handle_answer(
+        &mut self,
+        peer: PeerId,
+        serial: u64,
+        ask: AskId,
+        verdict: Verdict,
+        images: Vec<KeyImage>,
+    ) -> Result<(), Trouble> {
+        let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
+        if upstream.standing != Standing::Live || !upstream.partial.is_empty() {
+            return Err(Trouble::Peer(peer, "answered out of turn".to_owned()));
+        }
+        let Some(question) = upstream.asks.remove(&ask) else {
+            return Err(Trouble::Peer(peer, "answered what nobody asked".to_owned()));
+        };
+        upstream.by_question.remove(&question);
+        self.check_own_mark(peer, &images)?;
+        let mut listed = None;
+        if !matches!(verdict, Verdict::Behind | Verdict::Unready) {
+            listed = self.take_answer(&question, verdict, images)?;
+        }
+        self.stage_to_parent(Up::Received { serial });
+        self.requests.answered(ask, verdict, listed);
+        Ok(())
+    }
+
+    /// Takes an answer's images over. For a list: whether the directory ends, and the last name.
+    fn take_answer(
+        &mut self,
+        question: &Question,
+        verdict: Verdict,
+        mut images: Vec<KeyImage>,
+    ) -> Result<Option<(bool, Option<Name>)>, StorageError> {
+        let watched = match question {
+            Question::Lookup { parent, .. } => *parent,
+            Question::Attributes { file } => *file,
+            Question::List { directory, .. } => *directory,
+        };
+        self.begin_watch(watched);
+        let mut listed = None;
+        if let Question::List { directory, after, .. } = question {
+            let last = images.iter().rev().find_map(|pair| match &pair.key {
+                Key::Entry(parent, name) if parent == directory => Some(name.clone()),
+                _ => None,
+            });
+            let ended = verdict == Verdict::End;
+            self.add_vanished(*directory, after.as_ref(), if ended { None } else { last.as_ref() }, &mut images)?;
+            listed = Some((ended, last));
+        }
+        let keys: Vec<Key> = images.iter().map(|pair| pair.key.clone()).collect();
+        self.take_cut(images)?;
+        for key in keys {
+            if let Key::Entry(parent, name) = &key
+                && wayfs_tree::entry(&self.tx(), *parent, name)?.is_none()
+            {
+                self.watches.note_absence(*parent, name.clone());
+            }
+            self.renew_key(key)?;
+        }
+        if let (Question::List { directory, after, .. }, Some((ended, last))) = (question, &listed) {
+            self.note_listed(*directory, after.as_ref(), last.as_ref(), *ended);
+        }
+        Ok(listed)
+    }
+
+    /// Names that we have cached in a listed range and that the answer does not hold are gone.
+    fn add_vanished(
+        &mut self,
+        directory: FileId,
+        after: Option<&Name>,
+        last: Option<&Name>,
+        images: &mut Vec<KeyImage>,
+    ) -> Result<(), StorageError> {
+        let named: std::collections::BTreeSet<Key> = images.iter().map(|pair| pair.key.clone()).collect();
+        let from = crate::tables::entries_from(table::VIEW, directory, after);
+        let until = match last {
+            Some(last) => crate::tables::entries_from(table::VIEW, directory, Some(last)),
+            None => crate::tables::entries_until(table::VIEW, directory),
+        };
+        let mut vanished = Vec::new();
+        self.each(&from, &until, |key, _| {
+            let key = crate::tables::parse_image_key(key)?;
+            if !named.contains(&key) {
+                vanished.push(key);
+            }
+            Ok(())
+        })?;
+        for key in vanished {
+            if self.aside(&key)?.is_none() {
+                images.push(KeyImage { key, image: None });
+            }
+        }
+        Ok(())
+    }
+
+    fn handle_marks(&mut self, peer: PeerId, marks: &[Mark]) -> Result<(), Trouble> {
+        let own = self.config.origin;
+        for mark in marks {
+            let is_own = mark.origin == own;
+            if mark.safe.max(mark.visible).max(mark.stable) > mark.applied || (is_own && mark.applied > self.counters.sequence) {
+                return Err(Trouble::Peer(peer, "acknowledged what was not sent".to_owned()));
+            }
+            self.note_applied(mark.origin, mark.applied);
+            // What a station's records are to its own children it says itself; of the home's word only
+            // *stable* is news.
+            let known = match self.config.role {
+                Role::Client => *mark,
+                Role::Home | Role::Station => Mark { safe: 0, visible: 0, ..*mark },
+            };
+            self.advance_marks(known)?;
+            self.staged.marks.insert(mark.origin);
+            if is_own && self.config.role == Role::Client {
+                self.release_safe(mark.safe)?;
+            }
+        }
+        self.trim_log()?;
+        let migrating = self.upstream.as_ref().is_some_and(|up| up.standing == Standing::Migrating);
+        if migrating && self.parent_has(own) >= self.confirmed_applied(own)? {
+            self.start_stream()?;
+        }
+        Ok(())
+    }
+
+    fn note_applied(&mut self, origin: OriginId, applied: u64) {
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        let known = upstream.applied.entry(origin).or_insert(0);
+        *known = (*known).max(applied);
+        if let Some(queue) = upstream.in_flight.get_mut(&origin) {
+            while queue.front().is_some_and(|sequence| *sequence <= applied) {
+                queue.pop_front();
+                upstream.in_flight_len -= 1;
+            }
+        }
+    }
+
+    /// A client drops records that the home has ordered and the present parent's state holds.
+    fn trim_log(&mut self) -> Result<(), StorageError> {
+        if self.config.role != Role::Client {
+            return Ok(());
+        }
+        let own = self.config.origin;
+        let through = self.marks(own)?.visible.min(self.confirmed_applied(own)?);
+        let done: Vec<u64> = self
+            .log
+            .from(0)
+            .take_while(|(_, item)| item.id.sequence() <= through)
+            .map(|(position, _)| position)
+            .collect();
+        for position in done {
+            self.overlay.delete_raw(number_key(table::LOG, position));
+            self.staged.forgotten.push(position);
+        }
+        Ok(())
+    }
+
+    /// Sends records, pushes contents.
+    pub(crate) fn pump_parent(&mut self) -> Result<(), StorageError> {
+        let Some(upstream) = &self.upstream else { return Ok(()) };
+        if upstream.standing == Standing::Greeting {
+            return Ok(());
+        }
+        if self.may_send_records() {
+            self.send_records()?;
+        }
+        self.pump_contents()
+    }
+
+    /// A station gathers records for a period unless nothing is under way; a client sends at once.
+    fn may_send_records(&self) -> bool {
+        let Some(upstream) = &self.upstream else { return false };
+        self.config.role == Role::Client
+            || upstream.in_flight_len == 0
+            || upstream.records_at.is_none_or(|at| self.now >= at + self.config.reconcile_period)
+    }
+
+    fn send_records(&mut self) -> Result<(), StorageError> {
+        loop {
+            let positions = self.next_records();
+            let Some((last, _)) = positions.last().copied() else { return Ok(()) };
+            let (mut records, mut len, mut sent) = (Vec::new(), 0, last);
+            for (position, wanted) in positions {
+                if !wanted {
+                    continue;
+                }
+                let entry = self.log_entry(position)?;
+                let record = SentRecord { held: self.is_held(&entry.record, entry.held)?, record: entry.record };
+                let more = wayfs_wire::record_len(&record);
+                if !records.is_empty() && len + more > self.config.message_len_max {
+                    sent = position - 1;
+                    break;
+                }
+                len += more;
+                records.push(record);
+            }
+            let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
+            upstream.position = sent;
+            if records.is_empty() {
+                continue;
+            }
+            upstream.records_at = Some(self.now);
+            for sent in &records {
+                let id = sent.record.id;
+                upstream.in_flight.entry(id.origin()).or_default().push_back(id.sequence());
+                upstream.in_flight_len += 1;
+            }
+            self.tell_parent(Up::Records { records });
+        }
+    }
+
+    /// A client that moved has given contents to its former station once they were safe there.
+    fn is_held(&mut self, record: &Record, held: bool) -> Result<bool, StorageError> {
+        if self.config.role != Role::Client || !held {
+            return Ok(held);
+        }
+        Ok(record.id.sequence() > self.marks(self.config.origin)?.safe)
+    }
+
+    /// The next positions of the log that the session may pass, and whether each is to be sent.
+    fn next_records(&mut self) -> Vec<(u64, bool)> {
+        let Some(upstream) = &self.upstream else { return Vec::new() };
+        let mut next = Vec::new();
+        let mut wanted_len = 0;
+        let mut undurable = false;
+        let mut sent: BTreeMap<OriginId, u64> = BTreeMap::new();
+        for (position, item) in self.log.from(upstream.position + 1) {
+            if item.ticket > self.stored {
+                undurable = true;
+                break;
+            }
+            let room = self.config.records_in_flight_max.saturating_sub(upstream.in_flight_len);
+            if wanted_len >= self.config.records_per_message.min(room) {
+                break;
+            }
+            let origin = item.id.origin();
+            let known = upstream.applied.get(&origin).copied().unwrap_or(0);
+            if item.id.sequence() <= known {
+                next.push((position, false));
+                continue;
+            }
+            let flying = upstream.in_flight.get(&origin).and_then(|queue| queue.back().copied()).unwrap_or(0);
+            let before = sent.get(&origin).copied().unwrap_or(0).max(known).max(flying);
+            if self.config.role == Role::Client && item.id.sequence() != before + 1 {
+                // The home has the ones between, this parent not yet.
+                break;
+            }
+            sent.insert(origin, item.id.sequence());
+            next.push((position, true));
+            wanted_len += 1;
+        }
+        self.sync_wanted |= undurable;
+        next
+    }
+
+    /// Pings, and gives up a parent that has been silent for a lease.
+    pub(crate) fn check_upstream(&mut self) {
+        let lease = self.config.lease;
+        let now = self.now;
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        if now >= upstream.heard + lease {
+            let peer = upstream.peer;
+            self.disconnect(peer, "silent for a lease".to_owned());
+            return;
+        }
+        if now >= upstream.next_ping {
+            upstream.next_ping = now + lease / 4;
+            upstream.ping_number += 1;
+            upstream.pings.push_back((upstream.ping_number, now));
+            if upstream.pings.len() > PINGS_MAX {
+                upstream.pings.pop_front();
+            }
+            let number = upstream.ping_number;
+            self.tell_parent(Up::Ping { number });
+        }
+    }
+
+    pub(crate) fn upstream_timeout(&self) -> Option<Time> {
+        let upstream = self.upstream.as_ref()?;
+        let mut next = upstream.next_ping.min(upstream.heard + self.config.lease);
+        if self.config.role == Role::Station
+            && upstream.in_flight_len > 0
+            && self.log.from(upstream.position + 1).next().is_some()
+            && let Some(at) = upstream.records_at
+        {
+            next = next.min(at + self.config.reconcile_period);
+        }
+        Some(next)
+    }
+
+    pub(crate) fn records_in_flight(&self) -> u64 {
+        self.upstream.as_ref().map_or(0, |up| up.in_flight_len as u64)
+    }
+}

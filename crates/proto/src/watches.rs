@@ -1,0 +1,248 @@
+//! What a client may trust of its cache.
+//!
+//! A client **watches** directories and files: its parent told it that it will
+//! hear of every change there since the watch began. A cached image is good if
+//! it was put (or verified) after the start of a watch that covers it, while the
+//! session and its lease hold. Without that it is still served when there is
+//! nobody to ask: that is the offline mode.
+
+use crate::api::Role;
+use crate::replica::Replica;
+use crate::tables::{image_key, number_key, pack, parse_number_key, read_view, table, unpack};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use wayfs_types::{FileId, Image, Inode, Key, MetaStore, Name, StorageError};
+use wayfs_wire::Up;
+
+/// Most watches at once; the one unused for longest goes first.
+const WATCHES_MAX: usize = 65_536;
+/// Most names known to stand for nothing.
+const ABSENT_MAX: usize = 65_536;
+
+/// One watch, as it is kept.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Row {
+    /// Change of our own numbering at which it began; `None`: not in force.
+    since: Option<u64>,
+    /// All entries of the directory were here once: good enough to list it offline.
+    complete: bool,
+    /// They are all here and were verified in this watch.
+    fresh: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Watch {
+    row: Row,
+    used: u64,
+    /// Listed from the start up to this name in this watch; `None`: not begun.
+    listed: Option<Name>,
+}
+
+/// All watches of a client.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    by_file: BTreeMap<FileId, Watch>,
+    by_use: BTreeMap<u64, FileId>,
+    clock: u64,
+    absent: BTreeSet<(FileId, Name)>,
+    absent_order: VecDeque<(FileId, Name)>,
+}
+
+impl Watches {
+    pub(crate) fn read<S: MetaStore>(store: &S) -> Result<Self, StorageError> {
+        let mut watches = Self::default();
+        let mut from = vec![table::WATCH];
+        loop {
+            let pairs = store.scan(&from, &[table::WATCH + 1], crate::replica::PAGE)?;
+            let Some((last, _)) = pairs.last() else { return Ok(watches) };
+            from.clone_from(last);
+            from.push(0);
+            for (key, value) in pairs {
+                let file = FileId::from_inode_number(parse_number_key(&key)?)
+                    .map_err(|error| StorageError::Corrupt(error.to_string()))?;
+                watches.set(file, unpack(&value)?);
+            }
+        }
+    }
+
+    fn set(&mut self, file: FileId, row: Row) {
+        self.clock += 1;
+        let listed = None;
+        if let Some(old) = self.by_file.insert(file, Watch { row, used: self.clock, listed }) {
+            self.by_use.remove(&old.used);
+        }
+        self.by_use.insert(self.clock, file);
+    }
+
+    fn touch(&mut self, file: FileId) {
+        self.clock += 1;
+        if let Some(watch) = self.by_file.get_mut(&file) {
+            self.by_use.remove(&watch.used);
+            watch.used = self.clock;
+            self.by_use.insert(self.clock, file);
+        }
+    }
+
+    /// Since when a file is watched, if it is.
+    pub(crate) fn since(&self, file: FileId) -> Option<u64> {
+        self.by_file.get(&file)?.row.since
+    }
+
+    /// Whether all entries of a directory are here and verified.
+    pub(crate) fn is_fresh(&self, directory: FileId) -> bool {
+        self.by_file.get(&directory).is_some_and(|watch| watch.row.since.is_some() && watch.row.fresh)
+    }
+
+    /// Whether all entries of a directory were here once.
+    pub(crate) fn is_complete(&self, directory: FileId) -> bool {
+        self.by_file.get(&directory).is_some_and(|watch| watch.row.complete)
+    }
+
+    /// Everything that is watched at present.
+    pub(crate) fn in_force(&self) -> Vec<FileId> {
+        self.by_file.iter().filter(|(_, watch)| watch.row.since.is_some()).map(|(file, _)| *file).collect()
+    }
+
+    pub(crate) fn is_absent(&self, directory: FileId, name: &Name) -> bool {
+        self.absent.contains(&(directory, name.clone()))
+    }
+
+    pub(crate) fn note_absence(&mut self, directory: FileId, name: Name) {
+        if self.absent.insert((directory, name.clone())) {
+            self.absent_order.push_back((directory, name));
+        }
+        while self.absent_order.len() > ABSENT_MAX {
+            if let Some(oldest) = self.absent_order.pop_front() {
+                self.absent.remove(&oldest);
+            }
+        }
+    }
+
+    pub(crate) fn forget_absence(&mut self, directory: FileId, name: &Name) {
+        if !self.absent.is_empty() {
+            self.absent.remove(&(directory, name.clone()));
+        }
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Begins a watch that the parent has registered, unless there is one.
+    pub(crate) fn begin_watch(&mut self, file: FileId) {
+        if self.watches.since(file).is_some() {
+            self.watches.touch(file);
+            return;
+        }
+        let complete = self.watches.is_complete(file);
+        // What this input puts gets a later number.
+        let since = Some(self.counters.change.0 + 1);
+        self.write_watch(file, Row { since, complete, fresh: false });
+        self.watches.absent.retain(|(directory, _)| *directory != file);
+        if self.watches.by_use.len() > WATCHES_MAX
+            && let Some((_, oldest)) = self.watches.by_use.pop_first()
+        {
+            self.watches.by_file.remove(&oldest);
+            self.overlay.delete_raw(number_key(table::WATCH, oldest.inode_number()));
+            self.tell_parent(Up::Unwatch { files: vec![oldest] });
+        }
+    }
+
+    fn write_watch(&mut self, file: FileId, row: Row) {
+        self.watches.set(file, row);
+        self.overlay.put_raw(number_key(table::WATCH, file.inode_number()), pack(&row));
+    }
+
+    /// A directory of our own making: nothing is in it that we do not know.
+    pub(crate) fn watch_own_directory(&mut self, directory: FileId) {
+        let since = Some(self.counters.change.0 + 1);
+        self.write_watch(directory, Row { since, complete: true, fresh: true });
+        self.tell_parent(Up::Watch { files: vec![directory] });
+    }
+
+    /// Nothing is verified any more: another parent, or too long away.
+    pub(crate) fn drop_watches(&mut self) {
+        for file in self.watches.in_force() {
+            let complete = self.watches.is_complete(file);
+            self.write_watch(file, Row { since: None, complete, fresh: false });
+        }
+        self.watches.absent.clear();
+        self.watches.absent_order.clear();
+    }
+
+    /// A page of a directory came from the parent.
+    pub(crate) fn note_listed(&mut self, directory: FileId, after: Option<&Name>, last: Option<&Name>, ended: bool) {
+        let Some(watch) = self.watches.by_file.get_mut(&directory) else { return };
+        let joins = match (after, &watch.listed) {
+            (None, _) => true,
+            (Some(after), Some(listed)) => after <= listed,
+            (Some(_), None) => false,
+        };
+        if !joins {
+            return;
+        }
+        if let Some(last) = last
+            && watch.listed.as_ref().is_none_or(|listed| listed < last)
+        {
+            watch.listed = Some(last.clone());
+        }
+        if ended && watch.row.since.is_some() {
+            let row = Row { complete: true, fresh: true, ..watch.row };
+            let listed = watch.listed.take();
+            self.write_watch(directory, row);
+            if let Some(watch) = self.watches.by_file.get_mut(&directory) {
+                watch.listed = listed;
+            }
+        }
+    }
+
+    /// Whether an inode as cached at a change is covered by a watch.
+    fn is_covered(&self, file: FileId, number: u64, inode: &Inode) -> bool {
+        let places = inode.places.iter().chain(&inode.removed_from).map(|place| place.parent);
+        std::iter::once(file).chain(places).any(|watched| self.watches.since(watched).is_some_and(|since| number >= since))
+    }
+
+    /// The inode, if what is cached of it may be trusted.
+    pub(crate) fn trusted_inode(&self, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {
+        let Some(numbered) = read_view(&self.store, &Key::Inode(file))? else { return Ok(None) };
+        let Image::Inode(inode) = numbered.image else { return Ok(None) };
+        let trusted = self.config.role != Role::Client || self.is_covered(file, numbered.number.0, &inode);
+        Ok(trusted.then_some(inode))
+    }
+
+    /// What a name stands for, if that may be trusted: `Some(None)` is a trusted nothing.
+    pub(crate) fn trusted_entry(&self, parent: FileId, name: &Name) -> Result<Option<Option<FileId>>, StorageError> {
+        let key = Key::Entry(parent, name.clone());
+        let cached = read_view(&self.store, &key)?;
+        if self.config.role != Role::Client {
+            return Ok(Some(match cached.map(|numbered| numbered.image) {
+                Some(Image::Entry(entry)) => Some(entry.file),
+                _ => None,
+            }));
+        }
+        let Some(since) = self.watches.since(parent) else { return Ok(None) };
+        match cached {
+            Some(numbered) => match numbered.image {
+                Image::Entry(entry) if numbered.number.0 >= since => Ok(Some(Some(entry.file))),
+                _ => Ok(None),
+            },
+            None => {
+                let known = self.watches.is_fresh(parent)
+                    || self.watches.is_absent(parent, name)
+                    || self.store.get(&image_key(table::ASIDE, &key))?.is_some();
+                Ok(known.then_some(None))
+            }
+        }
+    }
+
+    /// What a name stands for as far as the cache knows, verified or not.
+    pub(crate) fn cached_entry(&self, parent: FileId, name: &Name) -> Result<Option<Option<FileId>>, StorageError> {
+        if let Some(entry) = self.entry(parent, name)? {
+            return Ok(Some(Some(entry.file)));
+        }
+        let key = image_key(table::ASIDE, &Key::Entry(parent, name.clone()));
+        let known = self.config.role != Role::Client
+            || self.watches.is_complete(parent)
+            || self.watches.is_absent(parent, name)
+            || self.store.get(&key)?.is_some();
+        Ok(known.then_some(None))
+    }
+}
