@@ -103,7 +103,7 @@ fn commits(directory: &DataDir, scratch: &Path, time: Duration) -> Outcome<()> {
 
     let store = store.into_inner().map_err(|_| "a writer panicked")?;
     reads(&store, total, time)?;
-    drop(store);
+    drop((store, syncer));
     let begin = Instant::now();
     let mut store = FjallMetaStore::open(directory, MetaConfig::default())?;
     println!("open with {} batches       {:9.0} ms", store.committed(), begin.elapsed().as_secs_f64() * 1e3);

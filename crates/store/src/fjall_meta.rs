@@ -10,6 +10,7 @@ use crate::checked_value;
 use crate::directory::DataDir;
 use crate::durable_marker::DurableMarker;
 use crate::error::{OpenError, is_no_space};
+use crate::group_sync::GroupSync;
 use crate::journal_inspection::{Inspection, VALUE_MAX, cut, inspect};
 use crate::poison::Poison;
 use crate::space::Space;
@@ -74,8 +75,8 @@ struct Shared {
     engine_path: PathBuf,
     /// The chain with all committed batches. Taken alone and briefly.
     chain: Mutex<Chain>,
-    durable: AtomicU64,
-    /// One sync at a time. Taken before `chain`.
+    group: GroupSync,
+    /// Belongs to the leader of the group. Taken before `chain`.
     sync: Mutex<SyncState>,
     space: Space,
     /// Bytes committed since the room was looked at.
@@ -149,7 +150,7 @@ impl FjallMetaStore {
             database,
             tables,
             chain: Mutex::new(found),
-            durable: AtomicU64::new(found.ticket.0),
+            group: GroupSync::from(found.ticket.0),
             sync: Mutex::new(SyncState { journal_id, journal, marker }),
             space: Space::watch(&engine_path, config.min_free).map_err(OpenError::io("watch", &engine_path))?,
             unchecked: AtomicU64::new(u64::MAX / 2),
@@ -295,6 +296,25 @@ impl Shared {
         self.database.persist(PersistMode::Buffer).map_err(|error| self.poisoned("write in the background", &error))
     }
 
+    /// Makes all that is committed durable and returns the last batch of it.
+    fn sync_all(&self) -> Result<u64, StorageError> {
+        self.check()?;
+        let mut sync = self.sync_state();
+        let reached = *self.chain();
+        self.sync_journal(&mut sync).map_err(|error| self.poisoned("sync", &error))?;
+        self.check_engine()?;
+        if let Err(error) = sync.marker.write(reached) {
+            // The batches are durable all the same; only the check at the next open is weaker.
+            tracing::warn!(%error, "the durable marker was not written");
+        }
+        Ok(reached.ticket.0)
+    }
+
+    fn sync_state(&self) -> MutexGuard<'_, SyncState> {
+        // What a panic could leave half done here is only which journal was looked at last.
+        self.sync.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
     /// Syncs the journal through a descriptor of our own: the engine's way holds its
     /// writer for as long as the disk takes, and commits would wait.
     ///
@@ -325,27 +345,11 @@ impl SyncBackend for Shared {
     fn sync_to(&self, ticket: Ticket) -> Result<Ticket, StorageError> {
         self.check()?;
         let target = ticket.min(self.chain().ticket);
-        if self.durable() >= target {
-            return Ok(self.durable());
-        }
-        let mut sync = self.sync.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        self.check()?;
-        if self.durable() >= target {
-            return Ok(self.durable());
-        }
-        let reached = *self.chain();
-        self.sync_journal(&mut sync).map_err(|error| self.poisoned("sync", &error))?;
-        self.check_engine()?;
-        if let Err(error) = sync.marker.write(reached) {
-            // The batches are durable all the same; only the check at the next open is weaker.
-            tracing::warn!(%error, "the durable marker was not written");
-        }
-        self.durable.store(reached.ticket.0, Ordering::Release);
-        Ok(reached.ticket)
+        self.group.wait(target.0, || self.sync_all()).map(Ticket)
     }
 
     fn durable(&self) -> Ticket {
-        Ticket(self.durable.load(Ordering::Acquire))
+        Ticket(self.group.durable())
     }
 }
 
@@ -353,7 +357,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let last = self.chain().ticket;
         let closed = self.sync_to(last).is_ok();
-        let sync = self.sync.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let sync = self.sync_state();
         if let (true, Err(error)) = (closed, sync.marker.sync()) {
             tracing::warn!(%error, "the durable marker was not synced");
         }

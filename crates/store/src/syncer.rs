@@ -12,7 +12,7 @@ pub(crate) trait SyncBackend: Send + Sync {
 /// Makes committed batches durable, off the engine's thread.
 ///
 /// Clones share one state: however many wait, one sync of the disk serves all whose
-/// batches were committed before it began.
+/// batches were committed before it began. A clone keeps the store and its directory open.
 #[derive(Clone)]
 pub struct Syncer(Arc<dyn SyncBackend>);
 

@@ -8,6 +8,7 @@ use crate::chunks::segment::{CHUNK_LEN_MAX, Kind, RECORD_HEADER, RecordHeader, T
 use crate::chunks::writer::{Append, Writer};
 use crate::directory::DataDir;
 use crate::error::OpenError;
+use crate::group_sync::GroupSync;
 use crate::poison::Poison;
 use crate::space::Space;
 use bytes::Bytes;
@@ -101,16 +102,14 @@ pub(crate) struct Counters {
 #[derive(Clone)]
 pub struct ChunkStore(pub(crate) Arc<Inner>);
 
-/// Lock order: `compaction`, `sync`, `writer`, `index`.
+/// Lock order: `compaction`, the lead of `group`, `writer`, `index`.
 pub(crate) struct Inner {
     /// One compaction at a time.
     pub(crate) compaction: Mutex<()>,
-    /// One sync at a time.
-    sync: Mutex<()>,
     writer: Mutex<Writer>,
     index: RwLock<Index>,
     /// Appends that are durable, as [`Writer::appended`] counts them.
-    synced: AtomicU64,
+    group: GroupSync,
     pub(crate) space: Space,
     pub(crate) counters: Counters,
     poison: Poison,
@@ -132,10 +131,9 @@ impl ChunkStore {
         let config = ChunkConfig { segment_bytes: config.segment_bytes.min(1 << 30), ..config };
         let inner = Inner {
             compaction: Mutex::default(),
-            sync: Mutex::default(),
             writer: Mutex::new(writer),
             index: RwLock::new(index),
-            synced: AtomicU64::new(0),
+            group: GroupSync::default(),
             space: Space::watch(&path, config.min_free).map_err(OpenError::io("watch", &path))?,
             counters: Counters::default(),
             poison: Poison::default(),
@@ -413,14 +411,11 @@ impl Inner {
     pub(crate) fn sync(&self) -> Result<(), ChunkError> {
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         let wanted = self.writer()?.appended;
-        if self.synced.load(Ordering::Acquire) >= wanted {
-            return Ok(());
-        }
-        let _one = self.sync.lock().unwrap_or_else(PoisonError::into_inner);
-        self.check()?;
-        if self.synced.load(Ordering::Acquire) >= wanted {
-            return Ok(());
-        }
+        self.group.wait(wanted, || self.sync_all()).map(drop)
+    }
+
+    /// Makes all appends durable and returns how many those are.
+    fn sync_all(&self) -> Result<u64, ChunkError> {
         let (files, reached) = {
             let writer = self.writer()?;
             let older = writer.unsynced.iter().map(|(id, file)| (*id, Arc::clone(file)));
@@ -429,15 +424,15 @@ impl Inner {
         };
         for (_, file) in &files {
             self.counters.disk_syncs.fetch_add(1, Ordering::Relaxed);
-            let synced = file.sync_data().map_err(|error| ChunkError::Poisoned(format!("sync segment: {error}")));
+            let synced = file.sync_data();
+            let synced = synced.map_err(|error| ChunkError::Poisoned(format!("sync segment: {error}")));
             synced.map_err(|error| self.note(error))?;
         }
         // The newest of them may have been left for another meanwhile: it stays on the list then,
         // because appends may have followed the sync.
         let newest = files.last().map(|(id, _)| *id);
         self.writer()?.unsynced.retain(|(id, _)| Some(*id) >= newest);
-        self.synced.fetch_max(reached, Ordering::AcqRel);
-        Ok(())
+        Ok(reached)
     }
 
     fn get(&self, digest: &Digest) -> Result<Option<Bytes>, ChunkError> {
