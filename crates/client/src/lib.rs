@@ -1,7 +1,40 @@
-//! WayFS client: the mount.
+//! The client: a mount over a replica.
+//!
+//! ```text
+//!   kernel ── vfs ── engine (seam) ──▶ volume ──▶ station
+//!              │                         │
+//!              └── files ── contents ────┘      hooks ── notices ──▶ kernel
+//! ```
+//!
+//! * [`Client::start`]: joins, opens the replica, mounts;
+//! * [`vfs`]: the kernel's requests;
+//! * [`files`]: open files, between reads and writes and contents by name;
+//! * [`notices`]: what the kernel must forget;
+//! * [`target`]: the control socket's commands;
+//! * [`saved`], [`pins`]: what survives a restart beside the replica.
+//!
+//! `SEMANTICS.md` says what a mount promises.
 
+mod ager;
+mod client;
+mod config;
 pub mod engine;
+pub mod events;
 pub mod files;
+pub mod hooks;
+pub mod live;
+mod metrics;
 pub mod notices;
+pub mod paths;
+pub mod pins;
+pub mod saved;
+mod start;
+pub mod target;
 pub mod vfs;
 pub mod workers;
+
+pub use client::{Client, Ended, Stopper};
+pub use config::{CACHE_SIZE, ClientConfig, Source, own_label};
+pub use start::StartError;
+pub use vfs::{Close, VfsSettings};
+pub use wayfs_fuse::UmountMode;

@@ -1,0 +1,87 @@
+//! Once a second: commits old writes of open files, and tells listeners how far updates came.
+
+use crate::events::{About, Events};
+use crate::vfs::Vfs;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use wayfs_control::EventKind;
+use wayfs_node::Volume;
+use wayfs_node::LiveReplica;
+use wayfs_proto::Progress;
+use wayfs_types::RecordId;
+
+/// Pause between looks.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// The thread; dropping it ends it.
+pub(crate) struct Ager {
+    stop: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Ager {
+    pub(crate) fn start(vfs: &Arc<Vfs>, volume: &Arc<Volume>, events: &Arc<Events>) -> std::io::Result<Self> {
+        let stop: Arc<(Mutex<bool>, Condvar)> = Arc::default();
+        let (stopping, vfs, volume, events) =
+            (Arc::clone(&stop), Arc::clone(vfs), Arc::clone(volume), Arc::clone(events));
+        let thread = std::thread::Builder::new().name("ager".into()).spawn(move || {
+            let mut seen = Seen::default();
+            while !rest(&stopping) {
+                vfs.commit_aged();
+                if let Some(progress) = volume.look(LiveReplica::progress) {
+                    seen.tell(&progress, &events);
+                }
+            }
+        })?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+/// Sleeps for a period; answers whether to end.
+fn rest((is_stopping, changed): &(Mutex<bool>, Condvar)) -> bool {
+    let guard = is_stopping.lock().unwrap_or_else(PoisonError::into_inner);
+    if *guard {
+        return true;
+    }
+    *changed.wait_timeout(guard, PERIOD).unwrap_or_else(PoisonError::into_inner).0
+}
+
+impl Drop for Ager {
+    fn drop(&mut self) {
+        *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.stop.1.notify_all();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the ager panicked");
+        }
+    }
+}
+
+/// How far our records were when last looked at.
+#[derive(Default)]
+struct Seen {
+    safe: u64,
+    visible: u64,
+    stable: u64,
+}
+
+impl Seen {
+    fn tell(&mut self, progress: &Progress, events: &Events) {
+        let Some(last) = progress.last_record else { return };
+        let marks = [
+            (EventKind::Safe, &mut self.safe, progress.safe_through),
+            (EventKind::Visible, &mut self.visible, progress.visible_through),
+            (EventKind::Stable, &mut self.stable, progress.stable_through),
+        ];
+        for (kind, seen, through) in marks {
+            if through > *seen {
+                *seen = through;
+                let record = RecordId::new(last.origin(), through).ok();
+                let detail = "all our updates up to this one".to_owned();
+                events.tell(kind, About { record, detail, path: None });
+            }
+        }
+    }
+}

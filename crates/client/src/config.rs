@@ -1,0 +1,101 @@
+//! Settings of a mount.
+
+use crate::vfs::VfsSettings;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use wayfs_control::Registry;
+use wayfs_net::{NetConfig, Ticket};
+
+/// Which volume.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// The ticket's. A machine that joined already uses what it saved; the ticket stays unspent.
+    Ticket(Box<Ticket>),
+    /// One that was mounted before with this cache, by name. Needs no network.
+    Saved(String),
+}
+
+/// Settings of a [`crate::Client`].
+#[derive(Debug, Clone)]
+pub struct ClientConfig {
+    /// Which volume.
+    pub source: Source,
+    /// Where to mount it. Must exist.
+    pub mountpoint: PathBuf,
+    /// Directory of caches; each volume has a directory of its own below, by its name.
+    pub cache_dir: PathBuf,
+    /// Control socket. Default `control.sock` in the volume's directory.
+    pub control_socket: Option<PathBuf>,
+    /// Where running daemons are listed.
+    pub registry: Registry,
+    /// Bound on cached contents, in bytes. Default 10 GiB. What nobody else has is never bounded by it.
+    pub cache_size: u64,
+    /// How the mount behaves.
+    pub vfs: VfsSettings,
+    /// `USER@HOST`, as conflict names show it. Default: of this process.
+    pub label: Option<String>,
+    /// Refuse all changes. Default false.
+    pub read_only: bool,
+    /// Let other users in (their rights are checked by the kernel). Default: true for root.
+    pub allow_other: bool,
+    /// Begin without looking for a station. Default false.
+    pub offline: bool,
+    /// Serve metrics here, on loopback. Default: not.
+    pub metrics: Option<SocketAddr>,
+    /// UDP address that sessions are dialled from. Default `[::]:0`, or `0.0.0.0:0` without IPv6.
+    pub bind: Option<SocketAddr>,
+    /// Settings of the network.
+    pub net: NetConfig,
+    /// Threads that read requests of the kernel. Default 2: more helps only where many programs write at once.
+    pub threads: usize,
+}
+
+/// Default bound on cached contents: 10 GiB.
+pub const CACHE_SIZE: u64 = 10 << 30;
+
+impl ClientConfig {
+    /// The defaults.
+    pub fn new(source: Source, mountpoint: PathBuf, cache_dir: PathBuf) -> Self {
+        Self {
+            source,
+            mountpoint,
+            cache_dir,
+            control_socket: None,
+            registry: Registry::of_this_machine(),
+            cache_size: CACHE_SIZE,
+            vfs: VfsSettings::default(),
+            label: None,
+            read_only: false,
+            allow_other: rustix::process::geteuid().is_root(),
+            offline: false,
+            metrics: None,
+            bind: None,
+            net: NetConfig::default(),
+            threads: 2,
+        }
+    }
+}
+
+/// `USER@HOST` of this process.
+pub fn own_label() -> String {
+    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| {
+        let uid = rustix::process::getuid();
+        if uid.is_root() { "root".to_owned() } else { format!("uid{}", uid.as_raw()) }
+    });
+    let names = rustix::system::uname();
+    let host = names.nodename().to_string_lossy();
+    let plain = |text: &str| -> String {
+        text.chars().filter(|c| c.is_ascii_graphic() && !matches!(c, '/' | '@')).take(31).collect()
+    };
+    format!("{}@{}", plain(&user), plain(host.split('.').next().unwrap_or("host")))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_label_has_a_user_and_a_host_and_fits() {
+        let label = super::own_label();
+        let (user, host) = label.split_once('@').unwrap();
+        assert!(!user.is_empty() && !host.is_empty() && label.len() <= 64, "{label}");
+    }
+}

@@ -1,0 +1,119 @@
+//! What the volume says: passed to the kernel's caches, the open files and the listeners.
+
+use crate::events::{About, Events};
+use crate::files::FileTable;
+use crate::notices::{Notices, Stale};
+use crate::pins::Pins;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use wayfs_control::EventKind;
+use wayfs_node::{Hooks, SessionChange, SessionEvent, Volume};
+use wayfs_proto::{Changed, Neighbour};
+use wayfs_types::{FileId, Name, RecordId};
+
+/// The mount's ears.
+pub struct MountHooks {
+    pub(crate) notices: Arc<Notices>,
+    pub(crate) events: Arc<Events>,
+    pub(crate) pins: Arc<Pins>,
+    table: OnceLock<Weak<FileTable>>,
+    volume: OnceLock<Weak<Volume>>,
+    failure: Mutex<Option<String>>,
+}
+
+impl MountHooks {
+    /// Hears nothing of importance until [`MountHooks::attach`].
+    pub fn new(notices: Arc<Notices>, events: Arc<Events>, pins: Arc<Pins>) -> Arc<Self> {
+        Arc::new(Self {
+            notices,
+            events,
+            pins,
+            table: OnceLock::new(),
+            volume: OnceLock::new(),
+            failure: Mutex::default(),
+        })
+    }
+
+    /// The open files and the volume, as soon as there are any.
+    pub fn attach(&self, table: &Arc<FileTable>, volume: &Arc<Volume>) {
+        // Attached once; a second time would name the same things.
+        let _ = self.table.set(Arc::downgrade(table));
+        let _ = self.volume.set(Arc::downgrade(volume));
+    }
+
+    /// Why the volume failed, if it did.
+    pub fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn volume(&self) -> Option<Arc<Volume>> {
+        self.volume.get().and_then(Weak::upgrade)
+    }
+
+    fn path_of(&self, file: FileId) -> Option<PathBuf> {
+        crate::paths::path_of(&*self.volume()?, file)
+    }
+
+    fn is_directory(&self, file: FileId) -> bool {
+        let inode = self.volume().and_then(|volume| volume.look(|replica| replica.inode(file)));
+        inode.and_then(|inode| inode.ok().flatten()).is_some_and(|inode| inode.is_directory())
+    }
+}
+
+impl Hooks for MountHooks {
+    fn invalidate_inode(&self, file: FileId, changed: Changed) {
+        let stale = match changed {
+            Changed::Content => {
+                // First the open file, then the kernel: what it asks after dropping its pages is new.
+                if let Some(table) = self.table.get().and_then(Weak::upgrade) {
+                    table.changed_elsewhere(file);
+                }
+                Stale::Pages
+            }
+            // The kernel keeps listings as pages of the directory.
+            Changed::Attributes if self.is_directory(file) => Stale::Pages,
+            Changed::Attributes => Stale::Attributes,
+        };
+        self.notices.inode(file, stale);
+        if self.events.is_heard() {
+            self.events.tell(EventKind::Changed, About { path: self.path_of(file), ..About::default() });
+        }
+    }
+
+    fn invalidate_entry(&self, parent: FileId, name: &Name) {
+        self.notices.entry(parent, name.clone());
+        self.notices.inode(parent, Stale::Pages);
+        if self.events.is_heard() {
+            let path = self.path_of(parent).map(|path| path.join(name.as_os_str()));
+            self.events.tell(EventKind::Changed, About { path, ..About::default() });
+        }
+    }
+
+    fn conflict(&self, conflict: RecordId) {
+        tracing::warn!(%conflict, "two updates met: see `wayfs conflicts list`");
+        let detail = "two updates met: see `wayfs conflicts list`".to_owned();
+        self.events.tell(EventKind::Conflict, About { record: Some(conflict), detail, path: None });
+    }
+
+    fn failed(&self, reason: &str) {
+        tracing::error!(reason, "the volume stopped");
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.to_owned());
+        self.events.tell(EventKind::Attention, About { detail: reason.to_owned(), ..About::default() });
+    }
+
+    fn session_changed(&self, change: &SessionChange) {
+        if change.neighbour != Neighbour::Parent {
+            return;
+        }
+        let (kind, detail) = match &change.event {
+            SessionEvent::Up => (EventKind::Connected, format!("connected to {}", change.node.short())),
+            SessionEvent::Down(why) => (EventKind::Disconnected, format!("{}: {why}", change.node.short())),
+        };
+        tracing::info!(detail, "parent");
+        self.events.tell(kind, About { detail, ..About::default() });
+    }
+
+    fn is_pinned(&self, file: FileId) -> bool {
+        self.volume().is_some_and(|volume| self.pins.covers(&volume, file))
+    }
+}

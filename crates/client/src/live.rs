@@ -1,0 +1,210 @@
+//! The replica and its contents, live: a volume behind the mount's two seams.
+
+use crate::engine::{Callback, Engine};
+use crate::files::{Contents, Store, Stored, Wanted};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use wayfs_node::{ContentsError, FetchError, Volume};
+use wayfs_node::LiveReplica;
+use wayfs_proto::Holder;
+use wayfs_types::request::{Answer, Change, Level, Outcome, Request, RequestId};
+use wayfs_types::{Digest, FileId, FsError, Inode, OriginId, StorageError, WallTime};
+
+/// Most read-ahead fetches under way: past it, reading ahead would only delay who waits.
+const PREFETCH_MAX: usize = 8;
+/// Longest time that a read-ahead may take.
+const PREFETCH_TIMEOUT: Duration = Duration::from_secs(20);
+/// Longest wait for the engine to take a store. It answers at once unless it forgot the file.
+const STORE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Conflicts looked through for one file.
+const CONFLICTS_MAX: usize = 1000;
+
+/// A volume as engine and contents.
+pub struct Live {
+    volume: Arc<Volume>,
+    prefetching: Arc<AtomicUsize>,
+}
+
+impl Live {
+    /// Over a volume.
+    pub fn new(volume: Arc<Volume>) -> Arc<Self> {
+        Arc::new(Self { volume, prefetching: Arc::default() })
+    }
+}
+
+impl Engine for Live {
+    fn submit(&self, request: Request, timeout: Duration, callback: Callback) -> Option<RequestId> {
+        self.volume.submit(request, timeout, callback)
+    }
+
+    fn request(&self, request: Request, timeout: Duration) -> Outcome {
+        self.volume.request(request, timeout)
+    }
+
+    fn cancel(&self, id: RequestId) {
+        self.volume.cancel(id);
+    }
+
+    fn inode(&self, file: FileId) -> Option<Inode> {
+        match self.volume.look(|replica| replica.inode(file))? {
+            Ok(inode) => inode.map(|inode| *inode),
+            Err(error) => {
+                tracing::error!(%file, %error, "read an inode");
+                None
+            }
+        }
+    }
+
+    fn sync(&self, timeout: Duration) -> Result<(), StorageError> {
+        self.volume.sync(timeout)
+    }
+
+    fn is_connected(&self) -> bool {
+        self.volume.look(LiveReplica::progress).is_some_and(|progress| progress.connected)
+    }
+
+    fn origin(&self) -> OriginId {
+        self.volume.settings().replica.origin
+    }
+
+    fn attribute(&self, file: FileId, what: &str) -> Option<String> {
+        let state = || self.volume.look(|replica| replica.level(file)).and_then(|level| level.ok().flatten());
+        let reached = |wanted: Level, at: Option<WallTime>, level: Level| match at {
+            Some(time) => time.compact(),
+            None if level >= wanted => "yes".to_owned(),
+            None => "no".to_owned(),
+        };
+        match what {
+            "state" => Some(level_name(state()?.level).to_owned()),
+            "version" => Engine::inode(self, file).map(|inode| inode.version.to_string()),
+            "safe" => state().map(|state| reached(Level::Safe, state.safe_at, state.level)),
+            "visible" => state().map(|state| reached(Level::Visible, state.visible_at, state.level)),
+            "stable" => state().map(|state| reached(Level::Stable, state.stable_at, state.level)),
+            "holder" => {
+                let version = Engine::inode(self, file)?.version;
+                let holder = self.volume.look(|replica| replica.holder(file, version))?.ok()?;
+                Some(holder_name(holder))
+            }
+            "conflict" => {
+                let open = self.volume.look(|replica| replica.conflicts(None, CONFLICTS_MAX))?.ok()?;
+                let about: Vec<String> = open
+                    .iter()
+                    .filter(|open| open.conflict.file == file || open.conflict.copy == Some(file))
+                    .map(|open| open.id.to_string())
+                    .collect();
+                (!about.is_empty()).then(|| about.join(" "))
+            }
+            _ => None,
+        }
+    }
+
+    fn level(&self, file: FileId) -> Option<Level> {
+        self.volume.look(|replica| replica.level(file))?.ok().flatten().map(|state| state.level)
+    }
+}
+
+/// A level as users read it.
+pub fn level_name(level: Level) -> &'static str {
+    match level {
+        Level::Modified => "modified",
+        Level::Safe => "safe",
+        Level::Visible => "visible",
+        Level::Stable => "stable",
+    }
+}
+
+/// A holder as users read it.
+pub fn holder_name(holder: Holder) -> String {
+    match holder {
+        Holder::Here => "here".to_owned(),
+        Holder::Parent => "parent".to_owned(),
+        Holder::Child(origin, _) => format!("member {origin}"),
+        Holder::Unknown => "unknown".to_owned(),
+    }
+}
+
+fn contents_error(error: &ContentsError) -> FsError {
+    match error {
+        ContentsError::NoSpace => FsError::NoSpace,
+        ContentsError::Missing(_) | ContentsError::Damaged(_) => FsError::Unreachable,
+        ContentsError::Peer(_) | ContentsError::Stopped | ContentsError::Io(_) => {
+            tracing::error!(%error, "contents");
+            FsError::Io
+        }
+    }
+}
+
+fn fetch_error(error: &FetchError) -> FsError {
+    match error {
+        FetchError::Unreachable => FsError::Unreachable,
+        FetchError::TimedOut => FsError::TimedOut,
+        // The version was replaced and its bytes are gone: the handle lost to a newer one.
+        FetchError::NotHeld => FsError::Stale,
+        FetchError::Local(error) => contents_error(error),
+        FetchError::Refused(_) => {
+            tracing::warn!(%error, "fetch");
+            FsError::Io
+        }
+    }
+}
+
+impl Contents for Live {
+    fn chunk(&self, digest: &Digest) -> Result<Option<Bytes>, FsError> {
+        match self.volume.contents().get(digest) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(ContentsError::Missing(_)) => Ok(None),
+            Err(ContentsError::Damaged(digest)) => {
+                tracing::error!(chunk = %digest, "chunk is damaged on this disk and is fetched again");
+                Ok(None)
+            }
+            Err(error) => Err(contents_error(&error)),
+        }
+    }
+
+    fn has(&self, digest: &Digest) -> bool {
+        self.volume.contents().has(digest)
+    }
+
+    fn fetch(&self, wanted: Wanted, patience: Duration) -> Result<(), FsError> {
+        let fetched = self.volume.fetch(wanted.file, wanted.version, &wanted.digests, patience);
+        fetched.map_err(|error| fetch_error(&error))
+    }
+
+    fn prefetch(&self, wanted: Wanted) {
+        if self.prefetching.fetch_add(1, Ordering::Relaxed) >= PREFETCH_MAX {
+            self.prefetching.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let prefetching = Arc::clone(&self.prefetching);
+        let Wanted { file, version, digests } = wanted;
+        self.volume.fetch_then(file, version, digests, PREFETCH_TIMEOUT, move |_| {
+            prefetching.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+
+    fn put(&self, digest: Digest, bytes: Bytes) -> Result<(), FsError> {
+        self.volume.contents().put(digest, bytes).map_err(|error| contents_error(&error))
+    }
+
+    fn inode(&self, file: FileId) -> Option<Inode> {
+        Engine::inode(self, file)
+    }
+
+    fn store(&self, store: Store) -> Result<Stored, FsError> {
+        let Store { user, file, base, content, mtime } = store;
+        let change = Change::Store { file, base, content, mtime };
+        match self.volume.request(Request::Change { user, change }, STORE_TIMEOUT)? {
+            Answer::Changed { record, inode, .. } => Ok(Stored { record, inode: *inode }),
+            answer => {
+                tracing::error!(?answer, "the replica answered a store with something else");
+                Err(FsError::Io)
+            }
+        }
+    }
+
+    fn now(&self) -> WallTime {
+        wayfs_node::clock::wall()
+    }
+}

@@ -1,0 +1,81 @@
+//! Between paths from the volume's root and files.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+use wayfs_node::Volume;
+use wayfs_types::request::{Answer, Request};
+use wayfs_types::{FileId, FsError, Inode, Name};
+
+/// Longest chain of directories followed upwards: deeper than `PATH_MAX` allows.
+const DEPTH_MAX: usize = 4096;
+
+/// The path of a file from the volume's root, as far as it is known here. The root's is empty.
+pub fn path_of(volume: &Volume, file: FileId) -> Option<PathBuf> {
+    volume.look(|replica| {
+        let mut names: Vec<Name> = Vec::new();
+        let mut at = file;
+        while at != FileId::ROOT {
+            if names.len() >= DEPTH_MAX {
+                return None;
+            }
+            let inode = replica.inode(at).ok().flatten()?;
+            let place = inode.places.first().cloned()?;
+            names.push(place.name);
+            at = place.parent;
+        }
+        Some(names.iter().rev().map(|name| OsStr::from_bytes(name.as_bytes())).collect())
+    })?
+}
+
+/// The file at a path, asking the parent for what is not known here. Symbolic links are not followed.
+///
+/// # Errors
+/// [`FsError::NotFound`], [`FsError::Unreachable`], [`FsError::Invalid`] for `..` and odd names.
+pub fn resolve(volume: &Volume, path: &Path, timeout: Duration) -> Result<(FileId, Inode), FsError> {
+    let mut at = file_at(volume, Request::Attributes { file: FileId::ROOT }, timeout)?;
+    for part in path.components() {
+        let name = match part {
+            Component::Normal(name) => Name::try_from(name).map_err(|_| FsError::NotFound)?,
+            Component::RootDir | Component::CurDir => continue,
+            Component::ParentDir | Component::Prefix(_) => return Err(FsError::Invalid),
+        };
+        at = file_at(volume, Request::Lookup { parent: at.0, name }, timeout)?;
+    }
+    Ok(at)
+}
+
+fn file_at(volume: &Volume, request: Request, timeout: Duration) -> Result<(FileId, Inode), FsError> {
+    match volume.request(request, timeout)? {
+        Answer::File(file, inode) => Ok((file, *inode)),
+        answer => {
+            tracing::error!(?answer, "the replica answered a lookup with something else");
+            Err(FsError::Io)
+        }
+    }
+}
+
+/// All entries of a directory, page by page.
+///
+/// # Errors
+/// As the engine answers.
+pub fn entries(volume: &Volume, directory: FileId, timeout: Duration) -> Result<Vec<(Name, FileId, Inode)>, FsError> {
+    let mut all: Vec<(Name, FileId, Inode)> = Vec::new();
+    loop {
+        let after = all.last().map(|(name, _, _)| name.clone());
+        match volume.request(Request::List { directory, after, limit: 1024 }, timeout)? {
+            Answer::List { entries, end } => {
+                let is_last = end || entries.is_empty();
+                all.extend(entries.into_iter().map(|(name, file, inode)| (name, file, *inode)));
+                if is_last {
+                    return Ok(all);
+                }
+            }
+            answer => {
+                tracing::error!(?answer, "the replica answered a listing with something else");
+                return Err(FsError::Io);
+            }
+        }
+    }
+}

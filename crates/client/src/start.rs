@@ -1,0 +1,319 @@
+//! Starting: from settings to a served mount.
+
+use crate::client::{Client, Parts, Stopper};
+use crate::config::{ClientConfig, Source, own_label};
+use crate::events::Events;
+use crate::files::{FileTable, TableSettings};
+use crate::hooks::MountHooks;
+use crate::live::Live;
+use crate::notices::Notices;
+use crate::pins::Pins;
+use crate::saved::{Saved, SavedError, directory_of};
+use crate::target::Target;
+use crate::vfs::{Front, Vfs};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wayfs_control::{ControlServer, DaemonKind, Registration};
+use wayfs_fuse::{BackgroundSession, Mount, MountError, MountOptions, Session};
+use wayfs_net::{Endpoint, NodeIdentity};
+use wayfs_node::{LinkSettings, LinkState, ParentLink, Volume, VolumeSettings};
+use wayfs_proto::Role;
+
+/// Threads of the network runtime: enough that hashing a chunk delays no frame.
+const RUNTIME_THREADS: usize = 2;
+/// Body files that nobody has open, beside the bytes they may take.
+const IDLE_COUNT_MAX: usize = 512;
+/// A fresh member waits so long for its first session, so that the first `ls` shows something.
+const FIRST_SESSION_WAIT: Duration = Duration::from_secs(5);
+
+/// Why a mount did not start. Each says what to do, or carries an error that does.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// What was saved.
+    #[error(transparent)]
+    Saved(#[from] SavedError),
+    /// The ticket has expired and this machine did not join with it.
+    #[error("the ticket for volume {0} has expired: ask for a new one")]
+    TicketExpired(String),
+    /// The ticket is a station's.
+    #[error("this is a ticket for a station: use it with `wayfs station join`, and ask for a client's ticket")]
+    TicketOfStation,
+    /// Another volume of the same name is in this cache.
+    #[error("{} belongs to another volume named {name}: choose another cache directory", path.display())]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// Its directory.
+        path: PathBuf,
+    },
+    /// The directory of the volume cannot be used.
+    #[error("use cache directory {}: {source}", path.display())]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The key of this machine.
+    #[error("key of this machine: {0}")]
+    Identity(#[from] wayfs_net::IdentityError),
+    /// The network.
+    #[error("open the network: {0}")]
+    Bind(#[from] wayfs_net::BindError),
+    /// The join.
+    #[error(transparent)]
+    Join(#[from] wayfs_node::JoinError),
+    /// The replica.
+    #[error("open the cache of the volume: {0} (is it mounted already?)")]
+    Volume(#[from] wayfs_node::OpenError),
+    /// The kernel.
+    #[error(transparent)]
+    Mount(#[from] MountError),
+    /// The kernel, after the mount.
+    #[error("serve the mount: {0}")]
+    Session(#[from] wayfs_fuse::SessionError),
+    /// The control socket.
+    #[error(transparent)]
+    Control(#[from] wayfs_control::StartError),
+    /// The list of daemons.
+    #[error("register the mount in {}: {}", .0.directory.display(), .0.source)]
+    Registry(wayfs_control::RegistryError),
+    /// Metrics.
+    #[error(transparent)]
+    Metrics(#[from] wayfs_node::metrics::MetricsError),
+    /// Threads and the like.
+    #[error("start: {0}")]
+    System(#[from] std::io::Error),
+}
+
+impl Client {
+    /// Joins if need be, opens the replica, mounts, and serves. When this returns the mount answers.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left mounted.
+    pub fn start(config: ClientConfig) -> Result<Self, StartError> {
+        raise_file_limit();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(RUNTIME_THREADS)
+            .thread_name("net")
+            .enable_all()
+            .build()?;
+        let membership = Membership::find(&config, runtime.handle())?;
+        let Membership { directory, saved, endpoint, is_fresh } = membership;
+        let events = Arc::new(Events::new(saved.name.clone()));
+        let notices = Arc::new(Notices::default());
+        let pins = Arc::new(Pins::load(&directory.join("pins.json"))?);
+        let hooks = MountHooks::new(Arc::clone(&notices), Arc::clone(&events), pins);
+        let volume = open_volume(&config, &directory, &saved, &endpoint, runtime.handle(), &hooks)?;
+        let live = Live::new(Arc::clone(&volume));
+        let table = TableSettings {
+            directory: directory.join("files"),
+            idle_len_max: config.cache_size / 4,
+            idle_count_max: IDLE_COUNT_MAX,
+        };
+        let files = Arc::new(FileTable::open(live.clone(), table)?);
+        hooks.attach(&files, &volume);
+        let vfs = Vfs::new(live, files, notices, config.vfs.clone())?;
+        let settings = LinkSettings { offline: config.offline, ..LinkSettings::new(saved.servers.clone()) };
+        let link = Arc::new(ParentLink::start(&volume, endpoint.clone(), settings));
+        if is_fresh && !config.offline {
+            wait_for_session(&link);
+        }
+        let metrics = match config.metrics {
+            Some(address) => Some(crate::metrics::serve(address, &volume, &vfs, saved.name.clone())?),
+            None => None,
+        };
+        let session = mount(&config, &saved, &vfs)?;
+        let stopper = Stopper::new(session.unmounter());
+        let notice_threads = hooks.notices.start(&session.notifier())?;
+        let mountpoint = session.unmounter().map_or(config.mountpoint.clone(), |u| u.mountpoint().to_owned());
+        let target = Arc::new(Target::new(crate::target::TargetParts {
+            volume: Arc::clone(&volume),
+            link: Arc::clone(&link),
+            vfs: Arc::clone(&vfs),
+            hooks: Arc::clone(&hooks),
+            stopper: stopper.clone(),
+            name: saved.name.clone(),
+            mountpoint: mountpoint.clone(),
+            cache_limit: config.cache_size,
+            granted: session.granted().clone(),
+        }));
+        let socket = config.control_socket.clone().unwrap_or_else(|| directory.join("control.sock"));
+        let control = ControlServer::start(&socket, target)?;
+        let registration = Registration {
+            kind: DaemonKind::Mount,
+            place: mountpoint.clone(),
+            socket: std::path::absolute(control.path())?,
+            pid: std::process::id(),
+            volume: saved.name.clone(),
+        };
+        let registered = config.registry.register(&registration).map_err(StartError::Registry)?;
+        let ager = crate::ager::Ager::start(&vfs, &volume, &events)?;
+        Ok(Self::from_parts(Parts {
+            session,
+            stopper,
+            notices: notice_threads,
+            ager,
+            control,
+            registered,
+            metrics,
+            link,
+            vfs,
+            volume,
+            hooks,
+            endpoint,
+            runtime,
+            saved,
+            mountpoint,
+        }))
+    }
+}
+
+/// What this machine is in the volume.
+struct Membership {
+    directory: PathBuf,
+    saved: Saved,
+    endpoint: Endpoint,
+    is_fresh: bool,
+}
+
+impl Membership {
+    fn find(config: &ClientConfig, runtime: &tokio::runtime::Handle) -> Result<Self, StartError> {
+        let name = match &config.source {
+            Source::Ticket(ticket) => ticket.volume_name().to_owned(),
+            Source::Saved(name) => name.clone(),
+        };
+        let directory = directory_of(&config.cache_dir, &name);
+        let known = Saved::load(&directory)?;
+        match (&config.source, known) {
+            (Source::Saved(_), None) => {
+                Err(SavedError::Unknown { name, cache: config.cache_dir.clone() }.into())
+            }
+            (Source::Saved(_), Some(saved)) => Self::known(config, directory, saved, runtime),
+            (Source::Ticket(ticket), Some(saved)) => {
+                if saved.volume_id(&directory)? != ticket.volume() {
+                    return Err(StartError::NameTaken { name, path: directory });
+                }
+                Self::known(config, directory, saved, runtime)
+            }
+            (Source::Ticket(ticket), None) => Self::join(config, directory, ticket, runtime),
+        }
+    }
+
+    fn known(
+        config: &ClientConfig,
+        directory: PathBuf,
+        saved: Saved,
+        runtime: &tokio::runtime::Handle,
+    ) -> Result<Self, StartError> {
+        let endpoint = bind(config, &directory, runtime)?;
+        Ok(Self { directory, saved, endpoint, is_fresh: false })
+    }
+
+    fn join(
+        config: &ClientConfig,
+        directory: PathBuf,
+        ticket: &wayfs_net::Ticket,
+        runtime: &tokio::runtime::Handle,
+    ) -> Result<Self, StartError> {
+        if ticket.role() == wayfs_net::TicketRole::Station {
+            return Err(StartError::TicketOfStation);
+        }
+        if ticket.expired_at(wayfs_node::clock::unix_seconds()) {
+            return Err(StartError::TicketExpired(ticket.volume_name().to_owned()));
+        }
+        make_private(&directory)?;
+        // The key is durable before the join: a join whose answer was lost is repeated with the same key.
+        let endpoint = bind(config, &directory, runtime)?;
+        let label = config.label.clone().unwrap_or_else(own_label);
+        let grant = runtime.block_on(wayfs_node::join(&endpoint, ticket, &label))?;
+        let saved = Saved::new(ticket.volume(), &grant);
+        saved.save(&directory)?;
+        Ok(Self { directory, saved, endpoint, is_fresh: true })
+    }
+}
+
+fn make_private(directory: &Path) -> Result<(), StartError> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+        .map_err(|source| StartError::Directory { path: directory.to_owned(), source })
+}
+
+fn bind(config: &ClientConfig, directory: &Path, runtime: &tokio::runtime::Handle) -> Result<Endpoint, StartError> {
+    let identity = NodeIdentity::load_or_create(&directory.join("identity"))?;
+    let _inside = runtime.enter();
+    if let Some(address) = config.bind {
+        return Ok(Endpoint::bind(address, &identity, config.net.clone())?);
+    }
+    let six = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+    let four = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    Endpoint::bind(six, &identity, config.net.clone())
+        .or_else(|_| Endpoint::bind(four, &identity, config.net.clone()))
+        .map_err(StartError::Bind)
+}
+
+fn open_volume(
+    config: &ClientConfig,
+    directory: &Path,
+    saved: &Saved,
+    endpoint: &Endpoint,
+    runtime: &tokio::runtime::Handle,
+    hooks: &Arc<MountHooks>,
+) -> Result<Arc<Volume>, StartError> {
+    let id = saved.volume_id(directory)?;
+    let replica = wayfs_proto::Config::new(id, Role::Client, saved.origin, saved.label.clone(), endpoint.id());
+    let mut settings = VolumeSettings::new(replica, directory.join("volume"), runtime.clone());
+    // The rest is for body files that nobody has open.
+    settings.cache_bytes_max = Some(config.cache_size - config.cache_size / 4);
+    Ok(Volume::open(settings, hooks.clone())?)
+}
+
+fn mount(config: &ClientConfig, saved: &Saved, vfs: &Arc<Vfs>) -> Result<BackgroundSession, StartError> {
+    let mut options = MountOptions::new(&config.mountpoint);
+    options.fsname = format!("wayfs:{}", saved.name);
+    options.read_only = config.read_only;
+    options.allow_other = config.allow_other;
+    let mount = match Mount::new(&options) {
+        Err(MountError::Stale { path }) => {
+            tracing::info!("an earlier daemon left its mount behind: it is taken down");
+            take_down(&path);
+            Mount::new(&options)?
+        }
+        other => other?,
+    };
+    let session = Session::new(mount, wayfs_fuse::Config::default());
+    Ok(session.spawn(Arc::new(Front(Arc::clone(vfs))), config.threads)?)
+}
+
+/// Takes down a mount whose daemon is gone. If that fails, mounting again says why.
+fn take_down(mountpoint: &Path) {
+    let flags = rustix::mount::UnmountFlags::DETACH;
+    if rustix::mount::unmount(mountpoint, flags).is_ok() {
+        return;
+    }
+    let helper = std::process::Command::new("fusermount3").arg("-u").arg("-z").arg("--").arg(mountpoint).status();
+    if let Err(error) = helper {
+        tracing::warn!(%error, "run fusermount3");
+    }
+}
+
+fn wait_for_session(link: &ParentLink) {
+    let end = Instant::now() + FIRST_SESSION_WAIT;
+    while link.status().state != LinkState::Connected && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Each body file holds a descriptor; the usual soft limit of 1024 would be reached.
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }) {
+        tracing::debug!(%error, "raise the limit of open files");
+    }
+}

@@ -1,0 +1,93 @@
+//! What a mount can say about its own health.
+
+use super::Target;
+use wayfs_control::report::{DoctorFact, DoctorReport, Verdict};
+use wayfs_fuse::InitFlags;
+use wayfs_node::LinkState;
+use wayfs_node::LiveReplica;
+
+/// Free space below which the disk is called nearly full, in bytes.
+const FREE_LOW: u64 = 1 << 30;
+/// Age of the oldest unsafe update above which something is wrong.
+const OLD_MS: u64 = 10 * 60_000;
+
+fn fact(check: &str, verdict: Verdict, detail: impl Into<String>, next_step: &str) -> DoctorFact {
+    DoctorFact { check: check.to_owned(), verdict, detail: detail.into(), next_step: next_step.to_owned() }
+}
+
+impl Target {
+    pub(super) fn doctor(&self) -> DoctorReport {
+        DoctorReport {
+            facts: vec![self.volume_fact(), self.link_fact(), self.disk_fact(), self.kernel_fact(), self.age_fact(), self.conflicts_fact()],
+        }
+    }
+
+    fn volume_fact(&self) -> DoctorFact {
+        match self.parts.hooks.failure().or_else(|| self.volume().failure()) {
+            None => fact("replica", Verdict::Good, "it takes updates", ""),
+            Some(reason) => fact("replica", Verdict::Bad, reason, "Mend the cause, unmount and mount again."),
+        }
+    }
+
+    fn link_fact(&self) -> DoctorFact {
+        let status = self.parts.link.status();
+        match status.state {
+            LinkState::Connected => {
+                let rtt = status.rtt.map_or(0.0, |rtt| rtt.as_secs_f64() * 1e3);
+                let name = status.parent.map(|parent| parent.label).unwrap_or_default();
+                fact("station", Verdict::Good, format!("{name}, {rtt:.1} ms away"), "")
+            }
+            LinkState::Offline => fact("station", Verdict::Warning, "offline, as you said", "`wayfs auto` connects again."),
+            LinkState::Searching { last_error } => {
+                fact("station", Verdict::Warning, format!("none answers: {last_error}"), "Check the network.")
+            }
+            LinkState::Refused { reason } => fact("station", Verdict::Bad, reason, "Ask for a new ticket."),
+        }
+    }
+
+    fn disk_fact(&self) -> DoctorFact {
+        let directory = self.parts.vfs.files().directory();
+        match rustix::fs::statvfs(directory) {
+            Ok(disk) => {
+                let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+                let detail = format!("{} MiB free on the disk of {}", free >> 20, directory.display());
+                let (verdict, next) = match free {
+                    free if free <= self.parts.vfs.settings().free_min => (Verdict::Bad, "Make room: writes are refused until then."),
+                    free if free < FREE_LOW => (Verdict::Warning, "Make room, or lower --cache-size."),
+                    _ => (Verdict::Good, ""),
+                };
+                fact("cache disk", verdict, detail, next)
+            }
+            Err(error) => fact("cache disk", Verdict::Bad, error.to_string(), "Check the disk."),
+        }
+    }
+
+    fn kernel_fact(&self) -> DoctorFact {
+        let granted = &self.parts.granted;
+        if granted.flags.contains(InitFlags::PASSTHROUGH) {
+            fact("passthrough", Verdict::Good, "cached files are read at the disk's own speed", "")
+        } else {
+            let next = "Run as root on Linux 6.9 or later for full speed; all works without.";
+            fact("passthrough", Verdict::Warning, "the kernel did not grant it", next)
+        }
+    }
+
+    fn age_fact(&self) -> DoctorFact {
+        let oldest = self.volume().look(LiveReplica::progress).and_then(|progress| progress.oldest_unsafe);
+        match oldest.map(super::status::age_ms) {
+            None => fact("data at risk", Verdict::Good, "everything is safe", ""),
+            Some(age) if age < OLD_MS => fact("data at risk", Verdict::Good, format!("the oldest for {} s", age / 1000), ""),
+            Some(age) => {
+                let detail = format!("the oldest update is on this machine only since {} min", age / 60_000);
+                fact("data at risk", Verdict::Warning, detail, "Connect; `wayfs queue` shows what waits.")
+            }
+        }
+    }
+
+    fn conflicts_fact(&self) -> DoctorFact {
+        match self.volume().look(LiveReplica::progress).map_or(0, |progress| progress.conflicts_open) {
+            0 => fact("conflicts", Verdict::Good, "none", ""),
+            open => fact("conflicts", Verdict::Warning, format!("{open} open"), "`wayfs conflicts list` shows them."),
+        }
+    }
+}

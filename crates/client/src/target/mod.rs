@@ -1,0 +1,241 @@
+//! The control socket's commands, as a mount carries them out.
+
+mod conflicts;
+mod doctor;
+mod glob;
+mod info;
+mod pinning;
+mod stations;
+mod status;
+mod syncing;
+
+use crate::client::{Stopper, unsent};
+use crate::hooks::MountHooks;
+use crate::vfs::Vfs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use wayfs_control::report::UmountReport;
+use wayfs_control::{Command, ControlError, ControlTarget, DaemonKind, Done, ErrorKind, Sink};
+use wayfs_fuse::{Granted, UmountError, UmountMode};
+use wayfs_node::{ParentLink, Volume};
+use wayfs_types::request::Level;
+use wayfs_types::{FsError, StorageError};
+
+/// Longest wait of a command for one answer of the replica.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest pause between two looks at whether the caller is still there.
+const LOOK_PERIOD: Duration = Duration::from_millis(500);
+
+/// What the user said about connecting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Auto,
+    Online,
+    Offline,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Online => "online",
+            Self::Offline => "offline",
+        }
+    }
+}
+
+/// What commands work on.
+pub(crate) struct TargetParts {
+    pub(crate) volume: Arc<Volume>,
+    pub(crate) link: Arc<ParentLink>,
+    pub(crate) vfs: Arc<Vfs>,
+    pub(crate) hooks: Arc<MountHooks>,
+    pub(crate) stopper: Stopper,
+    pub(crate) name: String,
+    pub(crate) mountpoint: PathBuf,
+    pub(crate) cache_limit: u64,
+    pub(crate) granted: Granted,
+}
+
+/// A mount as the control server sees it.
+pub struct Target {
+    parts: TargetParts,
+    mode: Mutex<Mode>,
+    started: Instant,
+}
+
+impl Target {
+    pub(crate) fn new(parts: TargetParts) -> Self {
+        let is_offline = parts.link.status().state == wayfs_node::LinkState::Offline;
+        let mode = if is_offline { Mode::Offline } else { Mode::Auto };
+        Self { parts, mode: Mutex::new(mode), started: Instant::now() }
+    }
+
+    fn volume(&self) -> &Arc<Volume> {
+        &self.parts.volume
+    }
+
+    fn set_mode(&self, mode: Mode) {
+        *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
+    }
+
+    fn mode(&self) -> Mode {
+        *self.mode.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses a command that names another volume.
+    fn check_volume(&self, command: &Command) -> Result<(), ControlError> {
+        let named = match command {
+            Command::Info { volume, .. }
+            | Command::Queue { volume, .. }
+            | Command::Sync { volume, .. }
+            | Command::ConflictsList { volume }
+            | Command::ConflictsShow { volume, .. }
+            | Command::ConflictsDiff { volume, .. }
+            | Command::ConflictsResolve { volume, .. } => volume.as_deref(),
+            _ => None,
+        };
+        match named {
+            Some(name) if name != self.parts.name && name != self.volume().id().to_string() => Err(ControlError::new(
+                ErrorKind::NotFound,
+                format!("this mount is of volume {}, not {name}", self.parts.name),
+                "Leave the volume out, or name the mount of the other volume with --at.",
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn events(&self, out: &mut dyn Sink) -> Done {
+        let listener = self.parts.hooks.events.listen();
+        while !out.is_gone() && !self.parts.stopper.is_stopping() {
+            if let Some(event) = listener.next(LOOK_PERIOD)
+                && out.event(&event).is_err()
+            {
+                break;
+            }
+        }
+        Done::Nothing
+    }
+
+    fn umount(&self, flush: bool, timeout: Duration, force: bool, out: &mut dyn Sink) -> Result<Done, ControlError> {
+        let failed = self.parts.vfs.commit_all();
+        if let Some((_, error)) = failed.first()
+            && !force
+        {
+            return Err(ControlError::new(
+                ErrorKind::NotTrue,
+                format!("{} open files hold writes that cannot be kept: {error}", failed.len()),
+                "Make room on the cache disk (or connect) and try again, or lose them with --force.",
+            ));
+        }
+        if flush {
+            let report = self.sync_to(None, Level::Safe, timeout, out)?;
+            if !report.reached && !force {
+                return Err(ControlError::new(
+                    ErrorKind::NotTrue,
+                    format!(
+                        "{} updates ({} bytes) are only on this machine: {}",
+                        report.remaining_items, report.remaining_bytes, report.reason
+                    ),
+                    "Connect and try again; or unmount without --flush: they stay in the log and are sent after the next mount.",
+                ));
+            }
+        }
+        if let Err(error) = self.volume().sync(PATIENCE) {
+            tracing::error!(%error, "sync before unmounting");
+        }
+        let (unsent_records, unsent_bytes) = unsent(self.volume());
+        let mode = if force { UmountMode::Force } else { UmountMode::Orderly };
+        match self.parts.stopper.stop(mode) {
+            Ok(()) => Ok(Done::Unmounted(UmountReport { unsent_records, unsent_bytes })),
+            Err(error @ UmountError::Busy { .. }) => Err(ControlError::new(
+                ErrorKind::Failed,
+                format!("{error}: {} files are open", self.parts.vfs.open_handles()),
+                "Leave the directory and close its files (`fuser -vm DIR` lists who has them), or use --force.",
+            )),
+            Err(error) => Err(ControlError::new(ErrorKind::Failed, error.to_string(), "Try again, or use --force.")),
+        }
+    }
+
+    fn run_for_mount(&self, command: Command, out: &mut dyn Sink) -> Result<Done, ControlError> {
+        match command {
+            Command::Status => Ok(Done::Status(self.status())),
+            Command::Info { path, .. } => self.info(&path).map(Done::Info),
+            Command::Queue { limit, .. } => self.queue(limit).map(Done::Queue),
+            Command::Sync { path, until, timeout_ms, .. } => {
+                let timeout = timeout_ms.map_or(syncing::FOREVER, Duration::from_millis);
+                self.sync_to(path.as_deref(), until, timeout, out).map(Done::Sync)
+            }
+            Command::ConflictsList { .. } => self.conflicts().map(Done::Conflicts),
+            Command::ConflictsShow { which, .. } => self.conflict(&which).map(Done::Conflict),
+            Command::ConflictsDiff { which, .. } => self.diff(&which).map(Done::Diff),
+            Command::ConflictsResolve { which, keep, dry_run, .. } => {
+                let how = if dry_run { conflicts::Deed::Say } else { conflicts::Deed::Do };
+                self.resolve_conflicts(&which, &keep, how, out).map(Done::Resolved)
+            }
+            Command::Offline => Ok(self.go_offline()),
+            Command::Online => self.go_online(out),
+            Command::Auto => Ok(self.go_auto()),
+            Command::Pin { path } => self.pin(&path, out).map(Done::Pins),
+            Command::Unpin { path } => self.unpin(&path).map(Done::Pins),
+            Command::Pins => Ok(Done::Pins(self.pins())),
+            Command::StationList => Ok(Done::Stations(self.stations())),
+            Command::StationUse { station } => self.use_station(station.as_deref()),
+            Command::StationWhy => Ok(Done::Why(self.why())),
+            Command::Events => Ok(self.events(out)),
+            Command::DoctorFacts => Ok(Done::Doctor(self.doctor())),
+            Command::Umount { flush, timeout_ms, force } => {
+                self.umount(flush, Duration::from_millis(timeout_ms), force, out)
+            }
+            Command::Metrics => {
+                Ok(Done::Metrics(crate::metrics::of_mount(self.volume(), &self.parts.vfs, &self.parts.name)))
+            }
+            Command::StationJoin { .. }
+            | Command::VolumeCreate { .. }
+            | Command::VolumeList
+            | Command::VolumeTicket { .. }
+            | Command::VolumeImport { .. }
+            | Command::VolumeExport { .. }
+            | Command::VolumeRevoke { .. }
+            | Command::VolumeMembers { .. }
+            | Command::Stop => Err(ControlError::wrong_daemon(&command, DaemonKind::Server)),
+        }
+    }
+}
+
+impl ControlTarget for Target {
+    fn run(&self, command: Command, out: &mut dyn Sink) -> Result<Done, ControlError> {
+        self.check_volume(&command)?;
+        self.run_for_mount(command, out)
+    }
+}
+
+/// A refusal of the replica in words.
+fn refused(what: &str, error: FsError) -> ControlError {
+    let (kind, next_step) = match error {
+        FsError::NotFound => (ErrorKind::NotFound, "Check the path; it is looked up from the volume's root."),
+        FsError::Unreachable | FsError::TimedOut => {
+            (ErrorKind::Unreachable, "Connect (`wayfs online`), or wait until `wayfs status` shows a station.")
+        }
+        FsError::NoSpace => (ErrorKind::Failed, "Make room on the cache disk."),
+        FsError::ReadOnly | FsError::AccessDenied | FsError::NotPermitted => {
+            (ErrorKind::Refused, "Ask for a ticket that may write.")
+        }
+        _ => (ErrorKind::Failed, "`wayfs doctor` looks for the cause."),
+    };
+    ControlError::new(kind, format!("{what}: {error}"), next_step)
+}
+
+/// A failure of the local tables in words.
+fn storage(error: &StorageError) -> ControlError {
+    ControlError::new(ErrorKind::Failed, error.to_string(), "`wayfs doctor` looks for the cause.")
+}
+
+/// The volume has stopped while a command ran.
+fn stopped() -> ControlError {
+    ControlError::new(ErrorKind::Failed, "the volume has stopped", "Look into the log, and mount again.")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! The way to the parent.
+
+use super::{LOOK_PERIOD, Mode, PATIENCE, Target};
+use crate::events::unix_ms;
+use std::time::Instant;
+use wayfs_control::report::{StationReport, StationsReport, WhyReport};
+use wayfs_control::{ControlError, Done, ErrorKind, Sink};
+use wayfs_node::{CandidateStatus, LinkState, LinkStatus, ServerInfo, ServerKind};
+
+impl Target {
+    pub(super) fn go_offline(&self) -> Done {
+        self.set_mode(Mode::Offline);
+        self.parts.link.go_offline();
+        Done::Nothing
+    }
+
+    pub(super) fn go_auto(&self) -> Done {
+        self.set_mode(Mode::Auto);
+        self.parts.link.go_online();
+        Done::Nothing
+    }
+
+    pub(super) fn go_online(&self, out: &mut dyn Sink) -> Result<Done, ControlError> {
+        self.set_mode(Mode::Online);
+        self.parts.link.go_online();
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let status = self.parts.link.status();
+            match status.state {
+                LinkState::Connected => return Ok(Done::Nothing),
+                LinkState::Refused { reason } => {
+                    return Err(ControlError::new(ErrorKind::Refused, reason, "Ask the administrator for a new ticket."));
+                }
+                LinkState::Searching { last_error } if Instant::now() >= end || out.is_gone() => {
+                    return Err(ControlError::new(
+                        ErrorKind::Unreachable,
+                        format!("no station answers: {last_error}"),
+                        "Check the network; it goes on trying.",
+                    ));
+                }
+                LinkState::Searching { .. } | LinkState::Offline => {}
+            }
+            if Instant::now() >= end + PATIENCE {
+                return Err(ControlError::new(ErrorKind::Unreachable, "the link does not leave offline", "Try again."));
+            }
+            std::thread::sleep(LOOK_PERIOD / 10);
+        }
+    }
+
+    pub(super) fn stations(&self) -> StationsReport {
+        let status = self.parts.link.status();
+        let mut stations: Vec<StationReport> = status.candidates.iter().map(|c| report(c, &status)).collect();
+        stations.sort_by(|one, other| {
+            let rank = |station: &StationReport| (!station.chosen, station.rtt_ms.unwrap_or(f64::MAX));
+            rank(one).partial_cmp(&rank(other)).unwrap_or(std::cmp::Ordering::Equal)
+        });
+        StationsReport { stations }
+    }
+
+    pub(super) fn parent_report(&self, status: &LinkStatus) -> StationReport {
+        let parent = status.parent.as_ref();
+        let known = status.candidates.iter().find(|c| Some(c.server.node) == parent.map(|parent| parent.node));
+        match (known, parent) {
+            (Some(known), _) => report(known, status),
+            (None, Some(parent)) => named(parent),
+            (None, None) => StationReport::default(),
+        }
+    }
+
+    pub(super) fn use_station(&self, wanted: Option<&str>) -> Result<Done, ControlError> {
+        let Some(wanted) = wanted else {
+            self.parts.link.pin(None);
+            return Ok(Done::Nothing);
+        };
+        let status = self.parts.link.status();
+        let matches = |candidate: &&CandidateStatus| {
+            let server = &candidate.server;
+            server.label == wanted
+                || server.label.split_once('@').is_some_and(|(_, host)| host == wanted)
+                || (wanted.len() >= 8 && server.node.to_string().starts_with(wanted))
+                || server.addresses.iter().any(|address| address.to_string() == wanted)
+        };
+        let found: Vec<&CandidateStatus> = status.candidates.iter().filter(matches).collect();
+        match found.as_slice() {
+            [one] => {
+                self.parts.link.pin(Some(one.server.node));
+                Ok(Done::Nothing)
+            }
+            [] => Err(ControlError::new(
+                ErrorKind::NotFound,
+                format!("no station `{wanted}` is known"),
+                "`wayfs station list` shows those that are.",
+            )),
+            _ => Err(ControlError::new(
+                ErrorKind::Usage,
+                format!("`{wanted}` means {} stations", found.len()),
+                "Use the node id or the address from `wayfs station list`.",
+            )),
+        }
+    }
+
+    pub(super) fn why(&self) -> WhyReport {
+        let status = self.parts.link.status();
+        let mut reasons = Vec::new();
+        match &status.state {
+            LinkState::Connected => reasons.push(format!("It is {}.", status.why)),
+            LinkState::Offline => reasons.push("You said to stay offline.".to_owned()),
+            LinkState::Searching { last_error } => reasons.push(format!("No station answers: {last_error}.")),
+            LinkState::Refused { reason } => reasons.push(format!("Refused: {reason}.")),
+        }
+        if status.pinned.is_some() {
+            reasons.push("You chose it; `wayfs station use` without a name lets the nearest be chosen again.".to_owned());
+        }
+        let chosen = (status.state == LinkState::Connected).then(|| status.parent.as_ref().map(|p| p.label.clone()));
+        WhyReport { chosen: chosen.flatten(), reasons, candidates: self.stations().stations }
+    }
+}
+
+fn named(server: &ServerInfo) -> StationReport {
+    StationReport {
+        node: server.node.to_string(),
+        name: server.label.clone(),
+        role: match server.kind {
+            ServerKind::Home => "home",
+            ServerKind::Station => "station",
+        }
+        .to_owned(),
+        addresses: server.addresses.iter().map(ToString::to_string).collect(),
+        ..StationReport::default()
+    }
+}
+
+fn report(candidate: &CandidateStatus, status: &LinkStatus) -> StationReport {
+    let node = candidate.server.node;
+    let is_parent = status.parent.as_ref().is_some_and(|parent| parent.node == node);
+    let connected = is_parent && status.state == LinkState::Connected;
+    let rtt = if connected { status.rtt.or(candidate.rtt) } else { candidate.rtt };
+    StationReport {
+        connected,
+        chosen: connected,
+        chosen_by_user: status.pinned == Some(node),
+        rtt_ms: rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
+        seen_unix_ms: candidate.measured_at.map(unix_ms),
+        note: candidate.last_error.clone().unwrap_or_default(),
+        ..named(&candidate.server)
+    }
+}

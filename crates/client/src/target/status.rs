@@ -1,0 +1,195 @@
+//! How it goes, and what is under way.
+
+use super::{Target, stopped, storage};
+use crate::events::unix_ms;
+use std::path::PathBuf;
+use wayfs_control::report::{QueueItem, QueueReport, StatusReport, StatusWord, VolumeRole, VolumeStatus};
+use wayfs_control::{ControlError, DaemonKind};
+use wayfs_node::LinkState;
+use wayfs_node::LiveReplica;
+use wayfs_proto::Progress;
+use wayfs_types::{Op, WallTime};
+
+/// An update older than this that does not move is stuck.
+const STUCK_MS: u64 = 60_000;
+/// Most queue items in an answer.
+const QUEUE_MAX: usize = 10_000;
+/// Queue items read from the tables at a time.
+pub(super) const QUEUE_PAGE: usize = 512;
+/// Most queue items counted.
+const QUEUE_COUNTED_MAX: u64 = 1_000_000;
+
+impl Target {
+    pub(super) fn status(&self) -> StatusReport {
+        let progress = self.volume().look(LiveReplica::progress);
+        StatusReport {
+            kind: DaemonKind::Mount,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            node: self.volume().settings().replica.node.to_string(),
+            listening: Vec::new(),
+            volumes: vec![self.volume_status(progress.as_ref())],
+        }
+    }
+
+    fn volume_status(&self, progress: Option<&Progress>) -> VolumeStatus {
+        let link = self.parts.link.status();
+        let (records_unsent, _) = crate::client::unsent(self.volume());
+        let dirty = self.parts.vfs.files().dirty();
+        let open_bytes: u64 = dirty.iter().map(|file| file.len).sum();
+        let at_risk = progress.map_or(0, |progress| progress.bytes_at_risk) + open_bytes;
+        let oldest = progress.and_then(|progress| progress.oldest_unsafe).map(age_ms);
+        let oldest_open = dirty.first().map(|file| u64::try_from(file.age.as_millis()).unwrap_or(u64::MAX));
+        let connected = link.state == LinkState::Connected;
+        let (word, cause, next_step) = self.word(progress, &link.state, records_unsent > 0 || at_risk > 0);
+        let settings = self.volume().settings();
+        VolumeStatus {
+            id: self.volume().id().to_string(),
+            name: self.parts.name.clone(),
+            role: VolumeRole::Client,
+            mountpoint: Some(self.parts.mountpoint.clone()),
+            word,
+            cause,
+            next_step,
+            parent: link.parent.as_ref().map(|_| self.parent_report(&link)),
+            home_reachable: connected
+                .then(|| link.parent.as_ref().is_some_and(|p| p.kind == wayfs_node::ServerKind::Home))
+                .filter(|direct| *direct),
+            bytes_at_risk: at_risk,
+            oldest_at_risk_ms: oldest.into_iter().chain(oldest_open).max(),
+            records_unsent,
+            contents_unsent_bytes: progress.map_or(0, |progress| progress.bytes_at_risk),
+            reconciled_unix_ms: connected.then(|| unix_ms(wayfs_node::clock::wall())),
+            conflicts_open: progress.map_or(0, |progress| progress.conflicts_open),
+            children: 0,
+            cache_used_bytes: self.volume().contents().bytes() + self.parts.vfs.files().idle_len(),
+            cache_limit_bytes: settings.cache_bytes_max.map(|_| self.parts.cache_limit),
+            pinned_bytes: 0,
+            mode: self.mode().name().to_owned(),
+        }
+    }
+
+    fn word(&self, progress: Option<&Progress>, link: &LinkState, is_dirty: bool) -> (StatusWord, String, String) {
+        let say = |word, cause: &str, next: &str| (word, cause.to_owned(), next.to_owned());
+        if let Some(reason) = self.parts.hooks.failure().or_else(|| self.volume().failure()) {
+            return say(StatusWord::NeedsAttention, &reason, "Mend the cause and mount again.");
+        }
+        let conflicts = progress.map_or(0, |progress| progress.conflicts_open);
+        match link {
+            LinkState::Refused { reason } => {
+                say(StatusWord::NeedsAttention, reason, "Ask the volume's administrator for a new ticket.")
+            }
+            LinkState::Offline => say(StatusWord::Offline, "you said so", "`wayfs auto` connects again."),
+            LinkState::Searching { last_error } => {
+                let cause = if last_error.is_empty() { "no station answers" } else { last_error };
+                say(StatusWord::Offline, cause, "Check the network; it connects by itself.")
+            }
+            LinkState::Connected if conflicts > 0 => {
+                let cause = format!("{conflicts} conflicts are open");
+                say(StatusWord::NeedsAttention, &cause, "`wayfs conflicts list` shows them.")
+            }
+            LinkState::Connected if progress.is_some_and(|progress| !progress.connected) => {
+                say(StatusWord::Stale, "catching up with the station", "")
+            }
+            LinkState::Connected if is_dirty => say(StatusWord::Dirty, "updates are on their way", ""),
+            LinkState::Connected => say(StatusWord::Active, "", ""),
+        }
+    }
+
+    pub(super) fn queue(&self, limit: usize) -> Result<QueueReport, ControlError> {
+        let mut report = QueueReport::default();
+        for dirty in self.parts.vfs.files().dirty() {
+            report.items_total += 1;
+            report.bytes_total += dirty.len;
+            report.items.push(QueueItem {
+                path: crate::paths::path_of(self.volume(), dirty.file),
+                volume: self.parts.name.clone(),
+                record: String::new(),
+                operation: "write".to_owned(),
+                size_bytes: dirty.len,
+                sent_bytes: 0,
+                age_ms: u64::try_from(dirty.age.as_millis()).unwrap_or(u64::MAX),
+                state: wayfs_types::request::Level::Modified,
+                stuck: false,
+                reason: "written to an open file, not yet closed or synced".to_owned(),
+            });
+        }
+        let limit = limit.min(QUEUE_MAX);
+        report.items.truncate(limit);
+        let connected = self.parts.link.status().state == LinkState::Connected;
+        self.each_in_queue(|item| {
+            report.items_total += 1;
+            report.bytes_total += item.bytes;
+            if report.items.len() < limit {
+                report.items.push(self.queue_item(item, connected));
+            }
+            report.items_total < QUEUE_COUNTED_MAX
+        })?;
+        Ok(report)
+    }
+
+    fn queue_item(&self, item: &wayfs_proto::QueueItem, connected: bool) -> QueueItem {
+        let age_ms = age_ms(item.record.time);
+        let is_stuck = age_ms > STUCK_MS;
+        let reason = match (connected, is_stuck) {
+            (false, _) => "no station is connected",
+            (true, true) => "it has not moved for a while: see the log",
+            (true, false) => "",
+        };
+        QueueItem {
+            path: item.path.as_ref().map(PathBuf::from),
+            volume: self.parts.name.clone(),
+            record: item.record.id.to_string(),
+            operation: operation(&item.record.op).to_owned(),
+            size_bytes: item.bytes,
+            sent_bytes: 0,
+            age_ms,
+            state: item.level,
+            stuck: is_stuck,
+            reason: reason.to_owned(),
+        }
+    }
+
+    /// Goes through the log in order until `step` says enough.
+    pub(super) fn each_in_queue(
+        &self,
+        mut step: impl FnMut(&wayfs_proto::QueueItem) -> bool,
+    ) -> Result<(), ControlError> {
+        let mut after = 0;
+        loop {
+            let page = self.volume().look(|replica| replica.queue(after, QUEUE_PAGE)).ok_or_else(stopped)?;
+            let page = page.map_err(|error| storage(&error))?;
+            for (place, item) in &page {
+                after = *place;
+                if !step(item) {
+                    return Ok(());
+                }
+            }
+            if page.len() < QUEUE_PAGE {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Milliseconds since a time; a clock that was set back makes it zero.
+pub(super) fn age_ms(time: WallTime) -> u64 {
+    u64::try_from(unix_ms(wayfs_node::clock::wall()) - unix_ms(time)).unwrap_or(0)
+}
+
+fn operation(op: &Op) -> &'static str {
+    match op {
+        Op::Create { .. } => "create",
+        Op::Mkdir { .. } => "mkdir",
+        Op::Link { .. } => "link",
+        Op::Unlink { .. } => "unlink",
+        Op::Rmdir { .. } => "rmdir",
+        Op::Rename { .. } => "rename",
+        Op::SetAttr { .. } => "setattr",
+        Op::SetXattr { .. } => "setxattr",
+        Op::Store { .. } => "store",
+        Op::Resolve { .. } => "resolve",
+        Op::Touch => "touch",
+    }
+}
