@@ -4,18 +4,23 @@ use super::table::clean;
 use std::fmt::Write;
 use wayfs_control::report::{DoctorReport, Verdict};
 
+/// A longer name of a check pushes its own line only.
+const CHECK_WIDTH_MAX: usize = 44;
+
 /// One line per check, and what to do under those that are not well.
 pub(crate) fn doctor(report: &DoctorReport) -> String {
     let mut text = String::new();
+    let checks = report.facts.iter().map(|fact| fact.check.chars().count());
+    let width = checks.max().unwrap_or(0).min(CHECK_WIDTH_MAX);
     for fact in &report.facts {
         let mark = match fact.verdict {
             Verdict::Good => "ok  ",
             Verdict::Warning => "warn",
             Verdict::Bad => "BAD ",
         };
-        let _ = writeln!(text, "{mark}  {:<24}{}", clean(&fact.check), clean(&fact.detail));
+        let _ = writeln!(text, "{mark}  {:<width$}  {}", clean(&fact.check), clean(&fact.detail));
         if fact.verdict != Verdict::Good && !fact.next_step.is_empty() {
-            let _ = writeln!(text, "      {:<24}→ {}", "", clean(&fact.next_step));
+            let _ = writeln!(text, "      {:<width$}  → {}", "", clean(&fact.next_step));
         }
     }
     text
