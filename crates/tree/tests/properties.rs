@@ -6,8 +6,10 @@ mod world;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use wayfs_tree::{BuildError, Outcome, applied, apply, check};
-use wayfs_types::{AttrChange, Content, FileId, Kind, Name, Op, Record, RecordId, Replaced, UserId, WallTime};
+use wayfs_tree::{BuildError, Outcome, ViewMut, applied, apply, check, purgeable};
+use wayfs_types::{
+    AttrChange, Content, FileId, Image, Key, Kind, Name, Op, Record, RecordId, Replaced, UserId, WallTime,
+};
 use world::dice::{Dice, NAMES, change, dice};
 use world::{World, content_of, listing, name, text, volume};
 
@@ -59,6 +61,20 @@ proptest! {
         }
     }
 
+    /// The home may forget markers too early (a client was away for longer than they are kept):
+    /// the tree holds, and what is stored is still somewhere.
+    #[test]
+    fn markers_forgotten_too_early_break_nothing(all in proptest::collection::vec((dice(CLIENTS), 0u8..8), 1..80)) {
+        let mut world = World::new(CLIENTS);
+        for (dice, purge) in &all {
+            step(&mut world, dice);
+            if *purge == 0 {
+                forget_markers(&mut world);
+            }
+        }
+        world.settle();
+    }
+
     /// Records as a liar would send them: any ids, any names, any versions.
     #[test]
     fn no_record_breaks_a_tree(all in proptest::collection::vec(any::<[u8; 8]>(), 1..60)) {
@@ -78,6 +94,17 @@ proptest! {
                 prop_assert!(world::visible(&view).contains(&content) || content == Content::EMPTY);
             }
         }
+    }
+}
+
+fn forget_markers(world: &mut World) {
+    let is_marker = |(key, image): (&Key, &Image)| match image {
+        Image::Inode(inode) if purgeable(inode) => Some(key.clone()),
+        _ => None,
+    };
+    let markers: Vec<Key> = world.home.iter().filter_map(is_marker).collect();
+    for key in markers {
+        world.home.put(key, None).unwrap();
     }
 }
 
