@@ -1,5 +1,7 @@
 //! Daemons as init scripts and people see them: readiness, refusals, endings, and what a dead one leaves behind.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};

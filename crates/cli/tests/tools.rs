@@ -1,5 +1,7 @@
 //! The tools as scripts see them: the program itself against a daemon that answers by the book.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Output, Stdio};
 use std::sync::Arc;
