@@ -20,7 +20,10 @@ fn replay(seed: u64, verbose: bool) -> Result<()> {
     let plan = Plan::of_seed(seed);
     println!("{plan:#?}");
     let report = run_planned(plan, None, verbose);
-    println!("{} events, {} updates, {} reported safe, trace {:016x}", report.events, report.updates, report.safe, report.trace);
+    println!(
+        "{} events, {} updates, {} reported safe, trace {:016x}",
+        report.events, report.updates, report.safe, report.trace
+    );
     match report.violations.first() {
         None => Ok(()),
         Some(violation) => bail!("seed {seed}: {violation}"),

@@ -261,13 +261,7 @@ impl World {
         match output {
             Output::Answer { id, outcome } => self.answered(index, id, outcome),
             Output::Send { peer, bytes } => self.send(index, peer, bytes),
-            Output::Disconnect { peer, reason } => {
-                self.note(|| format!("host {index} breaks with its peer: {reason}"));
-                self.violations.push(Violation::new(
-                    "honest peers get along",
-                    format!("host {index} disconnected {peer:?}: {reason}"),
-                ));
-            }
+            Output::Disconnect { peer, reason } => self.disconnected(index, peer, &reason),
             Output::Sync { ticket } => {
                 let span = Duration::from_micros(self.random.random_range(50..8000));
                 if self.bug == Some(Bug::StoredBeforeDurable) && self.hosts[index].role() == Role::Station {
@@ -288,6 +282,19 @@ impl World {
             }
             Output::InvalidateInode { .. } | Output::InvalidateEntry { .. } | Output::Shared { .. } | Output::Conflict { .. } => {}
         }
+    }
+
+    /// An engine ends a session. Silence, newer sessions and strangers are good reasons between
+    /// honest peers; anything else means that one of them broke the protocol.
+    fn disconnected(&mut self, index: usize, peer: PeerId, reason: &str) {
+        const GOOD: [&str; 4] = ["silent for a lease", "another session", "its origin is not known here", "revoked"];
+        if !GOOD.iter().any(|good| reason.contains(good)) {
+            let line = format!("host {index} disconnected {peer:?}: {reason}");
+            self.violations.push(Violation::new("honest peers get along", line));
+        }
+        let Some(session) = self.sessions.get(&peer) else { return };
+        let end = if session.child == index { End::Child } else { End::Parent };
+        self.after(Duration::ZERO, Event::Notice { session: peer, end });
     }
 
     fn synced(&mut self, index: usize, life: u32, ticket: Ticket) {
