@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use wayfs_control::EventKind;
-use wayfs_node::Volume;
 use wayfs_node::LiveReplica;
+use wayfs_node::Volume;
 use wayfs_proto::Progress;
 use wayfs_types::RecordId;
 

@@ -12,9 +12,9 @@ use std::time::Duration;
 use wayfs_control::{ControlServer, Registered};
 use wayfs_fuse::{BackgroundSession, UmountError, UmountMode, Unmounter};
 use wayfs_net::{CloseCode, Endpoint};
+use wayfs_node::LiveReplica;
 use wayfs_node::metrics::MetricsServer;
 use wayfs_node::{ParentLink, Volume};
-use wayfs_node::LiveReplica;
 use wayfs_types::request::{Level, Request};
 use wayfs_types::{FileId, FsError};
 

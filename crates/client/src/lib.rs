@@ -30,6 +30,8 @@ pub mod pins;
 pub mod saved;
 mod start;
 pub mod target;
+#[cfg(test)]
+mod toy;
 pub mod vfs;
 pub mod workers;
 

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use wayfs_fuse::{Inode, NotifyError, Notifier};
+use wayfs_fuse::{Inode, Notifier, NotifyError};
 use wayfs_types::{FileId, Name};
 
 /// Most names waiting to be told: 6 MiB of them.

@@ -188,9 +188,7 @@ impl Membership {
         let directory = directory_of(&config.cache_dir, &name);
         let known = Saved::load(&directory)?;
         match (&config.source, known) {
-            (Source::Saved(_), None) => {
-                Err(SavedError::Unknown { name, cache: config.cache_dir.clone() }.into())
-            }
+            (Source::Saved(_), None) => Err(SavedError::Unknown { name, cache: config.cache_dir.clone() }.into()),
             (Source::Saved(_), Some(saved)) => Self::known(config, directory, saved, runtime),
             (Source::Ticket(ticket), Some(saved)) => {
                 if saved.volume_id(&directory)? != ticket.volume() {

@@ -27,6 +27,11 @@ impl BodyFile {
     pub fn file(&self) -> &File {
         &self.file
     }
+
+    /// When its bytes last changed, by the host.
+    pub(super) fn stamp(&self) -> Option<std::time::SystemTime> {
+        self.file.metadata().and_then(|metadata| metadata.modified()).ok()
+    }
 }
 
 impl Drop for BodyFile {

@@ -107,6 +107,7 @@ impl OpenFile {
             Some(Body::Disk { file, .. }) => SnapshotBytes::Disk(Arc::clone(file)),
             None => SnapshotBytes::Unchanged,
         };
+        state.is_only_emptied = false;
         let changes = std::mem::take(&mut state.unsaved);
         let snapshot = Snapshot {
             base: state.base.clone(),
@@ -225,10 +226,7 @@ impl OpenFile {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        let later = std::mem::replace(
-            &mut state.unsaved,
-            Changes { ranges: saving.ranges, low_water, is_any: true },
-        );
+        let later = std::mem::replace(&mut state.unsaved, Changes { ranges: saving.ranges, low_water, is_any: true });
         state.unsaved.ranges.remove(size..u64::MAX);
         state.unsaved.ranges.absorb(&later.ranges, size);
     }

@@ -35,6 +35,6 @@ pub use table::{FileTable, TableSettings};
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
-mod tests;
-#[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

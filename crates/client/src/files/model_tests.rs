@@ -24,12 +24,7 @@ enum Step {
 
 /// Offsets around the sizes at which the table changes its ways.
 fn offset() -> impl Strategy<Value = u64> {
-    prop_oneof![
-        0u64..6000,
-        130_000u64..133_000,
-        260_000u64..265_000,
-        0u64..1_500_000,
-    ]
+    prop_oneof![0u64..6000, 130_000u64..133_000, 260_000u64..265_000, 0u64..1_500_000,]
 }
 
 fn step() -> impl Strategy<Value = Step> {

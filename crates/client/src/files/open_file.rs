@@ -84,6 +84,10 @@ pub(super) struct State {
     /// A commit in the background failed; the next flush or fsync says so.
     pub(super) failure: Option<FsError>,
     pub(super) opens: KernelOpens,
+    /// When the body last changed by our own hand, while programs may map it past us.
+    pub(super) body_stamp: Option<std::time::SystemTime>,
+    /// Emptied by its open, and nothing else since.
+    pub(super) is_only_emptied: bool,
 }
 
 /// How the kernel reads this inode at present. It refuses to mix the two ways.
@@ -125,6 +129,8 @@ impl State {
             removed: None,
             failure: None,
             opens: KernelOpens::None,
+            body_stamp: None,
+            is_only_emptied: false,
         }
     }
 
@@ -179,16 +185,15 @@ impl State {
     fn changed(&mut self, now: WallTime) {
         self.mtime = now;
         self.unsaved.is_any = true;
+        self.is_only_emptied = false;
+        if let (KernelOpens::Passthrough { .. }, Some(Body::Disk { file, .. })) = (&self.opens, &self.body) {
+            self.body_stamp = file.stamp();
+        }
         self.dirty_since.get_or_insert_with(Instant::now);
     }
 
     /// A body that can take writes up to `end`.
-    fn writable_body(
-        &mut self,
-        contents: &dyn Contents,
-        files: &BodyFiles,
-        end: u64,
-    ) -> Result<&mut Body, FsError> {
+    fn writable_body(&mut self, contents: &dyn Contents, files: &BodyFiles, end: u64) -> Result<&mut Body, FsError> {
         if self.body.is_none() {
             self.body = Some(self.new_body(contents, files)?);
         }
@@ -308,9 +313,7 @@ impl OpenFile {
             (Some(Body::Disk { file, present }), _) if present.contains(&range) => {
                 Source::File(Arc::clone(file), range)
             }
-            (None, Content::Inline(bytes)) => {
-                Source::Ready(bytes.slice(range.start as usize..range.end as usize))
-            }
+            (None, Content::Inline(bytes)) => Source::Ready(bytes.slice(range.start as usize..range.end as usize)),
             (Some(Body::Disk { .. }) | None, _) => Source::Base(state.base.clone(), range),
         }
     }
@@ -409,6 +412,39 @@ impl OpenFile {
             state.touched(size..size, now);
         }
         Ok(())
+    }
+
+    /// Empties it because it was opened so.
+    ///
+    /// # Errors
+    /// As for [`OpenFile::write`].
+    pub fn empty(&self, contents: &dyn Contents, files: &BodyFiles, user: u32) -> Result<(), FsError> {
+        let was_dirty = self.is_dirty();
+        self.truncate(contents, files, 0, user)?;
+        self.state().is_only_emptied = !was_dirty;
+        Ok(())
+    }
+
+    /// Whether all there is to commit is that an open emptied it: what is to be written comes yet.
+    pub fn is_only_emptied(&self) -> bool {
+        self.state().is_only_emptied
+    }
+
+    /// Looks for writes of programs that mapped the body past us, as the kernel lets them while the
+    /// file is open by passthrough too. Which bytes cannot be known, so all count as written.
+    pub fn notice_mapped_writes(&self) {
+        let mut state = self.state();
+        let KernelOpens::Passthrough { file: served, .. } = &state.opens else { return };
+        let Some(Body::Disk { file, .. }) = &state.body else { return };
+        if !Arc::ptr_eq(served, file) || served.stamp() == state.body_stamp {
+            return;
+        }
+        let whole = 0..state.size;
+        let now = served.stamp().and_then(|stamp| stamp.duration_since(std::time::UNIX_EPOCH).ok());
+        let nanos = now.and_then(|since| i64::try_from(since.as_nanos()).ok());
+        state.unsaved.ranges.insert(whole);
+        let mtime = nanos.map_or(state.mtime, WallTime::from_nanos);
+        state.changed(mtime);
     }
 
     /// Makes a range read as zeros, extending the file if it ends beyond and `extend` says so.

@@ -36,8 +36,9 @@ pub enum KernelWay {
         /// Whether the pages it has are of this version.
         keep: bool,
     },
-    /// Asking for every read and write, because the inode is open by passthrough of another kind.
-    Direct,
+    /// Asking for every read and write, because the inode is open by passthrough otherwise. The
+    /// kernel wants the registration of the others named all the same, and maps their file.
+    Direct(BackingId),
     /// From a plain file.
     Passthrough(BackingId),
 }
@@ -216,11 +217,9 @@ impl FileTable {
         match &mut state.opens {
             KernelOpens::Passthrough { file: served, backing, count } => {
                 let is_same = complete.is_some_and(|complete| Arc::ptr_eq(complete, served));
-                if access == Access::Read && is_same {
-                    *count += 1;
-                    return KernelWay::Passthrough(*backing);
-                }
-                return KernelWay::Direct;
+                *count += 1;
+                let is_plain = access == Access::Read && is_same;
+                return if is_plain { KernelWay::Passthrough(*backing) } else { KernelWay::Direct(*backing) };
             }
             KernelOpens::Cached(count) => *count += 1,
             KernelOpens::None => {
@@ -230,6 +229,7 @@ impl FileTable {
                     && let Some(backing) = register(complete)
                 {
                     state.opens = KernelOpens::Passthrough { file: Arc::clone(complete), backing, count: 1 };
+                    state.body_stamp = complete.stamp();
                     drop(guard);
                     // Pages that the kernel has from before are not kept right while reads pass them by.
                     self.map().pages.remove(&file.id());
@@ -255,7 +255,7 @@ impl FileTable {
                 }
                 None
             }
-            (KernelOpens::Passthrough { count, backing, .. }, KernelWay::Passthrough(_)) => {
+            (KernelOpens::Passthrough { count, backing, .. }, KernelWay::Passthrough(_) | KernelWay::Direct(_)) => {
                 *count -= 1;
                 let backing = *backing;
                 if *count > 0 {
@@ -295,6 +295,14 @@ impl FileTable {
     /// As [`OpenFile::truncate`].
     pub fn truncate(&self, file: &OpenFile, size: u64, user: u32) -> Result<(), FsError> {
         self.with_room(|| file.truncate(&*self.contents, &self.files, size, user))
+    }
+
+    /// Empties a file because it was opened so.
+    ///
+    /// # Errors
+    /// As [`OpenFile::empty`].
+    pub fn empty(&self, file: &OpenFile, user: u32) -> Result<(), FsError> {
+        self.with_room(|| file.empty(&*self.contents, &self.files, user))
     }
 
     /// Makes a range read as zeros.

@@ -21,11 +21,8 @@ struct Bench {
 fn bench() -> Bench {
     let directory = tempfile::tempdir().unwrap();
     let fake = Arc::new(Fake::new());
-    let settings = TableSettings {
-        directory: directory.path().join("files"),
-        idle_len_max: 64 << 20,
-        idle_count_max: 16,
-    };
+    let settings =
+        TableSettings { directory: directory.path().join("files"), idle_len_max: 64 << 20, idle_count_max: 16 };
     let table = FileTable::open(fake.clone(), settings).unwrap();
     Bench { fake, table, _directory: directory }
 }
@@ -200,8 +197,9 @@ fn a_complete_large_file_is_read_by_passthrough_and_writers_then_go_direct() {
     let reader = bench.open(1, Access::Read);
     let way = bench.table.kernel_open(&reader, Access::Read, &register);
     assert_eq!(way, KernelWay::Passthrough(BackingId::new(9)));
-    assert_eq!(bench.table.kernel_open(&reader, Access::Write, &register), KernelWay::Direct);
-    assert_eq!(bench.table.kernel_close(&reader, KernelWay::Direct), None);
+    let direct = KernelWay::Direct(BackingId::new(9));
+    assert_eq!(bench.table.kernel_open(&reader, Access::Write, &register), direct);
+    assert_eq!(bench.table.kernel_close(&reader, direct), None);
     assert_eq!(bench.table.kernel_close(&reader, way), Some(BackingId::new(9)));
 }
 

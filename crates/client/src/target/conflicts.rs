@@ -54,7 +54,9 @@ impl Target {
 
     fn case(&self, open: OpenConflict, labels: &BTreeMap<OriginId, String>) -> Case {
         let OpenConflict { id, conflict } = open;
-        let label = |record: RecordId| labels.get(&record.origin()).cloned().unwrap_or_else(|| format!("member {}", record.origin()));
+        let label = |record: RecordId| {
+            labels.get(&record.origin()).cloned().unwrap_or_else(|| format!("member {}", record.origin()))
+        };
         let side = |file: Option<FileId>, version: RecordId| {
             let inode = file.and_then(|file| self.inode_of(file));
             SideReport {
@@ -104,7 +106,11 @@ impl Target {
             ConflictRef::Path(path) => case.is_about(path),
         });
         found.ok_or_else(|| {
-            ControlError::new(ErrorKind::NotFound, "there is no such open conflict", "`wayfs conflicts list` shows those that are.")
+            ControlError::new(
+                ErrorKind::NotFound,
+                "there is no such open conflict",
+                "`wayfs conflicts list` shows those that are.",
+            )
         })
     }
 
@@ -141,14 +147,19 @@ impl Target {
             }
         };
         let mut report = ResolveReport { dry_run: deed == Deed::Say, ..ResolveReport::default() };
-        let mut progress = Progress { what: "settling".to_owned(), total_items: cases.len() as u64, ..Progress::default() };
+        let mut progress =
+            Progress { what: "settling".to_owned(), total_items: cases.len() as u64, ..Progress::default() };
         for case in &cases {
             if out.progress(&progress).is_err() || out.is_gone() {
                 break;
             }
             match self.resolve_one(case, keep, deed) {
                 Ok(action) => {
-                    report.resolved.push(ResolvedConflict { id: case.id.to_string(), path: self.place_of(case), action });
+                    report.resolved.push(ResolvedConflict {
+                        id: case.id.to_string(),
+                        path: self.place_of(case),
+                        action,
+                    });
                 }
                 Err(reason) => report.failed.push(ResolveFailure { id: case.id.to_string(), reason }),
             }
@@ -233,7 +244,9 @@ impl Case {
                 (false, true) if self.conflict.copy.is_some() => Ok(Choice::Other),
                 (false, true) => Err(format!("{name} wrote what was not applied, and no copy of it was made")),
                 (true, true) => Err(format!("both sides are {name}'s: name the file to keep")),
-                (false, false) => Err(format!("neither side is {name}'s: they are {} and {}", self.winner.by, self.other.by)),
+                (false, false) => {
+                    Err(format!("neither side is {name}'s: they are {} and {}", self.winner.by, self.other.by))
+                }
             },
         }
     }
@@ -250,14 +263,26 @@ impl Case {
     fn summary(&self) -> String {
         let (winner, other) = (&self.winner.by, &self.other.by);
         match self.conflict.kind {
-            ConflictKind::StoreStore => format!("{winner} and {other} wrote the same file; {other}'s version is kept beside it."),
-            ConflictKind::CreateCreate => format!("{winner} and {other} made files of one name; {other}'s has a conflict name."),
+            ConflictKind::StoreStore => {
+                format!("{winner} and {other} wrote the same file; {other}'s version is kept beside it.")
+            }
+            ConflictKind::CreateCreate => {
+                format!("{winner} and {other} made files of one name; {other}'s has a conflict name.")
+            }
             ConflictKind::StoreUnlink => format!("{winner} wrote a file that {other} removed; the file stays."),
             ConflictKind::InsideRmdir => format!("{other} removed a directory in which something was made; it stays."),
-            ConflictKind::RenameRename => format!("{winner} and {other} renamed the same thing; {winner}'s name stands."),
-            ConflictKind::RenameCycle => format!("{other}'s rename would have put a directory into itself and was left out."),
-            ConflictKind::SetAttrSetAttr => format!("{winner} and {other} changed the attributes of one file; the later stand."),
-            ConflictKind::Homeless => format!("the directory of {other}'s file was removed; the file was put into the nearest one left."),
+            ConflictKind::RenameRename => {
+                format!("{winner} and {other} renamed the same thing; {winner}'s name stands.")
+            }
+            ConflictKind::RenameCycle => {
+                format!("{other}'s rename would have put a directory into itself and was left out.")
+            }
+            ConflictKind::SetAttrSetAttr => {
+                format!("{winner} and {other} changed the attributes of one file; the later stand.")
+            }
+            ConflictKind::Homeless => {
+                format!("the directory of {other}'s file was removed; the file was put into the nearest one left.")
+            }
         }
     }
 }
@@ -265,6 +290,9 @@ impl Case {
 /// Whether a side is meant by a writer's label, host or user, or by its file name.
 fn is_named(side: &SideReport, name: &str) -> bool {
     let by_part = side.by.split_once('@').is_some_and(|(user, host)| user == name || host == name);
-    let by_file = side.path.as_ref().is_some_and(|path| path.as_os_str() == name || path.file_name().is_some_and(|own| own == name));
+    let by_file = side
+        .path
+        .as_ref()
+        .is_some_and(|path| path.as_os_str() == name || path.file_name().is_some_and(|own| own == name));
     side.by == name || by_part || by_file
 }

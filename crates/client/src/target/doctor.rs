@@ -18,7 +18,14 @@ fn fact(check: &str, verdict: Verdict, detail: impl Into<String>, next_step: &st
 impl Target {
     pub(super) fn doctor(&self) -> DoctorReport {
         DoctorReport {
-            facts: vec![self.volume_fact(), self.link_fact(), self.disk_fact(), self.kernel_fact(), self.age_fact(), self.conflicts_fact()],
+            facts: vec![
+                self.volume_fact(),
+                self.link_fact(),
+                self.disk_fact(),
+                self.kernel_fact(),
+                self.age_fact(),
+                self.conflicts_fact(),
+            ],
         }
     }
 
@@ -37,7 +44,9 @@ impl Target {
                 let name = status.parent.map(|parent| parent.label).unwrap_or_default();
                 fact("station", Verdict::Good, format!("{name}, {rtt:.1} ms away"), "")
             }
-            LinkState::Offline => fact("station", Verdict::Warning, "offline, as you said", "`wayfs auto` connects again."),
+            LinkState::Offline => {
+                fact("station", Verdict::Warning, "offline, as you said", "`wayfs auto` connects again.")
+            }
             LinkState::Searching { last_error } => {
                 fact("station", Verdict::Warning, format!("none answers: {last_error}"), "Check the network.")
             }
@@ -52,7 +61,9 @@ impl Target {
                 let free = disk.f_bavail.saturating_mul(disk.f_frsize);
                 let detail = format!("{} MiB free on the disk of {}", free >> 20, directory.display());
                 let (verdict, next) = match free {
-                    free if free <= self.parts.vfs.settings().free_min => (Verdict::Bad, "Make room: writes are refused until then."),
+                    free if free <= self.parts.vfs.settings().free_min => {
+                        (Verdict::Bad, "Make room: writes are refused until then.")
+                    }
                     free if free < FREE_LOW => (Verdict::Warning, "Make room, or lower --cache-size."),
                     _ => (Verdict::Good, ""),
                 };
@@ -76,7 +87,9 @@ impl Target {
         let oldest = self.volume().look(LiveReplica::progress).and_then(|progress| progress.oldest_unsafe);
         match oldest.map(super::status::age_ms) {
             None => fact("data at risk", Verdict::Good, "everything is safe", ""),
-            Some(age) if age < OLD_MS => fact("data at risk", Verdict::Good, format!("the oldest for {} s", age / 1000), ""),
+            Some(age) if age < OLD_MS => {
+                fact("data at risk", Verdict::Good, format!("the oldest for {} s", age / 1000), "")
+            }
             Some(age) => {
                 let detail = format!("the oldest update is on this machine only since {} min", age / 60_000);
                 fact("data at risk", Verdict::Warning, detail, "Connect; `wayfs queue` shows what waits.")

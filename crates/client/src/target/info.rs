@@ -13,7 +13,8 @@ use wayfs_types::{Content, FileId, Inode, Kind, OriginId};
 impl Target {
     pub(super) fn info(&self, path: &Path) -> Result<FileInfo, ControlError> {
         let what = format!("look up {}", path.display());
-        let (file, inode) = crate::paths::resolve(self.volume(), path, PATIENCE).map_err(|error| refused(&what, error))?;
+        let (file, inode) =
+            crate::paths::resolve(self.volume(), path, PATIENCE).map_err(|error| refused(&what, error))?;
         let level = self.volume().look(|replica| replica.level(file)).and_then(|level| level.ok().flatten());
         let is_dirty = self.parts.vfs.files().find(file).is_some_and(|open| open.is_dirty());
         let state = if is_dirty { Level::Modified } else { level.map_or(Level::Stable, |level| level.level) };

@@ -16,11 +16,16 @@ impl Target {
     pub(super) fn pin(&self, path: &Path, out: &mut dyn Sink) -> Result<PinsReport, ControlError> {
         let (file, inode) =
             crate::paths::resolve(self.volume(), path, PATIENCE).map_err(|error| refused("pin", error))?;
-        let kept = self.parts.hooks.pins.add(file).map_err(|error| {
-            ControlError::new(ErrorKind::Failed, error.to_string(), "Make room on the cache disk.")
-        })?;
+        let kept =
+            self.parts.hooks.pins.add(file).map_err(|error| {
+                ControlError::new(ErrorKind::Failed, error.to_string(), "Make room on the cache disk.")
+            })?;
         if !kept {
-            return Err(ControlError::new(ErrorKind::Refused, "there are too many pins", "Pin a directory above instead."));
+            return Err(ControlError::new(
+                ErrorKind::Refused,
+                "there are too many pins",
+                "Pin a directory above instead.",
+            ));
         }
         let files = self.files_below(file, inode, path).map_err(|error| refused("list what is to be pinned", error))?;
         let mut progress = Progress {
@@ -60,10 +65,12 @@ impl Target {
     }
 
     pub(super) fn unpin(&self, path: &Path) -> Result<PinsReport, ControlError> {
-        let (file, _) = crate::paths::resolve(self.volume(), path, PATIENCE).map_err(|error| refused("unpin", error))?;
-        let was = self.parts.hooks.pins.remove(file).map_err(|error| {
-            ControlError::new(ErrorKind::Failed, error.to_string(), "Make room on the cache disk.")
-        })?;
+        let (file, _) =
+            crate::paths::resolve(self.volume(), path, PATIENCE).map_err(|error| refused("unpin", error))?;
+        let was =
+            self.parts.hooks.pins.remove(file).map_err(|error| {
+                ControlError::new(ErrorKind::Failed, error.to_string(), "Make room on the cache disk.")
+            })?;
         if !was {
             return Err(ControlError::new(
                 ErrorKind::NotFound,
@@ -75,7 +82,8 @@ impl Target {
     }
 
     pub(super) fn pins(&self) -> PinsReport {
-        let mut pins: Vec<PinReport> = self.parts.hooks.pins.list().into_iter().filter_map(|file| self.pin_report(file)).collect();
+        let mut pins: Vec<PinReport> =
+            self.parts.hooks.pins.list().into_iter().filter_map(|file| self.pin_report(file)).collect();
         pins.sort_by(|one, other| one.path.cmp(&other.path));
         PinsReport { pins }
     }

@@ -29,7 +29,11 @@ impl Target {
             match status.state {
                 LinkState::Connected => return Ok(Done::Nothing),
                 LinkState::Refused { reason } => {
-                    return Err(ControlError::new(ErrorKind::Refused, reason, "Ask the administrator for a new ticket."));
+                    return Err(ControlError::new(
+                        ErrorKind::Refused,
+                        reason,
+                        "Ask the administrator for a new ticket.",
+                    ));
                 }
                 LinkState::Searching { last_error } if Instant::now() >= end || out.is_gone() => {
                     return Err(ControlError::new(
@@ -109,7 +113,8 @@ impl Target {
             LinkState::Refused { reason } => reasons.push(format!("Refused: {reason}.")),
         }
         if status.pinned.is_some() {
-            reasons.push("You chose it; `wayfs station use` without a name lets the nearest be chosen again.".to_owned());
+            reasons
+                .push("You chose it; `wayfs station use` without a name lets the nearest be chosen again.".to_owned());
         }
         let chosen = (status.state == LinkState::Connected).then(|| status.parent.as_ref().map(|p| p.label.clone()));
         WhyReport { chosen: chosen.flatten(), reasons, candidates: self.stations().stations }

@@ -42,7 +42,9 @@ impl Target {
         let whole = self.remaining(path, until)?;
         let mut remaining = whole;
         while remaining.items > 0 && Instant::now() < end && !out.is_gone() {
-            reason = self.wait_a_little(remaining.last, until, end).map_or_else(|error| error.to_string(), |()| String::new());
+            reason = self
+                .wait_a_little(remaining.last, until, end)
+                .map_or_else(|error| error.to_string(), |()| String::new());
             remaining = self.remaining(path, until)?;
             let progress = Progress {
                 what: "sending".to_owned(),
@@ -97,7 +99,8 @@ impl Target {
     fn remaining(&self, path: Option<&Path>, until: Level) -> Result<Remaining, ControlError> {
         let mut remaining = Remaining::default();
         self.each_in_queue(|item| {
-            let concerns = path.is_none_or(|path| item.path.as_ref().is_some_and(|own| Path::new(own).starts_with(path)));
+            let concerns =
+                path.is_none_or(|path| item.path.as_ref().is_some_and(|own| Path::new(own).starts_with(path)));
             if concerns && item.level < until {
                 remaining.items += 1;
                 remaining.bytes += item.bytes;

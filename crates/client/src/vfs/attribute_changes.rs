@@ -14,7 +14,9 @@ impl Vfs {
     pub(super) fn attributes_of(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply) {
         if file == FileId::ROOT && self.engine.inode(file).is_none() && !self.engine.is_connected() {
             // The root is always there, so that `df`, `cd` and unmounting never wait for anyone.
-            return answered(reply.attributes(&self.attributes(file, &unknown_root()), std::time::Duration::from_secs(1)));
+            return answered(
+                reply.attributes(&self.attributes(file, &unknown_root()), std::time::Duration::from_secs(1)),
+            );
         }
         self.with_inode(caller, file, reply, move |vfs, reply, inode| {
             let _ = reply.attributes(&vfs.attributes(file, inode), vfs.settings.ttl);

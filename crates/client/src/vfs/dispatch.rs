@@ -44,13 +44,7 @@ type Owed = (Reply, Errno);
 
 impl Front {
     /// Operations on names.
-    fn names(
-        &self,
-        request: &Request,
-        caller: &Caller,
-        file: wayfs_types::FileId,
-        reply: Reply,
-    ) -> Result<(), Owed> {
+    fn names(&self, request: &Request, caller: &Caller, file: wayfs_types::FileId, reply: Reply) -> Result<(), Owed> {
         let vfs = &self.0;
         match request.operation() {
             Operation::Lookup { name } => vfs.lookup(caller, file, name, reply),

@@ -5,7 +5,7 @@ use crate::files::{Access, OpenFile};
 use crate::vfs::listing::Listing;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, RwLock, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock};
 use wayfs_fuse::FileHandle;
 
 /// An open file as one handle sees it.

@@ -9,7 +9,9 @@ use super::core::{Caller, Vfs, answered, refuse};
 use super::handles::Handle;
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wayfs_fuse::{DirectoryBuffer, DirectoryEntry, Entry, Errno, FileHandle, FileKind, OpenFlags, Opened, Pushed, Reply};
+use wayfs_fuse::{
+    DirectoryBuffer, DirectoryEntry, Entry, Errno, FileHandle, FileKind, OpenFlags, Opened, Pushed, Reply,
+};
 use wayfs_types::request::{Answer, Request as Ask};
 use wayfs_types::{FileId, Inode, Name};
 
@@ -183,7 +185,11 @@ mod tests {
         let inode = crate::files::testing::inode(wayfs_types::Content::EMPTY, wayfs_types::RecordId::GENESIS);
         (from..from + len)
             .map(|number| {
-                (Name::new(format!("{number:08}")).unwrap(), crate::files::testing::file(number + 1), Box::new(inode.clone()))
+                (
+                    Name::new(format!("{number:08}")).unwrap(),
+                    crate::files::testing::file(number + 1),
+                    Box::new(inode.clone()),
+                )
             })
             .collect()
     }

@@ -16,6 +16,8 @@ pub mod errno;
 pub mod handles;
 pub mod listing;
 pub mod locks;
+#[cfg(test)]
+mod mount_tests;
 pub mod names;
 pub mod opening;
 pub mod pending;

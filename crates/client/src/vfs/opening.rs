@@ -26,14 +26,7 @@ fn access(flags: i32) -> Access {
 }
 
 impl Vfs {
-    pub(super) fn open(
-        self: &Arc<Self>,
-        caller: &Caller,
-        file: FileId,
-        flags: i32,
-        kill_suid_gid: bool,
-        reply: Reply,
-    ) {
+    pub(super) fn open(self: &Arc<Self>, caller: &Caller, file: FileId, flags: i32, kill_suid_gid: bool, reply: Reply) {
         let asker = caller.clone();
         self.with_inode(caller, file, reply, move |vfs, reply, inode| {
             if inode.is_directory() {
@@ -66,7 +59,7 @@ impl Vfs {
         let file = self.files.open_file(id, inode, access);
         if flags & libc::O_TRUNC != 0
             && access == Access::Write
-            && let Err(error) = self.files.truncate(&file, 0, caller.uid)
+            && let Err(error) = self.files.empty(&file, caller.uid)
         {
             self.files.close_file(&file, access);
             return Err(error);
@@ -79,7 +72,7 @@ impl Vfs {
         let opened = match way {
             KernelWay::Cached { keep: true } => Opened::new(handle, quiet | OpenFlags::KEEP_CACHE),
             KernelWay::Cached { keep: false } => Opened::new(handle, quiet),
-            KernelWay::Direct => Opened::new(handle, quiet | OpenFlags::DIRECT_IO),
+            KernelWay::Direct(backing) => Opened::passthrough(handle, quiet | OpenFlags::DIRECT_IO, backing),
             KernelWay::Passthrough(backing) => Opened::passthrough(handle, quiet, backing),
         };
         Ok((handle, opened))
@@ -101,14 +94,7 @@ impl Vfs {
         }
     }
 
-    pub(super) fn create(
-        self: &Arc<Self>,
-        caller: &Caller,
-        parent: FileId,
-        name: &OsStr,
-        new: NewFile,
-        reply: Reply,
-    ) {
+    pub(super) fn create(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, new: NewFile, reply: Reply) {
         let Some((name, reply)) = checked(name, reply) else { return };
         let owner = self.ownership(caller, parent, new.mode);
         let change = Change::Create {
@@ -122,7 +108,9 @@ impl Vfs {
         let asker = caller.clone();
         let ask = Ask::Change { user: caller.uid, change };
         self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
-            Ok(Answer::Changed { file, inode, .. }) => vfs.answer_created(&asker, file, &inode, new.flags, reply),
+            Ok(Answer::Changed { file, inode, .. }) => {
+                vfs.answer_created(&asker, file, &inode, new.flags & !libc::O_TRUNC, reply)
+            }
             // Somebody made it since the kernel looked: without O_EXCL that is as good.
             Err(FsError::Exists) if new.flags & libc::O_EXCL == 0 => {
                 let again = asker.clone();

@@ -9,8 +9,8 @@ use super::core::{Caller, Close, Vfs, answered};
 use super::errno::errno;
 use super::handles::OpenHandle;
 use super::pending::ReplySlot;
-use crate::files::{Access, Patience, Slow};
 use crate::files::commit::Committed;
+use crate::files::{Access, Patience, Slow};
 use crate::notices::Stale;
 use std::sync::Arc;
 use wayfs_fuse::{Errno, FileHandle, LockOwner, Reply};
@@ -24,7 +24,14 @@ impl Vfs {
     pub(super) fn flush(self: &Arc<Self>, caller: &Caller, handle: FileHandle, owner: LockOwner, reply: Reply) {
         let Some(open) = self.handles.file(handle) else { return answered(reply.error(Errno::BADF)) };
         self.unlock_records(open.file.id(), owner);
-        if open.access == Access::Read || !open.file.is_dirty() {
+        if open.access == Access::Read {
+            return answered(reply.ok());
+        }
+        open.file.notice_mapped_writes();
+        // A shell opens with truncation, duplicates the handle and closes the first: the store that
+        // counts comes with the last close. If nothing more comes, the release commits the emptiness.
+        let waits = self.settings.close == Close::Asynchronous && open.file.is_only_emptied();
+        if waits || !open.file.is_dirty() {
             return answered(reply.ok());
         }
         if open.file.dirty_len() <= INLINE_COMMIT_MAX {
@@ -68,6 +75,9 @@ impl Vfs {
     }
 
     pub(super) fn release(self: &Arc<Self>, handle: FileHandle, flock: Option<LockOwner>, reply: Reply) {
+        if let Some(open) = self.handles.file(handle).filter(|open| open.access == Access::Write) {
+            open.file.notice_mapped_writes();
+        }
         let Some(open) = self.close_handle(handle) else { return answered(reply.error(Errno::BADF)) };
         if let Some(owner) = flock {
             self.unlock_flock(open.file.id(), owner);
@@ -80,7 +90,10 @@ impl Vfs {
         if !open.file.is_dirty() {
             return answered(reply.ok());
         }
-        // Pages that a mapping wrote after the last flush. Nobody waits for this answer.
+        // Pages that a mapping wrote after the last flush, or an emptiness. Nobody waits for this answer.
+        if open.file.dirty_len() <= INLINE_COMMIT_MAX && self.commit(&open, Patience::None).is_ok() {
+            return answered(reply.ok());
+        }
         let vfs = Arc::clone(self);
         let job = self.savers.run(move || {
             if let Err(slow) = vfs.commit(&open, Patience::lasting(vfs.settings.read_timeout)) {
@@ -146,7 +159,9 @@ impl Vfs {
         let wait = Ask::Wait { record: Some(record), until: Level::Safe };
         self.ask_within(caller, wait, self.settings.safe_timeout, reply, move |_, reply, outcome| match outcome {
             Ok(_) => answered(reply.ok()),
-            Err(FsError::Unreachable | FsError::TimedOut) if strictness == Strictness::BestEffort => answered(reply.ok()),
+            Err(FsError::Unreachable | FsError::TimedOut) if strictness == Strictness::BestEffort => {
+                answered(reply.ok())
+            }
             Err(error) => answered(reply.error(errno(error))),
         });
     }

@@ -1,0 +1,453 @@
+//! A replica without neighbours, in memory, for tests of the mount alone.
+
+use crate::engine::{Callback, Engine};
+use crate::files::{Contents, Store, Stored, Wanted};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+use wayfs_types::request::{
+    Answer, Change, Level, LockRequest, Outcome, RenameTarget, Request, RequestId, XattrPresence,
+};
+use wayfs_types::{
+    Content, Digest, FileId, FsError, Inode, Kind, Name, OriginId, Place, RecordId, StorageError, WallTime,
+};
+
+#[derive(Default)]
+pub(crate) struct Toy {
+    state: Mutex<State>,
+    chunks: Mutex<BTreeMap<Digest, Bytes>>,
+}
+
+#[derive(Default)]
+struct State {
+    sequence: u64,
+    inodes: BTreeMap<FileId, Inode>,
+    entries: BTreeMap<(FileId, Name), FileId>,
+    locks: Vec<LockRequest>,
+    waiting: BTreeMap<RequestId, (LockRequest, Callback)>,
+    stores: u64,
+    next_request: u64,
+}
+
+fn blank(kind: Kind, id: RecordId, now: WallTime) -> Inode {
+    Inode {
+        kind,
+        mode: 0o755,
+        uid: 0,
+        gid: 0,
+        content: Content::EMPTY,
+        version: id,
+        attr_version: id,
+        mtime: now,
+        ctime: now,
+        btime: now,
+        places: Vec::new(),
+        removed_from: None,
+        merged_into: None,
+        subdirectories: 0,
+        xattrs: BTreeMap::new(),
+    }
+}
+
+fn now() -> WallTime {
+    wayfs_node::clock::wall()
+}
+
+impl State {
+    fn next(&mut self) -> RecordId {
+        self.sequence += 1;
+        RecordId::new(OriginId::new(1).unwrap(), self.sequence).unwrap()
+    }
+
+    fn inode(&mut self, file: FileId) -> Result<&mut Inode, FsError> {
+        self.inodes.get_mut(&file).filter(|inode| !inode.is_removed()).ok_or(FsError::NotFound)
+    }
+
+    fn entry(&self, parent: FileId, name: &Name) -> Result<FileId, FsError> {
+        self.entries.get(&(parent, name.clone())).copied().ok_or(FsError::NotFound)
+    }
+
+    fn touch(&mut self, parent: FileId) {
+        if let Some(inode) = self.inodes.get_mut(&parent) {
+            inode.mtime = now();
+            inode.ctime = inode.mtime;
+        }
+    }
+
+    fn make(&mut self, place: Place, mut inode: Inode, id: RecordId) -> Result<(FileId, Option<FileId>), FsError> {
+        if self.entry(place.parent, &place.name).is_ok() {
+            return Err(FsError::Exists);
+        }
+        self.inode(place.parent)?;
+        let file = FileId::made_by(id);
+        if inode.is_directory() {
+            self.inode(place.parent)?.subdirectories += 1;
+        }
+        inode.places = vec![place.clone()];
+        self.inodes.insert(file, inode);
+        self.entries.insert((place.parent, place.name), file);
+        self.touch(place.parent);
+        Ok((file, None))
+    }
+
+    fn take(&mut self, parent: FileId, name: &Name) -> Option<FileId> {
+        let file = self.entries.remove(&(parent, name.clone()))?;
+        self.touch(parent);
+        let inode = self.inodes.get_mut(&file)?;
+        inode.places.retain(|place| place.parent != parent || place.name != *name);
+        inode.ctime = now();
+        if inode.is_directory() {
+            self.inodes.get_mut(&parent)?.subdirectories -= 1;
+            return None;
+        }
+        if inode.places.is_empty() {
+            inode.removed_from = Some(Place { parent, name: name.clone() });
+            return Some(file);
+        }
+        None
+    }
+
+    fn is_empty(&self, directory: FileId) -> bool {
+        !self.entries.keys().any(|(parent, _)| *parent == directory)
+    }
+
+    fn change(&mut self, change: Change) -> Result<(FileId, Option<FileId>, RecordId), FsError> {
+        let id = self.next();
+        let outcome = match change {
+            Change::Create { parent, name, kind, mode, uid, gid } => {
+                let inode = Inode { mode, uid, gid, ..blank(kind, id, now()) };
+                self.make(Place { parent, name }, inode, id)?
+            }
+            Change::Mkdir { parent, name, mode, uid, gid } => {
+                let inode = Inode { mode, uid, gid, ..blank(Kind::Directory, id, now()) };
+                self.make(Place { parent, name }, inode, id)?
+            }
+            Change::Link { file, parent, name } => {
+                if self.entry(parent, &name).is_ok() {
+                    return Err(FsError::Exists);
+                }
+                self.inode(file)?.places.push(Place { parent, name: name.clone() });
+                self.entries.insert((parent, name), file);
+                self.touch(parent);
+                (file, None)
+            }
+            Change::Unlink { parent, name } => {
+                let file = self.entry(parent, &name)?;
+                if self.inode(file)?.is_directory() {
+                    return Err(FsError::IsDirectory);
+                }
+                (file, self.take(parent, &name))
+            }
+            Change::Rmdir { parent, name } => {
+                let file = self.entry(parent, &name)?;
+                if !self.is_empty(file) {
+                    return Err(FsError::NotEmpty);
+                }
+                self.take(parent, &name);
+                (file, None)
+            }
+            Change::Rename { from_parent, from_name, to_parent, to_name, target } => {
+                self.rename((from_parent, from_name), (to_parent, to_name), target)?
+            }
+            Change::SetAttr { file, change } => {
+                let inode = self.inode(file)?;
+                inode.mode = change.mode.unwrap_or(inode.mode);
+                inode.uid = change.uid.unwrap_or(inode.uid);
+                inode.gid = change.gid.unwrap_or(inode.gid);
+                inode.mtime = change.mtime.unwrap_or(inode.mtime);
+                inode.attr_version = id;
+                inode.ctime = now();
+                (file, None)
+            }
+            Change::SetXattr { file, name, value, presence } => {
+                let xattrs = &mut self.inode(file)?.xattrs;
+                match (xattrs.contains_key(&name), presence) {
+                    (true, XattrPresence::MustBeNew) => return Err(FsError::Exists),
+                    (false, XattrPresence::MustExist) => return Err(FsError::NoAttribute),
+                    _ => {}
+                }
+                match value {
+                    Some(value) => xattrs.insert(name, value),
+                    None => xattrs.remove(&name),
+                };
+                (file, None)
+            }
+            Change::Store { file, content, mtime, .. } => {
+                self.stores += 1;
+                let inode = self.inode(file)?;
+                (inode.content, inode.mtime, inode.ctime, inode.version) = (content, mtime, mtime, id);
+                (file, None)
+            }
+            Change::Resolve { .. } => return Err(FsError::NotFound),
+        };
+        Ok((outcome.0, outcome.1, id))
+    }
+
+    fn rename(
+        &mut self,
+        from: (FileId, Name),
+        to: (FileId, Name),
+        target: RenameTarget,
+    ) -> Result<(FileId, Option<FileId>), FsError> {
+        let file = self.entry(from.0, &from.1)?;
+        let mut removed = None;
+        if let Ok(old) = self.entry(to.0, &to.1) {
+            if target == RenameTarget::MustBeFree {
+                return Err(FsError::Exists);
+            }
+            if old == file {
+                return Ok((file, None));
+            }
+            if self.inode(old)?.is_directory() && !self.is_empty(old) {
+                return Err(FsError::NotEmpty);
+            }
+            removed = self.take(to.0, &to.1);
+        }
+        self.entries.remove(&from);
+        self.entries.insert(to.clone(), file);
+        let is_directory = self.inode(file)?.is_directory();
+        let place = Place { parent: to.0, name: to.1 };
+        let inode = self.inode(file)?;
+        inode.places.retain(|old| old.parent != from.0 || old.name != from.1);
+        inode.places.push(place);
+        inode.ctime = now();
+        if is_directory {
+            self.inode(from.0)?.subdirectories -= 1;
+            self.inode(to.0)?.subdirectories += 1;
+        }
+        self.touch(from.0);
+        self.touch(to.0);
+        Ok((file, removed))
+    }
+
+    fn blocker(&self, wish: &LockRequest) -> Option<LockRequest> {
+        let stands_in = |held: &&LockRequest| {
+            held.file == wish.file
+                && held.family == wish.family
+                && held.owner != wish.owner
+                && held.range.start <= wish.range.end
+                && wish.range.start <= held.range.end
+                && (held.kind == wayfs_types::request::LockKind::Write
+                    || wish.kind == wayfs_types::request::LockKind::Write)
+        };
+        self.locks.iter().find(stands_in).copied()
+    }
+
+    fn answer(&mut self, request: Request) -> Outcome {
+        match request {
+            Request::Lookup { parent, name } => {
+                let file = self.entry(parent, &name)?;
+                Ok(Answer::File(file, Box::new(self.inode(file)?.clone())))
+            }
+            Request::Attributes { file } => Ok(Answer::File(file, Box::new(self.inode(file)?.clone()))),
+            Request::List { directory, after, limit } => {
+                self.inode(directory)?;
+                let found: Vec<_> = self
+                    .entries
+                    .iter()
+                    .filter(|((parent, name), _)| {
+                        *parent == directory && after.as_ref().is_none_or(|after| name > after)
+                    })
+                    .take(limit)
+                    .map(|((_, name), file)| (name.clone(), *file, Box::new(self.inodes[file].clone())))
+                    .collect();
+                let end = found.len() < limit;
+                Ok(Answer::List { entries: found, end })
+            }
+            Request::Change { change, .. } => {
+                let (file, removed, record) = self.change(change)?;
+                Ok(Answer::Changed { record, file, inode: Box::new(self.inodes[&file].clone()), removed })
+            }
+            Request::Wait { .. } => Ok(Answer::Reached),
+            Request::TestLock(wish) => Ok(Answer::Lock(self.blocker(&wish))),
+            Request::Lock(wish) => match self.blocker(&wish) {
+                Some(_) => Err(FsError::Locked),
+                None => {
+                    self.locks.push(wish);
+                    Ok(Answer::Done)
+                }
+            },
+            Request::Unlock { file, family, owner, .. } => {
+                self.locks.retain(|held| held.file != file || held.family != family || held.owner != owner);
+                Ok(Answer::Done)
+            }
+        }
+    }
+}
+
+impl Toy {
+    pub(crate) fn new() -> Self {
+        let toy = Self::default();
+        let root = blank(Kind::Directory, RecordId::GENESIS, now());
+        toy.state().inodes.insert(FileId::ROOT, root);
+        toy
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// Stores so far.
+    pub(crate) fn stores(&self) -> u64 {
+        self.state().stores
+    }
+
+    /// A file in the root.
+    pub(crate) fn find(&self, name: &str) -> FileId {
+        self.state().entry(FileId::ROOT, &Name::try_from(name).unwrap()).unwrap()
+    }
+
+    /// What the newest store of a file holds.
+    pub(crate) fn bytes_of(&self, name: &str) -> Vec<u8> {
+        let file = self.find(name);
+        let content = self.state().inodes[&file].content.clone();
+        if let Content::Inline(bytes) = &content {
+            return bytes.to_vec();
+        }
+        let chunks = self.chunks.lock().unwrap();
+        let find = |digest: &Digest| chunks.get(digest).cloned();
+        let reader = wayfs_content::ContentReader::new(&content, &find).unwrap();
+        let spans: Vec<_> = reader.spans(0..content.size()).collect::<Result<_, _>>().unwrap();
+        spans.iter().flat_map(|span| find(&span.digest).unwrap().slice(span.within.clone())).collect()
+    }
+
+    /// Changes a file behind the mount's back.
+    pub(crate) fn change_behind(&self, name: &str, bytes: &[u8]) -> FileId {
+        let mut state = self.state();
+        let file = state.entry(FileId::ROOT, &Name::try_from(name).unwrap()).unwrap();
+        let content = wayfs_content::build(&Bytes::copy_from_slice(bytes), &mut Sink(self)).unwrap();
+        let change = Change::Store { file, base: RecordId::GENESIS, content, mtime: now() };
+        state.change(change).unwrap();
+        file
+    }
+
+    /// Makes a file behind the mount's back.
+    pub(crate) fn make_behind(&self, name: &str) {
+        let create = Change::Create {
+            parent: FileId::ROOT,
+            name: Name::try_from(name).unwrap(),
+            kind: Kind::File,
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+        };
+        self.state().change(create).unwrap();
+    }
+}
+
+struct Sink<'a>(&'a Toy);
+
+impl wayfs_content::ChunkSink for Sink<'_> {
+    type Error = FsError;
+    fn put(&mut self, digest: Digest, bytes: Bytes) -> Result<(), FsError> {
+        Contents::put(self.0, digest, bytes)
+    }
+}
+
+impl Engine for Toy {
+    fn submit(&self, request: Request, _timeout: Duration, callback: Callback) -> Option<RequestId> {
+        let mut state = self.state();
+        if let Request::Lock(wish) = &request
+            && wish.wait
+            && state.blocker(wish).is_some()
+        {
+            state.next_request += 1;
+            let id = RequestId(state.next_request);
+            state.waiting.insert(id, (*wish, callback));
+            return Some(id);
+        }
+        let outcome = state.answer(request);
+        let free: Vec<RequestId> = state
+            .waiting
+            .iter()
+            .filter(|(_, (wish, _))| state.blocker(wish).is_none())
+            .map(|(id, _)| *id)
+            .take(1)
+            .collect();
+        let mut woken: Vec<Callback> = Vec::new();
+        for id in free {
+            if let Some((wish, callback)) = state.waiting.remove(&id) {
+                state.locks.push(wish);
+                woken.push(callback);
+            }
+        }
+        drop(state);
+        callback(outcome);
+        for callback in woken {
+            callback(Ok(Answer::Done));
+        }
+        None
+    }
+
+    fn request(&self, request: Request, _timeout: Duration) -> Outcome {
+        self.state().answer(request)
+    }
+
+    fn cancel(&self, id: RequestId) {
+        let waiting = self.state().waiting.remove(&id);
+        if let Some((_, callback)) = waiting {
+            callback(Err(FsError::Interrupted));
+        }
+    }
+
+    fn inode(&self, file: FileId) -> Option<Inode> {
+        self.state().inodes.get(&file).cloned()
+    }
+
+    fn sync(&self, _timeout: Duration) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn is_connected(&self) -> bool {
+        true
+    }
+
+    fn origin(&self) -> OriginId {
+        OriginId::new(1).unwrap()
+    }
+
+    fn attribute(&self, _file: FileId, what: &str) -> Option<String> {
+        (what == "state").then(|| "safe".to_owned())
+    }
+
+    fn level(&self, _file: FileId) -> Option<Level> {
+        Some(Level::Safe)
+    }
+}
+
+impl Contents for Toy {
+    fn chunk(&self, digest: &Digest) -> Result<Option<Bytes>, FsError> {
+        Ok(self.chunks.lock().unwrap().get(digest).cloned())
+    }
+
+    fn has(&self, digest: &Digest) -> bool {
+        self.chunks.lock().unwrap().contains_key(digest)
+    }
+
+    fn fetch(&self, _wanted: Wanted, _patience: Duration) -> Result<(), FsError> {
+        Err(FsError::Unreachable)
+    }
+
+    fn prefetch(&self, _wanted: Wanted) {}
+
+    fn put(&self, digest: Digest, bytes: Bytes) -> Result<(), FsError> {
+        self.chunks.lock().unwrap().insert(digest, bytes);
+        Ok(())
+    }
+
+    fn inode(&self, file: FileId) -> Option<Inode> {
+        Engine::inode(self, file)
+    }
+
+    fn store(&self, store: Store) -> Result<Stored, FsError> {
+        let Store { file, base, content, mtime, .. } = store;
+        let mut state = self.state();
+        let (_, _, record) = state.change(Change::Store { file, base, content, mtime })?;
+        Ok(Stored { record, inode: state.inodes[&file].clone() })
+    }
+
+    fn now(&self) -> WallTime {
+        now()
+    }
+}
