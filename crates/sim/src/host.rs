@@ -13,8 +13,6 @@ pub(crate) enum Expectation {
     Created,
     /// A store of some content upon a version.
     Stored { file: FileId, base: RecordId, content: Content },
-    /// A removal of a version (also by renaming over it).
-    Removed { version: Option<RecordId> },
     /// A report that a record reached a level; asked while attached to that station's session.
     Level { record: RecordId, level: Level, station: usize, session: PeerId },
     /// A look at a file: nothing older than this may be seen.

@@ -99,8 +99,7 @@ impl World {
 
     fn unlink(&mut self, index: usize) {
         let (parent, name) = (self.directory(index), self.name());
-        let version = self.version_under(index, parent, &name);
-        self.change(index, Change::Unlink { parent, name }, Expectation::Removed { version });
+        self.change(index, Change::Unlink { parent, name }, Expectation::Nothing);
     }
 
     fn remove_directory(&mut self, index: usize) {
@@ -111,10 +110,9 @@ impl World {
     fn rename(&mut self, index: usize) {
         let (from_parent, from_name) = (self.directory(index), self.name());
         let (to_parent, to_name) = (self.directory(index), self.name());
-        let version = self.version_under(index, to_parent, &to_name);
         let target = if self.random.random_bool(0.8) { RenameTarget::Replace } else { RenameTarget::MustBeFree };
         let change = Change::Rename { from_parent, from_name, to_parent, to_name, target };
-        self.change(index, change, Expectation::Removed { version });
+        self.change(index, change, Expectation::Nothing);
     }
 
     fn link(&mut self, index: usize) {
@@ -155,17 +153,12 @@ impl World {
         self.hosts[index].replica.as_ref()?.inode(file).ok()?.filter(|inode| !inode.is_removed())
     }
 
-    fn version_under(&self, index: usize, parent: FileId, name: &wayfs_types::Name) -> Option<RecordId> {
-        let replica = self.hosts[index].replica.as_ref()?;
-        let entry = replica.entry(parent, name).ok()??;
-        self.inode(index, entry.file).map(|inode| inode.version)
-    }
-
     /// Takes an answer into the history.
     pub(crate) fn learned(&mut self, index: usize, expectation: &Expectation, outcome: &Outcome) {
         match outcome {
-            Ok(Answer::Changed { record, file, inode, .. }) => {
+            Ok(Answer::Changed { record, file, inode, removed }) => {
                 self.hosts[index].last_record = Some(*record);
+                self.removed(index, *removed);
                 self.changed(index, expectation, *record, *file, inode);
             }
             Ok(Answer::File(file, inode)) => self.saw(index, expectation, *file, inode),
@@ -176,6 +169,13 @@ impl World {
             }
             Ok(Answer::Lock(_) | Answer::Reached | Answer::Done) | Err(_) => {}
         }
+    }
+
+    /// A change took a file's last name: its marker says which version was removed knowingly.
+    fn removed(&mut self, index: usize, file: Option<FileId>) {
+        let replica = self.hosts[index].replica.as_ref();
+        let marker = file.and_then(|file| replica.and_then(|replica| replica.inode(file).ok()).flatten());
+        self.history.removed.extend(marker.map(|inode| inode.version));
     }
 
     fn changed(&mut self, index: usize, expectation: &Expectation, record: RecordId, file: FileId, inode: &Inode) {
@@ -189,9 +189,6 @@ impl World {
                 let update = Update { file: *file, base: Some(*base), content: content.clone() };
                 self.history.updates.insert(record, update);
                 self.hosts[index].seen.insert(*file, record);
-            }
-            Expectation::Removed { version } => {
-                self.history.removed.extend(version);
             }
             _ => {}
         }
