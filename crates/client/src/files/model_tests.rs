@@ -132,7 +132,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 200, ..ProptestConfig::default() })]
     #[test]
     fn the_table_is_a_vector_of_bytes(
         start in prop_oneof![Just(0usize), 0usize..6000, 100_000usize..1_200_000],
