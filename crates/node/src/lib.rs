@@ -23,6 +23,7 @@ mod session;
 mod settings;
 mod sweep;
 mod syncer;
+pub mod testing;
 mod timer;
 mod volume;
 mod waiter;

@@ -20,6 +20,3 @@ pub use fetch::FetchError;
 pub(crate) use fetch::Fetches;
 pub(crate) use presence::Piece;
 pub(crate) use uploads::Uploads;
-
-#[cfg(test)]
-mod tests;

@@ -8,6 +8,3 @@ mod mark;
 mod sweeper;
 
 pub(crate) use sweeper::{Sweeper, run};
-
-#[cfg(test)]
-mod tests;

@@ -98,8 +98,11 @@ pub(super) fn join(server: &Shared, text: &str) -> Result<VolumeReport, ControlE
         let message = format!("this server has another volume called `{}`", ticket.volume_name());
         return Err(ControlError::new(ErrorKind::Refused, message, "Use another server as the station."));
     }
-    let joining = tokio::time::timeout(JOIN_MAX, wayfs_node::join(&server.endpoint, &ticket, &server.config.label));
-    let grant = match server.runtime.block_on(async { joining.await }) {
+    let joining = async {
+        let joining = wayfs_node::join(&server.endpoint, &ticket, &server.config.label);
+        tokio::time::timeout(JOIN_MAX, joining).await
+    };
+    let grant = match server.runtime.block_on(joining) {
         Err(_) => return Err(ControlError::new(ErrorKind::Unreachable, "the home did not answer in time", "Try the same ticket again.")),
         Ok(Err(error)) => return Err(refused(&error)),
         Ok(Ok(grant)) => grant,

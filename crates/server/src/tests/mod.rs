@@ -1,1 +1,6 @@
-//! A home, a station and clients in one process.
+//! A home, a station and joining machines in one process, over QUIC on loopback.
+
+mod admission;
+mod copying;
+mod daemon;
+mod harness;

@@ -1,0 +1,139 @@
+use crate::ChildRole;
+use crate::testing::{Machine, eventually, noise};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use wayfs_proto::{Holder, Input, Replica};
+use wayfs_types::request::Level;
+use wayfs_types::{FileId, RecordId};
+
+#[test]
+fn a_large_file_is_pushed_and_fetched_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let a = Machine::below(&home, &dir.path().join("a"), ChildRole::Client, &[&home]);
+    let b = Machine::below(&home, &dir.path().join("b"), ChildRole::Client, &[&home]);
+    let film = noise(12 << 20, 4);
+    a.write("film", &film);
+    a.wait(Level::Stable);
+    eventually("b sees it", || b.find(FileId::ROOT, "film").is_some_and(|(_, inode)| inode.content.size() == film.len() as u64));
+    assert!(b.read("film").unwrap() == film);
+}
+
+#[test]
+fn an_edit_ships_the_edit() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let a = Machine::below(&home, &dir.path().join("a"), ChildRole::Client, &[&home]);
+    let mut film = noise(16 << 20, 5);
+    a.write("film", &film);
+    a.wait(Level::Stable);
+    let before = a.volume.metrics().bytes_up.value();
+    assert!(before >= 16 << 20);
+    film[9_000_000] ^= 1;
+    a.write("film", &film);
+    a.wait(Level::Stable);
+    let shipped = a.volume.metrics().bytes_up.value() - before;
+    assert!(shipped < 3 << 20, "{shipped} bytes for one changed byte");
+    assert!(home.read("film").unwrap() == film);
+}
+
+/// Counts back-fetches.
+#[derive(Default)]
+struct Counting(AtomicU64, Mutex<Vec<(FileId, RecordId)>>);
+
+impl crate::Hooks for Counting {
+    fn back_fetched(&self, file: FileId, version: RecordId) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        self.1.lock().unwrap().push((file, version));
+    }
+}
+
+#[test]
+fn a_reader_elsewhere_gets_contents_back_from_the_station() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let counting = Arc::new(Counting::default());
+    let place = dir.path().join("s");
+    let mut plan = Machine::plan_below(&home, &place, ChildRole::Station, &[&home]);
+    plan.hooks = Arc::clone(&counting) as Arc<dyn crate::Hooks>;
+    let station = Machine::start(plan);
+    let near = Machine::below(&home, &dir.path().join("near"), ChildRole::Client, &[&station]);
+    let far = Machine::below(&home, &dir.path().join("far"), ChildRole::Client, &[&home]);
+    let photo = noise(900_000, 6);
+    let (file, inode) = near.write("photo", &photo);
+    near.wait(Level::Visible);
+    let holder = home.volume.look(|replica| replica.holder(file, inode.version)).unwrap().unwrap();
+    assert!(matches!(holder, Holder::Child(origin, _) if origin == station.origin()), "{holder:?}");
+    eventually("far sees it", || far.find(FileId::ROOT, "photo").is_some_and(|(_, inode)| inode.content.size() == 900_000));
+    assert!(far.read("photo").unwrap() == photo);
+    assert!(counting.0.load(Ordering::Relaxed) > 0);
+    eventually("the home holds it, too", || {
+        home.volume.look(|replica| replica.holder(file, inode.version)) == Some(Ok(Holder::Here))
+    });
+}
+
+#[test]
+fn a_station_sends_contents_when_its_policy_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let station = Machine::below(&home, &dir.path().join("s"), ChildRole::Station, &[&home]);
+    let near = Machine::below(&home, &dir.path().join("near"), ChildRole::Client, &[&station]);
+    let (file, inode) = near.write("photo", &noise(90_000, 7));
+    near.wait(Level::Safe);
+    near.wait(Level::Visible);
+    assert_eq!(station.volume.look(|replica| replica.holder(file, inode.version)), Some(Ok(Holder::Here)));
+    station.volume.step(Input::Propagate { file, version: inode.version });
+    near.wait(Level::Stable);
+    assert_eq!(home.volume.look(|replica| replica.holder(file, inode.version)), Some(Ok(Holder::Here)));
+}
+
+#[test]
+fn whoever_waits_for_stable_makes_the_station_send() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let station = Machine::below(&home, &dir.path().join("s"), ChildRole::Station, &[&home]);
+    let near = Machine::below(&home, &dir.path().join("near"), ChildRole::Client, &[&station]);
+    near.write("photo", &noise(90_000, 8));
+    near.wait(Level::Stable);
+    drop(station);
+    assert!(home.read("photo").is_ok());
+}
+
+#[test]
+fn contents_at_a_dead_station_are_an_error_and_not_a_hang() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let station = Machine::below(&home, &dir.path().join("s"), ChildRole::Station, &[&home]);
+    let near = Machine::below(&home, &dir.path().join("near"), ChildRole::Client, &[&station]);
+    let far = Machine::below(&home, &dir.path().join("far"), ChildRole::Client, &[&home]);
+    let (file, inode) = near.write("photo", &noise(90_000, 9));
+    near.wait(Level::Safe);
+    near.wait(Level::Visible);
+    eventually("far sees it", || far.find(FileId::ROOT, "photo").is_some_and(|(_, inode)| inode.content.size() == 90_000));
+    let node = station.endpoint.id();
+    drop(near);
+    station.crash();
+    eventually("the home noticed", || home.volume.sessions().iter().all(|session| session.node != node));
+    let root = inode.content.root().unwrap();
+    let error = far.volume.fetch(file, inode.version, &[root], Duration::from_secs(2)).unwrap_err();
+    assert!(matches!(error, crate::FetchError::Unreachable | crate::FetchError::TimedOut), "{error:?}");
+}
+
+#[test]
+fn many_who_want_one_chunk_make_one_request() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let a = Machine::below(&home, &dir.path().join("a"), ChildRole::Client, &[&home]);
+    let b = Machine::below(&home, &dir.path().join("b"), ChildRole::Client, &[&home]);
+    let (file, inode) = a.write("x", &noise(200_000, 10));
+    a.wait(Level::Stable);
+    eventually("b is connected", || b.volume.look(Replica::progress).is_some_and(|progress| progress.parent_up));
+    let root = inode.content.root().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| b.volume.fetch(file, inode.version, &[root], crate::testing::PATIENCE).unwrap());
+        }
+    });
+    assert!(b.volume.metrics().bytes_down.value() < 300_000);
+}

@@ -1,0 +1,158 @@
+use crate::testing::{Machine, Plan, eventually, noise};
+use crate::{ChildRole, LinkState};
+use wayfs_types::FileId;
+use wayfs_types::request::Level;
+
+#[test]
+fn a_change_at_one_client_is_seen_at_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let a = Machine::below(&home, &dir.path().join("a"), ChildRole::Client, &[&home]);
+    let b = Machine::below(&home, &dir.path().join("b"), ChildRole::Client, &[&home]);
+    a.write("letter", b"dear b");
+    a.wait(Level::Stable);
+    eventually("b sees the letter", || b.read("letter").is_ok_and(|bytes| bytes == b"dear b"));
+    b.write("letter", b"dear a");
+    b.wait(Level::Safe);
+    assert_eq!(a.read("letter").unwrap(), b"dear a", "a's cache was broken before b was told that it is safe");
+}
+
+#[test]
+fn a_station_passes_records_both_ways() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let station = Machine::below(&home, &dir.path().join("s"), ChildRole::Station, &[&home]);
+    let near = Machine::below(&home, &dir.path().join("near"), ChildRole::Client, &[&station]);
+    let far = Machine::below(&home, &dir.path().join("far"), ChildRole::Client, &[&home]);
+    near.write("n", b"near");
+    near.wait(Level::Visible);
+    eventually("far sees it", || far.read("n").is_ok_and(|bytes| bytes == b"near"));
+    far.write("f", b"far");
+    far.wait(Level::Visible);
+    eventually("near sees it", || near.read("f").is_ok_and(|bytes| bytes == b"far"));
+}
+
+#[test]
+fn what_is_written_offline_arrives_when_the_home_is_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let client = Machine::below(&home, &dir.path().join("c"), ChildRole::Client, &[&home]);
+    client.write("before", b"1");
+    client.wait(Level::Safe);
+    client.learn_root();
+    client.go_offline();
+    eventually("the link says so", || client.link.as_ref().unwrap().status().state == LinkState::Offline);
+    for i in 0..50 {
+        client.write(&format!("offline-{i}"), format!("{i}").as_bytes());
+    }
+    let big = noise(300_000, 1);
+    client.write("offline-big", &big);
+    assert!(home.find(FileId::ROOT, "offline-0").is_none());
+    client.link.as_ref().unwrap().go_online();
+    client.wait(Level::Stable);
+    assert_eq!(home.read("offline-49").unwrap(), b"49");
+    assert_eq!(home.read("offline-big").unwrap(), big);
+}
+
+#[test]
+fn a_crash_of_the_client_loses_nothing_that_was_synced() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let place = dir.path().join("c");
+    let client = Machine::below(&home, &place, ChildRole::Client, &[&home]);
+    client.write("known", b"x");
+    client.wait(Level::Safe);
+    client.learn_root();
+    client.go_offline();
+    let big = noise(200_000, 2);
+    client.write("big", &big);
+    client.volume.sync(crate::testing::PATIENCE).unwrap();
+    let origin = client.origin();
+    client.crash();
+    let mut plan = Plan::new(&place, wayfs_proto::Role::Client, origin);
+    plan.servers = vec![home.info()];
+    let client = Machine::start(plan);
+    client.wait(Level::Stable);
+    assert_eq!(home.read("big").unwrap(), big);
+}
+
+#[test]
+fn a_crash_of_the_home_loses_nothing_that_was_safe() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("home");
+    let home = Machine::home(&place);
+    let port = home.endpoint.local_addr().unwrap().port();
+    let client = Machine::below(&home, &dir.path().join("c"), ChildRole::Client, &[&home]);
+    let big = noise(150_000, 3);
+    client.write("big", &big);
+    client.wait(Level::Safe);
+    client.learn_root();
+    home.crash();
+    let mut plan = Plan::new(&place, wayfs_proto::Role::Home, wayfs_types::OriginId::new(1).unwrap());
+    plan.port = port;
+    let home = Machine::start(plan);
+    assert_eq!(home.read("big").unwrap(), big);
+    client.write("after", b"the client comes back by itself");
+    client.wait(Level::Stable);
+    assert!(home.read("after").is_ok());
+}
+
+#[test]
+fn a_client_moves_when_its_station_dies() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let station = Machine::below(&home, &dir.path().join("s"), ChildRole::Station, &[&home]);
+    let client = Machine::below(&home, &dir.path().join("c"), ChildRole::Client, &[&home, &station]);
+    let link = client.link.as_ref().unwrap();
+    link.pin(Some(station.endpoint.id()));
+    eventually("it uses the station", || {
+        link.status().state == LinkState::Connected && link.status().parent.is_some_and(|parent| parent.node == station.endpoint.id())
+    });
+    client.write("at-station", b"1");
+    client.wait(Level::Visible);
+    link.pin(None);
+    station.crash();
+    eventually("it uses the home", || {
+        link.status().state == LinkState::Connected && link.status().parent.is_some_and(|parent| parent.node == home.endpoint.id())
+    });
+    client.write("at-home", b"2");
+    client.wait(Level::Stable);
+    assert!(home.read("at-station").is_ok());
+    assert!(client.read("at-station").is_ok());
+}
+
+#[test]
+fn a_revoked_machine_is_put_out_and_stays_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let client = Machine::below(&home, &dir.path().join("c"), ChildRole::Client, &[&home]);
+    client.write("x", b"x");
+    client.wait(Level::Safe);
+    assert_eq!(home.volume.revoke(client.endpoint.id(), crate::testing::PATIENCE).unwrap(), 1);
+    eventually("it is refused", || matches!(client.link.as_ref().unwrap().status().state, LinkState::Refused { .. }));
+    assert!(home.volume.sessions().is_empty());
+}
+
+#[test]
+fn stations_become_known_to_clients() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let station = Machine::below(&home, &dir.path().join("s"), ChildRole::Station, &[&home]);
+    eventually("the home knows the station", || home.volume.directory().find(station.endpoint.id()).is_some());
+    let client = Machine::below(&home, &dir.path().join("c"), ChildRole::Client, &[&home]);
+    eventually("the client knows the station", || {
+        client.link.as_ref().unwrap().status().candidates.iter().any(|known| known.server.node == station.endpoint.id())
+    });
+}
+
+#[test]
+fn without_any_parent_a_request_ends_in_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let place = dir.path().join("c");
+    let plan = Machine::plan_below(&home, &place, ChildRole::Client, &[&home]);
+    home.crash();
+    let client = Machine::start(plan);
+    let outcome = client.ask(wayfs_types::request::Request::Lookup { parent: FileId::ROOT, name: crate::testing::name("x") });
+    assert!(outcome.is_err(), "{outcome:?}");
+}

@@ -1,0 +1,62 @@
+use crate::ChildRole;
+use crate::testing::{Machine, PATIENCE, eventually, noise};
+use std::time::Duration;
+use wayfs_types::request::{Change, Level};
+use wayfs_types::{Digest, FileId};
+
+#[test]
+fn what_nobody_refers_to_is_swept_and_the_rest_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let kept = noise(3 << 20, 1);
+    home.write("kept", &kept);
+    let stray = bytes::Bytes::from(noise(100_000, 2));
+    home.volume.contents().put(Digest::of(&stray), stray.clone()).unwrap();
+    assert!(home.volume.sweep(PATIENCE));
+    assert!(home.volume.contents().has(&Digest::of(&stray)), "what was just put may still be named by a record");
+    std::thread::sleep(Duration::from_millis(250));
+    assert!(home.volume.sweep(PATIENCE));
+    assert!(!home.volume.contents().has(&Digest::of(&stray)));
+    assert!(home.read("kept").unwrap() == kept);
+}
+
+#[test]
+fn contents_of_removed_files_are_swept() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let (_, inode) = home.write("gone", &noise(200_000, 3));
+    home.change(Change::Unlink { parent: FileId::ROOT, name: crate::testing::name("gone") });
+    std::thread::sleep(Duration::from_millis(250));
+    let root = inode.content.root().unwrap();
+    eventually("its chunk is gone", || home.volume.sweep(PATIENCE) && !home.volume.contents().has(&root));
+}
+
+#[test]
+fn a_bounded_cache_drops_what_others_have_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let place = dir.path().join("c");
+    let mut plan = Machine::plan_below(&home, &place, ChildRole::Client, &[&home]);
+    plan.cache_bytes_max = Some(1 << 20);
+    let client = Machine::start(plan);
+    for i in 0..8 {
+        client.write(&format!("f{i}"), &noise(250_000, 10 + i));
+    }
+    client.wait(Level::Stable);
+    std::thread::sleep(Duration::from_millis(250));
+    eventually("the cache is within its bound", || client.volume.contents().bytes() <= 1 << 20);
+    client.learn_root();
+    client.go_offline();
+    for i in 0..8 {
+        client.write(&format!("dirty{i}"), &noise(250_000, 30 + i));
+    }
+    std::thread::sleep(Duration::from_millis(250));
+    client.volume.sweep(PATIENCE);
+    for i in 0..8 {
+        assert!(client.read(&format!("dirty{i}")).is_ok(), "dirty{i} is the last copy");
+    }
+    client.link.as_ref().unwrap().go_online();
+    for i in 0..8 {
+        assert!(client.read(&format!("f{i}")).unwrap() == noise(250_000, 10 + i));
+    }
+}
