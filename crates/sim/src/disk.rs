@@ -11,7 +11,10 @@ use wayfs_types::{Batch, Digest, MetaStore, Pairs, StorageError, Ticket};
 pub(crate) struct Disk {
     live: BTreeMap<Vec<u8>, Vec<u8>>,
     durable: BTreeMap<Vec<u8>, Vec<u8>>,
-    unsynced: VecDeque<(Ticket, Batch)>,
+    /// Batches not yet synced, each with the chunks that were put before it.
+    unsynced: VecDeque<(Ticket, Batch, Vec<Digest>)>,
+    /// Chunks put since the newest batch.
+    loose: Vec<Digest>,
     newest: Ticket,
     chunks: BTreeSet<Digest>,
     chunks_durable: BTreeSet<Digest>,
@@ -20,8 +23,8 @@ pub(crate) struct Disk {
 impl Disk {
     /// Makes everything up to a batch durable, and all chunks put so far.
     pub(crate) fn sync(&mut self, ticket: Ticket) {
-        while self.unsynced.front().is_some_and(|(batch, _)| *batch <= ticket) {
-            let (_, batch) = self.unsynced.pop_front().expect("looked at just before");
+        while self.unsynced.front().is_some_and(|(batch, ..)| *batch <= ticket) {
+            let (_, batch, _) = self.unsynced.pop_front().expect("looked at just before");
             apply(&mut self.durable, &batch);
         }
         self.chunks_durable = self.chunks.clone();
@@ -32,11 +35,14 @@ impl Disk {
         self.newest
     }
 
-    /// Loses what was not synced, but for the first `kept` batches.
+    /// Loses what was not synced, but for the first `kept` batches. The driver writes contents before
+    /// the records that name them, so a batch that survives has its chunks.
     pub(crate) fn crash(&mut self, kept: usize) {
-        for (_, batch) in self.unsynced.drain(..).take(kept) {
+        for (_, batch, chunks) in self.unsynced.drain(..).take(kept) {
             apply(&mut self.durable, &batch);
+            self.chunks_durable.extend(chunks);
         }
+        self.loose.clear();
         self.live = self.durable.clone();
         self.chunks = self.chunks_durable.clone();
     }
@@ -49,6 +55,7 @@ impl Disk {
     /// Keeps a chunk, not yet durably.
     pub(crate) fn put_chunk(&mut self, root: Digest) {
         self.chunks.insert(root);
+        self.loose.push(root);
     }
 
     /// Whether a chunk is here.
@@ -103,7 +110,8 @@ impl MetaStore for DiskHandle {
         disk.newest = Ticket(disk.newest.0 + 1);
         let ticket = disk.newest;
         apply(&mut disk.live, &batch);
-        disk.unsynced.push_back((ticket, batch));
+        let chunks = std::mem::take(&mut disk.loose);
+        disk.unsynced.push_back((ticket, batch, chunks));
         Ok(ticket)
     }
 }

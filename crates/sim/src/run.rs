@@ -114,8 +114,10 @@ impl World {
         for link in self.links.values_mut() {
             link.heal();
         }
+        // Sleepers wake by themselves: what happens to them waits for that time already.
+        let awake = self.hosts.iter().map(|host| host.asleep_until).max().unwrap_or(self.now);
+        self.run_until(awake);
         for index in 0..self.hosts.len() {
-            self.hosts[index].asleep_until = self.now;
             self.start(index);
         }
         self.note(|| "healed".to_string());
