@@ -506,7 +506,13 @@ impl<S: MetaStore> Replica<S> {
                 Ok(())
             }
             Up::Ping { number } => {
-                let bytes = wayfs_wire::encode(&Message::Down(Down::Pong { number }));
+                let told = child.phase == Phase::Live
+                    && child.pending.is_empty()
+                    && child.unreceived.is_empty()
+                    && child.outbox.is_empty()
+                    && self.stored >= self.ticket;
+                let through = told.then_some(self.counters.change);
+                let bytes = wayfs_wire::encode(&Message::Down(Down::Pong { number, through }));
                 self.outputs.push_back(crate::api::Output::Send { peer, bytes });
                 Ok(())
             }

@@ -231,6 +231,7 @@ impl<S: MetaStore> Replica<S> {
             })
             .map(|(position, _)| position)
             .collect();
+        self.replays += u64::from(!left.is_empty());
         tracing::debug!(records = left.len(), "replaying tentative records");
         for position in left {
             let entry = self.log_entry(position)?;

@@ -88,6 +88,26 @@ impl<S: MetaStore> Replica<S> {
         rows.iter().map(|(key, value)| Ok((parse_image_key(key)?, unpack_view(value)?.image))).collect()
     }
 
+    /// Whether this replica vouches for what it shows of a key. A home and a station always do; a client does
+    /// for what a watch covers while its session and lease hold. For the rest it asks before it answers.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn is_verified(&self, key: &Key) -> Result<bool, StorageError> {
+        if self.config.role != Role::Client {
+            return Ok(true);
+        }
+        if !self.is_trusted() {
+            return Ok(false);
+        }
+        Ok(match key {
+            Key::Inode(file) => self.trusted_inode(*file)?.is_some(),
+            Key::Entry(parent, name) => self.trusted_entry(*parent, name)?.is_some(),
+            Key::Conflict(_) => true,
+            Key::Origin(origin) => *origin == self.config.origin,
+        })
+    }
+
     /// Where the replica stands.
     pub fn progress(&self) -> Progress {
         let positive = |value: i64| u64::try_from(value).unwrap_or(0);

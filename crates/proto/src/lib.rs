@@ -50,6 +50,8 @@ mod requests;
 mod stream;
 mod tables;
 mod tentative;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod upstream;
 mod watches;

@@ -33,8 +33,6 @@ pub(crate) struct Overlay {
     raw: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     /// Keys whose number is renewed although the image is the same (a client verified them).
     renewed: BTreeSet<Key>,
-    /// Keys that a client must verify before it trusts them again.
-    doubted: BTreeSet<Key>,
     /// While a record is applied: what it touched, with the image before.
     touched: Option<BTreeMap<Key, Option<Image>>>,
     /// Images read and not changed, so that a rule that looks twice reads once.
@@ -43,7 +41,7 @@ pub(crate) struct Overlay {
 
 impl Overlay {
     pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty() && self.raw.is_empty() && self.renewed.is_empty() && self.doubted.is_empty()
+        self.slots.is_empty() && self.raw.is_empty() && self.renewed.is_empty()
     }
 
     pub(crate) fn put_raw(&mut self, key: Vec<u8>, value: Vec<u8>) {
@@ -61,10 +59,6 @@ impl Overlay {
 
     pub(crate) fn renew(&mut self, key: Key) {
         self.renewed.insert(key);
-    }
-
-    pub(crate) fn doubt(&mut self, key: Key) {
-        self.doubted.insert(key);
     }
 }
 
@@ -198,7 +192,7 @@ pub(crate) fn finish<S: MetaStore>(
     indexing: Indexing,
 ) -> Result<Finished, StorageError> {
     let mut done = Finished { batch: Batch::default(), changed: Vec::new(), last };
-    let Overlay { slots, raw, renewed, doubted, .. } = overlay;
+    let Overlay { slots, raw, renewed, .. } = overlay;
     for (key, Slot { old, new }) in slots {
         let same = old.as_ref().map(|numbered| &numbered.image) == new.as_ref();
         if same && !renewed.contains(&key) {
@@ -209,15 +203,6 @@ pub(crate) fn finish<S: MetaStore>(
         if !same {
             let old = old.map(|numbered| numbered.image);
             done.changed.push(Changed { key, old, new, number: done.last });
-        }
-    }
-    for key in &doubted {
-        let image = match done.changed.iter().find(|change| change.key == *key) {
-            Some(change) => change.new.clone(),
-            None => read_view(store, key)?.map(|old| old.image),
-        };
-        if let Some(image) = image {
-            done.batch.put(image_key(table::VIEW, key), tables::pack_view(CommitNumber::ZERO, &image));
         }
     }
     done.batch.changes.extend(raw);

@@ -177,6 +177,8 @@ pub struct Replica<S> {
     pub(crate) locks: LockTable,
     /// Work is left over that did not fit into this input's share.
     pub(crate) more_work: bool,
+    /// How often the log was replayed.
+    pub(crate) replays: u64,
 }
 
 /// Who is at the other end of a session.
@@ -234,6 +236,7 @@ impl<S: MetaStore> Replica<S> {
             contents: Contents::default(),
             locks: LockTable::default(),
             more_work: false,
+            replays: 0,
             config,
         };
         replica.check_identity()?;
@@ -343,6 +346,25 @@ impl<S: MetaStore> Replica<S> {
     /// Gives the store back: what is not durable is for the store to keep or lose.
     pub fn into_store(self) -> S {
         self.store
+    }
+
+    /// How often tentative records had to be replayed since the replica was opened: for metrics.
+    pub fn replays(&self) -> u64 {
+        self.replays
+    }
+
+    /// As if all traces of removed keys had been purged: every cursor is void.
+    #[cfg(test)]
+    pub(crate) fn forget_traces(&mut self) {
+        self.counters.purged = self.counters.change;
+        self.put_image(Key::Conflict(RecordId::GENESIS), None).expect("a test's store");
+        self.commit().expect("a test's store");
+        self.counters.purged = CommitNumber(self.counters.purged.0);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn configure(&mut self, change: impl FnOnce(&mut Config)) {
+        change(&mut self.config);
     }
 
     /// Works off one event. Effects wait in [`Replica::poll_output`].

@@ -287,8 +287,9 @@ impl<S: MetaStore> Replica<S> {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
         child.serial += 1;
         let serial = child.serial;
-        child.unreceived.push_back((serial, self.counters.change.0));
-        self.send_child(origin, Down::Answer { serial, ask, verdict, images });
+        let through = self.counters.change;
+        child.unreceived.push_back((serial, through.0));
+        self.send_child(origin, Down::Answer { serial, ask, verdict, through, images });
     }
 
     fn answer(&mut self, origin: OriginId, parked: ParkedAsk) -> Result<(), StorageError> {

@@ -149,8 +149,8 @@ impl<S: MetaStore> Replica<S> {
         upstream.heard = self.now;
         let greeted = upstream.standing != Standing::Greeting;
         match down {
-            Down::Pong { number } => {
-                self.handle_pong(number);
+            Down::Pong { number, through } => {
+                self.handle_pong(number, through);
                 Ok(())
             }
             Down::Welcome { stamp, current, resume, applied } => {
@@ -161,7 +161,9 @@ impl<S: MetaStore> Replica<S> {
             }
             _ if !greeted => Err(Trouble::Peer(peer, "spoke before its welcome".to_owned())),
             Down::Images { serial, through, more, images } => self.handle_images(peer, serial, through, more, images),
-            Down::Answer { serial, ask, verdict, images } => self.handle_answer(peer, serial, ask, verdict, images),
+            Down::Answer { serial, ask, verdict, through, images } => {
+                self.handle_answer(peer, serial, (ask, verdict), through, images)
+            }
             Down::Marks { marks } => self.handle_marks(peer, &marks),
             Down::Stable { versions } => Ok(self.handle_stable(&versions)?),
             Down::Want { versions } => {
@@ -179,9 +181,15 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    fn handle_pong(&mut self, number: u64) {
+    fn handle_pong(&mut self, number: u64, through: Option<CommitNumber>) {
         let lease = self.config.lease;
         let Some(upstream) = self.upstream.as_mut() else { return };
+        if let (Some(cursor), Some(stamp), true) =
+            (through, upstream.stamp, upstream.standing == Standing::Live && upstream.partial.is_empty())
+        {
+            // What changed up to there was none of our business.
+            self.counters.resume = Some(Resume { stamp, cursor });
+        }
         while let Some((sent, at)) = upstream.pings.front().copied() {
             if sent > number {
                 break;
@@ -342,35 +350,12 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// Applies a cut, and notes which cached inodes it leaves in doubt.
+    /// Applies a cut. A station that takes over the whole state renews what it names, and sweeps the rest later.
     fn take_cut(&mut self, cut: Vec<KeyImage>) -> Result<(), StorageError> {
-        if self.config.role != Role::Client {
-            let reset = self.counters.reset.is_some();
-            let keys: Vec<Key> = if reset { cut.iter().map(|pair| pair.key.clone()).collect() } else { Vec::new() };
-            self.take_images(cut)?;
-            for key in keys {
-                self.renew_key(key)?;
-            }
-            return Ok(());
-        }
-        // A file that lost a name may have moved out of everything we watch: then we do not hear of it again.
-        let mut lost = Vec::new();
-        for pair in &cut {
-            if let Key::Entry(parent, name) = &pair.key
-                && let Some(entry) = self.entry(*parent, name)?
-                && !matches!(&pair.image, Some(Image::Entry(new)) if new.file == entry.file)
-            {
-                lost.push((entry.file, *parent, name.clone()));
-            }
-        }
+        let is_reset = self.counters.reset.is_some();
+        let keys: Vec<Key> = if is_reset { cut.iter().map(|pair| pair.key.clone()).collect() } else { Vec::new() };
         self.take_images(cut)?;
-        for (file, parent, name) in lost {
-            let inode = wayfs_tree::inode(&self.tx(), file)?;
-            if inode.is_some_and(|inode| inode.places.iter().any(|place| place.parent == parent && place.name == name)) {
-                self.overlay.doubt(Key::Inode(file));
-            }
-        }
-        Ok(())
+        keys.into_iter().try_for_each(|key| self.renew_key(key))
     }
 
     /// Gives a key a new number although its image stays.
@@ -422,8 +407,8 @@ impl<S: MetaStore> Replica<S> {
         &mut self,
         peer: PeerId,
         serial: u64,
-        ask: AskId,
-        verdict: Verdict,
+        (ask, verdict): (AskId, Verdict),
+        through: CommitNumber,
         images: Vec<KeyImage>,
     ) -> Result<(), Trouble> {
         let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
@@ -434,7 +419,9 @@ impl<S: MetaStore> Replica<S> {
             return Err(Trouble::Peer(peer, "answered what nobody asked".to_owned()));
         };
         upstream.by_question.remove(&question);
+        let stamp = upstream.stamp;
         self.check_own_mark(peer, &images)?;
+        self.counters.resume = stamp.map(|stamp| Resume { stamp, cursor: through });
         let mut listed = None;
         if !matches!(verdict, Verdict::Behind | Verdict::Unready) {
             listed = self.take_answer(&question, verdict, images)?;

@@ -194,17 +194,27 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// Whether an inode as cached at a change is covered by a watch.
-    fn is_covered(&self, file: FileId, number: u64, inode: &Inode) -> bool {
-        let places = inode.places.iter().chain(&inode.removed_from).map(|place| place.parent);
-        std::iter::once(file).chain(places).any(|watched| self.watches.since(watched).is_some_and(|since| number >= since))
+    /// Whether an inode as cached at a change is covered by a watch: of itself, or of a directory in which it
+    /// still stands. (One that moved out of all that we watch while we were away is not told of again; but the
+    /// entry that it left is.)
+    fn is_covered(&self, file: FileId, number: u64, inode: &Inode) -> Result<bool, StorageError> {
+        let holds = |watched| self.watches.since(watched).is_some_and(|since| number >= since);
+        if holds(file) {
+            return Ok(true);
+        }
+        for place in inode.places.iter().filter(|place| holds(place.parent)) {
+            if self.entry(place.parent, &place.name)?.is_some_and(|entry| entry.file == file) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The inode, if what is cached of it may be trusted.
     pub(crate) fn trusted_inode(&self, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {
         let Some(numbered) = read_view(&self.store, &Key::Inode(file))? else { return Ok(None) };
         let Image::Inode(inode) = numbered.image else { return Ok(None) };
-        let trusted = self.config.role != Role::Client || self.is_covered(file, numbered.number.0, &inode);
+        let trusted = self.config.role != Role::Client || self.is_covered(file, numbered.number.0, &inode)?;
         Ok(trusted.then_some(inode))
     }
 

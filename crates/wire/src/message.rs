@@ -281,6 +281,8 @@ pub enum Down {
         ask: AskId,
         /// How it ended.
         verdict: Verdict,
+        /// Everything of the child's interest up to here was told before or is in this answer.
+        through: CommitNumber,
         /// What it is about.
         images: Vec<KeyImage>,
     },
@@ -317,5 +319,7 @@ pub enum Down {
     Pong {
         /// Its number.
         number: u64,
+        /// Everything of the child's interest up to here was told; `None` while something is on its way.
+        through: Option<CommitNumber>,
     },
 }

@@ -1,0 +1,153 @@
+//! Callbacks, leases, watches: what a client may trust, and for how long.
+
+use super::world::{HOME, World, name, small};
+use crate::{Output, Role};
+use std::time::Duration;
+use wayfs_types::request::{Answer, Level, Request};
+use wayfs_types::{FileId, FsError};
+
+fn two_clients() -> (World, usize, usize, crate::PeerId) {
+    let mut world = World::new();
+    let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    world.connect(a, HOME);
+    let peer = world.connect(b, HOME);
+    world.settle();
+    (world, a, b, peer)
+}
+
+#[test]
+fn a_second_look_costs_no_message() {
+    let (mut world, a, b, _) = two_clients();
+    world.create(a, FileId::ROOT, "x");
+    world.settle();
+    world.lookup(b, FileId::ROOT, "x").unwrap();
+    assert_eq!(world.lookup(b, FileId::ROOT, "no").unwrap_err(), FsError::NotFound);
+    let before = world.messages;
+    world.lookup(b, FileId::ROOT, "x").unwrap();
+    assert_eq!(world.lookup(b, FileId::ROOT, "no").unwrap_err(), FsError::NotFound);
+    assert_eq!(world.messages, before);
+    world.create(a, FileId::ROOT, "no");
+    world.settle();
+    let broken = Output::InvalidateEntry { parent: FileId::ROOT, name: name("no") };
+    assert!(world.hosts[b].events.contains(&broken));
+    world.lookup(b, FileId::ROOT, "no").unwrap();
+}
+
+#[test]
+fn a_writer_waits_for_the_callbacks_of_others_but_no_longer_than_a_lease() {
+    let (mut world, a, b, peer) = two_clients();
+    let file = world.create(a, FileId::ROOT, "x");
+    world.settle();
+    world.lookup(b, FileId::ROOT, "x").unwrap();
+    world.stall(peer, true);
+    world.store(a, file, small("new"));
+    let wait = world.request_within(a, Request::Wait { record: None, until: Level::Safe }, Duration::from_secs(60));
+    world.pass(Duration::from_secs(5));
+    assert_eq!(world.answer(a, wait), None, "the other client may still trust what it has");
+    world.pass(Duration::from_secs(20));
+    assert_eq!(world.answer(a, wait), Some(Ok(Answer::Reached)));
+    // By then the silent client knows that it must not trust its cache.
+    assert!(!world.hosts[b].replica.progress().connected);
+}
+
+#[test]
+fn after_an_acknowledged_close_an_open_elsewhere_sees_it() {
+    let (mut world, a, b, _) = two_clients();
+    let file = world.create(a, FileId::ROOT, "x");
+    world.settle();
+    world.lookup(b, FileId::ROOT, "x").unwrap();
+    for round in 0..50 {
+        let content = small(&format!("round {round}"));
+        world.store(a, file, content.clone());
+        let wait = world.request(a, Request::Wait { record: None, until: Level::Safe });
+        while world.answer(a, wait).is_none() {
+            assert!(world.step(), "nothing moves and the writer still waits");
+        }
+        let id = world.request(b, Request::Attributes { file });
+        match world.answer(b, id) {
+            Some(Ok(Answer::File(_, inode))) => assert_eq!(inode.content, content),
+            other => panic!("not served from the cache: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_returning_client_catches_up_with_what_changed_and_nothing_else() {
+    let (mut world, a, b, peer) = two_clients();
+    let dir = world.mkdir(a, FileId::ROOT, "d");
+    for number in 0..300 {
+        world.create(a, dir, &format!("f{number:03}"));
+    }
+    world.settle();
+    assert_eq!(world.names(b, dir).unwrap().len(), 300);
+    world.close(peer);
+    world.create(a, dir, "new");
+    world.settle();
+    let before = world.bytes;
+    world.connect(b, HOME);
+    world.settle();
+    assert!(world.bytes - before < 4000, "{} bytes for one new file", world.bytes - before);
+    assert_eq!(world.names(b, dir).unwrap().len(), 301);
+    world.assert_agrees(b);
+}
+
+#[test]
+fn too_far_behind_it_verifies_its_cache_instead() {
+    let (mut world, a, b, peer) = two_clients();
+    world.configure(HOME, |config| config.catch_up_max = 10);
+    let dir = world.mkdir(a, FileId::ROOT, "d");
+    world.create(a, dir, "old");
+    world.settle();
+    world.names(b, dir).unwrap();
+    world.close(peer);
+    let own = world.create(b, dir, "mine");
+    for number in 0..50 {
+        world.create(a, dir, &format!("f{number}"));
+    }
+    let unlink = wayfs_types::request::Change::Unlink { parent: dir, name: name("old") };
+    world.change(a, unlink).unwrap();
+    world.settle();
+    world.connect(b, HOME);
+    world.settle();
+    assert_eq!(world.lookup(b, dir, "old").unwrap_err(), FsError::NotFound);
+    assert_eq!(world.lookup(b, dir, "mine").unwrap().0, own);
+    assert_eq!(world.names(b, dir).unwrap().len(), 51);
+    world.assert_agrees(b);
+    assert!(world.hosts[b].replica.is_settled());
+}
+
+#[test]
+fn a_file_that_moves_out_of_sight_is_asked_for_again() {
+    let (mut world, a, b, _) = two_clients();
+    let (seen, hidden) = (world.mkdir(a, FileId::ROOT, "seen"), world.mkdir(a, FileId::ROOT, "hidden"));
+    let file = world.create(a, seen, "x");
+    world.settle();
+    world.lookup(b, seen, "x").unwrap();
+    world.rename(a, (seen, "x"), (hidden, "y")).unwrap();
+    world.store(a, file, small("moved"));
+    world.settle();
+    match world.ask(b, Request::Attributes { file }).unwrap() {
+        Answer::File(_, inode) => assert_eq!(inode.content, small("moved")),
+        other => panic!("unexpected {other:?}"),
+    }
+}
+
+#[test]
+fn a_huge_directory_is_paged_and_asked_by_name() {
+    let (mut world, a, b, _) = two_clients();
+    let dir = world.mkdir(a, FileId::ROOT, "d");
+    for number in 0..2000 {
+        world.create(a, dir, &format!("f{number:05}"));
+    }
+    world.settle();
+    let before = world.bytes;
+    world.lookup(b, dir, "f01234").unwrap();
+    assert_eq!(world.lookup(b, dir, "missing").unwrap_err(), FsError::NotFound);
+    assert!(world.bytes - before < 2000);
+    let names = world.names(b, dir).unwrap();
+    assert_eq!(names.len(), 2000);
+    assert!(names.is_sorted());
+    let before = world.messages;
+    assert_eq!(world.names(b, dir).unwrap().len(), 2000);
+    assert_eq!(world.messages, before, "a complete directory is listed from the cache");
+}

@@ -1,0 +1,189 @@
+//! Crashes and lost sessions: nothing acknowledged is lost, nothing happens twice.
+
+use super::world::{HOME, World, big, small};
+use crate::Role;
+use std::time::Duration;
+use wayfs_types::request::{Answer, Level, Request};
+use wayfs_types::{FileId, FsError, Key};
+
+fn station_world() -> (World, usize, usize) {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "st@s");
+    let client = world.add(Role::Client, "ann@a");
+    world.connect(station, HOME);
+    world.settle();
+    world.connect(client, station);
+    world.settle();
+    (world, station, client)
+}
+
+/// Runs a client's short life and loses power at one host after so many steps.
+fn crash_after(steps: usize, victim: usize, kept: usize) {
+    let (mut world, station, client) = station_world();
+    world.names(client, FileId::ROOT).unwrap();
+    let dir = world.mkdir(client, FileId::ROOT, "d");
+    let file = world.create(client, dir, "f");
+    world.store(client, file, small("one"));
+    world.store(client, file, big("two"));
+    let wait = world.request_within(client, Request::Wait { record: None, until: Level::Safe }, Duration::from_secs(60));
+    for _ in 0..steps {
+        world.step();
+    }
+    let host = [HOME, station, client][victim];
+    let safe = world.answer(client, wait) == Some(Ok(Answer::Reached));
+    world.crash(host, kept);
+    if host != client {
+        world.settle();
+    }
+    if host == HOME || host == station {
+        world.connect(station, HOME);
+    }
+    world.settle();
+    if host == station || host == client {
+        world.connect(client, station);
+    }
+    world.pass(Duration::from_secs(25));
+    for each in [HOME, station, client] {
+        assert!(world.hosts[each].replica.is_settled(), "host {each} after {steps} steps, victim {victim}");
+        world.check_tree(each);
+    }
+    world.assert_agrees(station);
+    world.assert_agrees(client);
+    if safe || host != client {
+        assert_eq!(world.hosts[HOME].replica.inode(file).unwrap().unwrap().content, big("two"));
+        let version = world.hosts[HOME].replica.inode(file).unwrap().unwrap().version;
+        let holder = world.hosts[HOME].replica.holder(file, version).unwrap();
+        assert!(matches!(holder, crate::Holder::Child(_, Some(_))), "{holder:?}");
+    }
+}
+
+#[test]
+fn a_crash_at_any_step_of_any_host_loses_nothing_acknowledged() {
+    for victim in 0..3 {
+        for steps in 0..60 {
+            for kept in [0, 1, usize::MAX] {
+                crash_after(steps, victim, kept.min(1000));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_session_lost_at_any_step_is_made_up_for() {
+    for steps in 0..60 {
+        for parent_side in [false, true] {
+            let (mut world, station, client) = station_world();
+            world.names(client, FileId::ROOT).unwrap();
+            let peer = world.connect(client, station);
+            let upper = world.connect(station, HOME);
+            world.settle();
+            let dir = world.mkdir(client, FileId::ROOT, "d");
+            let file = world.create(client, dir, "f");
+            world.store(client, file, small("one"));
+            for _ in 0..steps {
+                world.step();
+            }
+            world.close(if parent_side { upper } else { peer });
+            world.store(client, file, small("two"));
+            world.settle();
+            if parent_side { world.connect(station, HOME) } else { world.connect(client, station) };
+            world.pass(Duration::from_secs(3));
+            for each in [HOME, station, client] {
+                assert!(world.hosts[each].replica.is_settled(), "host {each} after {steps} steps");
+                world.check_tree(each);
+            }
+            world.assert_agrees(station);
+            world.assert_agrees(client);
+            assert_eq!(world.hosts[HOME].replica.inode(file).unwrap().unwrap().content, small("two"));
+            assert!(world.hosts[HOME].replica.conflicts(None, 10).unwrap().is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_client_that_crashed_before_its_sync_uses_no_sequence_twice() {
+    let (mut world, _, client) = station_world();
+    world.names(client, FileId::ROOT).unwrap();
+    world.hosts[client].hold_syncs = true;
+    world.create(client, FileId::ROOT, "lost");
+    world.settle();
+    world.crash(client, 0);
+    world.hosts[client].hold_syncs = false;
+    world.connect(client, 1);
+    world.settle();
+    let file = world.create(client, FileId::ROOT, "kept");
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.hosts[HOME].replica.path_of(file).unwrap().as_deref(), Some("/kept"));
+    assert_eq!(world.names(client, FileId::ROOT), Ok(vec!["kept".to_owned()]));
+}
+
+#[test]
+fn no_room_refuses_a_change_and_leaves_everything_as_it_was() {
+    let (mut world, _, client) = station_world();
+    world.names(client, FileId::ROOT).unwrap();
+    world.create(client, FileId::ROOT, "a");
+    world.settle();
+    let before = world.tree(client);
+    let room = world.hosts[client].replica.store().len_bytes();
+    world.hosts[client].replica.store_mut().set_room(Some(room));
+    let change = wayfs_types::request::Change::Mkdir {
+        parent: FileId::ROOT,
+        name: super::world::name("b"),
+        mode: 0o755,
+        uid: 0,
+        gid: 0,
+    };
+    assert_eq!(world.change(client, change.clone()).unwrap_err(), FsError::NoSpace);
+    assert_eq!(world.tree(client), before);
+    world.hosts[client].replica.store_mut().set_room(None);
+    world.change(client, change).unwrap();
+    world.pass(Duration::from_secs(3));
+    world.assert_agrees(client);
+    assert!(world.hosts[client].replica.is_settled());
+}
+
+#[test]
+fn a_parent_without_room_takes_the_records_later() {
+    let (mut world, station, client) = station_world();
+    world.names(client, FileId::ROOT).unwrap();
+    let room = world.hosts[station].replica.store().len_bytes();
+    world.hosts[station].replica.store_mut().set_room(Some(room));
+    world.create(client, FileId::ROOT, "a");
+    world.settle();
+    assert!(world.hosts[station].replica.entry(FileId::ROOT, &super::world::name("a")).unwrap().is_none());
+    world.hosts[station].replica.store_mut().set_room(None);
+    world.connect(station, HOME);
+    world.settle();
+    world.connect(client, station);
+    world.pass(Duration::from_secs(3));
+    assert!(world.hosts[HOME].replica.entry(FileId::ROOT, &super::world::name("a")).unwrap().is_some());
+}
+
+#[test]
+fn a_station_that_lost_its_disk_takes_the_whole_state_and_forgets_the_rest() {
+    let (mut world, station, client) = station_world();
+    let dir = world.mkdir(client, FileId::ROOT, "d");
+    for number in 0..200 {
+        world.create(client, dir, &format!("f{number:03}"));
+    }
+    world.pass(Duration::from_secs(3));
+    let upper = world.connect(station, HOME);
+    world.settle();
+    world.close(upper);
+    let other = world.add(Role::Client, "bob@b");
+    world.connect(other, HOME);
+    world.settle();
+    for number in 0..50 {
+        let change = wayfs_types::request::Change::Unlink { parent: dir, name: super::world::name(&format!("f{number:03}")) };
+        world.change(other, change).unwrap();
+    }
+    world.settle();
+    // As if the home had purged the traces: the cursor is void.
+    world.hosts[HOME].replica.forget_traces();
+    world.connect(station, HOME);
+    world.pass(Duration::from_secs(3));
+    let home: Vec<Key> = world.tree(HOME).into_keys().collect();
+    let there: Vec<Key> = world.tree(station).into_keys().collect();
+    assert_eq!(home, there);
+    world.assert_agrees(station);
+}

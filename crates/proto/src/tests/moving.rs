@@ -1,0 +1,102 @@
+//! A client changes its station.
+
+use super::world::{HOME, World, big, small};
+use crate::Role;
+use std::time::Duration;
+use wayfs_types::request::{Answer, Level};
+use wayfs_types::FileId;
+
+fn two_stations() -> (World, [usize; 2], usize, [crate::PeerId; 2]) {
+    let mut world = World::new();
+    let stations = [world.add(Role::Station, "s1@s"), world.add(Role::Station, "s2@s")];
+    let client = world.add(Role::Client, "ann@a");
+    let peers = stations.map(|station| world.connect(station, HOME));
+    world.settle();
+    (world, stations, client, peers)
+}
+
+#[test]
+fn updates_and_the_past_move_along() {
+    let (mut world, [s1, s2], client, [upper, _]) = two_stations();
+    let peer = world.connect(client, s1);
+    world.settle();
+    let dir = world.mkdir(client, FileId::ROOT, "d");
+    let file = world.create(client, dir, "f");
+    world.store(client, file, small("one"));
+    // The first station keeps it all to itself.
+    world.close(upper);
+    world.store(client, file, small("two"));
+    world.settle();
+    assert_eq!(world.wait(client, Level::Safe), Ok(Answer::Reached));
+    world.close(peer);
+    world.connect(client, s2);
+    world.settle();
+    assert_eq!(world.lookup(client, dir, "f").unwrap().1.content, small("two"));
+    let other = world.create(client, dir, "g");
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.hosts[HOME].replica.inode(file).unwrap().unwrap().content, small("two"));
+    assert_eq!(world.hosts[HOME].replica.path_of(other).unwrap().as_deref(), Some("/d/g"));
+    // The first one comes back with what is long known.
+    world.connect(s1, HOME);
+    world.pass(Duration::from_secs(3));
+    for host in [s1, s2, client] {
+        world.assert_agrees(host);
+        assert!(world.hosts[host].replica.is_settled(), "host {host}");
+    }
+    assert!(world.hosts[HOME].replica.conflicts(None, 9).unwrap().is_empty());
+}
+
+#[test]
+fn contents_that_the_former_station_took_stay_its_duty() {
+    let (mut world, [s1, s2], client, [upper, _]) = two_stations();
+    let peer = world.connect(client, s1);
+    world.settle();
+    world.close(upper);
+    let file = world.create(client, FileId::ROOT, "f");
+    let version = world.store(client, file, big("f"));
+    assert_eq!(world.wait(client, Level::Safe), Ok(Answer::Reached));
+    world.close(peer);
+    let pushed = world.hosts[s2].chunks.len();
+    world.connect(client, s2);
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.hosts[s2].chunks.len(), pushed, "safe contents are not pushed again");
+    assert_eq!(world.hosts[HOME].replica.inode(file).unwrap().unwrap().version, version);
+    world.connect(s1, HOME);
+    world.pass(Duration::from_secs(3));
+    let holder = world.hosts[HOME].replica.holder(file, version).unwrap();
+    let origin = world.hosts[s1].origin;
+    assert!(matches!(holder, crate::Holder::Child(of, Some(_)) if of == origin), "{holder:?}");
+    assert_eq!(world.wait(client, Level::Stable), Ok(Answer::Reached));
+    assert_eq!(world.hosts[s1].replica.progress().versions_at_risk, 0);
+}
+
+#[test]
+fn a_client_goes_from_station_to_home_and_back_while_it_writes() {
+    let (mut world, [s1, s2], client, _) = two_stations();
+    let dir = {
+        let peer = world.connect(client, s1);
+        world.settle();
+        let dir = world.mkdir(client, FileId::ROOT, "d");
+        world.close(peer);
+        dir
+    };
+    for round in 0..30 {
+        let parent = [s1, s2, HOME][round % 3];
+        let peer = world.connect(client, parent);
+        for _ in 0..round * 3 % 17 {
+            world.step();
+        }
+        world.create(client, dir, &format!("f{round:02}"));
+        for _ in 0..round * 5 % 23 {
+            world.step();
+        }
+        world.close(peer);
+    }
+    world.connect(client, s2);
+    world.pass(Duration::from_secs(10));
+    assert_eq!(world.names(HOME, dir).unwrap().len(), 30);
+    for host in [s1, s2, client] {
+        world.assert_agrees(host);
+        assert!(world.hosts[host].replica.is_settled(), "host {host}");
+    }
+}

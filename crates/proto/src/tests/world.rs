@@ -1,0 +1,462 @@
+//! Replicas joined by queues under a virtual clock.
+
+use crate::testing::MemoryStore;
+use crate::{Config, Input, Neighbour, Output, PeerId, Replica, Role};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+use wayfs_types::request::{Answer, Change, Level, Outcome, RenameTarget, Request, RequestId};
+use wayfs_types::{
+    Admitted, Content, Digest, FileId, FsError, Image, Inode, Key, Kind, Name, NodeId, OriginId, RecordId, Ticket, Time,
+    VolumeId, WallTime,
+};
+
+/// Rounds after which a world that does not come to rest is taken for stuck.
+const ROUNDS_MAX: usize = 20_000;
+
+/// One replica with what its driver would keep.
+pub(crate) struct Host {
+    pub(crate) replica: Replica<MemoryStore>,
+    pub(crate) origin: OriginId,
+    role: Role,
+    /// Roots in its chunk store.
+    pub(crate) chunks: BTreeSet<Digest>,
+    pub(crate) answers: BTreeMap<RequestId, Outcome>,
+    pub(crate) events: Vec<Output>,
+    syncs: VecDeque<Ticket>,
+    /// Syncs wait until told.
+    pub(crate) hold_syncs: bool,
+}
+
+/// A session between two hosts.
+struct Session {
+    child: usize,
+    parent: usize,
+    peer: PeerId,
+    up: VecDeque<Bytes>,
+    down: VecDeque<Bytes>,
+    pushes: VecDeque<(RecordId, Digest)>,
+    open: bool,
+    /// Messages stay on the way.
+    pub(crate) stalled: bool,
+}
+
+pub(crate) struct World {
+    pub(crate) hosts: Vec<Host>,
+    sessions: Vec<Session>,
+    pub(crate) now: Time,
+    next_request: u64,
+    next_peer: u64,
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+}
+
+pub(crate) fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+pub(crate) fn big(text: &str) -> Content {
+    Content::Tree { size: 1_000_000, root: Digest::of(text.as_bytes()), depth: 1 }
+}
+
+pub(crate) fn small(text: &str) -> Content {
+    Content::Inline(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+pub(crate) const HOME: usize = 0;
+
+fn node(number: u32) -> NodeId {
+    NodeId::from_bytes(*Digest::of(&number.to_be_bytes()).as_bytes())
+}
+
+fn config(role: Role, origin: OriginId, label: &str) -> Config {
+    let mut config =
+        Config::new(VolumeId::from_bytes([7; 16]), role, origin, label.to_owned(), node(origin.raw()));
+    config.records_per_message = 64;
+    config.images_per_message = 64;
+    config
+}
+
+impl World {
+    /// A home alone.
+    pub(crate) fn new() -> Self {
+        let origin = OriginId::new(1).unwrap();
+        let mut world =
+            Self { hosts: Vec::new(), sessions: Vec::new(), now: Time::from_micros(1), next_request: 1, next_peer: 1, messages: 0, bytes: 0 };
+        world.open(config(Role::Home, origin, "home@h"), MemoryStore::new());
+        world.settle();
+        world
+    }
+
+    fn open(&mut self, config: Config, store: MemoryStore) -> usize {
+        let (origin, role) = (config.origin, config.role);
+        let replica = Replica::open(config, store, self.now).unwrap();
+        self.hosts.push(Host {
+            replica,
+            origin,
+            role,
+            chunks: BTreeSet::new(),
+            answers: BTreeMap::new(),
+            events: Vec::new(),
+            syncs: VecDeque::new(),
+            hold_syncs: false,
+        });
+        self.hosts.len() - 1
+    }
+
+    /// Admits one more replica, without a session.
+    pub(crate) fn add(&mut self, role: Role, label: &str) -> usize {
+        let admitted = if role == Role::Station { Admitted::Station } else { Admitted::Client };
+        let number = u32::try_from(self.hosts.len() + 1).unwrap();
+        let (now, wall) = (self.now, self.wall());
+        let origin = self.hosts[HOME].replica.grant_origin(now, wall, node(number), admitted, label).unwrap();
+        self.drain(HOME);
+        self.open(config(role, origin, label), MemoryStore::new())
+    }
+
+    pub(crate) fn configure(&mut self, host: usize, change: impl FnOnce(&mut Config)) {
+        self.hosts[host].replica.configure(change);
+    }
+
+    pub(crate) fn wall(&self) -> WallTime {
+        WallTime::from_nanos(1_700_000_000_000_000_000 + i64::try_from(self.now.as_micros()).unwrap() * 1000)
+    }
+
+    pub(crate) fn input(&mut self, host: usize, input: Input) {
+        let (now, wall) = (self.now, self.wall());
+        self.hosts[host].replica.handle(now, wall, input);
+        self.drain(host);
+    }
+
+    fn drain(&mut self, host: usize) {
+        while let Some(output) = self.hosts[host].replica.poll_output() {
+            self.output(host, output);
+        }
+    }
+
+    fn output(&mut self, host: usize, output: Output) {
+        match output {
+            Output::Answer { id, outcome } => {
+                assert!(self.hosts[host].answers.insert(id, outcome).is_none(), "answered twice");
+            }
+            Output::Send { peer, bytes } => {
+                self.messages += 1;
+                self.bytes += bytes.len() as u64;
+                let session = self.session(peer);
+                if session.child == host { session.up.push_back(bytes) } else { session.down.push_back(bytes) }
+            }
+            Output::Disconnect { peer, reason } => {
+                self.hosts[host].events.push(Output::Disconnect { peer, reason });
+                self.close(peer);
+            }
+            Output::Sync { ticket } => self.hosts[host].syncs.push_back(ticket),
+            Output::Push { version, content, .. } => {
+                let root = content.root().unwrap();
+                assert!(self.hosts[host].chunks.contains(&root), "pushes what it does not have");
+                if let Some(session) = self.sessions.iter_mut().find(|s| s.open && s.child == host) {
+                    session.pushes.push_back((version, root));
+                }
+            }
+            Output::Applied { content: Some(content), .. } => {
+                let root = content.root().unwrap();
+                if self.hosts[host].chunks.contains(&root) {
+                    self.input(host, Input::ContentHere { root });
+                }
+            }
+            Output::Failed { reason } => panic!("host {host} failed: {reason}"),
+            other => self.hosts[host].events.push(other),
+        }
+    }
+
+    fn session(&mut self, peer: PeerId) -> &mut Session {
+        self.sessions.iter_mut().find(|session| session.peer == peer).unwrap()
+    }
+
+    /// Connects a child with a parent.
+    pub(crate) fn connect(&mut self, child: usize, parent: usize) -> PeerId {
+        let peer = PeerId(self.next_peer);
+        self.next_peer += 1;
+        let origin = self.hosts[child].origin;
+        self.sessions.push(Session {
+            child,
+            parent,
+            peer,
+            up: VecDeque::new(),
+            down: VecDeque::new(),
+            pushes: VecDeque::new(),
+            open: true,
+            stalled: false,
+        });
+        let neighbour = match self.hosts[child].role {
+            Role::Station => Neighbour::ChildStation { origin },
+            Role::Home | Role::Client => Neighbour::ChildClient { origin },
+        };
+        self.input(parent, Input::PeerUp { peer, neighbour });
+        self.input(child, Input::PeerUp { peer, neighbour: Neighbour::Parent });
+        peer
+    }
+
+    pub(crate) fn close(&mut self, peer: PeerId) {
+        let session = self.session(peer);
+        if !session.open {
+            return;
+        }
+        session.open = false;
+        let (child, parent) = (session.child, session.parent);
+        session.up.clear();
+        session.down.clear();
+        session.pushes.clear();
+        self.input(child, Input::PeerDown { peer });
+        self.input(parent, Input::PeerDown { peer });
+    }
+
+    pub(crate) fn stall(&mut self, peer: PeerId, stalled: bool) {
+        self.session(peer).stalled = stalled;
+    }
+
+    /// Moves one thing that is on its way. Answers whether there was one.
+    pub(crate) fn step(&mut self) -> bool {
+        for host in 0..self.hosts.len() {
+            if !self.hosts[host].hold_syncs
+                && let Some(ticket) = self.hosts[host].syncs.pop_front()
+            {
+                self.hosts[host].replica.store_mut().sync(ticket);
+                self.input(host, Input::Stored { ticket });
+                return true;
+            }
+        }
+        for index in 0..self.sessions.len() {
+            if self.sessions[index].stalled || !self.sessions[index].open {
+                continue;
+            }
+            let (child, parent, peer) = (self.sessions[index].child, self.sessions[index].parent, self.sessions[index].peer);
+            if let Some(bytes) = self.sessions[index].up.pop_front() {
+                self.input(parent, Input::Message { peer, bytes });
+                return true;
+            }
+            if let Some(bytes) = self.sessions[index].down.pop_front() {
+                self.input(child, Input::Message { peer, bytes });
+                return true;
+            }
+            if let Some((version, root)) = self.sessions[index].pushes.pop_front() {
+                self.hosts[parent].chunks.insert(root);
+                self.input(parent, Input::ContentHere { root });
+                self.input(child, Input::Pushed { version });
+                return true;
+            }
+        }
+        for host in 0..self.hosts.len() {
+            if self.hosts[host].replica.poll_timeout().is_some_and(|at| at <= self.now) {
+                self.input(host, Input::Tick);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Lets everything that is on its way arrive, without time passing.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..ROUNDS_MAX * 50 {
+            if !self.step() {
+                return;
+            }
+        }
+        panic!("the world does not come to rest");
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass(&mut self, span: Duration) {
+        self.settle();
+        let until = self.now + span;
+        for _ in 0..ROUNDS_MAX {
+            let next = self.hosts.iter().filter_map(|host| host.replica.poll_timeout()).min();
+            match next {
+                Some(next) if next <= until => self.now = self.now.max(next),
+                _ => {
+                    self.now = until;
+                    self.settle();
+                    return;
+                }
+            }
+            self.settle();
+        }
+        panic!("timers never end");
+    }
+
+    /// Loses power: the host comes back with what was durable and `kept` more batches.
+    pub(crate) fn crash(&mut self, host: usize, kept: usize) {
+        let peers: Vec<PeerId> =
+            self.sessions.iter().filter(|s| s.open && (s.child == host || s.parent == host)).map(|s| s.peer).collect();
+        for peer in peers {
+            let session = self.session(peer);
+            session.open = false;
+            let other = if session.child == host { session.parent } else { session.child };
+            self.input(other, Input::PeerDown { peer });
+        }
+        let config = self.hosts[host].replica.config().clone();
+        let spare = Replica::open(config.clone(), MemoryStore::new(), self.now).unwrap();
+        let old = std::mem::replace(&mut self.hosts[host].replica, spare);
+        let store = old.into_store().crash(kept);
+        self.hosts[host].replica = Replica::open(config, store, self.now).unwrap();
+        self.hosts[host].syncs.clear();
+    }
+
+    pub(crate) fn request_within(&mut self, host: usize, request: Request, span: Duration) -> RequestId {
+        let id = RequestId(self.next_request);
+        self.next_request += 1;
+        let deadline = self.now + span;
+        self.input(host, Input::Request { id, request, deadline });
+        id
+    }
+
+    pub(crate) fn request(&mut self, host: usize, request: Request) -> RequestId {
+        self.request_within(host, request, Duration::from_secs(5))
+    }
+
+    pub(crate) fn answer(&mut self, host: usize, id: RequestId) -> Option<Outcome> {
+        self.hosts[host].answers.get(&id).cloned()
+    }
+
+    /// Asks and lets the world settle, and then time pass, until the answer is there.
+    pub(crate) fn ask(&mut self, host: usize, request: Request) -> Outcome {
+        let id = self.request(host, request);
+        self.settle();
+        for _ in 0..20 {
+            if let Some(outcome) = self.answer(host, id) {
+                return outcome;
+            }
+            self.pass(Duration::from_millis(500));
+        }
+        panic!("no answer to a request long after its deadline");
+    }
+
+    pub(crate) fn change(&mut self, host: usize, change: Change) -> Result<(RecordId, FileId, Box<Inode>), FsError> {
+        let id = self.request(host, Request::Change { user: 0, change });
+        for _ in 0..10_000 {
+            if let Some(outcome) = self.answer(host, id) {
+                return match outcome? {
+                    Answer::Changed { record, file, inode, .. } => Ok((record, file, inode)),
+                    other => panic!("unexpected {other:?}"),
+                };
+            }
+            if !self.step() {
+                self.pass(Duration::from_millis(500));
+            }
+        }
+        panic!("no answer to a change");
+    }
+
+    pub(crate) fn create(&mut self, host: usize, parent: FileId, text: &str) -> FileId {
+        let change = Change::Create { parent, name: name(text), kind: Kind::File, mode: 0o644, uid: 1, gid: 1 };
+        self.change(host, change).unwrap().1
+    }
+
+    pub(crate) fn mkdir(&mut self, host: usize, parent: FileId, text: &str) -> FileId {
+        let change = Change::Mkdir { parent, name: name(text), mode: 0o755, uid: 1, gid: 1 };
+        self.change(host, change).unwrap().1
+    }
+
+    pub(crate) fn rename(&mut self, host: usize, from: (FileId, &str), to: (FileId, &str)) -> Result<RecordId, FsError> {
+        let change = Change::Rename {
+            from_parent: from.0,
+            from_name: name(from.1),
+            to_parent: to.0,
+            to_name: name(to.1),
+            target: RenameTarget::Replace,
+        };
+        Ok(self.change(host, change)?.0)
+    }
+
+    /// Stores upon the version that the host sees.
+    pub(crate) fn store(&mut self, host: usize, file: FileId, content: Content) -> RecordId {
+        if let Some(root) = content.root() {
+            self.hosts[host].chunks.insert(root);
+        }
+        let base = self.hosts[host].replica.inode(file).unwrap().unwrap().version;
+        let mtime = self.wall();
+        self.change(host, Change::Store { file, base, content, mtime }).unwrap().0
+    }
+
+    pub(crate) fn lookup(&mut self, host: usize, parent: FileId, text: &str) -> Result<(FileId, Box<Inode>), FsError> {
+        match self.ask(host, Request::Lookup { parent, name: name(text) })? {
+            Answer::File(file, inode) => Ok((file, inode)),
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+
+    pub(crate) fn names(&mut self, host: usize, directory: FileId) -> Result<Vec<String>, FsError> {
+        let (mut names, mut after) = (Vec::new(), None);
+        loop {
+            match self.ask(host, Request::List { directory, after, limit: 50 })? {
+                Answer::List { entries, end } => {
+                    names.extend(entries.iter().map(|(name, ..)| name.to_string()));
+                    after = entries.last().map(|(name, ..)| name.clone());
+                    if end {
+                        return Ok(names);
+                    }
+                    assert!(!entries.is_empty(), "a page without an end is not empty");
+                }
+                other => panic!("unexpected {other:?}"),
+            }
+        }
+    }
+
+    pub(crate) fn wait(&mut self, host: usize, until: Level) -> Outcome {
+        self.ask(host, Request::Wait { record: None, until })
+    }
+
+    /// The view of a host without what only concerns it alone.
+    pub(crate) fn tree(&self, host: usize) -> BTreeMap<Key, Image> {
+        self.hosts[host].replica.images(None, usize::MAX / 2).unwrap().into_iter().collect()
+    }
+
+    /// Everything that a client shows looks as at the home.
+    pub(crate) fn assert_agrees(&self, host: usize) {
+        let home = self.tree(HOME);
+        for (key, image) in self.tree(host) {
+            if !self.hosts[host].replica.is_verified(&key).unwrap() {
+                continue;
+            }
+            assert_eq!(Some(&image), home.get(&key), "{key:?} at host {host}");
+        }
+        if self.hosts[host].role == Role::Station {
+            assert_eq!(self.tree(host).len(), home.len());
+        }
+    }
+
+    pub(crate) fn check_tree(&self, host: usize) {
+        let view = self.tree(host);
+        let mut counted: BTreeMap<FileId, u32> = BTreeMap::new();
+        for (key, image) in &view {
+            match (key, image) {
+                (Key::Entry(parent, name), Image::Entry(entry)) => {
+                    let Some(Image::Inode(inode)) = view.get(&Key::Inode(entry.file)) else {
+                        panic!("{key:?} stands for a file that is not there");
+                    };
+                    assert!(
+                        inode.places.iter().any(|place| place.parent == *parent && place.name == *name),
+                        "{key:?} is not among the places of its file"
+                    );
+                    if inode.is_directory() {
+                        *counted.entry(*parent).or_default() += 1;
+                    }
+                }
+                (Key::Inode(_), Image::Inode(inode)) => {
+                    for place in &inode.places {
+                        let entry = view.get(&Key::Entry(place.parent, place.name.clone()));
+                        assert!(entry.is_some(), "{key:?} has a place {place:?} without an entry");
+                    }
+                }
+                _ => {}
+            }
+        }
+        for (key, image) in &view {
+            if let (Key::Inode(file), Image::Inode(inode)) = (key, image)
+                && inode.is_directory()
+                && !inode.is_removed()
+            {
+                assert_eq!(inode.subdirectories, counted.get(file).copied().unwrap_or(0), "{key:?}");
+            }
+        }
+    }
+}
