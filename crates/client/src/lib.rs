@@ -23,6 +23,8 @@ pub mod events;
 pub mod files;
 pub mod hooks;
 pub mod live;
+#[cfg(test)]
+mod live_tests;
 mod metrics;
 pub mod notices;
 pub mod paths;

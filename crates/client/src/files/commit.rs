@@ -14,12 +14,15 @@ use super::open_file::{Changes, OpenFile, State};
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, TryLockError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use wayfs_content::{ChunkSink, ContentError, WriteError};
 use wayfs_types::{Content, Digest, FsError, RecordId, WallTime};
 
 /// How often a commit begins again because the file was cut off under it.
 const ATTEMPTS_MAX: usize = 8;
+/// Pause before a failed commit is tried again: long enough not to hash a large file all the time
+/// while a disk is full, short beside what a person waits.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 /// What a commit did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -213,7 +216,7 @@ impl OpenFile {
         state.base.content = content;
         state.base_limit = snapshot.size.min(state.unsaved.low_water.unwrap_or(u64::MAX));
         state.saving = None;
-        state.failure = None;
+        state.retry_at = None;
         state.dirty_since = state.unsaved.is_any.then(Instant::now);
         Committed { base: snapshot.base.version, stored, is_ours }
     }
@@ -221,6 +224,7 @@ impl OpenFile {
     fn give_up(&self) {
         let mut state = self.state();
         let Some(saving) = state.saving.take() else { return };
+        state.retry_at = Some(Instant::now() + RETRY_PAUSE);
         let size = state.size;
         let low_water = match (saving.low_water, state.unsaved.low_water) {
             (Some(one), Some(other)) => Some(one.min(other)),

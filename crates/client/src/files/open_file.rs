@@ -81,8 +81,8 @@ pub(super) struct State {
     pub(super) opened_as: Box<Inode>,
     /// The inode as it was when the last name went.
     pub(super) removed: Option<Box<Inode>>,
-    /// A commit in the background failed; the next flush or fsync says so.
-    pub(super) failure: Option<FsError>,
+    /// A commit failed: when to try again.
+    pub(super) retry_at: Option<Instant>,
     pub(super) opens: KernelOpens,
     /// When the body last changed by our own hand, while programs may map it past us.
     pub(super) body_stamp: Option<std::time::SystemTime>,
@@ -127,7 +127,7 @@ impl State {
             writers: 0,
             opened_as: Box::new(Inode { content: Content::EMPTY, ..inode.clone() }),
             removed: None,
-            failure: None,
+            retry_at: None,
             opens: KernelOpens::None,
             body_stamp: None,
             is_only_emptied: false,

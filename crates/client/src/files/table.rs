@@ -52,6 +52,8 @@ pub struct DirtyFile {
     pub len: u64,
     /// For how long.
     pub age: Duration,
+    /// A commit of it failed a while ago.
+    pub is_retry_due: bool,
 }
 
 /// Registers a body file for passthrough, if that is possible.
@@ -374,22 +376,25 @@ impl FileTable {
                 let state = file.state();
                 let since = state.dirty_since.filter(|_| state.is_dirty() && state.removed.is_none())?;
                 let saving = state.saving.as_ref().map_or(0, |saving| saving.ranges.len());
-                Some(DirtyFile { file: file.id(), len: state.unsaved.ranges.len() + saving, age: since.elapsed() })
+                let len = state.unsaved.ranges.len() + saving;
+                let is_retry_due = state.retry_at.is_some_and(|at| at <= Instant::now());
+                Some(DirtyFile { file: file.id(), len, age: since.elapsed(), is_retry_due })
             })
             .collect();
         dirty.sort_by_key(|file| std::cmp::Reverse(file.age));
         dirty
     }
 
-    /// Commits everything uncommitted for at least `age`; returns what could not be.
+    /// Commits everything uncommitted for at least `age`, and what failed before; returns what could not be.
     pub fn commit_older(&self, age: Duration, patience: Duration) -> Vec<(FileId, FsError)> {
         let mut failed = Vec::new();
-        for dirty in self.dirty().into_iter().filter(|dirty| dirty.age >= age) {
+        for dirty in self.dirty() {
+            if dirty.age < age && !dirty.is_retry_due {
+                continue;
+            }
             let Some(file) = self.find(dirty.file) else { continue };
-            if let Err(slow) = self.commit(&file, Patience::Until(Instant::now() + patience)) {
-                let error = slow.into_error();
-                file.state().failure = Some(error);
-                failed.push((dirty.file, error));
+            if let Err(slow) = self.commit(&file, Patience::lasting(patience)) {
+                failed.push((dirty.file, slow.into_error()));
             }
         }
         failed
