@@ -99,7 +99,8 @@ impl World {
 
     fn unlink(&mut self, index: usize) {
         let (parent, name) = (self.directory(index), self.name());
-        self.change(index, Change::Unlink { parent, name }, Expectation::Nothing);
+        let version = self.version_under(index, parent, &name);
+        self.change(index, Change::Unlink { parent, name }, Expectation::NameTaken { version });
     }
 
     fn remove_directory(&mut self, index: usize) {
@@ -110,9 +111,10 @@ impl World {
     fn rename(&mut self, index: usize) {
         let (from_parent, from_name) = (self.directory(index), self.name());
         let (to_parent, to_name) = (self.directory(index), self.name());
+        let version = self.version_under(index, to_parent, &to_name);
         let target = if self.random.random_bool(0.8) { RenameTarget::Replace } else { RenameTarget::MustBeFree };
         let change = Change::Rename { from_parent, from_name, to_parent, to_name, target };
-        self.change(index, change, Expectation::Nothing);
+        self.change(index, change, Expectation::NameTaken { version });
     }
 
     fn link(&mut self, index: usize) {
@@ -153,6 +155,11 @@ impl World {
         self.hosts[index].replica.as_ref()?.inode(file).ok()?.filter(|inode| !inode.is_removed())
     }
 
+    fn version_under(&self, index: usize, parent: FileId, name: &wayfs_types::Name) -> Option<RecordId> {
+        let entry = self.hosts[index].replica.as_ref()?.entry(parent, name).ok()??;
+        self.inode(index, entry.file).map(|inode| inode.version)
+    }
+
     /// Takes an answer into the history.
     pub(crate) fn learned(&mut self, index: usize, expectation: &Expectation, outcome: &Outcome) {
         match outcome {
@@ -190,6 +197,7 @@ impl World {
                 self.history.updates.insert(record, update);
                 self.hosts[index].seen.insert(*file, record);
             }
+            Expectation::NameTaken { version } => self.history.removed.extend(version),
             _ => {}
         }
         self.hosts[index].remember(file, inode.is_directory());
