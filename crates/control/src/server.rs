@@ -260,7 +260,8 @@ fn run(command: Command, target: &dyn ControlTarget, stream: &UnixStream, shared
     let name = command.name();
     debug!(command = name, "control command");
     let mut sink = StreamSink { stream, shared, gone: false, progress_next: None };
-    // A bug in one command must not take the mount down with it, nor leave the tool waiting.
+    // Where panics unwind (tests and development), a bug in one command must not leave the tool waiting. In a
+    // release they end the process, since half-changed state must not go on; the tool sees the socket close.
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| target.run(command, &mut sink)));
     match outcome {
         Ok(Ok(done)) => Reply::Done(Box::new(done)),

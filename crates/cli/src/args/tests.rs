@@ -30,6 +30,7 @@ fn every_command_of_the_manual_is_accepted() {
         wayfs volume ticket photos
         wayfs volume ticket photos --station --hours 2 --out /tmp/t
         wayfs volume import photos /srv/photos --into a/b
+        wayfs volume import photos /srv/photos
         wayfs volume export photos /tmp/out
         wayfs volume members photos
         wayfs volume revoke photos ann@lap

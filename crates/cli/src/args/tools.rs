@@ -70,9 +70,9 @@ pub(crate) struct ImportArgs {
     pub(crate) volume: String,
     /// The directory to copy
     pub(crate) from: PathBuf,
-    /// Directory in the volume that receives it
-    #[arg(long, value_name = "PATH", default_value = "")]
-    pub(crate) into: PathBuf,
+    /// Directory in the volume that receives it [default: the root]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) into: Option<PathBuf>,
 }
 
 /// `wayfs station …`

@@ -27,7 +27,8 @@ pub(crate) fn run(context: &Context, command: VolumeCommand) -> Result<(), Failu
 }
 
 fn import(context: &Context, args: ImportArgs) -> Result<(), Failure> {
-    let into = args.into.strip_prefix("/").map(Path::to_owned).unwrap_or(args.into);
+    let into = args.into.unwrap_or_default();
+    let into = into.strip_prefix("/").map(Path::to_owned).unwrap_or(into);
     let command = Command::VolumeImport { volume: args.volume, from: absolute(&args.from)?, into };
     context.report(Some(DaemonKind::Server), &command)
 }
