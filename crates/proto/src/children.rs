@@ -603,7 +603,7 @@ impl<S: MetaStore> Replica<S> {
         if fresh_client {
             base.insert(Key::Origin(origin));
             base.insert(Key::Inode(FileId::ROOT));
-            for open in self.conflicts(None, crate::replica::PAGE)? {
+            for open in self.conflicts(None, REFRESH_MAX)? {
                 base.insert(Key::Conflict(open.id));
             }
         }

@@ -216,6 +216,7 @@ impl<S: MetaStore> Replica<S> {
                 };
                 self.overlay.delete_raw(image_key(TOUCH, &parsed));
                 self.overlay.delete_raw(key);
+                self.overlay.doubt(parsed.clone());
                 self.put_image(parsed, image)?;
             }
         }

@@ -31,8 +31,10 @@ pub(crate) struct Changed {
 pub(crate) struct Overlay {
     slots: BTreeMap<Key, Slot>,
     raw: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-    /// Keys whose number is renewed although the image is the same (a client verified them).
+    /// Keys that get a new number even if their image is the same: the parent has just vouched for them.
     renewed: BTreeSet<Key>,
+    /// Keys of a client that reappear and that the parent has not vouched for lately.
+    doubted: BTreeSet<Key>,
     /// While a record is applied: what it touched, with the image before.
     touched: Option<BTreeMap<Key, Option<Image>>>,
     /// Images read and not changed, so that a rule that looks twice reads once.
@@ -41,7 +43,7 @@ pub(crate) struct Overlay {
 
 impl Overlay {
     pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty() && self.raw.is_empty() && self.renewed.is_empty()
+        self.slots.is_empty() && self.raw.is_empty()
     }
 
     pub(crate) fn put_raw(&mut self, key: Vec<u8>, value: Vec<u8>) {
@@ -59,6 +61,10 @@ impl Overlay {
 
     pub(crate) fn renew(&mut self, key: Key) {
         self.renewed.insert(key);
+    }
+
+    pub(crate) fn doubt(&mut self, key: Key) {
+        self.doubted.insert(key);
     }
 }
 
@@ -185,6 +191,9 @@ pub(crate) struct Finished {
 }
 
 /// Numbers the changes and writes them down as a batch.
+///
+/// At a client the number of a key tells when the parent vouched for it last: our own changes on top keep it,
+/// unless they made the key.
 pub(crate) fn finish<S: MetaStore>(
     store: &S,
     overlay: Overlay,
@@ -192,14 +201,21 @@ pub(crate) fn finish<S: MetaStore>(
     indexing: Indexing,
 ) -> Result<Finished, StorageError> {
     let mut done = Finished { batch: Batch::default(), changed: Vec::new(), last };
-    let Overlay { slots, raw, renewed, .. } = overlay;
+    let Overlay { slots, raw, renewed, doubted, .. } = overlay;
     for (key, Slot { old, new }) in slots {
         let same = old.as_ref().map(|numbered| &numbered.image) == new.as_ref();
         if same && !renewed.contains(&key) {
             continue;
         }
         done.last = done.last.next();
-        write_view(store, &mut done.batch, &key, (&old, &new), done.last, indexing)?;
+        let number = match (indexing, &old) {
+            (Indexing::ForChildren, _) => done.last,
+            (Indexing::Nothing, _) if renewed.contains(&key) => done.last,
+            (Indexing::Nothing, Some(old)) => old.number,
+            (Indexing::Nothing, None) if doubted.contains(&key) => CommitNumber::ZERO,
+            (Indexing::Nothing, None) => done.last,
+        };
+        write_view(store, &mut done.batch, &key, (&old, &new), number, indexing)?;
         if !same {
             let old = old.map(|numbered| numbered.image);
             done.changed.push(Changed { key, old, new, number: done.last });

@@ -16,7 +16,7 @@ use crate::lock_requests::LockAsk;
 use crate::replica::{Replica, Trouble, Whom};
 use crate::tables::{number_key, table};
 use crate::watches::Watches;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, OriginId, Record, StorageError, Time};
 use wayfs_wire::{AskId, Down, KeyImage, Mark, Message, Question, Resume, SentRecord, Stamp, Up, Verdict};
@@ -59,6 +59,8 @@ pub(crate) struct Upstream {
     in_flight: BTreeMap<OriginId, VecDeque<u64>>,
     in_flight_len: usize,
     records_at: Option<Time>,
+    /// The parent could not resume: what it does not name of small tables is no more.
+    anew: bool,
     /// The cut so far.
     partial: Vec<KeyImage>,
     pub(crate) asks: BTreeMap<AskId, Question>,
@@ -94,6 +96,7 @@ impl<S: MetaStore> Replica<S> {
             in_flight: BTreeMap::new(),
             in_flight_len: 0,
             records_at: None,
+            anew: false,
             partial: Vec::new(),
             asks: BTreeMap::new(),
             by_question: BTreeMap::new(),
@@ -247,6 +250,9 @@ impl<S: MetaStore> Replica<S> {
     /// takes the whole state over.
     fn begin_anew(&mut self) {
         self.counters.resume = None;
+        if let Some(upstream) = self.upstream.as_mut() {
+            upstream.anew = true;
+        }
         match self.config.role {
             Role::Client => self.drop_watches(),
             Role::Station => self.counters.reset = Some(self.counters.change),
@@ -306,6 +312,7 @@ impl<S: MetaStore> Replica<S> {
         upstream.partial.extend(images);
         if more {
             if upstream.partial.len() > PARTIAL_MAX {
+                upstream.anew = false;
                 self.spill()?;
             }
             // While catching up nobody trusts our cache, so parts need not wait for the whole cut.
@@ -314,9 +321,13 @@ impl<S: MetaStore> Replica<S> {
             }
             return Ok(());
         }
-        let cut = std::mem::take(&mut upstream.partial);
+        let mut cut = std::mem::take(&mut upstream.partial);
+        let is_first = std::mem::take(&mut upstream.anew) && standing == Standing::CatchingUp;
         let Some(stamp) = upstream.stamp else { return Ok(()) };
         self.check_own_mark(peer, &cut)?;
+        if is_first && self.config.role == Role::Client {
+            self.add_settled_conflicts(&mut cut)?;
+        }
         self.take_cut(cut)?;
         self.counters.resume = Some(Resume { stamp, cursor: through });
         if standing == Standing::CatchingUp {
@@ -326,6 +337,27 @@ impl<S: MetaStore> Replica<S> {
         }
         self.trim_log()?;
         self.stage_to_parent(Up::Received { serial });
+        Ok(())
+    }
+
+    /// All open conflicts come with the first cut of a new parent: those that it does not name were a former
+    /// parent's guess, or are resolved.
+    fn add_settled_conflicts(&mut self, cut: &mut Vec<KeyImage>) -> Result<(), StorageError> {
+        let named: BTreeSet<Key> = cut.iter().map(|pair| pair.key.clone()).collect();
+        let mut settled = Vec::new();
+        let (from, until) = crate::tables::kind_range(table::VIEW, crate::tables::KeyKind::Conflict);
+        self.each(&from, &until, |key, _| {
+            let key = crate::tables::parse_image_key(key)?;
+            if !named.contains(&key) {
+                settled.push(key);
+            }
+            Ok(())
+        })?;
+        for key in settled {
+            if self.aside(&key)?.is_none() {
+                cut.push(KeyImage { key, image: None });
+            }
+        }
         Ok(())
     }
 
@@ -350,10 +382,11 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// Applies a cut. A station that takes over the whole state renews what it names, and sweeps the rest later.
+    /// Applies a cut. A client notes that the parent vouched for what it names; so does a station that takes
+    /// over the whole state, and sweeps the rest later.
     fn take_cut(&mut self, cut: Vec<KeyImage>) -> Result<(), StorageError> {
-        let is_reset = self.counters.reset.is_some();
-        let keys: Vec<Key> = if is_reset { cut.iter().map(|pair| pair.key.clone()).collect() } else { Vec::new() };
+        let is_noted = self.config.role == Role::Client || self.counters.reset.is_some();
+        let keys: Vec<Key> = if is_noted { cut.iter().map(|pair| pair.key.clone()).collect() } else { Vec::new() };
         self.take_images(cut)?;
         keys.into_iter().try_for_each(|key| self.renew_key(key))
     }
@@ -462,7 +495,6 @@ impl<S: MetaStore> Replica<S> {
             {
                 self.watches.note_absence(*parent, name.clone());
             }
-            self.renew_key(key)?;
         }
         if let (Question::List { directory, after, .. }, Some((ended, last))) = (question, &listed) {
             self.note_listed(*directory, after.as_ref(), last.as_ref(), *ended);
@@ -478,7 +510,7 @@ impl<S: MetaStore> Replica<S> {
         last: Option<&Name>,
         images: &mut Vec<KeyImage>,
     ) -> Result<(), StorageError> {
-        let named: std::collections::BTreeSet<Key> = images.iter().map(|pair| pair.key.clone()).collect();
+        let named: BTreeSet<Key> = images.iter().map(|pair| pair.key.clone()).collect();
         let from = crate::tables::entries_from(table::VIEW, directory, after);
         let until = match last {
             Some(last) => crate::tables::entries_from(table::VIEW, directory, Some(last)),
