@@ -84,6 +84,8 @@ pub(crate) struct Core {
     pub(crate) failed: Option<String>,
     /// Makes the connection to the parent look for the end of outages while someone waits.
     probing: Option<(PeerId, Waiting)>,
+    /// The session that ended last, and why.
+    last_end: Option<(PeerId, String)>,
 }
 
 impl Core {
@@ -98,6 +100,7 @@ impl Core {
             armed: None,
             failed: None,
             probing: None,
+            last_end: None,
         }
     }
 
@@ -195,13 +198,13 @@ impl Core {
 
     fn send(&mut self, peer: PeerId, bytes: Bytes) {
         let Some(session) = self.sessions.get_mut(&peer) else { return };
-        if session.broken {
+        if session.broken.is_some() {
             return;
         }
         if let Err(error) = session.sender.try_send(bytes) {
             // Nothing may follow a frame that was not sent: the order is what the engine relies on.
             debug!(node = %session.node.short(), %error, "session ended: a message could not be queued");
-            session.broken = true;
+            session.broken = Some(format!("a message could not be queued: {error}"));
             session.connection.close(CLOSE_SLOW, "messages are not read fast enough");
         }
     }
@@ -209,7 +212,7 @@ impl Core {
     pub(crate) fn disconnect(&mut self, peer: PeerId, code: CloseCode, reason: &str) {
         if let Some(session) = self.sessions.get_mut(&peer) {
             warn!(node = %session.node.short(), reason, "session ended by us");
-            session.broken = true;
+            session.broken = Some(reason.to_owned());
             session.connection.close(code, reason);
         }
     }
@@ -226,13 +229,23 @@ impl Core {
     /// Takes a session out and tells the engine; `false` if it was out already.
     pub(crate) fn detach(&mut self, peer: PeerId, reason: &str, orders: &mut Orders) -> bool {
         let Some(session) = self.sessions.remove(&peer) else { return false };
+        let reason = session.broken.as_deref().unwrap_or(reason);
         info!(node = %session.node.short(), reason, "session ended");
+        self.last_end = Some((peer, reason.to_owned()));
         orders.effects.push(Effect::Session(session.change(SessionEvent::Down(reason.to_owned()))));
         if self.probing.as_ref().is_some_and(|(probed, _)| *probed == peer) {
             self.probing = None;
         }
         self.handle(Input::PeerDown { peer }, None, orders);
         true
+    }
+
+    /// Why a session ended, or is being ended by us, as far as it is known.
+    pub(crate) fn end_of(&self, peer: PeerId) -> Option<String> {
+        match &self.last_end {
+            Some((ended, reason)) if *ended == peer => Some(reason.clone()),
+            Some(_) | None => self.sessions.get(&peer).and_then(|session| session.broken.clone()),
+        }
     }
 
     /// Asks for a wake-up only when it is earlier than the one that will come anyway.

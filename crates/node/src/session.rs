@@ -17,8 +17,8 @@ pub(crate) struct Session {
     pub(crate) neighbour: Neighbour,
     pub(crate) connection: Connection,
     pub(crate) sender: FrameSender,
-    /// Set when it is being ended: nothing more is sent.
-    pub(crate) broken: bool,
+    /// Why we are ending it, once we are: nothing more is sent.
+    pub(crate) broken: Option<String>,
 }
 
 impl Session {

@@ -349,7 +349,7 @@ impl Volume {
                 neighbour,
                 connection: connection.clone(),
                 sender,
-                broken: false,
+                broken: None,
             };
             core.attach(session, &mut orders);
             peer

@@ -245,7 +245,7 @@ impl Volume {
         match replica.holder(want.file, want.version).unwrap_or(Holder::Unknown) {
             Holder::Child(_, Some(peer)) if Some(peer) == asker => parent(),
             Holder::Child(_, Some(peer)) => match core.sessions.get(&peer) {
-                Some(session) if !session.broken => Source::Ask(Box::new(session.clone())),
+                Some(session) if session.broken.is_none() => Source::Ask(Box::new(session.clone())),
                 Some(_) | None => Source::Away,
             },
             Holder::Child(origin, None) => {

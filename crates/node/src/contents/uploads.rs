@@ -126,7 +126,7 @@ async fn run(volume: Weak<Volume>, runtime: Handle, order: PushOrder) {
     let mut pause = RETRY_MIN;
     loop {
         let Some(strong) = volume.upgrade() else { return };
-        let Some(session) = strong.session(order.peer).filter(|session| !session.broken) else { break };
+        let Some(session) = strong.session(order.peer).filter(|session| session.broken.is_none()) else { break };
         let result = push::push(&strong, &session.connection, &order).await;
         match result {
             Ok(()) => {

@@ -318,8 +318,10 @@ impl Shared {
         loop {
             tokio::select! {
                 closed = live.connection.closed() => {
-                    self.detach(&live, &closed.to_string());
-                    self.set(LinkState::Searching { last_error: closed.to_string() });
+                    let ours = self.volume.upgrade().and_then(|volume| volume.lock().end_of(live.peer));
+                    let reason = ours.unwrap_or_else(|| closed.to_string());
+                    self.detach(&live, &reason);
+                    self.set(LinkState::Searching { last_error: reason });
                     return Ended::Lost;
                 }
                 () = self.changed.notified() => {}

@@ -79,12 +79,14 @@ impl Import<'_> {
             let (directory, is_new) = self.directory(into, name, mode, (found.uid(), found.gid()))?;
             self.copying.report.directories += u64::from(is_new);
             self.tree(path, directory, depth + 1)?;
-            return self.times(directory, found);
+            let inode = self.served.volume.look(|replica| replica.inode(directory)).and_then(Result::ok).flatten();
+            return inode.map_or(Ok(()), |inode| self.attributes(directory, &inode, found));
         }
         let key = (found.dev(), found.ino());
         if found.nlink() > 1
             && let Some(file) = self.links.get(&key).copied()
         {
+            self.copying.report.files += 1;
             return self.replacing(into, &name, |import| {
                 import.change(Change::Link { file, parent: into, name: name.clone() }).map(|_| ())
             });
@@ -97,19 +99,16 @@ impl Import<'_> {
             },
             _ => Content::EMPTY,
         };
-        let mut made = None;
-        let create = Change::Create { parent: into, name: name.clone(), kind: kind.clone(), mode, uid: found.uid(), gid: found.gid() };
-        self.replacing(into, &name, |import| {
-            made = Some(import.change(create.clone())?);
-            Ok(())
-        })?;
-        let Some((file, inode)) = made else { return Ok(()) };
+        let Some((file, inode, is_new)) = self.place(into, &name, &kind, found)? else { return Ok(()) };
         if kind == Kind::File {
             self.copying.report.bytes += content.size();
-            let store = Change::Store { file, base: inode.version, content, mtime: modified(found) };
-            self.change(store).map_err(|error| io("import", path, error))?;
-        } else {
-            self.times(file, found)?;
+            if inode.content != content || inode.mtime != modified(found) {
+                let store = Change::Store { file, base: inode.version, content, mtime: modified(found) };
+                self.change(store).map_err(|error| io("import", path, error))?;
+            }
+        }
+        if !is_new || kind != Kind::File {
+            self.attributes(file, &inode, found)?;
         }
         if found.nlink() > 1 {
             self.links.insert(key, file);
@@ -169,9 +168,39 @@ impl Import<'_> {
         result.map_err(|error| io("import", Path::new(name.as_os_str()), error))
     }
 
-    fn times(&mut self, file: FileId, found: &Metadata) -> Result<(), ControlError> {
-        let change = AttrChange { mtime: Some(modified(found)), ..AttrChange::default() };
-        self.change(Change::SetAttr { file, change }).map(|_| ()).map_err(|error| failed("set times", error))
+    /// The file to import into: one of the same kind that is there already, or a new one.
+    fn place(&mut self, into: FileId, name: &Name, kind: &Kind, found: &Metadata) -> Result<Option<(FileId, Inode, bool)>, ControlError> {
+        let lookup = Request::Lookup { parent: into, name: name.clone() };
+        if let Ok(Answer::File(file, inode)) = self.served.volume.request(lookup, STEP_MAX)
+            && inode.kind == *kind
+        {
+            return Ok(Some((file, *inode, false)));
+        }
+        let mode = u16::try_from(found.mode() & 0o7777).expect("twelve bits fit");
+        let create =
+            Change::Create { parent: into, name: name.clone(), kind: kind.clone(), mode, uid: found.uid(), gid: found.gid() };
+        let mut made = None;
+        self.replacing(into, name, |import| {
+            made = Some(import.change(create.clone())?);
+            Ok(())
+        })?;
+        Ok(made.map(|(file, inode)| (file, *inode, true)))
+    }
+
+    /// Mode, owner and time, if they differ.
+    fn attributes(&mut self, file: FileId, inode: &Inode, found: &Metadata) -> Result<(), ControlError> {
+        let mode = u16::try_from(found.mode() & 0o7777).expect("twelve bits fit");
+        let is_link = matches!(inode.kind, Kind::Symlink(_));
+        let change = AttrChange {
+            mode: Some(mode).filter(|mode| *mode != inode.mode && !is_link),
+            uid: Some(found.uid()).filter(|uid| *uid != inode.uid),
+            gid: Some(found.gid()).filter(|gid| *gid != inode.gid),
+            mtime: Some(modified(found)).filter(|mtime| *mtime != inode.mtime),
+        };
+        if change == AttrChange::default() {
+            return Ok(());
+        }
+        self.change(Change::SetAttr { file, change }).map(|_| ()).map_err(|error| failed("set attributes", error))
     }
 
     fn change(&mut self, change: Change) -> Result<(FileId, Box<Inode>), FsError> {

@@ -76,6 +76,7 @@ impl Export<'_> {
     fn one(&mut self, file: FileId, inode: &Inode, path: &Path, depth: usize) -> Result<(), ControlError> {
         if let Some(first) = self.links.get(&file) {
             std::fs::hard_link(first, path).map_err(|error| io("link", path, error))?;
+            self.copying.report.files += 1;
             return Ok(());
         }
         let made = match &inode.kind {
