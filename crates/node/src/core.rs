@@ -5,12 +5,13 @@ use crate::session::Session;
 use crate::waiter::Waiter;
 use crate::{Hooks, clock};
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use tracing::{debug, error, info, warn};
 use wayfs_net::{CloseCode, Waiting};
 use wayfs_proto::{Changed, Input, Neighbour, Output, PeerId, Replica};
 use wayfs_store::FjallMetaStore;
-use wayfs_types::request::{Outcome, RequestId};
+use std::time::Duration;
+use wayfs_types::request::{Answer, Outcome, RequestId};
 use wayfs_types::{Content, FileId, FsError, Name, RecordId, Ticket, Time};
 
 /// The engine as live nodes run it.
@@ -68,6 +69,28 @@ pub(crate) struct Orders {
     pub(crate) sync: Option<Ticket>,
     pub(crate) pushes: Vec<PushOrder>,
     pub(crate) wake: Option<Time>,
+    /// How long changes took to become safe.
+    pub(crate) safe_after: Vec<Duration>,
+}
+
+/// Changes whose way to safety is timed at once; what comes beyond is not timed.
+const UNSAFE_MAX: usize = 64;
+
+/// Whether an input can make something safe.
+#[derive(Clone, Copy)]
+enum InputKind {
+    News,
+    Other,
+}
+
+impl InputKind {
+    fn of(input: &Input) -> Self {
+        match input {
+            Input::Message { .. } | Input::Stored { .. } | Input::ContentHere { .. } | Input::Pushed { .. } => Self::News,
+            Input::Request { .. } | Input::Cancel { .. } | Input::PeerUp { .. } => Self::Other,
+            Input::PeerDown { .. } | Input::Propagate { .. } | Input::Fetched { .. } | Input::Tick => Self::Other,
+        }
+    }
 }
 
 /// The guarded state.
@@ -84,6 +107,8 @@ pub(crate) struct Core {
     pub(crate) failed: Option<String>,
     /// Makes the connection to the parent look for the end of outages while someone waits.
     probing: Option<(PeerId, Waiting)>,
+    /// Own changes that are not known to be safe yet, and when they were answered; the oldest first.
+    unsafe_since: VecDeque<(u64, Time)>,
     /// The session that ended last, and why.
     last_end: Option<(PeerId, String)>,
 }
@@ -100,6 +125,7 @@ impl Core {
             armed: None,
             failed: None,
             probing: None,
+            unsafe_since: VecDeque::new(),
             last_end: None,
         }
     }
@@ -131,11 +157,36 @@ impl Core {
         if self.failed.is_some() {
             return mine.map(|_| Err(FsError::Io));
         }
+        let input_kind = InputKind::of(&input);
         replica.handle(clock::now(), clock::wall(), input);
+        let from_parent = matches!(input_kind, InputKind::News);
         let answer = self.drain(mine, orders);
+        if let Some(Ok(Answer::Changed { record, .. })) = &answer
+            && self.unsafe_since.len() < UNSAFE_MAX
+        {
+            self.unsafe_since.push_back((record.sequence(), clock::now()));
+        }
+        if from_parent {
+            self.measure_safety(orders);
+        }
         self.arm(orders);
         self.probe();
         answer
+    }
+
+    /// Sees which own changes have become safe.
+    fn measure_safety(&mut self, orders: &mut Orders) {
+        if self.unsafe_since.is_empty() {
+            return;
+        }
+        let Some(safe) = self.replica.as_ref().map(|replica| replica.progress().safe_through) else { return };
+        let now = clock::now();
+        while let Some((sequence, since)) = self.unsafe_since.front().copied()
+            && sequence <= safe
+        {
+            self.unsafe_since.pop_front();
+            orders.safe_after.push(now.since(since));
+        }
     }
 
     /// Collects what the engine wants done after it was changed by other ways than an input.
@@ -217,8 +268,17 @@ impl Core {
         }
     }
 
-    /// Takes a session in and tells the engine.
+    /// Takes a session in and tells the engine. An older one with the same neighbour is over: its other end
+    /// has dialled anew, and may not have been able to say so.
     pub(crate) fn attach(&mut self, session: Session, orders: &mut Orders) {
+        let same = |other: &&Session| other.neighbour == session.neighbour;
+        let old: Vec<PeerId> = self.sessions.values().filter(same).map(|old| old.peer).collect();
+        for old in old {
+            if let Some(old) = self.sessions.get(&old) {
+                old.connection.close(CLOSE_REPLACED, "replaced by a newer session");
+            }
+            self.detach(old, "replaced by a newer session", orders);
+        }
         let (peer, neighbour) = (session.peer, session.neighbour.clone());
         info!(node = %session.node.short(), ?neighbour, "session began");
         orders.effects.push(Effect::Session(session.change(SessionEvent::Up)));

@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use wayfs_net::{Connection, FrameReceiver, FrameSender};
 use wayfs_proto::{GrantError, Input, Neighbour, PeerId, Replica, Role};
 use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig};
@@ -35,6 +36,8 @@ use wayfs_types::{Admitted, FsError, NodeId, OriginId, StorageError, VolumeId};
 
 /// How long past its deadline a request may stay unanswered before its thread gives up by itself.
 const ANSWER_SLACK: Duration = Duration::from_secs(2);
+/// Chunks of at most 1 MiB that all neighbours together may have in memory here; one more waits its turn.
+const BODIES_MAX: usize = 96;
 /// Longest wait for the last sync when a volume stops.
 const STOP_SYNC_MAX: Duration = Duration::from_secs(30);
 
@@ -50,6 +53,8 @@ pub struct Volume {
     pub(crate) fetches: Fetches,
     pub(crate) directory: Directory,
     pub(crate) sweeper: Arc<Sweeper>,
+    /// Chunks in memory on behalf of neighbours.
+    pub(crate) bodies: Semaphore,
     pub(crate) metrics: Arc<VolumeMetrics>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     stopping: AtomicBool,
@@ -84,6 +89,7 @@ impl Volume {
             fetches: Fetches::default(),
             directory,
             sweeper: Arc::default(),
+            bodies: Semaphore::new(BODIES_MAX),
             metrics: Arc::default(),
             threads: Mutex::default(),
             stopping: AtomicBool::new(false),
@@ -392,6 +398,9 @@ impl Volume {
         }
         for order in orders.pushes {
             self.uploads.add(&self.me, &self.settings.runtime, order);
+        }
+        for took in orders.safe_after {
+            self.metrics.safety_ack.observe(took);
         }
         for effect in orders.effects {
             effect.carry_out(&*self.hooks);

@@ -101,6 +101,7 @@ async fn take(volume: &Arc<Volume>, digest: Digest, form: Form, body: RecvBody) 
     if volume.contents.has(&digest) {
         return Ok(());
     }
+    let _room = volume.bodies.acquire().await;
     let bytes = body.read_all(CHUNK_MAX).await.map_err(|error| Reply::Invalid(error.to_string()))?;
     volume.metrics.bytes_down.add(bytes.len() as u64);
     store(volume, digest, form, bytes).await.map_err(reply_of)
@@ -147,34 +148,54 @@ async fn give(
     patience: Duration,
     mut responder: Responder,
 ) -> Result<(), RequestError> {
-    let local = volume.contents.read(want.digest).await;
-    let found = match local {
-        Ok(chunk) => Ok(chunk),
-        Err(ContentsError::Missing(_) | ContentsError::Damaged(_)) => {
-            let fetching = volume.fetch_chunk(want, Some(peer), patience);
-            match with_signs(&mut responder, fetching).await? {
-                Ok(()) => volume.contents.read(want.digest).await.map_err(reply_of),
-                Err(FetchError::Unreachable | FetchError::TimedOut) => Err(Reply::Unreachable),
-                Err(FetchError::NotHeld) => Err(Reply::Absent),
-                Err(FetchError::Local(error)) => Err(reply_of(error)),
-                Err(FetchError::Refused(why)) => Err(Reply::Failed(why)),
-            }
+    let mut room = volume.bodies.acquire().await;
+    let mut chunk = volume.contents.read(want.digest).await;
+    if let Err(ContentsError::Missing(_) | ContentsError::Damaged(_)) = chunk {
+        // Whoever holds it may take long: others go first.
+        drop(room);
+        let fetching = volume.fetch_chunk(want, Some(peer), patience);
+        if let Err(error) = with_signs(&mut responder, fetching).await? {
+            return responder.answer(message::encode(&reply_of_fetch(error))).await;
         }
-        Err(error) => Err(reply_of(error)),
-    };
-    let chunk = match found {
-        Ok(chunk) => chunk,
-        Err(reply) => return responder.answer(message::encode(&reply)).await,
-    };
-    if volume.session(peer).is_some_and(|session| session.neighbour == Neighbour::Parent) {
-        volume.hooks.back_fetched(want.file, want.version);
+        room = volume.bodies.acquire().await;
+        chunk = volume.contents.read(want.digest).await;
     }
+    let chunk = match chunk {
+        Ok(chunk) => chunk,
+        Err(error) => return responder.answer(message::encode(&reply_of(error))).await,
+    };
+    let _room = room;
+    tell_of_reader(volume, peer, want);
     let (form, packed) = pack(volume, chunk).await;
     volume.metrics.bytes_up.add(packed.len() as u64);
     let header = message::encode(&Reply::Found(form));
     let mut body = responder.answer_with_body(header, packed.len() as u64).await?;
     body.send(packed).await?;
     body.finish().await
+}
+
+/// Sharing is noticed by who reads: the engine hears of children, the policy of the parent. The top of a tree is
+/// fetched once for each reading, so that it stands for all of it.
+fn tell_of_reader(volume: &Arc<Volume>, peer: PeerId, want: Want) {
+    let Some(session) = volume.session(peer) else { return };
+    match session.neighbour {
+        Neighbour::Parent => volume.hooks.back_fetched(want.file, want.version),
+        Neighbour::ChildStation { .. } | Neighbour::ChildClient { .. } => {
+            let inode = volume.look(|replica| replica.inode(want.file)).and_then(Result::ok).flatten();
+            if inode.is_some_and(|inode| inode.content.root() == Some(want.digest)) {
+                volume.step(Input::Fetched { peer, file: want.file });
+            }
+        }
+    }
+}
+
+fn reply_of_fetch(error: FetchError) -> Reply {
+    match error {
+        FetchError::Unreachable | FetchError::TimedOut => Reply::Unreachable,
+        FetchError::NotHeld => Reply::Absent,
+        FetchError::Local(error) => reply_of(error),
+        FetchError::Refused(why) => Reply::Failed(why),
+    }
 }
 
 fn reply_of(error: ContentsError) -> Reply {

@@ -346,12 +346,26 @@ impl Shared {
             if !moved_by_user && !due {
                 continue;
             }
-            measure_at = Instant::now() + self.settings.measure_period;
-            self.learn_from(&volume, &live).await;
-            if let Some(better) = self.find_better(&live, moved_by_user).await {
-                if let Some(moved) = self.move_to(&volume, &live, better).await {
-                    live = moved;
+            let measuring = async {
+                self.learn_from(&volume, &live).await;
+                self.find_better(&live, moved_by_user).await
+            };
+            let better = tokio::select! {
+                better = measuring => {
+                    measure_at = Instant::now() + self.settings.measure_period;
+                    better
                 }
+                _ = live.connection.closed() => continue,
+                () = self.changed.notified() => {
+                    // The user wants something else: look at that first, then measure again.
+                    self.changed.notify_one();
+                    continue;
+                }
+            };
+            if let Some(better) = better
+                && let Some(moved) = self.move_to(&volume, &live, better).await
+            {
+                live = moved;
             }
         }
     }
