@@ -114,7 +114,8 @@ impl Machine {
         let path = self.directory.path();
         let mut config = ClientConfig::new(source, path.join("mnt"), path.join("cache"));
         config.registry = Registry::at(path.join("run"));
-        config.vfs = VfsSettings { metadata_timeout: Duration::from_secs(5), free_min: 1 << 20, ..VfsSettings::default() };
+        config.vfs =
+            VfsSettings { metadata_timeout: Duration::from_secs(5), free_min: 1 << 20, ..VfsSettings::default() };
         config.bind = Some(([127, 0, 0, 1], 0).into());
         config
     }
@@ -153,7 +154,7 @@ impl Mounted {
     }
 
     fn ask(&self, command: Command) -> Done {
-        let mut control = ControlClient::connect(self.client().control_socket()).unwrap();
+        let control = ControlClient::connect(self.client().control_socket()).unwrap();
         control.call(&command, &mut |_| wayfs_control::Watch::GoOn).unwrap()
     }
 
@@ -301,7 +302,9 @@ fn offline_writers_meet_and_the_conflict_is_settled_by_command() {
     a.sync(Level::Stable);
     eventually("bob reads it", || fs::read(b.path("f.txt")).is_ok_and(|bytes| bytes == b"base"));
     b.ask(Command::Offline);
-    eventually("bob is offline", || b.client().volume().look(wayfs_node::LiveReplica::progress).is_some_and(|p| !p.parent_up));
+    eventually("bob is offline", || {
+        b.client().volume().look(wayfs_node::LiveReplica::progress).is_some_and(|p| !p.parent_up)
+    });
     fs::write(b.path("f.txt"), b"bob's").unwrap();
     fs::write(a.path("f.txt"), b"ann's").unwrap();
     a.sync(Level::Stable);

@@ -6,17 +6,21 @@ use super::errno::errno;
 use super::opening::without_set_id;
 use crate::files::{Access, OpenFile, Patience, Slow};
 use std::sync::Arc;
+use std::time::Duration;
 use wayfs_fuse::{Errno, Reply, SetAttributes, TimeChange};
 use wayfs_types::request::{Answer, Change, Request as Ask};
 use wayfs_types::{AttrChange, FileId, FsError, Inode, Kind, WallTime};
 
+/// How long the kernel may believe the attributes of the root, which are answered unchecked.
+const ROOT_TTL: Duration = Duration::from_secs(1);
+
 impl Vfs {
     pub(super) fn attributes_of(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply) {
-        if file == FileId::ROOT && self.engine.inode(file).is_none() && !self.engine.is_connected() {
-            // The root is always there, so that `df`, `cd` and unmounting never wait for anyone.
-            return answered(
-                reply.attributes(&self.attributes(file, &unknown_root()), std::time::Duration::from_secs(1)),
-            );
+        if file == FileId::ROOT {
+            // The root is always there, so that `df`, `cd` and unmounting never wait for anyone. What is
+            // cached of it may be out of date, so the kernel asks again soon.
+            let inode = self.engine.inode(file).unwrap_or_else(unknown_root);
+            return answered(reply.attributes(&self.attributes(file, &inode), ROOT_TTL));
         }
         self.with_inode(caller, file, reply, move |vfs, reply, inode| {
             let _ = reply.attributes(&vfs.attributes(file, inode), vfs.settings.ttl);

@@ -68,6 +68,7 @@ pub struct Vfs {
     pub(super) handles: Handles,
     pub(super) pending: Pending,
     pub(super) locks: HeldLocks,
+    pub(super) warmed: super::warming::Warmed,
     /// Reads from afar.
     pub(super) readers: Workers,
     /// Commits and syncs.
@@ -105,6 +106,7 @@ impl Vfs {
             handles: Handles::default(),
             pending: Pending::default(),
             locks: HeldLocks::default(),
+            warmed: super::warming::Warmed::default(),
             readers: Workers::start("read", READERS, WAITING_MAX)?,
             savers: Workers::start("save", SAVERS, WAITING_MAX)?,
             notifier: OnceLock::new(),
@@ -149,8 +151,8 @@ impl Vfs {
         ask: Ask,
         reply: Reply,
         then: impl FnOnce(&Arc<Self>, Reply, Outcome) + Send + 'static,
-    ) {
-        self.ask_within(caller, ask, self.settings.metadata_timeout, reply, then);
+    ) -> Answered {
+        self.ask_within(caller, ask, self.settings.metadata_timeout, reply, then)
     }
 
     /// As [`Vfs::ask`], with a bound of its own.
@@ -161,7 +163,7 @@ impl Vfs {
         timeout: Duration,
         reply: Reply,
         then: impl FnOnce(&Arc<Self>, Reply, Outcome) + Send + 'static,
-    ) {
+    ) -> Answered {
         let answered = Arc::new(AtomicBool::new(false));
         let (vfs, was_answered, unique) = (Arc::clone(self), Arc::clone(&answered), caller.unique);
         let callback = Box::new(move |outcome| {
@@ -170,13 +172,14 @@ impl Vfs {
             vfs.pending.done(unique);
             then(&vfs, reply, outcome);
         });
-        let Some(id) = self.engine.submit(ask, timeout, callback) else { return };
+        let Some(id) = self.engine.submit(ask, timeout, callback) else { return Answered::Here };
         self.pending.wait_for_engine(unique, id);
         if answered.load(Ordering::SeqCst) {
             self.pending.done(unique);
         } else if caller.flag.is_set() {
             self.pending.interrupt(unique, &*self.engine);
         }
+        Answered::Elsewhere
     }
 
     /// Makes a change; `then` gets the file it was about.
@@ -194,7 +197,7 @@ impl Vfs {
         });
     }
 
-    /// Hands on a file's inode: at once if it is known here, else when the parent answered.
+    /// Hands on a file's inode: at once if what is known here may be trusted, else when the parent answered.
     pub(super) fn with_inode(
         self: &Arc<Self>,
         caller: &Caller,
@@ -204,9 +207,6 @@ impl Vfs {
     ) {
         if let Some(removed) = self.files.find(file).and_then(|open| open.removed_inode()) {
             return then(self, reply, &removed);
-        }
-        if let Some(inode) = self.engine.inode(file).filter(|inode| inode.merged_into.is_none()) {
-            return then(self, reply, &inode);
         }
         self.ask(caller, Ask::Attributes { file }, reply, |vfs, reply, outcome| match outcome {
             Ok(Answer::File(_, inode)) => then(vfs, reply, &inode),
@@ -259,6 +259,15 @@ impl Vfs {
     pub(super) fn read_patience(&self) -> Patience {
         Patience::lasting(self.settings.read_timeout)
     }
+}
+
+/// Who knows the answer to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answered {
+    /// This machine: it is given already.
+    Here,
+    /// The station is asked.
+    Elsewhere,
 }
 
 /// What a change did.

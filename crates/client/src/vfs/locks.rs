@@ -90,11 +90,12 @@ impl Vfs {
     pub(super) fn set_lock(self: &Arc<Self>, caller: &Caller, file: FileId, wish: Wish, reply: Reply) {
         let Some(request) = request(caller, file, &wish) else {
             let unlock = unlock(file, wish.scope, wish.owner, range(wish.lock.range));
-            return self.ask(caller, unlock, reply, |_, reply, outcome| match outcome {
+            self.ask(caller, unlock, reply, |_, reply, outcome| match outcome {
                 // There is nothing to release where nobody is asked: what was lost with the station is free.
                 Ok(_) | Err(FsError::NotFound | FsError::Unreachable) => answered(reply.ok()),
                 other => refuse(reply, other),
             });
+            return;
         };
         if wish.scope == LockScope::Record {
             self.locks.held().insert((file, wish.owner));

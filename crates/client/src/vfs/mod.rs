@@ -22,6 +22,7 @@ pub mod names;
 pub mod opening;
 pub mod pending;
 pub mod saving;
+mod warming;
 pub mod xattrs;
 
 pub use core::{Close, Vfs, VfsSettings};

@@ -1,6 +1,6 @@
 //! Operations on names.
 
-use super::core::{Caller, Changed, Vfs, answered, file_id, refuse};
+use super::core::{Answered, Caller, Changed, Vfs, answered, file_id, refuse};
 use super::errno::name_errno;
 use bytes::Bytes;
 use std::ffi::OsStr;
@@ -38,11 +38,14 @@ pub(super) fn checked(name: &OsStr, reply: Reply) -> Option<(Name, Reply)> {
 impl Vfs {
     pub(super) fn lookup(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, reply: Reply) {
         let Some((name, reply)) = checked(name, reply) else { return };
-        self.ask(caller, Ask::Lookup { parent, name }, reply, |vfs, reply, outcome| match outcome {
+        let known = self.ask(caller, Ask::Lookup { parent, name }, reply, |vfs, reply, outcome| match outcome {
             Ok(Answer::File(file, inode)) => answered(reply.entry(&vfs.entry(file, &inode))),
             Err(FsError::NotFound) => answered(reply.entry(&Entry::negative(vfs.settings.ttl))),
             other => refuse(reply, other),
         });
+        if known == Answered::Elsewhere {
+            self.warm(parent);
+        }
     }
 
     /// Owner, group and mode of something new: a directory with the set-group-id bit hands on its group.

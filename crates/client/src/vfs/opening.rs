@@ -1,6 +1,6 @@
 //! Opening and making files.
 
-use super::core::{Caller, Vfs, answered, refuse};
+use super::core::{Answered, Caller, Vfs, answered, refuse};
 use super::handles::{Handle, OpenHandle};
 use super::names::checked;
 use crate::files::Access;
@@ -107,7 +107,7 @@ impl Vfs {
         };
         let asker = caller.clone();
         let ask = Ask::Change { user: caller.uid, change };
-        self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
+        let known = self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
             Ok(Answer::Changed { file, inode, .. }) => {
                 vfs.answer_created(&asker, file, &inode, new.flags & !libc::O_TRUNC, reply)
             }
@@ -122,6 +122,9 @@ impl Vfs {
             }
             other => refuse(reply, other),
         });
+        if known == Answered::Elsewhere {
+            self.warm(parent);
+        }
     }
 
     fn answer_created(&self, caller: &Caller, file: FileId, inode: &Inode, flags: i32, reply: Reply) {

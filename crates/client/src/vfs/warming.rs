@@ -1,0 +1,62 @@
+//! Fetching a directory whole when one of its names had to be asked for.
+//!
+//! Who looks up one name soon looks up others: a listing costs one round trip for a thousand of
+//! them. And only a directory that was listed whole can be worked in without a network, since only
+//! then is it known which names are free.
+
+use super::core::Vfs;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use wayfs_types::request::{Answer, Request};
+use wayfs_types::{FileId, Name};
+
+/// Entries asked for at a time.
+const PAGE: usize = 1024;
+/// Pages after which a directory is left alone: larger ones are rarely looked at whole.
+const PAGES_MAX: usize = 16;
+/// Directories remembered as warmed; past it, all are forgotten and may be warmed again.
+const WARMED_MAX: usize = 65_536;
+
+/// Directories that were fetched, or are being fetched.
+#[derive(Debug, Default)]
+pub(super) struct Warmed(Mutex<BTreeSet<FileId>>);
+
+impl Warmed {
+    /// Whether this is the first time.
+    fn begin(&self, directory: FileId) -> bool {
+        let mut warmed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if warmed.len() >= WARMED_MAX {
+            warmed.clear();
+        }
+        warmed.insert(directory)
+    }
+
+    /// It did not work out: another time.
+    fn forget(&self, directory: FileId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&directory);
+    }
+}
+
+impl Vfs {
+    /// Fetches a directory in the background, once.
+    pub(super) fn warm(self: &Arc<Self>, directory: FileId) {
+        if self.warmed.begin(directory) {
+            self.warm_page(directory, None, PAGES_MAX);
+        }
+    }
+
+    fn warm_page(self: &Arc<Self>, directory: FileId, after: Option<Name>, left: usize) {
+        let vfs = Arc::clone(self);
+        let list = Request::List { directory, after, limit: PAGE };
+        let next = Box::new(move |outcome| match outcome {
+            Ok(Answer::List { entries, end: false }) => {
+                if let (Some((last, _, _)), 1..) = (entries.last(), left) {
+                    vfs.warm_page(directory, Some(last.clone()), left - 1);
+                }
+            }
+            Ok(_) => {}
+            Err(_) => vfs.warmed.forget(directory),
+        });
+        self.engine.submit(list, self.settings.metadata_timeout, next);
+    }
+}
