@@ -19,6 +19,7 @@ use crate::tables::{number_key, origin_key, pack, parse_origin_key, table, unpac
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 use wayfs_types::{Admitted, CommitNumber, FileId, Image, Key, MetaStore, OriginId, RecordId, StorageError, Ticket, Time};
 use wayfs_wire::{AskId, Down, Mark, Message, Question, Resume, SentRecord, Stamp, Up};
 
@@ -70,6 +71,8 @@ pub(crate) struct Child {
     pub(crate) serial: u64,
     /// Sent and not yet received: serial, and the first change in it.
     pub(crate) unreceived: VecDeque<(u64, u64)>,
+    /// Since when something waits to be received.
+    pub(crate) unreceived_since: Time,
     /// Everything up to this change was looked through for it.
     pub(crate) next: u64,
     /// What the station has for certain.
@@ -98,6 +101,7 @@ impl Child {
             outbox: VecDeque::new(),
             serial: 0,
             unreceived: VecDeque::new(),
+            unreceived_since: heard,
             next: 0,
             cursor: 0,
             pending: BTreeMap::new(),
@@ -110,6 +114,15 @@ impl Child {
             stable: BTreeSet::new(),
             notices: Vec::new(),
         }
+    }
+
+    /// When to give it up: it is silent, or takes nothing of what it is sent.
+    fn lease_end(&self, lease: Duration) -> Time {
+        let silent = self.heard + lease;
+        if self.peer.is_some() && self.phase == Phase::Live && !self.is_station && !self.unreceived.is_empty() {
+            return silent.min(self.unreceived_since + lease);
+        }
+        silent
     }
 
     /// Up to which change nothing that this child trusts is out of date at it.
@@ -351,12 +364,16 @@ impl<S: MetaStore> Replica<S> {
             .children
             .by_origin
             .iter()
-            .filter(|(_, child)| self.now >= child.heard + lease)
+            .filter(|(_, child)| self.now >= child.lease_end(lease))
             .map(|(origin, child)| (*origin, child.peer))
             .collect();
         for (origin, peer) in over {
             if let Some(peer) = peer {
-                self.disconnect(peer, "silent for a lease".to_owned());
+                self.disconnect(peer, "silent, or receives nothing, for a lease".to_owned());
+            }
+            if self.children.by_origin.get(&origin).is_some_and(|child| self.now < child.heard + lease) {
+                // It may trust its cache until its lease ends, and keeps its locks so long.
+                continue;
             }
             if self.children.remove(origin).is_some_and(|child| !child.is_station) {
                 self.overlay.delete_raw(origin_key(table::CHILD, origin));
@@ -364,7 +381,7 @@ impl<S: MetaStore> Replica<S> {
             self.locks_release_child(origin);
         }
         self.children.unblock();
-        self.children.next_check = self.children.by_origin.values().map(|child| child.heard + lease).min();
+        self.children.next_check = self.children.by_origin.values().map(|child| child.lease_end(lease)).min();
         Ok(())
     }
 
@@ -372,7 +389,7 @@ impl<S: MetaStore> Replica<S> {
         let lease = self.config.lease;
         let check = match self.children.next_check {
             Some(next) => Some(next),
-            None => self.children.by_origin.values().map(|child| child.heard + lease).min(),
+            None => self.children.by_origin.values().map(|child| child.lease_end(lease)).min(),
         };
         let waiting = self.children.waiting.iter();
         let behind = waiting.filter_map(|origin| crate::stream::behind_deadline(self.children.by_origin.get(origin)?));
@@ -628,6 +645,7 @@ impl<S: MetaStore> Replica<S> {
         }
         while child.unreceived.front().is_some_and(|(sent, _)| *sent <= serial) {
             child.unreceived.pop_front();
+            child.unreceived_since = self.now;
         }
         if child.unreceived.is_empty() {
             child.cursor = child.next;

@@ -25,7 +25,7 @@ use wayfs_types::{Image, Inode, Key, MetaStore, OriginId, StorageError};
 use wayfs_wire::KeyImage;
 
 /// A key that tentative records touched, as a new cut finds it.
-struct TouchedKey {
+pub(crate) struct TouchedKey {
     key: Key,
     /// What the parent had confirmed.
     before: Option<Image>,
@@ -35,7 +35,7 @@ struct TouchedKey {
 
 /// A cut, sorted by what it meets.
 #[derive(Default)]
-struct Cut {
+pub(crate) struct Cut {
     /// Keys that nothing tentative touched.
     direct: Vec<(Key, Option<Image>)>,
     touched: Vec<TouchedKey>,
@@ -199,7 +199,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Back to what the parent confirmed, then the rest of the log through the rules.
-    fn rebuild(&mut self, cut: Cut) -> Result<(), StorageError> {
+    pub(crate) fn rebuild(&mut self, cut: Cut) -> Result<(), StorageError> {
         let mut confirmed: BTreeMap<Key, Option<Image>> =
             cut.touched.into_iter().map(|touched| (touched.key, touched.after)).collect();
         let mut from = vec![table::ASIDE];

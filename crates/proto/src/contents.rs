@@ -213,7 +213,7 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    fn release(&mut self, record: RecordId) -> Result<(), StorageError> {
+    pub(crate) fn release(&mut self, record: RecordId) -> Result<(), StorageError> {
         let key = record_key(table::OWED, record);
         if let Some(bytes) = self.tx().get_raw(&key)? {
             let owed: Owed = unpack(&bytes)?;

@@ -35,6 +35,7 @@ pub mod testing;
 pub use api::*;
 pub use report::*;
 
+mod cancel;
 mod children;
 mod confirm;
 mod contents;

@@ -177,6 +177,10 @@ pub struct Replica<S> {
     pub(crate) locks: LockTable,
     /// Work is left over that did not fit into this input's share.
     pub(crate) more_work: bool,
+    /// Sequence of our own up to which somebody may have been told.
+    pub(crate) sent_through: u64,
+    /// Waiting requests may have reached their level.
+    pub(crate) levels_moved: bool,
     /// How often the log was replayed.
     pub(crate) replays: u64,
 }
@@ -236,6 +240,8 @@ impl<S: MetaStore> Replica<S> {
             contents: Contents::default(),
             locks: LockTable::default(),
             more_work: false,
+            sent_through: counters.sequence,
+            levels_moved: false,
             replays: 0,
             config,
         };
@@ -546,6 +552,7 @@ impl<S: MetaStore> Replica<S> {
         if self.stored == self.ticket {
             self.sync_at = None;
         }
+        self.levels_moved = true;
         self.release_gated();
     }
 

@@ -220,8 +220,10 @@ impl<S: MetaStore> Replica<S> {
     /// Looks again at requests whose time or condition came.
     pub(crate) fn retry_requests(&mut self) {
         self.check_deadlines();
-        let reached: Vec<RequestId> = self.requests.on_level.iter().copied().collect();
-        self.requests.ready.extend(reached);
+        if std::mem::take(&mut self.levels_moved) {
+            let waiting: Vec<RequestId> = self.requests.on_level.iter().copied().collect();
+            self.requests.ready.extend(waiting);
+        }
         while let Some(id) = self.requests.ready.pop_first() {
             if let Some(waiting) = self.requests.take(id) {
                 if self.failed {

@@ -10,7 +10,10 @@ use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, OriginId, S
 use wayfs_wire::{Down, KeyImage, Mark, Question, Verdict};
 
 /// Messages of images to one child that may be under way.
-const WINDOW: usize = 8;
+const WINDOW: usize = 32;
+/// Bytes of images after which a message is full. On a thin line (64 kbit/s) it takes four seconds, so that pings
+/// among such messages keep a lease of ten seconds alive.
+pub(crate) const PARCEL_LEN: usize = 32 * 1024;
 /// Rows of the change index looked through for one child with one input.
 const SCAN_BUDGET: usize = 8192;
 /// How long a question waits for us to see what its asker has seen.
@@ -96,6 +99,9 @@ impl<S: MetaStore> Replica<S> {
     fn send_images(&mut self, origin: OriginId, parcel: Parcel, through: CommitNumber, more: bool) {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
         child.serial += 1;
+        if child.unreceived.is_empty() {
+            child.unreceived_since = self.now;
+        }
         child.unreceived.push_back((child.serial, parcel.first));
         let serial = child.serial;
         self.send_child(origin, Down::Images { serial, through, more, images: parcel.images });
@@ -106,7 +112,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn is_full(&self, parcel: &Parcel) -> bool {
-        parcel.images.len() >= self.config.images_per_message || parcel.len >= self.config.message_len_max
+        parcel.images.len() >= self.config.images_per_message || parcel.len >= self.config.message_len_max.min(PARCEL_LEN)
     }
 
     /// Goes through the changes after the child's cursor, as far as window and budget allow.
@@ -288,6 +294,9 @@ impl<S: MetaStore> Replica<S> {
         child.serial += 1;
         let serial = child.serial;
         let through = self.counters.change;
+        if child.unreceived.is_empty() {
+            child.unreceived_since = self.now;
+        }
         child.unreceived.push_back((serial, through.0));
         self.send_child(origin, Down::Answer { serial, ask, verdict, through, images });
     }
@@ -361,7 +370,7 @@ impl<S: MetaStore> Replica<S> {
         let rows = self.store.scan(&from, &entries_until(table::VIEW, directory), limit + 1)?;
         let mut len = 0;
         for (taken, (key, value)) in rows.iter().enumerate() {
-            if taken == limit || (taken > 0 && len > self.config.message_len_max) {
+            if taken == limit || (taken > 0 && len > self.config.message_len_max.min(PARCEL_LEN)) {
                 return Ok(Verdict::More);
             }
             let key = parse_image_key(key)?;

@@ -14,6 +14,7 @@
 use crate::api::{Output, PeerId, Role};
 use crate::lock_requests::LockAsk;
 use crate::replica::{Replica, Trouble, Whom};
+use crate::stream::PARCEL_LEN;
 use crate::tables::{number_key, table};
 use crate::watches::Watches;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,8 +24,12 @@ use wayfs_wire::{AskId, Down, KeyImage, Mark, Message, Question, Resume, SentRec
 
 /// Batches that nobody waits for are synced after so long.
 pub(crate) const SYNC_PERIOD: Duration = Duration::from_secs(1);
-/// Images of one cut gathered before those that touch nothing tentative are applied early.
-const PARTIAL_MAX: usize = 65_536;
+/// Images of one cut gathered before those that touch nothing tentative are applied early: they are one batch
+/// of the store, and nothing else happens while it is made.
+const PARTIAL_MAX: usize = 16_384;
+/// Bytes of records under way: more would delay pings and answers on a thin line by more than a lease, and gain
+/// nothing on a fast one.
+const IN_FLIGHT_LEN: usize = 256 * 1024;
 /// Identifiers in one message.
 const IDS_PER_MESSAGE: usize = 65_536;
 /// Pings remembered until their answer comes.
@@ -56,8 +61,10 @@ pub(crate) struct Upstream {
     applied: BTreeMap<OriginId, u64>,
     /// Positions of the log up to here were sent or need not be.
     position: u64,
-    in_flight: BTreeMap<OriginId, VecDeque<u64>>,
+    /// Sent and not acknowledged: sequence, and bytes.
+    in_flight: BTreeMap<OriginId, VecDeque<(u64, usize)>>,
     in_flight_len: usize,
+    in_flight_bytes: usize,
     records_at: Option<Time>,
     /// The parent could not resume: what it does not name of small tables is no more.
     anew: bool,
@@ -95,6 +102,7 @@ impl<S: MetaStore> Replica<S> {
             position: 0,
             in_flight: BTreeMap::new(),
             in_flight_len: 0,
+            in_flight_bytes: 0,
             records_at: None,
             anew: false,
             partial: Vec::new(),
@@ -150,6 +158,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_down(&mut self, peer: PeerId, down: Down) -> Result<(), Trouble> {
         let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
         upstream.heard = self.now;
+        self.levels_moved = true;
         let greeted = upstream.standing != Standing::Greeting;
         match down {
             Down::Pong { number, through } => {
@@ -234,8 +243,10 @@ impl<S: MetaStore> Replica<S> {
         if !resume {
             self.begin_anew();
         }
-        if self.config.role == Role::Station {
-            self.retell_haves()?;
+        match self.config.role {
+            Role::Station => self.retell_haves()?,
+            Role::Client => self.cancel_unsent()?,
+            Role::Home => {}
         }
         let ready = self.config.role != Role::Client || theirs >= self.confirmed_applied(own)?;
         if ready {
@@ -565,9 +576,10 @@ impl<S: MetaStore> Replica<S> {
         let known = upstream.applied.entry(origin).or_insert(0);
         *known = (*known).max(applied);
         if let Some(queue) = upstream.in_flight.get_mut(&origin) {
-            while queue.front().is_some_and(|sequence| *sequence <= applied) {
+            while let Some((_, len)) = queue.front().copied().filter(|(sequence, _)| *sequence <= applied) {
                 queue.pop_front();
                 upstream.in_flight_len -= 1;
+                upstream.in_flight_bytes -= len;
             }
         }
     }
@@ -624,7 +636,7 @@ impl<S: MetaStore> Replica<S> {
                 let entry = self.log_entry(position)?;
                 let record = SentRecord { held: self.is_held(&entry.record, entry.held)?, record: entry.record };
                 let more = wayfs_wire::record_len(&record);
-                if !records.is_empty() && len + more > self.config.message_len_max {
+                if !records.is_empty() && len + more > self.config.message_len_max.min(PARCEL_LEN) {
                     sent = position - 1;
                     break;
                 }
@@ -639,8 +651,13 @@ impl<S: MetaStore> Replica<S> {
             upstream.records_at = Some(self.now);
             for sent in &records {
                 let id = sent.record.id;
-                upstream.in_flight.entry(id.origin()).or_default().push_back(id.sequence());
+                let len = wayfs_wire::record_len(sent);
+                upstream.in_flight.entry(id.origin()).or_default().push_back((id.sequence(), len));
                 upstream.in_flight_len += 1;
+                upstream.in_flight_bytes += len;
+                if id.origin() == self.config.origin {
+                    self.sent_through = self.sent_through.max(id.sequence());
+                }
             }
             self.tell_parent(Up::Records { records });
         }
@@ -666,7 +683,10 @@ impl<S: MetaStore> Replica<S> {
                 undurable = true;
                 break;
             }
-            let room = self.config.records_in_flight_max.saturating_sub(upstream.in_flight_len);
+            let room = match upstream.in_flight_bytes {
+                bytes if bytes >= IN_FLIGHT_LEN => 0,
+                _ => self.config.records_in_flight_max.saturating_sub(upstream.in_flight_len),
+            };
             if wanted_len >= self.config.records_per_message.min(room) {
                 break;
             }
@@ -676,7 +696,7 @@ impl<S: MetaStore> Replica<S> {
                 next.push((position, false));
                 continue;
             }
-            let flying = upstream.in_flight.get(&origin).and_then(|queue| queue.back().copied()).unwrap_or(0);
+            let flying = upstream.in_flight.get(&origin).and_then(|queue| queue.back()).map_or(0, |(last, _)| *last);
             let before = sent.get(&origin).copied().unwrap_or(0).max(known).max(flying);
             if self.config.role == Role::Client && item.id.sequence() != before + 1 {
                 // The home has the ones between, this parent not yet.

@@ -1,1 +1,295 @@
+//! The codec against random, mutated and golden bytes.
 
+use crate::{
+    AskId, Down, FORMAT_VERSION, KeyImage, LEN_MAX, LockVerdict, Mark, Message, Question, Resume, SentRecord, Stamp, Up,
+    Verdict, WireError, decode, encode, image_len, record_len,
+};
+use bytes::Bytes;
+use proptest::prelude::*;
+use wayfs_types::request::{LockFamily, LockKind, LockOwner, LockRange, LockRequest};
+use wayfs_types::{
+    AttrChange, CommitNumber, Conflict, ConflictKind, Content, Digest, Entry, FileId, Image, Inode, Key, Kind, Name,
+    Op, OriginId, Place, Record, RecordId, Replaced, UserId, VolumeId, WallTime, XattrName,
+};
+
+fn origin() -> impl Strategy<Value = OriginId> {
+    (0u32..1 << 23).prop_map(|raw| OriginId::new(raw).unwrap())
+}
+
+fn id() -> impl Strategy<Value = RecordId> {
+    (origin(), 1u64..1 << 40).prop_map(|(origin, sequence)| RecordId::new(origin, sequence).unwrap())
+}
+
+fn file() -> impl Strategy<Value = FileId> {
+    id().prop_map(FileId::made_by)
+}
+
+fn wall() -> impl Strategy<Value = WallTime> {
+    any::<i64>().prop_map(WallTime::from_nanos)
+}
+
+fn name() -> impl Strategy<Value = Name> {
+    proptest::collection::vec(1u8..=255, 1..40)
+        .prop_map(|bytes| bytes.into_iter().map(|b| if b == b'/' || b == b'.' { b'x' } else { b }).collect::<Vec<u8>>())
+        .prop_map(|bytes| Name::new(bytes).unwrap())
+}
+
+fn content() -> impl Strategy<Value = Content> {
+    prop_oneof![
+        proptest::collection::vec(any::<u8>(), 0..100).prop_map(|bytes| Content::Inline(Bytes::from(bytes))),
+        (1u64.., any::<[u8; 32]>(), 0u8..=3)
+            .prop_map(|(size, root, depth)| Content::Tree { size, root: Digest::from_bytes(root), depth }),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        (file(), name(), 0u16..=0o7777, content()).prop_map(|(parent, name, mode, content)| Op::Create {
+            parent,
+            name,
+            kind: Kind::File,
+            mode,
+            uid: 1000,
+            gid: 1000,
+            content
+        }),
+        (file(), name(), 0u16..=0o7777).prop_map(|(parent, name, mode)| Op::Mkdir { parent, name, mode, uid: 0, gid: 0 }),
+        (file(), file(), name()).prop_map(|(file, parent, name)| Op::Link { file, parent, name }),
+        (file(), name(), file(), id())
+            .prop_map(|(parent, name, file, version)| Op::Unlink { parent, name, file, version }),
+        (file(), name(), file()).prop_map(|(parent, name, file)| Op::Rmdir { parent, name, file }),
+        (file(), name(), file(), file(), name(), proptest::option::of((file(), id()))).prop_map(
+            |(from_parent, from_name, file, to_parent, to_name, replaced)| Op::Rename {
+                from_parent,
+                from_name,
+                file,
+                to_parent,
+                to_name,
+                replaced: replaced.map(|(file, version)| Replaced { file, version }),
+            }
+        ),
+        (file(), id(), proptest::option::of(0u16..=0o7777), proptest::option::of(wall())).prop_map(
+            |(file, base, mode, mtime)| Op::SetAttr { file, base, change: AttrChange { mode, uid: None, gid: None, mtime } }
+        ),
+        (file(), name()).prop_map(|(file, name)| Op::SetXattr {
+            file,
+            name: XattrName::new(name.as_bytes()).unwrap(),
+            value: Some(Bytes::from_static(b"value"))
+        }),
+        (file(), id(), content(), wall()).prop_map(|(file, base, content, mtime)| Op::Store { file, base, content, mtime }),
+        id().prop_map(|conflict| Op::Resolve { conflict }),
+        Just(Op::Touch),
+    ]
+}
+
+fn sent() -> impl Strategy<Value = SentRecord> {
+    (id(), wall(), any::<u32>(), op(), any::<bool>()).prop_map(|(id, time, user, op, held)| SentRecord {
+        record: Record { id, time, user: UserId(user), op },
+        held,
+    })
+}
+
+fn inode() -> impl Strategy<Value = Inode> {
+    (content(), id(), id(), wall(), proptest::collection::vec((file(), name()), 0..3)).prop_map(
+        |(content, version, attr_version, mtime, places)| Inode {
+            kind: Kind::File,
+            mode: 0o644,
+            uid: 1,
+            gid: 2,
+            content,
+            version,
+            attr_version,
+            mtime,
+            ctime: mtime,
+            btime: mtime,
+            places: places.into_iter().map(|(parent, name)| Place { parent, name }).collect(),
+            removed_from: None,
+            merged_into: None,
+            subdirectories: 0,
+            xattrs: Default::default(),
+        },
+    )
+}
+
+fn key_image() -> impl Strategy<Value = KeyImage> {
+    prop_oneof![
+        (file(), proptest::option::of(inode()))
+            .prop_map(|(file, inode)| KeyImage { key: Key::Inode(file), image: inode.map(|i| Image::Inode(Box::new(i))) }),
+        (file(), name(), file(), id()).prop_map(|(parent, name, file, version)| KeyImage {
+            key: Key::Entry(parent, name),
+            image: Some(Image::Entry(Entry { file, version })),
+        }),
+        (id(), file(), wall()).prop_map(|(record, file, time)| KeyImage {
+            key: Key::Conflict(record),
+            image: Some(Image::Conflict(Box::new(Conflict {
+                kind: ConflictKind::StoreStore,
+                file,
+                copy: None,
+                winner: record,
+                record,
+                user: UserId(0),
+                time,
+                place: None,
+            }))),
+        }),
+    ]
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        proptest::collection::vec(sent(), 0..10).prop_map(|records| Message::Up(Up::Records { records })),
+        (any::<u64>(), any::<u64>(), any::<bool>(), proptest::collection::vec(key_image(), 0..10)).prop_map(
+            |(serial, through, more, images)| Message::Down(Down::Images {
+                serial,
+                through: CommitNumber(through),
+                more,
+                images
+            })
+        ),
+        (any::<[u8; 16]>(), proptest::option::of((origin(), wall(), any::<u64>())), proptest::collection::vec(origin(), 0..9))
+            .prop_map(|(volume, resume, origins)| Message::Up(Up::Hello {
+                volume: VolumeId::from_bytes(volume),
+                resume: resume.map(|(origin, born, cursor)| Resume {
+                    stamp: Stamp { origin, born },
+                    cursor: CommitNumber(cursor)
+                }),
+                origins,
+                safe: 7,
+            })),
+        (any::<u64>(), file(), proptest::option::of(name()), 1u32..4096, proptest::collection::vec(id(), 0..9)).prop_map(
+            |(ask, directory, after, limit, seen)| Message::Up(Up::Ask {
+                ask: AskId(ask),
+                question: Question::List { directory, after, limit },
+                seen
+            })
+        ),
+        (origin(), any::<[u64; 4]>()).prop_map(|(origin, [applied, safe, visible, stable])| Message::Down(Down::Marks {
+            marks: vec![Mark { origin, applied, safe, visible, stable }]
+        })),
+        (any::<u64>(), any::<u64>()).prop_map(|(number, through)| Message::Down(Down::Pong {
+            number,
+            through: Some(CommitNumber(through))
+        })),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn what_is_encoded_decodes_to_the_same(message in message()) {
+        prop_assert_eq!(decode(&encode(&message)), Ok(message));
+    }
+
+    #[test]
+    fn any_bytes_are_a_message_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        if let Ok(message) = decode(&bytes) {
+            prop_assert_eq!(decode(&encode(&message)), Ok(message));
+        }
+    }
+
+    #[test]
+    fn any_bytes_after_the_version_are_a_message_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let mut framed = vec![FORMAT_VERSION];
+        framed.extend(bytes);
+        let _ = decode(&framed);
+    }
+
+    #[test]
+    fn mutated_messages_do_no_harm(message in message(), at in any::<prop::sample::Index>(), with in any::<u8>(), cut in any::<prop::sample::Index>()) {
+        let mut bytes = encode(&message).to_vec();
+        let place = at.index(bytes.len());
+        bytes[place] ^= with;
+        let _ = decode(&bytes);
+        bytes.truncate(cut.index(bytes.len()));
+        let _ = decode(&bytes);
+    }
+
+    #[test]
+    fn trailing_bytes_are_refused(message in message(), extra in 1usize..9) {
+        let mut bytes = encode(&message).to_vec();
+        bytes.extend(std::iter::repeat_n(0, extra));
+        prop_assert_eq!(decode(&bytes), Err(WireError::Trailing(extra)));
+    }
+
+    #[test]
+    fn lengths_add_up(records in proptest::collection::vec(sent(), 1..9)) {
+        let sum: usize = records.iter().map(record_len).sum();
+        let whole = encode(&Message::Up(Up::Records { records })).len();
+        prop_assert!(whole <= sum + 8 && whole > sum);
+    }
+}
+
+#[test]
+fn a_record_is_small() {
+    let record = Record {
+        id: RecordId::new(OriginId::new(12).unwrap(), 34_567).unwrap(),
+        time: WallTime::from_parts(1_800_000_000, 123_456_789),
+        user: UserId(1000),
+        op: Op::Create {
+            parent: FileId::made_by(RecordId::new(OriginId::new(12).unwrap(), 30_000).unwrap()),
+            name: Name::new("main.rs").unwrap(),
+            kind: Kind::File,
+            mode: 0o644,
+            uid: 1000,
+            gid: 1000,
+            content: Content::EMPTY,
+        },
+    };
+    assert!(record_len(&SentRecord { record, held: true }) < 50);
+}
+
+#[test]
+fn bounds_are_held() {
+    let malformed = |message: Message| matches!(decode(&encode(&message)), Err(WireError::Malformed(_)));
+    let create = |kind, mode, content| {
+        let parent = FileId::ROOT;
+        let op = Op::Create { parent, name: Name::new("x").unwrap(), kind, mode, uid: 0, gid: 0, content };
+        let record = Record { id: RecordId::GENESIS, time: WallTime::EPOCH, user: UserId(0), op };
+        Message::Up(Up::Records { records: vec![SentRecord { record, held: true }] })
+    };
+    assert!(!malformed(create(Kind::File, 0o644, Content::EMPTY)));
+    assert!(malformed(create(Kind::Directory, 0o755, Content::EMPTY)));
+    assert!(malformed(create(Kind::File, 0o10000, Content::EMPTY)));
+    assert!(malformed(create(Kind::File, 0, Content::Inline(Bytes::from(vec![0; 5000])))));
+    assert!(malformed(create(Kind::Symlink(Bytes::from(vec![b'x'; 5000])), 0o777, Content::EMPTY)));
+    let lock = LockRequest {
+        file: FileId::ROOT,
+        family: LockFamily::Posix,
+        owner: LockOwner(1),
+        pid: 1,
+        range: LockRange { start: 5, end: 4 },
+        kind: LockKind::Read,
+        wait: false,
+    };
+    assert!(malformed(Message::Up(Up::Lock { ask: AskId(1), request: lock })));
+    let image = Some(Image::Entry(Entry { file: FileId::ROOT, version: RecordId::GENESIS }));
+    let images = vec![KeyImage { key: Key::Inode(FileId::ROOT), image }];
+    assert!(malformed(Message::Down(Down::Images { serial: 1, through: CommitNumber(1), more: false, images })));
+    assert_eq!(decode(&vec![1; LEN_MAX + 1]), Err(WireError::TooLong(LEN_MAX + 1)));
+    assert_eq!(decode(&[9, 0, 0]), Err(WireError::Version(9)));
+    assert!(decode(&[]).is_err());
+}
+
+/// If this fails, the format changed: raise `FORMAT_VERSION` and `docs/format/wire.md` with it.
+#[test]
+fn golden_vectors() {
+    let hex = |message: &Message| data_encoding_hex(&encode(message));
+    assert_eq!(hex(&Message::Up(Up::Ping { number: 300 })), "01000eac02");
+    assert_eq!(hex(&Message::Up(Up::Start)), "010004");
+    let pong = Down::Pong { number: 300, through: Some(CommitNumber(5)) };
+    assert_eq!(hex(&Message::Down(pong)), "010108ac020105");
+    let lookup = Question::Lookup { parent: FileId::ROOT, name: Name::new("a").unwrap() };
+    assert_eq!(hex(&Message::Up(Up::Ask { ask: AskId(1), question: lookup, seen: Vec::new() })), "01000701000101 6100".replace(' ', ""));
+    let answer = Down::LockAnswer { ask: AskId(2), verdict: LockVerdict::Granted };
+    assert_eq!(hex(&Message::Down(answer)), "0101070200");
+    let image = KeyImage {
+        key: Key::Entry(FileId::ROOT, Name::new("a").unwrap()),
+        image: Some(Image::Entry(Entry { file: FileId::ROOT, version: RecordId::GENESIS })),
+    };
+    assert_eq!(image_len(&image), 8);
+    let images = Down::Answer { serial: 1, ask: AskId(1), verdict: Verdict::Found, through: CommitNumber(9), images: vec![image] };
+    assert_eq!(hex(&Message::Down(images)), "01010201010009010101016101010101");
+}
+
+fn data_encoding_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -133,6 +133,28 @@ fn a_file_that_moves_out_of_sight_is_asked_for_again() {
 }
 
 #[test]
+fn a_writer_hears_that_it_broke_the_copies_of_others() {
+    let mut world = World::new();
+    let stations = [world.add(Role::Station, "s1@s"), world.add(Role::Station, "s2@s")];
+    let a = world.add(Role::Client, "ann@a");
+    let peers = stations.map(|station| world.connect(station, HOME));
+    world.settle();
+    world.connect(a, stations[0]);
+    world.settle();
+    let file = world.create(a, FileId::ROOT, "x");
+    world.store(a, file, super::world::big("one"));
+    world.pass(Duration::from_secs(2));
+    world.input(HOME, crate::Input::Fetched { peer: peers[1], file });
+    let version = world.store(a, file, super::world::big("two"));
+    world.pass(Duration::from_secs(2));
+    assert!(world.hosts[stations[0]].events.contains(&Output::Shared { file, version }));
+    // The copy is broken now; the next version breaks nothing.
+    let version = world.store(a, file, super::world::big("three"));
+    world.pass(Duration::from_secs(2));
+    assert!(!world.hosts[stations[0]].events.contains(&Output::Shared { file, version }));
+}
+
+#[test]
 fn a_huge_directory_is_paged_and_asked_by_name() {
     let (mut world, a, b, _) = two_clients();
     let dir = world.mkdir(a, FileId::ROOT, "d");

@@ -2,10 +2,12 @@
 
 mod basics;
 mod caching;
+mod cancelling;
 mod faults;
 mod liars;
 mod locking;
 mod moving;
+mod noise;
 mod storms;
 mod volume;
 mod world;

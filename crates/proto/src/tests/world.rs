@@ -49,6 +49,8 @@ pub(crate) struct World {
     next_peer: u64,
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
+    /// Not zero: some messages are damaged on the way, as this number has it.
+    pub(crate) damage: u64,
 }
 
 pub(crate) fn name(text: &str) -> Name {
@@ -82,7 +84,7 @@ impl World {
     pub(crate) fn new() -> Self {
         let origin = OriginId::new(1).unwrap();
         let mut world =
-            Self { hosts: Vec::new(), sessions: Vec::new(), now: Time::from_micros(1), next_request: 1, next_peer: 1, messages: 0, bytes: 0 };
+            Self { hosts: Vec::new(), sessions: Vec::new(), now: Time::from_micros(1), next_request: 1, next_peer: 1, messages: 0, bytes: 0, damage: 0 };
         world.open(config(Role::Home, origin, "home@h"), MemoryStore::new());
         world.settle();
         world
@@ -142,6 +144,7 @@ impl World {
             Output::Send { peer, bytes } => {
                 self.messages += 1;
                 self.bytes += bytes.len() as u64;
+                let bytes = self.damaged(bytes);
                 let session = self.session(peer);
                 if session.child == host { session.up.push_back(bytes) } else { session.down.push_back(bytes) }
             }
@@ -163,9 +166,24 @@ impl World {
                     self.input(host, Input::ContentHere { root });
                 }
             }
-            Output::Failed { reason } => panic!("host {host} failed: {reason}"),
+            Output::Failed { reason } if self.damage == 0 => panic!("host {host} failed: {reason}"),
             other => self.hosts[host].events.push(other),
         }
+    }
+
+    fn damaged(&mut self, bytes: Bytes) -> Bytes {
+        if self.damage == 0 {
+            return bytes;
+        }
+        self.damage = self.damage.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407) | 1;
+        let roll = usize::try_from(self.damage >> 33).unwrap();
+        if roll % 6 != 0 {
+            return bytes;
+        }
+        let mut bytes = bytes.to_vec();
+        let at = roll / 6 % bytes.len();
+        bytes[at] ^= 1 << (roll / 4096 % 8);
+        Bytes::from(bytes)
     }
 
     fn session(&mut self, peer: PeerId) -> &mut Session {
@@ -349,6 +367,12 @@ impl World {
     pub(crate) fn create(&mut self, host: usize, parent: FileId, text: &str) -> FileId {
         let change = Change::Create { parent, name: name(text), kind: Kind::File, mode: 0o644, uid: 1, gid: 1 };
         self.change(host, change).unwrap().1
+    }
+
+    /// Asks for a file to be made and does not care.
+    pub(crate) fn try_create(&mut self, host: usize, parent: FileId, text: &str) {
+        let change = Change::Create { parent, name: name(text), kind: Kind::File, mode: 0o644, uid: 1, gid: 1 };
+        self.request(host, Request::Change { user: 0, change });
     }
 
     pub(crate) fn mkdir(&mut self, host: usize, parent: FileId, text: &str) -> FileId {

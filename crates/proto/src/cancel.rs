@@ -1,0 +1,55 @@
+//! Log cancellation: what a client did and undid while nobody was told need not be told.
+//!
+//! The rules are `wayfs_tree::Canceller`'s. They run once when a session begins,
+//! over the records that were never sent to anyone: those written since the
+//! replica was opened and not offered to a parent so far. (What may have been sent
+//! stays: somebody may know it and wait for its contents.) If anything is
+//! cancelled, the log is rewritten and replayed in the same batch.
+
+use crate::confirm::Cut;
+use crate::contents::content_of;
+use crate::replica::Replica;
+use crate::tables::{number_key, pack, table};
+use crate::tentative::LogEntry;
+use std::collections::BTreeMap;
+use wayfs_tree::{Canceller, CreateFolding};
+use wayfs_types::{MetaStore, Record, RecordId, StorageError};
+
+impl<S: MetaStore> Replica<S> {
+    /// Cancels what can be cancelled of the unsent log.
+    pub(crate) fn cancel_unsent(&mut self) -> Result<(), StorageError> {
+        let unsent: Vec<u64> = self
+            .log
+            .from(0)
+            .filter(|(_, item)| item.tentative && item.id.sequence() > self.sent_through)
+            .map(|(position, _)| position)
+            .collect();
+        if unsent.len() < 2 {
+            return Ok(());
+        }
+        let mut canceller = Canceller::new(CreateFolding::Keep);
+        let mut positions: BTreeMap<RecordId, u64> = BTreeMap::new();
+        let mut replaced: BTreeMap<RecordId, Record> = BTreeMap::new();
+        for position in unsent {
+            let record = self.log_entry(position)?.record;
+            positions.insert(record.id, position);
+            for instead in canceller.push(&record) {
+                replaced.insert(instead.id, instead);
+            }
+        }
+        let mut is_changed = false;
+        for (id, record) in replaced {
+            let Some(position) = positions.get(&id).copied() else { continue };
+            let old = self.log_entry(position)?;
+            if old.record == record {
+                continue;
+            }
+            is_changed = true;
+            if content_of(&old.record).map(|(_, content)| content) != content_of(&record).map(|(_, content)| content) {
+                self.release(id)?;
+            }
+            self.overlay.put_raw(number_key(table::LOG, position), pack(&LogEntry { record, ..old }));
+        }
+        if is_changed { self.rebuild(Cut::default()) } else { Ok(()) }
+    }
+}
