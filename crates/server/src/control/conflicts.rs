@@ -156,19 +156,19 @@ pub(super) fn resolve(volumes: &[Arc<Served>], wish: &Wish) -> Result<ResolveRep
 /// What settling does.
 enum Action {
     /// Only the report goes.
-    KeepBoth,
+    Both,
     /// The copy goes.
-    KeepWinner,
+    Winner,
     /// The file gets the copy's content, and the copy goes.
-    KeepOther,
+    Other,
 }
 
 impl Action {
     fn words(&self, report: &ConflictReport) -> String {
         match self {
-            Self::KeepBoth => "keeps both, removes the report".into(),
-            Self::KeepWinner => format!("keeps what {} wrote", report.winner.by),
-            Self::KeepOther => format!("keeps what {} wrote", report.other.by),
+            Self::Both => "keeps both, removes the report".into(),
+            Self::Winner => format!("keeps what {} wrote", report.winner.by),
+            Self::Other => format!("keeps what {} wrote", report.other.by),
         }
     }
 }
@@ -176,15 +176,15 @@ impl Action {
 fn decide(report: &ConflictReport, open: &OpenConflict, keep: &Keep) -> Result<Action, String> {
     if open.conflict.copy.is_none() {
         // There is one file only: whatever is to be kept is there.
-        return Ok(Action::KeepBoth);
+        return Ok(Action::Both);
     }
     match keep {
-        Keep::Both => Ok(Action::KeepBoth),
-        Keep::Newest if report.other.modified_unix_ms > report.winner.modified_unix_ms => Ok(Action::KeepOther),
-        Keep::Newest => Ok(Action::KeepWinner),
+        Keep::Both => Ok(Action::Both),
+        Keep::Newest if report.other.modified_unix_ms > report.winner.modified_unix_ms => Ok(Action::Other),
+        Keep::Newest => Ok(Action::Winner),
         Keep::Name(name) => match (is_of(&report.winner, name), is_of(&report.other, name)) {
-            (true, false) => Ok(Action::KeepWinner),
-            (false, true) => Ok(Action::KeepOther),
+            (true, false) => Ok(Action::Winner),
+            (false, true) => Ok(Action::Other),
             (true, true) => Err(format!("`{name}` means both sides: name the file instead")),
             (false, false) => Err(format!("`{name}` is neither {} nor {}", report.winner.by, report.other.by)),
         },
@@ -200,15 +200,15 @@ fn is_of(side: &SideReport, name: &str) -> bool {
 fn carry_out(served: &Served, open: &OpenConflict, action: &Action) -> Result<(), FsError> {
     let copy = open.conflict.copy;
     match (action, copy) {
-        (Action::KeepOther, Some(copy)) => {
+        (Action::Other, Some(copy)) => {
             if let (Some(kept), Some(file)) = (inode(served, copy), inode(served, open.conflict.file)) {
                 let mtime = kept.mtime.max(file.mtime).max(WallTime::EPOCH);
                 change(served, Change::Store { file: open.conflict.file, base: file.version, content: kept.content, mtime })?;
             }
             remove(served, copy)?;
         }
-        (Action::KeepWinner, Some(copy)) => remove(served, copy)?,
-        (Action::KeepBoth, _) | (_, None) => {}
+        (Action::Winner, Some(copy)) => remove(served, copy)?,
+        (Action::Both, _) | (_, None) => {}
     }
     change(served, Change::Resolve { conflict: open.id })
 }

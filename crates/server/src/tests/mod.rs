@@ -4,3 +4,4 @@ mod admission;
 mod copying;
 mod daemon;
 mod harness;
+mod stations;

@@ -1,0 +1,209 @@
+use super::harness::{Joiner, PATIENCE, config, create, join_station, run, start, ticket, ticket_text};
+use crate::Server;
+use std::path::Path;
+use std::sync::Arc;
+use wayfs_control::{Command, Done, Keep, Level, Selection, TicketRole};
+use wayfs_node::testing::{eventually, name, noise};
+use wayfs_node::{LinkState, ParentLink, Volume};
+use wayfs_proto::Holder;
+use wayfs_types::request::{Answer, Change, Request};
+use wayfs_types::{Content, FileId, Inode, Kind, RecordId, WallTime};
+
+/// A client that uses one server only.
+struct Client {
+    volume: Arc<Volume>,
+    link: ParentLink,
+    joiner: Joiner,
+}
+
+impl Client {
+    fn join(home: &Server, at: &Server, dir: &Path) -> Self {
+        let joiner = Joiner::new();
+        let grant = joiner.join(&ticket(home, "docs", TicketRole::Client)).unwrap();
+        let (volume, link) = joiner.open(&grant, dir);
+        link.pin(Some(at.node()));
+        let client = Self { volume, link, joiner };
+        eventually("the client is connected", || {
+            let status = client.link.status();
+            status.state == LinkState::Connected && status.parent.is_some_and(|parent| parent.node == at.node())
+        });
+        client
+    }
+
+    fn change(&self, change: Change) -> (FileId, Inode) {
+        match self.volume.request(Request::Change { user: 0, change }, PATIENCE) {
+            Ok(Answer::Changed { file, inode, .. }) => (file, *inode),
+            other => panic!("changed nothing: {other:?}"),
+        }
+    }
+
+    fn find(&self, text: &str) -> Option<(FileId, Inode)> {
+        match self.volume.request(Request::Lookup { parent: FileId::ROOT, name: name(text) }, PATIENCE) {
+            Ok(Answer::File(file, inode)) => Some((file, *inode)),
+            _ => None,
+        }
+    }
+
+    fn write(&self, text: &str, bytes: &[u8]) -> (FileId, RecordId) {
+        let create = || Change::Create { parent: FileId::ROOT, name: name(text), kind: Kind::File, mode: 0o644, uid: 0, gid: 0 };
+        let (file, inode) = self.find(text).unwrap_or_else(|| self.change(create()));
+        let content = wayfs_content::build(&bytes::Bytes::copy_from_slice(bytes), &mut self.volume.contents().sink()).unwrap();
+        let (file, inode) = self.change(Change::Store { file, base: inode.version, content, mtime: WallTime::from_nanos(5) });
+        (file, inode.version)
+    }
+
+    fn reached(&self, until: Level) -> bool {
+        self.volume.request(Request::Wait { record: None, until }, PATIENCE) == Ok(Answer::Reached)
+    }
+
+    fn read(&self, text: &str) -> Option<Vec<u8>> {
+        let (file, inode) = self.find(text)?;
+        match &inode.content {
+            Content::Inline(bytes) => Some(bytes.to_vec()),
+            Content::Tree { root, depth: 0, .. } => {
+                self.volume.fetch(file, inode.version, &[*root], PATIENCE).ok()?;
+                self.volume.contents().get(root).ok().map(|bytes| bytes.to_vec())
+            }
+            Content::Tree { .. } => panic!("these tests use small files"),
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.volume.abandon();
+        self.joiner.endpoint.connections();
+    }
+}
+
+fn pair(dir: &Path, policy: &str) -> (Server, Server) {
+    let home = start(&dir.join("home"));
+    create(&home, "docs");
+    let mut station = config(&dir.join("station"));
+    station.policy = Some(policy.into());
+    let station = Server::start(station).unwrap();
+    join_station(&station, ticket_text(&home, "docs", TicketRole::Station, None)).unwrap();
+    (home, station)
+}
+
+fn holder(server: &Server, (file, version): (FileId, RecordId)) -> Option<Holder> {
+    server.volume("docs")?.look(|replica| replica.holder(file, version))?.ok()
+}
+
+#[test]
+fn write_through_sends_contents_at_once_and_on_demand_does_not() {
+    let dir = tempfile::tempdir().unwrap();
+    for (policy, sent) in [("write-through", true), ("on-demand", false)] {
+        let dir = dir.path().join(policy);
+        let (home, station) = pair(&dir, policy);
+        let near = Client::join(&home, &station, &dir.join("near"));
+        let written = near.write("photo", &noise(80_000, 1));
+        assert!(near.reached(Level::Safe) && near.reached(Level::Visible));
+        if sent {
+            eventually("the home holds it", || holder(&home, written) == Some(Holder::Here));
+        } else {
+            assert!(matches!(holder(&home, written), Some(Holder::Child(..))));
+        }
+    }
+}
+
+#[test]
+fn contents_travel_between_clients_of_two_servers() {
+    let dir = tempfile::tempdir().unwrap();
+    let (home, station) = pair(dir.path(), "on-demand");
+    let near = Client::join(&home, &station, &dir.path().join("near"));
+    let far = Client::join(&home, &home, &dir.path().join("far"));
+    let (one, other) = (noise(120_000, 2), noise(120_000, 3));
+    near.write("from-near", &one);
+    assert!(near.reached(Level::Visible) && near.reached(Level::Safe));
+    eventually("far reads what near wrote", || far.read("from-near").as_deref() == Some(&one[..]));
+    far.write("from-far", &other);
+    assert!(far.reached(Level::Stable));
+    eventually("near reads what far wrote", || near.read("from-far").as_deref() == Some(&other[..]));
+}
+
+#[test]
+fn a_station_that_crashed_still_has_what_was_safe() {
+    let dir = tempfile::tempdir().unwrap();
+    let (home, mut station) = pair(dir.path(), "on-demand");
+    let near = Client::join(&home, &station, &dir.path().join("near"));
+    let photo = noise(100_000, 4);
+    near.write("photo", &photo);
+    assert!(near.reached(Level::Safe));
+    let mut again = config(&dir.path().join("station"));
+    again.listen = station.address();
+    station.abandon();
+    drop((near, station));
+    let station = Server::start(again).unwrap();
+    let sync = Command::Sync { volume: None, path: None, until: Level::Stable, timeout_ms: Some(7000) };
+    eventually("everything is at the home", || {
+        matches!(run(&station, sync.clone()), Ok(Done::Sync(report)) if report.reached)
+    });
+    drop(station);
+    let far = Client::join(&home, &home, &dir.path().join("far"));
+    eventually("far reads it from the home alone", || far.read("photo").as_deref() == Some(&photo[..]));
+}
+
+#[test]
+fn a_conflict_is_listed_and_settled_at_the_home() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = start(&dir.path().join("home"));
+    create(&home, "docs");
+    let ann = Client::join(&home, &home, &dir.path().join("ann"));
+    let bob = Client::join(&home, &home, &dir.path().join("bob"));
+    ann.write("plan", b"first");
+    assert!(ann.reached(Level::Stable));
+    eventually("bob sees it", || bob.read("plan").as_deref() == Some(b"first"));
+    bob.link.go_offline();
+    eventually("bob is away", || bob.volume.sessions().is_empty());
+    bob.write("plan", b"bob's");
+    ann.write("plan", b"ann's");
+    assert!(ann.reached(Level::Stable));
+    bob.link.go_online();
+    assert!(bob.reached(Level::Visible));
+    let list = || match run(&home, Command::ConflictsList { volume: None }) {
+        Ok(Done::Conflicts(report)) => report.conflicts,
+        other => panic!("no list: {other:?}"),
+    };
+    eventually("the conflict is known", || list().len() == 1);
+    let conflict = list().remove(0);
+    assert!(conflict.other.path.as_ref().is_some_and(|path| path.to_string_lossy().contains(".conflict-")), "{conflict:?}");
+    let resolve = |dry_run| Command::ConflictsResolve {
+        volume: None,
+        which: Selection::All { glob: Some("pl*".into()) },
+        keep: Keep::Name(conflict.other.path.clone().unwrap().to_string_lossy().into_owned()),
+        dry_run,
+    };
+    let Ok(Done::Resolved(said)) = run(&home, resolve(true)) else { panic!("no dry run") };
+    assert_eq!((said.resolved.len(), list().len()), (1, 1));
+    let Ok(Done::Resolved(done)) = run(&home, resolve(false)) else { panic!("not resolved") };
+    assert_eq!((done.resolved.len(), done.failed.len()), (1, 0), "{done:?}");
+    assert!(list().is_empty());
+    eventually("ann has what bob wrote", || ann.read("plan").as_deref() == Some(b"bob's"));
+}
+
+#[test]
+fn a_station_catches_up_with_many_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = dir.path().join("tree");
+    for directory in 0..20 {
+        let directory = tree.join(directory.to_string());
+        std::fs::create_dir_all(&directory).unwrap();
+        for file in 0..100 {
+            std::fs::write(directory.join(file.to_string()), format!("{file}")).unwrap();
+        }
+    }
+    let home = start(&dir.path().join("home"));
+    create(&home, "docs");
+    run(&home, Command::VolumeImport { volume: "docs".into(), from: tree, into: "".into() }).unwrap();
+    let station = start(&dir.path().join("station"));
+    join_station(&station, ticket_text(&home, "docs", TicketRole::Station, None)).unwrap();
+    let last = Command::Info { volume: None, path: "9/99".into() };
+    eventually("the station knows all", || {
+        (0..20).all(|directory| {
+            let path = format!("{directory}/99").into();
+            run(&station, Command::Info { volume: None, path }).is_ok()
+        })
+    });
+    assert!(run(&station, last).is_ok());
+}
