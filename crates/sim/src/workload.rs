@@ -63,8 +63,13 @@ impl World {
 
     fn create(&mut self, index: usize) {
         let (parent, name) = (self.directory(index), self.name());
-        let change = Change::Create { parent, name, kind: Kind::File, mode: 0o644, uid: 1000, gid: 1000 };
-        self.change(index, change, Expectation::Created);
+        let (kind, expectation) = match self.random.random_range(0..8) {
+            0 => (Kind::Symlink(Bytes::from_static(b"../target")), Expectation::Nothing),
+            1 => (Kind::Fifo, Expectation::Nothing),
+            _ => (Kind::File, Expectation::Created),
+        };
+        let change = Change::Create { parent, name, kind, mode: 0o644, uid: 1000, gid: 1000 };
+        self.change(index, change, expectation);
     }
 
     fn make_directory(&mut self, index: usize) {

@@ -141,7 +141,11 @@ pub fn check_image(pair: &KeyImage) -> Checked {
 }
 
 fn check_inode(inode: &Inode) -> Checked {
-    check_kind(&inode.kind)?;
+    // The marker of a removed link keeps the kind and drops the target.
+    let is_bare_marker = inode.is_removed() && matches!(&inode.kind, Kind::Symlink(target) if target.is_empty());
+    if !is_bare_marker {
+        check_kind(&inode.kind)?;
+    }
     within(inode.mode <= MODE_MAX, "mode")?;
     within(inode.content.is_well_formed(), "content")?;
     at_most(inode.places.len(), Inode::LINKS_MAX, "places")?;
