@@ -32,7 +32,7 @@ const ASKS_MAX: usize = 1024;
 /// Most notices of stable versions gathered for one child.
 const STABLE_MAX: usize = 65_536;
 /// Changes for which traces of removed keys are kept at least.
-const GRAVES_KEPT: u64 = 100_000;
+pub(crate) const GRAVES_KEPT: u64 = 100_000;
 /// Changes for which they are kept at most, for the sake of a station that is away.
 const GRAVES_MAX: u64 = 1_000_000;
 /// Traces removed with one input.
@@ -512,14 +512,8 @@ impl<S: MetaStore> Replica<S> {
                 }
                 Ok(self.forward_want(of, through)?)
             }
-            Up::Lock { ask, request } => self.handle_child_lock(origin, ask, request),
-            Up::TestLock { ask, request } => self.handle_child_test(origin, ask, request),
-            Up::Unlock { file, family, owner, range } => {
-                self.handle_child_unlock(origin, file, family, owner, range);
-                Ok(())
-            }
-            Up::LockCancel { ask } => {
-                self.handle_child_lock_cancel(origin, ask);
+            Up::Lock { .. } | Up::TestLock { .. } | Up::Unlock { .. } | Up::LockCancel { .. } => {
+                self.handle_child_locks(origin, up);
                 Ok(())
             }
             Up::Ping { number } => {
@@ -729,12 +723,13 @@ impl<S: MetaStore> Replica<S> {
     /// behind gets the whole state (a station) or verifies its cache (a client).
     pub(crate) fn purge(&mut self) -> Result<(), StorageError> {
         let change = self.counters.change.0;
-        if self.config.role == Role::Client || change <= GRAVES_KEPT {
+        let kept = self.graves_kept;
+        if self.config.role == Role::Client || change <= kept {
             return Ok(());
         }
         let live = self.children.by_origin.values().filter(|child| child.is_station).map(|child| child.cursor);
         let slowest = self.children.station_cursors.values().copied().chain(live).min().unwrap_or(u64::MAX);
-        let until = (change - GRAVES_KEPT).min(slowest.max(change.saturating_sub(GRAVES_MAX)));
+        let until = (change - kept).min(slowest.max(change.saturating_sub(GRAVES_MAX)));
         let (from, until) = (number_key(table::GRAVE, 0), number_key(table::GRAVE, until));
         for (key, value) in self.store.scan(&from, &until, PURGE_STEP)? {
             let number = crate::tables::parse_number_key(&key)?;

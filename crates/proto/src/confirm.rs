@@ -142,10 +142,10 @@ impl<S: MetaStore> Replica<S> {
                         return Ok(true);
                     }
                 }
-                (Key::Entry(parent, _), Some(_)) => {
-                    if wayfs_tree::inode(&self.tx(), *parent)?.is_some_and(|inode| inode.is_removed()) {
-                        return Ok(true);
-                    }
+                (Key::Entry(parent, _), Some(_))
+                    if wayfs_tree::inode(&self.tx(), *parent)?.is_some_and(|inode| inode.is_removed()) =>
+                {
+                    return Ok(true);
                 }
                 _ => {}
             }

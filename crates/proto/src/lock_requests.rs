@@ -7,7 +7,7 @@
 
 use crate::api::Role;
 use crate::locks::{Asker, Holder, Verdict};
-use crate::replica::{Replica, Trouble};
+use crate::replica::Replica;
 use crate::upstream::Standing;
 use wayfs_types::request::{Answer, LockFamily, LockOwner, LockRange, LockRequest, Outcome, RequestId};
 use wayfs_types::{FileId, FsError, MetaStore, OriginId};
@@ -145,39 +145,49 @@ impl<S: MetaStore> Replica<S> {
         self.requests.wake_locks();
     }
 
-    pub(crate) fn handle_child_lock(&mut self, child: OriginId, ask: AskId, request: LockRequest) -> Result<(), Trouble> {
+    /// What a child says about locks.
+    pub(crate) fn handle_child_locks(&mut self, child: OriginId, up: Up) {
+        match up {
+            Up::Lock { ask, request } => self.handle_child_lock(child, ask, request),
+            Up::TestLock { ask, request } => self.handle_child_test(child, ask, request),
+            Up::Unlock { file, family, owner, range } => {
+                let granted = self.locks.unlock(Holder { origin: child, owner }, file, family, range);
+                self.tell_granted(granted);
+            }
+            Up::LockCancel { ask } => self.handle_child_lock_cancel(child, ask),
+            Up::Hello { .. }
+            | Up::Watch { .. }
+            | Up::Unwatch { .. }
+            | Up::Refresh { .. }
+            | Up::Start
+            | Up::Records { .. }
+            | Up::Received { .. }
+            | Up::Ask { .. }
+            | Up::Have { .. }
+            | Up::Want { .. }
+            | Up::Ping { .. } => {}
+        }
+    }
+
+    fn handle_child_lock(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
         let holder = Holder { origin: child, owner: request.owner };
         let verdict = match self.locks.lock(Asker::Child(child, ask), holder, request) {
             Verdict::Granted => LockVerdict::Granted,
             Verdict::Refused => LockVerdict::Refused,
             Verdict::Deadlock => LockVerdict::Deadlock,
             Verdict::Overload => LockVerdict::Overload,
-            Verdict::Waiting => return Ok(()),
+            Verdict::Waiting => return,
         };
         self.children.tell(child, Down::LockAnswer { ask, verdict });
-        Ok(())
     }
 
-    pub(crate) fn handle_child_test(&mut self, child: OriginId, ask: AskId, request: LockRequest) -> Result<(), Trouble> {
+    fn handle_child_test(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
         let holder = Holder { origin: child, owner: request.owner };
         let verdict = self.locks.test(holder, &request).map_or(LockVerdict::Free, LockVerdict::Held);
         self.children.tell(child, Down::LockAnswer { ask, verdict });
-        Ok(())
     }
 
-    pub(crate) fn handle_child_unlock(
-        &mut self,
-        child: OriginId,
-        file: FileId,
-        family: LockFamily,
-        owner: LockOwner,
-        range: LockRange,
-    ) {
-        let granted = self.locks.unlock(Holder { origin: child, owner }, file, family, range);
-        self.tell_granted(granted);
-    }
-
-    pub(crate) fn handle_child_lock_cancel(&mut self, child: OriginId, ask: AskId) {
+    fn handle_child_lock_cancel(&mut self, child: OriginId, ask: AskId) {
         let granted = self.locks.give_up(Asker::Child(child, ask));
         self.tell_granted(granted);
         // If it was granted in the meantime, that answer is on its way and the child releases it.

@@ -98,10 +98,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn own_through(&self, level: Level) -> u64 {
         let durable = self.own_durable();
         let Ok(marks) = self.marks_committed(self.config.origin) else { return 0 };
-        let applied = || match self.confirmed_applied_committed(self.config.origin) {
-            Ok(applied) => applied,
-            Err(_) => 0,
-        };
+        let applied = || self.confirmed_applied_committed(self.config.origin).unwrap_or_default();
         match (self.config.role, level) {
             (_, Level::Modified) | (Role::Home, _) | (Role::Station, Level::Safe) => durable,
             (Role::Station, Level::Visible) => durable.min(applied()),

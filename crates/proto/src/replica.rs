@@ -181,6 +181,8 @@ pub struct Replica<S> {
     pub(crate) sent_through: u64,
     /// Waiting requests may have reached their level.
     pub(crate) levels_moved: bool,
+    /// Changes for which traces of removed keys are kept.
+    pub(crate) graves_kept: u64,
     /// How often the log was replayed.
     pub(crate) replays: u64,
 }
@@ -242,6 +244,7 @@ impl<S: MetaStore> Replica<S> {
             more_work: false,
             sent_through: counters.sequence,
             levels_moved: false,
+            graves_kept: crate::children::GRAVES_KEPT,
             replays: 0,
             config,
         };
@@ -366,6 +369,11 @@ impl<S: MetaStore> Replica<S> {
         self.put_image(Key::Conflict(RecordId::GENESIS), None).expect("a test's store");
         self.commit().expect("a test's store");
         self.counters.purged = CommitNumber(self.counters.purged.0);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn keep_traces(&mut self, changes: u64) {
+        self.graves_kept = changes;
     }
 
     #[cfg(test)]

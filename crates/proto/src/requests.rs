@@ -336,7 +336,7 @@ impl<S: MetaStore> Replica<S> {
             if self.is_trusted() {
                 for need in needs {
                     if let Some(question) = self.untrusted(need)? {
-                        return Ok(self.ask_or_go_offline(waiting, question, needs)?);
+                        return self.ask_or_go_offline(waiting, question, needs);
                     }
                 }
                 return Ok(None);

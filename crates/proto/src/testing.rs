@@ -79,8 +79,10 @@ fn apply(map: &mut BTreeMap<Vec<u8>, Vec<u8>>, batch: Batch) {
     }
 }
 
+type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
 /// A range that is empty rather than a panic when the bounds cross.
-fn bounds<'a>(from: &'a [u8], until: &'a [u8]) -> Option<(Bound<&'a [u8]>, Bound<&'a [u8]>)> {
+fn bounds<'a>(from: &'a [u8], until: &'a [u8]) -> Option<Bounds<'a>> {
     match until {
         [] => Some((Bound::Included(from), Bound::Unbounded)),
         _ if from < until => Some((Bound::Included(from), Bound::Excluded(until))),

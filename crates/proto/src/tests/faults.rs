@@ -160,6 +160,49 @@ fn a_parent_without_room_takes_the_records_later() {
 }
 
 #[test]
+fn traces_of_removed_files_go_when_all_have_passed_them() {
+    let (mut world, station, client) = station_world();
+    let late = world.create(client, FileId::ROOT, "late");
+    world.pass(Duration::from_secs(3));
+    for host in [HOME, station] {
+        world.hosts[host].replica.keep_traces(50);
+    }
+    for number in 0..300 {
+        let text = format!("f{number}");
+        world.create(client, FileId::ROOT, &text);
+        let change = wayfs_types::request::Change::Unlink { parent: FileId::ROOT, name: super::world::name(&text) };
+        world.change(client, change).unwrap();
+        if number % 10 == 0 {
+            world.pass(Duration::from_millis(1500));
+        }
+    }
+    world.pass(Duration::from_secs(5));
+    for _ in 0..200 {
+        world.input(HOME, crate::Input::Tick);
+        world.input(station, crate::Input::Tick);
+        world.settle();
+    }
+    for host in [HOME, station] {
+        let store = world.hosts[host].replica.store();
+        for of in [b'g', b'd'] {
+            assert!(store.count(of) < 150, "{} rows in table {} of host {host}", store.count(of), of as char);
+        }
+    }
+    assert!(world.tree(HOME).len() < 120, "{} images", world.tree(HOME).len());
+    assert!(world.hosts[HOME].replica.inode(late).unwrap().is_some());
+    world.assert_agrees(station);
+    world.assert_agrees(client);
+    // A station that was away for longer than the traces are kept waits for nobody: it gets the whole state.
+    world.crash(station, 0);
+    world.connect(station, HOME);
+    world.settle();
+    world.connect(client, station);
+    world.pass(Duration::from_secs(5));
+    world.assert_agrees(station);
+    world.assert_agrees(client);
+}
+
+#[test]
 fn a_station_that_lost_its_disk_takes_the_whole_state_and_forgets_the_rest() {
     let (mut world, station, client) = station_world();
     let dir = world.mkdir(client, FileId::ROOT, "d");
