@@ -79,15 +79,24 @@ fn a_mount_comes_and_goes_and_what_a_killed_one_left_is_cleaned_up() {
     let first = mount(&machine.text("ticket"));
     assert_eq!(code(&first), 0, "{}", err(&first));
     let umount = machine.run(&["umount", "--flush", &mnt]);
-    assert_eq!((code(&umount), is_mounted(&mnt)), (0, false), "{}", err(&umount));
+    assert_eq!((code(&umount), is_mounted(&mnt)), (0, false), "{}{}", err(&umount), machine.logs());
 
     // From here on the name is enough.
     let second = mount("work");
     assert_eq!(code(&second), 0, "{}", err(&second));
     kill(pid_of(&machine, "mount"));
     let cleaned = machine.run(&["umount", &mnt]);
-    assert_eq!((code(&cleaned), is_mounted(&mnt)), (0, false), "{}", err(&cleaned));
+    assert_eq!((code(&cleaned), is_mounted(&mnt)), (0, false), "{}{}", err(&cleaned), machine.logs());
     assert_eq!(code(&machine.run(&["umount", &mnt])), 4, "there is nothing left to unmount");
+    // A mount at the same place does the cleaning up itself, also where the kernel still knows the root's attributes.
+    assert_eq!(code(&mount("work")), 0);
+    std::fs::write(machine.path("mnt/file"), "kept").unwrap();
+    assert_eq!(code(&machine.run(&["--at", &mnt, "sync", "--timeout", "20"])), 0);
+    kill(pid_of(&machine, "mount"));
+    let again = mount("work");
+    assert_eq!(code(&again), 0, "{}", err(&again));
+    assert_eq!(std::fs::read_to_string(machine.path("mnt/file")).unwrap(), "kept");
+    assert_eq!(code(&machine.run(&["umount", &mnt])), 0);
     let unknown = mount("nonesuch");
     assert_eq!((code(&unknown), is_mounted(&mnt)), (4, false), "{}", err(&unknown));
 }
@@ -132,6 +141,12 @@ impl Machine {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
+    }
+
+    /// What the daemons said, for messages of failures.
+    fn logs(&self) -> String {
+        let logs = std::fs::read_dir(self.path("state/wayfs/log")).into_iter().flatten().flatten();
+        logs.map(|log| std::fs::read_to_string(log.path()).unwrap_or_default()).collect()
     }
 
     fn serve(&self, more: &[&str]) -> Output {

@@ -38,6 +38,7 @@ fn every_command_of_the_manual_is_accepted() {
         wayfs station join
         wayfs station list
         wayfs station use auto
+        wayfs station use
         wayfs station why
         wayfs status --json
         wayfs info a/b --volume photos

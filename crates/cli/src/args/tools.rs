@@ -86,10 +86,10 @@ pub(crate) enum StationCommand {
     },
     /// Stations that the mount knows, with round-trip time and bandwidth
     List,
-    /// Use this station, or `auto` for the best
+    /// Use this station, or the best again
     Use {
-        /// Its name, node id or address
-        station: String,
+        /// Its name, node id or address; `auto`, or none: choose the best
+        station: Option<String>,
     },
     /// Why this station
     Why,

@@ -1,5 +1,6 @@
 //! `wayfs mount`: a mount, in the foreground or behind.
 
+use super::umount::take_down_dead;
 use super::{Context, write_out};
 use crate::args::MountArgs;
 use crate::config::{Close, MountSettings, Source, TICKET_VARIABLE};
@@ -23,6 +24,7 @@ const BUSY_STEP: Duration = Duration::from_millis(200);
 pub(crate) fn run(context: &Context, args: &MountArgs) -> Result<(), Failure> {
     let settings = MountSettings::new(args, &context.config)?;
     let config = config(context, &settings)?;
+    take_down_dead(&settings.dir)?;
     if args.daemon && !daemon::is_background() {
         let secret = match &settings.source {
             Source::Ticket(ticket) => Some((TICKET_VARIABLE, ticket.as_str())),

@@ -18,7 +18,7 @@ pub(crate) fn run(context: &Context, command: StationCommand) -> Result<(), Fail
         }
         StationCommand::List => context.report(mount, &Command::StationList),
         StationCommand::Use { station } => {
-            let station = Some(station).filter(|name| name != AUTO);
+            let station = station.filter(|name| name != AUTO);
             context.report(mount, &Command::StationUse { station })
         }
         StationCommand::Why => context.report(mount, &Command::StationWhy),

@@ -4,7 +4,7 @@ use super::{Context, unexpected};
 use crate::args::UmountArgs;
 use crate::failure::{Exit, Failure};
 use rustix::mount::UnmountFlags;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use wayfs_control::report::UmountReport;
 use wayfs_control::{Command, ControlClient, DaemonKind, Done, Registration};
@@ -12,9 +12,12 @@ use wayfs_control::{Command, ControlClient, DaemonKind, Done, Registration};
 /// Longest wait for a daemon that said it ends.
 const END_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// How long a daemon that broke off may take to be gone: the kernel takes the memory of large ones apart.
+const DEATH_TIMEOUT: Duration = Duration::from_secs(3);
+
 pub(crate) fn run(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
     let found = context.registry.find_by_path(&args.dir).filter(|found| found.daemon.kind == DaemonKind::Mount);
-    let Some(found) = found else { return clean_up(&args.dir, args.force) };
+    let Some(found) = found else { return clean_up(args) };
     if !found.path.as_os_str().is_empty() {
         let text =
             format!("{} is not the mount point: it lies in {}", args.dir.display(), found.daemon.place.display());
@@ -22,7 +25,11 @@ pub(crate) fn run(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
     }
     let command =
         Command::Umount { flush: args.flush, timeout_ms: args.timeout.saturating_mul(1000), force: args.force };
-    let report = ask_umount(&found.daemon.socket, &command)?;
+    let report = match ask_umount(&found.daemon.socket, &command) {
+        // It died while it was asked, or was dying before: its mount is left.
+        Err(failure) if failure.exit == Exit::Unreachable && left_behind(&found.daemon)? => return clean_up(args),
+        asked => asked?,
+    };
     context.print(&Done::Unmounted(report.clone()))?;
     wait_until_ended(&found.daemon)?;
     if report.unsent_records == 0 && report.unsent_bytes == 0 {
@@ -64,20 +71,96 @@ fn is_running(pid: u32) -> bool {
     after_name.is_some_and(|rest| !rest.starts_with('Z') && !rest.starts_with('X'))
 }
 
+/// Whether a daemon that broke off is gone, and has left its mount.
+fn left_behind(daemon: &Registration) -> Result<bool, Failure> {
+    let deadline = Instant::now() + DEATH_TIMEOUT;
+    while is_running(daemon.pid) || ControlClient::connect(&daemon.socket).is_ok() {
+        if Instant::now() >= deadline {
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(liveness(&daemon.place)? == Some(Liveness::Dead))
+}
+
 /// No daemon of ours serves this: if it is a mount of ours, its daemon died.
-fn clean_up(dir: &Path, force: bool) -> Result<(), Failure> {
-    let dir = std::path::absolute(dir).map_err(|e| Failure::io("find the mount point", &e))?;
+fn clean_up(args: &UmountArgs) -> Result<(), Failure> {
+    take_away(&args.dir, args.force)?;
+    if args.flush {
+        let text = "the daemon of this mount had died, so nobody knows whether everything is safe";
+        return Err(Failure::new(
+            Exit::NotTrue,
+            text,
+            "Mount it again (its log is kept), then `wayfs umount --flush`.",
+        ));
+    }
+    Ok(())
+}
+
+fn take_away(dir: &Path, force: bool) -> Result<(), Failure> {
+    let dir = real_path(dir)?;
+    match (liveness(&dir)?, force) {
+        (None, _) => {
+            let text = format!("{} is no mount of wayfs", dir.display());
+            Err(Failure::new(Exit::NotFound, text, "`wayfs status` lists the mounts that run."))
+        }
+        (Some(Liveness::Dead), _) | (Some(_), true) => unmount_lazily(&dir),
+        (Some(Liveness::Alive), false) => {
+            let text = format!("a daemon that is not yours, or not registered, serves {}", dir.display());
+            Err(Failure::new(Exit::Refused, text, "Unmount it as its owner, or with --force."))
+        }
+        (Some(Liveness::Silent), false) => {
+            let text = format!("the mount at {} does not answer, but its daemon still runs", dir.display());
+            Err(Failure::new(Exit::Failed, text, "Make a bundle with `wayfs debug`, then unmount it with --force."))
+        }
+    }
+}
+
+/// Takes away what a daemon that died has left at a place where something is to be mounted.
+pub(crate) fn take_down_dead(dir: &Path) -> Result<(), Failure> {
+    let Ok(dir) = real_path(dir) else { return Ok(()) };
+    if liveness(&dir)? == Some(Liveness::Dead) { unmount_lazily(&dir) } else { Ok(()) }
+}
+
+/// The path as the kernel's table has it. The mount point itself is not touched: it may be dead.
+fn real_path(dir: &Path) -> Result<PathBuf, Failure> {
+    let fail = |e: std::io::Error| Failure::io(format_args!("find {}", dir.display()), &e);
+    let absolute = std::path::absolute(dir).map_err(fail)?;
+    match (absolute.parent(), absolute.file_name()) {
+        (Some(parent), Some(name)) => Ok(parent.canonicalize().map_err(fail)?.join(name)),
+        _ => Ok(absolute),
+    }
+}
+
+/// How a mount of ours is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Liveness {
+    /// Its daemon answers.
+    Alive,
+    /// Its daemon has ended.
+    Dead,
+    /// Nothing is said for a while.
+    Silent,
+}
+
+/// `None` if no mount of ours is there. `statfs` is asked, since the kernel answers `stat` for the dead from its cache; and on a
+/// thread of its own, since it may hang.
+fn liveness(dir: &Path) -> Result<Option<Liveness>, Failure> {
     let mounts =
         std::fs::read_to_string("/proc/self/mountinfo").map_err(|e| Failure::io("read /proc/self/mountinfo", &e))?;
-    if !is_our_mount(&mounts, &dir) {
-        let text = format!("{} is no mount of wayfs", dir.display());
-        return Err(Failure::new(Exit::NotFound, text, "`wayfs status` lists the mounts that run."));
+    if !is_our_mount(&mounts, dir) {
+        return Ok(None);
     }
-    if !force && answers(&dir) {
-        let text = format!("a daemon that is not yours, or not registered, serves {}", dir.display());
-        return Err(Failure::new(Exit::Refused, text, "Unmount it as its owner, or with --force."));
-    }
-    unmount_lazily(&dir)
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+    let dir = dir.to_owned();
+    std::thread::spawn(move || {
+        let _ = sender.send(rustix::fs::statvfs(&dir).map(|_| ()));
+    });
+    Ok(Some(match receiver.recv_timeout(Duration::from_secs(2)) {
+        Ok(Err(rustix::io::Errno::NOTCONN | rustix::io::Errno::CONNABORTED)) => Liveness::Dead,
+        Ok(_) => Liveness::Alive,
+        Err(_) => Liveness::Silent,
+    }))
 }
 
 fn unmount_lazily(dir: &Path) -> Result<(), Failure> {
@@ -95,18 +178,8 @@ fn unmount_lazily(dir: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Whether the daemon behind a mount still says something within a moment. Asked on a thread of its own, since it may hang.
-fn answers(dir: &Path) -> bool {
-    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-    let dir = dir.to_owned();
-    std::thread::spawn(move || {
-        let _ = sender.send(rustix::fs::statvfs(&dir).is_ok());
-    });
-    receiver.recv_timeout(Duration::from_secs(2)).unwrap_or(false)
-}
-
 /// Whether `/proc/self/mountinfo` has a wayfs mount there.
-pub(crate) fn is_our_mount(mountinfo: &str, dir: &Path) -> bool {
+fn is_our_mount(mountinfo: &str, dir: &Path) -> bool {
     our_mounts(mountinfo).iter().any(|mount| Path::new(mount) == dir)
 }
 
@@ -150,7 +223,7 @@ rubbish
     #[test]
     fn a_directory_that_is_no_mount_is_refused() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(clean_up(directory.path(), true).unwrap_err().exit, Exit::NotFound);
+        assert_eq!(take_away(directory.path(), true).unwrap_err().exit, Exit::NotFound);
     }
 
     #[test]
