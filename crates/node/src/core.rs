@@ -6,11 +6,11 @@ use crate::waiter::Waiter;
 use crate::{Hooks, clock};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 use tracing::{debug, error, info, warn};
 use wayfs_net::{CloseCode, Waiting};
 use wayfs_proto::{Changed, Input, Neighbour, Output, PeerId, Replica};
 use wayfs_store::FjallMetaStore;
-use std::time::Duration;
 use wayfs_types::request::{Answer, Outcome, RequestId};
 use wayfs_types::{Content, FileId, FsError, Name, RecordId, Ticket, Time};
 
@@ -86,7 +86,9 @@ enum InputKind {
 impl InputKind {
     fn of(input: &Input) -> Self {
         match input {
-            Input::Message { .. } | Input::Stored { .. } | Input::ContentHere { .. } | Input::Pushed { .. } => Self::News,
+            Input::Message { .. } | Input::Stored { .. } | Input::ContentHere { .. } | Input::Pushed { .. } => {
+                Self::News
+            }
             Input::Request { .. } | Input::Cancel { .. } | Input::PeerUp { .. } => Self::Other,
             Input::PeerDown { .. } | Input::Propagate { .. } | Input::Fetched { .. } | Input::Tick => Self::Other,
         }
@@ -218,7 +220,9 @@ impl Core {
                 }
                 Output::InvalidateInode { file, what } => orders.effects.push(Effect::InvalidateInode(file, what)),
                 Output::InvalidateEntry { parent, name } => orders.effects.push(Effect::InvalidateEntry(parent, name)),
-                Output::Applied { file, record, content } => orders.effects.push(Effect::Applied(file, record, content)),
+                Output::Applied { file, record, content } => {
+                    orders.effects.push(Effect::Applied(file, record, content))
+                }
                 Output::Shared { file, version } => orders.effects.push(Effect::Shared(file, version)),
                 Output::Conflict { conflict } => orders.effects.push(Effect::Conflict(conflict)),
                 Output::Failed { reason } => self.fail(reason, orders),

@@ -60,7 +60,10 @@ impl ChildRole {
     pub(crate) fn is_admitted_as(self, admitted: Admitted) -> bool {
         match (self, admitted) {
             (Self::Client, Admitted::Client) | (Self::Station, Admitted::Station) => true,
-            (Self::Client | Self::Station, Admitted::Home | Admitted::Revoked | Admitted::Client | Admitted::Station) => false,
+            (
+                Self::Client | Self::Station,
+                Admitted::Home | Admitted::Revoked | Admitted::Client | Admitted::Station,
+            ) => false,
         }
     }
 }
@@ -100,7 +103,9 @@ pub struct Grant {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
     /// The server speaks another version.
-    #[error("the server speaks version {0} of the protocol, this program version {PROTOCOL_VERSION}: upgrade the older one")]
+    #[error(
+        "the server speaks version {0} of the protocol, this program version {PROTOCOL_VERSION}: upgrade the older one"
+    )]
     Version(u16),
     /// The volume is not served there.
     #[error("this server does not serve that volume: check the ticket, or ask the home's administrator")]

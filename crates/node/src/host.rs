@@ -72,7 +72,8 @@ impl Host {
         let (accepting_endpoint, accepting_volumes) = (endpoint.clone(), Arc::clone(&volumes));
         let accepting = runtime.spawn(async move {
             while let Some(connection) = accepting_endpoint.accept().await {
-                let session = Newcomer { connection, volumes: Arc::clone(&accepting_volumes), admission: Arc::clone(&admission) };
+                let session =
+                    Newcomer { connection, volumes: Arc::clone(&accepting_volumes), admission: Arc::clone(&admission) };
                 tokio::spawn(session.handle());
             }
         });
@@ -222,7 +223,9 @@ async fn admit(volume: &Arc<Volume>, node: NodeId, origin: OriginId, role: Child
     }
     let started = Instant::now();
     loop {
-        let known = volume.look(|replica| replica.admitted(node)).ok_or(Refusal::NotReady("it stops".into()))?
+        let known = volume
+            .look(|replica| replica.admitted(node))
+            .ok_or(Refusal::NotReady("it stops".into()))?
             .map_err(|error| Refusal::NotReady(error.to_string()))?;
         match known.into_iter().find(|(id, _)| *id == origin) {
             Some((_, origin)) if origin.admitted == Admitted::Revoked => return Err(Refusal::Revoked),

@@ -41,7 +41,8 @@ pub async fn join(endpoint: &Endpoint, ticket: &Ticket, label: &str) -> Result<G
     let mut pause = Duration::from_millis(200);
     for attempt in 1.. {
         match join_once(endpoint, ticket, label).await {
-            Err(JoinError::Greet { source: GreetError::Interrupted(_) | GreetError::TimedOut, .. }) if attempt < ATTEMPTS => {}
+            Err(JoinError::Greet { source: GreetError::Interrupted(_) | GreetError::TimedOut, .. })
+                if attempt < ATTEMPTS => {}
             result => return result,
         }
         tokio::time::sleep(pause).await;

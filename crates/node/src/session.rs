@@ -48,7 +48,12 @@ pub struct SessionReport {
 }
 
 /// Reads frames until the session ends, and takes it out then.
-pub(crate) async fn read_frames(volume: Weak<Volume>, peer: PeerId, connection: Connection, mut receiver: FrameReceiver) {
+pub(crate) async fn read_frames(
+    volume: Weak<Volume>,
+    peer: PeerId,
+    connection: Connection,
+    mut receiver: FrameReceiver,
+) {
     let reason = loop {
         match receiver.recv().await {
             Ok(Some(bytes)) => {

@@ -1,7 +1,8 @@
 //! Volumes on loopback for tests: homes, stations and clients in one process, over real QUIC and real disks.
 
 use crate::{
-    Callback, ChildRole, Hooks, Host, LinkSettings, NoAdmission, NoHooks, ParentLink, ServerInfo, ServerKind, Volume, VolumeSettings,
+    Callback, ChildRole, Hooks, Host, LinkSettings, NoAdmission, NoHooks, ParentLink, ServerInfo, ServerKind, Volume,
+    VolumeSettings,
 };
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -66,7 +67,8 @@ impl Machine {
     /// # Panics
     /// When something is not as a test needs it.
     pub fn start(plan: Plan<'_>) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
         std::fs::create_dir_all(plan.directory).expect("a directory");
         let identity = plan.directory.join("identity");
         let key = NodeIdentity::load_or_create(&identity).expect("an identity");
@@ -94,7 +96,17 @@ impl Machine {
             link.addresses = vec![endpoint.local_addr().expect("an address")];
             ParentLink::start(&volume, endpoint.clone(), link)
         });
-        Self { volume, endpoint, link, host, identity, store, role: plan.role, origin: plan.origin, runtime: Some(runtime) }
+        Self {
+            volume,
+            endpoint,
+            link,
+            host,
+            identity,
+            store,
+            role: plan.role,
+            origin: plan.origin,
+            runtime: Some(runtime),
+        }
     }
 
     /// A fresh home.
@@ -290,7 +302,13 @@ impl Machine {
     /// When that takes too long.
     pub fn wait(&self, until: Level) {
         let outcome = self.ask(Request::Wait { record: None, until });
-        assert_eq!(outcome, Ok(Answer::Reached), "{until:?} at {:?}: {:?}", self.role, self.volume.look(wayfs_proto::Replica::progress));
+        assert_eq!(
+            outcome,
+            Ok(Answer::Reached),
+            "{until:?} at {:?}: {:?}",
+            self.role,
+            self.volume.look(wayfs_proto::Replica::progress)
+        );
     }
 }
 

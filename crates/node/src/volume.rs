@@ -241,8 +241,15 @@ impl Volume {
     ///
     /// # Errors
     /// [`MemberError`]: the engine refuses, or the disk fails.
-    pub fn grant_origin(&self, node: NodeId, admitted: Admitted, label: &str, timeout: Duration) -> Result<OriginId, MemberError> {
-        let origin = self.change_members(|replica| replica.grant_origin(clock::now(), clock::wall(), node, admitted, label))?;
+    pub fn grant_origin(
+        &self,
+        node: NodeId,
+        admitted: Admitted,
+        label: &str,
+        timeout: Duration,
+    ) -> Result<OriginId, MemberError> {
+        let origin =
+            self.change_members(|replica| replica.grant_origin(clock::now(), clock::wall(), node, admitted, label))?;
         self.sync(timeout)?;
         Ok(origin)
     }
@@ -260,7 +267,10 @@ impl Volume {
         Ok(count)
     }
 
-    fn change_members<T>(&self, change: impl FnOnce(&mut LiveReplica) -> Result<T, GrantError>) -> Result<T, MemberError> {
+    fn change_members<T>(
+        &self,
+        change: impl FnOnce(&mut LiveReplica) -> Result<T, GrantError>,
+    ) -> Result<T, MemberError> {
         let mut orders = Orders::default();
         let changed = {
             let mut core = self.lock();
@@ -414,7 +424,12 @@ impl Volume {
         let (queue, chunks) = (Arc::clone(&self.syncs), self.contents.handle());
         let stored = Weak::clone(&self.me);
         threads.push(spawn(name("sync"), move || {
-            syncer::run(&queue, || chunks.sync(), |ticket| syncer.sync_to(ticket).map(|_| ()), |result| report(&stored, result));
+            syncer::run(
+                &queue,
+                || chunks.sync(),
+                |ticket| syncer.sync_to(ticket).map(|_| ()),
+                |result| report(&stored, result),
+            );
         }));
         let timer = Arc::clone(&self.timer);
         let ticking = Weak::clone(&me);

@@ -59,7 +59,8 @@ mod tests {
     #[test]
     fn interfaces_are_found_in_the_kernels_tables() {
         let trie = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 10.1.2.3\n        /32 host LOCAL\n     |-- 127.0.0.1\n        /32 host LOCAL\n     |-- 10.1.2.255\n        /32 link BROADCAST\n";
-        let six = "fd000000000000000000000000000007 02 40 00 80 eth0\nfe800000000000000000000000000001 02 40 20 80 eth0\n";
+        let six =
+            "fd000000000000000000000000000007 02 40 00 80 eth0\nfe800000000000000000000000000001 02 40 20 80 eth0\n";
         let ips = local_ips(trie, six, true);
         assert_eq!(ips, ["10.1.2.3".parse::<IpAddr>().unwrap(), "fd00::7".parse().unwrap()]);
         assert_eq!(local_ips(trie, six, false).len(), 1);

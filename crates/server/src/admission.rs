@@ -51,13 +51,21 @@ impl Admission for HomeAdmission {
                     // The machine has its origin; asking again would give it another, which does no harm.
                     error!(%error, "remember what a ticket was good for");
                 }
-                let event = crate::events::new(EventKind::Member, Some(served.name()), format!("{} joined", request.label));
+                let event =
+                    crate::events::new(EventKind::Member, Some(served.name()), format!("{} joined", request.label));
                 server.events.tell(&event);
                 origin
             }
         };
         let mut servers = vec![server.own_info(ServerKind::Home, &served.file.label)];
         servers.extend(served.volume.directory().list().into_iter().filter(|known| known.node != server.endpoint.id()));
-        Ok(Grant { volume: served.id, name: served.file.name.clone(), origin, role: request.role, label: request.label, servers })
+        Ok(Grant {
+            volume: served.id,
+            name: served.file.name.clone(),
+            origin,
+            role: request.role,
+            label: request.label,
+            servers,
+        })
     }
 }

@@ -128,7 +128,9 @@ impl Layout {
                 Some(file) if file.format > FORMAT => {
                     return Err(unreadable(format!("written by a newer program (format {}): use that", file.format)));
                 }
-                Some(file) if file.ids().is_none() => return Err(unreadable("its identifiers are damaged; restore it from a backup".into())),
+                Some(file) if file.ids().is_none() => {
+                    return Err(unreadable("its identifiers are damaged; restore it from a backup".into()));
+                }
                 Some(file) => files.push(file),
                 None => {}
             }

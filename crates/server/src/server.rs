@@ -97,7 +97,8 @@ impl Server {
         let admission = Arc::new(HomeAdmission::new(Arc::downgrade(&shared)));
         let host = Arc::new(Host::start(endpoint, runtime.handle(), admission));
         *shared.host.write().unwrap_or_else(PoisonError::into_inner) = Some(host);
-        let mut server = Self { shared, runtime: Some(runtime), control: None, metrics: None, stopped: AtomicBool::new(false) };
+        let mut server =
+            Self { shared, runtime: Some(runtime), control: None, metrics: None, stopped: AtomicBool::new(false) };
         for file in files {
             server.shared.serve(file)?;
         }
@@ -109,7 +110,8 @@ impl Server {
     fn open_doors(&mut self) -> Result<(), StartError> {
         if let Some(address) = self.shared.config.metrics {
             let shared = Arc::downgrade(&self.shared);
-            self.metrics = Some(MetricsServer::start(address, move || shared.upgrade().map(|s| s.metrics()).unwrap_or_default())?);
+            self.metrics =
+                Some(MetricsServer::start(address, move || shared.upgrade().map(|s| s.metrics()).unwrap_or_default())?);
         }
         if let Some(path) = self.shared.config.control_socket.clone() {
             let target = Arc::new(Target::new(Arc::clone(&self.shared)));
@@ -205,7 +207,10 @@ impl Drop for Server {
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("node", &self.node().short()).field("address", &self.address()).finish_non_exhaustive()
+        f.debug_struct("Server")
+            .field("node", &self.node().short())
+            .field("address", &self.address())
+            .finish_non_exhaustive()
     }
 }
 
@@ -220,7 +225,8 @@ impl Shared {
         let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
         let by_name = volumes.values().find(|served| served.name() == name);
         let found = by_name.or_else(|| {
-            let mut matching = volumes.values().filter(|served| name.len() >= 8 && served.id.to_string().starts_with(name));
+            let mut matching =
+                volumes.values().filter(|served| name.len() >= 8 && served.id.to_string().starts_with(name));
             matching.next().filter(|_| matching.next().is_none())
         });
         found.cloned()
@@ -255,8 +261,10 @@ impl Shared {
             ServedAs::Home => {
                 volume.directory().learn([self.own_info(ServerKind::Home, &file.label)]);
                 let path = self.layout.tickets(id);
-                let tickets = Tickets::load(&path)
-                    .map_err(|error| StartError::Unreadable { path, why: format!("{error}; restore it from a backup, or remove it and issue new tickets") })?;
+                let tickets = Tickets::load(&path).map_err(|error| StartError::Unreadable {
+                    path,
+                    why: format!("{error}; restore it from a backup, or remove it and issue new tickets"),
+                })?;
                 (None, None, Some(tickets))
             }
             ServedAs::Station => {
@@ -267,7 +275,15 @@ impl Shared {
                 (Some(ParentLink::start(&volume, self.endpoint.clone(), link)), Some(propagation), None)
             }
         };
-        let served = Arc::new(Served { id, file, volume: Arc::clone(&volume), link, tickets: Mutex::new(tickets), heard, propagation });
+        let served = Arc::new(Served {
+            id,
+            file,
+            volume: Arc::clone(&volume),
+            link,
+            tickets: Mutex::new(tickets),
+            heard,
+            propagation,
+        });
         self.volumes.write().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::clone(&served));
         if let Some(host) = self.host.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
             host.add(volume);

@@ -66,7 +66,13 @@ impl Tickets {
     }
 
     /// Issues one, durable when this returns.
-    pub(crate) fn issue(&mut self, secret: &TicketSecret, role: ChildRole, expiry_unix_s: u64, now_unix_s: u64) -> io::Result<()> {
+    pub(crate) fn issue(
+        &mut self,
+        secret: &TicketSecret,
+        role: ChildRole,
+        expiry_unix_s: u64,
+        now_unix_s: u64,
+    ) -> io::Result<()> {
         let remembered = REMEMBERED.as_secs();
         self.issued.retain(|_, issued| match issued.node {
             None => issued.expiry_unix_s > now_unix_s,

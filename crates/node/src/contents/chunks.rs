@@ -38,9 +38,10 @@ impl From<ChunkError> for ContentsError {
         match error {
             ChunkError::NoSpace { .. } => Self::NoSpace,
             ChunkError::Corrupt(digest) => Self::Damaged(digest),
-            error @ (ChunkError::Misnamed(_) | ChunkError::TooLarge(_) | ChunkError::Poisoned(_) | ChunkError::Io { .. }) => {
-                Self::Io(error.to_string())
-            }
+            error @ (ChunkError::Misnamed(_)
+            | ChunkError::TooLarge(_)
+            | ChunkError::Poisoned(_)
+            | ChunkError::Io { .. }) => Self::Io(error.to_string()),
         }
     }
 }
@@ -49,7 +50,9 @@ impl From<StorageError> for ContentsError {
     fn from(error: StorageError) -> Self {
         match error {
             StorageError::NoSpace => Self::NoSpace,
-            error @ (StorageError::Corrupt(_) | StorageError::Poisoned(_) | StorageError::Io(_)) => Self::Io(error.to_string()),
+            error @ (StorageError::Corrupt(_) | StorageError::Poisoned(_) | StorageError::Io(_)) => {
+                Self::Io(error.to_string())
+            }
         }
     }
 }
@@ -71,9 +74,10 @@ impl ChunkHandle {
         store.sync().map_err(|error| match error {
             ChunkError::NoSpace { .. } => StorageError::NoSpace,
             ChunkError::Poisoned(why) => StorageError::Poisoned(why),
-            error @ (ChunkError::Corrupt(_) | ChunkError::Misnamed(_) | ChunkError::TooLarge(_) | ChunkError::Io { .. }) => {
-                StorageError::Io(error.to_string())
-            }
+            error @ (ChunkError::Corrupt(_)
+            | ChunkError::Misnamed(_)
+            | ChunkError::TooLarge(_)
+            | ChunkError::Io { .. }) => StorageError::Io(error.to_string()),
         })
     }
 }

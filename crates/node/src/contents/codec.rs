@@ -28,7 +28,9 @@ pub(crate) fn pack(bytes: &Bytes) -> (Form, Bytes) {
         return (Form::Plain, bytes.clone());
     }
     match (zstd::bulk::compress(bytes, LEVEL), u32::try_from(bytes.len())) {
-        (Ok(packed), Ok(len)) if packed.len() + packed.len() / 16 < bytes.len() => (Form::Zstd { len }, Bytes::from(packed)),
+        (Ok(packed), Ok(len)) if packed.len() + packed.len() / 16 < bytes.len() => {
+            (Form::Zstd { len }, Bytes::from(packed))
+        }
         _ => (Form::Plain, bytes.clone()),
     }
 }
@@ -64,7 +66,8 @@ mod tests {
         assert!(matches!(form, Form::Zstd { .. }));
         assert!(packed.len() < text.len() / 10);
         assert_eq!(unpack(form, packed).unwrap(), text);
-        let noise: Vec<u8> = (0..100_000u32).flat_map(|i| blake3::hash(&i.to_le_bytes()).as_bytes()[..1].to_vec()).collect();
+        let noise: Vec<u8> =
+            (0..100_000u32).flat_map(|i| blake3::hash(&i.to_le_bytes()).as_bytes()[..1].to_vec()).collect();
         assert_eq!(pack(&Bytes::from(noise)).0, Form::Plain);
     }
 

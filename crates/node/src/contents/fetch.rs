@@ -77,7 +77,13 @@ impl Volume {
     ///
     /// # Errors
     /// The first [`FetchError`]; other chunks may have come.
-    pub fn fetch(self: &Arc<Self>, file: FileId, version: RecordId, digests: &[Digest], timeout: Duration) -> Result<(), FetchError> {
+    pub fn fetch(
+        self: &Arc<Self>,
+        file: FileId,
+        version: RecordId,
+        digests: &[Digest],
+        timeout: Duration,
+    ) -> Result<(), FetchError> {
         let (send, receive) = std::sync::mpsc::sync_channel(1);
         self.fetch_then(file, version, digests.to_vec(), timeout, move |result| {
             // Nobody listens any more when the wait below ran out.
@@ -121,7 +127,8 @@ impl Volume {
             let is_chunks = first.level == 0;
             let mut below = Vec::new();
             for pieces in level.chunks(AT_ONCE * 4) {
-                let digests = pieces.iter().map(|piece| piece.digest).filter(|digest| !self.contents.has(digest)).collect();
+                let digests =
+                    pieces.iter().map(|piece| piece.digest).filter(|digest| !self.contents.has(digest)).collect();
                 self.fetch_all(file, version, digests, timeout).await?;
                 for piece in pieces {
                     if is_chunks {
@@ -162,7 +169,12 @@ impl Volume {
     }
 
     /// Gets one chunk; `asker` is the session on whose behalf, and is not asked itself.
-    pub(crate) async fn fetch_chunk(self: &Arc<Self>, want: Want, asker: Option<PeerId>, patience: Duration) -> Fetched {
+    pub(crate) async fn fetch_chunk(
+        self: &Arc<Self>,
+        want: Want,
+        asker: Option<PeerId>,
+        patience: Duration,
+    ) -> Fetched {
         if self.contents.has(&want.digest) {
             return Ok(());
         }
@@ -251,7 +263,9 @@ impl Volume {
             Holder::Child(origin, None) => {
                 // The child may have a new session that the engine has not connected with the version.
                 let session = core.sessions.values().find(|session| match &session.neighbour {
-                    Neighbour::ChildStation { origin: child } | Neighbour::ChildClient { origin: child } => *child == origin,
+                    Neighbour::ChildStation { origin: child } | Neighbour::ChildClient { origin: child } => {
+                        *child == origin
+                    }
                     Neighbour::Parent => false,
                 });
                 match session {
@@ -306,7 +320,9 @@ impl Volume {
             return;
         }
         let content = self.look(|replica| replica.inode(want.file).ok().flatten()).flatten();
-        let Some(content) = content.filter(|inode| inode.version == want.version).map(|inode| inode.content) else { return };
+        let Some(content) = content.filter(|inode| inode.version == want.version).map(|inode| inode.content) else {
+            return;
+        };
         let (Some(root), volume) = (content.root(), Arc::clone(self)) else { return };
         if !self.contents.begin_check(root) {
             return;
@@ -337,7 +353,12 @@ impl Volume {
     ///
     /// # Errors
     /// [`ContentsError`] if it is not whole, or the disk fails.
-    pub async fn content_arrived(self: &Arc<Self>, file: FileId, version: RecordId, content: Content) -> Result<(), ContentsError> {
+    pub async fn content_arrived(
+        self: &Arc<Self>,
+        file: FileId,
+        version: RecordId,
+        content: Content,
+    ) -> Result<(), ContentsError> {
         match serve::complete(self, file, version, content).await {
             Reply::Durable => Ok(()),
             Reply::Missing(list) => Err(ContentsError::Missing(list.first().copied().unwrap_or(Digest::of(&[])))),

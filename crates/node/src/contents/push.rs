@@ -58,7 +58,12 @@ pub(crate) async fn push(volume: &Arc<Volume>, connection: &Connection, order: &
     Err(PushError::Refused("it asks for the same chunks again and again".into()))
 }
 
-async fn push_whole(volume: &Arc<Volume>, connection: &Connection, order: &PushOrder, top: Piece) -> Result<(), PushError> {
+async fn push_whole(
+    volume: &Arc<Volume>,
+    connection: &Connection,
+    order: &PushOrder,
+    top: Piece,
+) -> Result<(), PushError> {
     let chunk = volume.contents.read(top.digest).await?;
     let (form, packed) = pack(volume, chunk).await;
     let ask = Ask::TakeWhole { file: order.file, version: order.version, content: order.content.clone(), form };
@@ -152,12 +157,7 @@ pub(crate) async fn pack(volume: &Arc<Volume>, chunk: Bytes) -> (message::Form, 
         return codec::pack(&chunk);
     }
     let plain = chunk.clone();
-    volume
-        .settings
-        .runtime
-        .spawn_blocking(move || codec::pack(&chunk))
-        .await
-        .unwrap_or((message::Form::Plain, plain))
+    volume.settings.runtime.spawn_blocking(move || codec::pack(&chunk)).await.unwrap_or((message::Form::Plain, plain))
 }
 
 async fn upload(volume: &Arc<Volume>, connection: &Connection, ask: &Ask, body: Bytes) -> Result<Reply, PushError> {

@@ -203,6 +203,8 @@ fn reply_of(error: ContentsError) -> Reply {
         ContentsError::NoSpace => Reply::NoSpace,
         ContentsError::Peer(why) => Reply::Invalid(why),
         ContentsError::Missing(_) => Reply::Absent,
-        error @ (ContentsError::Damaged(_) | ContentsError::Stopped | ContentsError::Io(_)) => Reply::Failed(error.to_string()),
+        error @ (ContentsError::Damaged(_) | ContentsError::Stopped | ContentsError::Io(_)) => {
+            Reply::Failed(error.to_string())
+        }
     }
 }

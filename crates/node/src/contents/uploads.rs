@@ -112,13 +112,15 @@ fn is_large(order: &PushOrder) -> bool {
 
 /// Which of those that wait is next.
 fn choose(waiting: &VecDeque<Waiting>, large_allowed: bool) -> Option<usize> {
-    let mut candidates =
-        waiting.iter().take(WINDOW).enumerate().filter(|(_, w)| large_allowed || !is_large(&w.order));
+    let mut candidates = waiting.iter().take(WINDOW).enumerate().filter(|(_, w)| large_allowed || !is_large(&w.order));
     let oldest = candidates.next()?;
     if oldest.1.passed >= PASSED_MAX {
         return Some(oldest.0);
     }
-    std::iter::once(oldest).chain(candidates).min_by_key(|(index, w)| (w.order.content.size(), *index)).map(|(index, _)| index)
+    std::iter::once(oldest)
+        .chain(candidates)
+        .min_by_key(|(index, w)| (w.order.content.size(), *index))
+        .map(|(index, _)| index)
 }
 
 /// Pushes one content until it is there, its session is over, or the volume stops.

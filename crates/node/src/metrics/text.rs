@@ -22,7 +22,13 @@ impl Text {
     }
 
     /// Durations in seconds.
-    pub fn histogram(&mut self, name: &'static str, help: &'static str, labels: &[(&str, &str)], histogram: &Histogram) {
+    pub fn histogram(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&str, &str)],
+        histogram: &Histogram,
+    ) {
         let mut lines = String::new();
         for (bound, count) in histogram.buckets() {
             let bound = bound.to_string();

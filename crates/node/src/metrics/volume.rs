@@ -44,11 +44,31 @@ pub fn render(text: &mut Text, volume: &Volume, name: &str) {
     let label = [("volume", name)];
     if let Some(progress) = volume.look(wayfs_proto::Replica::progress) {
         let oldest = progress.oldest_unsafe.map_or(0, |time| clock::wall().as_nanos().saturating_sub(time.as_nanos()));
-        text.gauge("wayfs_dirty_bytes", "Bytes of contents that only this machine has.", &label, progress.bytes_at_risk as f64);
-        text.gauge("wayfs_dirty_oldest_seconds", "Age of the oldest change that is not yet safe.", &label, oldest.max(0) as f64 / 1e9);
-        text.gauge("wayfs_records_waiting", "Records that the parent has not confirmed.", &label, progress.records_waiting as f64);
+        text.gauge(
+            "wayfs_dirty_bytes",
+            "Bytes of contents that only this machine has.",
+            &label,
+            progress.bytes_at_risk as f64,
+        );
+        text.gauge(
+            "wayfs_dirty_oldest_seconds",
+            "Age of the oldest change that is not yet safe.",
+            &label,
+            oldest.max(0) as f64 / 1e9,
+        );
+        text.gauge(
+            "wayfs_records_waiting",
+            "Records that the parent has not confirmed.",
+            &label,
+            progress.records_waiting as f64,
+        );
         text.gauge("wayfs_conflicts_open", "Open conflict reports.", &label, progress.conflicts_open as f64);
-        text.gauge("wayfs_connected", "Whether the parent is connected.", &label, f64::from(u8::from(progress.parent_up)));
+        text.gauge(
+            "wayfs_connected",
+            "Whether the parent is connected.",
+            &label,
+            f64::from(u8::from(progress.parent_up)),
+        );
         text.gauge("wayfs_children", "Children with a live session.", &label, progress.children as f64);
     }
     for session in volume.sessions() {
@@ -59,16 +79,41 @@ pub fn render(text: &mut Text, volume: &Volume, name: &str) {
             Neighbour::ChildClient { .. } => "client",
         };
         let labels = [("volume", name), ("node", node.as_str()), ("side", side)];
-        text.gauge("wayfs_net_rtt_seconds", "Smoothed round-trip time of a session.", &labels, session.rtt.as_secs_f64());
+        text.gauge(
+            "wayfs_net_rtt_seconds",
+            "Smoothed round-trip time of a session.",
+            &labels,
+            session.rtt.as_secs_f64(),
+        );
     }
     let metrics = volume.metrics();
     text.gauge("wayfs_chunk_bytes", "Bytes of contents kept here.", &label, volume.contents().bytes() as f64);
     text.gauge("wayfs_pushes_pending", "Contents on their way to the parent.", &label, volume.uploads.len() as f64);
     text.counter("wayfs_content_sent_bytes_total", "Bytes of contents sent.", &label, metrics.bytes_up.value());
-    text.counter("wayfs_content_received_bytes_total", "Bytes of contents received.", &label, metrics.bytes_down.value());
+    text.counter(
+        "wayfs_content_received_bytes_total",
+        "Bytes of contents received.",
+        &label,
+        metrics.bytes_down.value(),
+    );
     text.counter("wayfs_fetches_failed_total", "Chunks that could not be had.", &label, metrics.fetches_failed.value());
-    text.counter("wayfs_chunks_swept_total", "Chunks removed because nothing refers to them.", &label, metrics.chunks_swept.value());
-    text.histogram("wayfs_safety_ack_seconds", "From a change to the word that it is safe.", &label, &metrics.safety_ack);
+    text.counter(
+        "wayfs_chunks_swept_total",
+        "Chunks removed because nothing refers to them.",
+        &label,
+        metrics.chunks_swept.value(),
+    );
+    text.histogram(
+        "wayfs_safety_ack_seconds",
+        "From a change to the word that it is safe.",
+        &label,
+        &metrics.safety_ack,
+    );
     text.histogram("wayfs_fetch_wait_seconds", "Waits for a chunk from the parent.", &label, &metrics.fetch_wait);
-    text.histogram("wayfs_backfetch_wait_seconds", "Waits of a server for a chunk that it lacked.", &label, &metrics.backfetch_wait);
+    text.histogram(
+        "wayfs_backfetch_wait_seconds",
+        "Waits of a server for a chunk that it lacked.",
+        &label,
+        &metrics.backfetch_wait,
+    );
 }

@@ -12,6 +12,7 @@
 
 use super::choice::{PAUSE_MIN, has_decayed, is_worth_a_move, next_pause};
 use super::status::{CandidateStatus, LinkState, LinkStatus};
+use crate::clock;
 use crate::contents::message::{Ask, Reply};
 use crate::contents::push::ask;
 use crate::core::CLOSE_REPLACED;
@@ -19,7 +20,6 @@ use crate::greet::{self, Attach, GreetError};
 use crate::handshake::{ChildRole, Refusal};
 use crate::server_info::{ServerInfo, ServerKind};
 use crate::volume::Volume;
-use crate::clock;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -98,7 +98,11 @@ impl ParentLink {
         let state = State {
             online: !settings.offline,
             pinned: None,
-            state: if settings.offline { LinkState::Offline } else { LinkState::Searching { last_error: String::new() } },
+            state: if settings.offline {
+                LinkState::Offline
+            } else {
+                LinkState::Searching { last_error: String::new() }
+            },
             since: clock::wall(),
             why: String::new(),
             parent: None,
@@ -106,8 +110,13 @@ impl ParentLink {
             measured: BTreeMap::new(),
         };
         let runtime = volume.settings().runtime.clone();
-        let shared =
-            Arc::new(Shared { volume: Arc::downgrade(volume), endpoint, settings, state: Mutex::new(state), changed: Notify::new() });
+        let shared = Arc::new(Shared {
+            volume: Arc::downgrade(volume),
+            endpoint,
+            settings,
+            state: Mutex::new(state),
+            changed: Notify::new(),
+        });
         let task = runtime.spawn(Arc::clone(&shared).run()).abort_handle();
         Self { shared, task }
     }
@@ -275,7 +284,8 @@ impl Shared {
             Role::Client => ChildRole::Client,
             Role::Home | Role::Station => ChildRole::Station,
         };
-        let attach = Attach { volume: replica.volume, origin: replica.origin, role, addresses: self.settings.addresses.clone() };
+        let attach =
+            Attach { volume: replica.volume, origin: replica.origin, role, addresses: self.settings.addresses.clone() };
         let result = greet::attach(connection, attach).await;
         if let Err(error) = &result {
             self.lock().measured.entry(server.node).or_default().error = Some(error.to_string());
@@ -382,7 +392,8 @@ impl Shared {
 
     /// Measures the others; the nearest, if it is worth a move.
     async fn find_better(&self, live: &Live, moved_by_user: bool) -> Option<Dialled> {
-        let others: Vec<ServerInfo> = self.wanted().into_iter().filter(|server| server.node != live.server.node).collect();
+        let others: Vec<ServerInfo> =
+            self.wanted().into_iter().filter(|server| server.node != live.server.node).collect();
         if others.is_empty() {
             return None;
         }

@@ -16,7 +16,9 @@ fn a_large_file_is_pushed_and_fetched_whole() {
     let film = noise(12 << 20, 4);
     a.write("film", &film);
     a.wait(Level::Stable);
-    eventually("b sees it", || b.find(FileId::ROOT, "film").is_some_and(|(_, inode)| inode.content.size() == film.len() as u64));
+    eventually("b sees it", || {
+        b.find(FileId::ROOT, "film").is_some_and(|(_, inode)| inode.content.size() == film.len() as u64)
+    });
     assert!(b.read("film").unwrap() == film);
 }
 
@@ -65,7 +67,9 @@ fn a_reader_elsewhere_gets_contents_back_from_the_station() {
     near.wait(Level::Visible);
     let holder = home.volume.look(|replica| replica.holder(file, inode.version)).unwrap().unwrap();
     assert!(matches!(holder, Holder::Child(origin, _) if origin == station.origin()), "{holder:?}");
-    eventually("far sees it", || far.find(FileId::ROOT, "photo").is_some_and(|(_, inode)| inode.content.size() == 900_000));
+    eventually("far sees it", || {
+        far.find(FileId::ROOT, "photo").is_some_and(|(_, inode)| inode.content.size() == 900_000)
+    });
     assert!(far.read("photo").unwrap() == photo);
     assert!(counting.0.load(Ordering::Relaxed) > 0);
     eventually("the home holds it, too", || {
@@ -110,7 +114,9 @@ fn contents_at_a_dead_station_are_an_error_and_not_a_hang() {
     let (file, inode) = near.write("photo", &noise(90_000, 9));
     near.wait(Level::Safe);
     near.wait(Level::Visible);
-    eventually("far sees it", || far.find(FileId::ROOT, "photo").is_some_and(|(_, inode)| inode.content.size() == 90_000));
+    eventually("far sees it", || {
+        far.find(FileId::ROOT, "photo").is_some_and(|(_, inode)| inode.content.size() == 90_000)
+    });
     let node = station.endpoint.id();
     drop(near);
     station.crash();

@@ -64,7 +64,8 @@ fn a_full_home_takes_contents_again_when_it_has_room() {
     small.fill(60 << 20);
     let big = noise(3_000_000, 2);
     client.write("big", &big);
-    let waited = client.volume.request(Request::Wait { record: None, until: Level::Safe }, std::time::Duration::from_secs(2));
+    let waited =
+        client.volume.request(Request::Wait { record: None, until: Level::Safe }, std::time::Duration::from_secs(2));
     assert_eq!(waited, Err(FsError::TimedOut), "nothing may be called safe that has no room");
     assert!(home.volume.failure().is_none(), "a full disk is no broken disk: {:?}", home.volume.failure());
     assert!(home.read("before").is_ok(), "what is there can be read");

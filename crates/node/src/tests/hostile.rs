@@ -43,7 +43,8 @@ impl Liar {
 
     fn upload(&self, ask: &Ask, body: Bytes) -> Reply {
         self.run(async {
-            let (mut sender, call) = self.connection.upload(message::encode(ask), body.len() as u64, Priority::Background).await.unwrap();
+            let (mut sender, call) =
+                self.connection.upload(message::encode(ask), body.len() as u64, Priority::Background).await.unwrap();
             sender.send(body).await.unwrap();
             sender.finish().await.unwrap();
             let (header, _) = call.answer().await.unwrap();
@@ -79,10 +80,35 @@ fn strangers_other_versions_and_foreign_origins_are_refused() {
     let home = Machine::home(&dir.path().join("home"));
     let member = Machine::below(&home, &dir.path().join("m"), ChildRole::Client, &[&home]);
     let attempts = [
-        Greeting::Attach { version: PROTOCOL_VERSION, volume: VOLUME, origin: member.origin(), role: ChildRole::Client, addresses: vec![] },
-        Greeting::Attach { version: PROTOCOL_VERSION + 1, volume: VOLUME, origin: member.origin(), role: ChildRole::Client, addresses: vec![] },
-        Greeting::Attach { version: PROTOCOL_VERSION, volume: wayfs_types::VolumeId::from_bytes([9; 16]), origin: member.origin(), role: ChildRole::Client, addresses: vec![] },
-        Greeting::Join { version: PROTOCOL_VERSION, volume: VOLUME, ticket: [1; 16], proof: [2; 32], role: ChildRole::Client, label: "x".into() },
+        Greeting::Attach {
+            version: PROTOCOL_VERSION,
+            volume: VOLUME,
+            origin: member.origin(),
+            role: ChildRole::Client,
+            addresses: vec![],
+        },
+        Greeting::Attach {
+            version: PROTOCOL_VERSION + 1,
+            volume: VOLUME,
+            origin: member.origin(),
+            role: ChildRole::Client,
+            addresses: vec![],
+        },
+        Greeting::Attach {
+            version: PROTOCOL_VERSION,
+            volume: wayfs_types::VolumeId::from_bytes([9; 16]),
+            origin: member.origin(),
+            role: ChildRole::Client,
+            addresses: vec![],
+        },
+        Greeting::Join {
+            version: PROTOCOL_VERSION,
+            volume: VOLUME,
+            ticket: [1; 16],
+            proof: [2; 32],
+            role: ChildRole::Client,
+            label: "x".into(),
+        },
     ];
     for greeting in attempts {
         let liar = Liar::dial(&home);
@@ -116,7 +142,11 @@ fn chunks_that_lie_about_name_length_or_compression_are_refused() {
     }
     assert!(!home.volume.contents().has(&digest));
     let version = RecordId::new(origin, 1).unwrap();
-    let claim = |size, depth| Ask::Complete { file: FileId::ROOT, version, content: Content::Tree { size, root: digest, depth } };
+    let claim = |size, depth| Ask::Complete {
+        file: FileId::ROOT,
+        version,
+        content: Content::Tree { size, root: digest, depth },
+    };
     assert!(matches!(liar.upload(&claim(50_000, 0), Bytes::new()), Reply::Missing(_)));
     assert_eq!(liar.upload(&Ask::Take { digest, form: Form::Plain }, right), Reply::Taken);
     // The chunk is there, but shorter than the content claims, and it is no list node.

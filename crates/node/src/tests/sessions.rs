@@ -106,14 +106,16 @@ fn a_client_moves_when_its_station_dies() {
     let link = client.link.as_ref().unwrap();
     link.pin(Some(station.endpoint.id()));
     eventually("it uses the station", || {
-        link.status().state == LinkState::Connected && link.status().parent.is_some_and(|parent| parent.node == station.endpoint.id())
+        link.status().state == LinkState::Connected
+            && link.status().parent.is_some_and(|parent| parent.node == station.endpoint.id())
     });
     client.write("at-station", b"1");
     client.wait(Level::Visible);
     link.pin(None);
     station.crash();
     eventually("it uses the home", || {
-        link.status().state == LinkState::Connected && link.status().parent.is_some_and(|parent| parent.node == home.endpoint.id())
+        link.status().state == LinkState::Connected
+            && link.status().parent.is_some_and(|parent| parent.node == home.endpoint.id())
     });
     client.write("at-home", b"2");
     client.wait(Level::Stable);
@@ -153,6 +155,7 @@ fn without_any_parent_a_request_ends_in_time() {
     let plan = Machine::plan_below(&home, &place, ChildRole::Client, &[&home]);
     home.crash();
     let client = Machine::start(plan);
-    let outcome = client.ask(wayfs_types::request::Request::Lookup { parent: FileId::ROOT, name: crate::testing::name("x") });
+    let outcome =
+        client.ask(wayfs_types::request::Request::Lookup { parent: FileId::ROOT, name: crate::testing::name("x") });
     assert!(outcome.is_err(), "{outcome:?}");
 }

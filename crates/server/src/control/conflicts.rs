@@ -55,7 +55,9 @@ pub(super) fn find(volumes: &[Arc<Served>], which: &ConflictRef) -> Result<(Arc<
     for served in volumes {
         let file = match which {
             ConflictRef::Id(_) => None,
-            ConflictRef::Path(path) => served.volume.look(|replica| at_path(replica, path)).and_then(Result::ok).flatten(),
+            ConflictRef::Path(path) => {
+                served.volume.look(|replica| at_path(replica, path)).and_then(Result::ok).flatten()
+            }
         };
         let found = open(served)?.into_iter().find(|open| match which {
             ConflictRef::Id(id) => open.id == *id,
@@ -65,7 +67,11 @@ pub(super) fn find(volumes: &[Arc<Served>], which: &ConflictRef) -> Result<(Arc<
             return Ok((Arc::clone(served), found));
         }
     }
-    Err(ControlError::new(ErrorKind::NotFound, "no such conflict is open", "`wayfs conflicts list` shows those that are."))
+    Err(ControlError::new(
+        ErrorKind::NotFound,
+        "no such conflict is open",
+        "`wayfs conflicts list` shows those that are.",
+    ))
 }
 
 pub(super) fn report(served: &Served, open: &OpenConflict) -> ConflictReport {
@@ -203,7 +209,10 @@ fn carry_out(served: &Served, open: &OpenConflict, action: &Action) -> Result<()
         (Action::Other, Some(copy)) => {
             if let (Some(kept), Some(file)) = (inode(served, copy), inode(served, open.conflict.file)) {
                 let mtime = kept.mtime.max(file.mtime).max(WallTime::EPOCH);
-                change(served, Change::Store { file: open.conflict.file, base: file.version, content: kept.content, mtime })?;
+                change(
+                    served,
+                    Change::Store { file: open.conflict.file, base: file.version, content: kept.content, mtime },
+                )?;
             }
             remove(served, copy)?;
         }

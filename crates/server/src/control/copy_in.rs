@@ -31,17 +31,26 @@ struct Import<'a> {
 
 pub(super) fn run(served: &Served, from: &Path, into: &Path, out: &mut dyn Sink) -> Result<CopyReport, ControlError> {
     if !from.is_absolute() {
-        return Err(ControlError::new(ErrorKind::Usage, "the directory to import must be given from the root", "Give an absolute path."));
+        return Err(ControlError::new(
+            ErrorKind::Usage,
+            "the directory to import must be given from the root",
+            "Give an absolute path.",
+        ));
     }
     let found = std::fs::metadata(from).map_err(|error| io("read", from, error))?;
     if !found.is_dir() {
-        return Err(ControlError::new(ErrorKind::Usage, format!("{} is not a directory", from.display()), "Name a directory."));
+        return Err(ControlError::new(
+            ErrorKind::Usage,
+            format!("{} is not a directory", from.display()),
+            "Name a directory.",
+        ));
     }
     let mut import = Import { served, copying: Copying::new(out), links: HashMap::new(), changes: 0 };
     let mut target = FileId::ROOT;
     for part in into.components() {
         if let std::path::Component::Normal(name) = part {
-            let name = Name::try_from(name).map_err(|error| ControlError::new(ErrorKind::Usage, error.to_string(), "Choose another directory."))?;
+            let name = Name::try_from(name)
+                .map_err(|error| ControlError::new(ErrorKind::Usage, error.to_string(), "Choose another directory."))?;
             target = import.directory(target, name, 0o755, (0, 0))?.0;
         }
     }
@@ -73,7 +82,14 @@ impl Import<'_> {
         Ok(())
     }
 
-    fn one(&mut self, path: &Path, found: &Metadata, into: FileId, name: Name, depth: usize) -> Result<(), ControlError> {
+    fn one(
+        &mut self,
+        path: &Path,
+        found: &Metadata,
+        into: FileId,
+        name: Name,
+        depth: usize,
+    ) -> Result<(), ControlError> {
         let mode = u16::try_from(found.mode() & 0o7777).expect("twelve bits fit");
         if found.is_dir() {
             let (directory, is_new) = self.directory(into, name, mode, (found.uid(), found.gid()))?;
@@ -138,7 +154,13 @@ impl Import<'_> {
     }
 
     /// A directory of this name: the one that is there, or a new one.
-    fn directory(&mut self, parent: FileId, name: Name, mode: u16, owner: (u32, u32)) -> Result<(FileId, bool), ControlError> {
+    fn directory(
+        &mut self,
+        parent: FileId,
+        name: Name,
+        mode: u16,
+        owner: (u32, u32),
+    ) -> Result<(FileId, bool), ControlError> {
         let lookup = Request::Lookup { parent, name: name.clone() };
         match self.served.volume.request(lookup, STEP_MAX) {
             Ok(Answer::File(file, inode)) if inode.is_directory() => return Ok((file, false)),
@@ -169,7 +191,13 @@ impl Import<'_> {
     }
 
     /// The file to import into: one of the same kind that is there already, or a new one.
-    fn place(&mut self, into: FileId, name: &Name, kind: &Kind, found: &Metadata) -> Result<Option<(FileId, Inode, bool)>, ControlError> {
+    fn place(
+        &mut self,
+        into: FileId,
+        name: &Name,
+        kind: &Kind,
+        found: &Metadata,
+    ) -> Result<Option<(FileId, Inode, bool)>, ControlError> {
         let lookup = Request::Lookup { parent: into, name: name.clone() };
         if let Ok(Answer::File(file, inode)) = self.served.volume.request(lookup, STEP_MAX)
             && inode.kind == *kind
@@ -177,8 +205,14 @@ impl Import<'_> {
             return Ok(Some((file, *inode, false)));
         }
         let mode = u16::try_from(found.mode() & 0o7777).expect("twelve bits fit");
-        let create =
-            Change::Create { parent: into, name: name.clone(), kind: kind.clone(), mode, uid: found.uid(), gid: found.gid() };
+        let create = Change::Create {
+            parent: into,
+            name: name.clone(),
+            kind: kind.clone(),
+            mode,
+            uid: found.uid(),
+            gid: found.gid(),
+        };
         let mut made = None;
         self.replacing(into, name, |import| {
             made = Some(import.change(create.clone())?);

@@ -31,7 +31,11 @@ struct Export<'a> {
 
 pub(super) fn run(served: &Served, to: &Path, out: &mut dyn Sink) -> Result<CopyReport, ControlError> {
     if !to.is_absolute() {
-        return Err(ControlError::new(ErrorKind::Usage, "the directory to export to must be given from the root", "Give an absolute path."));
+        return Err(ControlError::new(
+            ErrorKind::Usage,
+            "the directory to export to must be given from the root",
+            "Give an absolute path.",
+        ));
     }
     std::fs::create_dir_all(to).map_err(|error| io("make", to, error))?;
     let mut there = std::fs::read_dir(to).map_err(|error| io("read", to, error))?;
@@ -193,6 +197,10 @@ enum Stopped {
 
 fn system_time(time: WallTime) -> SystemTime {
     let span = Duration::from_nanos(time.as_nanos().unsigned_abs());
-    let time = if time.as_nanos() >= 0 { SystemTime::UNIX_EPOCH.checked_add(span) } else { SystemTime::UNIX_EPOCH.checked_sub(span) };
+    let time = if time.as_nanos() >= 0 {
+        SystemTime::UNIX_EPOCH.checked_add(span)
+    } else {
+        SystemTime::UNIX_EPOCH.checked_sub(span)
+    };
     time.unwrap_or(SystemTime::UNIX_EPOCH)
 }

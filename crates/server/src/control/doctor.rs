@@ -12,12 +12,19 @@ pub(super) fn report(server: &Shared) -> DoctorReport {
     let mut facts = vec![listening(server)];
     let volumes = server.all();
     if volumes.is_empty() {
-        facts.push(fact("volumes", Verdict::Warning, "this server has no volumes", "Make one: `wayfs volume create NAME`."));
+        facts.push(fact(
+            "volumes",
+            Verdict::Warning,
+            "this server has no volumes",
+            "Make one: `wayfs volume create NAME`.",
+        ));
     }
     for served in volumes {
         let check = |what: &str| format!("volume {}: {what}", served.name());
         match served.volume.failure() {
-            Some(reason) => facts.push(fact(&check("storage"), Verdict::Bad, &reason, "Mend the cause and restart the server.")),
+            Some(reason) => {
+                facts.push(fact(&check("storage"), Verdict::Bad, &reason, "Mend the cause and restart the server."))
+            }
             None => facts.push(fact(&check("storage"), Verdict::Good, "working", "")),
         }
         if let Some(room) = served.volume.contents().available() {
@@ -32,16 +39,28 @@ pub(super) fn report(server: &Shared) -> DoctorReport {
             && stats.corrupt > 0
         {
             let found = format!("{} damaged chunks were found since the start", stats.corrupt);
-            facts.push(fact(&check("contents"), Verdict::Bad, &found, "Check the disk; they are fetched again from other holders."));
+            facts.push(fact(
+                &check("contents"),
+                Verdict::Bad,
+                &found,
+                "Check the disk; they are fetched again from other holders.",
+            ));
         }
         match served.link.as_ref().map(|link| link.status()) {
             None => {}
             Some(link) => match link.state {
                 LinkState::Connected => facts.push(fact(&check("home"), Verdict::Good, &link.why, "")),
                 LinkState::Searching { last_error } => {
-                    facts.push(fact(&check("home"), Verdict::Warning, &last_error, "Check the network and that the home runs."));
+                    facts.push(fact(
+                        &check("home"),
+                        Verdict::Warning,
+                        &last_error,
+                        "Check the network and that the home runs.",
+                    ));
                 }
-                LinkState::Refused { reason } => facts.push(fact(&check("home"), Verdict::Bad, &reason, "Join again with a new ticket.")),
+                LinkState::Refused { reason } => {
+                    facts.push(fact(&check("home"), Verdict::Bad, &reason, "Join again with a new ticket."))
+                }
                 LinkState::Offline => facts.push(fact(&check("home"), Verdict::Warning, "offline", "")),
             },
         }

@@ -50,7 +50,11 @@ pub(super) fn info(served: &Served, path: &Path) -> Result<FileInfo, ControlErro
     let found = served.volume.look(|replica| look(served, replica, path));
     let found = found.ok_or_else(|| failed("look at file", "the volume has stopped"))?;
     found.map_err(|error| failed("look at file", error))?.ok_or_else(|| {
-        ControlError::new(ErrorKind::NotFound, format!("{} is not in volume `{}`", path.display(), served.name()), "Give the path from the volume's root.")
+        ControlError::new(
+            ErrorKind::NotFound,
+            format!("{} is not in volume `{}`", path.display(), served.name()),
+            "Give the path from the volume's root.",
+        )
     })
 }
 

@@ -41,7 +41,10 @@ pub(super) fn revoke(served: &Served, member: &str) -> Result<MembersReport, Con
 }
 
 fn origins(served: &Served) -> Result<Vec<(OriginId, Origin)>, ControlError> {
-    let origins = served.volume.look(wayfs_proto::Replica::origins).ok_or_else(|| failed("list members", "the volume has stopped"))?;
+    let origins = served
+        .volume
+        .look(wayfs_proto::Replica::origins)
+        .ok_or_else(|| failed("list members", "the volume has stopped"))?;
     origins.map_err(|error| failed("list members", error))
 }
 
@@ -59,12 +62,19 @@ fn find(origins: &[(OriginId, Origin)], member: &str) -> Result<NodeId, ControlE
         .collect();
     nodes.sort();
     nodes.dedup();
-    let is_home = |node: &NodeId| origins.iter().any(|(_, origin)| origin.node == *node && origin.admitted == Admitted::Home);
+    let is_home =
+        |node: &NodeId| origins.iter().any(|(_, origin)| origin.node == *node && origin.admitted == Admitted::Home);
     match nodes.as_slice() {
-        [] => Err(ControlError::new(ErrorKind::NotFound, format!("no member `{member}`"), "`wayfs volume members` lists them.")),
-        [node] if is_home(node) => {
-            Err(ControlError::new(ErrorKind::Refused, "the home cannot be removed from its own volume", "Name another member."))
-        }
+        [] => Err(ControlError::new(
+            ErrorKind::NotFound,
+            format!("no member `{member}`"),
+            "`wayfs volume members` lists them.",
+        )),
+        [node] if is_home(node) => Err(ControlError::new(
+            ErrorKind::Refused,
+            "the home cannot be removed from its own volume",
+            "Name another member.",
+        )),
         [node] => Ok(*node),
         _ => Err(ControlError::new(
             ErrorKind::Usage,

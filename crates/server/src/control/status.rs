@@ -43,7 +43,10 @@ fn volume(served: &Served) -> VolumeStatus {
         next_step,
         parent: link.as_ref().and_then(parent),
         home_reachable: Some(link.as_ref().is_none_or(|link| link.state == LinkState::Connected)),
-        reconciled_unix_ms: link.as_ref().filter(|link| link.state != LinkState::Connected).map(|link| unix_ms(link.since)),
+        reconciled_unix_ms: link
+            .as_ref()
+            .filter(|link| link.state != LinkState::Connected)
+            .map(|link| unix_ms(link.since)),
         cache_used_bytes: served.volume.contents().bytes(),
         ..VolumeStatus::default()
     };
@@ -78,7 +81,11 @@ fn judge(served: &Served, progress: Option<&Progress>, link: Option<&LinkStatus>
     }
     match link.map(|link| &link.state) {
         Some(LinkState::Searching { last_error }) => {
-            let cause = if last_error.is_empty() { "connecting to the home".into() } else { format!("the home is not reached: {last_error}") };
+            let cause = if last_error.is_empty() {
+                "connecting to the home".into()
+            } else {
+                format!("the home is not reached: {last_error}")
+            };
             return (StatusWord::Away, cause, "Nothing is lost; it connects by itself when the home is back.".into());
         }
         Some(LinkState::Offline) => return (StatusWord::Away, "set offline".into(), String::new()),
@@ -125,13 +132,17 @@ pub(super) fn stations(server: &Shared) -> Vec<StationReport> {
         let sessions = served.volume.sessions();
         for info in served.volume.directory().list() {
             let mut report = station(&info);
-            let session = sessions
-                .iter()
-                .find(|session| session.node == info.node && !matches!(session.neighbour, Neighbour::ChildClient { .. }));
+            let session = sessions.iter().find(|session| {
+                session.node == info.node && !matches!(session.neighbour, Neighbour::ChildClient { .. })
+            });
             report.connected = session.is_some();
             report.rtt_ms = session.map(|session| session.rtt.as_secs_f64() * 1e3);
             report.seen_unix_ms = served.heard.seen(info.node).map(unix_ms);
-            report.note = if info.node == server.endpoint.id() { format!("this server, of volume {}", served.name()) } else { format!("of volume {}", served.name()) };
+            report.note = if info.node == server.endpoint.id() {
+                format!("this server, of volume {}", served.name())
+            } else {
+                format!("of volume {}", served.name())
+            };
             list.push(report);
         }
     }

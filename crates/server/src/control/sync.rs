@@ -54,7 +54,8 @@ pub(super) fn run(volumes: &[Arc<Served>], wish: &Wish, out: &mut dyn Sink) -> R
             return Ok(report(wish, started, left, "the caller left".into()));
         }
         if end.is_some_and(|end| Instant::now() >= end) {
-            let away = volumes.iter().any(|served| served.link.as_ref().is_some_and(|link| link.status().rtt.is_none()));
+            let away =
+                volumes.iter().any(|served| served.link.as_ref().is_some_and(|link| link.status().rtt.is_none()));
             let why = if away { "the home is not reached" } else { "it takes longer than allowed" };
             return Ok(report(wish, started, left, why.into()));
         }
@@ -83,7 +84,13 @@ fn left(volumes: &[Arc<Served>], wish: &Wish) -> Result<Left, ControlError> {
                 .look(|replica| at_path(replica, path).map(|file| file.map(|file| replica.level(file))))
                 .ok_or_else(gone)?
                 .map_err(|error| failed("sync", error))?
-                .ok_or_else(|| ControlError::new(ErrorKind::NotFound, format!("{} is not there", path.display()), "Give the path from the volume's root."))?
+                .ok_or_else(|| {
+                    ControlError::new(
+                        ErrorKind::NotFound,
+                        format!("{} is not there", path.display()),
+                        "Give the path from the volume's root.",
+                    )
+                })?
                 .map_err(|error| failed("sync", error))?;
             sum.items += u64::from(level.is_some_and(|level| level.level < wish.until));
             continue;
@@ -120,7 +127,8 @@ fn propagate_all(served: &Served) -> Result<(), ControlError> {
             }
             Ok::<_, wayfs_types::StorageError>((wanted, page.next))
         });
-        let (wanted, next) = page.ok_or_else(|| failed("sync", "the volume has stopped"))?.map_err(|error| failed("sync", error))?;
+        let (wanted, next) =
+            page.ok_or_else(|| failed("sync", "the volume has stopped"))?.map_err(|error| failed("sync", error))?;
         for (file, version) in wanted {
             served.volume.step(Input::Propagate { file, version });
         }

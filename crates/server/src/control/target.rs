@@ -29,12 +29,16 @@ impl ControlTarget for Target {
         match command {
             Command::Status => Ok(Done::Status(status::report(server))),
             Command::Info { volume, path } => Ok(Done::Info(files::info(&*one(server, volume.as_deref())?, &path)?)),
-            Command::Queue { volume, limit } => Ok(Done::Queue(files::queue(&some(server, volume.as_deref())?, limit)?)),
+            Command::Queue { volume, limit } => {
+                Ok(Done::Queue(files::queue(&some(server, volume.as_deref())?, limit)?))
+            }
             Command::Sync { volume, path, until, timeout_ms } => {
                 let wish = sync::Wish { path, until, timeout_ms };
                 Ok(Done::Sync(sync::run(&some(server, volume.as_deref())?, &wish, out)?))
             }
-            Command::ConflictsList { volume } => Ok(Done::Conflicts(conflicts::list(&some(server, volume.as_deref())?)?)),
+            Command::ConflictsList { volume } => {
+                Ok(Done::Conflicts(conflicts::list(&some(server, volume.as_deref())?)?))
+            }
             Command::ConflictsShow { volume, which } => {
                 let (served, conflict) = conflicts::find(&some(server, volume.as_deref())?, &which)?;
                 Ok(Done::Conflict(conflicts::report(&served, &conflict)))
@@ -64,8 +68,12 @@ impl ControlTarget for Target {
             Command::VolumeImport { volume, from, into } => {
                 Ok(Done::Copied(copy_in::run(&*home(server, &volume)?, &from, &into, out)?))
             }
-            Command::VolumeExport { volume, to } => Ok(Done::Copied(copy_out::run(&*one(server, Some(&volume))?, &to, out)?)),
-            Command::VolumeRevoke { volume, member } => Ok(Done::Members(members::revoke(&*home(server, &volume)?, &member)?)),
+            Command::VolumeExport { volume, to } => {
+                Ok(Done::Copied(copy_out::run(&*one(server, Some(&volume))?, &to, out)?))
+            }
+            Command::VolumeRevoke { volume, member } => {
+                Ok(Done::Members(members::revoke(&*home(server, &volume)?, &member)?))
+            }
             Command::VolumeMembers { volume } => Ok(Done::Members(members::list(&*one(server, Some(&volume))?)?)),
             Command::Stop => {
                 server.request_stop();
@@ -96,16 +104,26 @@ fn some(server: &Shared, name: Option<&str>) -> Result<Vec<Arc<Served>>, Control
 fn one(server: &Shared, name: Option<&str>) -> Result<Arc<Served>, ControlError> {
     match name {
         Some(name) => server.find(name).ok_or_else(|| {
-            ControlError::new(ErrorKind::NotFound, format!("no volume `{name}` is served here"), "`wayfs volume list` shows those that are.")
+            ControlError::new(
+                ErrorKind::NotFound,
+                format!("no volume `{name}` is served here"),
+                "`wayfs volume list` shows those that are.",
+            )
         }),
         None => {
             let mut all = server.all();
             match (all.pop(), all.is_empty()) {
                 (Some(only), true) => Ok(only),
-                (Some(_), false) => Err(ControlError::new(ErrorKind::Usage, "this server has several volumes", "Name one with --volume.")),
-                (None, _) => {
-                    Err(ControlError::new(ErrorKind::NotFound, "this server has no volumes", "Make one with `wayfs volume create NAME`."))
-                }
+                (Some(_), false) => Err(ControlError::new(
+                    ErrorKind::Usage,
+                    "this server has several volumes",
+                    "Name one with --volume.",
+                )),
+                (None, _) => Err(ControlError::new(
+                    ErrorKind::NotFound,
+                    "this server has no volumes",
+                    "Make one with `wayfs volume create NAME`.",
+                )),
             }
         }
     }

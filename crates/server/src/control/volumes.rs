@@ -38,9 +38,11 @@ fn report(served: &Served) -> VolumeReport {
 pub(super) fn create(server: &Shared, name: &str) -> Result<VolumeReport, ControlError> {
     server.create(name).map(|served| report(&served)).map_err(|error| match error {
         error @ CreateError::Name => ControlError::new(ErrorKind::Usage, error.to_string(), "Choose another name."),
-        error @ CreateError::Taken(_) => {
-            ControlError::new(ErrorKind::Refused, error.to_string(), "Choose another name; `wayfs volume list` shows those taken.")
-        }
+        error @ CreateError::Taken(_) => ControlError::new(
+            ErrorKind::Refused,
+            error.to_string(),
+            "Choose another name; `wayfs volume list` shows those taken.",
+        ),
         error @ (CreateError::Randomness(_) | CreateError::Start(_)) => failed("create volume", error),
     })
 }
@@ -57,7 +59,11 @@ pub(super) fn ticket(
     };
     let lifetime = expires_s.map_or(TICKET_LIFETIME, Duration::from_secs);
     if lifetime.is_zero() || lifetime > LIFETIME_MAX {
-        return Err(ControlError::new(ErrorKind::Usage, "a ticket lives between a second and a year", "Choose another lifetime."));
+        return Err(ControlError::new(
+            ErrorKind::Usage,
+            "a ticket lives between a second and a year",
+            "Choose another lifetime.",
+        ));
     }
     let now = clock::unix_seconds();
     let expiry_unix_s = now.saturating_add(lifetime.as_secs());
@@ -85,14 +91,23 @@ pub(super) fn ticket(
 
 pub(super) fn join(server: &Shared, text: &str) -> Result<VolumeReport, ControlError> {
     let usage = |message: String, next: &str| ControlError::new(ErrorKind::Usage, message, next);
-    let ticket: Ticket = text.trim().parse().map_err(|error: wayfs_net::TicketError| usage(error.to_string(), "Copy the ticket again, whole."))?;
+    let ticket: Ticket = text
+        .trim()
+        .parse()
+        .map_err(|error: wayfs_net::TicketError| usage(error.to_string(), "Copy the ticket again, whole."))?;
     if ticket.role() != wayfs_net::TicketRole::Station {
-        return Err(usage("this ticket admits a client, not a station".into(), "Ask the home for `wayfs volume ticket --role station`."));
+        return Err(usage(
+            "this ticket admits a client, not a station".into(),
+            "Ask the home for `wayfs volume ticket --role station`.",
+        ));
     }
     let _one_at_a_time = server.making.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = server.find(&ticket.volume().to_string()) {
         let what = if known.is_home() { "the home" } else { "a station" };
-        return Err(usage(format!("this server is {what} of volume `{}` already", known.name()), "Nothing is to be done."));
+        return Err(usage(
+            format!("this server is {what} of volume `{}` already", known.name()),
+            "Nothing is to be done.",
+        ));
     }
     if server.find(ticket.volume_name()).is_some() {
         let message = format!("this server has another volume called `{}`", ticket.volume_name());
@@ -103,7 +118,13 @@ pub(super) fn join(server: &Shared, text: &str) -> Result<VolumeReport, ControlE
         tokio::time::timeout(JOIN_MAX, joining).await
     };
     let grant = match server.runtime.block_on(joining) {
-        Err(_) => return Err(ControlError::new(ErrorKind::Unreachable, "the home did not answer in time", "Try the same ticket again.")),
+        Err(_) => {
+            return Err(ControlError::new(
+                ErrorKind::Unreachable,
+                "the home did not answer in time",
+                "Try the same ticket again.",
+            ));
+        }
         Ok(Err(error)) => return Err(refused(&error)),
         Ok(Ok(grant)) => grant,
     };
@@ -113,12 +134,16 @@ pub(super) fn join(server: &Shared, text: &str) -> Result<VolumeReport, ControlE
 
 fn refused(error: &JoinError) -> ControlError {
     match error {
-        JoinError::Unreachable { .. } => {
-            ControlError::new(ErrorKind::Unreachable, error.to_string(), "The ticket is not used up: try again when the home is reached.")
-        }
+        JoinError::Unreachable { .. } => ControlError::new(
+            ErrorKind::Unreachable,
+            error.to_string(),
+            "The ticket is not used up: try again when the home is reached.",
+        ),
         JoinError::Greet { source: GreetError::Refused(_), .. } => {
             ControlError::new(ErrorKind::Refused, error.to_string(), "Ask the home's administrator for a new ticket.")
         }
-        JoinError::Greet { .. } | JoinError::Mismatch => ControlError::new(ErrorKind::Failed, error.to_string(), "Try the same ticket again."),
+        JoinError::Greet { .. } | JoinError::Mismatch => {
+            ControlError::new(ErrorKind::Failed, error.to_string(), "Try the same ticket again.")
+        }
     }
 }

@@ -83,7 +83,8 @@ fn a_joined_machine_works_through_a_station() {
     let (volume, link) = ann.open(&grant, &dir.path().join("ann"));
     link.pin(Some(station.node()));
     eventually("it uses the station", || {
-        link.status().state == LinkState::Connected && link.status().parent.is_some_and(|parent| parent.node == station.node())
+        link.status().state == LinkState::Connected
+            && link.status().parent.is_some_and(|parent| parent.node == station.node())
     });
     let create = Change::Create {
         parent: FileId::ROOT,
@@ -97,7 +98,8 @@ fn a_joined_machine_works_through_a_station() {
     let reached = volume.request(Request::Wait { record: None, until: Level::Visible }, PATIENCE);
     assert_eq!(reached, Ok(Answer::Reached));
     let at_home = home.volume("docs").unwrap();
-    let found = at_home.request(Request::Lookup { parent: FileId::ROOT, name: wayfs_node::testing::name("note") }, PATIENCE);
+    let found =
+        at_home.request(Request::Lookup { parent: FileId::ROOT, name: wayfs_node::testing::name("note") }, PATIENCE);
     assert!(found.is_ok(), "{found:?}");
     volume.stop();
 }
@@ -113,7 +115,10 @@ fn a_revoked_member_is_listed_as_such_and_put_out() {
     eventually("it is connected", || link.status().state == LinkState::Connected);
     let revoked = run(&home, Command::VolumeRevoke { volume: "docs".into(), member: "ann@laptop".into() });
     let Ok(Done::Members(members)) = revoked else { panic!("{revoked:?}") };
-    assert!(members.members.iter().any(|member| member.label == "ann@laptop" && member.role == "revoked"), "{members:?}");
+    assert!(
+        members.members.iter().any(|member| member.label == "ann@laptop" && member.role == "revoked"),
+        "{members:?}"
+    );
     eventually("it is refused", || matches!(link.status().state, LinkState::Refused { .. }));
     let again = run(&home, Command::VolumeRevoke { volume: "docs".into(), member: "nobody@nowhere".into() });
     assert_eq!(again.unwrap_err().kind, ErrorKind::NotFound);

@@ -20,7 +20,8 @@ fn make_tree(root: &Path) {
 
 fn assert_same(left: &Path, right: &Path) {
     let list = |dir: &Path| -> Vec<PathBuf> {
-        let mut names: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into()).collect();
+        let mut names: Vec<PathBuf> =
+            fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into()).collect();
         names.sort();
         names
     };
@@ -35,7 +36,12 @@ fn assert_same(left: &Path, right: &Path) {
             assert_eq!(fs::read_link(&left).unwrap(), fs::read_link(&right).unwrap());
         } else {
             assert!(fs::read(&left).unwrap() == fs::read(&right).unwrap(), "{}", left.display());
-            assert_eq!((one.mode(), one.mtime(), one.nlink()), (other.mode(), other.mtime(), other.nlink()), "{}", left.display());
+            assert_eq!(
+                (one.mode(), one.mtime(), one.nlink()),
+                (other.mode(), other.mtime(), other.nlink()),
+                "{}",
+                left.display()
+            );
         }
     }
 }
@@ -76,7 +82,9 @@ fn a_file_is_described_by_its_path() {
     let home = start(&dir.path().join("home"));
     create(&home, "docs");
     run(&home, Command::VolumeImport { volume: "docs".into(), from: tree, into: PathBuf::new() }).unwrap();
-    let Ok(Done::Info(info)) = run(&home, Command::Info { volume: None, path: "a/b/large".into() }) else { panic!("no info") };
+    let Ok(Done::Info(info)) = run(&home, Command::Info { volume: None, path: "a/b/large".into() }) else {
+        panic!("no info")
+    };
     assert_eq!((info.size_bytes, info.cached_bytes, info.kind.as_str()), (3_000_000, 3_000_000, "file"));
     assert!(run(&home, Command::Info { volume: None, path: "a/nothing".into() }).is_err());
     let sync = Command::Sync { volume: None, path: None, until: wayfs_control::Level::Stable, timeout_ms: Some(5000) };

@@ -79,10 +79,13 @@ fn status_queue_and_doctor_speak_of_every_volume() {
     eventually("the station is active", || word() == StatusWord::Active);
     home.stop();
     eventually("the station is away", || word() == StatusWord::Away);
-    for command in [Command::Queue { volume: None, limit: 10 }, Command::DoctorFacts, Command::Metrics, Command::StationWhy] {
+    for command in
+        [Command::Queue { volume: None, limit: 10 }, Command::DoctorFacts, Command::Metrics, Command::StationWhy]
+    {
         run(&station, command).unwrap();
     }
-    let foreign = run(&station, Command::VolumeTicket { volume: "docs".into(), role: TicketRole::Client, expires_s: None });
+    let foreign =
+        run(&station, Command::VolumeTicket { volume: "docs".into(), role: TicketRole::Client, expires_s: None });
     assert_eq!(foreign.unwrap_err().kind, ErrorKind::Usage);
     assert_eq!(run(&station, Command::Pins).unwrap_err().kind, ErrorKind::Usage);
 }

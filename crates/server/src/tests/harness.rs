@@ -79,13 +79,15 @@ impl Joiner {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let endpoint = {
             let _inside = runtime.enter();
-            Endpoint::bind("127.0.0.1:0".parse().unwrap(), &NodeIdentity::generate().unwrap(), NetConfig::default()).unwrap()
+            Endpoint::bind("127.0.0.1:0".parse().unwrap(), &NodeIdentity::generate().unwrap(), NetConfig::default())
+                .unwrap()
         };
         Self { runtime, endpoint }
     }
 
     pub(super) fn join(&self, ticket: &Ticket) -> Result<Grant, JoinError> {
-        let joining = async { tokio::time::timeout(PATIENCE, wayfs_node::join(&self.endpoint, ticket, "ann@laptop")).await };
+        let joining =
+            async { tokio::time::timeout(PATIENCE, wayfs_node::join(&self.endpoint, ticket, "ann@laptop")).await };
         self.runtime.block_on(joining).expect("an answer in time")
     }
 

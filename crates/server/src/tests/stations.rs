@@ -45,10 +45,13 @@ impl Client {
     }
 
     fn write(&self, text: &str, bytes: &[u8]) -> (FileId, RecordId) {
-        let create = || Change::Create { parent: FileId::ROOT, name: name(text), kind: Kind::File, mode: 0o644, uid: 0, gid: 0 };
+        let create =
+            || Change::Create { parent: FileId::ROOT, name: name(text), kind: Kind::File, mode: 0o644, uid: 0, gid: 0 };
         let (file, inode) = self.find(text).unwrap_or_else(|| self.change(create()));
-        let content = wayfs_content::build(&bytes::Bytes::copy_from_slice(bytes), &mut self.volume.contents().sink()).unwrap();
-        let (file, inode) = self.change(Change::Store { file, base: inode.version, content, mtime: WallTime::from_nanos(5) });
+        let content =
+            wayfs_content::build(&bytes::Bytes::copy_from_slice(bytes), &mut self.volume.contents().sink()).unwrap();
+        let (file, inode) =
+            self.change(Change::Store { file, base: inode.version, content, mtime: WallTime::from_nanos(5) });
         (file, inode.version)
     }
 
@@ -136,9 +139,10 @@ fn a_station_that_crashed_still_has_what_was_safe() {
     drop((near, station));
     let station = Server::start(again).unwrap();
     let sync = Command::Sync { volume: None, path: None, until: Level::Stable, timeout_ms: Some(7000) };
-    eventually("everything is at the home", || {
-        matches!(run(&station, sync.clone()), Ok(Done::Sync(report)) if report.reached)
-    });
+    eventually(
+        "everything is at the home",
+        || matches!(run(&station, sync.clone()), Ok(Done::Sync(report)) if report.reached),
+    );
     drop(station);
     let far = Client::join(&home, &home, &dir.path().join("far"));
     eventually("far reads it from the home alone", || far.read("photo").as_deref() == Some(&photo[..]));
@@ -167,7 +171,10 @@ fn a_conflict_is_listed_and_settled_at_the_home() {
     };
     eventually("the conflict is known", || list().len() == 1);
     let conflict = list().remove(0);
-    assert!(conflict.other.path.as_ref().is_some_and(|path| path.to_string_lossy().contains(".conflict-")), "{conflict:?}");
+    assert!(
+        conflict.other.path.as_ref().is_some_and(|path| path.to_string_lossy().contains(".conflict-")),
+        "{conflict:?}"
+    );
     let resolve = |dry_run| Command::ConflictsResolve {
         volume: None,
         which: Selection::All { glob: Some("pl*".into()) },
