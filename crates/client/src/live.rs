@@ -18,6 +18,8 @@ const PREFETCH_MAX: usize = 8;
 const PREFETCH_TIMEOUT: Duration = Duration::from_secs(20);
 /// Longest wait for the engine to take a store. It answers at once unless it forgot the file.
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest chain of ids that mean another file.
+const ALIASES_MAX: usize = 8;
 /// Conflicts looked through for one file.
 const CONFLICTS_MAX: usize = 1000;
 
@@ -48,13 +50,21 @@ impl Engine for Live {
     }
 
     fn inode(&self, file: FileId) -> Option<Inode> {
-        match self.volume.look(|replica| replica.inode(file))? {
-            Ok(inode) => inode.map(|inode| *inode),
-            Err(error) => {
-                tracing::error!(%file, %error, "read an inode");
-                None
+        let mut at = file;
+        for _ in 0..ALIASES_MAX {
+            match self.volume.look(|replica| replica.inode(at))? {
+                Ok(None) => return None,
+                Ok(Some(inode)) => match inode.merged_into {
+                    Some(next) => at = next,
+                    None => return Some(*inode),
+                },
+                Err(error) => {
+                    tracing::error!(%file, %error, "read an inode");
+                    return None;
+                }
             }
         }
+        None
     }
 
     fn sync(&self, timeout: Duration) -> Result<(), StorageError> {

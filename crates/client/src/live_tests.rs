@@ -403,3 +403,41 @@ fn an_unreachable_volume_answers_in_time_and_a_dead_mount_is_replaced() {
     let refused = Client::start(bob.config(Source::Saved("other".into())));
     assert!(refused.is_err_and(|error| error.to_string().contains("with a ticket")));
 }
+
+#[test]
+fn what_an_open_handle_appends_to_a_twin_made_apart_is_not_lost() {
+    if !can_mount() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let home = Home::start(directory.path(), 0);
+    let (ann, bob) = (Machine::new(), Machine::new());
+    let (a, b) = (ann.mount(home.ticket()), bob.mount(home.ticket()));
+    // Both know the root whole, so that both can work in it without a network.
+    assert_eq!((fs::read_dir(&a.point).unwrap().count(), fs::read_dir(&b.point).unwrap().count()), (0, 0));
+    b.ask(Command::Offline);
+    let is_up = || b.client().volume().look(wayfs_node::LiveReplica::progress).is_some_and(|p| p.parent_up);
+    eventually("bob is offline", || !is_up());
+    fs::write(a.path("twin"), b"same").unwrap();
+    fs::write(b.path("twin"), b"same").unwrap();
+    let mut open = OpenOptions::new().append(true).open(b.path("twin")).unwrap();
+    a.sync(Level::Stable);
+    b.ask(Command::Auto);
+    eventually("bob is online", is_up);
+    eventually("bob's own is confirmed", || {
+        let progress = b.client().volume().look(wayfs_node::LiveReplica::progress).unwrap();
+        progress.records_waiting == 0
+    });
+    open.write_all(b" and more").unwrap();
+    drop(open);
+    b.sync(Level::Stable);
+    // One file if the making and its bytes went up as one record, else two of which one has a conflict name:
+    // in both cases what the open handle appended is there, for everybody.
+    let bytes_at = |at: &Mounted| -> Vec<Vec<u8>> {
+        fs::read_dir(&at.point).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap()).collect()
+    };
+    for at in [&a, &b] {
+        eventually("what bob appended is there", || bytes_at(at).contains(&b"same and more".to_vec()));
+    }
+    home.stop();
+}

@@ -107,15 +107,7 @@ impl Client {
         let pins = Arc::new(Pins::load(&directory.join("pins.json"))?);
         let hooks = MountHooks::new(Arc::clone(&notices), Arc::clone(&events), pins);
         let volume = open_volume(&config, &directory, &saved, &endpoint, runtime.handle(), &hooks)?;
-        let live = Live::new(Arc::clone(&volume));
-        let table = TableSettings {
-            directory: directory.join("files"),
-            idle_len_max: config.cache_size / 4,
-            idle_count_max: IDLE_COUNT_MAX,
-        };
-        let files = Arc::new(FileTable::open(live.clone(), table)?);
-        hooks.attach(&files, &volume);
-        let vfs = Vfs::new(live, files, notices, config.vfs.clone())?;
+        let vfs = build_vfs(&config, &directory, &volume, &hooks, notices)?;
         let settings = LinkSettings { offline: config.offline, ..LinkSettings::new(saved.servers.clone()) };
         let link = Arc::new(ParentLink::start(&volume, endpoint.clone(), settings));
         if is_fresh && !config.offline {
@@ -269,6 +261,24 @@ fn open_volume(
     // The rest is for body files that nobody has open.
     settings.cache_bytes_max = Some(config.cache_size - config.cache_size / 4);
     Ok(Volume::open(settings, hooks.clone())?)
+}
+
+fn build_vfs(
+    config: &ClientConfig,
+    directory: &Path,
+    volume: &Arc<Volume>,
+    hooks: &Arc<MountHooks>,
+    notices: Arc<Notices>,
+) -> Result<Arc<Vfs>, StartError> {
+    let live = Live::new(Arc::clone(volume));
+    let table = TableSettings {
+        directory: directory.join("files"),
+        idle_len_max: config.cache_size / 4,
+        idle_count_max: IDLE_COUNT_MAX,
+    };
+    let files = Arc::new(FileTable::open(live.clone(), table)?);
+    hooks.attach(&files, volume);
+    Ok(Vfs::new(live, files, notices, config.vfs.clone())?)
 }
 
 fn mount(config: &ClientConfig, saved: &Saved, vfs: &Arc<Vfs>) -> Result<BackgroundSession, StartError> {

@@ -7,7 +7,7 @@ use super::opening::without_set_id;
 use crate::files::{Access, OpenFile, Patience, Slow};
 use std::sync::Arc;
 use std::time::Duration;
-use wayfs_fuse::{Errno, Reply, SetAttributes, TimeChange};
+use wayfs_fuse::{Attributes, Errno, Reply, SetAttributes, TimeChange};
 use wayfs_types::request::{Answer, Change, Request as Ask};
 use wayfs_types::{AttrChange, FileId, FsError, Inode, Kind, WallTime};
 
@@ -22,8 +22,10 @@ impl Vfs {
             let inode = self.engine.inode(file).unwrap_or_else(unknown_root);
             return answered(reply.attributes(&self.attributes(file, &inode), ROOT_TTL));
         }
-        self.with_inode(caller, file, reply, move |vfs, reply, inode| {
-            let _ = reply.attributes(&vfs.attributes(file, inode), vfs.settings.ttl);
+        self.with_inode(caller, file, reply, move |vfs, reply, actual, inode| {
+            let number = wayfs_fuse::Inode::new(file.inode_number());
+            let attributes = Attributes { inode: number, ..vfs.attributes(actual, inode) };
+            let _ = reply.attributes(&attributes, vfs.settings.ttl);
         });
     }
 
@@ -35,7 +37,7 @@ impl Vfs {
         reply: Reply,
     ) {
         let asker = caller.clone();
-        self.with_inode(caller, file, reply, move |vfs, reply, inode| {
+        self.with_inode(caller, file, reply, move |vfs, reply, file, inode| {
             let Some(size) = changes.size else { return vfs.change_attributes(&asker, file, inode, &changes, reply) };
             if !matches!(inode.kind, Kind::File) {
                 return answered(reply.error(Errno::INVAL));

@@ -197,19 +197,20 @@ impl Vfs {
         });
     }
 
-    /// Hands on a file's inode: at once if what is known here may be trusted, else when the parent answered.
+    /// Hands on a file's inode, and the id under which it is kept (another than asked for, if the file was
+    /// merged with its twin): at once if what is known here may be trusted, else when the parent answered.
     pub(super) fn with_inode(
         self: &Arc<Self>,
         caller: &Caller,
         file: FileId,
         reply: Reply,
-        then: impl FnOnce(&Arc<Self>, Reply, &Inode) + Send + 'static,
+        then: impl FnOnce(&Arc<Self>, Reply, FileId, &Inode) + Send + 'static,
     ) {
         if let Some(removed) = self.files.find(file).and_then(|open| open.removed_inode()) {
-            return then(self, reply, &removed);
+            return then(self, reply, file, &removed);
         }
         self.ask(caller, Ask::Attributes { file }, reply, |vfs, reply, outcome| match outcome {
-            Ok(Answer::File(_, inode)) => then(vfs, reply, &inode),
+            Ok(Answer::File(file, inode)) => then(vfs, reply, file, &inode),
             other => refuse(reply, other),
         });
     }

@@ -39,10 +39,13 @@ struct State {
     /// Last name of each page gone through, in order.
     marks: Vec<Name>,
     /// Number of the page that is here, and its entries.
-    page: Option<(u64, Vec<(Name, FileId, Box<Inode>)>)>,
+    page: Option<(u64, Entries)>,
     /// Entries in all, once the end was seen.
     end: Option<u64>,
 }
+
+/// Entries of a page.
+type Entries = Vec<(Name, FileId, Box<Inode>)>;
 
 /// Where the next entries come from.
 enum Next {
@@ -78,7 +81,7 @@ impl State {
         Next::Ask(number, after)
     }
 
-    fn take_in(&mut self, number: u64, entries: Vec<(Name, FileId, Box<Inode>)>, end: bool) {
+    fn take_in(&mut self, number: u64, entries: Entries, end: bool) {
         if end {
             self.end = Some(number * PAGE + entries.len() as u64);
         }
@@ -181,7 +184,7 @@ impl Vfs {
 mod tests {
     use super::*;
 
-    fn entries(from: u64, len: u64) -> Vec<(Name, FileId, Box<Inode>)> {
+    fn entries(from: u64, len: u64) -> Entries {
         let inode = crate::files::testing::inode(wayfs_types::Content::EMPTY, wayfs_types::RecordId::GENESIS);
         (from..from + len)
             .map(|number| {

@@ -4,7 +4,7 @@ use super::core::{Caller, Vfs, answered, refuse};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use wayfs_fuse::{FileHandle, FileLock, LockKind, LockOwner, LockRange, LockScope, LockWait, Reply};
+use wayfs_fuse::{FileLock, LockKind, LockOwner, LockRange, LockScope, LockWait, Reply};
 use wayfs_types::request as ask;
 use wayfs_types::{FileId, FsError};
 
@@ -115,7 +115,7 @@ impl Vfs {
     }
 
     /// A handle that is never flushed went: record locks on the file that nobody else may hold end.
-    pub(super) fn unlock_all_records(&self, file: FileId, _handle: FileHandle) {
+    pub(super) fn unlock_all_records(&self, file: FileId) {
         if self.files.find(file).is_some() {
             return;
         }

@@ -186,7 +186,7 @@ impl Vfs {
     }
 
     pub(super) fn read_link(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply) {
-        self.with_inode(caller, file, reply, |_, reply, inode| match &inode.kind {
+        self.with_inode(caller, file, reply, |_, reply, _, inode| match &inode.kind {
             Kind::Symlink(target) => answered(reply.link_target(OsStr::from_bytes(target))),
             _ => answered(reply.error(Errno::INVAL)),
         });

@@ -28,7 +28,7 @@ fn access(flags: i32) -> Access {
 impl Vfs {
     pub(super) fn open(self: &Arc<Self>, caller: &Caller, file: FileId, flags: i32, kill_suid_gid: bool, reply: Reply) {
         let asker = caller.clone();
-        self.with_inode(caller, file, reply, move |vfs, reply, inode| {
+        self.with_inode(caller, file, reply, move |vfs, reply, file, inode| {
             if inode.is_directory() {
                 let _ = reply.error(Errno::ISDIR);
                 return;

@@ -84,7 +84,7 @@ impl Vfs {
         }
         if open.access == Access::Read {
             // Such a handle is never flushed, so record locks taken through it end here.
-            self.unlock_all_records(open.file.id(), handle);
+            self.unlock_all_records(open.file.id());
             return answered(reply.ok());
         }
         if !open.file.is_dirty() {

@@ -34,7 +34,7 @@ impl Vfs {
             return answered(reply.error(Errno::OPNOTSUPP));
         }
         let Ok(name) = XattrName::new(bytes) else { return answered(reply.error(Errno::NODATA)) };
-        self.with_inode(caller, file, reply, move |_, reply, inode| match inode.xattrs.get(&name) {
+        self.with_inode(caller, file, reply, move |_, reply, _, inode| match inode.xattrs.get(&name) {
             Some(value) => answered(reply.xattr(value)),
             None => answered(reply.error(Errno::NODATA)),
         });
@@ -49,7 +49,7 @@ impl Vfs {
     }
 
     pub(super) fn list_xattrs(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply) {
-        self.with_inode(caller, file, reply, |_, reply, inode| {
+        self.with_inode(caller, file, reply, |_, reply, _, inode| {
             let mut names = Vec::new();
             for name in inode.xattrs.keys() {
                 names.extend_from_slice(name.as_bytes());
