@@ -175,9 +175,14 @@ impl Children {
         self.by_origin.get(&origin)?.peer
     }
 
-    /// Gathers a notice that a version needs no keeping any more.
+    /// A child that has been welcomed: before that nothing may be said to it.
+    fn greeted(&mut self, origin: OriginId) -> Option<&mut Child> {
+        self.by_origin.get_mut(&origin).filter(|child| child.peer.is_some() && child.phase != Phase::Greeting)
+    }
+
+    /// Gathers a notice that a version needs no keeping any more. A child without a session asks again in its next.
     pub(crate) fn tell_stable(&mut self, origin: OriginId, record: RecordId) {
-        if let Some(child) = self.by_origin.get_mut(&origin).filter(|child| child.peer.is_some())
+        if let Some(child) = self.greeted(origin)
             && child.stable.len() < STABLE_MAX
         {
             child.stable.insert(record);
@@ -187,7 +192,7 @@ impl Children {
 
     /// Sends a child something when it has a session.
     pub(crate) fn tell(&mut self, origin: OriginId, notice: Down) {
-        if let Some(child) = self.by_origin.get_mut(&origin).filter(|child| child.peer.is_some())
+        if let Some(child) = self.greeted(origin)
             && child.notices.len() < STABLE_MAX
         {
             child.notices.push(notice);

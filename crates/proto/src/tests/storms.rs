@@ -212,7 +212,9 @@ impl Storm {
         self.world.pass(Duration::from_secs(40));
         self.world.check_tree(HOME);
         for host in self.stations.clone().into_iter().chain(self.clients.clone()) {
-            assert!(self.world.hosts[host].replica.is_settled(), "seed {seed}: host {host} is not at rest");
+            let replica = &self.world.hosts[host].replica;
+            let last = self.world.hosts[host].events.iter().rev().find(|event| matches!(event, crate::Output::Disconnect { .. }));
+            assert!(replica.is_settled(), "seed {seed}: host {host} is not at rest: {:?}, {last:?}", replica.progress());
             self.world.assert_agrees(host);
         }
         for station in self.stations.clone() {
