@@ -20,7 +20,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use wayfs_types::{Admitted, CommitNumber, FileId, Image, Key, MetaStore, OriginId, RecordId, StorageError, Ticket, Time};
+use wayfs_types::{
+    Admitted, CommitNumber, FileId, Image, Key, MetaStore, OriginId, RecordId, StorageError, Ticket, Time,
+};
 use wayfs_wire::{AskId, Down, Mark, Message, Question, Resume, SentRecord, Stamp, Up};
 
 /// Most watches of one child.

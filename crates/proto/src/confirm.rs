@@ -18,7 +18,7 @@
 use crate::api::Role;
 use crate::replica::Replica;
 use crate::tables::{image_key, number_key, pack, parse_image_key, table, unpack};
-use crate::tentative::{TOUCH, echo_hash};
+use crate::tentative::{Aside, TOUCH, echo_hash};
 use std::collections::BTreeMap;
 use wayfs_tree::View;
 use wayfs_types::{Image, Inode, Key, MetaStore, OriginId, StorageError};
@@ -31,6 +31,8 @@ pub(crate) struct TouchedKey {
     before: Option<Image>,
     /// What it confirms now.
     after: Option<Image>,
+    /// When it vouched for that; `None`: with this cut.
+    number: Option<u64>,
 }
 
 /// A cut, sorted by what it meets.
@@ -105,26 +107,27 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StorageError> {
         for key in expected.keys() {
             if !incoming.contains_key(key)
-                && let Some(before) = self.aside(key)?
+                && let Some(Aside { number, image: before }) = self.aside(key)?
             {
                 cut.is_echo &= expected.get(key) == Some(&echo_hash(before.as_ref()));
-                cut.touched.push(TouchedKey { key: key.clone(), after: before.clone(), before });
+                let after = before.clone();
+                cut.touched.push(TouchedKey { key: key.clone(), before, after, number: Some(number) });
             }
         }
         while let Some((key, after)) = incoming.pop_first() {
-            let Some(before) = self.aside(&key)? else {
+            let Some(Aside { image: before, .. }) = self.aside(&key)? else {
                 cut.direct.push((key, after));
                 continue;
             };
             let wanted = expected.get(&key).copied().unwrap_or_else(|| echo_hash(before.as_ref()));
             cut.is_echo &= wanted == echo_hash(after.as_ref());
-            cut.touched.push(TouchedKey { key, before, after });
+            cut.touched.push(TouchedKey { key, before, after, number: None });
         }
         Ok(())
     }
 
     /// What the parent confirmed of a key that tentative records touched.
-    pub(crate) fn aside(&mut self, key: &Key) -> Result<Option<Option<Image>>, StorageError> {
+    pub(crate) fn aside(&mut self, key: &Key) -> Result<Option<Aside>, StorageError> {
         self.tx().get_raw(&image_key(table::ASIDE, key))?.map(|bytes| unpack(&bytes)).transpose()
     }
 
@@ -159,7 +162,7 @@ impl<S: MetaStore> Replica<S> {
         for (key, image) in cut.direct {
             self.put_image(key, image)?;
         }
-        for TouchedKey { key, before, after } in cut.touched {
+        for TouchedKey { key, before, after, number } in cut.touched {
             let touch_key = image_key(TOUCH, &key);
             let touch: u64 = match self.tx().get_raw(&touch_key)? {
                 Some(bytes) => unpack(&bytes)?,
@@ -168,11 +171,17 @@ impl<S: MetaStore> Replica<S> {
             if touch <= last {
                 self.overlay.delete_raw(image_key(table::ASIDE, &key));
                 self.overlay.delete_raw(touch_key);
+                if let Some(number) = number.filter(|_| after.is_some()) {
+                    self.overlay.pin(key.clone(), number);
+                }
                 self.put_image(key, after)?;
                 continue;
             }
+            if number.is_none() {
+                let number = self.counters.change.0 + 1;
+                self.overlay.put_raw(image_key(table::ASIDE, &key), pack(&Aside { number, image: after.clone() }));
+            }
             if after != before {
-                self.overlay.put_raw(image_key(table::ASIDE, &key), pack(&after));
                 self.merge_directory(key, before, after)?;
             }
         }
@@ -187,8 +196,9 @@ impl<S: MetaStore> Replica<S> {
         if !view.is_directory() || !after.is_directory() {
             return Ok(());
         }
-        let subdirectories =
-            (i64::from(view.subdirectories) + i64::from(after.subdirectories) - i64::from(before.subdirectories)).max(0);
+        let subdirectories = (i64::from(view.subdirectories) + i64::from(after.subdirectories)
+            - i64::from(before.subdirectories))
+        .max(0);
         let merged = Inode {
             mtime: view.mtime.max(after.mtime),
             ctime: view.ctime.max(after.ctime),
@@ -200,8 +210,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// Back to what the parent confirmed, then the rest of the log through the rules.
     pub(crate) fn rebuild(&mut self, cut: Cut) -> Result<(), StorageError> {
-        let mut confirmed: BTreeMap<Key, Option<Image>> =
-            cut.touched.into_iter().map(|touched| (touched.key, touched.after)).collect();
+        let mut confirmed: BTreeMap<Key, (Option<Image>, Option<u64>)> =
+            cut.touched.into_iter().map(|touched| (touched.key, (touched.after, touched.number))).collect();
         let mut from = vec![table::ASIDE];
         loop {
             let pairs = self.tx().scan_raw(&from, &[table::ASIDE + 1], crate::replica::PAGE)?;
@@ -210,13 +220,16 @@ impl<S: MetaStore> Replica<S> {
             from.push(0);
             for (key, value) in pairs {
                 let parsed = parse_image_key(&key)?;
-                let image = match confirmed.remove(&parsed) {
-                    Some(image) => image,
+                let vouched = self.counters.change.0 + 1;
+                let Aside { number, image } = match confirmed.remove(&parsed) {
+                    Some((image, number)) => Aside { number: number.unwrap_or(vouched), image },
                     None => unpack(&value)?,
                 };
                 self.overlay.delete_raw(image_key(TOUCH, &parsed));
                 self.overlay.delete_raw(key);
-                self.overlay.doubt(parsed.clone());
+                if image.is_some() {
+                    self.overlay.pin(parsed.clone(), number);
+                }
                 self.put_image(parsed, image)?;
             }
         }

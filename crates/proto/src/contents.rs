@@ -20,7 +20,8 @@
 use crate::api::{Holder, Output, PeerId, Role};
 use crate::replica::{Replica, Trouble};
 use crate::tables::{
-    after_prefix, origin_range, pack, parse_record_key, parse_root_key, record_key, root_key, root_prefix, table, unpack,
+    after_prefix, origin_range, pack, parse_record_key, parse_root_key, record_key, root_key, root_prefix, table,
+    unpack,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -609,4 +610,3 @@ impl<S: MetaStore> Replica<S> {
         self.contents.pushing.is_empty() && self.contents.haves.is_empty()
     }
 }
-

@@ -5,7 +5,8 @@ use crate::contents::{Owed, content_of};
 use crate::replica::Replica;
 use crate::report::{ContentInUse, ContentsPage, OpenConflict, Progress, QueueItem};
 use crate::tables::{
-    KeyKind, entries_from, entries_until, image_key, kind_range, number_key, parse_image_key, table, unpack, unpack_view,
+    KeyKind, entries_from, entries_until, image_key, kind_range, number_key, parse_image_key, table, unpack,
+    unpack_view,
 };
 use crate::tentative::LogEntry;
 use wayfs_types::request::Level;
@@ -49,7 +50,12 @@ impl<S: MetaStore> Replica<S> {
     ///
     /// # Errors
     /// [`StorageError`] if they cannot be read.
-    pub fn list(&self, directory: FileId, after: Option<&Name>, limit: usize) -> Result<Vec<(Name, Entry)>, StorageError> {
+    pub fn list(
+        &self,
+        directory: FileId,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<Vec<(Name, Entry)>, StorageError> {
         let from = entries_from(table::VIEW, directory, after);
         let rows = self.store.scan(&from, &entries_until(table::VIEW, directory), limit)?;
         let mut entries = Vec::with_capacity(rows.len());
@@ -169,7 +175,8 @@ impl<S: MetaStore> Replica<S> {
         }
         let mut open = Vec::new();
         for (key, value) in self.store.scan(&from, &until, limit)? {
-            if let (Key::Conflict(id), Image::Conflict(conflict)) = (parse_image_key(&key)?, unpack_view(&value)?.image) {
+            if let (Key::Conflict(id), Image::Conflict(conflict)) = (parse_image_key(&key)?, unpack_view(&value)?.image)
+            {
                 open.push(OpenConflict { id, conflict: *conflict });
             }
         }
@@ -250,7 +257,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn confirmed_applied_committed(&self, origin: OriginId) -> Result<u64, StorageError> {
         let key = Key::Origin(origin);
         let image = match self.store.get(&image_key(table::ASIDE, &key))? {
-            Some(bytes) => unpack::<Option<Image>>(&bytes)?,
+            Some(bytes) => unpack::<crate::tentative::Aside>(&bytes)?.image,
             None => crate::tables::read_view(&self.store, &key)?.map(|numbered| numbered.image),
         };
         Ok(match image {

@@ -120,7 +120,8 @@ impl File {
             let joins = held.holder == holder
                 && held.kind == kind
                 && !held.stale
-                && (held.range.end.checked_add(1) == Some(range.start) || range.end.checked_add(1) == Some(held.range.start));
+                && (held.range.end.checked_add(1) == Some(range.start)
+                    || range.end.checked_add(1) == Some(held.range.start));
             if joins {
                 range = LockRange { start: held.range.start.min(range.start), end: held.range.end.max(range.end) };
             }

@@ -33,8 +33,8 @@ pub(crate) struct Overlay {
     raw: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     /// Keys that get a new number even if their image is the same: the parent has just vouched for them.
     renewed: BTreeSet<Key>,
-    /// Keys of a client that reappear and that the parent has not vouched for lately.
-    doubted: BTreeSet<Key>,
+    /// Keys of a client that come back from aside, with the number at which the parent vouched for them.
+    pinned: BTreeMap<Key, u64>,
     /// While a record is applied: what it touched, with the image before.
     touched: Option<BTreeMap<Key, Option<Image>>>,
     /// Images read and not changed, so that a rule that looks twice reads once.
@@ -63,8 +63,8 @@ impl Overlay {
         self.renewed.insert(key);
     }
 
-    pub(crate) fn doubt(&mut self, key: Key) {
-        self.doubted.insert(key);
+    pub(crate) fn pin(&mut self, key: Key, number: u64) {
+        self.pinned.insert(key, number);
     }
 }
 
@@ -84,10 +84,8 @@ impl<S: MetaStore> Tx<'_, S> {
 
     /// Up to `limit` pairs of the store and the overlay together.
     pub(crate) fn scan_raw(&self, from: &[u8], until: &[u8], limit: usize) -> Result<Pairs, StorageError> {
-        let range = self.overlay.raw.range::<[u8], _>((
-            std::ops::Bound::Included(from),
-            std::ops::Bound::Excluded(until),
-        ));
+        let range =
+            self.overlay.raw.range::<[u8], _>((std::ops::Bound::Included(from), std::ops::Bound::Excluded(until)));
         let mut mine: BTreeMap<Vec<u8>, Option<Vec<u8>>> = range.map(|(k, v)| (k.clone(), v.clone())).collect();
         // Each overlaid key can hide at most one stored pair.
         for (key, value) in self.store.scan(from, until, limit.saturating_add(mine.len()))? {
@@ -109,6 +107,19 @@ impl<S: MetaStore> Tx<'_, S> {
         Ok(read)
     }
 
+    /// Change at which the parent vouched for a key as it was before this input's own changes; a key of which
+    /// nothing is known but that it is not there counts as vouched for now.
+    pub(crate) fn vouched_at(&self, key: &Key) -> Result<u64, StorageError> {
+        if let Some(number) = self.overlay.pinned.get(key) {
+            return Ok(*number);
+        }
+        let old = match self.overlay.slots.get(key) {
+            Some(slot) => slot.old.as_ref().map(|old| old.number),
+            None => read_view(self.store, key)?.map(|old| old.number),
+        };
+        Ok(old.map_or(u64::MAX, |number| number.0))
+    }
+
     /// Starts to note what is touched.
     pub(crate) fn note_touches(&mut self) {
         self.overlay.touched = Some(BTreeMap::new());
@@ -127,14 +138,10 @@ impl<S: MetaStore> View for Tx<'_, S> {
 
     fn first_entry(&self, directory: FileId) -> Result<Option<Name>, StorageError> {
         let least = Name::new([1]).expect("one byte that is neither zero nor a separator");
-        let overlaid = self
-            .overlay
-            .slots
-            .range(Key::Entry(directory, least)..)
-            .map_while(|(key, slot)| match key {
-                Key::Entry(at, name) if *at == directory => Some((name, slot.new.is_some())),
-                _ => None,
-            });
+        let overlaid = self.overlay.slots.range(Key::Entry(directory, least)..).map_while(|(key, slot)| match key {
+            Key::Entry(at, name) if *at == directory => Some((name, slot.new.is_some())),
+            _ => None,
+        });
         let overlaid: BTreeMap<&Name, bool> = overlaid.collect();
         let mine = overlaid.iter().find(|(_, there)| **there).map(|(name, _)| (*name).clone());
         let pairs = self.store.scan(
@@ -201,19 +208,19 @@ pub(crate) fn finish<S: MetaStore>(
     indexing: Indexing,
 ) -> Result<Finished, StorageError> {
     let mut done = Finished { batch: Batch::default(), changed: Vec::new(), last };
-    let Overlay { slots, raw, renewed, doubted, .. } = overlay;
+    let Overlay { slots, raw, renewed, pinned, .. } = overlay;
     for (key, Slot { old, new }) in slots {
         let same = old.as_ref().map(|numbered| &numbered.image) == new.as_ref();
         if same && !renewed.contains(&key) {
             continue;
         }
         done.last = done.last.next();
-        let number = match (indexing, &old) {
-            (Indexing::ForChildren, _) => done.last,
-            (Indexing::Nothing, _) if renewed.contains(&key) => done.last,
-            (Indexing::Nothing, Some(old)) => old.number,
-            (Indexing::Nothing, None) if doubted.contains(&key) => CommitNumber::ZERO,
-            (Indexing::Nothing, None) => done.last,
+        let number = match (indexing, pinned.get(&key), &old) {
+            (Indexing::ForChildren, ..) => done.last,
+            (Indexing::Nothing, ..) if renewed.contains(&key) => done.last,
+            (Indexing::Nothing, Some(number), _) => CommitNumber(*number),
+            (Indexing::Nothing, None, Some(old)) => old.number,
+            (Indexing::Nothing, None, None) => done.last,
         };
         write_view(store, &mut done.batch, &key, (&old, &new), number, indexing)?;
         if !same {

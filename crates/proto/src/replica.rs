@@ -270,10 +270,7 @@ impl<S: MetaStore> Replica<S> {
             Some(bytes) => {
                 let theirs: Identity = unpack(&bytes)?;
                 if theirs != mine {
-                    return Err(OpenError::Foreign(format!(
-                        "origin {} of volume {}",
-                        theirs.origin, theirs.volume
-                    )));
+                    return Err(OpenError::Foreign(format!("origin {} of volume {}", theirs.origin, theirs.volume)));
                 }
             }
             None => self.overlay.put_raw(IDENTITY.to_vec(), pack(&mine)),
@@ -620,7 +617,7 @@ impl<S: MetaStore> Replica<S> {
         let key = Key::Origin(origin);
         let tx = self.tx();
         let image = match tx.get_raw(&image_key(table::ASIDE, &key))? {
-            Some(bytes) => unpack::<Option<Image>>(&bytes)?,
+            Some(bytes) => unpack::<crate::tentative::Aside>(&bytes)?.image,
             None => tx.image(&key)?,
         };
         Ok(match image {

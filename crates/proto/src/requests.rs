@@ -256,7 +256,8 @@ impl<S: MetaStore> Replica<S> {
                 self.locks_give_up(id);
             }
             let error = if over && self.upstream.is_some() { FsError::TimedOut } else { FsError::Unreachable };
-            let error = if self.config.role == Role::Home || waiting.on == On::Lock { FsError::TimedOut } else { error };
+            let error =
+                if self.config.role == Role::Home || waiting.on == On::Lock { FsError::TimedOut } else { error };
             self.answer_request(id, Err(error));
         }
     }
@@ -371,16 +372,18 @@ impl<S: MetaStore> Replica<S> {
     /// The question that would settle a need which the trusted part of the cache does not.
     fn untrusted(&mut self, need: &Need) -> Result<Option<Question>, StorageError> {
         Ok(match need {
-            Need::Inode(file) => {
-                self.trusted_inode(*file)?.is_none().then_some(Question::Attributes { file: *file })
-            }
+            Need::Inode(file) => self.trusted_inode(*file)?.is_none().then_some(Question::Attributes { file: *file }),
             Need::Name(parent, name) => {
                 let lookup = || Some(Question::Lookup { parent: *parent, name: name.clone() });
                 match self.trusted_entry(*parent, name)? {
                     None => lookup(),
                     Some(None) => None,
                     Some(Some(file)) => {
-                        if self.trusted_inode(file)?.is_none() { lookup() } else { None }
+                        if self.trusted_inode(file)?.is_none() {
+                            lookup()
+                        } else {
+                            None
+                        }
                     }
                 }
             }
@@ -610,4 +613,3 @@ impl<S: MetaStore> Replica<S> {
         Ok(Attempt::Park(On::Level))
     }
 }
-

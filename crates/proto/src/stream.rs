@@ -3,7 +3,9 @@
 use crate::children::{Child, ParkedAsk, Phase};
 use crate::interest::is_interesting;
 use crate::replica::Replica;
-use crate::tables::{self, entries_from, entries_until, number_key, parse_image_key, parse_number_key, read_view, table};
+use crate::tables::{
+    self, entries_from, entries_until, number_key, parse_image_key, parse_number_key, read_view, table,
+};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, OriginId, StorageError};
@@ -112,7 +114,8 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn is_full(&self, parcel: &Parcel) -> bool {
-        parcel.images.len() >= self.config.images_per_message || parcel.len >= self.config.message_len_max.min(PARCEL_LEN)
+        parcel.images.len() >= self.config.images_per_message
+            || parcel.len >= self.config.message_len_max.min(PARCEL_LEN)
     }
 
     /// Goes through the changes after the child's cursor, as far as window and budget allow.
@@ -193,7 +196,11 @@ impl<S: MetaStore> Replica<S> {
         let key = parse_image_key(&key)?;
         let image = self.image_now(&key)?;
         let wanted = is_station
-            || self.children.by_origin.get(&origin).is_some_and(|child| is_interesting(origin, child, &key, image.as_ref()));
+            || self
+                .children
+                .by_origin
+                .get(&origin)
+                .is_some_and(|child| is_interesting(origin, child, &key, image.as_ref()));
         if wanted {
             parcel.add(number, KeyImage { key, image });
         }

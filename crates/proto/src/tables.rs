@@ -5,9 +5,7 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wayfs_types::{
-    CommitNumber, Digest, FileId, Image, Key, MetaStore, Name, OriginId, RecordId, StorageError,
-};
+use wayfs_types::{CommitNumber, Digest, FileId, Image, Key, MetaStore, Name, OriginId, RecordId, StorageError};
 
 /// Tables, by the first byte of their keys.
 pub(crate) mod table {

@@ -26,6 +26,14 @@ pub(crate) struct LogEntry {
     pub(crate) touched: Vec<(Key, u64)>,
 }
 
+/// A row of the table of what lies aside: what the parent confirmed of a key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Aside {
+    /// Change of our own numbering at which the parent vouched for it (a client's trust rests on it).
+    pub(crate) number: u64,
+    pub(crate) image: Option<Image>,
+}
+
 /// A record of the log as memory keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogItem {
@@ -220,11 +228,12 @@ impl<S: MetaStore> Replica<S> {
         tx.note_touches();
         let effect = wayfs_tree::apply(&mut tx, &record)?;
         let mut touched = Vec::new();
-        for (key, before) in tx.take_touches() {
+        for (key, image) in tx.take_touches() {
             let after = tx.image(&key)?;
             let aside_key = image_key(table::ASIDE, &key);
             if tx.get_raw(&aside_key)?.is_none() {
-                tx.overlay.put_raw(aside_key, pack(&before));
+                let number = tx.vouched_at(&key)?;
+                tx.overlay.put_raw(aside_key, pack(&Aside { number, image }));
             }
             tx.overlay.put_raw(image_key(TOUCH, &key), pack(&position));
             touched.push((key, echo_hash(after.as_ref())));

@@ -377,7 +377,10 @@ impl<S: MetaStore> Replica<S> {
         for pair in cut {
             let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image) else { continue };
             if image.applied < self.confirmed_applied(*origin)? {
-                return Err(Trouble::Peer(peer, format!("went back behind record {} of origin {origin}", image.applied)));
+                return Err(Trouble::Peer(
+                    peer,
+                    format!("went back behind record {} of origin {origin}", image.applied),
+                ));
             }
             if *origin == self.config.origin && image.applied > self.counters.sequence {
                 return Err(Trouble::Peer(peer, "knows records of ours that we never wrote".to_owned()));
@@ -547,7 +550,9 @@ impl<S: MetaStore> Replica<S> {
         let own = self.config.origin;
         for mark in marks {
             let is_own = mark.origin == own;
-            if mark.safe.max(mark.visible).max(mark.stable) > mark.applied || (is_own && mark.applied > self.counters.sequence) {
+            if mark.safe.max(mark.visible).max(mark.stable) > mark.applied
+                || (is_own && mark.applied > self.counters.sequence)
+            {
                 return Err(Trouble::Peer(peer, "acknowledged what was not sent".to_owned()));
             }
             self.note_applied(mark.origin, mark.applied);

@@ -115,12 +115,9 @@ pub fn check_record(record: &Record) -> Checked {
             within(value.as_ref().is_none_or(|v| v.len() <= Inode::XATTRS_LEN_MAX), "extended attribute")
         }
         Op::Store { content, .. } => within(content.is_well_formed(), "content"),
-        Op::Link { .. }
-        | Op::Unlink { .. }
-        | Op::Rmdir { .. }
-        | Op::Rename { .. }
-        | Op::Resolve { .. }
-        | Op::Touch => Ok(()),
+        Op::Link { .. } | Op::Unlink { .. } | Op::Rmdir { .. } | Op::Rename { .. } | Op::Resolve { .. } | Op::Touch => {
+            Ok(())
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The codec against random, mutated and golden bytes.
 
 use crate::{
-    AskId, Down, FORMAT_VERSION, KeyImage, LEN_MAX, LockVerdict, Mark, Message, Question, Resume, SentRecord, Stamp, Up,
-    Verdict, WireError, decode, encode, image_len, record_len,
+    AskId, Down, FORMAT_VERSION, KeyImage, LEN_MAX, LockVerdict, Mark, Message, Question, Resume, SentRecord, Stamp,
+    Up, Verdict, WireError, decode, encode, image_len, record_len,
 };
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -37,8 +37,11 @@ fn name() -> impl Strategy<Value = Name> {
 fn content() -> impl Strategy<Value = Content> {
     prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..100).prop_map(|bytes| Content::Inline(Bytes::from(bytes))),
-        (1u64.., any::<[u8; 32]>(), 0u8..=3)
-            .prop_map(|(size, root, depth)| Content::Tree { size, root: Digest::from_bytes(root), depth }),
+        (1u64.., any::<[u8; 32]>(), 0u8..=3).prop_map(|(size, root, depth)| Content::Tree {
+            size,
+            root: Digest::from_bytes(root),
+            depth
+        }),
     ]
 }
 
@@ -53,10 +56,20 @@ fn op() -> impl Strategy<Value = Op> {
             gid: 1000,
             content
         }),
-        (file(), name(), 0u16..=0o7777).prop_map(|(parent, name, mode)| Op::Mkdir { parent, name, mode, uid: 0, gid: 0 }),
+        (file(), name(), 0u16..=0o7777).prop_map(|(parent, name, mode)| Op::Mkdir {
+            parent,
+            name,
+            mode,
+            uid: 0,
+            gid: 0
+        }),
         (file(), file(), name()).prop_map(|(file, parent, name)| Op::Link { file, parent, name }),
-        (file(), name(), file(), id())
-            .prop_map(|(parent, name, file, version)| Op::Unlink { parent, name, file, version }),
+        (file(), name(), file(), id()).prop_map(|(parent, name, file, version)| Op::Unlink {
+            parent,
+            name,
+            file,
+            version
+        }),
         (file(), name(), file()).prop_map(|(parent, name, file)| Op::Rmdir { parent, name, file }),
         (file(), name(), file(), file(), name(), proptest::option::of((file(), id()))).prop_map(
             |(from_parent, from_name, file, to_parent, to_name, replaced)| Op::Rename {
@@ -69,24 +82,31 @@ fn op() -> impl Strategy<Value = Op> {
             }
         ),
         (file(), id(), proptest::option::of(0u16..=0o7777), proptest::option::of(wall())).prop_map(
-            |(file, base, mode, mtime)| Op::SetAttr { file, base, change: AttrChange { mode, uid: None, gid: None, mtime } }
+            |(file, base, mode, mtime)| Op::SetAttr {
+                file,
+                base,
+                change: AttrChange { mode, uid: None, gid: None, mtime }
+            }
         ),
         (file(), name()).prop_map(|(file, name)| Op::SetXattr {
             file,
             name: XattrName::new(name.as_bytes()).unwrap(),
             value: Some(Bytes::from_static(b"value"))
         }),
-        (file(), id(), content(), wall()).prop_map(|(file, base, content, mtime)| Op::Store { file, base, content, mtime }),
+        (file(), id(), content(), wall()).prop_map(|(file, base, content, mtime)| Op::Store {
+            file,
+            base,
+            content,
+            mtime
+        }),
         id().prop_map(|conflict| Op::Resolve { conflict }),
         Just(Op::Touch),
     ]
 }
 
 fn sent() -> impl Strategy<Value = SentRecord> {
-    (id(), wall(), any::<u32>(), op(), any::<bool>()).prop_map(|(id, time, user, op, held)| SentRecord {
-        record: Record { id, time, user: UserId(user), op },
-        held,
-    })
+    (id(), wall(), any::<u32>(), op(), any::<bool>())
+        .prop_map(|(id, time, user, op, held)| SentRecord { record: Record { id, time, user: UserId(user), op }, held })
 }
 
 fn inode() -> impl Strategy<Value = Inode> {
@@ -113,8 +133,10 @@ fn inode() -> impl Strategy<Value = Inode> {
 
 fn key_image() -> impl Strategy<Value = KeyImage> {
     prop_oneof![
-        (file(), proptest::option::of(inode()))
-            .prop_map(|(file, inode)| KeyImage { key: Key::Inode(file), image: inode.map(|i| Image::Inode(Box::new(i))) }),
+        (file(), proptest::option::of(inode())).prop_map(|(file, inode)| KeyImage {
+            key: Key::Inode(file),
+            image: inode.map(|i| Image::Inode(Box::new(i)))
+        }),
         (file(), name(), file(), id()).prop_map(|(parent, name, file, version)| KeyImage {
             key: Key::Entry(parent, name),
             image: Some(Image::Entry(Entry { file, version })),
@@ -146,7 +168,11 @@ fn message() -> impl Strategy<Value = Message> {
                 images
             })
         ),
-        (any::<[u8; 16]>(), proptest::option::of((origin(), wall(), any::<u64>())), proptest::collection::vec(origin(), 0..9))
+        (
+            any::<[u8; 16]>(),
+            proptest::option::of((origin(), wall(), any::<u64>())),
+            proptest::collection::vec(origin(), 0..9)
+        )
             .prop_map(|(volume, resume, origins)| Message::Up(Up::Hello {
                 volume: VolumeId::from_bytes(volume),
                 resume: resume.map(|(origin, born, cursor)| Resume {
@@ -156,20 +182,17 @@ fn message() -> impl Strategy<Value = Message> {
                 origins,
                 safe: 7,
             })),
-        (any::<u64>(), file(), proptest::option::of(name()), 1u32..4096, proptest::collection::vec(id(), 0..9)).prop_map(
-            |(ask, directory, after, limit, seen)| Message::Up(Up::Ask {
+        (any::<u64>(), file(), proptest::option::of(name()), 1u32..4096, proptest::collection::vec(id(), 0..9))
+            .prop_map(|(ask, directory, after, limit, seen)| Message::Up(Up::Ask {
                 ask: AskId(ask),
                 question: Question::List { directory, after, limit },
                 seen
-            })
-        ),
-        (origin(), any::<[u64; 4]>()).prop_map(|(origin, [applied, safe, visible, stable])| Message::Down(Down::Marks {
-            marks: vec![Mark { origin, applied, safe, visible, stable }]
-        })),
-        (any::<u64>(), any::<u64>()).prop_map(|(number, through)| Message::Down(Down::Pong {
-            number,
-            through: Some(CommitNumber(through))
-        })),
+            })),
+        (origin(), any::<[u64; 4]>()).prop_map(|(origin, [applied, safe, visible, stable])| Message::Down(
+            Down::Marks { marks: vec![Mark { origin, applied, safe, visible, stable }] }
+        )),
+        (any::<u64>(), any::<u64>())
+            .prop_map(|(number, through)| Message::Down(Down::Pong { number, through: Some(CommitNumber(through)) })),
     ]
 }
 
@@ -278,7 +301,10 @@ fn golden_vectors() {
     let pong = Down::Pong { number: 300, through: Some(CommitNumber(5)) };
     assert_eq!(hex(&Message::Down(pong)), "010108ac020105");
     let lookup = Question::Lookup { parent: FileId::ROOT, name: Name::new("a").unwrap() };
-    assert_eq!(hex(&Message::Up(Up::Ask { ask: AskId(1), question: lookup, seen: Vec::new() })), "01000701000101 6100".replace(' ', ""));
+    assert_eq!(
+        hex(&Message::Up(Up::Ask { ask: AskId(1), question: lookup, seen: Vec::new() })),
+        "01000701000101 6100".replace(' ', "")
+    );
     let answer = Down::LockAnswer { ask: AskId(2), verdict: LockVerdict::Granted };
     assert_eq!(hex(&Message::Down(answer)), "0101070200");
     let image = KeyImage {
@@ -286,7 +312,13 @@ fn golden_vectors() {
         image: Some(Image::Entry(Entry { file: FileId::ROOT, version: RecordId::GENESIS })),
     };
     assert_eq!(image_len(&image), 8);
-    let images = Down::Answer { serial: 1, ask: AskId(1), verdict: Verdict::Found, through: CommitNumber(9), images: vec![image] };
+    let images = Down::Answer {
+        serial: 1,
+        ask: AskId(1),
+        verdict: Verdict::Found,
+        through: CommitNumber(9),
+        images: vec![image],
+    };
     assert_eq!(hex(&Message::Down(images)), "01010201010009010101016101010101");
 }
 

@@ -25,7 +25,8 @@ fn crash_after(steps: usize, victim: usize, kept: usize) {
     let file = world.create(client, dir, "f");
     world.store(client, file, small("one"));
     world.store(client, file, big("two"));
-    let wait = world.request_within(client, Request::Wait { record: None, until: Level::Safe }, Duration::from_secs(60));
+    let wait =
+        world.request_within(client, Request::Wait { record: None, until: Level::Safe }, Duration::from_secs(60));
     for _ in 0..steps {
         world.step();
     }
@@ -86,7 +87,11 @@ fn a_session_lost_at_any_step_is_made_up_for() {
             world.close(if parent_side { upper } else { peer });
             world.store(client, file, small("two"));
             world.settle();
-            if parent_side { world.connect(station, HOME) } else { world.connect(client, station) };
+            if parent_side {
+                world.connect(station, HOME)
+            } else {
+                world.connect(client, station)
+            };
             world.pass(Duration::from_secs(3));
             for each in [HOME, station, client] {
                 assert!(world.hosts[each].replica.is_settled(), "host {each} after {steps} steps");
@@ -217,7 +222,8 @@ fn a_station_that_lost_its_disk_takes_the_whole_state_and_forgets_the_rest() {
     world.connect(other, HOME);
     world.settle();
     for number in 0..50 {
-        let change = wayfs_types::request::Change::Unlink { parent: dir, name: super::world::name(&format!("f{number:03}")) };
+        let change =
+            wayfs_types::request::Change::Unlink { parent: dir, name: super::world::name(&format!("f{number:03}")) };
         world.change(other, change).unwrap();
     }
     world.settle();

@@ -3,8 +3,8 @@
 use super::world::{HOME, World, big, small};
 use crate::Role;
 use std::time::Duration;
-use wayfs_types::request::{Answer, Level};
 use wayfs_types::FileId;
+use wayfs_types::request::{Answer, Level};
 
 fn two_stations() -> (World, [usize; 2], usize, [crate::PeerId; 2]) {
     let mut world = World::new();

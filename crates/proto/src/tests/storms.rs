@@ -89,7 +89,11 @@ impl Storm {
     }
 
     fn directory(&mut self, host: usize) -> FileId {
-        if self.dice.roll(2) == 0 { FileId::ROOT } else { self.pick(host, true).map_or(FileId::ROOT, |(file, ..)| file) }
+        if self.dice.roll(2) == 0 {
+            FileId::ROOT
+        } else {
+            self.pick(host, true).map_or(FileId::ROOT, |(file, ..)| file)
+        }
     }
 
     fn some_name(&mut self) -> String {
@@ -213,8 +217,16 @@ impl Storm {
         self.world.check_tree(HOME);
         for host in self.stations.clone().into_iter().chain(self.clients.clone()) {
             let replica = &self.world.hosts[host].replica;
-            let last = self.world.hosts[host].events.iter().rev().find(|event| matches!(event, crate::Output::Disconnect { .. }));
-            assert!(replica.is_settled(), "seed {seed}: host {host} is not at rest: {:?}, {last:?}", replica.progress());
+            let last = self.world.hosts[host]
+                .events
+                .iter()
+                .rev()
+                .find(|event| matches!(event, crate::Output::Disconnect { .. }));
+            assert!(
+                replica.is_settled(),
+                "seed {seed}: host {host} is not at rest: {:?}, {last:?}",
+                replica.progress()
+            );
             self.world.assert_agrees(host);
         }
         for station in self.stations.clone() {

@@ -9,7 +9,7 @@ use wayfs_types::{FileId, Kind};
 /// Work done by a store, counted in bytes read and written, is not visible here; so the count of batches and
 /// messages stands for it, and the test's own patience for the rest.
 #[test]
-fn ten_thousand_offline_records_replay_in_proportion() {
+fn five_thousand_offline_records_replay_in_proportion() {
     let mut world = World::new();
     let station = world.add(Role::Station, "st@s");
     let client = world.add(Role::Client, "ann@a");
@@ -53,7 +53,8 @@ fn neighbours_in_one_directory_do_not_cost_each_other_replays() {
     world.names(a, FileId::ROOT).unwrap();
     world.names(b, FileId::ROOT).unwrap();
     for number in 0..500 {
-        let (x, y) = (world.create(a, FileId::ROOT, &format!("a{number}")), world.mkdir(b, FileId::ROOT, &format!("b{number}")));
+        let (x, y) =
+            (world.create(a, FileId::ROOT, &format!("a{number}")), world.mkdir(b, FileId::ROOT, &format!("b{number}")));
         world.step();
         let version = world.hosts[a].replica.inode(x).unwrap().unwrap().version;
         let mtime = world.wall();

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Outcome, RenameTarget, Request, RequestId};
 use wayfs_types::{
-    Admitted, Content, Digest, FileId, FsError, Image, Inode, Key, Kind, Name, NodeId, OriginId, RecordId, Ticket, Time,
-    VolumeId, WallTime,
+    Admitted, Content, Digest, FileId, FsError, Image, Inode, Key, Kind, Name, NodeId, OriginId, RecordId, Ticket,
+    Time, VolumeId, WallTime,
 };
 
 /// Rounds after which a world that does not come to rest is taken for stuck.
@@ -72,8 +72,7 @@ fn node(number: u32) -> NodeId {
 }
 
 fn config(role: Role, origin: OriginId, label: &str) -> Config {
-    let mut config =
-        Config::new(VolumeId::from_bytes([7; 16]), role, origin, label.to_owned(), node(origin.raw()));
+    let mut config = Config::new(VolumeId::from_bytes([7; 16]), role, origin, label.to_owned(), node(origin.raw()));
     config.records_per_message = 64;
     config.images_per_message = 64;
     config
@@ -83,8 +82,16 @@ impl World {
     /// A home alone.
     pub(crate) fn new() -> Self {
         let origin = OriginId::new(1).unwrap();
-        let mut world =
-            Self { hosts: Vec::new(), sessions: Vec::new(), now: Time::from_micros(1), next_request: 1, next_peer: 1, messages: 0, bytes: 0, damage: 0 };
+        let mut world = Self {
+            hosts: Vec::new(),
+            sessions: Vec::new(),
+            now: Time::from_micros(1),
+            next_request: 1,
+            next_peer: 1,
+            messages: 0,
+            bytes: 0,
+            damage: 0,
+        };
         world.open(config(Role::Home, origin, "home@h"), MemoryStore::new());
         world.settle();
         world
@@ -247,7 +254,8 @@ impl World {
             if self.sessions[index].stalled || !self.sessions[index].open {
                 continue;
             }
-            let (child, parent, peer) = (self.sessions[index].child, self.sessions[index].parent, self.sessions[index].peer);
+            let (child, parent, peer) =
+                (self.sessions[index].child, self.sessions[index].parent, self.sessions[index].peer);
             if let Some(bytes) = self.sessions[index].up.pop_front() {
                 self.input(parent, Input::Message { peer, bytes });
                 return true;
@@ -380,7 +388,12 @@ impl World {
         self.change(host, change).unwrap().1
     }
 
-    pub(crate) fn rename(&mut self, host: usize, from: (FileId, &str), to: (FileId, &str)) -> Result<RecordId, FsError> {
+    pub(crate) fn rename(
+        &mut self,
+        host: usize,
+        from: (FileId, &str),
+        to: (FileId, &str),
+    ) -> Result<RecordId, FsError> {
         let change = Change::Rename {
             from_parent: from.0,
             from_name: name(from.1),
