@@ -529,7 +529,18 @@ impl<S: MetaStore> Replica<S> {
             Some(inode) if !inode.is_directory() => return Ok(Attempt::Done(Err(FsError::NotDirectory))),
             Some(_) => {}
         }
-        Ok(Attempt::Done(Ok(self.serve_list(waiting.listed.as_ref(), directory, after.as_ref(), limit)?)))
+        let answer = self.serve_list(waiting.listed.as_ref(), directory, after.as_ref(), limit)?;
+        // Our own removals can leave nothing of the parent's page; an answer without names would read as the end.
+        if let (Answer::List { entries, end: false }, Some((false, Some(last)))) = (&answer, &waiting.listed)
+            && entries.is_empty()
+            && waiting.questions < QUESTIONS_MAX
+        {
+            let (after, limit) = (Some(last.clone()), u32::try_from(limit).expect("at most 4096"));
+            waiting.questions += 1;
+            waiting.listed = None;
+            return Ok(Attempt::Park(On::Ask(self.ask(Question::List { directory, after, limit })?)));
+        }
+        Ok(Attempt::Done(Ok(answer)))
     }
 
     fn serve_list(

@@ -16,7 +16,7 @@ use wayfs_types::request::{Answer, Request as Ask};
 use wayfs_types::{FileId, Inode, Name};
 
 /// Entries in a page: what fits the kernel's largest listing request with attributes.
-const PAGE: u64 = 1024;
+const PAGE: usize = 1024;
 /// Positions below this are `.` and `..`.
 const DOTS: u64 = 2;
 
@@ -34,14 +34,29 @@ pub struct Listing {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
-    /// Last name of each page gone through, in order.
-    marks: Vec<Name>,
-    /// Number of the page that is here, and its entries.
-    page: Option<(u64, Entries)>,
+    /// Where each page that was gone through begins, in order; the first is the directory's begin.
+    /// Pages may be short: the replica bounds them by bytes, too.
+    pages: Vec<PageBegin>,
+    /// Position of the first entry of the page that is here, and its entries.
+    here: Option<(u64, Entries)>,
     /// Entries in all, once the end was seen.
     end: Option<u64>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self { pages: vec![PageBegin { position: 0, after: None }], here: None, end: None }
+    }
+}
+
+/// The begin of a page.
+#[derive(Debug, Clone)]
+struct PageBegin {
+    /// Position of its first entry.
+    position: u64,
+    /// The name before it; `None`: from the start.
+    after: Option<Name>,
 }
 
 /// Entries of a page.
@@ -53,8 +68,8 @@ enum Next {
     Here,
     /// There are none.
     End,
-    /// The page with this number must be asked for, from after this name.
-    Ask(u64, Option<Name>),
+    /// This page must be asked for.
+    Ask(PageBegin),
 }
 
 impl Listing {
@@ -64,34 +79,30 @@ impl Listing {
 }
 
 impl State {
-    fn next(&self, ordinal: u64) -> Next {
-        if self.end.is_some_and(|end| ordinal >= end) {
+    fn next(&self, position: u64) -> Next {
+        if self.end.is_some_and(|end| position >= end) {
             return Next::End;
         }
-        let wanted = ordinal / PAGE;
-        if let Some((number, entries)) = &self.page
-            && *number == wanted
-            && ordinal % PAGE < entries.len() as u64
-        {
+        let is_here =
+            |(first, entries): &(u64, Entries)| (*first..*first + entries.len() as u64).contains(&position);
+        if self.here.as_ref().is_some_and(is_here) {
             return Next::Here;
         }
-        // A position beyond what was ever listed is reached page by page from the last mark.
-        let number = wanted.min(self.marks.len() as u64);
-        let after = number.checked_sub(1).and_then(|last| self.marks.get(last as usize)).cloned();
-        Next::Ask(number, after)
+        // A position beyond what was ever listed is reached page by page from the last begin.
+        let page = self.pages.partition_point(|page| page.position <= position) - 1;
+        Next::Ask(self.pages[page].clone())
     }
 
-    fn take_in(&mut self, number: u64, entries: Entries, end: bool) {
+    fn take_in(&mut self, first: u64, entries: Entries, end: bool) {
+        let next = first + entries.len() as u64;
         if end {
-            self.end = Some(number * PAGE + entries.len() as u64);
-        }
-        if let Some((last, _, _)) = entries.last()
-            && self.marks.len() as u64 == number
-            && !end
+            self.end = Some(next);
+        } else if let Some((last, _, _)) = entries.last()
+            && self.pages.last().is_some_and(|page| page.position == first)
         {
-            self.marks.push(last.clone());
+            self.pages.push(PageBegin { position: next, after: Some(last.clone()) });
         }
-        self.page = Some((number, entries));
+        self.here = Some((first, entries));
     }
 }
 
@@ -116,16 +127,16 @@ impl Vfs {
 
     fn list_on(self: &Arc<Self>, caller: &Caller, listing: &Arc<Listing>, page: Page, reply: Reply) {
         let next = listing.state().next(page.offset.saturating_sub(DOTS));
-        let Next::Ask(number, after) = next else {
+        let Next::Ask(PageBegin { position, after }) = next else {
             return answered(reply.directory(&self.pack(listing, page)));
         };
-        let ask = Ask::List { directory: listing.directory, after, limit: PAGE as usize };
+        let ask = Ask::List { directory: listing.directory, after, limit: PAGE };
         let (asker, listing) = (caller.clone(), Arc::clone(listing));
         self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
             Ok(Answer::List { entries, end }) => {
-                // A short page that is not the end would shift all positions after it.
+                // A page without entries would not get us further.
                 let end = end || entries.is_empty();
-                listing.state().take_in(number, entries, end);
+                listing.state().take_in(position, entries, end);
                 vfs.list_on(&asker, &listing, page, reply);
             }
             other => refuse(reply, other),
@@ -155,9 +166,9 @@ impl Vfs {
             }
         }
         let state = listing.state();
-        let Some((number, entries)) = &state.page else { return buffer };
-        let first = (offset - DOTS).saturating_sub(number * PAGE);
-        for (name, file, inode) in entries.iter().skip(first as usize) {
+        let Some((first, entries)) = &state.here else { return buffer };
+        let skipped = (offset - DOTS).saturating_sub(*first);
+        for (name, file, inode) in entries.iter().skip(skipped as usize) {
             offset += 1;
             let entry = DirectoryEntry {
                 inode: wayfs_fuse::Inode::new(file.inode_number()),
@@ -198,18 +209,20 @@ mod tests {
     }
 
     #[test]
-    fn pages_follow_each_other_by_name() {
+    fn pages_of_any_length_follow_each_other_by_name() {
         let mut state = State::default();
-        assert!(matches!(state.next(0), Next::Ask(0, None)));
-        state.take_in(0, entries(0, PAGE), false);
-        assert!(matches!(state.next(PAGE - 1), Next::Here));
-        let Next::Ask(1, Some(after)) = state.next(PAGE) else { panic!("the second page is asked for") };
-        assert_eq!(after.as_bytes(), b"00001023");
-        state.take_in(1, entries(PAGE, 5), true);
-        assert!(matches!(state.next(PAGE + 4), Next::Here));
-        assert!(matches!(state.next(PAGE + 5), Next::End));
-        // Going back asks for the first page again.
-        assert!(matches!(state.next(3), Next::Ask(0, None)));
+        assert!(matches!(state.next(0), Next::Ask(PageBegin { position: 0, after: None })));
+        state.take_in(0, entries(0, 200), false);
+        assert!(matches!(state.next(199), Next::Here));
+        let Next::Ask(page) = state.next(200) else { panic!("the second page is asked for") };
+        assert_eq!((page.position, page.after.unwrap().as_bytes()), (200, &b"00000199"[..]));
+        state.take_in(200, entries(200, 5), true);
+        assert!(matches!(state.next(204), Next::Here));
+        assert!(matches!(state.next(205), Next::End));
+        // Going back asks for the first page again, and that does not begin a new one.
+        assert!(matches!(state.next(3), Next::Ask(PageBegin { position: 0, .. })));
+        state.take_in(0, entries(0, 200), false);
+        assert_eq!(state.pages.len(), 2);
     }
 
     #[test]
