@@ -165,7 +165,8 @@ fn what_was_reported_safe_survives_the_death_of_every_process() {
             }
             number => {
                 let number = number - 3;
-                clients[number].as_mut().expect("mounted").kill();
+                // The old mount is taken away before the new one stands at the same place.
+                clients[number].take().expect("mounted").kill();
                 clients[number] = Some(machines[number].mount("work", &[]));
             }
         }
