@@ -43,9 +43,9 @@ clean_up() {
 echo "Building (this takes a while the first time)"
 # The tests of whole machines run the program itself.
 packages=${WAYFS_TEST_PACKAGES:---workspace}
-if [ "$packages" = --workspace ]; then
-    cargo build --package wayfs || exit 1
-fi
+case $packages in
+*--workspace* | *system*) cargo build --package wayfs || exit 1 ;;
+esac
 # shellcheck disable=SC2086  # a list of words
 cargo test $packages --no-run --message-format=json >"$work/build.json" 2>"$work/build.log" || {
     cat "$work/build.log"
