@@ -56,7 +56,7 @@ cargo test $packages --no-run --message-format=json >"$work/build.json" 2>"$work
 }
 # Directory of the crate and path of the binary, one binary a line.
 sed -n '/"reason":"compiler-artifact"/{
-/"test":true/s|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"executable":"\([^"]*\)".*|\1 \2|p
+/"profile":{[^}]*"test":true/s|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"executable":"\([^"]*\)".*|\1 \2|p
 }' "$work/build.json" | sort -u >"$work/binaries"
 
 # The tests of a binary that have no result yet.
