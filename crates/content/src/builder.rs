@@ -43,13 +43,7 @@ impl Builder {
 
     /// A builder above entries of a level that is complete already.
     pub(crate) fn above(shape: Shape, base: u8) -> Self {
-        Self {
-            shape,
-            base,
-            size: 0,
-            levels: Vec::new(),
-            nodes: 0,
-        }
+        Self { shape, base, size: 0, levels: Vec::new(), nodes: 0 }
     }
 
     /// List nodes given to the sink so far.
@@ -61,18 +55,11 @@ impl Builder {
     ///
     /// # Errors
     /// [`ContentError::TooLarge`] past [`DEPTH_MAX`] levels; the sink's error.
-    pub fn push<S: ChunkSink>(
-        &mut self,
-        entry: Entry,
-        sink: &mut S,
-    ) -> Result<(), WriteError<S::Error>> {
+    pub fn push<S: ChunkSink>(&mut self, entry: Entry, sink: &mut S) -> Result<(), WriteError<S::Error>> {
         if entry.len == 0 {
             return Ok(());
         }
-        self.size = self
-            .size
-            .checked_add(entry.len)
-            .ok_or(ContentError::TooLarge(u64::MAX))?;
+        self.size = self.size.checked_add(entry.len).ok_or(ContentError::TooLarge(u64::MAX))?;
         let mut carried = entry;
         let mut at = 0;
         loop {
@@ -99,20 +86,12 @@ impl Builder {
     }
 
     /// As [`Builder::finish`], for those who count nodes afterwards.
-    pub(crate) fn end<S: ChunkSink>(
-        &mut self,
-        sink: &mut S,
-    ) -> Result<Content, WriteError<S::Error>> {
+    pub(crate) fn end<S: ChunkSink>(&mut self, sink: &mut S) -> Result<Content, WriteError<S::Error>> {
         let mut at = 0;
         while let Some(level) = self.levels.get(at) {
             if let ([only], 1) = (level.open.as_slice(), level.total) {
-                let depth =
-                    self.base + u8::try_from(at).expect("a level was refused above DEPTH_MAX");
-                return Ok(Content::Tree {
-                    size: self.size,
-                    root: only.digest,
-                    depth,
-                });
+                let depth = self.base + u8::try_from(at).expect("a level was refused above DEPTH_MAX");
+                return Ok(Content::Tree { size: self.size, root: only.digest, depth });
             }
             if level.open.is_empty() {
                 at += 1;
@@ -130,11 +109,7 @@ impl Builder {
     }
 
     /// Makes a node of the open entries of a level and returns its entry for the level above.
-    fn seal<S: ChunkSink>(
-        &mut self,
-        at: usize,
-        sink: &mut S,
-    ) -> Result<Entry, WriteError<S::Error>> {
+    fn seal<S: ChunkSink>(&mut self, at: usize, sink: &mut S) -> Result<Entry, WriteError<S::Error>> {
         let level = u8::try_from(at + 1 + usize::from(self.base)).unwrap_or(u8::MAX);
         if level > DEPTH_MAX {
             return Err(ContentError::TooLarge(self.size).into());
@@ -168,18 +143,8 @@ pub(crate) fn single_in(shape: &Shape, bytes: &Bytes) -> Option<(Content, Option
     if bytes.len() > shape.whole_max {
         return None;
     }
-    let entry = Entry {
-        digest: Digest::of(bytes),
-        len: bytes.len() as u64,
-    };
-    Some((
-        Content::Tree {
-            size: entry.len,
-            root: entry.digest,
-            depth: 0,
-        },
-        Some(entry),
-    ))
+    let entry = Entry { digest: Digest::of(bytes), len: bytes.len() as u64 };
+    Some((Content::Tree { size: entry.len, root: entry.digest, depth: 0 }, Some(entry)))
 }
 
 /// The content of bytes that are all in memory; chunks and nodes go to the sink.
@@ -197,8 +162,7 @@ pub(crate) fn build_in<S: ChunkSink>(
 ) -> Result<Content, WriteError<S::Error>> {
     if let Some((content, chunk)) = single_in(shape, bytes) {
         if let Some(entry) = chunk {
-            sink.put(entry.digest, bytes.clone())
-                .map_err(WriteError::Io)?;
+            sink.put(entry.digest, bytes.clone()).map_err(WriteError::Io)?;
         }
         return Ok(content);
     }
@@ -206,10 +170,7 @@ pub(crate) fn build_in<S: ChunkSink>(
     let mut at = 0;
     for len in cut_in(shape, bytes) {
         let chunk = bytes.slice(at..at + len);
-        let entry = Entry {
-            digest: Digest::of(&chunk),
-            len: len as u64,
-        };
+        let entry = Entry { digest: Digest::of(&chunk), len: len as u64 };
         sink.put(entry.digest, chunk).map_err(WriteError::Io)?;
         builder.push(entry, sink)?;
         at += len;

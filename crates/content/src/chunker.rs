@@ -26,16 +26,8 @@ pub(crate) fn next_cut(shape: &Shape, bytes: &[u8], window: Window) -> Option<us
     }
     let bits = v2020::select_masks(shape.chunk_avg, Normalization::Level1);
     let (mask_s, mask_l) = bits;
-    let (_, len) = v2020::cut(
-        bytes,
-        shape.chunk_min,
-        shape.chunk_avg,
-        shape.chunk_max,
-        mask_s,
-        mask_l,
-        mask_s << 1,
-        mask_l << 1,
-    );
+    let (_, len) =
+        v2020::cut(bytes, shape.chunk_min, shape.chunk_avg, shape.chunk_max, mask_s, mask_l, mask_s << 1, mask_l << 1);
     let decided = len < bytes.len() || bytes.len() >= shape.chunk_max || window == Window::Last;
     decided.then_some(len)
 }
@@ -88,11 +80,7 @@ impl Chunker {
     }
 
     pub(crate) fn in_shape(shape: Shape) -> Self {
-        Self {
-            shape,
-            held: Vec::new(),
-            is_large: false,
-        }
+        Self { shape, held: Vec::new(), is_large: false }
     }
 
     /// Takes more bytes and returns the chunks they complete, in order.
@@ -120,11 +108,7 @@ impl Chunker {
     /// Ends the stream and returns the chunks that remain.
     pub fn finish(self) -> Vec<Bytes> {
         if !self.is_large {
-            return if self.held.is_empty() {
-                Vec::new()
-            } else {
-                vec![Bytes::from(self.held)]
-            };
+            return if self.held.is_empty() { Vec::new() } else { vec![Bytes::from(self.held)] };
         }
         let mut chunks = Vec::new();
         let mut rest = Bytes::from(self.held);

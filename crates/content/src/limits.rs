@@ -51,9 +51,7 @@ pub(crate) const STANDARD: Shape = Shape {
 };
 
 // The cutter tests bytes in pairs and shifts its bounds silently when they are odd.
-const _: () = assert!(
-    CHUNK_MIN.is_multiple_of(2) && CHUNK_AVG.is_multiple_of(2) && CHUNK_MAX.is_multiple_of(2)
-);
+const _: () = assert!(CHUNK_MIN.is_multiple_of(2) && CHUNK_AVG.is_multiple_of(2) && CHUNK_MAX.is_multiple_of(2));
 const _: () = assert!(CHUNK_MIN < CHUNK_AVG && CHUNK_AVG < CHUNK_MAX);
 const _: () = assert!(WHOLE_MAX <= CHUNK_MAX && wayfs_types::INLINE_MAX < WHOLE_MAX);
 const _: () = assert!(FANOUT_MIN < FANOUT_MAX);

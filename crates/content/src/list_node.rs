@@ -46,8 +46,7 @@ impl ListNode {
     /// The bytes that its name is the hash of.
     pub fn encode(&self) -> Bytes {
         let buffer = Vec::with_capacity(2 + self.entries.len() * 36);
-        let mut buffer =
-            postcard::to_extend(&VERSION, buffer).expect("memory takes any number of bytes");
+        let mut buffer = postcard::to_extend(&VERSION, buffer).expect("memory takes any number of bytes");
         buffer = postcard::to_extend(self, buffer).expect("memory takes any number of bytes");
         Bytes::from(buffer)
     }
@@ -60,15 +59,8 @@ impl ListNode {
         Self::parse_in(&STANDARD, bytes, expected)
     }
 
-    pub(crate) fn parse_in(
-        shape: &Shape,
-        bytes: &[u8],
-        expected: Expected,
-    ) -> Result<Self, ContentError> {
-        Self::checked(shape, bytes, expected).map_err(|fault| ContentError::BadNode {
-            digest: expected.digest,
-            fault,
-        })
+    pub(crate) fn parse_in(shape: &Shape, bytes: &[u8], expected: Expected) -> Result<Self, ContentError> {
+        Self::checked(shape, bytes, expected).map_err(|fault| ContentError::BadNode { digest: expected.digest, fault })
     }
 
     fn checked(shape: &Shape, bytes: &[u8], expected: Expected) -> Result<Self, NodeFault> {
@@ -80,8 +72,7 @@ impl ListNode {
         if rest.len() > 8 + shape.fanout_max * 42 {
             return Err(NodeFault::Encoding);
         }
-        let (node, rest) =
-            postcard::take_from_bytes::<Self>(rest).map_err(|_| NodeFault::Encoding)?;
+        let (node, rest) = postcard::take_from_bytes::<Self>(rest).map_err(|_| NodeFault::Encoding)?;
         if !rest.is_empty() {
             return Err(NodeFault::Encoding);
         }
@@ -91,10 +82,7 @@ impl ListNode {
 
     fn check(&self, shape: &Shape, expected: Expected) -> Result<(), NodeFault> {
         if self.level != expected.level {
-            return Err(NodeFault::Level {
-                wanted: expected.level,
-                found: self.level,
-            });
+            return Err(NodeFault::Level { wanted: expected.level, found: self.level });
         }
         if self.entries.is_empty() || self.entries.len() > shape.fanout_max {
             return Err(NodeFault::Entries(self.entries.len()));
@@ -105,18 +93,9 @@ impl ListNode {
             if entry.len == 0 || is_chunk_too_large {
                 return Err(NodeFault::EntryLen(entry.len));
             }
-            sum = sum
-                .checked_add(entry.len)
-                .ok_or(NodeFault::EntryLen(entry.len))?;
+            sum = sum.checked_add(entry.len).ok_or(NodeFault::EntryLen(entry.len))?;
         }
-        if sum == expected.len {
-            Ok(())
-        } else {
-            Err(NodeFault::Sum {
-                wanted: expected.len,
-                found: sum,
-            })
-        }
+        if sum == expected.len { Ok(()) } else { Err(NodeFault::Sum { wanted: expected.len, found: sum }) }
     }
 }
 
@@ -127,6 +106,5 @@ impl ListNode {
 pub(crate) fn ends_after(shape: &Shape, count: usize, last: &Digest) -> bool {
     let [a, b, c, d, ..] = *last.as_bytes();
     count >= shape.fanout_max
-        || (count >= shape.fanout_min
-            && u32::from_le_bytes([a, b, c, d]) & shape.boundary_mask == 0)
+        || (count >= shape.fanout_min && u32::from_le_bytes([a, b, c, d]) & shape.boundary_mask == 0)
 }

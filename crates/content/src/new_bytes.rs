@@ -44,12 +44,7 @@ pub(crate) struct Sizes {
 }
 
 impl<'a, E> NewBytes<'a, E> {
-    pub(crate) fn new(
-        shape: Shape,
-        read: &'a mut Read<'a, E>,
-        dirty: &'a [Range<u64>],
-        sizes: Sizes,
-    ) -> Self {
+    pub(crate) fn new(shape: Shape, read: &'a mut Read<'a, E>, dirty: &'a [Range<u64>], sizes: Sizes) -> Self {
         Self {
             shape,
             read,
@@ -67,18 +62,13 @@ impl<'a, E> NewBytes<'a, E> {
 
     /// The whole new file, which must be small.
     pub(crate) fn all(&mut self) -> Result<Bytes, WriteError<E>> {
-        let len =
-            usize::try_from(self.new_size).map_err(|_| ContentError::TooLarge(self.new_size))?;
+        let len = usize::try_from(self.new_size).map_err(|_| ContentError::TooLarge(self.new_size))?;
         self.fill(0, len)?;
         Ok(Bytes::from(std::mem::take(&mut self.held)))
     }
 
     /// Cuts the chunk that begins at `at`, gives it to the sink, and returns its entry.
-    pub(crate) fn cut_at<S: ChunkSink<Error = E>>(
-        &mut self,
-        at: u64,
-        sink: &mut S,
-    ) -> Result<Entry, WriteError<E>> {
+    pub(crate) fn cut_at<S: ChunkSink<Error = E>>(&mut self, at: u64, sink: &mut S) -> Result<Entry, WriteError<E>> {
         if self.is_hole(at) {
             return self.cut_zeros(sink);
         }
@@ -87,11 +77,7 @@ impl<'a, E> NewBytes<'a, E> {
         loop {
             let len = left.min(want as u64) as usize;
             self.fill(at, len)?;
-            let window = if len as u64 == left {
-                Window::Last
-            } else {
-                Window::Open
-            };
+            let window = if len as u64 == left { Window::Last } else { Window::Open };
             if let Some(cut) = next_cut(&self.shape, &self.held[..len], window) {
                 let chunk = Bytes::copy_from_slice(&self.held[..cut]);
                 return self.emit(chunk, sink);
@@ -111,22 +97,14 @@ impl<'a, E> NewBytes<'a, E> {
             return Ok(entry);
         }
         let zeros = Bytes::from(vec![0; self.shape.chunk_max]);
-        let cut = next_cut(&self.shape, &zeros, Window::Open)
-            .expect("a largest chunk's worth of bytes always cuts");
+        let cut = next_cut(&self.shape, &zeros, Window::Open).expect("a largest chunk's worth of bytes always cuts");
         let entry = self.emit(zeros.slice(..cut), sink)?;
         self.zero_chunk = Some(entry);
         Ok(entry)
     }
 
-    fn emit<S: ChunkSink<Error = E>>(
-        &mut self,
-        chunk: Bytes,
-        sink: &mut S,
-    ) -> Result<Entry, WriteError<E>> {
-        let entry = Entry {
-            digest: Digest::of(&chunk),
-            len: chunk.len() as u64,
-        };
+    fn emit<S: ChunkSink<Error = E>>(&mut self, chunk: Bytes, sink: &mut S) -> Result<Entry, WriteError<E>> {
+        let entry = Entry { digest: Digest::of(&chunk), len: chunk.len() as u64 };
         self.bytes_emitted += entry.len;
         self.chunks += 1;
         sink.put(entry.digest, chunk).map_err(WriteError::Io)?;
@@ -135,9 +113,7 @@ impl<'a, E> NewBytes<'a, E> {
 
     /// Makes the window begin at `at` and hold at least `len` bytes.
     fn fill(&mut self, at: u64, len: usize) -> Result<(), WriteError<E>> {
-        let skip = at
-            .checked_sub(self.held_from)
-            .and_then(|skip| usize::try_from(skip).ok());
+        let skip = at.checked_sub(self.held_from).and_then(|skip| usize::try_from(skip).ok());
         match skip {
             Some(skip) if skip <= self.held.len() => drop(self.held.drain(..skip)),
             Some(_) | None => self.held.clear(),
@@ -155,13 +131,9 @@ impl<'a, E> NewBytes<'a, E> {
         let end = from + len as u64;
         if from >= self.old_size {
             let next = self.dirty.partition_point(|dirty| dirty.end <= from);
-            let written_from = self
-                .dirty
-                .get(next)
-                .map_or(end, |dirty| dirty.start.clamp(from, end));
+            let written_from = self.dirty.get(next).map_or(end, |dirty| dirty.start.clamp(from, end));
             if written_from > from {
-                self.held
-                    .resize(self.held.len() + (written_from - from) as usize, 0);
+                self.held.resize(self.held.len() + (written_from - from) as usize, 0);
                 return Ok(());
             }
             let written_until = self.dirty.get(next).map_or(end, |dirty| dirty.end.min(end));
@@ -173,12 +145,7 @@ impl<'a, E> NewBytes<'a, E> {
     fn ask(&mut self, from: u64, len: usize) -> Result<(), WriteError<E>> {
         let bytes = (self.read)(from, len).map_err(WriteError::Io)?;
         if bytes.len() != len {
-            return Err(ContentError::ShortRead {
-                offset: from,
-                asked: len,
-                found: bytes.len(),
-            }
-            .into());
+            return Err(ContentError::ShortRead { offset: from, asked: len, found: bytes.len() }.into());
         }
         self.bytes_read += len as u64;
         self.held.extend_from_slice(&bytes);

@@ -69,21 +69,14 @@ impl Indexed {
             end += child.len;
             end
         });
-        Self {
-            of,
-            ends: ends.collect(),
-            entries: node.entries,
-        }
+        Self { of, ends: ends.collect(), entries: node.entries }
     }
 
     /// The entry that holds a byte of the node, and where it begins.
     fn child(&self, byte: u64) -> Located {
         let at = self.ends.partition_point(|end| *end <= byte);
         let entry = self.entries[at];
-        Located {
-            offset: self.ends[at] - entry.len,
-            entry,
-        }
+        Located { offset: self.ends[at] - entry.len, entry }
     }
 }
 
@@ -96,44 +89,23 @@ impl<'a> ContentReader<'a> {
         Self::in_shape(STANDARD, content, nodes)
     }
 
-    pub(crate) fn in_shape(
-        shape: Shape,
-        content: &Content,
-        nodes: &'a NodeSource<'a>,
-    ) -> Result<Self, ContentError> {
+    pub(crate) fn in_shape(shape: Shape, content: &Content, nodes: &'a NodeSource<'a>) -> Result<Self, ContentError> {
         let top = match content {
             Content::Inline(bytes) => {
                 if bytes.len() > shape.inline_max {
-                    return Err(ContentError::BadContent {
-                        size: bytes.len() as u64,
-                        depth: 0,
-                    });
+                    return Err(ContentError::BadContent { size: bytes.len() as u64, depth: 0 });
                 }
                 None
             }
             Content::Tree { size, root, depth } => {
                 let is_chunk_too_large = *depth == 0 && *size > shape.chunk_max as u64;
                 if *size == 0 || *depth > DEPTH_MAX || is_chunk_too_large {
-                    return Err(ContentError::BadContent {
-                        size: *size,
-                        depth: *depth,
-                    });
+                    return Err(ContentError::BadContent { size: *size, depth: *depth });
                 }
-                Some((
-                    Entry {
-                        digest: *root,
-                        len: *size,
-                    },
-                    *depth,
-                ))
+                Some((Entry { digest: *root, len: *size }, *depth))
             }
         };
-        Ok(Self {
-            shape,
-            nodes,
-            top,
-            recent: RefCell::default(),
-        })
+        Ok(Self { shape, nodes, top, recent: RefCell::default() })
     }
 
     /// Bytes in the chunks of the file; 0 when it is inline.
@@ -145,11 +117,7 @@ impl<'a> ContentReader<'a> {
     ///
     /// Empty at the end of the file and above the top. Ends after the first error.
     pub fn entries(&self, level: u8, from: u64) -> Entries<'_, 'a> {
-        Entries {
-            reader: self,
-            level,
-            next: from,
-        }
+        Entries { reader: self, level, next: from }
     }
 
     /// The entry of a level that holds a byte of the file.
@@ -176,11 +144,7 @@ impl<'a> ContentReader<'a> {
 
     /// The parts of chunks that make up a range of the file, which is cut at its end.
     pub fn spans(&self, range: Range<u64>) -> Spans<'_, 'a> {
-        Spans {
-            end: range.end.min(self.size()),
-            at: range.start,
-            entries: self.entries(0, range.start),
-        }
+        Spans { end: range.end.min(self.size()), at: range.start, entries: self.entries(0, range.start) }
     }
 
     /// All list nodes from the top down, the nodes of one level in order.
@@ -208,11 +172,7 @@ impl<'a> ContentReader<'a> {
             return Ok(Rc::clone(recent));
         }
         let bytes = (self.nodes)(&entry.digest).ok_or(ContentError::MissingNode(entry.digest))?;
-        let expected = Expected {
-            digest: entry.digest,
-            level,
-            len: entry.len,
-        };
+        let expected = Expected { digest: entry.digest, level, len: entry.len };
         let node = ListNode::parse_in(&self.shape, &bytes, expected)?;
         let node = Rc::new(Indexed::new(entry, node));
         self.recent.borrow_mut()[slot] = Some(Rc::clone(&node));
@@ -268,11 +228,6 @@ impl Iterator for Spans<'_, '_> {
         let until = (self.end.min(located.end()) - located.offset) as usize;
         let offset = self.at;
         self.at = located.end();
-        Some(Ok(Span {
-            digest: located.entry.digest,
-            chunk_len: located.entry.len,
-            offset,
-            within: begin..until,
-        }))
+        Some(Ok(Span { digest: located.entry.digest, chunk_len: located.entry.len, offset, within: begin..until }))
     }
 }

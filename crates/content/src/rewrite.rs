@@ -63,17 +63,7 @@ pub fn rewrite<S: ChunkSink>(
     read: &mut dyn FnMut(u64, usize) -> Result<Bytes, S::Error>,
     sink: &mut S,
 ) -> Result<Rewritten, WriteError<S::Error>> {
-    rewrite_in(
-        STANDARD,
-        &Edit {
-            old,
-            nodes,
-            dirty,
-            new_size,
-        },
-        read,
-        sink,
-    )
+    rewrite_in(STANDARD, &Edit { old, nodes, dirty, new_size }, read, sink)
 }
 
 /// The edit to follow.
@@ -90,10 +80,7 @@ pub(crate) fn rewrite_in<S: ChunkSink>(
     read: &mut dyn FnMut(u64, usize) -> Result<Bytes, S::Error>,
     sink: &mut S,
 ) -> Result<Rewritten, WriteError<S::Error>> {
-    let sizes = Sizes {
-        old: edit.old.size(),
-        new: edit.new_size,
-    };
+    let sizes = Sizes { old: edit.old.size(), new: edit.new_size };
     let dirty = tidy(edit.dirty, sizes.new);
     let touched = touched(&dirty, sizes.old, sizes.new);
     let mut read_more = |offset, len| read(offset, len);
@@ -107,17 +94,9 @@ pub(crate) fn rewrite_in<S: ChunkSink>(
     let reader = ContentReader::in_shape(shape, edit.old, edit.nodes)?;
     // A file that was one piece or inline has no boundaries of content to fall in step with.
     let is_old_cut = reader.size() > shape.whole_max as u64;
-    let mut work = Work {
-        shape,
-        reader: &reader,
-        sizes,
-        nodes: 0,
-    };
-    let mut splices = if is_old_cut {
-        work.cut_again(&touched, &mut bytes, sink)?
-    } else {
-        vec![cut_all(&mut bytes, sink)?]
-    };
+    let mut work = Work { shape, reader: &reader, sizes, nodes: 0 };
+    let mut splices =
+        if is_old_cut { work.cut_again(&touched, &mut bytes, sink)? } else { vec![cut_all(&mut bytes, sink)?] };
     let mut level = 0;
     loop {
         if let [whole] = splices.as_slice()
@@ -137,13 +116,7 @@ pub(crate) fn rewrite_in<S: ChunkSink>(
 }
 
 fn report<E>(content: Content, bytes: &NewBytes<'_, E>, nodes: u64) -> Rewritten {
-    Rewritten {
-        content,
-        bytes_read: bytes.bytes_read,
-        bytes_emitted: bytes.bytes_emitted,
-        chunks: bytes.chunks,
-        nodes,
-    }
+    Rewritten { content, bytes_read: bytes.bytes_read, bytes_emitted: bytes.bytes_emitted, chunks: bytes.chunks, nodes }
 }
 
 fn rewrite_small<S: ChunkSink>(
@@ -151,8 +124,7 @@ fn rewrite_small<S: ChunkSink>(
     sink: &mut S,
 ) -> Result<Rewritten, WriteError<S::Error>> {
     let all = bytes.all()?;
-    let (content, chunk) =
-        single_in(&bytes.shape, &all).expect("the caller saw that the file is small");
+    let (content, chunk) = single_in(&bytes.shape, &all).expect("the caller saw that the file is small");
     if let Some(entry) = chunk {
         bytes.bytes_emitted += entry.len;
         bytes.chunks += 1;
@@ -169,15 +141,8 @@ struct Splice {
     entries: Vec<Entry>,
 }
 
-fn cut_all<S: ChunkSink>(
-    bytes: &mut NewBytes<'_, S::Error>,
-    sink: &mut S,
-) -> Result<Splice, WriteError<S::Error>> {
-    let mut splice = Splice {
-        start: 0,
-        end: 0,
-        entries: Vec::new(),
-    };
+fn cut_all<S: ChunkSink>(bytes: &mut NewBytes<'_, S::Error>, sink: &mut S) -> Result<Splice, WriteError<S::Error>> {
+    let mut splice = Splice { start: 0, end: 0, entries: Vec::new() };
     while splice.end < bytes.new_size {
         let entry = bytes.cut_at(splice.end, sink)?;
         splice.end += entry.len;
@@ -206,11 +171,7 @@ impl Work<'_, '_> {
         let mut left = touched.iter().peekable();
         while let Some(range) = left.next() {
             let start = self.start_of(0, range.start.saturating_sub(1))?;
-            let mut splice = Splice {
-                start,
-                end: start,
-                entries: Vec::new(),
-            };
+            let mut splice = Splice { start, end: start, entries: Vec::new() };
             let mut dirty_until = range.end;
             loop {
                 let entry = bytes.cut_at(splice.end, sink)?;
@@ -220,9 +181,7 @@ impl Work<'_, '_> {
                     dirty_until = dirty_until.max(range.end);
                 }
                 let is_past = splice.end >= dirty_until;
-                if splice.end == self.sizes.new
-                    || (is_past && self.is_old_boundary(0, splice.end)?)
-                {
+                if splice.end == self.sizes.new || (is_past && self.is_old_boundary(0, splice.end)?) {
                     break;
                 }
             }
@@ -242,15 +201,8 @@ impl Work<'_, '_> {
         let mut left = below.iter().peekable();
         while let Some(first) = left.peek() {
             let start = self.start_of(level, first.start)?;
-            let mut group = Group {
-                at: start,
-                open: Vec::new(),
-            };
-            let mut splice = Splice {
-                start,
-                end: start,
-                entries: Vec::new(),
-            };
+            let mut group = Group { at: start, open: Vec::new() };
+            let mut splice = Splice { start, end: start, entries: Vec::new() };
             loop {
                 let pieces = match left.next_if(|next| next.start == group.at) {
                     Some(next) => next.entries.as_slice(),
@@ -259,9 +211,7 @@ impl Work<'_, '_> {
                 for entry in pieces {
                     if let Some(node) = group.push(&self.shape, *entry, level) {
                         self.nodes += 1;
-                        splice
-                            .entries
-                            .push(emit_node(node, sink).map_err(WriteError::Io)?);
+                        splice.entries.push(emit_node(node, sink).map_err(WriteError::Io)?);
                     }
                 }
                 let is_in_step = group.open.is_empty() && self.is_old_boundary(level, group.at)?;
@@ -272,13 +222,8 @@ impl Work<'_, '_> {
             splice.end = group.at;
             if !group.open.is_empty() {
                 self.nodes += 1;
-                let node = ListNode {
-                    level,
-                    entries: group.open,
-                };
-                splice
-                    .entries
-                    .push(emit_node(node, sink).map_err(WriteError::Io)?);
+                let node = ListNode { level, entries: group.open };
+                splice.entries.push(emit_node(node, sink).map_err(WriteError::Io)?);
             }
             splices.push(splice);
         }
@@ -288,23 +233,16 @@ impl Work<'_, '_> {
     /// Where the old entry of a level that holds a byte begins.
     fn start_of(&self, level: u8, byte: u64) -> Result<u64, crate::ContentError> {
         let located = self.reader.locate(level, byte)?;
-        Ok(located
-            .expect("splices begin inside the old file, at or below its top level")
-            .offset)
+        Ok(located.expect("splices begin inside the old file, at or below its top level").offset)
     }
 
     fn old_entry(&self, level: u8, at: u64) -> Result<Entry, crate::ContentError> {
         let located = self.reader.locate(level, at)?;
-        Ok(located
-            .expect("a splice covers every byte that the old file does not have")
-            .entry)
+        Ok(located.expect("a splice covers every byte that the old file does not have").entry)
     }
 
     fn is_old_boundary(&self, level: u8, at: u64) -> Result<bool, crate::ContentError> {
-        Ok(self
-            .reader
-            .locate(level, at)?
-            .is_some_and(|located| located.offset == at))
+        Ok(self.reader.locate(level, at)?.is_some_and(|located| located.offset == at))
     }
 }
 
@@ -319,9 +257,6 @@ impl Group {
         self.at += entry.len;
         self.open.push(entry);
         let is_full = ends_after(shape, self.open.len(), &entry.digest);
-        is_full.then(|| ListNode {
-            level,
-            entries: std::mem::take(&mut self.open),
-        })
+        is_full.then(|| ListNode { level, entries: std::mem::take(&mut self.open) })
     }
 }

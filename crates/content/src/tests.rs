@@ -1,9 +1,6 @@
 //! Tests of the crate as a whole; the small shape grows deep trees from few bytes.
 
-#![expect(
-    clippy::single_range_in_vec_init,
-    reason = "an edit often has one dirty range"
-)]
+#![expect(clippy::single_range_in_vec_init, reason = "an edit often has one dirty range")]
 
 mod format;
 mod hostile;

@@ -4,11 +4,8 @@ use std::ops::Range;
 
 /// Sorts ranges, cuts them at `size`, drops empty ones and joins those that meet.
 pub(crate) fn tidy(ranges: &[Range<u64>], size: u64) -> Vec<Range<u64>> {
-    let mut sorted: Vec<Range<u64>> = ranges
-        .iter()
-        .map(|range| range.start..range.end.min(size))
-        .filter(|range| range.start < range.end)
-        .collect();
+    let mut sorted: Vec<Range<u64>> =
+        ranges.iter().map(|range| range.start..range.end.min(size)).filter(|range| range.start < range.end).collect();
     sorted.sort_by_key(|range| range.start);
     let mut tidied: Vec<Range<u64>> = Vec::new();
     for range in sorted {
@@ -37,7 +34,5 @@ pub(crate) fn touched(dirty: &[Range<u64>], old_size: u64, new_size: u64) -> Vec
 /// Whether a range meets none of the tidied ranges.
 pub(crate) fn is_clear_of(tidied: &[Range<u64>], range: &Range<u64>) -> bool {
     let next = tidied.partition_point(|dirty| dirty.end <= range.start);
-    tidied
-        .get(next)
-        .is_none_or(|dirty| dirty.start >= range.end)
+    tidied.get(next).is_none_or(|dirty| dirty.start >= range.end)
 }

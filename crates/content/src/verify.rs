@@ -9,12 +9,5 @@ use wayfs_types::Digest;
 /// [`ContentError::Mismatch`] with both names.
 pub fn verify(wanted: &Digest, bytes: &[u8]) -> Result<(), ContentError> {
     let found = Digest::of(bytes);
-    if found == *wanted {
-        Ok(())
-    } else {
-        Err(ContentError::Mismatch {
-            wanted: *wanted,
-            found,
-        })
-    }
+    if found == *wanted { Ok(()) } else { Err(ContentError::Mismatch { wanted: *wanted, found }) }
 }

@@ -155,7 +155,8 @@ impl Direction {
     }
 
     fn arrival(&mut self, departure: Time, random: &mut impl RngCore) -> Time {
-        let jitter = if self.config.jitter.is_zero() { Duration::ZERO } else { self.config.jitter.mul_f64(unit(random)) };
+        let jitter =
+            if self.config.jitter.is_zero() { Duration::ZERO } else { self.config.jitter.mul_f64(unit(random)) };
         let arrival = departure + self.config.delay + jitter;
         if self.config.reordering {
             return arrival;
@@ -183,7 +184,11 @@ mod tests {
 
     #[test]
     fn the_bottleneck_spaces_packets_out() {
-        let config = DirectionConfig { capacity: Capacity::Rate(10_000_000), delay: Duration::from_millis(5), ..Default::default() };
+        let config = DirectionConfig {
+            capacity: Capacity::Rate(10_000_000),
+            delay: Duration::from_millis(5),
+            ..Default::default()
+        };
         let times: Vec<u64> = arrivals(config, 3).iter().map(|t| t.as_micros()).collect();
         assert_eq!(times, [6000, 7000, 8000]);
     }
@@ -205,7 +210,11 @@ mod tests {
 
     #[test]
     fn one_seed_is_one_trace() {
-        let config = DirectionConfig { loss: Probability::new(0.2).unwrap(), jitter: Duration::from_millis(1), ..Default::default() };
+        let config = DirectionConfig {
+            loss: Probability::new(0.2).unwrap(),
+            jitter: Duration::from_millis(1),
+            ..Default::default()
+        };
         assert_eq!(arrivals(config.clone(), 1000), arrivals(config, 1000));
     }
 }

@@ -11,6 +11,6 @@ mod temporal;
 
 pub use capacity::{Capacity, TraceError};
 pub use direction::{Direction, DirectionConfig, Fate, Statistics};
-pub use loss::{bit_error_loss, Probability, ProbabilityError};
-pub use profile::{Profile, PROFILES};
+pub use loss::{Probability, ProbabilityError, bit_error_loss};
+pub use profile::{PROFILES, Profile};
 pub use temporal::{Durations, Temporal, TemporalState};

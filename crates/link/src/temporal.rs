@@ -40,7 +40,13 @@ pub struct Temporal {
 impl Temporal {
     /// Starts in a good period at `now`. A bad mean of zero means never bad.
     /// Published: good 1000 ms; bad 0, 40, 80, 120, 160 ms.
-    pub fn new(good_mean: Duration, bad_mean: Duration, durations: Durations, now: Time, random: &mut impl RngCore) -> Self {
+    pub fn new(
+        good_mean: Duration,
+        bad_mean: Duration,
+        durations: Durations,
+        now: Time,
+        random: &mut impl RngCore,
+    ) -> Self {
         let mut hop = Self { good_mean, bad_mean, durations, state: TemporalState::Good, until: now };
         hop.until = now + hop.draw(good_mean, random);
         hop
@@ -105,7 +111,8 @@ mod tests {
     #[test]
     fn a_bad_mean_of_zero_is_never_bad() {
         let mut random = ChaCha8Rng::seed_from_u64(7);
-        let mut hop = Temporal::new(Duration::from_secs(1), Duration::ZERO, Durations::Uniform, Time::ZERO, &mut random);
+        let mut hop =
+            Temporal::new(Duration::from_secs(1), Duration::ZERO, Durations::Uniform, Time::ZERO, &mut random);
         assert!((0..10_000).all(|s| hop.state(Time::from_micros(s * 1_000_000), &mut random) == TemporalState::Good));
     }
 }

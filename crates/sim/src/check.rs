@@ -85,7 +85,9 @@ impl World {
             let counted = subdirectories.get(file).copied().unwrap_or(0);
             let many = inode.is_directory() && found.len() > 1;
             if inode.places != found || inode.subdirectories != counted || many || inode.is_removed() {
-                let line = format!("host {index}: {file} stands at {found:?} with {counted} subdirectories, its inode says {inode:?}");
+                let line = format!(
+                    "host {index}: {file} stands at {found:?} with {counted} subdirectories, its inode says {inode:?}"
+                );
                 return self.violations.push(Violation::new("the tree is a tree", line));
             }
         }
@@ -95,7 +97,8 @@ impl World {
     pub(crate) fn check_holders(&mut self, home: &TreeDump) {
         for (file, inode) in &home.inodes {
             let (Kind::File, Some(root)) = (&inode.kind, inode.content.root()) else { continue };
-            let destroyed = self.hosts.iter().any(|host| host.destroyed && host.config.origin == inode.version.origin());
+            let destroyed =
+                self.hosts.iter().any(|host| host.destroyed && host.config.origin == inode.version.origin());
             if !self.held(*file, inode.version, root) && (!destroyed || self.history.is_safe(inode.version)) {
                 let line = format!("{} of {file} is not where the home has it on record", inode.version);
                 return self.violations.push(Violation::new("every current version has a holder", line));
@@ -113,7 +116,9 @@ impl World {
             match holder {
                 Holder::Here => return self.hosts[index].disk.0.borrow().has_chunk(root),
                 Holder::Child(origin, _) => {
-                    let Some(child) = self.hosts.iter().position(|host| host.config.origin == origin) else { return false };
+                    let Some(child) = self.hosts.iter().position(|host| host.config.origin == origin) else {
+                        return false;
+                    };
                     if self.hosts[child].is_client() {
                         return self.hosts[child].disk.0.borrow().has_chunk(root);
                     }

@@ -118,7 +118,14 @@ impl Session {
     }
 
     /// Puts a frame on its way and says when to look for it.
-    pub(crate) fn send(&mut self, from: End, link: &mut Link, now: Time, bytes: Bytes, random: &mut ChaCha8Rng) -> Time {
+    pub(crate) fn send(
+        &mut self,
+        from: End,
+        link: &mut Link,
+        now: Time,
+        bytes: Bytes,
+        random: &mut ChaCha8Rng,
+    ) -> Time {
         let len = bytes.len();
         let stream = &mut self.streams[from.index()];
         stream.last_arrival = stream.last_arrival.max(link.arrival(from, now, len, random));

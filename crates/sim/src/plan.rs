@@ -1,7 +1,7 @@
 //! What a seed asks for: how many replicas, which faults, how much work.
 
-use rand_chacha::ChaCha8Rng;
 use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use std::time::Duration;
 
 /// The shape of one run, drawn from its seed.

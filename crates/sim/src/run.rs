@@ -102,7 +102,9 @@ impl World {
     fn admit(&mut self, index: usize, admitted: Admitted) -> OriginId {
         let (now, wall) = (self.now, self.hosts[0].wall(self.now));
         let home = self.hosts[0].replica.as_mut().expect("the home runs during set-up");
-        let origin = home.grant_origin(now, wall, node(index), admitted, &format!("user{index}@host{index}")).expect("a fresh home grants");
+        let origin = home
+            .grant_origin(now, wall, node(index), admitted, &format!("user{index}@host{index}"))
+            .expect("a fresh home grants");
         self.hosts[0].disk.0.borrow_mut().sync(Ticket(u64::MAX));
         let ticket = self.hosts[0].disk.0.borrow().newest();
         self.feed(0, wayfs_proto::Input::Stored { ticket });
@@ -150,7 +152,9 @@ impl World {
 
     fn is_host_quiet(&self, index: usize) -> bool {
         let host = &self.hosts[index];
-        let attached = host.role() == Role::Home || host.parent_session.is_some();
+        // A session that only its child still believes in is about to end.
+        let whole = |peer| self.sessions.get(&peer).is_some_and(|session| session.alive == [true; 2]);
+        let attached = host.role() == Role::Home || host.parent_session.is_some_and(whole);
         attached && host.replica.as_ref().is_some_and(Replica::is_settled)
     }
 
@@ -158,7 +162,11 @@ impl World {
         let busy = self.running().into_iter().filter(|index| !self.is_host_quiet(*index));
         busy.map(|index| {
             let host = &self.hosts[index];
-            format!("host {index} session {:?} {:?}; ", host.parent_session, host.replica.as_ref().map(Replica::progress))
+            format!(
+                "host {index} session {:?} {:?}; ",
+                host.parent_session,
+                host.replica.as_ref().map(Replica::progress)
+            )
         })
         .collect()
     }
@@ -189,7 +197,11 @@ impl World {
             let origin = self.hosts[index].config.origin;
             let Some(last) = self.hosts[index].last_record.filter(|record| record.origin() == origin) else { continue };
             let home = self.hosts[0].replica.as_ref().expect("healed");
-            let applied = home.origins().ok().and_then(|all| all.into_iter().find(|(id, _)| *id == origin)).map(|(_, o)| o.applied);
+            let applied = home
+                .origins()
+                .ok()
+                .and_then(|all| all.into_iter().find(|(id, _)| *id == origin))
+                .map(|(_, o)| o.applied);
             if applied.is_none_or(|applied| applied < last.sequence()) {
                 let line = format!("host {index} wrote {last}, the home applied up to {applied:?}");
                 self.violations.push(Violation::new("each client's records take effect in order, once", line));
@@ -201,7 +213,8 @@ impl World {
     fn check_visibility(&mut self) {
         let Some(writer) = self.running().into_iter().find(|index| self.hosts[*index].is_client()) else { return };
         let name = Name::new("visible").unwrap_or_else(|_| name(0));
-        let change = Change::Create { parent: FileId::ROOT, name: name.clone(), kind: Kind::File, mode: 0o600, uid: 0, gid: 0 };
+        let change =
+            Change::Create { parent: FileId::ROOT, name: name.clone(), kind: Kind::File, mode: 0o600, uid: 0, gid: 0 };
         self.ask(writer, Request::Change { user: 0, change }, Expectation::Nothing);
         let period = self.hosts[0].config.reconcile_period;
         // Disks take up to 8 ms a sync and every hop syncs; jitter adds a quarter of the delay.

@@ -9,11 +9,7 @@ const SEEDS: u64 = 1000;
 fn a_thousand_seeds_run_clean() {
     for seed in 0..SEEDS {
         let report = run(seed, None);
-        assert!(
-            report.violations.is_empty(),
-            "seed {seed}: {}\nreplay: cargo xtask sim {seed}",
-            report.violations[0]
-        );
+        assert!(report.violations.is_empty(), "seed {seed}: {}\nreplay: cargo xtask sim {seed}", report.violations[0]);
     }
 }
 

@@ -1,9 +1,9 @@
 //! What clients do and what goes wrong.
 
 use crate::check::Violation;
+use crate::history::Update;
 use crate::host::{Expectation, Host, name};
 use crate::network::{End, IDLE_TIMEOUT};
-use crate::history::Update;
 use crate::world::{Event, World};
 use bytes::Bytes;
 use rand::Rng;
@@ -45,7 +45,11 @@ impl World {
     fn directory(&mut self, index: usize) -> FileId {
         let directories = &self.hosts[index].directories;
         // The root is drawn as often as all others together, so that paths stay short and clients meet.
-        if self.random.random_bool(0.5) { FileId::ROOT } else { directories[self.random.random_range(0..directories.len())] }
+        if self.random.random_bool(0.5) {
+            FileId::ROOT
+        } else {
+            directories[self.random.random_range(0..directories.len())]
+        }
     }
 
     fn name(&mut self) -> wayfs_types::Name {
@@ -239,7 +243,8 @@ impl World {
                 && session.since < report.at
         });
         if let Some(report) = missed {
-            let line = format!("host {index} saw {version} of {file}; {} was acknowledged at host {station}", report.record);
+            let line =
+                format!("host {index} saw {version} of {file}; {} was acknowledged at host {station}", report.record);
             self.violations.push(Violation::new("open sees an acknowledged close", line));
         }
     }
@@ -303,7 +308,8 @@ impl World {
     }
 
     fn cut(&mut self, index: usize) {
-        let links: Vec<_> = self.links.keys().filter(|(child, parent)| *child == index || *parent == index).copied().collect();
+        let links: Vec<_> =
+            self.links.keys().filter(|(child, parent)| *child == index || *parent == index).copied().collect();
         let Some(link) = (!links.is_empty()).then(|| links[self.random.random_range(0..links.len())]) else { return };
         let since = self.now;
         let state = self.links.get_mut(&link).expect("just listed");

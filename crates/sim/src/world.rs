@@ -280,7 +280,10 @@ impl World {
             Output::Failed { reason } => {
                 self.violations.push(Violation::new("a sound disk never fails", format!("host {index}: {reason}")));
             }
-            Output::InvalidateInode { .. } | Output::InvalidateEntry { .. } | Output::Shared { .. } | Output::Conflict { .. } => {}
+            Output::InvalidateInode { .. }
+            | Output::InvalidateEntry { .. }
+            | Output::Shared { .. }
+            | Output::Conflict { .. } => {}
         }
     }
 

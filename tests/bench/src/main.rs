@@ -32,7 +32,8 @@ fn bench(rounds: usize, json: Option<PathBuf>) -> Result<()> {
     rows.extend(reconcile::records()?);
     table::print(&rows);
     if let Some(file) = json {
-        std::fs::write(&file, serde_json::to_vec_pretty(&table::json(&rows))?).with_context(|| format!("write {}", file.display()))?;
+        std::fs::write(&file, serde_json::to_vec_pretty(&table::json(&rows))?)
+            .with_context(|| format!("write {}", file.display()))?;
     }
     Ok(())
 }

@@ -185,12 +185,16 @@ fn make_tree(scratch: &Path) -> Result<std::path::PathBuf> {
         fs::create_dir_all(&path)?;
         for file in 0..20 {
             let lines = random.random_range(20..300);
-            let text: String = (0..lines).map(|n| format!("let value_{n} = compute({}, {n});\n", random.random::<u32>())).collect();
+            let text: String =
+                (0..lines).map(|n| format!("let value_{n} = compute({}, {n});\n", random.random::<u32>())).collect();
             fs::write(path.join(format!("file_{file}.rs")), text)?;
         }
     }
     let archive = scratch.join("tree.tar");
-    shell(scratch, "tar -C tree -cf tree.tar . && cd tree && git init -q . && git add . && git -c user.name=n -c user.email=e commit -qm all")?;
+    shell(
+        scratch,
+        "tar -C tree -cf tree.tar . && cd tree && git init -q . && git add . && git -c user.name=n -c user.email=e commit -qm all",
+    )?;
     Ok(archive)
 }
 

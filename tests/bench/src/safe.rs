@@ -36,7 +36,9 @@ pub(crate) fn time_to_safe(places: &Places) -> Result<Vec<Row>> {
             what: "time to safe, 4 KiB file".to_owned(),
             unit: "us",
             figures: [limit, None, ours],
-            limit: format!("round trip {trip:.0} us + group commit {commit:.0} us (in the column native); sight 1.5 of it: 0.67"),
+            limit: format!(
+                "round trip {trip:.0} us + group commit {commit:.0} us (in the column native); sight 1.5 of it: 0.67"
+            ),
             is_time: true,
         },
         Row {

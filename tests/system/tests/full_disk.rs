@@ -78,7 +78,10 @@ fn a_full_cache_disk_refuses_and_loses_nothing() {
     assert_eq!(refusal.raw_os_error(), Some(libc::ENOSPC), "{refusal}");
     assert!(taken > 2, "only {taken} pieces were taken");
     for number in 0..taken {
-        assert!(fs::read(mount.path(&format!("piece-{number}"))).is_ok_and(|b| b == piece(number)), "piece {number} is whole");
+        assert!(
+            fs::read(mount.path(&format!("piece-{number}"))).is_ok_and(|b| b == piece(number)),
+            "piece {number} is whole"
+        );
     }
     disk.grow();
     let path = mount.path("after");
@@ -86,7 +89,10 @@ fn a_full_cache_disk_refuses_and_loses_nothing() {
     mount.wayfs(&client, &["auto"]).ok();
     mount.sync(&client, "visible");
     for number in 0..taken {
-        assert!(fs::read(mount.path(&format!("piece-{number}"))).is_ok_and(|b| b == piece(number)), "piece {number} is whole");
+        assert!(
+            fs::read(mount.path(&format!("piece-{number}"))).is_ok_and(|b| b == piece(number)),
+            "piece {number} is whole"
+        );
     }
 }
 

@@ -32,7 +32,11 @@ fn a_huge_directory_works_and_its_entries_cost_what_any_entry_costs() {
             File::create(made.join(format!("entry-{n:07}"))).unwrap();
         }
     });
-    let sync = client.command().env("WAYFS_AT", mount.root()).args(["sync", "--until", "visible", "--timeout", "900"]).status();
+    let sync = client
+        .command()
+        .env("WAYFS_AT", mount.root())
+        .args(["sync", "--until", "visible", "--timeout", "900"])
+        .status();
     assert!(sync.is_ok_and(|status| status.success()), "all entries reach the home");
     let other = Machine::new("other");
     let there = other.mount(&server.ticket(&home, "work"), &[]);
@@ -74,7 +78,8 @@ fn closing_a_big_file_after_a_small_write_ships_about_the_small_write() {
             file.write_all(&block).unwrap();
         }
     });
-    let sync = client.command().env("WAYFS_AT", mount.root()).args(["sync", "--until", "safe", "--timeout", "900"]).status();
+    let sync =
+        client.command().env("WAYFS_AT", mount.root()).args(["sync", "--until", "safe", "--timeout", "900"]).status();
     assert!(sync.is_ok_and(|status| status.success()), "the big file becomes safe");
     let before = metric(&mount, &client, "wayfs_content_sent_bytes_total");
     let file = OpenOptions::new().write(true).open(&path).unwrap();

@@ -72,7 +72,8 @@ fn work(root: &Path, own: &str, machine: &Machine, stop: &AtomicBool, seed: u64)
         let _ = fs::create_dir_all(&directory);
         for _ in 0..random.random_range(1..8) {
             let name = format!("{own}/{}", random.random_range(0..40));
-            let len = if random.random_bool(0.2) { random.random_range(0..600_000) } else { random.random_range(0..9000) };
+            let len =
+                if random.random_bool(0.2) { random.random_range(0..600_000) } else { random.random_range(0..9000) };
             let mut bytes = vec![0_u8; len];
             random.fill(&mut bytes[..]);
             diary.entry(name.clone()).or_default().attempts.push(bytes.clone());
@@ -81,7 +82,8 @@ fn work(root: &Path, own: &str, machine: &Machine, stop: &AtomicBool, seed: u64)
                 std::thread::sleep(Duration::from_millis(200));
             }
         }
-        let before: Vec<(String, usize)> = diary.iter().map(|(name, path)| (name.clone(), path.attempts.len())).collect();
+        let before: Vec<(String, usize)> =
+            diary.iter().map(|(name, path)| (name.clone(), path.attempts.len())).collect();
         let mut sync = machine.command();
         sync.env("WAYFS_AT", root).args(["sync", "--until", "safe", "--timeout", "10"]);
         if run_for(Duration::from_secs(60), &mut sync).status.success() {
@@ -228,5 +230,11 @@ fn a_tree_cloned_and_built_at_one_site_is_whole_at_the_other() {
     a.sync(&a_machine, "visible");
     eventually("B sees the program", Duration::from_secs(10), || b.path("project/prog").exists());
     // Nothing but records crossed so far; reading fetches the contents from A's station through the home.
-    shell(b.root(), &format!("cd project && git status --porcelain && git fsck --strict && ./prog && diff -r . {}", a.path("project").display()));
+    shell(
+        b.root(),
+        &format!(
+            "cd project && git status --porcelain && git fsck --strict && ./prog && diff -r . {}",
+            a.path("project").display()
+        ),
+    );
 }

@@ -37,7 +37,8 @@ fn in_directory(name: &str) -> PathBuf {
 
 /// Whether a program is on this machine; a missing one is said aloud.
 fn have(program: &str) -> bool {
-    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output().is_ok_and(|o| o.status.success());
+    let found =
+        Command::new("sh").args(["-c", &format!("command -v {program}")]).output().is_ok_and(|o| o.status.success());
     if !found {
         println!("skipped: {program} is not installed here");
     }

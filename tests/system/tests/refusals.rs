@@ -72,7 +72,8 @@ fn a_newer_data_directory_is_left_alone() {
     let mut server = machine.serve(free_port(), &[]);
     server.wayfs(&machine, &["volume", "create", "work"]).ok();
     server.process.kill();
-    let formats: Vec<_> = walk(&server.data).into_iter().filter(|path| path.file_name().is_some_and(|n| n == "FORMAT")).collect();
+    let formats: Vec<_> =
+        walk(&server.data).into_iter().filter(|path| path.file_name().is_some_and(|n| n == "FORMAT")).collect();
     assert!(!formats.is_empty(), "a data directory says its format");
     for format in &formats {
         let text = fs::read_to_string(format).unwrap();
@@ -154,7 +155,11 @@ fn a_revoked_machine_is_refused() {
     mount.sync(&client, "visible");
     let members = server.wayfs(&home, &["volume", "members", "work", "--json"]).ok().json();
     let text = members.to_string();
-    let list = members.as_array().cloned().or_else(|| members["members"].as_array().cloned()).unwrap_or_else(|| panic!("{text}"));
+    let list = members
+        .as_array()
+        .cloned()
+        .or_else(|| members["members"].as_array().cloned())
+        .unwrap_or_else(|| panic!("{text}"));
     let origin = list
         .iter()
         .find(|member| member.to_string().contains("client"))

@@ -54,7 +54,8 @@ fn what_one_site_writes_another_sees_and_fetches() {
     let sites = Sites::new();
     let (a_machine, a) = sites.client("a", Some(&sites.station));
     let (_b_machine, b) = sites.client("b", None);
-    let big: Vec<u8> = (0..3_000_000_u32).flat_map(|n| (n.wrapping_mul(2_654_435_761)).to_le_bytes()).take(3_000_000).collect();
+    let big: Vec<u8> =
+        (0..3_000_000_u32).flat_map(|n| (n.wrapping_mul(2_654_435_761)).to_le_bytes()).take(3_000_000).collect();
     fs::create_dir(a.path("dir")).unwrap();
     fs::write(a.path("dir/small"), "small").unwrap();
     fs::write(a.path("dir/big"), &big).unwrap();
@@ -152,7 +153,9 @@ fn a_client_survives_without_station_and_home_and_is_heard_later() {
     sites.station = sites.site.serve(sites.station.port, &[]);
     a.sync(&a_machine, "visible");
     let (_b_machine, b) = sites.client("b", None);
-    eventually("the home heard of everything", SEEN, || reads(&b.path("d/during"), "during") && reads(&b.path("d/after"), "before"));
+    eventually("the home heard of everything", SEEN, || {
+        reads(&b.path("d/during"), "during") && reads(&b.path("d/after"), "before")
+    });
 }
 
 #[test]

@@ -83,8 +83,7 @@ impl State {
         if self.end.is_some_and(|end| position >= end) {
             return Next::End;
         }
-        let is_here =
-            |(first, entries): &(u64, Entries)| (*first..*first + entries.len() as u64).contains(&position);
+        let is_here = |(first, entries): &(u64, Entries)| (*first..*first + entries.len() as u64).contains(&position);
         if self.here.as_ref().is_some_and(is_here) {
             return Next::Here;
         }

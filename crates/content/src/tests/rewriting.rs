@@ -28,12 +28,7 @@ impl File {
     fn new(shape: Shape, bytes: Vec<u8>) -> Self {
         let mut sink = MemorySink::default();
         let content = built(&shape, &bytes, &mut sink);
-        Self {
-            shape,
-            bytes,
-            content,
-            sink,
-        }
+        Self { shape, bytes, content, sink }
     }
 
     /// Applies steps and closes the file, as a client would.
@@ -66,37 +61,23 @@ impl File {
         let nodes = |digest: &Digest| old_sink.get(digest);
         let bytes = &self.bytes;
         let mut read = |offset: u64, len: usize| -> Result<Bytes, Infallible> {
-            Ok(Bytes::copy_from_slice(
-                &bytes[offset as usize..offset as usize + len],
-            ))
+            Ok(Bytes::copy_from_slice(&bytes[offset as usize..offset as usize + len]))
         };
-        let edit = Edit {
-            old: &self.content,
-            nodes: &nodes,
-            dirty,
-            new_size: bytes.len() as u64,
-        };
+        let edit = Edit { old: &self.content, nodes: &nodes, dirty, new_size: bytes.len() as u64 };
         let rewritten = rewrite_in(self.shape, &edit, &mut read, &mut self.sink).expect("rewrites");
         self.content = rewritten.content.clone();
         rewritten
     }
 
     fn check(&self) {
-        assert!(
-            read_back(&self.shape, &self.content, &self.sink) == self.bytes,
-            "other bytes"
-        );
+        assert!(read_back(&self.shape, &self.content, &self.sink) == self.bytes, "other bytes");
         let scratch = built(&self.shape, &self.bytes, &mut MemorySink::default());
         assert_eq!(self.content, scratch, "other structure than from scratch");
     }
 }
 
 fn steps(size_max: usize) -> impl Strategy<Value = Vec<Step>> {
-    let write = (0..size_max, 1usize..1500, any::<u64>()).prop_map(|(at, len, seed)| Step::Write {
-        at,
-        len,
-        seed,
-    });
+    let write = (0..size_max, 1usize..1500, any::<u64>()).prop_map(|(at, len, seed)| Step::Write { at, len, seed });
     let truncate = (0..size_max).prop_map(Step::Truncate);
     proptest::collection::vec(prop_oneof![4 => write, 1 => truncate], 1..6)
 }
@@ -141,10 +122,7 @@ fn nothing_written_costs_nothing() {
     let before = file.content.clone();
     let rewritten = file.edit(&[]);
     assert_eq!(rewritten.content, before);
-    assert_eq!(
-        (rewritten.bytes_read, rewritten.chunks, rewritten.nodes),
-        (0, 0, 0)
-    );
+    assert_eq!((rewritten.bytes_read, rewritten.chunks, rewritten.nodes), (0, 0, 0));
 }
 
 #[test]
@@ -160,25 +138,8 @@ fn truncation_at_every_boundary_of_a_small_tree() {
 #[test]
 fn standard_sizes_across_the_inline_and_whole_limits() {
     let mut file = File::new(STANDARD, noise(4096, 2));
-    for size in [
-        4097usize,
-        262_144,
-        262_145,
-        3 << 20,
-        262_145,
-        262_144,
-        4097,
-        4096,
-        0,
-    ] {
-        file.edit(&[
-            Step::Truncate(size),
-            Step::Write {
-                at: size / 2,
-                len: size.min(50) / 2,
-                seed: size as u64,
-            },
-        ]);
+    for size in [4097usize, 262_144, 262_145, 3 << 20, 262_145, 262_144, 4097, 4096, 0] {
+        file.edit(&[Step::Truncate(size), Step::Write { at: size / 2, len: size.min(50) / 2, seed: size as u64 }]);
         file.check();
     }
 }
@@ -205,74 +166,35 @@ fn four_kib_in_a_five_gib_file_cost_well_under_four_mib() {
     const SIZE: u64 = 5 << 30;
     let mut sink = CountingSink::default();
     let none = |_: &Digest| None;
-    let mut never =
-        |_: u64, _: usize| -> Result<Bytes, Infallible> { panic!("a hole is not read") };
-    let hole = Edit {
-        old: &Content::EMPTY,
-        nodes: &none,
-        dirty: &[],
-        new_size: SIZE,
-    };
-    let content = rewrite_in(STANDARD, &hole, &mut never, &mut sink)
-        .unwrap()
-        .content;
+    let mut never = |_: u64, _: usize| -> Result<Bytes, Infallible> { panic!("a hole is not read") };
+    let hole = Edit { old: &Content::EMPTY, nodes: &none, dirty: &[], new_size: SIZE };
+    let content = rewrite_in(STANDARD, &hole, &mut never, &mut sink).unwrap().content;
     assert_eq!(content.size(), SIZE);
 
     let at = 3_000_000_123u64;
     let mut read = |offset: u64, len: usize| -> Result<Bytes, Infallible> {
         let written = noise(4096, 6);
         let byte = |place: u64| {
-            if (at..at + 4096).contains(&place) {
-                written[(place - at) as usize]
-            } else {
-                0
-            }
+            if (at..at + 4096).contains(&place) { written[(place - at) as usize] } else { 0 }
         };
         Ok((offset..offset + len as u64).map(byte).collect())
     };
     let old = sink.nodes.clone();
     let nodes = |digest: &Digest| old.get(digest);
     let dirty = [at..at + 4096];
-    let edit = Edit {
-        old: &content,
-        nodes: &nodes,
-        dirty: &dirty,
-        new_size: SIZE,
-    };
+    let edit = Edit { old: &content, nodes: &nodes, dirty: &dirty, new_size: SIZE };
     let mut sink = CountingSink::default();
     let rewritten = rewrite_in(STANDARD, &edit, &mut read, &mut sink).unwrap();
-    assert!(
-        rewritten.bytes_read < 4 << 20,
-        "read {}",
-        rewritten.bytes_read
-    );
+    assert!(rewritten.bytes_read < 4 << 20, "read {}", rewritten.bytes_read);
     assert!(sink.bytes < 4 << 20, "emitted {}", sink.bytes);
 }
 
 #[test]
 fn a_scattered_edit_of_a_large_file_costs_a_few_chunks_each() {
     let mut file = File::new(STANDARD, noise(24 << 20, 4));
-    let rewritten = file.edit(&[
-        Step::Write {
-            at: 1 << 20,
-            len: 4096,
-            seed: 1,
-        },
-        Step::Write {
-            at: 20 << 20,
-            len: 4096,
-            seed: 2,
-        },
-    ]);
+    let rewritten =
+        file.edit(&[Step::Write { at: 1 << 20, len: 4096, seed: 1 }, Step::Write { at: 20 << 20, len: 4096, seed: 2 }]);
     file.check();
-    assert!(
-        rewritten.bytes_read < 5 << 20,
-        "read {}",
-        rewritten.bytes_read
-    );
-    assert!(
-        rewritten.bytes_emitted < 4 << 20,
-        "emitted {}",
-        rewritten.bytes_emitted
-    );
+    assert!(rewritten.bytes_read < 5 << 20, "read {}", rewritten.bytes_read);
+    assert!(rewritten.bytes_emitted < 4 << 20, "emitted {}", rewritten.bytes_emitted);
 }

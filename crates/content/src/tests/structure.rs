@@ -13,10 +13,7 @@ use wayfs_types::{Content, INLINE_MAX};
 fn sizes_decide_between_inline_one_chunk_and_tree() {
     let mut sink = MemorySink::default();
     assert_eq!(built(&STANDARD, b"", &mut sink), Content::EMPTY);
-    assert!(matches!(
-        built(&STANDARD, &noise(INLINE_MAX, 1), &mut sink),
-        Content::Inline(_)
-    ));
+    assert!(matches!(built(&STANDARD, &noise(INLINE_MAX, 1), &mut sink), Content::Inline(_)));
     assert!(sink.chunks.is_empty());
     let one_more = built(&STANDARD, &noise(INLINE_MAX + 1, 1), &mut sink);
     assert!(matches!(one_more, Content::Tree { depth: 0, .. }));
@@ -33,16 +30,9 @@ fn chunks_of_a_large_file_keep_the_bounds() {
     assert_eq!(lens.iter().sum::<usize>(), 16 << 20);
     let (last, inner) = lens.split_last().unwrap();
     assert!(*last <= CHUNK_MAX);
-    assert!(
-        inner
-            .iter()
-            .all(|len| (CHUNK_MIN..=CHUNK_MAX).contains(len))
-    );
+    assert!(inner.iter().all(|len| (CHUNK_MIN..=CHUNK_MAX).contains(len)));
     let mean = (16 << 20) / lens.len();
-    assert!(
-        (128 << 10..512 << 10).contains(&mean),
-        "mean chunk of {mean} bytes"
-    );
+    assert!((128 << 10..512 << 10).contains(&mean), "mean chunk of {mean} bytes");
 }
 
 #[test]
@@ -55,10 +45,7 @@ fn an_insertion_changes_few_chunks() {
     let before = sink.chunks.len();
     built(&STANDARD, &new, &mut sink);
     let added = sink.chunks.len() - before;
-    assert!(
-        added <= 6,
-        "{added} new chunks and nodes for thirteen bytes"
-    );
+    assert!(added <= 6, "{added} new chunks and nodes for thirteen bytes");
 }
 
 #[test]
@@ -66,34 +53,22 @@ fn deep_trees_read_back_and_list_their_nodes() {
     let bytes = noise(90_000, 5);
     let mut sink = MemorySink::default();
     let content = built(&SMALL, &bytes, &mut sink);
-    let Content::Tree { depth, .. } = content else {
-        panic!("a tree")
-    };
+    let Content::Tree { depth, .. } = content else { panic!("a tree") };
     assert!(depth >= 3, "depth {depth}");
     assert_eq!(read_back(&SMALL, &content, &sink), bytes);
     let nodes = |digest: &wayfs_types::Digest| sink.get(digest);
     let reader = ContentReader::in_shape(SMALL, &content, &nodes).unwrap();
     let names: std::collections::BTreeSet<_> = reader.list_nodes().unwrap().into_iter().collect();
-    let chunks: std::collections::BTreeSet<_> = reader
-        .entries(0, 0)
-        .map(|e| e.unwrap().entry.digest)
-        .collect();
+    let chunks: std::collections::BTreeSet<_> = reader.entries(0, 0).map(|e| e.unwrap().entry.digest).collect();
     assert_eq!(names.len() + chunks.len(), sink.chunks.len());
 }
 
 #[test]
 fn a_file_too_large_for_the_levels_is_refused() {
-    let tiny = crate::limits::Shape {
-        fanout_min: 1,
-        fanout_max: 2,
-        ..SMALL
-    };
+    let tiny = crate::limits::Shape { fanout_min: 1, fanout_max: 2, ..SMALL };
     let bytes = bytes::Bytes::from(noise(60_000, 5));
     let refused = crate::builder::build_in(&tiny, &bytes, &mut MemorySink::default());
-    assert!(matches!(
-        refused,
-        Err(crate::WriteError::Content(crate::ContentError::TooLarge(_)))
-    ));
+    assert!(matches!(refused, Err(crate::WriteError::Content(crate::ContentError::TooLarge(_)))));
 }
 
 proptest! {
