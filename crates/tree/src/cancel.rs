@@ -91,6 +91,8 @@ struct Made {
     place: (FileId, Name),
     /// The version of the content that is folded into the create.
     folded: RecordId,
+    /// The version of the content that it has by now.
+    current: RecordId,
     /// What stood at its place before, and the rename that replaced it.
     replaced: Option<(Replaced, RecordId)>,
 }
@@ -209,7 +211,7 @@ impl Canceller {
 
     fn create(&mut self, record: &Record, place: (FileId, Name)) {
         let records = vec![Header::of(record)];
-        let made = Made { create: record.clone(), records, place, folded: record.id, replaced: None };
+        let made = Made { create: record.clone(), records, place, folded: record.id, current: record.id, replaced: None };
         self.file(FileId::made_by(record.id), record.id).made = Some(made);
     }
 
@@ -218,6 +220,12 @@ impl Canceller {
         let folding = self.folding;
         let log = self.file(file, record.id);
         log.attributes.take_if(|mark| mark.change.mtime.is_some());
+        // A store upon anything but the version that the log itself left there is a conflict: it goes to
+        // a copy, which outlives this file.
+        log.made.take_if(|made| made.current != *base);
+        if let Some(made) = log.made.as_mut() {
+            made.current = record.id;
+        }
         if folding == CreateFolding::Fold
             && let Some(made) = log.made.as_mut()
             && made.records.len() == 1

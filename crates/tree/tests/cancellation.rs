@@ -84,6 +84,28 @@ fn own_at_the_end(world: &World, client: usize) -> BTreeSet<Content> {
     at.view.iter().filter_map(own).filter(|content| content.size() > 0).collect()
 }
 
+/// Two handles of one client wrote upon the same version: the second store went to a copy, and removing
+/// the first file must not take the copy along.
+#[test]
+fn a_store_that_made_a_copy_outlives_the_file_it_was_meant_for() {
+    for folding in [CreateFolding::Keep, CreateFolding::Fold] {
+        let mut world = World::new(1);
+        world.create(0, "a");
+        let file = world.file(0, "a");
+        let base = file.maker();
+        for content in ["first", "second"] {
+            let mtime = Default::default();
+            let change = Change::Store { file, base, content: world::text(content), mtime };
+            world.change(0, &change).unwrap();
+        }
+        world.unlink(0, "a");
+        let log: Vec<Record> = world.clients[0].pending.iter().cloned().collect();
+        let end = replayed(&world.home, &cancelled(&log, folding, 0));
+        let copies = end.iter().filter(|(_, image)| matches!(image, Image::Inode(inode) if inode.content == world::text("second") && !inode.is_removed()));
+        assert_eq!(copies.count(), 1, "{folding:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(config())]
 
