@@ -222,11 +222,22 @@ impl World {
             Err(error) => self.violations.push(Violation::new("opens after a crash", format!("host {index}: {error}"))),
         }
         self.drain(index);
+        self.forget_what_was_lost(index);
         let life = self.hosts[index].life;
         if self.hosts[index].role() != Role::Home {
             let soon = self.millis(1, 300);
             self.after(soon, Event::Connect { host: index, life });
         }
+    }
+
+    /// Records that a crash took before they were durable never happened; their numbers are used again.
+    fn forget_what_was_lost(&mut self, index: usize) {
+        let origin = self.hosts[index].config.origin;
+        let Some(replica) = self.hosts[index].replica.as_ref() else { return };
+        let last = replica.progress().last_record.map_or(0, RecordId::sequence);
+        let lost = |record: &RecordId| record.origin() == origin && record.sequence() > last;
+        self.history.updates.retain(|record, _| !lost(record));
+        self.history.removed.retain(|record| !lost(record));
     }
 
     /// Gives an input to a host's engine and carries its outputs out.
