@@ -113,6 +113,8 @@ impl Client {
         if is_fresh && !config.offline {
             wait_for_session(&link);
         }
+        // Whatever else was looked at: the root can be worked in when the network goes.
+        vfs.warm(wayfs_types::FileId::ROOT);
         let metrics = match config.metrics {
             Some(address) => Some(crate::metrics::serve(address, &volume, &vfs, saved.name.clone())?),
             None => None,

@@ -39,7 +39,7 @@ impl Warmed {
 
 impl Vfs {
     /// Fetches a directory in the background, once.
-    pub(super) fn warm(self: &Arc<Self>, directory: FileId) {
+    pub(crate) fn warm(self: &Arc<Self>, directory: FileId) {
         if self.warmed.begin(directory) {
             self.warm_page(directory, None, PAGES_MAX);
         }
