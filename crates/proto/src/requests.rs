@@ -586,7 +586,8 @@ impl<S: MetaStore> Replica<S> {
         self.counters.sequence += 1;
         let effect = self.take_record(record.clone(), true)?;
         self.note_content(&record, &effect, Source::Own)?;
-        self.staged.own = effect.conflict().is_none() && effect.made.is_none();
+        // What the asker did, its kernel knows; only a copy beside it would be news.
+        self.staged.own = effect.conflict().is_none();
         self.staged.marks.insert(self.config.origin);
         let file = effect.file.or_else(|| crate::inspect::file_of(&record.op, id)).unwrap_or(FileId::ROOT);
         let inode = self.inode_after(file)?;
