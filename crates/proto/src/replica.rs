@@ -166,6 +166,8 @@ pub struct Replica<S> {
     pub(crate) sync_wanted: bool,
     /// When a batch that nobody waits for is to be synced after all.
     pub(crate) sync_at: Option<Time>,
+    /// When a sync was last asked for.
+    pub(crate) sync_last: Time,
     pub(crate) failed: bool,
     pub(crate) log: Log,
     pub(crate) upstream: Option<Upstream>,
@@ -232,6 +234,7 @@ impl<S: MetaStore> Replica<S> {
             sync_asked: Ticket(0),
             sync_wanted: false,
             sync_at: None,
+            sync_last: Time::ZERO,
             failed: false,
             log: Log::default(),
             upstream: None,
@@ -566,6 +569,7 @@ impl<S: MetaStore> Replica<S> {
         let wanted = std::mem::take(&mut self.sync_wanted);
         if wanted && self.ticket > self.stored && self.ticket > self.sync_asked {
             self.sync_asked = self.ticket;
+            self.sync_last = self.now;
             self.sync_at = None;
             self.outputs.push_back(Output::Sync { ticket: self.ticket });
         }

@@ -24,6 +24,9 @@ use wayfs_wire::{AskId, Down, KeyImage, Mark, Message, Question, Resume, SentRec
 
 /// Batches that nobody waits for are synced after so long.
 pub(crate) const SYNC_PERIOD: Duration = Duration::from_secs(1);
+/// A client's changes are gathered so long for one sync and one message while they keep coming: each costs
+/// every machine on its way a sync, a message and an acknowledgement. A file waited for is not held up.
+const SYNC_GATHER: Duration = Duration::from_millis(5);
 /// Images of one cut gathered before those that touch nothing tentative are applied early: they are one batch
 /// of the store, and nothing else happens while it is made.
 const PARTIAL_MAX: usize = 16_384;
@@ -711,8 +714,21 @@ impl<S: MetaStore> Replica<S> {
             next.push((position, true));
             wanted_len += 1;
         }
-        self.sync_wanted |= undurable;
+        if undurable {
+            self.sync_soon();
+        }
         next
+    }
+
+    /// Makes the log durable, so that it can be sent: at once after a pause; under a stream of changes
+    /// that nobody waits for, together with those of the next moment.
+    fn sync_soon(&mut self) {
+        let gathered = self.sync_last + SYNC_GATHER;
+        if self.config.role != Role::Client || self.now >= gathered {
+            self.sync_wanted = true;
+        } else {
+            self.sync_at = Some(self.sync_at.map_or(gathered, |at| at.min(gathered)));
+        }
     }
 
     /// Pings, and gives up a parent that has been silent for a lease.

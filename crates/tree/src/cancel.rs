@@ -211,7 +211,8 @@ impl Canceller {
 
     fn create(&mut self, record: &Record, place: (FileId, Name)) {
         let records = vec![Header::of(record)];
-        let made = Made { create: record.clone(), records, place, folded: record.id, current: record.id, replaced: None };
+        let made =
+            Made { create: record.clone(), records, place, folded: record.id, current: record.id, replaced: None };
         self.file(FileId::made_by(record.id), record.id).made = Some(made);
     }
 
