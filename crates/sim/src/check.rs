@@ -39,12 +39,19 @@ impl World {
             self.keep_line(*end, &mut kept);
         }
         // A file merged with an equal one leaves only its content behind; what was built on it
-        // is in the other's line.
+        // is in the other's line. What its own writer stored there later replaced it, as in any file system.
+        let replaced = |record: &RecordId, file: FileId| {
+            let later = self.history.updates.range(*record..).skip(1);
+            later
+                .take_while(|(next, _)| next.origin() == record.origin())
+                .any(|(next, update)| update.file == file && kept.contains(next))
+        };
         let lost = self.history.updates.iter().find(|(record, update)| {
             self.history.is_safe(**record)
                 && !kept.contains(record)
                 && !contents.contains(&update.content)
                 && update.content != Content::EMPTY
+                && !replaced(record, update.file)
         });
         if let Some((record, update)) = lost {
             let line = format!("{record} of {} (upon {:?}) is nowhere", update.file, update.base);
