@@ -250,6 +250,7 @@ fn two_machines_see_each_others_files_and_changes() {
     home.stop();
 }
 
+/// Proves [S-offline].
 #[test]
 fn a_mount_starts_offline_from_its_cache_and_is_heard_later() {
     if !can_mount() {
@@ -341,6 +342,7 @@ fn offline_writers_meet_and_the_conflict_is_settled_by_command() {
     home.stop();
 }
 
+/// Proves [S-pin].
 #[test]
 fn commands_tell_about_files_pins_and_stations() {
     if !can_mount() {
@@ -378,6 +380,7 @@ fn commands_tell_about_files_pins_and_stations() {
     home.stop();
 }
 
+/// Proves [S-bounded].
 #[test]
 fn an_unreachable_volume_answers_in_time_and_a_dead_mount_is_replaced() {
     if !can_mount() {

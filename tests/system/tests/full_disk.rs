@@ -63,6 +63,7 @@ fn fill(root: &Path, most: usize) -> (usize, Option<std::io::Error>) {
     (most, None)
 }
 
+/// Proves [S-full-disk].
 #[test]
 fn a_full_cache_disk_refuses_and_loses_nothing() {
     let home = Machine::new("home");

@@ -60,6 +60,7 @@ fn metric(mount: &Mount, client: &Machine, name: &str) -> f64 {
     value.unwrap_or_else(|| panic!("no {name} in\n{page}"))
 }
 
+/// Proves [S-edit-cost].
 #[test]
 fn closing_a_big_file_after_a_small_write_ships_about_the_small_write() {
     let size: u64 = if heavy() { 5 << 30 } else { 192 << 20 };

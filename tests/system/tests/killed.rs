@@ -130,6 +130,7 @@ fn kills() -> usize {
     std::env::var("WAYFS_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(50)
 }
 
+/// Proves [S-kill].
 #[test]
 fn what_was_reported_safe_survives_the_death_of_every_process() {
     let mut volume = Volume::new(2);

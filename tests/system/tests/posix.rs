@@ -39,6 +39,7 @@ fn in_mount(name: &str, test: impl FnOnce(PathBuf) + Send + 'static) {
     });
 }
 
+/// Proves [S-posix].
 #[test]
 fn what_is_written_is_read() {
     in_mount("written", |d| {
@@ -98,6 +99,7 @@ fn truncation_shortens_and_extends_with_zeros() {
     });
 }
 
+/// Proves [S-unlinked].
 #[test]
 fn an_unlinked_file_lives_while_it_is_open() {
     in_mount("unlinked", |d| {

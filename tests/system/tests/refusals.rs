@@ -170,3 +170,28 @@ fn a_revoked_machine_is_refused() {
     let sync = mount.wayfs(&client, &["sync", "--until", "safe", "--timeout", "3"]);
     assert!(!sync.status.success(), "a revoked machine's writes go nowhere");
 }
+
+/// Proves [S-umount].
+#[test]
+fn unmounting_with_unsent_updates_is_loud_and_loses_nothing() {
+    let home = Machine::new("home");
+    let server = home.serve(free_port(), &[]);
+    server.wayfs(&home, &["volume", "create", "work"]).ok();
+    let client = Machine::new("client");
+    let mount = client.mount(&server.ticket(&home, "work"), &[]);
+    fs::write(mount.path("before"), "before").unwrap();
+    mount.sync(&client, "visible");
+    mount.wayfs(&client, &["offline"]).ok();
+    fs::write(mount.path("before"), "only here").unwrap();
+    let root = mount.root().to_str().unwrap().to_owned();
+    let flushed = client.wayfs(&["umount", "--flush", "--timeout", "2", &root]);
+    assert!(!flushed.status.success(), "nothing could be flushed: {}", flushed.out);
+    assert!(wayfs_system_tests::is_mounted(mount.root()), "a failed flush leaves it mounted");
+    let plain = client.wayfs(&["umount", &root]);
+    assert!(!wayfs_system_tests::is_mounted(mount.root()), "{} {}", plain.out, plain.err);
+    drop(mount);
+    let mount = client.mount("work", &[]);
+    assert_eq!(fs::read_to_string(mount.path("before")).unwrap(), "only here");
+    mount.wayfs(&client, &["auto"]).ok();
+    mount.sync(&client, "visible");
+}

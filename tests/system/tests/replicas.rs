@@ -71,6 +71,7 @@ fn what_one_site_writes_another_sees_and_fetches() {
     eventually("A sees the removal", SEEN, || !a.path("dir/small").exists());
 }
 
+/// Proves [S-close-open].
 #[test]
 fn open_sees_an_acknowledged_close_within_a_station() {
     let sites = Sites::new();
@@ -125,6 +126,7 @@ fn offline_writers_meet_and_both_versions_stay() {
     });
 }
 
+/// Proves [S-fsync].
 #[test]
 fn a_client_survives_without_station_and_home_and_is_heard_later() {
     let mut sites = Sites::new();
@@ -173,6 +175,7 @@ fn a_lost_client_disk_loses_nothing_that_was_safe() {
     eventually("B reads the big file", SEEN, || fs::read(b.path("safe-big")).is_ok_and(|bytes| bytes == big));
 }
 
+/// Proves [S-locks].
 #[test]
 fn locks_hold_between_the_clients_of_a_station() {
     use rustix::fs::{FlockOperation, flock};

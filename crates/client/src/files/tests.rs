@@ -49,6 +49,7 @@ fn noise(len: usize) -> Vec<u8> {
     (0..len).map(step).collect()
 }
 
+/// Proves [S-close].
 #[test]
 fn a_new_file_written_and_closed_is_one_store() {
     let bench = bench();
@@ -67,6 +68,7 @@ fn a_new_file_written_and_closed_is_one_store() {
     assert_eq!(bench.table.commit(&open, Patience::None), Ok(None));
 }
 
+/// Proves [S-one-store].
 #[test]
 fn truncating_and_writing_again_is_one_store() {
     let bench = bench();
@@ -93,6 +95,7 @@ fn a_small_edit_of_a_large_file_costs_little() {
     assert!(bench.fake.put_len.load(Ordering::Relaxed) < 4 << 20);
 }
 
+/// Proves [S-stream].
 #[test]
 fn what_is_far_away_is_told_and_then_fetched_chunk_by_chunk() {
     let bench = bench();
@@ -109,6 +112,7 @@ fn what_is_far_away_is_told_and_then_fetched_chunk_by_chunk() {
     assert!(bench.read_all(&open) == bytes);
 }
 
+/// Proves [S-partial-offline].
 #[test]
 fn without_a_network_a_missing_range_is_an_error_and_what_is_here_is_served() {
     let bench = bench();
@@ -123,6 +127,7 @@ fn without_a_network_a_missing_range_is_an_error_and_what_is_here_is_served() {
     assert_eq!(far, Err(Slow::Failed(FsError::Unreachable)));
 }
 
+/// Proves [S-commit-error].
 #[test]
 fn a_failed_commit_keeps_everything_and_the_next_one_has_it() {
     let bench = bench();
@@ -156,6 +161,7 @@ fn a_removed_file_lives_on_in_its_handles_and_in_no_record() {
     assert!(bench.fake.stores.lock().unwrap().is_empty());
 }
 
+/// Proves [S-dirty-handle].
 #[test]
 fn a_clean_handle_sees_a_change_from_elsewhere_and_a_dirty_one_keeps_its_base() {
     let bench = bench();

@@ -214,6 +214,7 @@ fn a_directory_of_three_pages_is_listed_and_emptied() {
     assert!(!mount.path("many").exists());
 }
 
+/// Proves [S-remote-change].
 #[test]
 fn changes_from_elsewhere_are_seen_after_their_notice() {
     let Some(mount) = mounted(Close::Asynchronous) else { return };
@@ -237,6 +238,7 @@ fn changes_from_elsewhere_are_seen_after_their_notice() {
     assert_eq!(fs::read_dir(&mount.point).unwrap().count(), 2);
 }
 
+/// Proves [S-attributes].
 #[test]
 fn attributes_of_files_are_kept_and_ours_tell_the_state() {
     let Some(mount) = mounted(Close::Asynchronous) else { return };
@@ -261,6 +263,7 @@ fn attributes_of_files_are_kept_and_ours_tell_the_state() {
     assert_eq!(rustix::fs::flistxattr(file.as_fd(), &mut names[..]), Ok(0));
 }
 
+/// Proves [S-lock-wait].
 #[test]
 fn a_wait_for_a_lock_ends_by_unlocking_or_by_a_signal() {
     let Some(mount) = mounted(Close::Asynchronous) else { return };

@@ -31,6 +31,7 @@ fn contents_of_removed_files_are_swept() {
     eventually("its chunk is gone", || home.volume.sweep(PATIENCE) && !home.volume.contents().has(&root));
 }
 
+/// Proves [S-cache].
 #[test]
 fn a_bounded_cache_drops_what_others_have_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();

@@ -98,7 +98,7 @@ pub(super) fn join(server: &Shared, text: &str) -> Result<VolumeReport, ControlE
     if ticket.role() != wayfs_net::TicketRole::Station {
         return Err(usage(
             "this ticket admits a client, not a station".into(),
-            "Ask the home for `wayfs volume ticket --role station`.",
+            "Ask the home for `wayfs volume ticket VOLUME --station`.",
         ));
     }
     let _one_at_a_time = server.making.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,0 +1,55 @@
+//! Every paragraph of SEMANTICS.md that promises something is quoted by a test that proves it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// The project's root.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two levels below the root")
+}
+
+/// Ids such as `[S-fsync]` in a text.
+fn ids(text: &str) -> BTreeSet<String> {
+    let id = |part: &str| part.split_once(']').map(|(id, _)| id.to_owned());
+    let is_word = |id: &String| id.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+    text.split("[S-").skip(1).filter_map(id).filter(is_word).collect()
+}
+
+fn sources(directory: &Path, found: &mut String) {
+    for entry in fs::read_dir(directory).expect("read a source directory").flatten() {
+        let path = entry.path();
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|kind| kind == "rs") && path != Path::new(file!()) {
+            let text = fs::read_to_string(&path).expect("read a source file");
+            // Only what stands above a test counts.
+            for (before, _) in text.match_indices("#[test]").map(|(at, _)| text.split_at(at)) {
+                found.push_str(
+                    before
+                        .trim_end()
+                        .lines()
+                        .rev()
+                        .take_while(|line| line.trim().starts_with("///"))
+                        .collect::<Vec<_>>()
+                        .join(" ")
+                        .as_str(),
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn each_promise_is_quoted_above_a_test() {
+    let promised = ids(&fs::read_to_string(root().join("SEMANTICS.md")).expect("SEMANTICS.md is there"));
+    assert!(promised.len() > 15, "{promised:?}");
+    let mut text = String::new();
+    sources(&root().join("crates"), &mut text);
+    sources(&root().join("tests"), &mut text);
+    let proved = ids(&text);
+    let missing: Vec<&String> = promised.difference(&proved).collect();
+    assert!(missing.is_empty(), "no test quotes {missing:?}");
+    let unknown: Vec<&String> = proved.difference(&promised).collect();
+    assert!(unknown.is_empty(), "SEMANTICS.md does not know {unknown:?}");
+}
