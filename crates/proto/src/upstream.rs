@@ -24,9 +24,6 @@ use wayfs_wire::{AskId, Down, KeyImage, Mark, Message, Question, Resume, SentRec
 
 /// Batches that nobody waits for are synced after so long.
 pub(crate) const SYNC_PERIOD: Duration = Duration::from_secs(1);
-/// A client's changes are gathered so long for one sync and one message while they keep coming: each costs
-/// every machine on its way a sync, a message and an acknowledgement. A file waited for is not held up.
-const SYNC_GATHER: Duration = Duration::from_millis(5);
 /// Images of one cut gathered before those that touch nothing tentative are applied early: they are one batch
 /// of the store, and nothing else happens while it is made.
 const PARTIAL_MAX: usize = 16_384;
@@ -723,7 +720,7 @@ impl<S: MetaStore> Replica<S> {
     /// Makes the log durable, so that it can be sent: at once after a pause; under a stream of changes
     /// that nobody waits for, together with those of the next moment.
     fn sync_soon(&mut self) {
-        let gathered = self.sync_last + SYNC_GATHER;
+        let gathered = self.sync_last + self.config.sync_gather;
         if self.config.role != Role::Client || self.now >= gathered {
             self.sync_wanted = true;
         } else {
