@@ -127,7 +127,7 @@ fn sqlite_keeps_its_promises_in_both_journal_modes() {
         return;
     }
     let directory = in_directory("sqlite");
-    let count = competitors().min(2);
+    let count = 2;
     for mode in ["delete", "wal"] {
         let script = format!(
             r#"
@@ -179,19 +179,12 @@ assert len(data) == 1 << 20 and data[5000:5005] == b"hello" and data[-1] == 7
     shell(&directory, "python3 m.py").ok();
 }
 
-/// Processes that work on one file at once. One run in some lost an update of a file that two processes
-/// changed in turn under a lock (CHANGELOG, known failures), so the default is one after the other;
-/// `WAYFS_SOAK=1` lets them compete.
-fn competitors() -> usize {
-    if std::env::var_os("WAYFS_SOAK").is_some() { 3 } else { 1 }
-}
-
 #[test]
 fn record_locks_exclude_processes() {
     if !have("python3") {
         return;
     }
-    let count = competitors();
+    let count = 3;
     let directory = in_directory("fcntl");
     let script = format!(
         r#"

@@ -138,7 +138,10 @@ impl FileTable {
         let file = Arc::clone(&entry.file);
         drop(map);
         let mut state = file.state();
-        state.refresh(inode);
+        // The caller asked the engine a while ago; a commit may have come between, and taking the older
+        // word would undo it for this handle. Under the file's lock the engine's word is not older.
+        let newest = self.contents.inode(id);
+        state.refresh(newest.as_ref().unwrap_or(inode));
         match access {
             Access::Read => state.readers += 1,
             Access::Write => state.writers += 1,
@@ -362,8 +365,10 @@ impl FileTable {
     /// A file changed elsewhere: handles that wrote nothing see the new version.
     pub fn changed_elsewhere(&self, id: FileId) {
         let Some(file) = self.find(id) else { return };
+        // First the lock, then the question: see [`FileTable::open_file`].
+        let mut state = file.state();
         if let Some(inode) = self.contents.inode(id) {
-            file.state().refresh(&inode);
+            state.refresh(&inode);
         }
     }
 
