@@ -1,11 +1,17 @@
 //! How fast bytes leave the queue: a constant rate, or a recorded trace of
 //! delivery opportunities (mahimahi's format).
+//!
+//! An opportunity carries 1500 bytes. A packet may need several, and several
+//! small ones share one; what nobody waits for is wasted, as on the real link.
 
-use std::time::Duration;
-use wayfs_types::Time;
+use crate::nanos::Nanos;
+use std::sync::Arc;
 
 /// Bytes that one line of a trace may carry.
 const OPPORTUNITY_LEN: u64 = 1500;
+
+/// Nanoseconds in a unit of a trace.
+const MILLISECOND: u64 = 1_000_000;
 
 /// Why a trace cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,7 +35,7 @@ pub enum Capacity {
     /// Bits per second, at least 1.
     Rate(u64),
     /// Milliseconds at which 1500 bytes may leave; repeats from its start after the last.
-    Trace(Vec<u64>),
+    Trace(Arc<[u64]>),
 }
 
 impl Capacity {
@@ -46,50 +52,148 @@ impl Capacity {
             }
             times.push(time);
         }
-        if times.last().is_none_or(|last| *last == 0) { Err(TraceError::Empty) } else { Ok(Self::Trace(times)) }
+        if times.last().is_none_or(|last| *last == 0) { Err(TraceError::Empty) } else { Ok(Self::Trace(times.into())) }
     }
 
-    /// When a packet is through the bottleneck that is free from `free` on.
-    pub(crate) fn departure(&self, free: Time, len: usize) -> Time {
+    /// Bits per second on the long run; `None` if unlimited.
+    pub fn mean_bits_per_second(&self) -> Option<f64> {
         match self {
-            Self::Unlimited => free,
-            Self::Rate(bits_per_second) => {
-                let micros = (len as u128 * 8 * 1_000_000).div_ceil(u128::from((*bits_per_second).max(1)));
-                free + Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
+            Self::Unlimited => None,
+            Self::Rate(rate) => Some(*rate as f64),
+            Self::Trace(times) => {
+                let period_ms = times.last().copied().unwrap_or(1).max(1);
+                Some(times.len() as f64 * OPPORTUNITY_LEN as f64 * 8.0 * 1000.0 / period_ms as f64)
             }
-            Self::Trace(times) => trace_departure(times, free, len),
         }
     }
 }
 
-/// A packet takes as many opportunities as it has 1500-byte pieces, strictly after `free`.
-fn trace_departure(times: &[u64], free: Time, len: usize) -> Time {
-    let period = times.last().copied().unwrap_or(1).max(1);
-    let free_ms = free.as_micros() / 1000;
-    let (mut round, offset) = (free_ms / period, free_ms % period);
-    let mut index = times.partition_point(|t| *t <= offset);
-    let pieces = (len as u64).div_ceil(OPPORTUNITY_LEN).max(1) as usize;
-    index += pieces - 1;
-    round += (index / times.len()) as u64;
-    Time::from_micros((round * period + times[index % times.len()]) * 1000)
+/// The bottleneck of one direction: a capacity, and how far a trace of it is used up.
+#[derive(Debug, Clone)]
+pub(crate) struct Bottleneck {
+    capacity: Capacity,
+    /// The opportunity that was used last, counted from the start over all repetitions.
+    opportunity: u64,
+    /// Bytes that it still has room for.
+    room: u64,
+}
+
+impl Bottleneck {
+    pub(crate) const fn new(capacity: Capacity) -> Self {
+        Self { capacity, opportunity: 0, room: OPPORTUNITY_LEN }
+    }
+
+    /// When a packet is through whose transmission begins at `start`, which must not run backwards.
+    pub(crate) fn departure(&mut self, start: Nanos, len: u64) -> Nanos {
+        match &self.capacity {
+            Capacity::Unlimited => start,
+            Capacity::Rate(rate) => start + transmission(len, *rate),
+            Capacity::Trace(times) => {
+                let times = Arc::clone(times);
+                self.trace_departure(&times, start, len)
+            }
+        }
+    }
+
+    fn trace_departure(&mut self, times: &[u64], start: Nanos, len: u64) -> Nanos {
+        let first = first_opportunity(times, start);
+        if self.opportunity < first {
+            (self.opportunity, self.room) = (first, OPPORTUNITY_LEN);
+        }
+        let mut rest = len.max(1);
+        while rest > self.room {
+            rest -= self.room;
+            (self.opportunity, self.room) = (self.opportunity + 1, OPPORTUNITY_LEN);
+        }
+        self.room -= rest;
+        opportunity_time(times, self.opportunity).max(start)
+    }
+}
+
+/// Nanoseconds that so many bytes take, rounded up.
+fn transmission(len: u64, bits_per_second: u64) -> u64 {
+    let nanos = (u128::from(len) * 8 * 1_000_000_000).div_ceil(u128::from(bits_per_second.max(1)));
+    u64::try_from(nanos).unwrap_or(u64::MAX)
+}
+
+/// Length of a trace in milliseconds.
+fn period(times: &[u64]) -> u64 {
+    times.last().copied().unwrap_or(1).max(1)
+}
+
+fn opportunity_time(times: &[u64], opportunity: u64) -> Nanos {
+    let count = times.len() as u64;
+    let milliseconds =
+        (opportunity / count).saturating_mul(period(times)).saturating_add(times[(opportunity % count) as usize]);
+    Nanos::new(milliseconds.saturating_mul(MILLISECOND))
+}
+
+/// The first opportunity that is not before `start`.
+fn first_opportunity(times: &[u64], start: Nanos) -> u64 {
+    let milliseconds = start.get().div_ceil(MILLISECOND);
+    let (round, offset) = (milliseconds / period(times), milliseconds % period(times));
+    // At the seam the last opportunities of a round and those at zero of the next fall on one time; the earlier come first.
+    if offset == 0 && round > 0 {
+        return (round - 1) * times.len() as u64 + times.partition_point(|t| *t < period(times)) as u64;
+    }
+    round * times.len() as u64 + times.partition_point(|t| *t < offset) as u64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn ms(milliseconds: u64) -> Nanos {
+        Nanos::new(milliseconds * MILLISECOND)
+    }
+
+    fn trace(text: &str) -> Bottleneck {
+        Bottleneck::new(Capacity::parse_trace(text).unwrap())
+    }
+
     #[test]
     fn a_rate_takes_its_time() {
-        let line = Capacity::Rate(1_000_000);
-        assert_eq!(line.departure(Time::ZERO, 1250), Time::from_micros(10_000));
+        let mut line = Bottleneck::new(Capacity::Rate(1_000_000));
+        assert_eq!(line.departure(Nanos::ZERO, 1250), ms(10));
+        let mut fast = Bottleneck::new(Capacity::Rate(1_000_000_000));
+        assert_eq!(fast.departure(Nanos::ZERO, 40), Nanos::new(320));
     }
 
     #[test]
     fn a_trace_repeats_and_big_packets_take_several_opportunities() {
-        let line = Capacity::parse_trace("1\n2\n10\n").unwrap();
-        assert_eq!(line.departure(Time::ZERO, 100).as_micros(), 1000);
-        assert_eq!(line.departure(Time::from_micros(1000), 3000).as_micros(), 10_000);
-        assert_eq!(line.departure(Time::from_micros(10_000), 100).as_micros(), 11_000);
+        let mut line = trace("1\n2\n10\n");
+        assert_eq!(line.departure(Nanos::ZERO, 1500), ms(1));
+        assert_eq!(line.departure(ms(1), 3000), ms(10));
+        assert_eq!(line.departure(ms(10), 100), ms(11));
+    }
+
+    #[test]
+    fn every_opportunity_of_a_millisecond_counts() {
+        let mut line = trace("5\n5\n5\n20\n");
+        let departures: Vec<Nanos> = (0..4).map(|_| line.departure(Nanos::ZERO, 1500)).collect();
+        assert_eq!(departures, [ms(5), ms(5), ms(5), ms(20)]);
+    }
+
+    #[test]
+    fn small_packets_share_an_opportunity_and_what_nobody_waits_for_is_wasted() {
+        let mut line = trace("5\n6\n7\n");
+        assert_eq!(line.departure(Nanos::ZERO, 700), ms(5));
+        assert_eq!(line.departure(ms(5), 800), ms(5));
+        assert_eq!(line.departure(ms(5), 1), ms(6));
+        assert_eq!(line.departure(Nanos::new(6 * MILLISECOND + 1), 1), ms(7));
+    }
+
+    #[test]
+    fn a_trace_gives_its_mean_rate() {
+        let capacity = Capacity::parse_trace("0\n0\n3\n4\n").unwrap();
+        let mut line = Bottleneck::new(capacity.clone());
+        let mut end = Nanos::ZERO;
+        for _ in 0..4000 {
+            end = line.departure(end, 1500);
+        }
+        let rate = 4000.0 * 1500.0 * 8.0 / (end.get() as f64 / 1e9);
+        let expected = capacity.mean_bits_per_second().unwrap();
+        assert!((rate / expected - 1.0).abs() < 0.01, "{rate} {expected}");
     }
 
     #[test]

@@ -1,12 +1,16 @@
-//! One direction of a link: queue, bottleneck, propagation, faults.
+//! One direction of a link whose settings stand still: the fate of a packet is known when it is offered.
 //!
 //! A packet waits in a finite drop-tail queue for the bottleneck, then travels
-//! for the propagation delay plus jitter. Jitter may reorder packets if so
-//! configured; otherwise a later packet never overtakes an earlier one.
+//! for the propagation delay plus jitter. The simulator uses it for whole
+//! frames; [`crate::Medium`] is the same line with packets in it, for what changes
+//! while they wait.
 
-use crate::loss::unit;
-use crate::{Capacity, Probability, bit_error_loss};
+use crate::capacity::Bottleneck;
+use crate::nanos::Nanos;
+use crate::propagation::Propagation;
+use crate::{Capacity, DelayTrace, Probability, bit_error_loss};
 use rand_chacha::rand_core::RngCore;
+use std::sync::Arc;
 use std::time::Duration;
 use wayfs_types::Time;
 
@@ -15,10 +19,14 @@ use wayfs_types::Time;
 pub struct DirectionConfig {
     /// Speed of the bottleneck. Default: unlimited.
     pub capacity: Capacity,
+    /// Bytes that every packet costs the bottleneck beyond its own (headers of the link). Default 0.
+    pub overhead_len: u64,
     /// Bytes that may wait for the bottleneck. Default 256 KiB. Zero: only a free line takes a packet.
     pub queue_len_max: u64,
     /// Propagation delay, one way. Default 0.
     pub delay: Duration,
+    /// Recorded delay, added to `delay`. Default: none.
+    pub delay_trace: Option<Arc<DelayTrace>>,
     /// Added to the delay, uniform in `0..jitter`. Default 0.
     pub jitter: Duration,
     /// Whether jitter may change the order. Default: no.
@@ -35,8 +43,10 @@ impl Default for DirectionConfig {
     fn default() -> Self {
         Self {
             capacity: Capacity::Unlimited,
+            overhead_len: 0,
             queue_len_max: 256 * 1024,
             delay: Duration::ZERO,
+            delay_trace: None,
             jitter: Duration::ZERO,
             reordering: false,
             loss: Probability::NEVER,
@@ -76,12 +86,13 @@ pub struct Statistics {
 #[derive(Debug, Clone)]
 pub struct Direction {
     config: DirectionConfig,
+    bottleneck: Bottleneck,
     /// When the bottleneck has sent everything that it accepted.
-    busy_until: Time,
+    busy_until: Nanos,
     /// Packets not yet through the bottleneck: when each will be, and its length.
-    queue: std::collections::VecDeque<(Time, u64)>,
+    queue: std::collections::VecDeque<(Nanos, u64)>,
     queue_len: u64,
-    last_arrival: Time,
+    propagation: Propagation,
     statistics: Statistics,
 }
 
@@ -89,18 +100,14 @@ impl Direction {
     /// An idle direction.
     pub fn new(config: DirectionConfig) -> Self {
         Self {
+            bottleneck: Bottleneck::new(config.capacity.clone()),
             config,
-            busy_until: Time::ZERO,
+            busy_until: Nanos::ZERO,
             queue: std::collections::VecDeque::new(),
             queue_len: 0,
-            last_arrival: Time::ZERO,
+            propagation: Propagation::default(),
             statistics: Statistics::default(),
         }
-    }
-
-    /// Changes the settings from here on (a schedule's step); what is under way stays.
-    pub fn reconfigure(&mut self, config: DirectionConfig) {
-        self.config = config;
     }
 
     /// The settings.
@@ -115,7 +122,7 @@ impl Direction {
 
     /// Bytes waiting for the bottleneck at `now`.
     pub fn queued(&mut self, now: Time) -> u64 {
-        while self.queue.front().is_some_and(|(departure, _)| *departure <= now) {
+        while self.queue.front().is_some_and(|(departure, _)| *departure <= now.into()) {
             let (_, len) = self.queue.pop_front().expect("looked at just before");
             self.queue_len -= len;
         }
@@ -131,9 +138,10 @@ impl Direction {
             self.statistics.dropped += 1;
             return Fate::Dropped;
         }
-        let departure = self.config.capacity.departure(self.busy_until.max(now), len);
+        let start = self.busy_until.max(now.into());
+        let departure = self.bottleneck.departure(start, len as u64 + self.config.overhead_len);
         self.busy_until = departure;
-        if departure > now {
+        if departure > now.into() {
             self.queue.push_back((departure, len as u64));
             self.queue_len += len as u64;
         }
@@ -141,9 +149,9 @@ impl Direction {
             self.statistics.lost += 1;
             return Fate::Lost;
         }
-        let arrival = self.arrival(departure, random);
+        let arrival = self.propagation.arrival(&self.config, departure, random).ceil();
         if self.config.duplication.happens(random) {
-            let second = self.arrival(departure, random);
+            let second = self.propagation.arrival(&self.config, departure, random).ceil();
             return Fate::ArrivesTwice(arrival, second);
         }
         Fate::Arrives(arrival)
@@ -152,17 +160,6 @@ impl Direction {
     fn is_lost(&self, len: usize, random: &mut impl RngCore) -> bool {
         let by_error = self.config.bytes_per_bit_error.is_some_and(|bytes| bit_error_loss(len, bytes).happens(random));
         by_error || self.config.loss.happens(random)
-    }
-
-    fn arrival(&mut self, departure: Time, random: &mut impl RngCore) -> Time {
-        let jitter =
-            if self.config.jitter.is_zero() { Duration::ZERO } else { self.config.jitter.mul_f64(unit(random)) };
-        let arrival = departure + self.config.delay + jitter;
-        if self.config.reordering {
-            return arrival;
-        }
-        self.last_arrival = self.last_arrival.max(arrival);
-        self.last_arrival
     }
 }
 

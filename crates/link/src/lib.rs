@@ -2,15 +2,28 @@
 //!
 //! Pure: time and randomness come in as arguments, so the simulator and the
 //! user-space emulator run the same code and one seed gives one trace.
+//!
+//! [`Direction`] tells the fate of a packet when it is offered; [`Medium`] holds
+//! packets while rates, delays and bad periods change over them, and lets several
+//! lines share one channel. [`Profile`] names lines, [`description`] reads them
+//! from files.
 
 mod capacity;
+pub mod description;
 mod direction;
+mod line;
 mod loss;
+mod medium;
+mod nanos;
 mod profile;
+mod propagation;
 mod temporal;
 
 pub use capacity::{Capacity, TraceError};
 pub use direction::{Direction, DirectionConfig, Fate, Statistics};
+pub use line::{BadPeriods, LineConfig, LineState, LineStatistics, Way, WayStatistics};
 pub use loss::{Probability, ProbabilityError, bit_error_loss};
+pub use medium::{Delivery, Duplex, LineId, Medium};
 pub use profile::{PROFILES, Profile};
+pub use propagation::{DelayTrace, DelayTraceError};
 pub use temporal::{Durations, Temporal, TemporalState};
