@@ -84,6 +84,8 @@ pub struct Config {
     pub requests_waiting_max: usize,
     /// A child further behind than this many changes revalidates instead of catching up. Default 1,000,000.
     pub catch_up_max: u64,
+    /// Home: most conflict reports kept; past it those go that matter least. Default 10,000: what the tools list.
+    pub conflicts_max: u64,
 }
 
 impl Config {
@@ -104,6 +106,7 @@ impl Config {
             records_in_flight_max: 4096,
             requests_waiting_max: 4096,
             catch_up_max: 1_000_000,
+            conflicts_max: 10_000,
         }
     }
 }

@@ -47,6 +47,7 @@ mod locks;
 mod marks;
 mod overlay;
 mod replica;
+mod reports_kept;
 mod requests;
 mod stream;
 mod tables;

@@ -418,6 +418,7 @@ impl<S: MetaStore> Replica<S> {
     fn follow_up(&mut self) -> Result<(), Trouble> {
         self.check_timers()?;
         self.purge()?;
+        self.limit_conflicts()?;
         self.commit()?;
         self.retry_requests();
         self.pump_children()?;

@@ -8,6 +8,7 @@ mod liars;
 mod locking;
 mod moving;
 mod noise;
+mod reports;
 mod storms;
 mod volume;
 mod world;
