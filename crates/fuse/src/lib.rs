@@ -28,7 +28,7 @@
 //! Absent on purpose: paths (the kernel speaks inode numbers), permission checks (the kernel makes
 //! them when mounted with `default_permissions`), any cache.
 
-// The three device ioctls and the preparation of the helper process have no safe form in the
+// The three device ioctls, leases and the preparation of the helper process have no safe form in the
 // libraries that we use; each block says why it is sound.
 #![allow(unsafe_code)]
 #![warn(missing_docs)]
@@ -71,7 +71,7 @@ pub use open_flags::{OpenFlags, Opened};
 pub use operation::{
     FileLock, LockKind, LockRange, LockScope, LockWait, Operation, RenameFlags, SeekWhence, SetAttributes, TimeChange,
 };
-pub use passthrough::PassthroughError;
+pub use passthrough::{PassthroughError, is_held_elsewhere};
 pub use reply::{Delivery, Reply};
 pub use request::Request;
 pub use session::{BackgroundSession, Session, SessionError};

@@ -1,6 +1,10 @@
-//! Why a file cannot be served by the kernel alone.
+//! Why a file cannot be served by the kernel alone, and who else has a backing file open.
 
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// `fcntl` command that chooses the signal of a lease (`asm-generic/fcntl.h`).
+const F_SETSIG: i32 = 10;
 
 /// Why [`crate::Notifier::backing_open`] refused. In each case the file can still be served by answering reads
 /// and writes.
@@ -48,9 +52,47 @@ impl PassthroughError {
     }
 }
 
+/// Whether anyone but `file` itself has its inode open, mappings included; `file` must be open for writing.
+///
+/// A mapping made through a passthrough handle holds the backing file and not the handle: it can go on being
+/// written after the kernel released the handle. The kernel says so by refusing a lease.
+///
+/// # Errors
+/// What the system says where it has no leases.
+pub fn is_held_elsewhere(file: BorrowedFd<'_>) -> io::Result<bool> {
+    // Who opens the file in the moment of the lease makes the kernel signal its holder; by default with a
+    // signal that ends the process, so one that is ignored by default is chosen first.
+    control(file, F_SETSIG, libc::SIGURG)?;
+    match control(file, libc::F_SETLEASE, libc::F_WRLCK) {
+        Ok(()) => control(file, libc::F_SETLEASE, libc::F_UNLCK).map(|()| false),
+        Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+fn control(file: BorrowedFd<'_>, command: i32, argument: i32) -> io::Result<()> {
+    // SAFETY: these commands take a plain number, and the descriptor is open for as long as it is borrowed.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), command, argument) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_file_is_held_elsewhere_as_long_as_another_has_it_open_or_mapped() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let own = std::fs::OpenOptions::new().write(true).read(true).open(file.path()).unwrap();
+        assert!(is_held_elsewhere(own.as_fd()).unwrap(), "the temporary file's own handle");
+        let path = file.into_temp_path();
+        assert!(!is_held_elsewhere(own.as_fd()).unwrap());
+        let reader = std::fs::File::open(&path).unwrap();
+        assert!(is_held_elsewhere(own.as_fd()).unwrap());
+        drop(reader);
+        assert!(!is_held_elsewhere(own.as_fd()).unwrap());
+    }
 
     #[test]
     fn refusals_are_told_apart() {

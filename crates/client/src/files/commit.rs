@@ -13,7 +13,7 @@ use super::loading::{self, Base};
 use super::open_file::{Changes, OpenFile, State};
 use bytes::Bytes;
 use std::ops::Range;
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 use wayfs_content::{ChunkSink, ContentError, WriteError};
 use wayfs_types::{Content, Digest, FsError, RecordId, WallTime};
@@ -88,6 +88,10 @@ impl OpenFile {
         for _ in 0..ATTEMPTS_MAX {
             let Some(snapshot) = self.begin(contents) else { return Ok(None) };
             match self.build(contents, files, &snapshot, patience) {
+                Ok(content) if is_as_before(contents, &snapshot, &content) => {
+                    self.settle(&snapshot, content);
+                    return Ok(None);
+                }
                 Ok(content) => return self.store(contents, &snapshot, content).map(Some),
                 Err(Setback::Shrank) => self.give_up(),
                 Err(Setback::Slow(slow)) => {
@@ -209,16 +213,23 @@ impl OpenFile {
     }
 
     fn finish(&self, snapshot: &Snapshot, content: Content, stored: Stored) -> Committed {
-        let mut state = self.state();
         let is_ours = stored.inode.content == content;
+        let mut state = self.settle(snapshot, content);
         // Where another won, what is written on top of this follows it: its base is our own record.
         state.base.version = if is_ours { stored.inode.version } else { stored.record };
+        drop(state);
+        Committed { base: snapshot.base.version, stored, is_ours }
+    }
+
+    /// The saved half is in a record.
+    fn settle(&self, snapshot: &Snapshot, content: Content) -> MutexGuard<'_, State> {
+        let mut state = self.state();
         state.base.content = content;
         state.base_limit = snapshot.size.min(state.unsaved.low_water.unwrap_or(u64::MAX));
         state.saving = None;
         state.retry_at = None;
         state.dirty_since = state.unsaved.is_any.then(Instant::now);
-        Committed { base: snapshot.base.version, stored, is_ours }
+        state
     }
 
     fn give_up(&self) {
@@ -244,6 +255,14 @@ fn adopt_name(state: &mut State, contents: &dyn Contents) {
     {
         state.base.version = inode.version;
     }
+}
+
+/// Whether a file that counted as written holds what the engine knows, time of modification included.
+fn is_as_before(contents: &dyn Contents, snapshot: &Snapshot, content: &Content) -> bool {
+    *content == snapshot.base.content
+        && contents
+            .inode(snapshot.base.file)
+            .is_some_and(|inode| inode.version == snapshot.base.version && inode.mtime == snapshot.mtime)
 }
 
 fn is_dirty(dirty: &[Range<u64>], range: &Range<u64>) -> bool {

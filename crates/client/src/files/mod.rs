@@ -9,6 +9,7 @@
 //! * [`body`]: the bytes on this machine, in memory or in a sparse file;
 //! * [`open_file`]: one file: reading, writing, truncating;
 //! * [`loading`]: bytes of the base, chunk by chunk, from the chunk store or from afar;
+//! * [`mapped`]: what programs store into a body that they mapped past us;
 //! * [`commit`]: from dirty ranges to a store record;
 //! * [`table`]: all of them;
 //! * [`contents`]: the seam to the engine and the chunk store.
@@ -24,6 +25,7 @@ pub mod body;
 pub mod commit;
 pub mod contents;
 pub mod loading;
+mod mapped;
 pub mod open_file;
 pub mod ranges;
 pub mod table;

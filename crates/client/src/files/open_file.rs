@@ -3,6 +3,7 @@
 use super::body::{self, Body, BodyFile, BodyFiles, MEMORY_MAX, host_error};
 use super::contents::{Contents, Patience, Slow};
 use super::loading::{self, Base, NodeCache, Piece};
+use super::mapped::Mapped;
 use super::ranges::RangeSet;
 use bytes::Bytes;
 use std::ops::Range;
@@ -84,8 +85,7 @@ pub(super) struct State {
     /// A commit failed: when to try again.
     pub(super) retry_at: Option<Instant>,
     pub(super) opens: KernelOpens,
-    /// When the body last changed by our own hand, while programs may map it past us.
-    pub(super) body_stamp: Option<std::time::SystemTime>,
+    pub(super) mapped: Mapped,
     /// Emptied by its open, and nothing else since.
     pub(super) is_only_emptied: bool,
 }
@@ -129,7 +129,7 @@ impl State {
             removed: None,
             retry_at: None,
             opens: KernelOpens::None,
-            body_stamp: None,
+            mapped: Mapped::default(),
             is_only_emptied: false,
         }
     }
@@ -141,7 +141,7 @@ impl State {
 
     /// Takes the engine's word for what the file holds; only when nothing is uncommitted.
     pub(super) fn refresh(&mut self, inode: &Inode) {
-        if self.is_dirty() || self.removed.is_some() {
+        if self.is_dirty() || self.removed.is_some() || self.is_watched() {
             return;
         }
         self.mtime = inode.mtime;
@@ -182,18 +182,17 @@ impl State {
     }
 
     /// Notes that there is something to commit.
-    fn changed(&mut self, now: WallTime) {
+    pub(super) fn changed(&mut self, now: WallTime) {
         self.mtime = now;
         self.unsaved.is_any = true;
         self.is_only_emptied = false;
-        if let (KernelOpens::Passthrough { .. }, Some(Body::Disk { file, .. })) = (&self.opens, &self.body) {
-            self.body_stamp = file.stamp();
-        }
+        self.stamp_body();
         self.dirty_since.get_or_insert_with(Instant::now);
     }
 
     /// A body that can take writes up to `end`.
     fn writable_body(&mut self, contents: &dyn Contents, files: &BodyFiles, end: u64) -> Result<&mut Body, FsError> {
+        self.notice_stores();
         if self.body.is_none() {
             self.body = Some(self.new_body(contents, files)?);
         }
@@ -428,23 +427,6 @@ impl OpenFile {
     /// Whether all there is to commit is that an open emptied it: what is to be written comes yet.
     pub fn is_only_emptied(&self) -> bool {
         self.state().is_only_emptied
-    }
-
-    /// Looks for writes of programs that mapped the body past us, as the kernel lets them while the
-    /// file is open by passthrough too. Which bytes cannot be known, so all count as written.
-    pub fn notice_mapped_writes(&self) {
-        let mut state = self.state();
-        let KernelOpens::Passthrough { file: served, .. } = &state.opens else { return };
-        let Some(Body::Disk { file, .. }) = &state.body else { return };
-        if !Arc::ptr_eq(served, file) || served.stamp() == state.body_stamp {
-            return;
-        }
-        let whole = 0..state.size;
-        let now = served.stamp().and_then(|stamp| stamp.duration_since(std::time::UNIX_EPOCH).ok());
-        let nanos = now.and_then(|since| i64::try_from(since.as_nanos()).ok());
-        state.unsaved.ranges.insert(whole);
-        let mtime = nanos.map_or(state.mtime, WallTime::from_nanos);
-        state.changed(mtime);
     }
 
     /// Makes a range read as zeros, extending the file if it ends beyond and `extend` says so.

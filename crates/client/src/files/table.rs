@@ -172,7 +172,7 @@ impl FileTable {
             return;
         }
         let state = entry.file.state();
-        if state.is_dirty() && state.removed.is_none() {
+        if state.is_watched() || (state.is_dirty() && state.removed.is_none()) {
             return;
         }
         let keep_len = match &state.body {
@@ -223,8 +223,14 @@ impl FileTable {
             KernelOpens::Passthrough { file: served, backing, count } => {
                 let is_same = complete.is_some_and(|complete| Arc::ptr_eq(complete, served));
                 *count += 1;
-                let is_plain = access == Access::Read && is_same;
-                return if is_plain { KernelWay::Passthrough(*backing) } else { KernelWay::Direct(*backing) };
+                let backing = *backing;
+                if access == Access::Read && is_same {
+                    return KernelWay::Passthrough(backing);
+                }
+                if access == Access::Write {
+                    state.watch_mappings();
+                }
+                return KernelWay::Direct(backing);
             }
             KernelOpens::Cached(count) => *count += 1,
             KernelOpens::None => {
@@ -234,7 +240,6 @@ impl FileTable {
                     && let Some(backing) = register(complete)
                 {
                     state.opens = KernelOpens::Passthrough { file: Arc::clone(complete), backing, count: 1 };
-                    state.body_stamp = complete.stamp();
                     drop(guard);
                     // Pages that the kernel has from before are not kept right while reads pass them by.
                     self.map().pages.remove(&file.id());
@@ -267,9 +272,30 @@ impl FileTable {
                     return None;
                 }
                 state.opens = KernelOpens::None;
+                state.end_watch();
                 Some(backing)
             }
             _ => None,
+        }
+    }
+
+    /// Looks after files that programs may have mapped past us; called once a second or so.
+    pub fn watch_mappings(&self) {
+        let files: Vec<Arc<OpenFile>> = self.map().entries.values().map(|entry| Arc::clone(&entry.file)).collect();
+        for file in files {
+            // First the lock, then the question: see [`FileTable::open_file`].
+            let mut state = file.state();
+            if !state.is_watched() {
+                continue;
+            }
+            state.end_watch();
+            if !state.is_watched()
+                && let Some(inode) = self.contents.inode(file.id())
+            {
+                state.refresh(&inode);
+            }
+            drop(state);
+            self.settle(&mut self.map(), file.id());
         }
     }
 
@@ -378,7 +404,8 @@ impl FileTable {
         let mut dirty: Vec<DirtyFile> = files
             .iter()
             .filter_map(|file| {
-                let state = file.state();
+                let mut state = file.state();
+                state.notice_stores();
                 let since = state.dirty_since.filter(|_| state.is_dirty() && state.removed.is_none())?;
                 let saving = state.saving.as_ref().map_or(0, |saving| saving.ranges.len());
                 let len = state.unsaved.ranges.len() + saving;

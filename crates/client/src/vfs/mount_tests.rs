@@ -339,3 +339,54 @@ m.flush(); m.close(); f.close()
         assert_eq!(&stored[size / 2..size / 2 + 6], b"mapped", "stored {size} {held}");
     }
 }
+
+/// A mapping holds the file and not the handle it was made through, and its later stores into a page leave no trace.
+#[test]
+fn what_a_mapping_stores_after_its_handle_was_closed_is_kept() {
+    let Some(mount) = mounted(Close::Asynchronous) else { return };
+    let script = r#"
+import ctypes, os, sys
+size, when = 1 << 20, sys.argv[1]
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+reader = os.open("m", os.O_RDONLY)
+os.pread(reader, 10, 0)
+writer = os.open("m", os.O_RDWR)
+at = libc.mmap(None, size, 3, 1, writer, 0)
+assert at != ctypes.c_void_p(-1).value
+def store(offset, text): ctypes.memmove(at + offset, text, len(text))
+if when != "late": store(5000, b"early!")
+if when == "synced": os.fsync(writer)
+os.close(writer)
+if when == "beside": os.write(os.open("other", os.O_WRONLY | os.O_CREAT), b"x")
+store(5000, b"mapped")
+libc.munmap(at, size)
+os.close(reader)
+"#;
+    if Command::new("python3").arg("-c").arg("").status().is_err() {
+        eprintln!("skipped: no python3 to map files with");
+        return;
+    }
+    fs::write(mount.path("map.py"), script).unwrap();
+    for when in ["late", "early", "synced", "beside"] {
+        fs::write(mount.path("m"), vec![b'x'; 1 << 20]).unwrap();
+        sh(&format!("python3 map.py {when}"), &mount.point);
+        // The kernel lets go of the mapped file a moment after the program did; the mount looks once a second.
+        eventually(|| {
+            mount.vfs.commit_aged();
+            mount.vfs.commit_all();
+            &mount.toy.bytes_of("m")[5000..5006] == b"mapped"
+        });
+    }
+}
+
+/// Waits for what happens soon.
+fn eventually(mut is_so: impl FnMut() -> bool) {
+    let end = std::time::Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(std::time::Instant::now() < end, "it did not happen");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -115,6 +115,7 @@ impl Vfs {
         self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
             let outcome = match &open {
                 Some(open) if open.access == Access::Write => {
+                    open.file.notice_mapped_writes();
                     vfs.commit(open, Patience::lasting(vfs.settings.read_timeout))
                 }
                 Some(_) | None => Ok(None),
@@ -188,6 +189,7 @@ impl Vfs {
 
     /// Commits files whose writes are old; called once a second or so.
     pub fn commit_aged(&self) {
+        self.files.watch_mappings();
         for (file, error) in self.files.commit_older(self.settings.dirty_age, self.settings.read_timeout) {
             tracing::warn!(%file, %error, "commit of an open file: will be tried again");
         }
