@@ -172,6 +172,11 @@ impl<P: Clone> Medium<P> {
         self.lines[line.0].schedule = steps.into();
     }
 
+    /// Lets everything happen that is due by `now`, for statistics that are up to date.
+    pub fn advance_to(&mut self, now: Time) {
+        self.advance(now);
+    }
+
     /// The present settings of a line.
     pub fn config(&self, line: LineId) -> &LineConfig {
         &self.lines[line.0].config

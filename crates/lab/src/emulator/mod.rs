@@ -1,0 +1,174 @@
+//! The link emulator: reads packets from TUN devices, lets a [`Medium`] decide
+//! when each comes out, and writes it to the device at the other end.
+//!
+//! A worker thread serves one or several media; there is one for every two cores,
+//! so that the programs under test have room. It sleeps until [`SPIN`] before a
+//! deadline and then looks at the clock until it is reached, with real-time priority
+//! if the machine allows. It keeps count of how late it writes.
+
+mod clock;
+mod histogram;
+mod worker;
+
+pub use histogram::Lateness;
+
+pub(crate) use clock::Clock;
+
+use crate::LabError;
+use crate::tun::Tun;
+use histogram::Histogram;
+use rustix::event::EventfdFlags;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use wayfs_link::{LineConfig, LineId, LineStatistics, Medium};
+use worker::Worker;
+
+/// A packet, from its IP header on.
+pub(crate) type Packet = Vec<u8>;
+
+/// How long before a deadline a worker stops sleeping: what a sleep may be too long on a virtual machine.
+const SPIN: Duration = Duration::from_micros(60);
+
+/// Where a line's packets come from and go to.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    /// At the first end: what is read here goes up.
+    pub(crate) first: Tun,
+    /// At the second end: what is read here goes down.
+    pub(crate) second: Tun,
+}
+
+/// A medium among those of the emulator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MediumId(usize);
+
+/// What a worker is told.
+enum Order {
+    /// Serve this medium, too; its lines have these ends.
+    Serve(MediumId, Medium<Packet>, Vec<Ends>),
+    /// Change a line now and, after so long, again.
+    Shape(MediumId, LineId, Box<LineConfig>, Vec<(Duration, LineConfig)>),
+    /// Tell the settings of a line.
+    Config(MediumId, LineId, Sender<LineConfig>),
+    /// Tell what happened on a line.
+    Statistics(MediumId, LineId, Sender<LineStatistics>),
+    /// Tell how late deliveries were.
+    Lateness(Sender<Histogram>),
+}
+
+/// All media of a topology.
+#[derive(Debug)]
+pub(crate) struct Emulator {
+    clock: Clock,
+    workers: Vec<Handle>,
+    media: usize,
+}
+
+/// A worker as the emulator knows it.
+#[derive(Debug)]
+struct Handle {
+    orders: Option<Sender<Order>>,
+    bell: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Emulator {
+    /// Workers without work.
+    pub(crate) fn start() -> Result<Self, LabError> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let clock = Clock::new();
+        let workers: Result<Vec<Handle>, LabError> =
+            (0..(cores / 2).max(1)).map(|number| Handle::start(number, clock)).collect();
+        Ok(Self { clock, workers: workers?, media: 0 })
+    }
+
+    pub(crate) const fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Begins to serve a medium.
+    pub(crate) fn serve(&mut self, medium: Medium<Packet>, ends: Vec<Ends>) -> MediumId {
+        let id = MediumId(self.media);
+        self.media += 1;
+        self.tell(id, Order::Serve(id, medium, ends));
+        id
+    }
+
+    /// Changes a line now, and later by a schedule.
+    pub(crate) fn shape(
+        &self,
+        medium: MediumId,
+        line: LineId,
+        config: LineConfig,
+        schedule: Vec<(Duration, LineConfig)>,
+    ) {
+        self.tell(medium, Order::Shape(medium, line, Box::new(config), schedule));
+    }
+
+    pub(crate) fn config(&self, medium: MediumId, line: LineId) -> LineConfig {
+        let (answer, answered) = channel();
+        self.tell(medium, Order::Config(medium, line, answer));
+        answered.recv().expect("a worker answers as long as its emulator lives")
+    }
+
+    pub(crate) fn statistics(&self, medium: MediumId, line: LineId) -> LineStatistics {
+        let (answer, answered) = channel();
+        self.tell(medium, Order::Statistics(medium, line, answer));
+        answered.recv().expect("a worker answers as long as its emulator lives")
+    }
+
+    /// Of all deliveries since the last call.
+    pub(crate) fn take_lateness(&self) -> Lateness {
+        let mut all = Histogram::default();
+        for worker in &self.workers {
+            let (answer, answered) = channel();
+            worker.tell(Order::Lateness(answer));
+            all.merge(&answered.recv().expect("a worker answers as long as its emulator lives"));
+        }
+        all.lateness()
+    }
+
+    fn tell(&self, medium: MediumId, order: Order) {
+        self.workers[medium.0 % self.workers.len()].tell(order);
+    }
+}
+
+impl Handle {
+    fn start(number: usize, clock: Clock) -> Result<Self, LabError> {
+        let bell = rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
+            .map_err(|error| LabError::io("make an event descriptor")(error.into()))?;
+        let bell = Arc::new(bell);
+        let (orders, inbox) = channel();
+        let worker = Worker::new(clock, inbox, Arc::clone(&bell));
+        let thread = std::thread::Builder::new()
+            .name(format!("emulator-{number}"))
+            .spawn(move || worker.run())
+            .map_err(LabError::io("start an emulator"))?;
+        Ok(Self { orders: Some(orders), bell, thread: Some(thread) })
+    }
+
+    fn tell(&self, order: Order) {
+        let orders = self.orders.as_ref().expect("taken only when dropped");
+        // A worker that is gone has panicked; whoever waits for its answer finds out.
+        let _ = orders.send(order);
+        ring(&self.bell);
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.orders = None;
+        ring(&self.bell);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn ring(bell: &OwnedFd) {
+    // It can be refused only if the bell is ringing already.
+    let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+}

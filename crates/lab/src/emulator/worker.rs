@@ -1,0 +1,192 @@
+//! One thread of the emulator.
+
+use super::{Clock, Ends, Histogram, MediumId, Order, Packet, SPIN};
+use crate::priority;
+use crate::tun::Tun;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Duration;
+use wayfs_link::{LineId, Medium, Way};
+use wayfs_types::Time;
+
+/// Packets read from one device before the others and the deadlines are looked at again.
+const BATCH: usize = 32;
+/// No packet of a TUN device is longer.
+const PACKET_LEN_MAX: usize = 65_536;
+
+/// A medium and its devices, line by line.
+struct Served {
+    id: MediumId,
+    medium: Medium<Packet>,
+    ends: Vec<Ends>,
+}
+
+/// Whether the emulator still wants the worker.
+#[derive(PartialEq, Eq)]
+enum Wanted {
+    Yes,
+    No,
+}
+
+pub(super) struct Worker {
+    clock: Clock,
+    inbox: Receiver<Order>,
+    bell: Arc<OwnedFd>,
+    served: Vec<Served>,
+    lateness: Histogram,
+    buffer: Vec<u8>,
+}
+
+impl Worker {
+    pub(super) fn new(clock: Clock, inbox: Receiver<Order>, bell: Arc<OwnedFd>) -> Self {
+        Self { clock, inbox, bell, served: Vec::new(), lateness: Histogram::default(), buffer: vec![0; PACKET_LEN_MAX] }
+    }
+
+    pub(super) fn run(mut self) {
+        priority::raise();
+        loop {
+            let ready = self.wait();
+            if ready.bell && self.obey() == Wanted::No {
+                return;
+            }
+            for port in ready.ports {
+                self.read(port);
+            }
+            self.deliver();
+        }
+    }
+
+    /// Sleeps until a packet or an order comes or a deadline is near; within [`SPIN`] of one it only looks.
+    fn wait(&self) -> Ready {
+        let deadline = self.served.iter().filter_map(|served| served.medium.poll_timeout()).min();
+        let timeout = deadline.map(|at| sleep(at, self.clock));
+        let ports: Vec<Port> = self.ports().collect();
+        let mut fds: Vec<PollFd<'_>> =
+            ports.iter().map(|port| PollFd::from_borrowed_fd(self.tun(*port).fd(), PollFlags::IN)).collect();
+        fds.push(PollFd::new(&*self.bell, PollFlags::IN));
+        // An interrupted wait is a short one.
+        let _ = rustix::event::poll(&mut fds, timeout.as_ref());
+        let is_ready = |fd: &PollFd<'_>| fd.revents().contains(PollFlags::IN);
+        let bell = fds.last().is_some_and(is_ready);
+        Ready {
+            bell,
+            ports: ports.into_iter().zip(&fds).filter(|(_, fd)| is_ready(fd)).map(|(port, _)| port).collect(),
+        }
+    }
+
+    fn ports(&self) -> impl Iterator<Item = Port> + '_ {
+        self.served.iter().enumerate().flat_map(|(served, s)| {
+            (0..s.ends.len()).flat_map(move |line| Way::BOTH.map(|way| Port { served, line: LineId(line), way }))
+        })
+    }
+
+    /// The device whose packets go that way.
+    fn tun(&self, port: Port) -> &Tun {
+        let ends = &self.served[port.served].ends[port.line.0];
+        match port.way {
+            Way::Up => &ends.first,
+            Way::Down => &ends.second,
+        }
+    }
+
+    fn obey(&mut self) -> Wanted {
+        // Emptied before the inbox is, so that no order is left behind.
+        let _ = rustix::io::read(&*self.bell, &mut [0_u8; 8]);
+        loop {
+            match self.inbox.try_recv() {
+                Ok(order) => self.carry_out(order),
+                Err(TryRecvError::Empty) => return Wanted::Yes,
+                Err(TryRecvError::Disconnected) => return Wanted::No,
+            }
+        }
+    }
+
+    fn carry_out(&mut self, order: Order) {
+        let now = self.clock.now();
+        // Whoever asked and does not wait for the answer does not want it.
+        match order {
+            Order::Serve(id, medium, ends) => self.served.push(Served { id, medium, ends }),
+            Order::Shape(id, line, config, schedule) => {
+                let medium = self.medium(id);
+                medium.schedule(line, schedule.into_iter().map(|(after, config)| (now + after, config)).collect());
+                medium.reconfigure(now, line, *config);
+            }
+            Order::Config(id, line, answer) => {
+                let config = self.medium(id).config(line).clone();
+                let _ = answer.send(config);
+            }
+            Order::Statistics(id, line, answer) => {
+                let medium = self.medium(id);
+                medium.advance_to(now);
+                let statistics = medium.statistics(line);
+                let _ = answer.send(statistics);
+            }
+            Order::Lateness(answer) => {
+                let _ = answer.send(std::mem::take(&mut self.lateness));
+            }
+        }
+    }
+
+    fn medium(&mut self, id: MediumId) -> &mut Medium<Packet> {
+        let served = self.served.iter_mut().find(|served| served.id == id);
+        &mut served.expect("orders come to the worker that serves the medium").medium
+    }
+
+    /// Takes what a device has, but not all if that is much.
+    fn read(&mut self, port: Port) {
+        for _ in 0..BATCH {
+            let mut buffer = std::mem::take(&mut self.buffer);
+            // A device that fails (its namespace is being taken down) has nothing to say.
+            let len = self.tun(port).read(&mut buffer).ok().flatten();
+            if let Some(len) = len {
+                let now = self.clock.now();
+                let medium = &mut self.served[port.served].medium;
+                // What comes back was refused; the medium has counted it.
+                let _ = medium.send(now, port.line, port.way, len, buffer[..len].to_vec());
+            }
+            self.buffer = buffer;
+            if len.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Writes what is due.
+    fn deliver(&mut self) {
+        let Self { clock, served, lateness, .. } = self;
+        for Served { medium, ends, .. } in served {
+            while let Some(delivery) = medium.poll(clock.now()) {
+                let line = &ends[delivery.line.0];
+                let to = match delivery.way {
+                    Way::Up => &line.second,
+                    Way::Down => &line.first,
+                };
+                lateness.record(clock.nanos().saturating_sub(delivery.at.as_micros() * 1000));
+                // The far end may have been taken down: then the packet is as lost as on a real line.
+                let _ = to.write(&delivery.packet);
+            }
+        }
+    }
+}
+
+/// A device, by what is read from it.
+#[derive(Clone, Copy)]
+struct Port {
+    served: usize,
+    line: LineId,
+    way: Way,
+}
+
+struct Ready {
+    bell: bool,
+    ports: Vec<Port>,
+}
+
+/// How long to sleep before a deadline.
+fn sleep(deadline: Time, clock: Clock) -> Timespec {
+    let left = Duration::from_nanos((deadline.as_micros() * 1000).saturating_sub(clock.nanos()));
+    let sleep = left.saturating_sub(SPIN);
+    Timespec { tv_sec: sleep.as_secs() as i64, tv_nsec: i64::from(sleep.subsec_nanos()) }
+}

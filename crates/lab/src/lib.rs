@@ -1,0 +1,57 @@
+//! The laboratory: hosts in network namespaces, joined by emulated lines, and experiments on them.
+//!
+//! # Building a network
+//! ```no_run
+//! use std::process::Command;
+//! use std::time::Duration;
+//! use wayfs_lab::{LabError, LinePlan, Topology, line};
+//!
+//! # fn main() -> Result<(), LabError> {
+//! let mut lab = Topology::new(1)?;                       // the seed of every loss, jitter and bad period
+//! for host in ["client", "station", "home"] {
+//!     lab.host(host)?;                                   // 10.77.0.1, 10.77.0.2, 10.77.0.3
+//! }
+//! lab.link("client", "station", line("local-area")?)?;   // `wayfs lab profiles` lists the names
+//! let wide = lab.link("station", "home", line("intercontinental")?)?;
+//!
+//! let mut serve = Command::new("wayfs");
+//! serve.args(["serve", "--listen", "10.77.0.3:7000"]).env("HOME", lab.directory("home")?);
+//! let mut home = lab.spawn("home", "serve", serve)?;     // logs to home-serve.log, killed when dropped
+//! lab.sysctl("client", "net.ipv4.tcp_congestion_control", "reno")?;
+//! lab.shape(wide, LinePlan::default());                  // a perfect line from now on
+//! println!("{:?}, {:?}", lab.statistics(wide), lab.take_lateness());
+//! home.kill();
+//! # Ok(())
+//! # }
+//! ```
+//! Hosts route for each other along the fewest hops. A line swallows packets silently ([`Topology::set_state`]), goes out
+//! of service with its routes ([`Topology::set_service`]), or is exchanged for another ([`Topology::hand_over`]: a client moves to
+//! another station). [`Topology::cell`] lets several hosts share one channel. Settings are [`LinePlan`]s: from a profile ([`line`]),
+//! from TOML ([`read_line`]), or made by hand. [`Topology::inside`] makes sockets that belong to a host.
+//!
+//! # Nothing stays
+//! Processes, mounts, devices and namespaces belong to values that take them away when dropped. What escapes (a panic in
+//! the wrong place, SIGKILL) is taken away by a guard process, and should that be killed, too, by [`sweep`] at the next start.
+#![allow(unsafe_code, reason = "TUN devices, namespaces and priorities have no safe interface")]
+
+mod emulator;
+mod error;
+mod host;
+mod mount_point;
+mod named_line;
+mod namespace;
+mod priority;
+mod process;
+mod routes;
+mod run_directory;
+mod topology;
+mod tun;
+
+pub use emulator::Lateness;
+pub use error::LabError;
+pub use mount_point::MountPoint;
+pub use named_line::{line, read_line};
+pub use process::Process;
+pub use run_directory::sweep;
+pub use topology::{Link, Service, Topology};
+pub use wayfs_link::description::LinePlan;

@@ -1,0 +1,323 @@
+//! Hosts and lines between them.
+
+use crate::emulator::{Emulator, Ends, Lateness, MediumId};
+use crate::host::{HOSTS_MAX, Host, device_name, is_host_name};
+use crate::routes::{Edge, routes};
+use crate::run_directory::{MARK, RunDirectory};
+use crate::tun::Tun;
+use crate::{LabError, MountPoint, Process};
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use wayfs_link::description::LinePlan;
+use wayfs_link::{LineConfig, LineId, LineState, LineStatistics, Medium};
+
+/// Packets that a device keeps for an emulator that is late: 60 ms at 1 Gb/s.
+const DEVICE_QUEUE: u32 = 5000;
+/// Longest packet, as on Ethernet.
+const MTU: u32 = 1500;
+
+/// A line of a topology.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link(usize);
+
+/// What is known of a line.
+#[derive(Debug)]
+struct LinkState {
+    medium: MediumId,
+    line: LineId,
+    edge: Edge,
+    /// Device at each end.
+    devices: [String; 2],
+}
+
+/// Hosts, and lines between them. Dropping it takes everything away: processes, mounts, devices, namespaces, files.
+#[derive(Debug)]
+pub struct Topology {
+    // Fields are dropped in this order: devices before their namespaces, those before the guard looks for leftovers.
+    emulator: Emulator,
+    links: Vec<LinkState>,
+    hosts: Vec<Host>,
+    run: RunDirectory,
+    logs: PathBuf,
+    seed: u64,
+}
+
+impl Topology {
+    /// An empty topology. `seed` decides every loss, jitter and bad period of its lines.
+    ///
+    /// # Errors
+    /// [`LabError::Forbidden`] if this machine or user may not do this; see [`LabError::is_forbidden`].
+    pub fn new(seed: u64) -> Result<Self, LabError> {
+        let run = RunDirectory::create()?;
+        let logs = run.path().join("logs");
+        Ok(Self { emulator: Emulator::start()?, links: Vec::new(), hosts: Vec::new(), run, logs, seed })
+    }
+
+    /// Lets programs write their output to a directory that stays.
+    ///
+    /// # Errors
+    /// [`LabError::Io`] if it cannot be made.
+    pub fn keep_logs(&mut self, directory: &Path) -> Result<(), LabError> {
+        std::fs::create_dir_all(directory).map_err(LabError::io(format!("make {}", directory.display())))?;
+        self.logs = directory.to_owned();
+        Ok(())
+    }
+
+    /// Adds a host. Its address is `10.77.0.N`, the first host being 1; it keeps it on whatever lines it has.
+    /// Every host forwards packets for others.
+    ///
+    /// # Errors
+    /// [`LabError`] if the name is taken or no plain word, or the machine refuses.
+    pub fn host(&mut self, name: &str) -> Result<Ipv4Addr, LabError> {
+        if !is_host_name(name) || self.hosts.iter().any(|host| host.name == name) {
+            return Err(LabError::HostName(name.to_owned()));
+        }
+        if self.hosts.len() >= HOSTS_MAX {
+            return Err(LabError::TooManyHosts(HOSTS_MAX));
+        }
+        let host = Host::create(name, self.hosts.len(), self.run.path())?;
+        let address = host.address;
+        self.hosts.push(host);
+        Ok(address)
+    }
+
+    /// Joins two hosts by a line; *up* is from the first to the second. Its bad periods and its schedule begin now.
+    ///
+    /// # Errors
+    /// [`LabError`] if a host is unknown or the machine refuses.
+    pub fn link(&mut self, first: &str, second: &str, plan: impl Into<LinePlan>) -> Result<Link, LabError> {
+        Ok(self.cell(&[first], second, plan)?[0])
+    }
+
+    /// Joins several hosts to one over a channel that they share, such as the air around a base station: each has a
+    /// line with bad periods and losses of its own, but what one sends the others wait for. *Up* is to the station.
+    ///
+    /// # Errors
+    /// [`LabError`] if a host is unknown or the machine refuses.
+    pub fn cell(&mut self, mobiles: &[&str], station: &str, plan: impl Into<LinePlan>) -> Result<Vec<Link>, LabError> {
+        let plan = plan.into();
+        let second = self.index(station)?;
+        let mut ends = Vec::new();
+        let mut states = Vec::new();
+        for (line, mobile) in mobiles.iter().enumerate() {
+            let first = self.index(mobile)?;
+            let number = self.links.len() + states.len();
+            let devices = [self.device(first, second, number, &states), self.device(second, first, number, &states)];
+            ends.push(Ends { first: self.tun(first, &devices[0])?, second: self.tun(second, &devices[1])? });
+            let edge = Edge { first, second, routed: true };
+            // The medium is known only when all its lines are.
+            states.push((LineId(line), edge, devices));
+        }
+        let clock = self.emulator.clock();
+        // Every medium draws its own numbers, whatever the others carry.
+        let seed = self.seed.wrapping_add((self.links.len() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut medium = Medium::new(vec![plan.config; mobiles.len()], plan.duplex, seed, clock.now());
+        for line in (0..mobiles.len()).map(LineId) {
+            let now = clock.now();
+            medium.schedule(line, plan.schedule.iter().map(|(at, config)| (now + *at, config.clone())).collect());
+        }
+        let medium = self.emulator.serve(medium, ends);
+        let first_link = self.links.len();
+        self.links.extend(states.into_iter().map(|(line, edge, devices)| LinkState { medium, line, edge, devices }));
+        self.route()?;
+        Ok((first_link..self.links.len()).map(Link).collect())
+    }
+
+    /// Changes a line from now on; its schedule counts from now.
+    pub fn shape(&self, link: Link, plan: impl Into<LinePlan>) {
+        let plan = plan.into();
+        let state = &self.links[link.0];
+        self.emulator.shape(state.medium, state.line, plan.config, plan.schedule);
+    }
+
+    /// The present settings of a line.
+    pub fn config(&self, link: Link) -> LineConfig {
+        let state = &self.links[link.0];
+        self.emulator.config(state.medium, state.line)
+    }
+
+    /// Lets a line swallow everything, without anybody being told; or ends that. Its schedule is forgotten.
+    pub fn set_state(&self, link: Link, line_state: LineState) {
+        let state = &self.links[link.0];
+        let config = LineConfig { state: line_state, ..self.config(link) };
+        self.emulator.shape(state.medium, state.line, config, Vec::new());
+    }
+
+    /// Puts a line into or out of service: routes lead over it, or do not. A host without any route is told so by its kernel.
+    ///
+    /// # Errors
+    /// [`LabError::Tool`] if routes cannot be set.
+    pub fn set_service(&mut self, link: Link, service: Service) -> Result<(), LabError> {
+        self.links[link.0].edge.routed = service == Service::In;
+        self.route()
+    }
+
+    /// A host leaves the reach of one line and enters that of another: what is on its way over the old one arrives,
+    /// what waits is lost. Addresses stay.
+    ///
+    /// # Errors
+    /// [`LabError::Tool`] if routes cannot be set.
+    pub fn hand_over(&mut self, from: Link, to: Link) -> Result<(), LabError> {
+        self.set_state(from, LineState::Cut);
+        self.set_state(to, LineState::Connected);
+        self.links[from.0].edge.routed = false;
+        self.links[to.0].edge.routed = true;
+        self.route()
+    }
+
+    /// What happened on a line so far.
+    pub fn statistics(&self, link: Link) -> LineStatistics {
+        let state = &self.links[link.0];
+        self.emulator.statistics(state.medium, state.line)
+    }
+
+    /// How late the emulator was since the last call. A rejected run measured the machine, not the lines.
+    pub fn take_lateness(&self) -> Lateness {
+        self.emulator.take_lateness()
+    }
+
+    /// Address of a host.
+    ///
+    /// # Errors
+    /// [`LabError::UnknownHost`].
+    pub fn address(&self, host: &str) -> Result<Ipv4Addr, LabError> {
+        Ok(self.hosts[self.index(host)?].address)
+    }
+
+    /// A directory for files of a host's programs; it goes with the topology.
+    ///
+    /// # Errors
+    /// [`LabError::UnknownHost`].
+    pub fn directory(&self, host: &str) -> Result<PathBuf, LabError> {
+        Ok(self.hosts[self.index(host)?].directory.clone())
+    }
+
+    /// The file by which a host's network is entered: `nsenter --net=FILE COMMAND`.
+    ///
+    /// # Errors
+    /// [`LabError::UnknownHost`].
+    pub fn network(&self, host: &str) -> Result<PathBuf, LabError> {
+        Ok(self.hosts[self.index(host)?].namespace.path().to_owned())
+    }
+
+    /// An empty directory to mount something on; mounts are seen by the whole machine.
+    ///
+    /// # Errors
+    /// [`LabError::Io`] if it cannot be made.
+    pub fn mount_point(&self, name: &str) -> Result<MountPoint, LabError> {
+        let path = self.run.path().join("mounts").join(name);
+        std::fs::create_dir_all(&path).map_err(LabError::io(format!("make {}", path.display())))?;
+        Ok(MountPoint::new(path))
+    }
+
+    /// Sets a kernel parameter of a host, such as `net.ipv4.tcp_sack`.
+    ///
+    /// # Errors
+    /// [`LabError`] if there is no such host or parameter, or the value is none.
+    pub fn sysctl(&self, host: &str, name: &str, value: &str) -> Result<(), LabError> {
+        self.hosts[self.index(host)?].sysctl(name, value)
+    }
+
+    /// Does something with the network of a host, on a thread of its own: sockets made there belong to the host for
+    /// good, also when they are used elsewhere.
+    ///
+    /// # Errors
+    /// [`LabError`] if there is no such host.
+    pub fn inside<T: Send>(&self, host: &str, action: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+        self.hosts[self.index(host)?].namespace.inside(action)
+    }
+
+    /// Starts a program on a host, in a process group of its own. Its output goes to `HOST-LABEL.log`.
+    ///
+    /// # Errors
+    /// [`LabError`] if there is no such host or program.
+    pub fn spawn(&self, host: &str, label: &str, mut command: Command) -> Result<Process, LabError> {
+        let path = self.logs.join(format!("{host}-{label}.log"));
+        let doing = || format!("write {}", path.display());
+        let out = File::options().create(true).append(true).open(&path).map_err(LabError::io(doing()))?;
+        let err = out.try_clone().map_err(LabError::io(doing()))?;
+        command.stdin(Stdio::null()).stdout(out).stderr(err).process_group(0).env(MARK, self.run.mark());
+        let child = self
+            .inside(host, || command.spawn())?
+            .map_err(LabError::io(format!("start {:?} on {host}", command.get_program())))?;
+        Ok(Process::new(child, format!("{label} on {host}"), path))
+    }
+
+    /// Runs a program on a host to its end and gives what it wrote. After `within` it is killed.
+    ///
+    /// # Errors
+    /// [`LabError`] if there is no such host or program, or it did not end in time. How it ended is for the caller to judge.
+    pub fn run(&self, host: &str, mut command: Command, within: Duration) -> Result<Output, LabError> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0).env(MARK, self.run.mark());
+        let label = format!("{:?} on {host}", command.get_program());
+        let child = self.inside(host, || command.spawn())?.map_err(LabError::io(format!("start {label}")))?;
+        let pid = rustix::process::Pid::from_child(&child);
+        let waiter = std::thread::spawn(move || child.wait_with_output());
+        let start = Instant::now();
+        while !waiter.is_finished() {
+            if start.elapsed() > within {
+                let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+                return Err(LabError::TimedOut { what: format!("the end of {label}"), within });
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        waiter.join().expect("waiting does not panic").map_err(LabError::io(format!("wait for {label}")))
+    }
+
+    fn index(&self, name: &str) -> Result<usize, LabError> {
+        self.hosts.iter().position(|host| host.name == name).ok_or_else(|| LabError::UnknownHost(name.to_owned()))
+    }
+
+    /// A free name for the device of a new line at a host.
+    fn device(&self, host: usize, peer: usize, number: usize, new: &[(LineId, Edge, [String; 2])]) -> String {
+        let old = self.links.iter().map(|link| (&link.edge, &link.devices));
+        let all = old.chain(new.iter().map(|(_, edge, devices)| (edge, devices)));
+        let taken: Vec<&str> = all
+            .flat_map(|(edge, devices)| [(edge.first, devices[0].as_str()), (edge.second, devices[1].as_str())])
+            .filter_map(|(at, device)| (at == host).then_some(device))
+            .collect();
+        device_name(&self.hosts[peer].name, number, &taken)
+    }
+
+    fn tun(&self, host: usize, name: &str) -> Result<Tun, LabError> {
+        let host = &self.hosts[host];
+        let tun = host.namespace.inside(|| Tun::create(name))??;
+        host.ip(&[format!("link set {name} mtu {MTU} txqueuelen {DEVICE_QUEUE} up")])?;
+        Ok(tun)
+    }
+
+    /// Brings the routes of all hosts up to date.
+    fn route(&mut self) -> Result<(), LabError> {
+        let edges: Vec<Edge> = self.links.iter().map(|link| link.edge).collect();
+        let addresses: Vec<Ipv4Addr> = self.hosts.iter().map(|host| host.address).collect();
+        for (index, host) in self.hosts.iter_mut().enumerate() {
+            let wanted = routes(index, &edges);
+            let mut lines = Vec::new();
+            for to in host.routes.keys().filter(|to| !wanted.contains_key(to)) {
+                lines.push(format!("route del {}/32", addresses[*to]));
+            }
+            for (to, link) in wanted.iter().filter(|(to, link)| host.routes.get(to) != Some(link)) {
+                let link = &self.links[*link];
+                let device = &link.devices[usize::from(link.edge.first != index)];
+                lines.push(format!("route replace {}/32 dev {device} src {}", addresses[*to], host.address));
+            }
+            host.ip(&lines)?;
+            host.routes = wanted;
+        }
+        Ok(())
+    }
+}
+
+/// Whether routes lead over a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// They may.
+    In,
+    /// They do not.
+    Out,
+}
