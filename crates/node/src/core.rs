@@ -67,6 +67,8 @@ pub(crate) struct PushOrder {
 pub(crate) struct Orders {
     pub(crate) effects: Vec<Effect>,
     pub(crate) sync: Option<Ticket>,
+    /// Something was committed since the last orders.
+    pub(crate) is_committed: bool,
     pub(crate) pushes: Vec<PushOrder>,
     pub(crate) wake: Option<Time>,
     /// How long changes took to become safe.
@@ -105,6 +107,8 @@ pub(crate) struct Core {
     next_peer: u64,
     /// Newest batch that was asked to be durable.
     pub(crate) newest_sync: Ticket,
+    /// Commits counted when the last orders were given.
+    commits_seen: u64,
     armed: Option<Time>,
     pub(crate) failed: Option<String>,
     /// Makes the connection to the parent look for the end of outages while someone waits.
@@ -124,6 +128,7 @@ impl Core {
             next_request: 1,
             next_peer: 1,
             newest_sync: Ticket::default(),
+            commits_seen: 0,
             armed: None,
             failed: None,
             probing: None,
@@ -171,9 +176,17 @@ impl Core {
         if from_parent {
             self.measure_safety(orders);
         }
+        self.note_commits(orders);
         self.arm(orders);
         self.probe();
         answer
+    }
+
+    /// Commits may share a ticket, so they are counted.
+    fn note_commits(&mut self, orders: &mut Orders) {
+        let commits = self.replica.as_ref().map_or(0, |replica| replica.store().commits());
+        orders.is_committed |= commits != self.commits_seen;
+        self.commits_seen = commits;
     }
 
     /// Sees which own changes have become safe.
@@ -194,6 +207,7 @@ impl Core {
     /// Collects what the engine wants done after it was changed by other ways than an input.
     pub(crate) fn settle(&mut self, orders: &mut Orders) {
         self.drain(None, orders);
+        self.note_commits(orders);
         self.arm(orders);
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Contents are synced before metadata, so that no durable record names a content whose chunks
 //! a crash could take. Whoever needs only contents durable (a push that arrived) shares the same syncs.
+//! What nobody wants durable is handed to the system after a moment all the same, so that it outlives the process.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,11 +13,17 @@ type Done = Box<dyn FnOnce(Result<(), StorageError>) + Send>;
 /// Most contents that may wait for one sync; the next ones are refused.
 const WAITING_MAX: usize = 65_536;
 
+/// How long commits that nobody wants durable stay in the memory of this process: that much a killed process may
+/// lose of them. As long as a few syncs of a slow disk; less costs a wake-up and a write for each change.
+const WRITE_AFTER: Duration = Duration::from_millis(10);
+
 #[derive(Default)]
 struct State {
     wanted: Ticket,
     durable: Ticket,
     contents: Vec<Done>,
+    /// When the first commit came that was neither written nor synced.
+    unwritten_since: Option<Instant>,
     failed: Option<StorageError>,
     stop: bool,
 }
@@ -30,9 +37,11 @@ pub(crate) struct SyncQueue {
 }
 
 /// One turn of the thread.
-pub(crate) struct Turn {
-    pub(crate) ticket: Option<Ticket>,
-    contents: Vec<Done>,
+enum Turn {
+    /// Someone waits for the disk.
+    Sync { ticket: Option<Ticket>, contents: Vec<Done> },
+    /// Nobody waits, and it is time to write what was committed.
+    Write,
 }
 
 impl SyncQueue {
@@ -41,6 +50,15 @@ impl SyncQueue {
         let mut state = self.lock();
         if ticket > state.wanted {
             state.wanted = ticket;
+            self.work.notify_one();
+        }
+    }
+
+    /// Something was committed.
+    pub(crate) fn note_commit(&self) {
+        let mut state = self.lock();
+        if state.unwritten_since.is_none() {
+            state.unwritten_since = Some(Instant::now());
             self.work.notify_one();
         }
     }
@@ -100,11 +118,23 @@ impl SyncQueue {
             if state.stop {
                 return None;
             }
-            let ticket = (state.wanted > state.durable && state.failed.is_none()).then_some(state.wanted);
+            let is_broken = state.failed.is_some();
+            let ticket = (state.wanted > state.durable && !is_broken).then_some(state.wanted);
             if ticket.is_some() || !state.contents.is_empty() {
-                return Some(Turn { ticket, contents: std::mem::take(&mut state.contents) });
+                if ticket.is_some() {
+                    state.unwritten_since = None;
+                }
+                return Some(Turn::Sync { ticket, contents: std::mem::take(&mut state.contents) });
             }
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let Some(since) = state.unwritten_since.filter(|_| !is_broken) else {
+                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let Some(left) = WRITE_AFTER.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) else {
+                state.unwritten_since = None;
+                return Some(Turn::Write);
+            };
+            state = self.work.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -128,24 +158,48 @@ impl SyncQueue {
 /// How often a sync that found no room is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
+/// What the thread works with.
+pub(crate) struct Stores<C, W, R> {
+    /// Makes all chunks durable.
+    pub(crate) sync_chunks: C,
+    /// Hands what is committed to the system.
+    pub(crate) write_records: W,
+    /// Makes what is committed durable, up to a ticket at least.
+    pub(crate) sync_records: R,
+}
+
 /// Runs until [`SyncQueue::stop`].
 pub(crate) fn run(
     queue: &Arc<SyncQueue>,
-    mut sync_chunks: impl FnMut() -> Result<(), StorageError>,
-    mut sync_records: impl FnMut(Ticket) -> Result<(), StorageError>,
+    mut stores: Stores<
+        impl FnMut() -> Result<(), StorageError>,
+        impl FnMut() -> Result<(), StorageError>,
+        impl FnMut(Ticket) -> Result<(), StorageError>,
+    >,
     mut stored: impl FnMut(Result<Ticket, StorageError>),
 ) {
     while let Some(turn) = queue.next() {
-        let chunks = sync_chunks();
-        let result = match (turn.ticket, chunks.clone()) {
-            (Some(ticket), Ok(())) => sync_records(ticket),
+        let (ticket, contents) = match turn {
+            Turn::Sync { ticket, contents } => (ticket, contents),
+            Turn::Write => {
+                let result = (stores.write_records)();
+                queue.finished(None, &result);
+                if let Err(error) = result {
+                    stored(Err(error));
+                }
+                continue;
+            }
+        };
+        let chunks = (stores.sync_chunks)();
+        let result = match (ticket, chunks.clone()) {
+            (Some(ticket), Ok(())) => (stores.sync_records)(ticket),
             (_, chunks) => chunks,
         };
-        queue.finished(turn.ticket, &result);
-        for done in turn.contents {
+        queue.finished(ticket, &result);
+        for done in contents {
             done(chunks.clone());
         }
-        match (turn.ticket, result) {
+        match (ticket, result) {
             (Some(ticket), Ok(())) => stored(Ok(ticket)),
             (_, Err(StorageError::NoSpace)) => std::thread::sleep(RETRY),
             (_, Err(error)) => stored(Err(error)),
@@ -165,17 +219,23 @@ mod tests {
         let (log, heard) = mpsc::channel();
         queue.want(Ticket(3));
         queue.want(Ticket(2));
-        let (thread_queue, chunk_log, record_log) = (Arc::clone(&queue), log.clone(), log.clone());
+        let (thread_queue, chunk_log, record_log, write_log) = (Arc::clone(&queue), log.clone(), log.clone(), log);
         let thread = std::thread::spawn(move || {
             run(
                 &thread_queue,
-                || {
-                    let _ = chunk_log.send("chunks".to_owned());
-                    Ok(())
-                },
-                |ticket| {
-                    let _ = record_log.send(format!("records {ticket}"));
-                    Ok(())
+                Stores {
+                    sync_chunks: || {
+                        let _ = chunk_log.send("chunks".to_owned());
+                        Ok(())
+                    },
+                    write_records: || {
+                        let _ = write_log.send("written".to_owned());
+                        Ok(())
+                    },
+                    sync_records: |ticket| {
+                        let _ = record_log.send(format!("records {ticket}"));
+                        Ok(())
+                    },
                 },
                 |_| {},
             );
@@ -183,6 +243,8 @@ mod tests {
         queue.wait(Ticket(3), Duration::from_secs(5)).unwrap();
         assert_eq!(heard.recv_timeout(Duration::from_secs(5)).unwrap(), "chunks");
         assert_eq!(heard.recv_timeout(Duration::from_secs(5)).unwrap(), "records 3");
+        queue.note_commit();
+        assert_eq!(heard.recv_timeout(Duration::from_secs(5)).unwrap(), "written", "though nobody waits for it");
         queue.stop();
         thread.join().unwrap();
     }

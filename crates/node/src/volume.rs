@@ -400,8 +400,10 @@ impl Volume {
 
     /// Does what the engine wants, with no lock held. What goes into queues goes first, so that a slow hook delays no sync.
     fn carry_out(&self, orders: Orders) {
-        if let Some(ticket) = orders.sync {
-            self.syncs.want(ticket);
+        match orders.sync {
+            Some(ticket) => self.syncs.want(ticket),
+            None if orders.is_committed => self.syncs.note_commit(),
+            None => {}
         }
         if let Some(wake) = orders.wake {
             self.timer.arm(wake);
@@ -424,12 +426,12 @@ impl Volume {
         let (queue, chunks) = (Arc::clone(&self.syncs), self.contents.handle());
         let stored = Weak::clone(&self.me);
         threads.push(spawn(name("sync"), move || {
-            syncer::run(
-                &queue,
-                || chunks.sync(),
-                |ticket| syncer.sync_to(ticket).map(|_| ()),
-                |result| report(&stored, result),
-            );
+            let stores = syncer::Stores {
+                sync_chunks: || chunks.sync(),
+                write_records: || syncer.write(),
+                sync_records: |ticket| syncer.sync_to(ticket).map(|_| ()),
+            };
+            syncer::run(&queue, stores, |result| report(&stored, result));
         }));
         let timer = Arc::clone(&self.timer);
         let ticking = Weak::clone(&me);

@@ -10,13 +10,13 @@ use crate::checked_value;
 use crate::directory::DataDir;
 use crate::durable_marker::DurableMarker;
 use crate::error::{OpenError, is_no_space};
+use crate::gathering::{Changes, Direction, Gathering};
 use crate::group_sync::GroupSync;
 use crate::journal_inspection::{Inspection, VALUE_MAX, cut, inspect};
 use crate::poison::Poison;
 use crate::space::Space;
 use crate::syncer::{SyncBackend, Syncer};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +31,7 @@ const KEY_MAX: usize = 4096;
 const SEALED_MAX: usize = 3;
 /// Unmerged tables on disk that a commit waits behind, for the same reason (the engine: 30).
 const UNMERGED_MAX: usize = 24;
-/// Longest wait for the engine to catch up. A disk that takes longer for 16 MiB is broken.
+/// Longest wait for the engine to catch up. A disk that takes longer for one memory table is broken.
 const BEHIND_MAX: Duration = Duration::from_secs(30);
 
 /// How a metadata store uses memory and disk.
@@ -39,16 +39,20 @@ const BEHIND_MAX: Duration = Duration::from_secs(30);
 pub struct MetaConfig {
     /// Bytes of blocks kept in memory. Default 64 MiB; less costs disk reads for cold keys.
     pub cache_bytes: u64,
-    /// Bytes of recent writes kept in memory before they go to a table. Default 16 MiB;
-    /// more makes fewer tables and a longer open after a crash.
+    /// Bytes of recent writes kept in memory before they go to a table. Default 32 MiB;
+    /// more makes fewer tables (most rows of the log die young and never reach one) and a longer open.
     pub memtable_bytes: u64,
+    /// Bytes of commits gathered in memory, under one ticket, before they are written as one batch, unless they
+    /// are synced or written ([`Syncer::write`]) before. Default 1 MiB. Zero: each commit is a batch of its own,
+    /// and nothing that was committed is lost with the process.
+    pub gather_bytes: usize,
     /// Bytes left free on the file system, so that no write fails in the middle. Default 64 MiB.
     pub min_free: u64,
 }
 
 impl Default for MetaConfig {
     fn default() -> Self {
-        Self { cache_bytes: 64 << 20, memtable_bytes: 16 << 20, min_free: 64 << 20 }
+        Self { cache_bytes: 64 << 20, memtable_bytes: 32 << 20, gather_bytes: 1 << 20, min_free: 64 << 20 }
     }
 }
 
@@ -73,7 +77,10 @@ struct Shared {
     database: Database,
     tables: Keyspace,
     engine_path: PathBuf,
-    /// The chain with all committed batches. Taken alone and briefly.
+    /// Commits that the engine does not have yet. Taken after `chain`, and briefly.
+    gathering: Mutex<Gathering>,
+    gather_bytes: usize,
+    /// The chain with all batches that the engine has. Whoever writes a batch holds it.
     chain: Mutex<Chain>,
     group: GroupSync,
     /// Belongs to the leader of the group. Taken before `chain`.
@@ -149,6 +156,8 @@ impl FjallMetaStore {
         let shared = Shared {
             database,
             tables,
+            gathering: Mutex::new(Gathering::after(found.ticket)),
+            gather_bytes: config.gather_bytes,
             chain: Mutex::new(found),
             group: GroupSync::from(found.ticket.0),
             sync: Mutex::new(SyncState { journal_id, journal, marker }),
@@ -173,7 +182,12 @@ impl FjallMetaStore {
 
     /// The last batch committed.
     pub fn committed(&self) -> Ticket {
-        self.shared.chain().ticket
+        self.shared.gathering().accepted()
+    }
+
+    /// How many commits there were since the store was opened; several may share a ticket.
+    pub fn commits(&self) -> u64 {
+        self.shared.gathering().commits()
     }
 
     /// Bytes on disk.
@@ -184,11 +198,54 @@ impl FjallMetaStore {
         self.shared.database.disk_space().map_err(|error| StorageError::Io(error.to_string()))
     }
 
-    fn range(&self, from: &[u8], until: &[u8]) -> Option<fjall::Iter> {
+    fn scan_in(&self, range: (&[u8], &[u8]), limit: usize, direction: Direction) -> Result<Pairs, StorageError> {
+        self.shared.check()?;
+        let (from, until) = range;
         let end = if until.is_empty() { vec![END_PREFIX] } else { stored_key(until) };
         let start = stored_key(from);
-        (start < end).then(|| self.shared.tables.range(start..end))
+        if start >= end {
+            return Ok(Pairs::new());
+        }
+        // Held to the end: what leaves the gathering meanwhile may be missing in a range begun before.
+        let gathering = self.shared.gathering();
+        let stored = self.shared.tables.range(start..end);
+        match (gathering.is_empty(), direction) {
+            (true, Direction::Forth) => stored.take(limit).map(pair).collect(),
+            (true, Direction::Back) => stored.rev().take(limit).map(pair).collect(),
+            (false, Direction::Forth) => overlay(stored.map(pair), &gathering, range, (limit, direction)),
+            (false, Direction::Back) => overlay(stored.rev().map(pair), &gathering, range, (limit, direction)),
+        }
     }
+}
+
+/// Up to so many pairs of a range, as the gathered changes leave them.
+fn overlay(
+    stored: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), StorageError>>,
+    gathering: &Gathering,
+    (from, until): (&[u8], &[u8]),
+    (limit, direction): (usize, Direction),
+) -> Result<Pairs, StorageError> {
+    let mut stored = stored.peekable();
+    let mut changes = gathering.range(from, until, direction).peekable();
+    let mut pairs = Pairs::new();
+    while pairs.len() < limit {
+        let is_changed = match (stored.peek(), changes.peek()) {
+            (Some(Err(_)), _) | (Some(_), None) => false,
+            (None, _) => true,
+            (Some(Ok((key, _))), Some((changed, _))) if key == *changed => {
+                stored.next();
+                true
+            }
+            (Some(Ok((key, _))), Some((changed, _))) => direction.is_before(changed, key),
+        };
+        if !is_changed {
+            pairs.extend(stored.next().transpose()?);
+            continue;
+        }
+        let Some((key, value)) = changes.next() else { break };
+        pairs.extend(value.as_ref().map(|value| (key.clone(), value.clone())));
+    }
+    Ok(pairs)
 }
 
 impl std::fmt::Debug for FjallMetaStore {
@@ -200,42 +257,37 @@ impl std::fmt::Debug for FjallMetaStore {
 impl MetaStore for FjallMetaStore {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
         self.shared.check()?;
+        if let Some(gathered) = self.shared.gathering().get(key) {
+            return Ok(gathered);
+        }
         let key = stored_key(key);
         let sealed = self.shared.tables.get(&key).map_err(read_error)?;
         sealed.map(|sealed| checked_value::open(&key, &sealed).map(<[u8]>::to_vec)).transpose()
     }
 
     fn scan(&self, from: &[u8], until: &[u8], limit: usize) -> Result<Pairs, StorageError> {
-        self.shared.check()?;
-        self.range(from, until).map_or_else(|| Ok(Pairs::new()), |range| range.take(limit).map(pair).collect())
+        self.scan_in((from, until), limit, Direction::Forth)
     }
 
     fn scan_back(&self, from: &[u8], until: &[u8], limit: usize) -> Result<Pairs, StorageError> {
-        self.shared.check()?;
-        self.range(from, until).map_or_else(|| Ok(Pairs::new()), |range| range.rev().take(limit).map(pair).collect())
+        self.scan_in((from, until), limit, Direction::Back)
     }
 
     fn commit(&mut self, batch: Batch) -> Result<Ticket, StorageError> {
         let shared = &self.shared;
         shared.check()?;
-        let changes = stored_changes(batch)?;
-        let bytes: usize = changes.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len) + 64).sum();
+        check_lengths(&batch)?;
+        let cost = |(key, value): &(Vec<u8>, Option<Vec<u8>>)| key.len() + value.as_ref().map_or(0, Vec::len) + 64;
+        let bytes: usize = batch.changes.iter().map(cost).sum();
         shared.check_room(bytes as u64)?;
-        shared.wait_for_engine()?;
-        let mut sum = BatchSum::default();
-        let mut write = self.shared.database.batch().durability(Some(PersistMode::Buffer));
-        for (key, value) in changes {
-            sum.add(&key, value.as_deref());
-            match value {
-                Some(value) => write.insert(&shared.tables, key, value),
-                None => write.remove(&shared.tables, key),
-            }
+        let (ticket, gathered) = {
+            let mut gathering = shared.gathering();
+            (gathering.add(batch), gathering.len())
+        };
+        if gathered >= shared.gather_bytes {
+            shared.write_gathered()?;
         }
-        let next = shared.chain().next(sum.finish());
-        write.insert(&shared.tables, CHAIN_KEY, next.encode());
-        write.commit().map_err(|error| shared.poisoned("commit", &error))?;
-        *shared.chain() = next;
-        Ok(next.ticket)
+        Ok(ticket)
     }
 }
 
@@ -243,6 +295,44 @@ impl Shared {
     fn chain(&self) -> MutexGuard<'_, Chain> {
         // The chain is one value, written whole: a panic elsewhere leaves it right.
         self.chain.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn gathering(&self) -> MutexGuard<'_, Gathering> {
+        // Each step of it leaves it whole.
+        self.gathering.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Hands what was committed so far to the engine as one batch.
+    fn write_gathered(&self) -> Result<(), StorageError> {
+        // Whoever holds the chain writes; so batches go to the engine in their order.
+        let mut chain = self.chain();
+        self.check()?;
+        let Some(changes) = self.gathering().freeze() else { return Ok(()) };
+        *chain = self.write_batch(&changes, *chain)?;
+        self.gathering().written();
+        Ok(())
+    }
+
+    fn write_batch(&self, changes: &Changes, last: Chain) -> Result<Chain, StorageError> {
+        if let Err(error) = self.wait_for_engine() {
+            // What was frozen has its ticket and cannot be taken back.
+            return Err(self.poisoned("hand commits to the engine", &error));
+        }
+        let mut sum = BatchSum::default();
+        let mut write = self.database.batch().durability(Some(PersistMode::Buffer));
+        for (key, value) in changes {
+            let key = stored_key(key);
+            let value = value.as_ref().map(|value| checked_value::seal(&key, value));
+            sum.add(&key, value.as_deref());
+            match value {
+                Some(value) => write.insert(&self.tables, key, value),
+                None => write.remove(&self.tables, key),
+            }
+        }
+        let next = last.next(sum.finish());
+        write.insert(&self.tables, CHAIN_KEY, next.encode());
+        write.commit().map_err(|error| self.poisoned("commit", &error))?;
+        Ok(next)
     }
 
     fn check(&self) -> Result<(), StorageError> {
@@ -300,6 +390,7 @@ impl Shared {
     fn sync_all(&self) -> Result<u64, StorageError> {
         self.check()?;
         let mut sync = self.sync_state();
+        self.write_gathered()?;
         let reached = *self.chain();
         self.sync_journal(&mut sync).map_err(|error| self.poisoned("sync", &error))?;
         self.check_engine()?;
@@ -344,8 +435,12 @@ impl Shared {
 impl SyncBackend for Shared {
     fn sync_to(&self, ticket: Ticket) -> Result<Ticket, StorageError> {
         self.check()?;
-        let target = ticket.min(self.chain().ticket);
+        let target = ticket.min(self.gathering().accepted());
         self.group.wait(target.0, || self.sync_all()).map(Ticket)
+    }
+
+    fn write(&self) -> Result<(), StorageError> {
+        self.write_gathered()
     }
 
     fn durable(&self) -> Ticket {
@@ -355,7 +450,7 @@ impl SyncBackend for Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let last = self.chain().ticket;
+        let last = self.gathering().accepted();
         let closed = self.sync_to(last).is_ok();
         let sync = self.sync_state();
         if let (true, Err(error)) = (closed, sync.marker.sync()) {
@@ -371,19 +466,15 @@ fn stored_key(key: &[u8]) -> Vec<u8> {
     stored
 }
 
-/// The changes as stored, one for each key, in order of key.
-fn stored_changes(batch: Batch) -> Result<BTreeMap<Vec<u8>, Option<Vec<u8>>>, StorageError> {
-    let mut changes = BTreeMap::new();
-    for (key, value) in batch.changes {
+/// Refuses what the engine's journal could not take.
+fn check_lengths(batch: &Batch) -> Result<(), StorageError> {
+    for (key, value) in &batch.changes {
         let len = value.as_ref().map_or(0, Vec::len);
         if key.len() > KEY_MAX || len > VALUE_MAX {
             return Err(StorageError::Io(format!("a key of {} and a value of {len} bytes are too long", key.len())));
         }
-        let key = stored_key(&key);
-        let value = value.map(|value| checked_value::seal(&key, &value));
-        changes.insert(key, value);
     }
-    Ok(changes)
+    Ok(())
 }
 
 fn pair(guard: fjall::Guard) -> Result<(Vec<u8>, Vec<u8>), StorageError> {
@@ -444,7 +535,8 @@ fn open_engine(
         Database::builder(path)
             .cache_size(config.cache_bytes)
             .journal_compression(fjall::CompressionType::None)
-            .worker_threads(2)
+            // With a second worker the engine's first one spins for as long as the second merges tables.
+            .worker_threads(1)
             .open()
     };
     let database = match build() {

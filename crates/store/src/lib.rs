@@ -14,6 +14,7 @@ mod directory;
 mod durable_marker;
 mod error;
 mod fjall_meta;
+mod gathering;
 mod group_sync;
 mod journal_inspection;
 mod memory_meta;

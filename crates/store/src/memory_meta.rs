@@ -190,6 +190,10 @@ impl SyncBackend for MemorySync {
         Ok(Ticket(state.durable))
     }
 
+    fn write(&self) -> Result<(), StorageError> {
+        lock(&self.0).check()
+    }
+
     fn durable(&self) -> Ticket {
         Ticket(lock(&self.0).durable)
     }

@@ -6,6 +6,7 @@ use wayfs_types::{StorageError, Ticket};
 /// What a store offers to those who wait for durability.
 pub(crate) trait SyncBackend: Send + Sync {
     fn sync_to(&self, ticket: Ticket) -> Result<Ticket, StorageError>;
+    fn write(&self) -> Result<(), StorageError>;
     fn durable(&self) -> Ticket;
 }
 
@@ -31,6 +32,14 @@ impl Syncer {
     /// reported durable before may be taken for durable.
     pub fn sync_to(&self, ticket: Ticket) -> Result<Ticket, StorageError> {
         self.0.sync_to(ticket)
+    }
+
+    /// Hands what is committed to the system, so that it survives the end of the process; not yet that of the machine.
+    ///
+    /// # Errors
+    /// [`StorageError::Poisoned`] when this or an earlier write failed.
+    pub fn write(&self) -> Result<(), StorageError> {
+        self.0.write()
     }
 
     /// The last batch known to be durable; never waits.

@@ -17,9 +17,9 @@ pub(crate) fn data_dir(path: &Path) -> DataDir {
     DataDir::open(path, Role::Server).expect("opens")
 }
 
-/// Small caches and no reserve, so that tests run anywhere.
+/// Small caches, no reserve and each commit a batch of its own, so that tests run anywhere and can count.
 pub(crate) fn meta_config() -> MetaConfig {
-    MetaConfig { cache_bytes: 4 << 20, memtable_bytes: 1 << 20, min_free: 0 }
+    MetaConfig { cache_bytes: 4 << 20, memtable_bytes: 1 << 20, gather_bytes: 0, min_free: 0 }
 }
 
 pub(crate) fn open_meta(path: &Path) -> FjallMetaStore {

@@ -22,11 +22,11 @@ const RANDOM: usize = 4000;
 /// One kind of measurement: name, unit, whether it is a time, the sight, and how it is done in a directory.
 type Measurement<'a> = (&'a str, &'static str, bool, &'a str, Box<dyn Fn(&Path) -> Result<f64> + 'a>);
 
-/// All of them, `rounds` times, medians.
-pub(crate) fn files(places: &Places, rounds: usize) -> Result<Vec<Row>> {
+/// Those that are chosen by name, `rounds` times, medians.
+pub(crate) fn files(places: &Places, rounds: usize, is_chosen: impl Fn(&str) -> bool) -> Result<Vec<Row>> {
     let archive = make_tree(places.scratch())?;
     let repository = places.scratch().join("tree");
-    let measurements: Vec<Measurement<'_>> = vec![
+    let mut measurements: Vec<Measurement<'_>> = vec![
         ("sequential write, 256 MiB", "MB/s", false, "0.9 of native for complete cached files", Box::new(write_big)),
         ("sequential read, cached", "MB/s", false, "0.9 of native", Box::new(read_big)),
         ("4 KiB random read", "k/s", false, "0.9 of native", Box::new(random_read)),
@@ -39,6 +39,7 @@ pub(crate) fn files(places: &Places, rounds: usize) -> Result<Vec<Row>> {
         ("git clone, 800 files", "s", true, "0.7 of the loopback", Box::new(|d| clone(d, &repository))),
         ("rm -r of both", "s", true, "the loopback", Box::new(remove)),
     ];
+    measurements.retain(|(what, ..)| is_chosen(what));
     let mut samples = vec![[const { Vec::<f64>::new() }; 3]; measurements.len()];
     for round in 0..rounds {
         for (n, (what, .., measure)) in measurements.iter().enumerate() {

@@ -37,7 +37,7 @@ fn fill(store: &mut FjallMetaStore) -> (Ticket, StorageError) {
 fn metadata_with_a_reserve_is_refused_in_peace() {
     let Some(disk) = SmallDisk::mount(48) else { return };
     let directory = data_dir(&disk.path().join("data"));
-    let config = MetaConfig { cache_bytes: 1 << 20, memtable_bytes: 2 << 20, min_free: 16 << 20 };
+    let config = MetaConfig { cache_bytes: 1 << 20, memtable_bytes: 2 << 20, gather_bytes: 0, min_free: 16 << 20 };
     let mut store = FjallMetaStore::open(&directory, config).unwrap();
     let (durable, error) = fill(&mut store);
     assert_eq!(error, StorageError::NoSpace);
@@ -55,7 +55,7 @@ fn metadata_without_a_reserve_stops_and_comes_back() {
     let ballast = disk.path().join("ballast");
     std::fs::write(&ballast, vec![1; 8 << 20]).unwrap();
     let directory = data_dir(&disk.path().join("data"));
-    let config = MetaConfig { cache_bytes: 1 << 20, memtable_bytes: 2 << 20, min_free: 0 };
+    let config = MetaConfig { cache_bytes: 1 << 20, memtable_bytes: 2 << 20, gather_bytes: 0, min_free: 0 };
     let mut store = FjallMetaStore::open(&directory, config).unwrap();
     // Somebody else fills the disk between the look at the room and the write.
     for n in 0..200 {

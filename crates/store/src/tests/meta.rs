@@ -17,6 +17,21 @@ fn passes_the_suite() {
     });
 }
 
+#[test]
+fn passes_the_suite_gathering_commits() {
+    for gather_bytes in [100, 1000, 1 << 20] {
+        let scratch = tempfile::tempdir().unwrap();
+        let config = MetaConfig { gather_bytes, ..meta_config() };
+        let mut fresh = 0;
+        suite::run(|| {
+            fresh += 1;
+            let directory = data_dir(&scratch.path().join(fresh.to_string()));
+            let store = FjallMetaStore::open(&directory, config).unwrap();
+            Subject { syncer: store.syncer(), store }
+        });
+    }
+}
+
 fn put(store: &mut FjallMetaStore, key: u64, value: &[u8]) -> Ticket {
     let mut batch = Batch::default();
     batch.put(key.to_be_bytes().to_vec(), value.to_vec());
@@ -62,8 +77,14 @@ fn many_batches_flush_to_tables_and_come_back() {
 
 #[test]
 fn syncs_on_other_threads_share_and_never_lag() {
+    syncs_share(meta_config());
+    syncs_share(MetaConfig { gather_bytes: 1 << 20, ..meta_config() });
+    syncs_share(MetaConfig { gather_bytes: 64, ..meta_config() });
+}
+
+fn syncs_share(config: MetaConfig) {
     let scratch = tempfile::tempdir().unwrap();
-    let mut store = open_meta(scratch.path());
+    let mut store = FjallMetaStore::open(&data_dir(scratch.path()), config).unwrap();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..3 {
@@ -85,6 +106,9 @@ fn syncs_on_other_threads_share_and_never_lag() {
         done.store(true, Ordering::Relaxed);
         assert_eq!(reached, Ok(last));
     });
+    let read: Vec<_> =
+        (0..2000_u64).filter(|key| store.get(&key.to_be_bytes()) == Ok(Some(b"value".to_vec()))).collect();
+    assert_eq!(read.len(), 2000);
 }
 
 #[test]

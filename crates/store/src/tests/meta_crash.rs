@@ -86,6 +86,38 @@ fn a_killed_process_loses_nothing() {
     assert_eq!(prefix(&open_meta(&copy)), 20);
 }
 
+/// Gathered commits go with the process until they are written or synced, and then all together.
+#[test]
+fn a_killed_process_loses_only_what_was_gathered_last() {
+    let scratch = tempfile::tempdir().unwrap();
+    let live = scratch.path().join("live");
+    let config = crate::MetaConfig { gather_bytes: 1 << 20, ..meta_config() };
+    let mut store = FjallMetaStore::open(&data_dir(&live), config).unwrap();
+    let put = |store: &mut FjallMetaStore, n: u8| {
+        let mut batch = Batch::default();
+        batch.put(vec![n], vec![n; 100]);
+        store.commit(batch).unwrap()
+    };
+    let kept = |name: &str| -> Vec<u8> {
+        let image = scratch.path().join(name);
+        copy_image(&live, &image);
+        let store = FjallMetaStore::open(&data_dir(&image), config).unwrap();
+        store.scan(b"", b"", 100).unwrap().into_iter().map(|(key, _)| key[0]).collect()
+    };
+    put(&mut store, 1);
+    let second = put(&mut store, 2);
+    assert_eq!(kept("gathered"), Vec::<u8>::new());
+    store.syncer().write().unwrap();
+    put(&mut store, 3);
+    assert_eq!(kept("written"), [1, 2]);
+    assert_eq!(store.syncer().durable(), Ticket(0), "written is not synced");
+    store.syncer().sync_to(second).unwrap();
+    assert_eq!(kept("synced"), [1, 2, 3]);
+    put(&mut store, 4);
+    drop(store);
+    assert_eq!(kept("closed"), [1, 2, 3, 4]);
+}
+
 #[test]
 fn any_cut_of_what_was_not_synced_leaves_a_prefix() {
     let image = Image::new();
