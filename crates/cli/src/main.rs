@@ -11,6 +11,7 @@ mod failure;
 mod label;
 mod locate;
 mod logging;
+mod panics;
 mod progress;
 mod sd_notify;
 mod show;

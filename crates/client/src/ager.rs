@@ -1,18 +1,20 @@
 //! Once a second: commits old writes of open files, and tells listeners how far updates came.
 
 use crate::events::{About, Events};
+use crate::labels::Labels;
 use crate::vfs::Vfs;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use wayfs_control::EventKind;
-use wayfs_node::LiveReplica;
-use wayfs_node::Volume;
+use wayfs_node::{LiveReplica, ParentLink, Volume};
 use wayfs_proto::Progress;
 use wayfs_types::RecordId;
 
 /// Pause between looks.
 const PERIOD: Duration = Duration::from_secs(1);
+/// Conflicts whose writers are asked for.
+const CONFLICTS_MAX: usize = 1000;
 
 /// The thread; dropping it ends it.
 pub(crate) struct Ager {
@@ -21,7 +23,12 @@ pub(crate) struct Ager {
 }
 
 impl Ager {
-    pub(crate) fn start(vfs: &Arc<Vfs>, volume: &Arc<Volume>, events: &Arc<Events>) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        vfs: &Arc<Vfs>,
+        volume: &Arc<Volume>,
+        events: &Arc<Events>,
+        (link, labels): (Arc<ParentLink>, Arc<Labels>),
+    ) -> std::io::Result<Self> {
         let stop: Arc<(Mutex<bool>, Condvar)> = Arc::default();
         let (stopping, vfs, volume, events) =
             (Arc::clone(&stop), Arc::clone(vfs), Arc::clone(volume), Arc::clone(events));
@@ -31,11 +38,20 @@ impl Ager {
                 vfs.commit_aged();
                 if let Some(progress) = volume.look(LiveReplica::progress) {
                     seen.tell(&progress, &events);
+                    if progress.connected && progress.conflicts_open > 0 {
+                        learn_writers(&volume, &link, &labels);
+                    }
                 }
             }
         })?;
         Ok(Self { stop, thread: Some(thread) })
     }
+}
+
+/// Who met is asked while somebody is there to ask: reports are read offline, too.
+fn learn_writers(volume: &Volume, link: &ParentLink, labels: &Labels) {
+    let open = volume.look(|replica| replica.conflicts(None, CONFLICTS_MAX)).and_then(Result::ok).unwrap_or_default();
+    labels.learn(link, &volume.settings().runtime, crate::target::writers(&open));
 }
 
 /// Sleeps for a period; answers whether to end.

@@ -22,6 +22,7 @@ pub mod engine;
 pub mod events;
 pub mod files;
 pub mod hooks;
+pub mod labels;
 pub mod live;
 #[cfg(test)]
 mod live_tests;

@@ -1,32 +1,14 @@
 //! Between paths from the volume's root and files.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 use wayfs_node::Volume;
 use wayfs_types::request::{Answer, Request};
 use wayfs_types::{FileId, FsError, Inode, Name};
 
-/// Longest chain of directories followed upwards: deeper than `PATH_MAX` allows.
-const DEPTH_MAX: usize = 4096;
-
 /// The path of a file from the volume's root, as far as it is known here. The root's is empty.
 pub fn path_of(volume: &Volume, file: FileId) -> Option<PathBuf> {
-    volume.look(|replica| {
-        let mut names: Vec<Name> = Vec::new();
-        let mut at = file;
-        while at != FileId::ROOT {
-            if names.len() >= DEPTH_MAX {
-                return None;
-            }
-            let inode = replica.inode(at).ok().flatten()?;
-            let place = inode.places.first().cloned()?;
-            names.push(place.name);
-            at = place.parent;
-        }
-        Some(names.iter().rev().map(|name| OsStr::from_bytes(name.as_bytes())).collect())
-    })?
+    volume.look(|replica| wayfs_node::paths::path_of(replica, file))?
 }
 
 /// The file at a path, asking the parent for what is not known here. Symbolic links are not followed.

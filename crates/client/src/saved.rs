@@ -37,6 +37,9 @@ pub struct Saved {
     pub label: String,
     /// Who serves the volume, as told when joining.
     pub servers: Vec<ServerInfo>,
+    /// Whether this machine was admitted to read only.
+    #[serde(default)]
+    pub reader: bool,
 }
 
 /// Why what was saved cannot be used.
@@ -80,6 +83,7 @@ impl Saved {
             origin: grant.origin,
             label: grant.label.clone(),
             servers: grant.servers.clone(),
+            reader: grant.role == wayfs_node::ChildRole::Reader,
         }
     }
 
@@ -165,6 +169,7 @@ mod tests {
             origin: OriginId::new(3).unwrap(),
             label: "ann@lap".into(),
             servers: Vec::new(),
+            reader: false,
         }
     }
 

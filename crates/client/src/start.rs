@@ -5,6 +5,7 @@ use crate::config::{ClientConfig, Source, own_label};
 use crate::events::Events;
 use crate::files::{FileTable, TableSettings};
 use crate::hooks::MountHooks;
+use crate::labels::Labels;
 use crate::live::Live;
 use crate::notices::Notices;
 use crate::pins::Pins;
@@ -123,8 +124,10 @@ impl Client {
         let stopper = Stopper::new(session.unmounter());
         let notice_threads = hooks.notices.start(&session.notifier())?;
         let mountpoint = session.unmounter().map_or(config.mountpoint.clone(), |u| u.mountpoint().to_owned());
+        let labels = Arc::new(Labels::load(&directory.join("labels.json"), (saved.origin, saved.label.clone())));
         let target = Arc::new(Target::new(crate::target::TargetParts {
             volume: Arc::clone(&volume),
+            labels: Arc::clone(&labels),
             link: Arc::clone(&link),
             vfs: Arc::clone(&vfs),
             hooks: Arc::clone(&hooks),
@@ -132,6 +135,7 @@ impl Client {
             name: saved.name.clone(),
             mountpoint: mountpoint.clone(),
             cache_limit: config.cache_size,
+            read_only: config.read_only || saved.reader,
             granted: session.granted().clone(),
         }));
         let socket = config.control_socket.clone().unwrap_or_else(|| directory.join("control.sock"));
@@ -144,7 +148,7 @@ impl Client {
             volume: saved.name.clone(),
         };
         let registered = config.registry.register(&registration).map_err(StartError::Registry)?;
-        let ager = crate::ager::Ager::start(&vfs, &volume, &events)?;
+        let ager = crate::ager::Ager::start(&vfs, &volume, &events, (Arc::clone(&link), labels))?;
         Ok(Self::from_parts(Parts {
             session,
             stopper,
@@ -258,7 +262,8 @@ fn open_volume(
     hooks: &Arc<MountHooks>,
 ) -> Result<Arc<Volume>, StartError> {
     let id = saved.volume_id(directory)?;
-    let replica = wayfs_proto::Config::new(id, Role::Client, saved.origin, saved.label.clone(), endpoint.id());
+    let mut replica = wayfs_proto::Config::new(id, Role::Client, saved.origin, saved.label.clone(), endpoint.id());
+    replica.read_only = saved.reader;
     let mut settings = VolumeSettings::new(replica, directory.join("volume"), runtime.clone());
     // The rest is for body files that nobody has open.
     settings.cache_bytes_max = Some(config.cache_size - config.cache_size / 4);
@@ -286,7 +291,7 @@ fn build_vfs(
 fn mount(config: &ClientConfig, saved: &Saved, vfs: &Arc<Vfs>) -> Result<BackgroundSession, StartError> {
     let mut options = MountOptions::new(&config.mountpoint);
     options.fsname = format!("wayfs:{}", saved.name);
-    options.read_only = config.read_only;
+    options.read_only = config.read_only || saved.reader;
     options.allow_other = config.allow_other;
     let mount = match Mount::new(&options) {
         Err(MountError::Stale { path }) => {

@@ -157,6 +157,18 @@ pub enum Command {
         #[serde(with = "path_text")]
         to: PathBuf,
     },
+    /// Deletes a volume at its home. Result: [`crate::Done::Deleted`]; [`crate::ErrorKind::Refused`] if members are
+    /// connected and `force` is not set.
+    VolumeDelete {
+        /// Which volume.
+        volume: String,
+        /// Although members are connected.
+        #[serde(default)]
+        force: bool,
+        /// Only says what would be deleted.
+        #[serde(default)]
+        dry_run: bool,
+    },
     /// Refuses a member from this moment on. Result: [`crate::Done::Members`].
     VolumeRevoke {
         /// Which volume.
@@ -255,6 +267,8 @@ pub enum TicketRole {
     Client,
     /// A station.
     Station,
+    /// A client that may only read.
+    Reader,
 }
 
 impl Command {
@@ -272,6 +286,7 @@ impl Command {
             | Self::ConflictsDiff { .. }
             | Self::ConflictsResolve { .. }
             | Self::StationJoin { .. }
+            | Self::VolumeDelete { .. }
             | Self::Online
             | Self::Stop => Some(LONG),
             Self::Status
@@ -324,6 +339,7 @@ impl Command {
             Self::VolumeTicket { .. } => "volume ticket",
             Self::VolumeImport { .. } => "volume import",
             Self::VolumeExport { .. } => "volume export",
+            Self::VolumeDelete { .. } => "volume delete",
             Self::VolumeRevoke { .. } => "volume revoke",
             Self::VolumeMembers { .. } => "volume members",
             Self::Stop => "stop",

@@ -11,6 +11,7 @@
 //!
 //! Every path in a command is relative to the root of the volume; the empty path is the root.
 
+mod caught;
 mod client;
 mod command;
 mod line;
@@ -24,6 +25,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
+pub use caught::{catch_in_command, is_in_command};
 pub use client::{CallError, ControlClient, Watch};
 pub use command::{Command, ConflictRef, Keep, ParseKeepError, Selection, TicketRole, TicketText};
 pub use registry::{DaemonKind, Found, Registered, Registration, Registry, RegistryError};

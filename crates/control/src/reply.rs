@@ -2,7 +2,7 @@
 
 use crate::path_text;
 use crate::report::{
-    ConflictReport, ConflictsReport, CopyReport, DiffReport, DoctorReport, FileInfo, MembersReport, PinsReport,
+    ConflictReport, ConflictsReport, CopyReport, DeleteReport, DiffReport, DoctorReport, FileInfo, MembersReport, PinsReport,
     QueueReport, ResolveReport, StationsReport, StatusReport, SyncReport, TicketReport, UmountReport, VolumeReport,
     VolumesReport, WhyReport,
 };
@@ -134,6 +134,8 @@ pub enum Done {
     Copied(CopyReport),
     /// Of `VolumeMembers` and `VolumeRevoke`.
     Members(MembersReport),
+    /// Of `VolumeDelete`.
+    Deleted(DeleteReport),
     /// Of `Umount`.
     Unmounted(UmountReport),
     /// Of `Metrics`: Prometheus text.

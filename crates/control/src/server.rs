@@ -4,7 +4,9 @@
 //! nothing is called with it held.
 
 use crate::line::{COMMAND_LEN_MAX, LineError, LineReader, READ_STEP};
-use crate::{Command, ControlError, ControlTarget, ErrorKind, Event, Gone, Progress, Reply, Sink, socket};
+use crate::{
+    Command, ControlError, ControlTarget, ErrorKind, Event, Gone, Progress, Reply, Sink, catch_in_command, socket,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -260,10 +262,7 @@ fn run(command: Command, target: &dyn ControlTarget, stream: &UnixStream, shared
     let name = command.name();
     debug!(command = name, "control command");
     let mut sink = StreamSink { stream, shared, gone: false, progress_next: None };
-    // Where panics unwind (tests and development), a bug in one command must not leave the tool waiting. In a
-    // release they end the process, since half-changed state must not go on; the tool sees the socket close.
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| target.run(command, &mut sink)));
-    match outcome {
+    match catch_in_command(|| target.run(command, &mut sink)) {
         Ok(Ok(done)) => Reply::Done(Box::new(done)),
         Ok(Err(error)) => Reply::Error(error),
         Err(_) => Reply::Error(ControlError::new(

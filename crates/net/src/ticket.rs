@@ -41,6 +41,8 @@ pub enum TicketRole {
     Client,
     /// A station: serves the volume to clients.
     Station,
+    /// A client that may only read.
+    Reader,
 }
 
 /// An invitation to one volume, good for one machine.
@@ -186,6 +188,7 @@ impl Ticket {
         bytes.put_u8(match self.role {
             TicketRole::Client => 1,
             TicketRole::Station => 2,
+            TicketRole::Reader => 3,
         });
         bytes.put_slice(self.volume.as_bytes());
         bytes.put_slice(self.home.as_bytes());
@@ -290,6 +293,7 @@ fn parse_body(mut body: &[u8]) -> Result<Ticket, TicketError> {
     let role = match body.get_u8() {
         1 => TicketRole::Client,
         2 => TicketRole::Station,
+        3 => TicketRole::Reader,
         other => return Err(TicketError::Role(other)),
     };
     let volume = VolumeId::from_bytes(take(&mut body));

@@ -52,6 +52,9 @@ pub enum ChildRole {
     Client,
     /// A station.
     Station,
+    /// A mount that may only read. Said when joining; afterwards it attaches as a client, and what it was admitted
+    /// as decides.
+    Reader,
 }
 
 impl ChildRole {
@@ -59,10 +62,10 @@ impl ChildRole {
     /// only by an origin of its own.
     pub(crate) fn is_admitted_as(self, admitted: Admitted) -> bool {
         match (self, admitted) {
-            (Self::Client, Admitted::Client) | (Self::Station, Admitted::Station) => true,
+            (Self::Client, Admitted::Client | Admitted::Reader) | (Self::Station, Admitted::Station) => true,
             (
-                Self::Client | Self::Station,
-                Admitted::Home | Admitted::Revoked | Admitted::Client | Admitted::Station,
+                Self::Client | Self::Station | Self::Reader,
+                Admitted::Home | Admitted::Revoked | Admitted::Client | Admitted::Station | Admitted::Reader,
             ) => false,
         }
     }
@@ -137,6 +140,9 @@ pub enum Refusal {
     /// What was said makes no sense.
     #[error("the server did not understand the greeting ({0})")]
     Malformed(String),
+    /// The volume is no more. Said by its home, and by stations that heard it of the home.
+    #[error("the volume was deleted at its home: what is cached here can still be read and copied away")]
+    Deleted,
 }
 
 /// A first frame that is not one.

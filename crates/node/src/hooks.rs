@@ -49,6 +49,9 @@ pub trait Hooks: Send + Sync + 'static {
         let _ = change;
     }
 
+    /// The home said that it deleted the volume.
+    fn deleted(&self) {}
+
     /// The list of servers of this volume changed.
     fn servers_changed(&self, servers: &[ServerInfo]) {
         let _ = servers;

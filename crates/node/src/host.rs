@@ -4,7 +4,7 @@ use crate::greet::{self, Frames};
 use crate::handshake::{ChildRole, Grant, Greeting, PROTOCOL_VERSION, Refusal, Reply, encode};
 use crate::server_info::{ADDRESSES_MAX, ServerInfo, ServerKind};
 use crate::volume::Volume;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -61,23 +61,42 @@ impl Admission for NoAdmission {
 /// Accepts sessions for any number of volumes on one endpoint.
 pub struct Host {
     endpoint: Endpoint,
-    volumes: Arc<RwLock<BTreeMap<VolumeId, Arc<Volume>>>>,
+    served: Arc<Register>,
     accepting: AbortHandle,
+}
+
+/// The volumes of an endpoint, those that are and those that were.
+#[derive(Default)]
+struct Register {
+    volumes: RwLock<BTreeMap<VolumeId, Arc<Volume>>>,
+    deleted: RwLock<BTreeSet<VolumeId>>,
+}
+
+impl Register {
+    fn find(&self, id: VolumeId) -> Result<Arc<Volume>, Refusal> {
+        let found = self.volumes.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
+        found.ok_or_else(|| self.absence(id))
+    }
+
+    /// Why there is no such volume.
+    fn absence(&self, id: VolumeId) -> Refusal {
+        let is_deleted = self.deleted.read().unwrap_or_else(PoisonError::into_inner).contains(&id);
+        if is_deleted { Refusal::Deleted } else { Refusal::UnknownVolume }
+    }
 }
 
 impl Host {
     /// Begins to accept on the runtime.
     pub fn start(endpoint: Endpoint, runtime: &tokio::runtime::Handle, admission: Arc<dyn Admission>) -> Self {
-        let volumes: Arc<RwLock<BTreeMap<VolumeId, Arc<Volume>>>> = Arc::default();
-        let (accepting_endpoint, accepting_volumes) = (endpoint.clone(), Arc::clone(&volumes));
+        let served: Arc<Register> = Arc::default();
+        let (accepting_endpoint, register) = (endpoint.clone(), Arc::clone(&served));
         let accepting = runtime.spawn(async move {
             while let Some(connection) = accepting_endpoint.accept().await {
-                let session =
-                    Newcomer { connection, volumes: Arc::clone(&accepting_volumes), admission: Arc::clone(&admission) };
+                let session = Newcomer { connection, served: Arc::clone(&register), admission: Arc::clone(&admission) };
                 tokio::spawn(session.handle());
             }
         });
-        Self { endpoint, volumes, accepting: accepting.abort_handle() }
+        Self { endpoint, served, accepting: accepting.abort_handle() }
     }
 
     /// The endpoint.
@@ -87,18 +106,24 @@ impl Host {
 
     /// Serves a volume from this moment on.
     pub fn add(&self, volume: Arc<Volume>) {
-        self.volumes.write().unwrap_or_else(PoisonError::into_inner).insert(volume.id(), volume);
+        self.served.volumes.write().unwrap_or_else(PoisonError::into_inner).insert(volume.id(), volume);
     }
 
     /// Serves a volume no longer; its sessions stay until the volume stops.
     pub fn remove(&self, volume: VolumeId) {
-        self.volumes.write().unwrap_or_else(PoisonError::into_inner).remove(&volume);
+        self.served.volumes.write().unwrap_or_else(PoisonError::into_inner).remove(&volume);
+    }
+
+    /// Tells whoever asks for a volume from now on that it was deleted.
+    pub fn bury(&self, volume: VolumeId) {
+        self.served.deleted.write().unwrap_or_else(PoisonError::into_inner).insert(volume);
+        self.remove(volume);
     }
 
     /// Accepts no more.
     pub fn stop(&self) {
         self.accepting.abort();
-        self.volumes.write().unwrap_or_else(PoisonError::into_inner).clear();
+        self.served.volumes.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
@@ -117,7 +142,7 @@ impl std::fmt::Debug for Host {
 /// A connection of which nothing is known but the key.
 struct Newcomer {
     connection: Connection,
-    volumes: Arc<RwLock<BTreeMap<VolumeId, Arc<Volume>>>>,
+    served: Arc<Register>,
     admission: Arc<dyn Admission>,
 }
 
@@ -132,18 +157,16 @@ impl Newcomer {
                 greet::refuse(&self.connection, &frames.0, Refusal::Version(PROTOCOL_VERSION)).await;
             }
             Greeting::Attach { volume, origin, role, addresses, .. } => {
-                let volume = self.volumes.read().unwrap_or_else(PoisonError::into_inner).get(&volume).cloned();
-                let admitted = match &volume {
-                    Some(volume) => admit(volume, self.connection.peer(), origin, role).await,
-                    None => Err(Refusal::UnknownVolume),
+                let admitted = match self.served.find(volume) {
+                    Ok(volume) => admit(&volume, self.connection.peer(), origin, role).await.map(|as_| (volume, as_)),
+                    Err(refusal) => Err(refusal),
                 };
-                match (volume, admitted) {
-                    (Some(volume), Ok(neighbour)) => self.welcome(&volume, frames, neighbour, addresses),
-                    (_, Err(refusal)) => {
+                match admitted {
+                    Ok((volume, neighbour)) => self.welcome(&volume, frames, neighbour, addresses),
+                    Err(refusal) => {
                         debug!(node = %self.connection.peer().short(), %refusal, "session refused");
                         greet::refuse(&self.connection, &frames.0, refusal).await;
                     }
-                    (None, Ok(_)) => {}
                 }
             }
             Greeting::Join { volume, ticket, proof, role, label, .. } => {
@@ -185,9 +208,12 @@ impl Newcomer {
         let result = match is_label(&request.label) {
             false => Err(Refusal::Malformed("a label is 1 to 64 printable characters without `/`".into())),
             true => {
-                let admission = Arc::clone(&self.admission);
+                let (admission, volume) = (Arc::clone(&self.admission), request.volume);
                 let joined = tokio::task::spawn_blocking(move || admission.join(request)).await;
-                joined.unwrap_or_else(|error| Err(Refusal::NotReady(error.to_string())))
+                match joined.unwrap_or_else(|error| Err(Refusal::NotReady(error.to_string()))) {
+                    Err(Refusal::UnknownVolume) => Err(self.served.absence(volume)),
+                    result => result,
+                }
             }
         };
         match result {
@@ -219,7 +245,7 @@ async fn admit(volume: &Arc<Volume>, node: NodeId, origin: OriginId, role: Child
         (Role::Station, ChildRole::Station) => {
             return Err(Refusal::NotReady("a station attaches to the home, not to another station".into()));
         }
-        (Role::Station, ChildRole::Client) | (Role::Home, _) => {}
+        (Role::Station, ChildRole::Client | ChildRole::Reader) | (Role::Home, _) => {}
     }
     let started = Instant::now();
     loop {
@@ -231,7 +257,7 @@ async fn admit(volume: &Arc<Volume>, node: NodeId, origin: OriginId, role: Child
             Some((_, origin)) if origin.admitted == Admitted::Revoked => return Err(Refusal::Revoked),
             Some((_, known)) if role.is_admitted_as(known.admitted) => {
                 return Ok(match role {
-                    ChildRole::Client => Neighbour::ChildClient { origin },
+                    ChildRole::Client | ChildRole::Reader => Neighbour::ChildClient { origin },
                     ChildRole::Station => Neighbour::ChildStation { origin },
                 });
             }

@@ -60,6 +60,7 @@ async fn join_once(endpoint: &Endpoint, ticket: &Ticket, label: &str) -> Result<
     let role = match ticket.role() {
         TicketRole::Client => ChildRole::Client,
         TicketRole::Station => ChildRole::Station,
+        TicketRole::Reader => ChildRole::Reader,
     };
     let greeting = Greeting::Join {
         version: PROTOCOL_VERSION,

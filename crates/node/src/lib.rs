@@ -18,6 +18,7 @@ mod host;
 mod join;
 pub mod metrics;
 mod parent;
+pub mod paths;
 mod server_info;
 mod session;
 mod settings;

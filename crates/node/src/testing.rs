@@ -135,6 +135,7 @@ impl Machine {
         let (admitted, part) = match role {
             ChildRole::Client => (Admitted::Client, Role::Client),
             ChildRole::Station => (Admitted::Station, Role::Station),
+            ChildRole::Reader => (Admitted::Reader, Role::Client),
         };
         let label = format!("{part:?}@{}", key.id().short()).to_lowercase();
         let origin = home.volume.grant_origin(key.id(), admitted, &label, PATIENCE).expect("an origin");

@@ -23,6 +23,7 @@ use crate::syncer::{self, SyncQueue};
 use crate::timer::{self, Timer};
 use crate::waiter::{Callback, Slot, Waiter};
 use crate::{VolumeSettings, clock};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -189,8 +190,14 @@ impl Volume {
     }
 
     /// Reads the engine's state; `None` if the volume has stopped. Must be quick: it holds the volume's lock.
+    ///
+    /// A panic of `look` goes on to the caller without spoiling the volume: it could change nothing.
     pub fn look<T>(&self, look: impl FnOnce(&LiveReplica) -> T) -> Option<T> {
-        self.lock().replica.as_ref().map(look)
+        let core = self.lock();
+        let looked = catch_unwind(AssertUnwindSafe(|| core.replica.as_ref().map(look)));
+        // Let go before the panic goes on, or the lock would count as spoilt.
+        drop(core);
+        looked.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// Waits until everything that was answered so far is durable on this machine, at most `timeout`.
@@ -395,7 +402,7 @@ impl Volume {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().expect("a panic inside the engine ends the process in release builds, and the test in others")
+        self.core.lock().expect("a panic inside the engine ends the program, and the test in which it happens")
     }
 
     /// Does what the engine wants, with no lock held. What goes into queues goes first, so that a slow hook delays no sync.

@@ -86,6 +86,8 @@ pub struct Config {
     pub catch_up_max: u64,
     /// Home: most conflict reports kept; past it those go that matter least. Default 10,000: what the tools list.
     pub conflicts_max: u64,
+    /// Client: this member may only read. Changes are refused here as they would be anywhere else. Default false.
+    pub read_only: bool,
 }
 
 impl Config {
@@ -107,6 +109,7 @@ impl Config {
             requests_waiting_max: 4096,
             catch_up_max: 1_000_000,
             conflicts_max: 10_000,
+            read_only: false,
         }
     }
 }

@@ -563,7 +563,7 @@ impl<S: MetaStore> Replica<S> {
         let is_station = self.children.by_origin.get(&origin).is_some_and(|child| child.is_station);
         match self.origin_image(origin)?.map(|image| image.admitted) {
             Some(Admitted::Revoked) => return Err(Trouble::Peer(peer, "its access was revoked".to_owned())),
-            Some(Admitted::Client) if is_station => {
+            Some(Admitted::Client | Admitted::Reader) if is_station => {
                 return Err(Trouble::Peer(peer, "was admitted as a client only".to_owned()));
             }
             Some(_) => {}
@@ -684,6 +684,10 @@ impl<S: MetaStore> Replica<S> {
         let Some(image) = self.origin_image(origin)? else {
             return Err(Trouble::Peer(peer, format!("sent record {} of an origin that is not known here", record.id)));
         };
+        if image.admitted == Admitted::Reader {
+            // Asked of stations' records, too: none that keeps the rules has taken such a record.
+            return Err(Trouble::Peer(peer, format!("sent record {} of a member that may only read", record.id)));
+        }
         if record.id.sequence() <= image.applied {
             if let Some(position) = self.log.position_of(record.id)
                 && self.log_entry(position)?.record != record

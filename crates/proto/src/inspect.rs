@@ -11,7 +11,7 @@ use crate::tables::{
 use crate::tentative::LogEntry;
 use wayfs_types::request::Level;
 use wayfs_types::{
-    Content, Entry, FileId, Image, Key, MetaStore, Name, NodeId, Op, Origin, OriginId, RecordId, StorageError,
+    Admitted, Content, Entry, FileId, Image, Key, MetaStore, Name, NodeId, Op, Origin, OriginId, RecordId, StorageError,
 };
 
 /// Longest path that is put together, in names: deeper trees exist only where a peer lied.
@@ -205,6 +205,17 @@ impl<S: MetaStore> Replica<S> {
     /// [`StorageError`] if they cannot be read.
     pub fn admitted(&self, node: NodeId) -> Result<Vec<(OriginId, Origin)>, StorageError> {
         Ok(self.origins()?.into_iter().filter(|(_, origin)| origin.node == node).collect())
+    }
+
+    /// Whether records and contents of an origin are taken: it is known here, not revoked, and may write.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn may_write(&self, origin: OriginId) -> Result<bool, StorageError> {
+        Ok(match crate::tables::read_view(&self.store, &Key::Origin(origin))?.map(|numbered| numbered.image) {
+            Some(Image::Origin(origin)) => !matches!(origin.admitted, Admitted::Reader | Admitted::Revoked),
+            _ => false,
+        })
     }
 
     /// Contents that this replica's view shows or that it owes to others, for garbage collection: a chunk

@@ -278,6 +278,7 @@ impl<S: MetaStore> Replica<S> {
                 Ok(Attempt::Done(self.serve_attributes(file)?))
             }
             Request::List { directory, after, limit } => self.attempt_list(waiting, directory, after, limit),
+            Request::Change { .. } if self.config.read_only => Ok(Attempt::Done(Err(FsError::ReadOnly))),
             Request::Change { user, change } => {
                 let needs = self.needs_of(&change)?;
                 if let Some(on) = self.missing_need(waiting, &needs)? {

@@ -44,6 +44,7 @@ impl Admission for HomeAdmission {
                 let admitted = match request.role {
                     ChildRole::Client => Admitted::Client,
                     ChildRole::Station => Admitted::Station,
+                    ChildRole::Reader => Admitted::Reader,
                 };
                 let granted = served.volume.grant_origin(request.node, admitted, &request.label, SYNC_MAX);
                 let origin = granted.map_err(|error| Refusal::NotReady(error.to_string()))?;

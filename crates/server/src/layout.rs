@@ -6,6 +6,7 @@
 //! DATA/volumes/ID/volume.json    name, role, origin
 //! DATA/volumes/ID/tickets.json   tickets issued (homes only)
 //! DATA/volumes/ID/store/         the replica's tables and chunks
+//! DATA/volumes/ID/deleted.json   all that is left of a deleted volume: whoever asks for it is told
 //! ```
 
 use crate::durable_file;
@@ -65,6 +66,32 @@ impl VolumeFile {
     }
 }
 
+/// Its name in a volume's directory.
+const TOMBSTONE: &str = "deleted.json";
+
+/// `deleted.json`.
+#[derive(Debug, Serialize, Deserialize)]
+struct Tombstone {
+    name: String,
+    deleted_unix_ms: i64,
+}
+
+/// Removes all but the tombstone.
+fn clear_grave(directory: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_name() == TOMBSTONE {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            std::fs::remove_dir_all(entry.path())?;
+        } else {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// A data directory that this process holds.
 #[derive(Debug)]
 pub(crate) struct Layout {
@@ -115,13 +142,46 @@ impl Layout {
         durable_file::write(&path, file).map_err(|source| StartError::Directory { what: "write", path, source })
     }
 
+    /// Marks a volume as deleted, durably. From then on nothing but [`Layout::clear_grave`] may follow, at the latest
+    /// at the next start.
+    pub(crate) fn mark_deleted(&self, id: VolumeId, name: &str) -> std::io::Result<()> {
+        let tombstone =
+            Tombstone { name: name.to_owned(), deleted_unix_ms: wayfs_node::clock::wall().as_nanos() / 1_000_000 };
+        durable_file::write(&self.volume(id).join(TOMBSTONE), &tombstone)
+    }
+
+    /// Removes what a deleted volume has on disk. What is left says only that there was one.
+    pub(crate) fn clear_grave(&self, id: VolumeId) -> std::io::Result<()> {
+        clear_grave(&self.volume(id))
+    }
+
+    /// Volumes that were deleted. What a crash left of them is removed.
+    pub(crate) fn buried(&self) -> Result<Vec<VolumeId>, StartError> {
+        let path = self.root.join("volumes");
+        let fail = |source| StartError::Directory { what: "list", path: path.clone(), source };
+        let mut buried = Vec::new();
+        for entry in std::fs::read_dir(&path).map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            if let Some(id) = id.filter(|_| entry.path().join(TOMBSTONE).exists()) {
+                clear_grave(&entry.path()).map_err(fail)?;
+                buried.push(id);
+            }
+        }
+        Ok(buried)
+    }
+
     /// All volumes. A directory without a `volume.json` is a creation that a crash interrupted: it is left out.
     pub(crate) fn volumes(&self) -> Result<Vec<VolumeFile>, StartError> {
         let path = self.root.join("volumes");
         let fail = |source| StartError::Directory { what: "list", path: path.clone(), source };
         let mut files = Vec::new();
         for entry in std::fs::read_dir(&path).map_err(fail)? {
-            let path = entry.map_err(fail)?.path().join("volume.json");
+            let directory = entry.map_err(fail)?.path();
+            if directory.join(TOMBSTONE).exists() {
+                continue;
+            }
+            let path = directory.join("volume.json");
             let unreadable = |why: String| StartError::Unreadable { path: path.clone(), why };
             let read = durable_file::read::<VolumeFile>(&path);
             match read.map_err(|error| unreadable(format!("{error}; restore the file from a backup")))? {

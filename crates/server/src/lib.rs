@@ -6,6 +6,7 @@
 
 mod addresses;
 mod admission;
+mod burial;
 mod config;
 mod control;
 mod durable_file;

@@ -5,6 +5,7 @@ use crate::layout::{ServedAs, VolumeFile};
 use crate::propagation::Propagation;
 use crate::tickets::Tickets;
 use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use wayfs_control::EventKind;
 use wayfs_node::{Hooks, ParentLink, SessionChange, SessionEvent, Volume};
@@ -45,6 +46,8 @@ impl Served {
 
 /// What the volume tells its server.
 pub(crate) struct ServerHooks {
+    id: VolumeId,
+    graves: Sender<VolumeId>,
     name: String,
     events: Arc<Events>,
     propagation: OnceLock<crate::propagation::Sender>,
@@ -52,8 +55,8 @@ pub(crate) struct ServerHooks {
 }
 
 impl ServerHooks {
-    pub(crate) fn new(name: String, events: Arc<Events>) -> Self {
-        Self { name, events, propagation: OnceLock::new(), seen: Mutex::default() }
+    pub(crate) fn new(id: VolumeId, name: String, events: Arc<Events>, graves: Sender<VolumeId>) -> Self {
+        Self { id, graves, name, events, propagation: OnceLock::new(), seen: Mutex::default() }
     }
 
     /// From now on the policy hears what happens.
@@ -104,6 +107,11 @@ impl Hooks for ServerHooks {
 
     fn failed(&self, reason: &str) {
         self.event(EventKind::Attention, None, format!("the volume stopped: {reason}"));
+    }
+
+    fn deleted(&self) {
+        // The thread that buries lives as long as the server.
+        let _ = self.graves.send(self.id);
     }
 
     fn session_changed(&self, change: &SessionChange) {

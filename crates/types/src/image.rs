@@ -197,4 +197,6 @@ pub enum Admitted {
     Client,
     /// No longer (a stolen laptop): its sessions are refused.
     Revoked,
+    /// A client that may only read: its records and contents are refused.
+    Reader,
 }

@@ -5,7 +5,7 @@ mod tools;
 
 pub(crate) use daemons::{CloseArg, MountArgs, ServeArgs, UmountArgs};
 pub(crate) use tools::{
-    ConflictsCommand, DebugArgs, EventsArgs, ImportArgs, InitArgs, QueueArgs, ResolveArgs, StationCommand, StopArgs,
+    ConflictsCommand, DebugArgs, DeleteArgs, EventsArgs, ImportArgs, InitArgs, QueueArgs, ResolveArgs, StationCommand, StopArgs,
     SyncArgs, TicketArgs, VolumeCommand, WhichArgs,
 };
 

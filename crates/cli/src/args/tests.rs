@@ -32,6 +32,9 @@ fn every_command_of_the_manual_is_accepted() {
         wayfs volume import photos /srv/photos --into a/b
         wayfs volume import photos /srv/photos
         wayfs volume export photos /tmp/out
+        wayfs volume ticket photos --read-only
+        wayfs volume delete photos
+        wayfs volume delete photos --yes --force
         wayfs volume members photos
         wayfs volume revoke photos ann@lap
         wayfs station join wayfs1-abc
@@ -80,6 +83,8 @@ fn what_makes_no_sense_is_refused_with_code_two() {
         wayfs serve --listen nowhere
         wayfs mount
         wayfs mount a b --close sometimes
+        wayfs volume delete
+        wayfs volume ticket photos --read-only --station
         wayfs sync --until modified
         wayfs conflicts resolve --keep newest
         wayfs conflicts resolve a --all --keep both

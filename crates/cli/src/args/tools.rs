@@ -33,6 +33,8 @@ pub(crate) enum VolumeCommand {
         /// Directory that is empty or not there
         to: PathBuf,
     },
+    /// Delete a volume for good, at its home and at all its stations
+    Delete(DeleteArgs),
     /// Who was admitted
     Members {
         /// The volume
@@ -55,12 +57,28 @@ pub(crate) struct TicketArgs {
     /// Admit a station instead of a client
     #[arg(long)]
     pub(crate) station: bool,
+    /// Admit a client that may only read
+    #[arg(long, conflicts_with = "station")]
+    pub(crate) read_only: bool,
     /// Hours until it expires
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     pub(crate) hours: u64,
     /// Write it to a new file (mode 0600) instead of standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+}
+
+/// Of `wayfs volume delete`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DeleteArgs {
+    /// The volume
+    pub(crate) volume: String,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Although members are connected: what they have not sent is lost to all but them
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// Of `wayfs volume import`.

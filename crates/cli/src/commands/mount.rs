@@ -5,7 +5,7 @@ use super::{Context, write_out};
 use crate::args::MountArgs;
 use crate::config::{Close, MountSettings, Source, TICKET_VARIABLE};
 use crate::failure::{Exit, Failure};
-use crate::{daemon, label, logging, sd_notify, signals};
+use crate::{daemon, label, logging, panics, sd_notify, signals};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
@@ -34,6 +34,7 @@ pub(crate) fn run(context: &Context, args: &MountArgs) -> Result<(), Failure> {
         return write_out(&format!("Mounted at {}; its log is {}.\n", settings.dir.display(), log.display()));
     }
     daemon::detach();
+    panics::end_the_process();
     logging::start(&context.config.log);
     let ended = signals::catch().map_err(|e| Failure::io("catch signals", &e))?;
     let client = Client::start(config).map_err(|error| start_failure(&error))?;

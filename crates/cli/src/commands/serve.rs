@@ -4,7 +4,7 @@ use super::{Context, write_out};
 use crate::args::ServeArgs;
 use crate::config::ServeSettings;
 use crate::failure::{Exit, Failure};
-use crate::{daemon, label, logging, sd_notify, signals};
+use crate::{daemon, label, logging, panics, sd_notify, signals};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use wayfs_control::{DaemonKind, Registered, Registration};
@@ -21,6 +21,7 @@ pub(crate) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
         return write_out(&format!("Serves {data} at {listen}; its log is {}.\n", log.display()));
     }
     daemon::detach();
+    panics::end_the_process();
     logging::start(&context.config.log);
     let ended = signals::catch().map_err(|e| Failure::io("catch signals", &e))?;
     let mut server = Server::start(config(&settings)).map_err(|error| start_failure(&error))?;

@@ -1,11 +1,11 @@
 //! `wayfs volume …`: for servers.
 
 use super::{Context, unexpected, write_out};
-use crate::args::{ImportArgs, Output, TicketArgs, VolumeCommand};
-use crate::failure::Failure;
+use crate::args::{DeleteArgs, ImportArgs, Output, TicketArgs, VolumeCommand};
+use crate::failure::{Exit, Failure};
 use crate::show;
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use wayfs_control::report::TicketReport;
@@ -21,6 +21,7 @@ pub(crate) fn run(context: &Context, command: VolumeCommand) -> Result<(), Failu
         VolumeCommand::Export { volume, to } => {
             context.report(server, &Command::VolumeExport { volume, to: absolute(&to)? })
         }
+        VolumeCommand::Delete(args) => delete(context, &args),
         VolumeCommand::Members { volume } => context.report(server, &Command::VolumeMembers { volume }),
         VolumeCommand::Revoke { volume, member } => context.report(server, &Command::VolumeRevoke { volume, member }),
     }
@@ -33,13 +34,48 @@ fn import(context: &Context, args: ImportArgs) -> Result<(), Failure> {
     context.report(Some(DaemonKind::Server), &command)
 }
 
+/// Shows what would go, asks, and deletes.
+fn delete(context: &Context, args: &DeleteArgs) -> Result<(), Failure> {
+    let command = |dry_run| Command::VolumeDelete { volume: args.volume.clone(), force: args.force, dry_run };
+    let server = Some(DaemonKind::Server);
+    if !args.yes {
+        let done = context.call(context.connect(server)?, &command(true))?;
+        let Done::Deleted(report) = &done else { return Err(unexpected(&done)) };
+        // Standard output is for the result alone.
+        let _ = write!(std::io::stderr(), "{}", show::to_be_deleted(report));
+        confirm(&report.name)?;
+    }
+    context.report(server, &command(false))
+}
+
+/// Has the name typed; anything else is a no.
+fn confirm(name: &str) -> Result<(), Failure> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::usage(
+            "nobody is there to confirm that the volume is to be deleted",
+            "Give --yes if you are sure.",
+        ));
+    }
+    let _ = write!(std::io::stderr(), "Type the volume's name to delete it: ");
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).map_err(|e| Failure::io("read the answer", &e))?;
+    if answer.trim() == name {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::NotTrue, "nothing was deleted: that is not the volume's name", ""))
+}
+
 /// The daemon has another working directory.
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(|e| Failure::io(format_args!("find {}", path.display()), &e))
 }
 
 fn ticket(context: &Context, args: &TicketArgs) -> Result<(), Failure> {
-    let role = if args.station { TicketRole::Station } else { TicketRole::Client };
+    let role = match (args.station, args.read_only) {
+        (true, _) => TicketRole::Station,
+        (false, true) => TicketRole::Reader,
+        (false, false) => TicketRole::Client,
+    };
     let expires_s = Some(args.hours.saturating_mul(3600));
     let command = Command::VolumeTicket { volume: args.volume.clone(), role, expires_s };
     let done = context.call(context.connect(Some(DaemonKind::Server))?, &command)?;
@@ -51,7 +87,8 @@ fn ticket(context: &Context, args: &TicketArgs) -> Result<(), Failure> {
             // The ticket alone goes to standard output, so that it can be piped.
             let _ = writeln!(
                 std::io::stderr(),
-                "Admits one machine to {} until {}. Keep it like a password.",
+                "Admits one {} to {} until {}. Keep it like a password.",
+                show::admitted(report.role),
                 report.volume,
                 show::date(report.expires_unix_ms)
             );

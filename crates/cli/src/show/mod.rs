@@ -12,7 +12,7 @@ pub(crate) use conflicts::{conflict, conflicts, resolved};
 pub(crate) use doctor::doctor;
 pub(crate) use file::{info, pins, queue, sync, umount};
 pub(crate) use quantity::{date, now_unix_ms};
-pub(crate) use servers::{copied, event, members, stations, volume, volumes, why};
+pub(crate) use servers::{admitted, copied, deleted, event, to_be_deleted, members, stations, volume, volumes, why};
 pub(crate) use status::statuses;
 
 use wayfs_control::Done;
@@ -39,6 +39,7 @@ pub(crate) fn done(done: &Done) -> String {
         Done::Ticket(report) => format!("{}\n", report.ticket),
         Done::Copied(report) => copied(report),
         Done::Members(report) => members(report, now),
+        Done::Deleted(report) => deleted(report),
         Done::Unmounted(report) => umount(report),
         Done::Metrics(text) => text.clone(),
     }

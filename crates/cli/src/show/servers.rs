@@ -5,9 +5,9 @@ use super::quantity::{age, bit_rate, bytes, count, date, milliseconds};
 use super::table::{clean, table};
 use std::fmt::Write;
 use wayfs_control::report::{
-    CopyReport, MembersReport, StationReport, StationsReport, VolumeReport, VolumesReport, WhyReport,
+    CopyReport, DeleteReport, MembersReport, StationReport, StationsReport, VolumeReport, VolumesReport, WhyReport,
 };
-use wayfs_control::{Event, EventKind};
+use wayfs_control::{Event, EventKind, TicketRole};
 
 /// Known stations.
 pub(crate) fn stations(report: &StationsReport) -> String {
@@ -100,6 +100,37 @@ pub(crate) fn members(report: &MembersReport, now_unix_ms: i64) -> String {
         })
         .collect();
     table(&["ORIGIN", "LABEL", "ROLE", "SEEN", "RECORDS", "NODE"], &rows)
+}
+
+/// What deleting a volume would take away.
+pub(crate) fn to_be_deleted(report: &DeleteReport) -> String {
+    let mut text = format!("{} ({}): {}\n", clean(&report.name), report.id, contents(report));
+    for member in &report.members {
+        let connected = if member.connected { ", connected" } else { "" };
+        let _ = writeln!(text, "  {} ({}{connected})", clean(&member.label), member.role);
+    }
+    text.push_str("Deleting it removes all of this here, and at its stations when they hear of it. There is no way back.\n");
+    text
+}
+
+/// What was deleted.
+pub(crate) fn deleted(report: &DeleteReport) -> String {
+    let word = if report.deleted { "Deleted" } else { "Would delete" };
+    format!("{word} {}: {}.\n", clean(&report.name), contents(report))
+}
+
+fn contents(report: &DeleteReport) -> String {
+    let members = count(report.members.len() as u64, "member");
+    format!("{}, {}, {members}", count(report.files, "file"), bytes(report.bytes))
+}
+
+/// What a ticket admits, in words.
+pub(crate) fn admitted(role: TicketRole) -> &'static str {
+    match role {
+        TicketRole::Client => "machine",
+        TicketRole::Station => "station",
+        TicketRole::Reader => "machine that may only read",
+    }
 }
 
 /// What was copied.

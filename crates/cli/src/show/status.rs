@@ -64,7 +64,8 @@ fn volume_status(volume: &VolumeStatus, now_unix_ms: i64) -> String {
     line("cache", cache(volume));
     line("why", clean(&volume.cause));
     line("what to do", clean(&volume.next_step));
-    format!("  {} ({}){place}: {}{mode}\n{text}", clean(&volume.name), volume.role, volume.word)
+    let read_only = if volume.read_only { ", read-only" } else { "" };
+    format!("  {} ({}{read_only}){place}: {}{mode}\n{text}", clean(&volume.name), volume.role, volume.word)
 }
 
 fn parent(station: &StationReport) -> String {
@@ -129,6 +130,7 @@ mod tests {
             conflicts_open: 1,
             cache_limit_bytes: Some(10 << 30),
             mode: "auto".into(),
+            read_only: true,
             ..VolumeStatus::default()
         };
         let report = StatusReport {
@@ -142,7 +144,7 @@ mod tests {
         };
         let expected = "\
 mount abcdefgh (pid 7, up 61 s), wayfs 0.1.0
-  photos (client) at /mnt: dirty
+  photos (client, read-only) at /mnt: dirty
     parent       office (station), connected, 1.2 ms
     home         not reachable
     at risk      2.0 KiB, the oldest for 3.0 s

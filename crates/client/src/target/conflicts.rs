@@ -4,7 +4,7 @@ use super::{PATIENCE, Target, glob, refused, stopped, storage};
 use crate::events::{About, unix_ms};
 use crate::notices::Stale;
 use crate::paths::path_of;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use wayfs_control::report::{
     ConflictReport, ConflictsReport, DiffReport, ResolveFailure, ResolveReport, ResolvedConflict, SideReport,
@@ -47,15 +47,17 @@ impl Target {
     }
 
     fn cases(&self) -> Result<Vec<Case>, ControlError> {
-        let origins = self.volume().look(wayfs_node::LiveReplica::origins).and_then(Result::ok).unwrap_or_default();
-        let labels: BTreeMap<OriginId, String> = origins.into_iter().map(|(id, origin)| (id, origin.label)).collect();
-        Ok(self.open_conflicts()?.into_iter().map(|open| self.case(open, &labels)).collect())
+        let open = self.open_conflicts()?;
+        let labels = &self.parts.labels;
+        labels.learn(&self.parts.link, &self.volume().settings().runtime, writers(&open));
+        Ok(open.into_iter().map(|open| self.case(open)).collect())
     }
 
-    fn case(&self, open: OpenConflict, labels: &BTreeMap<OriginId, String>) -> Case {
+    fn case(&self, open: OpenConflict) -> Case {
         let OpenConflict { id, conflict } = open;
         let label = |record: RecordId| {
-            labels.get(&record.origin()).cloned().unwrap_or_else(|| format!("member {}", record.origin()))
+            let known = self.parts.labels.label(record.origin());
+            known.unwrap_or_else(|| format!("member {}", record.origin()))
         };
         let side = |file: Option<FileId>, version: RecordId| {
             let inode = file.and_then(|file| self.inode_of(file));
@@ -199,8 +201,8 @@ impl Target {
         let Some(inode) = self.inode_of(copy) else { return Ok(()) };
         for place in inode.places {
             let answer = self.change(Change::Unlink { parent: place.parent, name: place.name.clone() })?;
-            if let Answer::Changed { removed: Some(removed), inode, .. } = answer {
-                self.parts.vfs.files().removed(removed, Some(*inode));
+            if let Answer::Changed { removed: Some(removed), .. } = answer {
+                self.parts.vfs.files().removed(removed);
             }
             self.parts.hooks.notices.entry(place.parent, place.name);
             self.parts.hooks.notices.inode(place.parent, Stale::Pages);
@@ -243,11 +245,23 @@ impl Case {
                 (true, false) => Ok(Choice::Winner),
                 (false, true) if self.conflict.copy.is_some() => Ok(Choice::Other),
                 (false, true) => Err(format!("{name} wrote what was not applied, and no copy of it was made")),
-                (true, true) => Err(format!("both sides are {name}'s: name the file to keep")),
+                (true, true) => Err(self.say_which(name)),
                 (false, false) => {
                     Err(format!("neither side is {name}'s: they are {} and {}", self.winner.by, self.other.by))
                 }
             },
+        }
+    }
+
+    /// For a name that means both sides.
+    fn say_which(&self, name: &str) -> String {
+        let file = |side: &SideReport| {
+            let name = side.path.as_ref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy());
+            name.map(|name| format!("--keep '{name}'"))
+        };
+        match (file(&self.winner), file(&self.other)) {
+            (Some(winner), Some(other)) => format!("both sides are {name}'s: say {winner} or {other}"),
+            _ => format!("both sides are {name}'s, and there is one file only: say --keep both"),
         }
     }
 
@@ -287,12 +301,17 @@ impl Case {
     }
 }
 
+/// Who wrote the sides of conflicts.
+pub(crate) fn writers(open: &[OpenConflict]) -> BTreeSet<OriginId> {
+    let records = open.iter().flat_map(|open| [open.conflict.winner, open.conflict.record]);
+    records.map(RecordId::origin).filter(|origin| *origin != OriginId::GENESIS).collect()
+}
+
 /// Whether a side is meant by a writer's label, host or user, or by its file name.
 fn is_named(side: &SideReport, name: &str) -> bool {
     let by_part = side.by.split_once('@').is_some_and(|(user, host)| user == name || host == name);
-    let by_file = side
-        .path
-        .as_ref()
-        .is_some_and(|path| path.as_os_str() == name || path.file_name().is_some_and(|own| own == name));
+    let by_file = side.path.as_ref().is_some_and(|path| {
+        path.as_os_str() == name.trim_start_matches('/') || path.file_name().is_some_and(|own| own == name)
+    });
     side.by == name || by_part || by_file
 }

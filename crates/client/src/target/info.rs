@@ -41,8 +41,8 @@ impl Target {
     }
 
     pub(super) fn label_of(&self, origin: OriginId) -> Option<String> {
-        let origins = self.volume().look(wayfs_node::LiveReplica::origins)?.ok()?;
-        origins.into_iter().find(|(id, _)| *id == origin).map(|(_, origin)| origin.label)
+        self.parts.labels.learn(&self.parts.link, &self.volume().settings().runtime, [origin]);
+        self.parts.labels.label(origin)
     }
 
     fn waiting_for(&self, state: Level, is_dirty: bool) -> String {

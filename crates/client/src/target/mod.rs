@@ -9,8 +9,11 @@ mod stations;
 mod status;
 mod syncing;
 
+pub(crate) use conflicts::writers;
+
 use crate::client::{Stopper, unsent};
 use crate::hooks::MountHooks;
+use crate::labels::Labels;
 use crate::vfs::Vfs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,6 +51,7 @@ impl Mode {
 /// What commands work on.
 pub(crate) struct TargetParts {
     pub(crate) volume: Arc<Volume>,
+    pub(crate) labels: Arc<Labels>,
     pub(crate) link: Arc<ParentLink>,
     pub(crate) vfs: Arc<Vfs>,
     pub(crate) hooks: Arc<MountHooks>,
@@ -55,6 +59,7 @@ pub(crate) struct TargetParts {
     pub(crate) name: String,
     pub(crate) mountpoint: PathBuf,
     pub(crate) cache_limit: u64,
+    pub(crate) read_only: bool,
     pub(crate) granted: Granted,
 }
 
@@ -197,6 +202,7 @@ impl Target {
             | Command::VolumeTicket { .. }
             | Command::VolumeImport { .. }
             | Command::VolumeExport { .. }
+            | Command::VolumeDelete { .. }
             | Command::VolumeRevoke { .. }
             | Command::VolumeMembers { .. }
             | Command::Stop => Err(ControlError::wrong_daemon(&command, DaemonKind::Server)),

@@ -2,11 +2,11 @@
 
 use super::{Target, stopped, storage};
 use crate::events::unix_ms;
-use std::path::PathBuf;
 use wayfs_control::report::{QueueItem, QueueReport, StatusReport, StatusWord, VolumeRole, VolumeStatus};
 use wayfs_control::{ControlError, DaemonKind};
 use wayfs_node::LinkState;
 use wayfs_node::LiveReplica;
+use wayfs_node::paths::path_of_record;
 use wayfs_proto::Progress;
 use wayfs_types::{Op, WallTime};
 
@@ -67,6 +67,7 @@ impl Target {
             cache_limit_bytes: settings.cache_bytes_max.map(|_| self.parts.cache_limit),
             pinned_bytes: 0,
             mode: self.mode().name().to_owned(),
+            read_only: self.parts.read_only,
         }
     }
 
@@ -138,7 +139,7 @@ impl Target {
             (true, false) => "",
         };
         QueueItem {
-            path: item.path.as_ref().map(PathBuf::from),
+            path: self.volume().look(|replica| path_of_record(replica, &item.record)).flatten(),
             volume: self.parts.name.clone(),
             record: item.record.id.to_string(),
             operation: operation(&item.record.op).to_owned(),
@@ -190,6 +191,6 @@ fn operation(op: &Op) -> &'static str {
         Op::SetXattr { .. } => "setxattr",
         Op::Store { .. } => "store",
         Op::Resolve { .. } => "resolve",
-        Op::Touch => "touch",
+        Op::Touch | Op::Skip { .. } => "touch",
     }
 }

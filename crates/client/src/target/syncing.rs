@@ -1,13 +1,15 @@
 //! Waiting until updates have come so far.
 
-use super::{LOOK_PERIOD, Target};
+use super::{LOOK_PERIOD, Target, stopped, storage};
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use wayfs_control::report::SyncReport;
 use wayfs_control::{ControlError, Progress, Sink};
 use wayfs_types::request::{Level, Request};
-use wayfs_types::{FsError, RecordId};
+use wayfs_node::LiveReplica;
+use wayfs_node::paths::files_in;
+use wayfs_types::{FileId, FsError, Name, RecordId, StorageError};
 
 /// Longest wait without a bound given: a year, which fits every clock.
 pub(super) const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -18,6 +20,19 @@ struct Remaining {
     items: u64,
     bytes: u64,
     last: Option<RecordId>,
+}
+
+/// The file at a path, as far as it is known here.
+fn known_at(replica: &LiveReplica, path: &Path) -> Result<Option<FileId>, StorageError> {
+    let mut file = FileId::ROOT;
+    for part in path.iter() {
+        let Ok(name) = Name::try_from(part) else { return Ok(None) };
+        match replica.entry(file, &name)? {
+            Some(entry) => file = entry.file,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(file))
 }
 
 impl Target {
@@ -99,19 +114,47 @@ impl Target {
     fn remaining(&self, path: Option<&Path>, until: Level) -> Result<Remaining, ControlError> {
         let mut remaining = Remaining::default();
         self.each_in_queue(|item| {
-            let concerns =
-                path.is_none_or(|path| item.path.as_ref().is_some_and(|own| Path::new(own).starts_with(path)));
-            if concerns && item.level < until {
+            if item.level < until && path.is_none_or(|path| self.is_below(item, path)) {
                 remaining.items += 1;
                 remaining.bytes += item.bytes;
                 remaining.last = Some(item.record.id);
             }
             true
         })?;
+        // Records leave the queue when they are visible; what is below a path is then asked of the files.
+        if let Some(path) = path.filter(|_| until == Level::Stable) {
+            self.add_unstable(path, &mut remaining)?;
+        }
         if remaining.items == 0 && path.is_none() && !self.is_reached(until) {
             remaining.items = 1;
         }
         Ok(remaining)
+    }
+
+    /// Files of ours below a path that are visible and not yet stable.
+    fn add_unstable(&self, path: &Path, remaining: &mut Remaining) -> Result<(), ControlError> {
+        let own = self.volume().settings().replica.origin;
+        let look = |replica: &LiveReplica| {
+            let Some(top) = known_at(replica, path)? else { return Ok(()) };
+            let mut files = vec![top];
+            while let Some(file) = files.pop() {
+                let Some(inode) = replica.inode(file)? else { continue };
+                files.extend(files_in(replica, file, &inode)?);
+                let is_ours = inode.version.origin() == own;
+                if is_ours && replica.level(file)?.is_some_and(|state| state.level == Level::Visible) {
+                    remaining.items += 1;
+                    remaining.bytes += inode.content.size();
+                    remaining.last = remaining.last.max(Some(inode.version));
+                }
+            }
+            Ok::<_, StorageError>(())
+        };
+        self.volume().look(look).ok_or_else(stopped)?.map_err(|error| storage(&error))
+    }
+
+    fn is_below(&self, item: &wayfs_proto::QueueItem, path: &Path) -> bool {
+        // A volume that stopped has nothing that could still come: the caller hears of it from the marks.
+        self.volume().look(|replica| wayfs_node::paths::is_below(replica, &item.record, path)).unwrap_or(true)
     }
 
     /// Whether the marks of our own log say so; records leave the queue when they are visible.

@@ -14,4 +14,4 @@ pub use doctor::{DoctorFact, DoctorReport, Verdict};
 pub use file::{FileInfo, PinReport, PinsReport, QueueItem, QueueReport, SyncReport, UmountReport};
 pub use station::{StationReport, StationsReport, WhyReport};
 pub use status::{StatusReport, StatusWord, VolumeRole, VolumeStatus};
-pub use volume::{CopyReport, MemberReport, MembersReport, TicketReport, VolumeReport, VolumesReport};
+pub use volume::{CopyReport, DeleteReport, MemberReport, MembersReport, TicketReport, VolumeReport, VolumesReport};

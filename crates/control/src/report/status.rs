@@ -80,6 +80,9 @@ pub struct VolumeStatus {
     /// `auto`, `offline` or `online`, as the user set it; empty for servers.
     #[serde(default)]
     pub mode: String,
+    /// Whether changes are refused: by the membership, or by an option of the mount.
+    #[serde(default)]
+    pub read_only: bool,
 }
 
 /// What a daemon is in a volume.

@@ -35,7 +35,7 @@ pub struct TicketReport {
     pub ticket: String,
     /// Volume name.
     pub volume: String,
-    /// What it admits (`client`, `station`).
+    /// What it admits (`client`, `station`, `reader`).
     pub role: crate::TicketRole,
     /// Until when.
     pub expires_unix_ms: i64,
@@ -57,7 +57,7 @@ pub struct MemberReport {
     pub label: String,
     /// Node id.
     pub node: String,
-    /// `home`, `station`, `client` or `revoked`.
+    /// `home`, `station`, `client`, `reader` (a client that may only read) or `revoked`.
     pub role: String,
     /// Records of it that took effect.
     pub records_applied: u64,
@@ -74,6 +74,23 @@ pub struct MemberReport {
 pub struct MembersReport {
     /// They.
     pub members: Vec<MemberReport>,
+}
+
+/// What deleting a volume takes away.
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeleteReport {
+    /// Volume name.
+    pub name: String,
+    /// Volume id.
+    pub id: String,
+    /// Files, directories not counted.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Who was admitted and not revoked, the home included.
+    pub members: Vec<MemberReport>,
+    /// Whether it was deleted, or only looked at.
+    pub deleted: bool,
 }
 
 /// What an import or export copied.

@@ -4,12 +4,14 @@ use super::presence::{Piece, Presence};
 use crate::server_info::ServerInfo;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use wayfs_types::{Content, Digest, FileId, RecordId};
+use wayfs_types::{Content, Digest, FileId, OriginId, RecordId};
 
 /// First byte of every header.
 const VERSION: u8 = 1;
 /// Most pieces in one [`Ask::Presence`] and most digests in one [`Reply::Missing`].
 pub(crate) const PIECES_MAX: usize = 1024;
+/// Most members in one [`Ask::Labels`].
+pub(crate) const LABELS_MAX: usize = 1024;
 /// Longest header: 1,024 pieces of at most 45 bytes, or an inline content, with room to spare.
 const HEADER_LEN_MAX: usize = 128 << 10;
 
@@ -37,6 +39,8 @@ pub(crate) enum Ask {
     Give { file: FileId, version: RecordId, digest: Digest, patience_ms: u32 },
     /// Who serves this volume? Reply: [`Reply::Servers`].
     Servers,
+    /// How are these members called? Reply: [`Reply::Labels`], of those that are known there.
+    Labels { origins: Vec<OriginId> },
 }
 
 /// An answer.
@@ -64,6 +68,8 @@ pub(crate) enum Reply {
     Failed(String),
     /// To [`Ask::Servers`].
     Servers(Vec<ServerInfo>),
+    /// To [`Ask::Labels`].
+    Labels(Vec<(OriginId, String)>),
 }
 
 /// A header that cannot be read.
@@ -93,6 +99,7 @@ impl Ask {
         let is_sound = match &ask {
             Self::Presence { pieces } => pieces.len() <= PIECES_MAX && pieces.iter().all(Piece::is_well_formed),
             Self::Complete { content, .. } | Self::TakeWhole { content, .. } => content.is_well_formed(),
+            Self::Labels { origins } => origins.len() <= LABELS_MAX,
             Self::Take { .. } | Self::Give { .. } | Self::Servers => true,
         };
         if is_sound { Ok(ask) } else { Err(BadHeader) }
@@ -107,6 +114,9 @@ impl Reply {
             Self::Presence(list) => list.len() <= PIECES_MAX,
             Self::Missing(list) => list.len() <= PIECES_MAX,
             Self::Servers(list) => list.len() <= crate::server_info::SERVERS_MAX,
+            Self::Labels(list) => {
+                list.len() <= LABELS_MAX && list.iter().all(|(_, label)| crate::host::is_label(label))
+            }
             Self::Taken | Self::Durable | Self::Found(_) | Self::Absent | Self::Unreachable | Self::NoSpace => true,
             Self::Invalid(_) | Self::Failed(_) => true,
         };

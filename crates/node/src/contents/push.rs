@@ -210,5 +210,6 @@ fn name(reply: &Reply) -> &'static str {
         Reply::Invalid(_) => "invalid",
         Reply::Failed(_) => "failed",
         Reply::Servers(_) => "servers",
+        Reply::Labels(_) => "labels",
     }
 }

@@ -18,7 +18,7 @@ use tracing::debug;
 use wayfs_content::CHUNK_MAX;
 use wayfs_net::{IncomingRequest, RecvBody, RequestError, Responder};
 use wayfs_proto::{Input, Neighbour, PeerId};
-use wayfs_types::{Content, Digest, FileId, RecordId};
+use wayfs_types::{Content, Digest, FileId, OriginId, RecordId};
 
 /// Longest that a neighbour may make us wait for a chunk.
 const PATIENCE_MAX: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ pub(crate) async fn answer(volume: Arc<Volume>, peer: PeerId, request: IncomingR
             give(&volume, peer, want, patience, responder).await
         }
         Ok(ask) => {
-            let working = serve(&volume, ask, body);
+            let working = serve(&volume, peer, ask, body);
             match with_signs(&mut responder, working).await {
                 Ok(reply) => responder.answer(message::encode(&reply)).await,
                 Err(error) => Err(error),
@@ -59,7 +59,11 @@ async fn with_signs<T>(responder: &mut Responder, working: impl Future<Output = 
     }
 }
 
-async fn serve(volume: &Arc<Volume>, ask: Ask, body: RecvBody) -> Reply {
+async fn serve(volume: &Arc<Volume>, peer: PeerId, ask: Ask, body: RecvBody) -> Reply {
+    let brings = matches!(ask, Ask::Take { .. } | Ask::TakeWhole { .. } | Ask::Complete { .. });
+    if brings && !may_bring(volume, peer) {
+        return Reply::Invalid("this member may only read".into());
+    }
     match ask {
         Ask::Presence { pieces } => presences(volume, pieces).await,
         Ask::Take { digest, form } => match take(volume, digest, form, body).await {
@@ -80,8 +84,28 @@ async fn serve(volume: &Arc<Volume>, ask: Ask, body: RecvBody) -> Reply {
             }
         }
         Ask::Servers => Reply::Servers(volume.directory.list()),
+        Ask::Labels { origins } => labels(volume, &origins),
         Ask::Give { .. } => Reply::Invalid("asked for in another way".into()),
     }
+}
+
+/// Whether a neighbour's contents are taken: all but those of a member that may only read, who would fill the disk
+/// with what no record can name.
+fn may_bring(volume: &Arc<Volume>, peer: PeerId) -> bool {
+    match volume.session(peer).map(|session| session.neighbour) {
+        Some(Neighbour::ChildClient { origin }) => {
+            volume.look(|replica| replica.may_write(origin)).and_then(Result::ok).unwrap_or(false)
+        }
+        Some(Neighbour::ChildStation { .. } | Neighbour::Parent) => true,
+        None => false,
+    }
+}
+
+/// What members are called, for those who hold no list of them.
+fn labels(volume: &Arc<Volume>, origins: &[OriginId]) -> Reply {
+    let known = volume.look(wayfs_proto::Replica::origins).and_then(Result::ok).unwrap_or_default();
+    let wanted = known.into_iter().filter(|(origin, _)| origins.contains(origin));
+    Reply::Labels(wanted.map(|(origin, image)| (origin, image.label)).collect())
 }
 
 async fn presences(volume: &Arc<Volume>, pieces: Vec<Piece>) -> Reply {

@@ -30,7 +30,7 @@ use tokio::time::{Instant, timeout};
 use tracing::{debug, info};
 use wayfs_net::{CloseCode, Connection, Endpoint};
 use wayfs_proto::{PeerId, Role};
-use wayfs_types::{NodeId, WallTime};
+use wayfs_types::{NodeId, OriginId, WallTime};
 
 /// Settings of a [`ParentLink`].
 #[derive(Debug, Clone)]
@@ -75,6 +75,8 @@ struct State {
     parent: Option<ServerInfo>,
     connection: Option<Connection>,
     measured: BTreeMap<NodeId, Measured>,
+    /// Someone said that the volume is no more.
+    deleted: bool,
 }
 
 struct Shared {
@@ -108,6 +110,7 @@ impl ParentLink {
             parent: None,
             connection: None,
             measured: BTreeMap::new(),
+            deleted: false,
         };
         let runtime = volume.settings().runtime.clone();
         let shared = Arc::new(Shared {
@@ -139,6 +142,7 @@ impl ParentLink {
             since: state.since,
             why: state.why.clone(),
             pinned: state.pinned,
+            deleted: state.deleted && matches!(state.state, LinkState::Refused { .. }),
             candidates,
         }
     }
@@ -159,6 +163,15 @@ impl ParentLink {
     pub fn pin(&self, server: Option<NodeId>) {
         self.shared.lock().pinned = server;
         self.shared.changed.notify_one();
+    }
+
+    /// Asks the parent how members are called; empty if there is none, or it does not answer in time.
+    pub async fn labels(&self, origins: Vec<OriginId>) -> Vec<(OriginId, String)> {
+        let Some(connection) = self.shared.lock().connection.clone() else { return Vec::new() };
+        match timeout(LOOK_PERIOD, ask(&connection, &Ask::Labels { origins })).await {
+            Ok(Ok(Reply::Labels(labels))) => labels,
+            Ok(Ok(_) | Err(_)) | Err(_) => Vec::new(),
+        }
     }
 
     /// Adds servers, as given by the user or found on the network.
@@ -288,7 +301,15 @@ impl Shared {
             Attach { volume: replica.volume, origin: replica.origin, role, addresses: self.settings.addresses.clone() };
         let result = greet::attach(connection, attach).await;
         if let Err(error) = &result {
-            self.lock().measured.entry(server.node).or_default().error = Some(error.to_string());
+            let deleted = matches!(error, GreetError::Refused(Refusal::Deleted));
+            let mut state = self.lock();
+            state.measured.entry(server.node).or_default().error = Some(error.to_string());
+            state.deleted |= deleted;
+            drop(state);
+            // Of a station it is hearsay.
+            if deleted && server.kind == ServerKind::Home {
+                volume.hooks.deleted();
+            }
         }
         result
     }

@@ -51,6 +51,8 @@ pub struct LinkStatus {
     pub why: String,
     /// The server that the user pinned.
     pub pinned: Option<NodeId>,
+    /// Whether no session can be had because the volume was deleted.
+    pub deleted: bool,
     /// All servers known.
     pub candidates: Vec<CandidateStatus>,
 }

@@ -3,7 +3,7 @@
 use super::world::{HOME, World, name};
 use crate::{Input, Neighbour, Output, PeerId, Role};
 use bytes::Bytes;
-use wayfs_types::{Content, FileId, Op, OriginId, Record, RecordId, UserId, VolumeId, WallTime};
+use wayfs_types::{Admitted, Content, FileId, Op, OriginId, Record, RecordId, UserId, VolumeId, WallTime};
 use wayfs_wire::{Message, SentRecord, Up, encode};
 
 const LIAR: PeerId = PeerId(9999);
@@ -77,6 +77,51 @@ fn lies_are_refused_and_have_no_effect() {
     assert!(is_refused(|_, _| vec![hello(7), hello(7)]));
     assert!(is_refused(|_, _| vec![hello(7), Up::Start, Up::Start]));
     assert!(is_refused(|_, other| vec![hello(7), Up::Want { origin: other, through: 1 }]));
+}
+
+/// A member that may only read and says that it wrote: to the home, and to a station.
+#[test]
+fn records_of_a_member_that_may_only_read_are_refused() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "station@s");
+    let reader = world.admit(Admitted::Reader, "rita@r");
+    world.connect(station, HOME);
+    world.settle();
+    for host in [HOME, station] {
+        let replica = &mut world.hosts[host].replica;
+        assert_eq!(replica.may_write(reader), Ok(false));
+        let (now, wall) = (world.now, WallTime::EPOCH);
+        let neighbour = Neighbour::ChildClient { origin: reader };
+        replica.handle(now, wall, Input::PeerUp { peer: LIAR, neighbour });
+        let says = [hello(7), Up::Start, Up::Records { records: vec![record(reader, 1, create("bad"))] }];
+        for up in says {
+            assert!(std::iter::from_fn(|| replica.poll_output()).all(|output| !is_goodbye(&output)));
+            replica.handle(now, wall, Input::Message { peer: LIAR, bytes: encode(&Message::Up(up)) });
+        }
+        assert!(std::iter::from_fn(|| replica.poll_output()).any(|output| is_goodbye(&output)));
+        assert!(replica.entry(FileId::ROOT, &name("bad")).unwrap().is_none());
+    }
+}
+
+fn is_goodbye(output: &Output) -> bool {
+    matches!(output, Output::Disconnect { peer: LIAR, .. })
+}
+
+/// A station that passes such a record on lies, too.
+#[test]
+fn a_station_cannot_pass_on_what_a_reader_wrote() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "station@s");
+    let reader = world.admit(Admitted::Reader, "rita@r");
+    let origin = world.hosts[station].origin;
+    let replica = &mut world.hosts[HOME].replica;
+    let (now, wall) = (world.now, WallTime::EPOCH);
+    replica.handle(now, wall, Input::PeerUp { peer: LIAR, neighbour: Neighbour::ChildStation { origin } });
+    for up in [hello(7), Up::Start, Up::Records { records: vec![record(reader, 1, create("bad"))] }] {
+        replica.handle(now, wall, Input::Message { peer: LIAR, bytes: encode(&Message::Up(up)) });
+    }
+    assert!(std::iter::from_fn(|| replica.poll_output()).any(|output| is_goodbye(&output)));
+    assert!(replica.entry(FileId::ROOT, &name("bad")).unwrap().is_none());
 }
 
 #[test]

@@ -118,11 +118,17 @@ impl World {
     /// Admits one more replica, without a session.
     pub(crate) fn add(&mut self, role: Role, label: &str) -> usize {
         let admitted = if role == Role::Station { Admitted::Station } else { Admitted::Client };
+        let origin = self.admit(admitted, label);
+        self.open(config(role, origin, label), MemoryStore::new())
+    }
+
+    /// Admits a machine that is nobody's replica.
+    pub(crate) fn admit(&mut self, admitted: Admitted, label: &str) -> OriginId {
         let number = u32::try_from(self.hosts.len() + 1).unwrap();
         let (now, wall) = (self.now, self.wall());
         let origin = self.hosts[HOME].replica.grant_origin(now, wall, node(number), admitted, label).unwrap();
         self.drain(HOME);
-        self.open(config(role, origin, label), MemoryStore::new())
+        origin
     }
 
     pub(crate) fn configure(&mut self, host: usize, change: impl FnOnce(&mut Config)) {

@@ -4,7 +4,7 @@ use super::files::at_path;
 use super::status::unix_ms;
 use super::target::failed;
 use crate::served::Served;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use wayfs_control::report::{
@@ -99,7 +99,7 @@ pub(super) fn diff(served: &Served, open: &OpenConflict) -> DiffReport {
 fn side(served: &Served, file: FileId, version: RecordId) -> SideReport {
     let looked = served.volume.look(|replica| {
         let origin = replica.origins().ok().and_then(|all| all.into_iter().find(|(id, _)| *id == version.origin()));
-        let path = replica.path_of(file).ok().flatten();
+        let path = wayfs_node::paths::path_of(replica, file);
         let inode = replica.inode(file).ok().flatten();
         (origin.map(|(_, origin)| origin.label), path, inode)
     });
@@ -107,7 +107,7 @@ fn side(served: &Served, file: FileId, version: RecordId) -> SideReport {
     SideReport {
         by: label.unwrap_or_else(|| version.origin().to_string()),
         version: version.to_string(),
-        path: path.map(|path| PathBuf::from(path.trim_start_matches('/'))),
+        path,
         size_bytes: inode.as_ref().map_or(0, |inode| inode.content.size()),
         modified_unix_ms: inode.map_or(0, |inode| unix_ms(inode.mtime)),
     }
@@ -191,9 +191,21 @@ fn decide(report: &ConflictReport, open: &OpenConflict, keep: &Keep) -> Result<A
         Keep::Name(name) => match (is_of(&report.winner, name), is_of(&report.other, name)) {
             (true, false) => Ok(Action::Winner),
             (false, true) => Ok(Action::Other),
-            (true, true) => Err(format!("`{name}` means both sides: name the file instead")),
+            (true, true) => Err(say_which(report, name)),
             (false, false) => Err(format!("`{name}` is neither {} nor {}", report.winner.by, report.other.by)),
         },
+    }
+}
+
+/// For a name that means both sides.
+fn say_which(report: &ConflictReport, name: &str) -> String {
+    let file = |side: &SideReport| {
+        let name = side.path.as_ref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy());
+        name.map(|name| format!("--keep '{name}'"))
+    };
+    match (file(&report.winner), file(&report.other)) {
+        (Some(winner), Some(other)) => format!("both sides are {name}'s: say {winner} or {other}"),
+        _ => format!("both sides are {name}'s, and there is one file only: say --keep both"),
     }
 }
 

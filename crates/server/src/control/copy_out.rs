@@ -1,22 +1,22 @@
 //! Exporting a volume into a directory.
 
 use super::copy::{Copying, DEPTH_MAX, STEP_MAX, io};
+use super::pieces::Pieces;
 use super::target::failed;
+use super::xattr;
 use crate::served::Served;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{File, Permissions};
-use std::io::Write as _;
+use std::io::{Seek as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-use wayfs_content::{ContentError, ContentReader};
 use wayfs_control::report::CopyReport;
 use wayfs_control::{ControlError, ErrorKind, Sink};
-use wayfs_node::{ContentsError, FetchError};
 use wayfs_types::request::{Answer, Request};
-use wayfs_types::{Content, Digest, FileId, FsError, Inode, Kind, Name, WallTime};
+use wayfs_types::{FileId, FsError, Inode, Kind, Name, WallTime};
 
 /// Entries asked for at once.
 const PAGE: usize = 1024;
@@ -135,52 +135,30 @@ impl Export<'_> {
 
     fn bytes(&mut self, file: FileId, inode: &Inode, target: &mut File, path: &Path) -> Result<(), Stopped> {
         let whole = |error: std::io::Error| Stopped::Caller(io("write", path, error));
-        let content = &inode.content;
-        if let Content::Inline(bytes) = content {
-            return target.write_all(bytes).map_err(whole);
-        }
-        let version = inode.version;
+        let reader = Pieces::new(self.served, file, inode);
         let mut offset = 0;
-        while offset < content.size() {
-            let contents = self.served.volume.contents();
-            let nodes = |digest: &Digest| contents.get(digest).ok();
-            let located = ContentReader::new(content, &nodes).and_then(|reader| reader.locate(0, offset));
-            let chunk = match located {
-                Ok(Some(located)) => located.entry.digest,
-                Ok(None) => return Err(Stopped::File("its content ends early".into())),
-                Err(ContentError::MissingNode(node)) => {
-                    self.fetch(file, version, node)?;
-                    continue;
-                }
-                Err(error) => return Err(Stopped::File(error.to_string())),
-            };
-            let bytes = match contents.get(&chunk) {
-                Ok(bytes) => bytes,
-                Err(ContentsError::Missing(_) | ContentsError::Damaged(_)) => {
-                    self.fetch(file, version, chunk)?;
-                    continue;
-                }
-                Err(error) => return Err(Stopped::File(error.to_string())),
-            };
-            if bytes.is_empty() {
-                return Err(Stopped::File("an empty chunk".into()));
+        while let Some(piece) = reader.at(offset).map_err(Stopped::File)? {
+            if piece.is_hole() {
+                target.seek_relative(i64::try_from(piece.len()).unwrap_or(i64::MAX)).map_err(whole)?;
+            } else {
+                target.write_all(&reader.bytes(&piece).map_err(Stopped::File)?).map_err(whole)?;
             }
-            target.write_all(&bytes).map_err(whole)?;
-            offset += bytes.len() as u64;
+            offset += piece.len();
             self.copying.at(path).map_err(Stopped::Caller)?;
         }
-        Ok(())
-    }
-
-    fn fetch(&self, file: FileId, version: wayfs_types::RecordId, digest: Digest) -> Result<(), Stopped> {
-        let fetched = self.served.volume.fetch(file, version, &[digest], Duration::from_secs(10));
-        fetched.map_err(|error: FetchError| Stopped::File(error.to_string()))
+        // A hole at the end is there only if the file is as long.
+        target.set_len(inode.content.size()).map_err(whole)
     }
 
     fn attributes(&self, inode: &Inode, path: &Path) -> std::io::Result<()> {
         if self.is_root {
             chown(path, Some(inode.uid), Some(inode.gid))?;
         }
+        xattr::write(path, &inode.xattrs).or_else(|error| match error.kind() {
+            // The file system has none, or these need rights that this server lacks.
+            std::io::ErrorKind::Unsupported | std::io::ErrorKind::PermissionDenied => Ok(()),
+            _ => Err(error),
+        })?;
         let file = File::open(path)?;
         file.set_modified(system_time(inode.mtime))?;
         std::fs::set_permissions(path, Permissions::from_mode(u32::from(inode.mode)))

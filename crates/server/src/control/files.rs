@@ -9,6 +9,7 @@ use std::time::Duration;
 use wayfs_control::report::{FileInfo, QueueItem, QueueReport};
 use wayfs_control::{ControlError, ErrorKind};
 use wayfs_node::LiveReplica;
+use wayfs_node::paths::path_of_record;
 use wayfs_proto::Holder;
 use wayfs_types::request::Level;
 use wayfs_types::{FileId, Inode, Kind, Name, Op, StorageError};
@@ -124,7 +125,7 @@ pub(super) fn queue(volumes: &[Arc<Served>], limit: usize) -> Result<QueueReport
             let age_ms = age_ms(item.record.time);
             let stuck = connected && u128::from(age_ms) > STUCK_AFTER.as_millis() && item.level < Level::Visible;
             report.items.push(QueueItem {
-                path: item.path.map(Into::into),
+                path: served.volume.look(|replica| path_of_record(replica, &item.record)).flatten(),
                 volume: served.name().to_owned(),
                 record: item.record.id.to_string(),
                 operation: operation(&item.record.op).to_owned(),
@@ -156,6 +157,6 @@ fn operation(op: &Op) -> &'static str {
         Op::SetXattr { .. } => "setxattr",
         Op::Store { .. } => "store",
         Op::Resolve { .. } => "resolve",
-        Op::Touch => "nothing",
+        Op::Touch | Op::Skip { .. } => "nothing",
     }
 }

@@ -23,6 +23,7 @@ pub(super) fn list(served: &Served) -> Result<MembersReport, ControlError> {
                 Admitted::Station => "station",
                 Admitted::Client => "client",
                 Admitted::Revoked => "revoked",
+                Admitted::Reader => "reader",
             }
             .to_owned(),
             records_applied: origin.applied,

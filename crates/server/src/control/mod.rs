@@ -4,12 +4,16 @@ mod conflicts;
 mod copy;
 mod copy_in;
 mod copy_out;
+mod deleting;
 mod doctor;
 mod files;
+mod intake;
 mod members;
+mod pieces;
 mod status;
 mod sync;
 mod target;
 mod volumes;
+mod xattr;
 
 pub(crate) use target::Target;

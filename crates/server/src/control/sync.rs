@@ -3,11 +3,12 @@
 use super::files::at_path;
 use super::target::{LOOK_PERIOD, failed};
 use crate::served::Served;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wayfs_control::report::SyncReport;
 use wayfs_control::{ControlError, ErrorKind, Progress, Sink};
+use wayfs_node::paths::{files_in, is_below};
 use wayfs_proto::Input;
 use wayfs_types::request::Level;
 
@@ -79,20 +80,9 @@ fn left(volumes: &[Arc<Served>], wish: &Wish) -> Result<Left, ControlError> {
     for served in volumes {
         let gone = || failed("sync", "the volume has stopped");
         if let Some(path) = &wish.path {
-            let level = served
-                .volume
-                .look(|replica| at_path(replica, path).map(|file| file.map(|file| replica.level(file))))
-                .ok_or_else(gone)?
-                .map_err(|error| failed("sync", error))?
-                .ok_or_else(|| {
-                    ControlError::new(
-                        ErrorKind::NotFound,
-                        format!("{} is not there", path.display()),
-                        "Give the path from the volume's root.",
-                    )
-                })?
-                .map_err(|error| failed("sync", error))?;
-            sum.items += u64::from(level.is_some_and(|level| level.level < wish.until));
+            let below = left_below(served, path, wish.until)?;
+            sum.items += below.items;
+            sum.bytes += below.bytes;
             continue;
         }
         let progress = served.volume.look(wayfs_proto::Replica::progress).ok_or_else(gone)?;
@@ -108,6 +98,43 @@ fn left(volumes: &[Arc<Served>], wish: &Wish) -> Result<Left, ControlError> {
         }
     }
     Ok(sum)
+}
+
+/// What is not so far at and below a path: files that are there, and names that were taken away.
+fn left_below(served: &Served, path: &Path, until: Level) -> Result<Left, ControlError> {
+    let gone = || failed("sync", "the volume has stopped");
+    let found = served.volume.look(|replica| at_path(replica, path)).ok_or_else(gone)?;
+    let top = found.map_err(|error| failed("sync", error))?.ok_or_else(|| {
+        let message = format!("{} is not there", path.display());
+        ControlError::new(ErrorKind::NotFound, message, "Give the path from the volume's root.")
+    })?;
+    let mut left = Left::default();
+    let mut files = vec![top];
+    while let Some(file) = files.pop() {
+        let looked = served.volume.look(|replica| {
+            let Some(inode) = replica.inode(file)? else { return Ok((Vec::new(), 0)) };
+            let is_left = replica.level(file)?.is_some_and(|level| level.level < until);
+            let bytes = if is_left { inode.content.size() } else { 0 };
+            left.items += u64::from(is_left);
+            Ok::<_, wayfs_types::StorageError>((files_in(replica, file, &inode)?, bytes))
+        });
+        let (below, bytes) = looked.ok_or_else(gone)?.map_err(|error| failed("sync", error))?;
+        left.bytes += bytes;
+        files.extend(below);
+    }
+    let mut after = 0;
+    loop {
+        let page = served.volume.look(|replica| {
+            let page = replica.queue(after, PAGE)?;
+            let waiting = page.iter().filter(|(_, item)| item.level < until && is_below(replica, &item.record, path));
+            left.items += waiting.count() as u64;
+            Ok::<_, wayfs_types::StorageError>(page.last().map(|(place, _)| *place).filter(|_| page.len() == PAGE))
+        });
+        match page.ok_or_else(gone)?.map_err(|error| failed("sync", error))? {
+            Some(last) => after = last,
+            None => return Ok(left),
+        }
+    }
 }
 
 /// Asks a station to send all contents that its home lacks.

@@ -1,6 +1,6 @@
 //! Which command goes where.
 
-use super::{conflicts, copy_in, copy_out, doctor, files, members, status, sync, volumes};
+use super::{conflicts, copy_in, copy_out, deleting, doctor, files, members, status, sync, volumes};
 use crate::served::Served;
 use crate::server::Shared;
 use std::sync::Arc;
@@ -70,6 +70,9 @@ impl ControlTarget for Target {
             }
             Command::VolumeExport { volume, to } => {
                 Ok(Done::Copied(copy_out::run(&*one(server, Some(&volume))?, &to, out)?))
+            }
+            Command::VolumeDelete { volume, force, dry_run } => {
+                Ok(Done::Deleted(deleting::run(server, &home(server, &volume)?, force, dry_run)?))
             }
             Command::VolumeRevoke { volume, member } => {
                 Ok(Done::Members(members::revoke(&*home(server, &volume)?, &member)?))

@@ -56,6 +56,7 @@ pub(super) fn ticket(
     let (net_role, child) = match role {
         TicketRole::Client => (wayfs_net::TicketRole::Client, ChildRole::Client),
         TicketRole::Station => (wayfs_net::TicketRole::Station, ChildRole::Station),
+        TicketRole::Reader => (wayfs_net::TicketRole::Reader, ChildRole::Reader),
     };
     let lifetime = expires_s.map_or(TICKET_LIFETIME, Duration::from_secs);
     if lifetime.is_zero() || lifetime > LIFETIME_MAX {

@@ -104,6 +104,57 @@ fn a_joined_machine_works_through_a_station() {
     volume.stop();
 }
 
+/// A client that was admitted to read only and behaves as if it might write: neither the home nor a station takes it.
+#[test]
+fn what_a_reader_writes_is_taken_by_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = start(&dir.path().join("home"));
+    create(&home, "docs");
+    let station = start(&dir.path().join("station"));
+    join_station(&station, ticket_text(&home, "docs", TicketRole::Station, None)).unwrap();
+    for (number, server) in [&home, &station].into_iter().enumerate() {
+        let rita = Joiner::new();
+        let grant = rita.join(&ticket(&home, "docs", TicketRole::Reader)).unwrap();
+        assert_eq!(grant.role, wayfs_node::ChildRole::Reader);
+        let mut grant = grant;
+        grant.servers = vec![wayfs_node::ServerInfo {
+            node: server.node(),
+            kind: wayfs_node::ServerKind::Station,
+            label: "chosen@test".into(),
+            addresses: vec![server.address()],
+        }];
+        let (volume, link) = rita.open(&grant, &dir.path().join(format!("rita{number}")));
+        link.pin(Some(server.node()));
+        let root = Request::Attributes { file: FileId::ROOT };
+        eventually("it reads", || volume.request(root.clone(), PATIENCE).is_ok());
+        let create = Change::Create {
+            parent: FileId::ROOT,
+            name: wayfs_node::testing::name("bad"),
+            kind: wayfs_types::Kind::File,
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+        };
+        volume.request(Request::Change { user: 0, change: create }, PATIENCE).unwrap();
+        let members = |server: &crate::Server| match run(server, Command::VolumeMembers { volume: "docs".into() }) {
+            Ok(Done::Members(report)) => report.members,
+            other => panic!("no list: {other:?}"),
+        };
+        let reached = volume.request(Request::Wait { record: None, until: Level::Safe }, PATIENCE / 4);
+        assert!(reached.is_err(), "{reached:?}");
+        let rita = members(server).into_iter().find(|member| member.origin == grant.origin.raw()).unwrap();
+        assert_eq!((rita.role.as_str(), rita.records_applied), ("reader", 0));
+        volume.abandon();
+    }
+    for server in [&home, &station] {
+        let found = server
+            .volume("docs")
+            .unwrap()
+            .request(Request::Lookup { parent: FileId::ROOT, name: wayfs_node::testing::name("bad") }, PATIENCE);
+        assert!(found.is_err(), "{found:?}");
+    }
+}
+
 #[test]
 fn a_revoked_member_is_listed_as_such_and_put_out() {
     let dir = tempfile::tempdir().unwrap();

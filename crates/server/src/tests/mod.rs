@@ -3,5 +3,6 @@
 mod admission;
 mod copying;
 mod daemon;
+mod deleting;
 mod harness;
 mod stations;

@@ -125,6 +125,46 @@ fn contents_travel_between_clients_of_two_servers() {
     eventually("near reads what far wrote", || near.read("from-far").as_deref() == Some(&other[..]));
 }
 
+/// Below a path as well as for all: what the home has not seen is not visible.
+#[test]
+fn waiting_for_a_directory_counts_what_lies_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut home, station) = pair(dir.path(), "on-demand");
+    let near = Client::join(&home, &station, &dir.path().join("near"));
+    near.write("plan", b"first");
+    assert!(near.reached(Level::Visible));
+    home.stop();
+    near.write("plan", b"second");
+    assert!(near.reached(Level::Safe));
+    let sync = |path: &str, until| {
+        let command = Command::Sync { volume: None, path: Some(path.into()), until, timeout_ms: Some(300) };
+        match run(&station, command) {
+            Ok(Done::Sync(report)) => report.reached,
+            other => panic!("no answer: {other:?}"),
+        }
+    };
+    for path in ["", "plan"] {
+        assert!(sync(path, Level::Safe), "{path}");
+        assert!(!sync(path, Level::Visible), "{path}");
+    }
+}
+
+/// A client has no list of members, but may ask.
+#[test]
+fn a_client_learns_what_other_members_are_called() {
+    let dir = tempfile::tempdir().unwrap();
+    let (home, station) = pair(dir.path(), "on-demand");
+    let near = Client::join(&home, &station, &dir.path().join("near"));
+    let far = Client::join(&home, &home, &dir.path().join("far"));
+    let origins = [&near, &far].map(|client| client.volume.settings().replica.origin);
+    eventually("the station knows both", || {
+        let labels = near.joiner.runtime.block_on(near.link.labels(origins.to_vec()));
+        labels == origins.map(|origin| (origin, "ann@laptop".to_owned()))
+    });
+    let nobody = wayfs_types::OriginId::new(4711).unwrap();
+    assert!(far.joiner.runtime.block_on(far.link.labels(vec![nobody])).is_empty());
+}
+
 #[test]
 fn a_station_that_crashed_still_has_what_was_safe() {
     let dir = tempfile::tempdir().unwrap();

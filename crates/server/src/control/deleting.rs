@@ -1,0 +1,64 @@
+//! Deleting a volume for good.
+
+use super::members;
+use super::target::failed;
+use crate::served::Served;
+use crate::server::Shared;
+use std::sync::Arc;
+use wayfs_control::report::DeleteReport;
+use wayfs_control::{ControlError, ErrorKind};
+use wayfs_types::{FileId, Image};
+
+/// Keys looked at with the volume's lock held once.
+const PAGE: usize = 1024;
+
+pub(super) fn run(
+    server: &Shared,
+    served: &Arc<Served>,
+    force: bool,
+    dry_run: bool,
+) -> Result<DeleteReport, ControlError> {
+    let mut report = describe(served)?;
+    if dry_run {
+        return Ok(report);
+    }
+    let connected: Vec<&str> =
+        report.members.iter().filter(|member| member.connected).map(|member| member.label.as_str()).collect();
+    if !connected.is_empty() && !force {
+        return Err(ControlError::new(
+            ErrorKind::Refused,
+            format!("volume `{}` is in use by {}", report.name, connected.join(", ")),
+            "Let them unmount first, or delete it under them with --force: what they have not sent is then nowhere else.",
+        ));
+    }
+    server.bury(served).map_err(|error| failed("delete volume", error))?;
+    report.deleted = true;
+    Ok(report)
+}
+
+fn describe(served: &Served) -> Result<DeleteReport, ControlError> {
+    let mut members = members::list(served)?.members;
+    members.retain(|member| member.role != "revoked");
+    let mut report =
+        DeleteReport { name: served.name().to_owned(), id: served.id.to_string(), members, ..DeleteReport::default() };
+    let mut after = None;
+    loop {
+        let page = served.volume.look(|replica| replica.images(after.as_ref(), PAGE));
+        let page = page.ok_or_else(|| failed("look at volume", "it has stopped"))?;
+        let page = page.map_err(|error| failed("look at volume", error))?;
+        for (key, image) in &page {
+            if let (wayfs_types::Key::Inode(file), Image::Inode(inode)) = (key, image)
+                && *file != FileId::ROOT
+                && !inode.is_directory()
+                && !inode.is_removed()
+            {
+                report.files += 1;
+                report.bytes += inode.content.size();
+            }
+        }
+        match page.last() {
+            Some((last, _)) if page.len() == PAGE => after = Some(last.clone()),
+            _ => return Ok(report),
+        }
+    }
+}
