@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use wayfs_types::request::{
-    Answer, Change, Level, LockRequest, Outcome, RenameTarget, Request, RequestId, XattrPresence,
+    Answer, Change, Level, LockRequest, Outcome, Removed, RenameTarget, Request, RequestId, XattrPresence,
 };
 use wayfs_types::{
     Content, Digest, FileId, FsError, Inode, Kind, Name, OriginId, Place, RecordId, StorageError, WallTime,
@@ -75,7 +75,7 @@ impl State {
         }
     }
 
-    fn make(&mut self, place: Place, mut inode: Inode, id: RecordId) -> Result<(FileId, Option<FileId>), FsError> {
+    fn make(&mut self, place: Place, mut inode: Inode, id: RecordId) -> Result<(FileId, Option<Removed>), FsError> {
         if self.entry(place.parent, &place.name).is_ok() {
             return Err(FsError::Exists);
         }
@@ -91,10 +91,11 @@ impl State {
         Ok((file, None))
     }
 
-    fn take(&mut self, parent: FileId, name: &Name) -> Option<FileId> {
+    fn take(&mut self, parent: FileId, name: &Name) -> Option<Removed> {
         let file = self.entries.remove(&(parent, name.clone()))?;
         self.touch(parent);
         let inode = self.inodes.get_mut(&file)?;
+        let last = Inode { places: Vec::new(), ..inode.clone() };
         inode.places.retain(|place| place.parent != parent || place.name != *name);
         inode.ctime = now();
         if inode.is_directory() {
@@ -102,8 +103,13 @@ impl State {
             return None;
         }
         if inode.places.is_empty() {
+            // As the tree does it: the marker keeps nothing that costs room.
             inode.removed_from = Some(Place { parent, name: name.clone() });
-            return Some(file);
+            inode.content = Content::EMPTY;
+            if let Kind::Symlink(target) = &mut inode.kind {
+                target.clear();
+            }
+            return Some(Removed { file, inode: Box::new(last) });
         }
         None
     }
@@ -112,7 +118,7 @@ impl State {
         !self.entries.keys().any(|(parent, _)| *parent == directory)
     }
 
-    fn change(&mut self, change: Change) -> Result<(FileId, Option<FileId>, RecordId), FsError> {
+    fn change(&mut self, change: Change) -> Result<(FileId, Option<Removed>, RecordId), FsError> {
         let id = self.next();
         let outcome = match change {
             Change::Create { parent, name, kind, mode, uid, gid } => {
@@ -189,7 +195,7 @@ impl State {
         from: (FileId, Name),
         to: (FileId, Name),
         target: RenameTarget,
-    ) -> Result<(FileId, Option<FileId>), FsError> {
+    ) -> Result<(FileId, Option<Removed>), FsError> {
         let file = self.entry(from.0, &from.1)?;
         let mut removed = None;
         if let Ok(old) = self.entry(to.0, &to.1) {

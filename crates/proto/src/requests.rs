@@ -7,7 +7,7 @@ use crate::tables::{entries_from, entries_until, parse_image_key, table};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use wayfs_tree::{Author, BuildError};
-use wayfs_types::request::{Answer, Change, Level, Outcome, Request, RequestId};
+use wayfs_types::request::{Answer, Change, Level, Outcome, Removed, Request, RequestId};
 use wayfs_types::{
     FileId, FsError, Inode, Key, MetaStore, Name, Op, OriginId, RecordId, StorageError, Ticket, Time, UserId,
 };
@@ -585,6 +585,7 @@ impl<S: MetaStore> Replica<S> {
             Err(BuildError::Storage(error)) => return Err(error.into()),
         };
         self.counters.sequence += 1;
+        let loser = self.loser_of(&record.op)?;
         let effect = self.take_record(record.clone(), true)?;
         self.note_content(&record, &effect, Source::Own)?;
         // What the asker did, its kernel knows; only a copy beside it would be news.
@@ -598,7 +599,21 @@ impl<S: MetaStore> Replica<S> {
         self.commit()?;
         self.requests.note_own(self.ticket, id.sequence());
         let Some(inode) = inode else { return Ok(Err(FsError::NotFound)) };
-        Ok(Ok(Answer::Changed { record: id, file, inode, removed: effect.removed }))
+        let removed = effect.removed.zip(loser).map(|(file, inode)| Removed { file, inode });
+        Ok(Ok(Answer::Changed { record: id, file, inode, removed }))
+    }
+
+    /// The file that a record unlinks or puts another in place of, as it is now.
+    fn loser_of(&mut self, op: &Op) -> Result<Option<Box<Inode>>, StorageError> {
+        let file = if let Op::Unlink { file, .. } = op {
+            *file
+        } else if let Op::Rename { replaced: Some(replaced), .. } = op {
+            replaced.file
+        } else {
+            return Ok(None);
+        };
+        let loser = wayfs_tree::inode(&self.tx(), file)?;
+        Ok(loser.map(|inode| Box::new(Inode { places: Vec::new(), ..*inode })))
     }
 
     fn inode_after(&mut self, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {

@@ -278,8 +278,8 @@ pub enum Answer {
         file: FileId,
         /// Its inode afterwards (of a removed file: the marker; of a purged one: as it was last).
         inode: Box<Inode>,
-        /// A file that lost its last name to it (unlink, rename over), so that the driver can drop its cache.
-        removed: Option<FileId>,
+        /// A file that lost its last name to it (unlink, rename over).
+        removed: Option<Removed>,
     },
     /// What stands in a lock's way, if anything.
     Lock(Option<LockRequest>),
@@ -287,6 +287,15 @@ pub enum Answer {
     Reached,
     /// Done, nothing to say.
     Done,
+}
+
+/// A file that lost its last name, as it was before: whoever has it open, or was about to open it, goes on with that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removed {
+    /// The file.
+    pub file: FileId,
+    /// What it was, but for its names.
+    pub inode: Box<Inode>,
 }
 
 /// How a request ends.

@@ -11,6 +11,7 @@
 //! * [`loading`]: bytes of the base, chunk by chunk, from the chunk store or from afar;
 //! * [`mapped`]: what programs store into a body that they mapped past us;
 //! * [`commit`]: from dirty ranges to a store record;
+//! * [`recently_removed`]: what was removed while an open may have been on its way;
 //! * [`table`]: all of them;
 //! * [`contents`]: the seam to the engine and the chunk store.
 //!
@@ -28,6 +29,7 @@ pub mod loading;
 mod mapped;
 pub mod open_file;
 pub mod ranges;
+mod recently_removed;
 pub mod table;
 
 pub use contents::{Contents, Patience, Slow, Store, Stored, Wanted};

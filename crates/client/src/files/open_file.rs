@@ -139,9 +139,13 @@ impl State {
         self.unsaved.is_any || self.saving.is_some()
     }
 
-    /// Takes the engine's word for what the file holds; only when nothing is uncommitted.
+    /// Takes the engine's word for what the file holds; only when nothing is uncommitted. The marker of a removed file
+    /// says nothing of that.
     pub(super) fn refresh(&mut self, inode: &Inode) {
         if self.is_dirty() || self.removed.is_some() || self.is_watched() {
+            return;
+        }
+        if inode.is_removed() {
             return;
         }
         self.mtime = inode.mtime;
@@ -251,6 +255,13 @@ impl OpenFile {
     /// The inode kept when the last name went.
     pub fn removed_inode(&self) -> Option<Box<Inode>> {
         self.state().removed.clone()
+    }
+
+    /// The inode of a file that somebody else removed, as it was last seen here.
+    pub(super) fn last_seen(&self) -> Box<Inode> {
+        let state = self.state();
+        let (content, version, mtime) = (state.base.content.clone(), state.base.version, state.mtime);
+        Box::new(Inode { content, version, mtime, places: Vec::new(), ..(*state.opened_as).clone() })
     }
 
     /// Whether it holds what no record holds.

@@ -4,6 +4,7 @@ use super::body::{Body, BodyFile, BodyFiles};
 use super::commit::Committed;
 use super::contents::{Contents, Patience, Slow};
 use super::open_file::{Access, Extend, KernelOpens, OpenFile, Overlay};
+use super::recently_removed::RecentlyRemoved;
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wayfs_fuse::BackingId;
+use wayfs_types::request::Removed;
 use wayfs_types::{FileId, FsError, Inode, RecordId, WallTime};
 
 /// Smallest file served by passthrough, in bytes. Registering a backing file costs two ioctls and an
@@ -76,6 +78,8 @@ struct Map {
     tick: u64,
     /// The version whose pages the kernel may have, for inodes that it knows.
     pages: HashMap<FileId, RecordId>,
+    /// Files that went by our own doing a moment ago.
+    removed: RecentlyRemoved,
 }
 
 struct Entry {
@@ -136,12 +140,16 @@ impl FileTable {
         });
         entry.handles += 1;
         let file = Arc::clone(&entry.file);
+        let removed = map.removed.find(id).cloned();
         drop(map);
         let mut state = file.state();
         // The caller asked the engine a while ago; a commit may have come between, and taking the older
         // word would undo it for this handle. Under the file's lock the engine's word is not older.
         let newest = self.contents.inode(id);
         state.refresh(newest.as_ref().unwrap_or(inode));
+        if state.removed.is_none() && newest.is_none_or(|inode| inode.is_removed()) {
+            state.removed = removed;
+        }
         match access {
             Access::Read => state.readers += 1,
             Access::Write => state.writers += 1,
@@ -374,18 +382,27 @@ impl FileTable {
     }
 
     /// The last name of a file went by our own doing: its handles keep it, and no record will.
-    ///
-    /// `inode` is what the engine still knows of it, if anything.
-    pub fn removed(&self, id: FileId, inode: Option<Inode>) {
+    pub fn removed(&self, removed: Removed) {
+        let Removed { file, inode } = removed;
         let mut map = self.map();
-        if let Some(entry) = map.entries.get(&id) {
+        if let Some(entry) = map.entries.get(&file) {
             let mut state = entry.file.state();
-            let last = inode.unwrap_or_else(|| (*state.opened_as).clone());
-            state.removed = Some(Box::new(last));
+            state.removed = Some(inode.clone());
+            let closing = state.closing.take();
             drop(state);
-            map.wake(id);
-            self.settle(&mut map, id);
+            self.end_closing(closing);
+            map.wake(file);
+            self.settle(&mut map, file);
         }
+        map.removed.keep(file, inode);
+    }
+
+    /// A removed file as it was last, if it is open or was removed by our own doing a moment ago.
+    pub fn last_seen(&self, id: FileId) -> Option<Box<Inode>> {
+        if let Some(inode) = self.map().removed.find(id) {
+            return Some(inode.clone());
+        }
+        self.find(id).map(|file| file.last_seen())
     }
 
     /// A file changed elsewhere: handles that wrote nothing see the new version.

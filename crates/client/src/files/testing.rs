@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
-use wayfs_types::{Content, Digest, FileId, FsError, Inode, Kind, OriginId, RecordId, WallTime};
+use wayfs_types::{Content, Digest, FileId, FsError, Inode, Kind, OriginId, Place, RecordId, WallTime};
 
 pub(crate) struct Fake {
     pub(crate) near: Mutex<BTreeMap<Digest, Bytes>>,
@@ -71,6 +71,15 @@ impl Fake {
         let made = inode(content, id.maker());
         self.inodes.lock().unwrap().insert(id, made.clone());
         made
+    }
+
+    /// Leaves of a file what the tree leaves of a removed one; answers what it was.
+    pub(crate) fn mark_removed(&self, id: FileId) -> Inode {
+        let place = Place { parent: FileId::ROOT, name: "gone".try_into().unwrap() };
+        let mut inodes = self.inodes.lock().unwrap();
+        let inode = inodes.get_mut(&id).unwrap();
+        let marker = Inode { content: Content::EMPTY, removed_from: Some(place), ..inode.clone() };
+        std::mem::replace(inode, marker)
     }
 
     /// Moves all chunks away.

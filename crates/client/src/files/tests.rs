@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wayfs_fuse::BackingId;
+use wayfs_types::request::Removed;
 use wayfs_types::{Content, FsError};
 
 const SOON: Duration = Duration::from_secs(5);
@@ -31,6 +32,12 @@ impl Bench {
     fn open(&self, number: u64, access: Access) -> Arc<OpenFile> {
         let inode = self.fake.inode(file(number)).unwrap();
         self.table.open_file(file(number), &inode, access)
+    }
+
+    /// A program of this machine removes a file.
+    fn remove(&self, number: u64) {
+        let last = self.fake.mark_removed(file(number));
+        self.table.removed(Removed { file: file(number), inode: Box::new(last) });
     }
 
     fn read_all(&self, open: &OpenFile) -> Vec<u8> {
@@ -151,7 +158,7 @@ fn a_removed_file_lives_on_in_its_handles_and_in_no_record() {
     let bench = bench();
     bench.fake.make(file(1), b"old");
     let open = bench.open(1, Access::Write);
-    bench.table.removed(file(1), bench.fake.inode(file(1)));
+    bench.remove(1);
     bench.table.write(&open, Some(3), b"er", 0).unwrap();
     assert_eq!(bench.read_all(&open), b"older");
     assert_eq!(bench.table.commit(&open, Patience::None), Ok(None));
@@ -159,6 +166,50 @@ fn a_removed_file_lives_on_in_its_handles_and_in_no_record() {
     bench.table.close_file(&open, Access::Write);
     assert!(bench.table.find(file(1)).is_none());
     assert!(bench.fake.stores.lock().unwrap().is_empty());
+}
+
+/// Between the kernel's walk to a name and the open, another file was renamed over it.
+#[test]
+fn a_file_opened_just_after_it_was_removed_is_what_it_was() {
+    let bench = bench();
+    let before = bench.fake.make(file(1), b"all of it");
+    bench.remove(1);
+    let last = bench.table.last_seen(file(1)).expect("it is remembered");
+    let open = bench.table.open_file(file(1), &last, Access::Write);
+    assert_eq!((bench.read_all(&open), last.content), (b"all of it".to_vec(), before.content));
+    bench.table.write(&open, Some(0), b"ALL", 0).unwrap();
+    assert_eq!(bench.table.commit(&open, Patience::None), Ok(None), "it has no name, so no record is made");
+    bench.table.close_file(&open, Access::Write);
+    assert!(bench.fake.stores.lock().unwrap().is_empty());
+}
+
+/// Proves [S-unlinked].
+#[test]
+fn a_reader_keeps_a_file_that_another_machine_removes() {
+    let bench = bench();
+    for (number, len) in [(1, 100), (2, 300_000)] {
+        let bytes: Vec<u8> = (0..len).map(|at| at as u8).collect();
+        bench.fake.make(file(number), &bytes);
+        let open = bench.open(number, Access::Read);
+        bench.fake.mark_removed(file(number));
+        bench.table.changed_elsewhere(file(number));
+        assert!(bench.read_all(&open) == bytes, "{len} bytes read to the end");
+        let last = bench.table.last_seen(file(number)).unwrap();
+        assert_eq!((last.content.size(), last.links()), (len, 0));
+    }
+}
+
+/// A handle writes to what another machine removed: an update beats a removal.
+#[test]
+fn a_writer_brings_back_what_another_machine_removed() {
+    let bench = bench();
+    bench.fake.make(file(1), b"old");
+    let open = bench.open(1, Access::Write);
+    bench.fake.mark_removed(file(1));
+    bench.table.changed_elsewhere(file(1));
+    bench.table.write(&open, Some(3), b"er", 0).unwrap();
+    assert!(bench.table.commit(&open, Patience::None).unwrap().is_some());
+    assert_eq!(bench.fake.bytes_of(file(1)), b"older");
 }
 
 /// Proves [S-dirty-handle].

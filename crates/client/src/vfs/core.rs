@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use wayfs_fuse::{Attributes, Entry, Errno, InterruptFlag, Notifier, Reply, Request, Unique};
-use wayfs_types::request::{Answer, Change, Outcome, Request as Ask};
+use wayfs_types::request::{Answer, Change, Outcome, Removed, Request as Ask};
 use wayfs_types::{FileId, FsError, Inode};
 
 /// When `close` returns.
@@ -199,6 +199,9 @@ impl Vfs {
 
     /// Hands on a file's inode, and the id under which it is kept (another than asked for, if the file was
     /// merged with its twin): at once if what is known here may be trusted, else when the parent answered.
+    ///
+    /// Of a removed file that is the inode that it had last. What the engine keeps is a marker without contents, and a
+    /// program that found the name just before another file was renamed over it must not read an empty file.
     pub(super) fn with_inode(
         self: &Arc<Self>,
         caller: &Caller,
@@ -210,6 +213,13 @@ impl Vfs {
             return then(self, reply, file, &removed);
         }
         self.ask(caller, Ask::Attributes { file }, reply, |vfs, reply, outcome| match outcome {
+            Ok(Answer::File(file, inode)) if inode.is_removed() && !inode.is_directory() => {
+                match vfs.files.last_seen(file) {
+                    Some(last) => then(vfs, reply, file, &last),
+                    // The kernel walks the path again, asking for each name.
+                    None => refuse(reply, Err(FsError::Stale)),
+                }
+            }
             Ok(Answer::File(file, inode)) => then(vfs, reply, file, &inode),
             other => refuse(reply, other),
         });
@@ -278,7 +288,7 @@ pub(super) struct Changed {
     /// Its inode afterwards.
     pub(super) inode: Box<Inode>,
     /// A file that lost its last name.
-    pub(super) removed: Option<FileId>,
+    pub(super) removed: Option<Removed>,
 }
 
 /// Who asks, kept when the request itself is gone.

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use wayfs_fuse::{Entry, Errno, FileKind, RenameFlags, Reply};
-use wayfs_types::request::{Answer, Change, RenameTarget, Request as Ask};
+use wayfs_types::request::{Answer, Change, Removed, RenameTarget, Request as Ask};
 use wayfs_types::{FileId, FsError, Kind, Name};
 
 /// Longest target of a symbolic link in bytes (`PATH_MAX` less the zero).
@@ -131,7 +131,7 @@ impl Vfs {
     pub(super) fn unlink(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, reply: Reply) {
         let Some((name, reply)) = checked(name, reply) else { return };
         self.change(caller, Change::Unlink { parent, name }, reply, |vfs, reply, changed| {
-            vfs.forget_removed(changed.removed);
+            vfs.keep_removed(changed.removed);
             let _ = reply.ok();
         });
     }
@@ -165,7 +165,7 @@ impl Vfs {
         let Some((to_name, reply)) = checked(to_name, reply) else { return };
         let change = Change::Rename { from_parent, from_name, to_parent, to_name, target };
         self.change(caller, change, reply, |vfs, reply, changed| {
-            vfs.forget_removed(changed.removed);
+            vfs.keep_removed(changed.removed);
             let _ = reply.ok();
         });
     }
@@ -193,9 +193,9 @@ impl Vfs {
     }
 
     /// The last name of a file went: its open handles keep it to themselves.
-    fn forget_removed(&self, removed: Option<FileId>) {
-        if let Some(file) = removed {
-            self.files.removed(file, self.engine.inode(file));
+    fn keep_removed(&self, removed: Option<Removed>) {
+        if let Some(removed) = removed {
+            self.files.removed(removed);
         }
     }
 }
