@@ -169,6 +169,9 @@ pub(crate) struct Children {
     pub(crate) waiting: BTreeSet<OriginId>,
     /// How far stations that are away have come: traces of removed keys are kept for them.
     station_cursors: BTreeMap<OriginId, u64>,
+    /// There are no traces of removed keys below this change. A look at those that went (or whose keys came back) costs
+    /// a sorted store as much as a look at as many that are there.
+    graves_from: u64,
     next_check: Option<Time>,
 }
 
@@ -741,14 +744,22 @@ impl<S: MetaStore> Replica<S> {
         let live = self.children.by_origin.values().filter(|child| child.is_station).map(|child| child.cursor);
         let slowest = self.children.station_cursors.values().copied().chain(live).min().unwrap_or(u64::MAX);
         let until = (change - kept).min(slowest.max(change.saturating_sub(GRAVES_MAX)));
-        let (from, until) = (number_key(table::GRAVE, 0), number_key(table::GRAVE, until));
-        for (key, value) in self.store.scan(&from, &until, PURGE_STEP)? {
+        let from = self.children.graves_from;
+        if from >= until {
+            return Ok(());
+        }
+        let graves = self.store.scan(&number_key(table::GRAVE, from), &number_key(table::GRAVE, until), PURGE_STEP)?;
+        if graves.len() < PURGE_STEP {
+            self.children.graves_from = until;
+        }
+        for (key, value) in graves {
             let number = crate::tables::parse_number_key(&key)?;
             let mut view_key = vec![table::VIEW];
             view_key.extend(&value);
             let parsed = crate::tables::parse_image_key(&view_key)?;
             self.overlay.delete_raw(key);
             self.counters.purged = CommitNumber(number);
+            self.children.graves_from = self.children.graves_from.max(number + 1);
             if crate::tables::read_view(&self.store, &parsed)?.is_some() {
                 // A marker: only the home decides that no late record can name it any more.
                 if self.config.role == Role::Home {
