@@ -66,10 +66,12 @@ pub struct Config {
     pub node: NodeId,
     /// Station to home: records are gathered so long unless the link is idle. Default 1 s (the research: 15 s).
     pub reconcile_period: Duration,
-    /// Client: changes that nobody waits for are gathered so long for one sync and one message while they keep
-    /// coming; after a pause the next is sent at once. Default 5 ms. Zero: each goes by itself, and costs every
-    /// machine on its way a sync, a message and an acknowledgement.
+    /// Client: changes that nobody waits for are gathered so long for one sync and one message. Default 5 ms. Zero:
+    /// each goes by itself, and costs every machine on its way a sync, a message and an acknowledgement.
     pub sync_gather: Duration,
+    /// Client: small records that somebody waits for are sent while the own disk still syncs them, so that the time
+    /// to safe is one round trip and one group commit. Default true.
+    pub sends_ahead: bool,
     /// A child that has been silent for so long loses its callbacks and locks. Default 10 s.
     pub lease: Duration,
     /// Most records in one message. Default 512.
@@ -101,6 +103,7 @@ impl Config {
             node,
             reconcile_period: Duration::from_secs(1),
             sync_gather: Duration::from_millis(5),
+            sends_ahead: true,
             lease: Duration::from_secs(10),
             records_per_message: 512,
             images_per_message: 512,

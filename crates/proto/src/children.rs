@@ -12,6 +12,7 @@
 //!
 //! Everything that a child is told leaves only when the batch that it rests upon is durable.
 
+use crate::ahead::KeptAhead;
 use crate::api::{Neighbour, PeerId, Role};
 use crate::contents::Source;
 use crate::replica::{Replica, Trouble, Whom};
@@ -90,6 +91,8 @@ pub(crate) struct Child {
     pub(crate) marks: BTreeMap<OriginId, Option<Mark>>,
     pub(crate) stable: BTreeSet<RecordId>,
     pub(crate) notices: Vec<Down>,
+    /// Records that are not durable at the child, kept for it.
+    pub(crate) ahead: KeptAhead,
 }
 
 impl Child {
@@ -115,6 +118,7 @@ impl Child {
             marks: BTreeMap::new(),
             stable: BTreeSet::new(),
             notices: Vec::new(),
+            ahead: KeptAhead::default(),
         }
     }
 
@@ -165,6 +169,10 @@ pub(crate) struct Children {
     pub(crate) blocked: BTreeMap<OriginId, VecDeque<(u64, u64)>>,
     /// Children with something in the outbox.
     gated: BTreeSet<OriginId>,
+    /// Children of whom records are kept that they sent ahead.
+    pub(crate) ahead: BTreeSet<OriginId>,
+    /// Who is to be told *safe*, and up to which record.
+    pub(crate) safe_through: Vec<(OriginId, u64)>,
     /// Children with questions that wait for us to catch up.
     pub(crate) waiting: BTreeSet<OriginId>,
     /// How far stations that are away have come: traces of removed keys are kept for them.
@@ -205,6 +213,14 @@ impl Children {
         }
     }
 
+    /// What a child sent ahead is in this batch.
+    pub(crate) fn kept_ahead(&mut self, origin: OriginId, ticket: Ticket) {
+        if let Some(child) = self.by_origin.get_mut(&origin) {
+            child.ahead.committed(ticket);
+            self.ahead.insert(origin);
+        }
+    }
+
     pub(crate) fn first_blocked(&self, origin: OriginId) -> Option<u64> {
         self.blocked.get(&origin)?.front().map(|(sequence, _)| *sequence)
     }
@@ -234,6 +250,7 @@ impl Children {
         }
         self.busy.remove(&origin);
         self.gated.remove(&origin);
+        self.ahead.remove(&origin);
         Some(child)
     }
 
@@ -280,6 +297,9 @@ impl<S: MetaStore> Replica<S> {
             rows.push((parse_origin_key(key)?, unpack::<ChildRow>(value)?));
             Ok(())
         })?;
+        for origin in self.origins_ahead()? {
+            rows.push((origin, ChildRow { is_station: false, cursor: 0 }));
+        }
         for (origin, row) in rows {
             if row.is_station {
                 self.children.station_cursors.insert(origin, row.cursor);
@@ -351,6 +371,8 @@ impl<S: MetaStore> Replica<S> {
         }
         let trusted = child.phase == Phase::Live && !lease_over(child, self.now, self.config.lease);
         child.peer = None;
+        child.ahead = KeptAhead::default();
+        self.children.ahead.remove(&origin);
         child.outbox.clear();
         child.asks.clear();
         child.phase = Phase::Ghost;
@@ -385,8 +407,11 @@ impl<S: MetaStore> Replica<S> {
                 // It may trust its cache until its lease ends, and keeps its locks so long.
                 continue;
             }
-            if self.children.remove(origin).is_some_and(|child| !child.is_station) {
+            if let Some(child) = self.children.remove(origin).filter(|child| !child.is_station) {
                 self.overlay.delete_raw(origin_key(table::CHILD, origin));
+                if child.unknown {
+                    self.adopt_ahead(origin)?;
+                }
             }
             self.locks_release_child(origin);
         }
@@ -415,6 +440,7 @@ impl<S: MetaStore> Replica<S> {
                     || (child.unreceived.is_empty()
                         && child.pending.is_empty()
                         && child.asks.is_empty()
+                        && !child.is_ahead()
                         && child.phase != Phase::Greeting
                         && child.phase != Phase::Ready
                         && child.next >= self.counters.change.0)
@@ -507,6 +533,8 @@ impl<S: MetaStore> Replica<S> {
             }
             Up::Start => self.handle_start(peer, origin),
             Up::Records { records } => self.handle_records(peer, origin, records),
+            Up::Ahead { records } => self.handle_ahead(peer, origin, records),
+            Up::Durable { through } => self.handle_durable(peer, origin, through),
             Up::Received { serial } => self.handle_received(peer, origin, serial),
             Up::Ask { ask, question, seen } => {
                 if child.asks.len() >= ASKS_MAX {
@@ -575,6 +603,7 @@ impl<S: MetaStore> Replica<S> {
         if !is_station && origins.iter().any(|of| *of != origin) {
             return Err(Trouble::Peer(peer, "carries records of foreign origins".to_owned()));
         }
+        self.drop_ahead(origin)?;
         let stamp = self.own_stamp();
         let current = self.counters.change;
         let resume = resume.filter(|resume| {
@@ -592,7 +621,10 @@ impl<S: MetaStore> Replica<S> {
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
             child.phase = Phase::Ready;
             child.resumed = resume.is_some();
-            child.next = resume.map_or(0, |resume| resume.cursor.0);
+            // A client that begins anew asks for nothing of the past, but what its own records change from this
+            // welcome on it is told: of what came before it asks by name, knowing how far we are.
+            let anew = if is_station { 0 } else { current.0 };
+            child.next = resume.map_or(anew, |resume| resume.cursor.0);
             child.cursor = child.next;
             let welcome = Down::Welcome { stamp, current, resume: resume.is_some(), applied };
             child.notices.push(welcome);
@@ -606,7 +638,7 @@ impl<S: MetaStore> Replica<S> {
         *self.counters.stamp.get_or_insert(stamp)
     }
 
-    fn add_subject(&mut self, child: OriginId, subject: OriginId) {
+    pub(crate) fn add_subject(&mut self, child: OriginId, subject: OriginId) {
         if let Some(row) = self.children.by_origin.get_mut(&child) {
             row.marks.entry(subject).or_insert(None);
             self.children.subjects.entry(subject).or_default().insert(child);
@@ -629,15 +661,11 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         self.locks_child_started(origin);
-        let current = self.counters.change.0;
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
             child.extra.extend(base);
             child.extra.insert(Key::Origin(origin));
             child.started = true;
             child.phase = Phase::Scanning;
-            if fresh_client {
-                child.next = current;
-            }
         }
         Ok(())
     }
@@ -660,7 +688,6 @@ impl<S: MetaStore> Replica<S> {
 
     fn handle_records(&mut self, peer: PeerId, child: OriginId, records: Vec<SentRecord>) -> Result<(), Trouble> {
         let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
-        self.staged.echo = Some(child);
         for SentRecord { record, held } in records {
             let origin = record.id.origin();
             if !is_station && origin != child {
@@ -669,13 +696,18 @@ impl<S: MetaStore> Replica<S> {
             if origin == self.config.origin || origin == OriginId::GENESIS {
                 return Err(Trouble::Peer(peer, format!("sent record {} in our own name", record.id)));
             }
+            if let Some(row) = self.children.by_origin.get_mut(&child).filter(|row| row.is_ahead()) {
+                row.ahead.queue(SentRecord { record, held });
+                continue;
+            }
             self.add_subject(child, origin);
+            self.staged.echo.insert(origin);
             self.take_child_record(peer, child, is_station, record, held)?;
         }
         Ok(())
     }
 
-    fn take_child_record(
+    pub(crate) fn take_child_record(
         &mut self,
         peer: PeerId,
         child: OriginId,
@@ -702,7 +734,7 @@ impl<S: MetaStore> Replica<S> {
             }
             return Ok(());
         }
-        if record.id.sequence() != image.applied + 1 {
+        if record.follows() > image.applied {
             let text = format!("sent record {} but {} is the last that came", record.id, image.applied);
             return Err(Trouble::Peer(peer, text));
         }

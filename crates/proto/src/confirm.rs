@@ -31,9 +31,12 @@ pub(crate) struct TouchedKey {
     before: Option<Image>,
     /// What it confirms now.
     after: Option<Image>,
-    /// When it vouched for that; `None`: with this cut.
+    /// When it vouched for that; `None`: with this cut; zero: never, it is our guess.
     number: Option<u64>,
 }
+
+/// At this number nobody vouched for a key: it is asked for before it is trusted.
+const UNVOUCHED: u64 = 0;
 
 /// A cut, sorted by what it meets.
 #[derive(Default)]
@@ -45,6 +48,8 @@ pub(crate) struct Cut {
     confirmed: Vec<u64>,
     /// How far each origin is confirmed.
     applied: BTreeMap<OriginId, u64>,
+    /// Keys that confirmed records touched, and later ones again, of which the parent does not tell us.
+    untold: Vec<Key>,
     is_echo: bool,
 }
 
@@ -105,13 +110,11 @@ impl<S: MetaStore> Replica<S> {
         expected: &BTreeMap<Key, u64>,
         cut: &mut Cut,
     ) -> Result<(), StorageError> {
-        for key in expected.keys() {
+        for (key, hash) in expected {
             if !incoming.contains_key(key)
-                && let Some(Aside { number, image: before }) = self.aside(key)?
+                && let Some(aside) = self.aside(key)?
             {
-                cut.is_echo &= expected.get(key) == Some(&echo_hash(before.as_ref()));
-                let after = before.clone();
-                cut.touched.push(TouchedKey { key: key.clone(), before, after, number: Some(number) });
+                self.compare_unnamed(key, *hash, aside, cut)?;
             }
         }
         while let Some((key, after)) = incoming.pop_first() {
@@ -124,6 +127,74 @@ impl<S: MetaStore> Replica<S> {
             cut.touched.push(TouchedKey { key, before, after, number: None });
         }
         Ok(())
+    }
+
+    /// A key that confirmed records touched and that the cut does not name. Of a parent that tells us of such a
+    /// key that means that it left it as it was. Of another (our records came to it by another way, in directories
+    /// that we did not watch there yet) it means nothing, least of all that what we made is not there: then what
+    /// our own records made of it stands as a guess.
+    fn compare_unnamed(&mut self, key: &Key, hash: u64, aside: Aside, cut: &mut Cut) -> Result<(), StorageError> {
+        let Aside { number, image: before } = aside;
+        let key = key.clone();
+        if self.is_told(&key, before.as_ref()) {
+            cut.is_echo &= hash == echo_hash(before.as_ref());
+            let after = before.clone();
+            cut.touched.push(TouchedKey { key, before, after, number: Some(number) });
+        } else if self.last_touch(&key)? <= cut.confirmed.last().copied().unwrap_or(0) {
+            let after = self.tx().image(&key)?;
+            cut.touched.push(TouchedKey { key, before, after, number: Some(UNVOUCHED) });
+        } else {
+            cut.is_echo = false;
+            cut.untold.push(key);
+        }
+        Ok(())
+    }
+
+    /// Whether the parent names a key in its cuts when it changes there: the other side is `interest.rs`.
+    fn is_told(&self, key: &Key, confirmed: Option<&Image>) -> bool {
+        let watched = |file| self.watches.since(file).is_some();
+        match (key, confirmed) {
+            _ if self.config.role != Role::Client => true,
+            (Key::Entry(parent, _), _) => watched(*parent),
+            (Key::Inode(file), _) if watched(*file) || file.maker().origin() == self.config.origin => true,
+            (Key::Inode(_), Some(Image::Inode(inode))) => crate::interest::directories_of(inode).any(watched),
+            (Key::Inode(_), _) => false,
+            (Key::Conflict(_) | Key::Origin(_), _) => true,
+        }
+    }
+
+    /// The last place in the log whose record touched a key that lies aside.
+    fn last_touch(&mut self, key: &Key) -> Result<u64, StorageError> {
+        self.tx().get_raw(&image_key(TOUCH, key))?.map_or(Ok(0), |bytes| unpack(&bytes))
+    }
+
+    /// What the confirmed records make of the untold keys upon what the parent had confirmed before.
+    fn guess_untold(&mut self, cut: &mut Cut) -> Result<(), StorageError> {
+        if cut.untold.is_empty() {
+            return Ok(());
+        }
+        let mut from = vec![table::ASIDE];
+        loop {
+            let pairs = self.tx().scan_raw(&from, &[table::ASIDE + 1], crate::replica::PAGE)?;
+            let Some((last, _)) = pairs.last() else { break };
+            from.clone_from(last);
+            from.push(0);
+            for (key, value) in pairs {
+                self.put_image(parse_image_key(&key)?, unpack::<Aside>(&value)?.image)?;
+            }
+        }
+        self.tx().note_touches();
+        for position in cut.confirmed.clone() {
+            let record = self.log_entry(position)?.record;
+            wayfs_tree::apply(&mut self.tx(), &record)?;
+        }
+        let before = self.tx().take_touches();
+        for key in std::mem::take(&mut cut.untold) {
+            let after = self.tx().image(&key)?;
+            let before = before.get(&key).cloned().flatten();
+            cut.touched.push(TouchedKey { key, before, after, number: Some(UNVOUCHED) });
+        }
+        before.into_iter().try_for_each(|(key, image)| self.put_image(key, image))
     }
 
     /// What the parent confirmed of a key that tentative records touched.
@@ -163,14 +234,9 @@ impl<S: MetaStore> Replica<S> {
             self.put_image(key, image)?;
         }
         for TouchedKey { key, before, after, number } in cut.touched {
-            let touch_key = image_key(TOUCH, &key);
-            let touch: u64 = match self.tx().get_raw(&touch_key)? {
-                Some(bytes) => unpack(&bytes)?,
-                None => 0,
-            };
-            if touch <= last {
+            if self.last_touch(&key)? <= last {
                 self.overlay.delete_raw(image_key(table::ASIDE, &key));
-                self.overlay.delete_raw(touch_key);
+                self.overlay.delete_raw(image_key(TOUCH, &key));
                 if let Some(number) = number.filter(|_| after.is_some()) {
                     self.overlay.pin(key.clone(), number);
                 }
@@ -209,7 +275,8 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Back to what the parent confirmed, then the rest of the log through the rules.
-    pub(crate) fn rebuild(&mut self, cut: Cut) -> Result<(), StorageError> {
+    pub(crate) fn rebuild(&mut self, mut cut: Cut) -> Result<(), StorageError> {
+        self.guess_untold(&mut cut)?;
         let mut confirmed: BTreeMap<Key, (Option<Image>, Option<u64>)> =
             cut.touched.into_iter().map(|touched| (touched.key, (touched.after, touched.number))).collect();
         let mut from = vec![table::ASIDE];

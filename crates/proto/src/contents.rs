@@ -140,7 +140,8 @@ pub(crate) fn content_of(record: &Record) -> Option<(FileId, &Content)> {
         | Op::SetAttr { .. }
         | Op::SetXattr { .. }
         | Op::Resolve { .. }
-        | Op::Touch => None,
+        | Op::Touch
+        | Op::Skip { .. } => None,
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn file_of(op: &Op, id: RecordId) -> Option<FileId> {
         | Op::SetAttr { file, .. }
         | Op::SetXattr { file, .. }
         | Op::Store { file, .. } => Some(*file),
-        Op::Resolve { .. } | Op::Touch => None,
+        Op::Resolve { .. } | Op::Touch | Op::Skip { .. } => None,
     }
 }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use wayfs_types::{FileId, Image, Inode, Key, MetaStore, OriginId, RecordId};
 
 /// Directories through which an inode is seen.
-fn directories_of(inode: &Inode) -> impl Iterator<Item = FileId> {
+pub(crate) fn directories_of(inode: &Inode) -> impl Iterator<Item = FileId> {
     inode.places.iter().chain(&inode.removed_from).map(|place| place.parent)
 }
 
@@ -31,9 +31,9 @@ pub(crate) fn is_interesting(origin: OriginId, child: &Child, key: &Key, image: 
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// Puts changed keys into the queues of the clients they concern. Answers which clients, other than the one
+    /// Puts changed keys into the queues of the clients they concern. Answers which clients, other than those
     /// whose records these are.
-    pub(crate) fn route(&mut self, changed: &[Changed], echo: Option<OriginId>) -> BTreeSet<OriginId> {
+    pub(crate) fn route(&mut self, changed: &[Changed], echo: &BTreeSet<OriginId>) -> BTreeSet<OriginId> {
         let mut affected = BTreeSet::new();
         if changed.is_empty() || self.children.by_origin.is_empty() {
             return affected;
@@ -45,7 +45,7 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         for change in changed {
-            let mut targets: BTreeSet<OriginId> = echo.into_iter().collect();
+            let mut targets = echo.clone();
             let mut watched = |file: &FileId| targets.extend(children.watchers.get(file).into_iter().flatten());
             match &change.key {
                 Key::Entry(parent, _) => watched(parent),
@@ -66,7 +66,7 @@ impl<S: MetaStore> Replica<S> {
             for origin in targets {
                 let Some(child) = children.by_origin.get_mut(&origin) else { continue };
                 let listens = matches!(child.phase, Phase::Live | Phase::Ghost);
-                let own = echo == Some(origin) || matches!(change.key, Key::Origin(_));
+                let own = echo.contains(&origin) || matches!(change.key, Key::Origin(_));
                 if child.is_station || child.unknown || !(listens || own) {
                     continue;
                 }

@@ -29,6 +29,7 @@
 //! }
 //! // testing::MemoryStore: new(), sync(Ticket), newest(), crash(kept) -> Self, set_room(Option<usize>)
 //! ```
+mod ahead;
 mod api;
 mod report;
 pub mod testing;

@@ -165,6 +165,8 @@ impl<S: MetaStore> Replica<S> {
             | Up::Ask { .. }
             | Up::Have { .. }
             | Up::Want { .. }
+            | Up::Ahead { .. }
+            | Up::Durable { .. }
             | Up::Ping { .. } => {}
         }
     }

@@ -211,7 +211,8 @@ pub(crate) fn finish<S: MetaStore>(
     let Overlay { slots, raw, renewed, pinned, .. } = overlay;
     for (key, Slot { old, new }) in slots {
         let same = old.as_ref().map(|numbered| &numbered.image) == new.as_ref();
-        if same && !renewed.contains(&key) {
+        let repinned = pinned.get(&key).is_some_and(|number| old.as_ref().is_none_or(|old| old.number.0 != *number));
+        if same && !repinned && !renewed.contains(&key) {
             continue;
         }
         done.last = done.last.next();

@@ -115,14 +115,21 @@ pub(crate) struct Staged {
     pub(crate) outputs: Vec<Output>,
     /// Origins whose marks may have moved.
     pub(crate) marks: BTreeSet<OriginId>,
+    /// Children of whom records were put aside that they sent ahead.
+    pub(crate) kept_ahead: BTreeSet<OriginId>,
+    /// Children whose records took effect after they had been durable: up to which.
+    pub(crate) safe_through: Vec<(OriginId, u64)>,
+    /// The record over lost numbers was written.
+    pub(crate) skipped: bool,
     /// Records taken from a child client, whose change others must have heard of.
     pub(crate) taken: Vec<RecordId>,
     /// The change was made by our own user: the kernel knows of it.
     pub(crate) own: bool,
     /// Changes of the number of open conflicts, of versions owed and missing.
     pub(crate) totals: Totals,
-    /// Child for which every changed key is an echo of its own records.
-    pub(crate) echo: Option<OriginId>,
+    /// Origins whose records this is: children that write under them are told of every changed key, by whatever
+    /// way their records came, since they count on hearing what became of them.
+    pub(crate) echo: BTreeSet<OriginId>,
 }
 
 /// Running totals for status.
@@ -166,8 +173,6 @@ pub struct Replica<S> {
     pub(crate) sync_wanted: bool,
     /// When a batch that nobody waits for is to be synced after all.
     pub(crate) sync_at: Option<Time>,
-    /// When a sync was last asked for.
-    pub(crate) sync_last: Time,
     pub(crate) failed: bool,
     pub(crate) log: Log,
     pub(crate) upstream: Option<Upstream>,
@@ -179,6 +184,10 @@ pub struct Replica<S> {
     pub(crate) locks: LockTable,
     /// Work is left over that did not fit into this input's share.
     pub(crate) more_work: bool,
+    /// The store was opened before in another life.
+    pub(crate) reopened: bool,
+    /// The next change of our own is behind numbers that a former life may have sent ahead and lost.
+    pub(crate) skips: bool,
     /// Sequence of our own up to which somebody may have been told.
     pub(crate) sent_through: u64,
     /// Waiting requests may have reached their level.
@@ -234,7 +243,6 @@ impl<S: MetaStore> Replica<S> {
             sync_asked: Ticket(0),
             sync_wanted: false,
             sync_at: None,
-            sync_last: Time::ZERO,
             failed: false,
             log: Log::default(),
             upstream: None,
@@ -245,6 +253,8 @@ impl<S: MetaStore> Replica<S> {
             contents: Contents::default(),
             locks: LockTable::default(),
             more_work: false,
+            reopened: false,
+            skips: false,
             sent_through: counters.sequence,
             levels_moved: false,
             graves_kept: crate::children::GRAVES_KEPT,
@@ -275,6 +285,8 @@ impl<S: MetaStore> Replica<S> {
                 if theirs != mine {
                     return Err(OpenError::Foreign(format!("origin {} of volume {}", theirs.origin, theirs.volume)));
                 }
+                self.reopened = true;
+                self.skips = self.config.role == Role::Client;
             }
             None => self.overlay.put_raw(IDENTITY.to_vec(), pack(&mine)),
         }
@@ -404,7 +416,10 @@ impl<S: MetaStore> Replica<S> {
             Input::PeerUp { peer, neighbour } => self.handle_peer_up(peer, neighbour)?,
             Input::PeerDown { peer } => self.handle_peer_down(peer)?,
             Input::Message { peer, bytes } => self.handle_message(peer, &bytes)?,
-            Input::Stored { ticket } => self.handle_stored(ticket),
+            Input::Stored { ticket } => {
+                self.handle_stored(ticket);
+                self.apply_all_ahead()?;
+            }
             Input::ContentHere { root } => self.handle_content_here(root)?,
             Input::Pushed { version } => self.handle_pushed(version),
             Input::Propagate { file: _, version } => self.handle_propagate(version),
@@ -512,12 +527,17 @@ impl<S: MetaStore> Replica<S> {
         for record in &staged.confirmed {
             self.log.confirm(*record);
         }
+        for origin in staged.kept_ahead {
+            self.children.kept_ahead(origin, self.ticket);
+        }
+        self.children.safe_through.extend(staged.safe_through);
+        self.skips &= !staged.skipped;
         for position in &staged.forgotten {
             self.log.forget(*position);
         }
         self.announce(changed, staged.own);
         self.outputs.extend(staged.outputs);
-        let affected = self.route(changed, staged.echo);
+        let affected = self.route(changed, &staged.echo);
         self.block_on_callbacks(&staged.taken, &affected);
         self.children.dirty.extend(staged.marks);
         if changed.iter().any(|change| matches!(change.key, Key::Origin(_))) {
@@ -570,7 +590,6 @@ impl<S: MetaStore> Replica<S> {
         let wanted = std::mem::take(&mut self.sync_wanted);
         if wanted && self.ticket > self.stored && self.ticket > self.sync_asked {
             self.sync_asked = self.ticket;
-            self.sync_last = self.now;
             self.sync_at = None;
             self.outputs.push_back(Output::Sync { ticket: self.ticket });
         }

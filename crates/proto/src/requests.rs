@@ -93,6 +93,11 @@ impl Requests {
         self.ready.extend(parked.map(|(id, _)| *id));
     }
 
+    /// Whether anybody waits for a change to come somewhere.
+    pub(crate) fn has_level_waiters(&self) -> bool {
+        !self.on_level.is_empty()
+    }
+
     fn park(&mut self, id: RequestId, waiting: Waiting) {
         self.deadlines.insert((waiting.deadline.min(waiting.patience), id));
         match waiting.on {
@@ -572,19 +577,20 @@ impl<S: MetaStore> Replica<S> {
 
     /// Builds a record of a change, applies it, logs it, and answers from the result.
     fn change(&mut self, user: UserId, change: &Change) -> Result<Outcome, Trouble> {
-        let Ok(id) = RecordId::new(self.config.origin, self.counters.sequence + 1) else {
-            return Ok(Err(FsError::NoSpace));
-        };
         if self.origin_image(self.config.origin)?.is_none() || self.inode(FileId::ROOT)?.is_none() {
             return Ok(Err(FsError::Unreachable));
         }
+        let Ok(id) = RecordId::new(self.config.origin, self.next_sequence()) else {
+            return Ok(Err(FsError::NoSpace));
+        };
         let author = Author { id, user, time: self.wall };
         let record = match wayfs_tree::build(&self.tx(), change, author) {
             Ok(record) => record,
             Err(BuildError::Refused(error)) => return Ok(Err(error)),
             Err(BuildError::Storage(error)) => return Err(error.into()),
         };
-        self.counters.sequence += 1;
+        self.skip_lost()?;
+        self.counters.sequence = id.sequence();
         let loser = self.loser_of(&record.op)?;
         let effect = self.take_record(record.clone(), true)?;
         self.note_content(&record, &effect, Source::Own)?;

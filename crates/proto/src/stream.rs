@@ -54,6 +54,7 @@ impl<S: MetaStore> Replica<S> {
                 self.queue_mark(child, mark);
             }
         }
+        self.tell_safe()?;
         for origin in std::mem::take(&mut self.children.busy) {
             self.pump_child(origin)?;
         }

@@ -38,6 +38,8 @@ pub(crate) struct Aside {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogItem {
     pub(crate) id: RecordId,
+    /// The sequence that must have come before.
+    pub(crate) after: u64,
     pub(crate) time: WallTime,
     /// Batch that holds it.
     pub(crate) ticket: Ticket,
@@ -127,6 +129,11 @@ impl Log {
         self.tentative.keys().copied()
     }
 
+    /// The batch that holds the record at a position.
+    pub(crate) fn ticket_of(&self, position: u64) -> Option<Ticket> {
+        self.items.get(&position).map(|item| item.ticket)
+    }
+
     /// A tentative record's position.
     pub(crate) fn position_of(&self, record: RecordId) -> Option<u64> {
         let queue = self.tentative.get(&record.origin())?;
@@ -182,6 +189,7 @@ impl<S: MetaStore> Replica<S> {
                 };
                 let item = LogItem {
                     id,
+                    after: entry.record.follows(),
                     time: entry.record.time,
                     ticket: Ticket(0),
                     structural: entry.structural,
@@ -190,6 +198,16 @@ impl<S: MetaStore> Replica<S> {
                 log.append(parse_number_key(&key)?, item);
             }
         }
+    }
+
+    /// A record that the parent has not confirmed, as the log keeps it.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn logged(&self, record: RecordId) -> Result<Option<Record>, StorageError> {
+        let Some(position) = self.log.position_of(record) else { return Ok(None) };
+        let bytes = self.store.get(&number_key(table::LOG, position))?;
+        bytes.map(|bytes| Ok(unpack::<LogEntry>(&bytes)?.record)).transpose()
     }
 
     /// The stored entry at a position.
@@ -205,9 +223,9 @@ impl<S: MetaStore> Replica<S> {
         }
         let position = self.counters.position;
         self.counters.position += 1;
-        let (id, time) = (record.id, record.time);
+        let (id, time, after) = (record.id, record.time, record.follows());
         let (effect, structural) = self.apply_tentative(position, record, held)?;
-        let item = LogItem { id, time, ticket: Ticket(0), structural, tentative: true };
+        let item = LogItem { id, after, time, ticket: Ticket(0), structural, tentative: true };
         self.staged.appended.push((position, item));
         Ok(effect)
     }

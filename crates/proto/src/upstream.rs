@@ -11,6 +11,7 @@
 //! on as if offline until the new parent has every record that the former one
 //! had confirmed, so that nobody sees his own past undone.
 
+use crate::ahead::SentAhead;
 use crate::api::{Output, PeerId, Role};
 use crate::lock_requests::LockAsk;
 use crate::replica::{Replica, Trouble, Whom};
@@ -19,7 +20,7 @@ use crate::tables::{number_key, table};
 use crate::watches::Watches;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, OriginId, Record, StorageError, Time};
+use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, OriginId, Record, RecordId, StorageError, Time};
 use wayfs_wire::{AskId, Down, KeyImage, Mark, Message, Question, Resume, SentRecord, Stamp, Up, Verdict};
 
 /// Batches that nobody waits for are synced after so long.
@@ -60,12 +61,14 @@ pub(crate) struct Upstream {
     /// What the parent has of each origin.
     applied: BTreeMap<OriginId, u64>,
     /// Positions of the log up to here were sent or need not be.
-    position: u64,
+    pub(crate) position: u64,
+    /// Sent before they were durable here.
+    pub(crate) ahead: SentAhead,
     /// Sent and not acknowledged: sequence, and bytes.
     in_flight: BTreeMap<OriginId, VecDeque<(u64, usize)>>,
     in_flight_len: usize,
     in_flight_bytes: usize,
-    records_at: Option<Time>,
+    pub(crate) records_at: Option<Time>,
     /// The parent could not resume: what it does not name of small tables is no more.
     anew: bool,
     /// The cut so far.
@@ -76,6 +79,27 @@ pub(crate) struct Upstream {
     pub(crate) lock_asks: BTreeMap<AskId, LockAsk>,
     /// Sequence up to which the parent was asked to make us stable.
     pub(crate) asked_stable: u64,
+}
+
+impl Upstream {
+    /// What the parent has of an origin, as far as it said.
+    pub(crate) fn applied_of(&self, origin: OriginId) -> u64 {
+        self.applied.get(&origin).copied().unwrap_or(0)
+    }
+
+    /// The last record of an origin that the parent has or is on its way to it.
+    pub(crate) fn sent_of(&self, origin: OriginId) -> u64 {
+        let flying = self.in_flight.get(&origin).and_then(VecDeque::back).map_or(0, |(last, _)| *last);
+        self.applied_of(origin).max(flying)
+    }
+
+    /// A record is on its way, and so many bytes.
+    pub(crate) fn note_flight(&mut self, record: Option<RecordId>, len: usize) {
+        let Some(record) = record else { return };
+        self.in_flight.entry(record.origin()).or_default().push_back((record.sequence(), len));
+        self.in_flight_len += 1;
+        self.in_flight_bytes += len;
+    }
 }
 
 impl<S: MetaStore> Replica<S> {
@@ -100,6 +124,7 @@ impl<S: MetaStore> Replica<S> {
             stamp: None,
             applied: BTreeMap::new(),
             position: 0,
+            ahead: SentAhead::default(),
             in_flight: BTreeMap::new(),
             in_flight_len: 0,
             in_flight_bytes: 0,
@@ -177,6 +202,7 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_answer(peer, serial, (ask, verdict), through, images)
             }
             Down::Marks { marks } => self.handle_marks(peer, &marks),
+            Down::Safe { through } => self.handle_safe(peer, through),
             Down::Stable { versions } => Ok(self.handle_stable(&versions)?),
             Down::Want { versions } => {
                 self.handle_wanted(versions);
@@ -230,7 +256,7 @@ impl<S: MetaStore> Replica<S> {
             upstream.applied = applied.into_iter().collect();
         }
         let theirs = self.parent_has(own);
-        if theirs > self.counters.sequence {
+        if theirs > self.own_limit() {
             if self.log.tentative_len() > 0 && self.config.role == Role::Client {
                 let text = format!(
                     "the parent knows {theirs} records of ours and this store only {}: it was restored from an old copy",
@@ -280,7 +306,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// What the parent has of an origin, as far as it said.
     fn parent_has(&self, origin: OriginId) -> u64 {
-        self.upstream.as_ref().and_then(|up| up.applied.get(&origin).copied()).unwrap_or(0)
+        self.upstream.as_ref().map_or(0, |up| up.applied_of(origin))
     }
 
     /// Says what we watch and asks for images.
@@ -382,7 +408,7 @@ impl<S: MetaStore> Replica<S> {
                     format!("went back behind record {} of origin {origin}", image.applied),
                 ));
             }
-            if *origin == self.config.origin && image.applied > self.counters.sequence {
+            if *origin == self.config.origin && image.applied > self.own_limit() {
                 return Err(Trouble::Peer(peer, "knows records of ours that we never wrote".to_owned()));
             }
         }
@@ -551,7 +577,7 @@ impl<S: MetaStore> Replica<S> {
         for mark in marks {
             let is_own = mark.origin == own;
             if mark.safe.max(mark.visible).max(mark.stable) > mark.applied
-                || (is_own && mark.applied > self.counters.sequence)
+                || (is_own && mark.applied > self.own_limit())
             {
                 return Err(Trouble::Peer(peer, "acknowledged what was not sent".to_owned()));
             }
@@ -615,9 +641,11 @@ impl<S: MetaStore> Replica<S> {
         if upstream.standing == Standing::Greeting {
             return Ok(());
         }
+        self.confirm_ahead();
         if self.may_send_records() {
             self.send_records()?;
         }
+        self.send_ahead()?;
         self.pump_contents()
     }
 
@@ -656,10 +684,7 @@ impl<S: MetaStore> Replica<S> {
             upstream.records_at = Some(self.now);
             for sent in &records {
                 let id = sent.record.id;
-                let len = wayfs_wire::record_len(sent);
-                upstream.in_flight.entry(id.origin()).or_default().push_back((id.sequence(), len));
-                upstream.in_flight_len += 1;
-                upstream.in_flight_bytes += len;
+                upstream.note_flight(Some(id), wayfs_wire::record_len(sent));
                 if id.origin() == self.config.origin {
                     self.sent_through = self.sent_through.max(id.sequence());
                 }
@@ -669,7 +694,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// A client that moved has given contents to its former station once they were safe there.
-    fn is_held(&mut self, record: &Record, held: bool) -> Result<bool, StorageError> {
+    pub(crate) fn is_held(&mut self, record: &Record, held: bool) -> Result<bool, StorageError> {
         if self.config.role != Role::Client || !held {
             return Ok(held);
         }
@@ -701,9 +726,8 @@ impl<S: MetaStore> Replica<S> {
                 next.push((position, false));
                 continue;
             }
-            let flying = upstream.in_flight.get(&origin).and_then(|queue| queue.back()).map_or(0, |(last, _)| *last);
-            let before = sent.get(&origin).copied().unwrap_or(0).max(known).max(flying);
-            if self.config.role == Role::Client && item.id.sequence() != before + 1 {
+            let before = sent.get(&origin).copied().unwrap_or(0).max(upstream.sent_of(origin));
+            if self.config.role == Role::Client && item.after > before {
                 // The home has the ones between, this parent not yet.
                 break;
             }
@@ -717,11 +741,12 @@ impl<S: MetaStore> Replica<S> {
         next
     }
 
-    /// Makes the log durable, so that it can be sent: at once after a pause; under a stream of changes
-    /// that nobody waits for, together with those of the next moment.
+    /// Makes the log durable, so that it can be sent: at once if somebody waits, else together with the changes of
+    /// the next moment.
     fn sync_soon(&mut self) {
-        let gathered = self.sync_last + self.config.sync_gather;
-        if self.config.role != Role::Client || self.now >= gathered {
+        let gathered = self.now + self.config.sync_gather;
+        let waits = self.config.role != Role::Client || self.requests.has_level_waiters();
+        if waits || self.config.sync_gather.is_zero() {
             self.sync_wanted = true;
         } else {
             self.sync_at = Some(self.sync_at.map_or(gathered, |at| at.min(gathered)));

@@ -15,7 +15,8 @@ use wayfs_types::{FileId, Image, Key, Op, Record, StorageError};
 
 /// Applies a record to whatever tree it finds, and notes it in its origin's image, if the view holds that.
 ///
-/// Records of one origin must come in order without gaps; [`crate::applied`] tells the last one.
+/// Records of one origin must come in order, without gaps but those that an [`Op::Skip`] makes; [`crate::applied`]
+/// tells the last one.
 /// A record at or before it is a [`Outcome::Duplicate`] and touches nothing.
 ///
 /// # Errors
@@ -68,6 +69,6 @@ fn dispatch<V: ViewMut>(edit: &mut Edit<'_, V>, op: &Op) -> Result<Effect, Stora
         Op::SetXattr { file, name, value } => attributes::set_xattr(edit, *file, name, value.as_ref()),
         Op::Store { file, base, content, mtime } => store::store(edit, *file, *base, content, *mtime),
         Op::Resolve { conflict } => attributes::resolve_conflict(edit, *conflict),
-        Op::Touch => Ok(Effect::new(Outcome::AsMeant)),
+        Op::Touch | Op::Skip { .. } => Ok(Effect::new(Outcome::AsMeant)),
     }
 }

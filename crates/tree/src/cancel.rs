@@ -145,7 +145,7 @@ impl Canceller {
                 log.store = None;
                 Vec::new()
             }
-            Op::Mkdir { .. } | Op::Rmdir { .. } | Op::Resolve { .. } | Op::Touch => Vec::new(),
+            Op::Mkdir { .. } | Op::Rmdir { .. } | Op::Resolve { .. } | Op::Touch | Op::Skip { .. } => Vec::new(),
         }
     }
 
@@ -164,7 +164,12 @@ impl Canceller {
                     self.share(replaced.file);
                 }
             }
-            Op::Create { .. } | Op::Mkdir { .. } | Op::Rmdir { .. } | Op::Resolve { .. } | Op::Touch => {}
+            Op::Create { .. }
+            | Op::Mkdir { .. }
+            | Op::Rmdir { .. }
+            | Op::Resolve { .. }
+            | Op::Touch
+            | Op::Skip { .. } => {}
         }
     }
 

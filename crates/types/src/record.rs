@@ -17,6 +17,17 @@ pub struct Record {
     pub op: Op,
 }
 
+impl Record {
+    /// The sequence of its origin that must have come before it; zero: none.
+    pub fn follows(&self) -> u64 {
+        let before = self.id.sequence() - 1;
+        match self.op {
+            Op::Skip { after } => after.min(before),
+            _ => before,
+        }
+    }
+}
+
 /// What an operation replaced: the file that stood under the target name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replaced {
@@ -141,6 +152,12 @@ pub enum Op {
     },
     /// Nothing: keeps the place of a record that log cancellation took away.
     Touch,
+    /// Nothing: the first record of a writer whose disk may have lost its newest ones, which it had sent ahead.
+    /// Sequences between `after` and this record's own are given up where they did not arrive.
+    Skip {
+        /// The last sequence that the writer is sure of.
+        after: u64,
+    },
 }
 
 /// Attributes to change; `None` stays.

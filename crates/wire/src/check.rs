@@ -57,7 +57,7 @@ fn check_up(up: &Up) -> Checked {
         Up::Hello { origins, .. } => at_most(origins.len(), IDS_MAX, "origins"),
         Up::Watch { files } | Up::Unwatch { files } => at_most(files.len(), IDS_MAX, "watches"),
         Up::Refresh { keys } => at_most(keys.len(), IDS_MAX, "keys"),
-        Up::Records { records } => {
+        Up::Records { records } | Up::Ahead { records } => {
             at_most(records.len(), RECORDS_MAX, "records")?;
             records.iter().try_for_each(|sent| check_record(&sent.record))
         }
@@ -71,7 +71,8 @@ fn check_up(up: &Up) -> Checked {
         Up::Have { versions } => at_most(versions.len(), IDS_MAX, "versions"),
         Up::Lock { request, .. } | Up::TestLock { request, .. } => check_lock(request),
         Up::Unlock { range, .. } => check_range(*range),
-        Up::Start | Up::Received { .. } | Up::Want { .. } | Up::LockCancel { .. } | Up::Ping { .. } => Ok(()),
+        Up::Start | Up::Received { .. } | Up::Want { .. } | Up::LockCancel { .. } => Ok(()),
+        Up::Ping { .. } | Up::Durable { .. } => Ok(()),
     }
 }
 
@@ -84,7 +85,7 @@ fn check_down(down: &Down) -> Checked {
         }
         Down::Marks { marks } => at_most(marks.len(), IDS_MAX, "marks"),
         Down::Stable { versions } | Down::Want { versions } => at_most(versions.len(), IDS_MAX, "versions"),
-        Down::LockAnswer { .. } | Down::Shared { .. } | Down::Pong { .. } => Ok(()),
+        Down::LockAnswer { .. } | Down::Shared { .. } | Down::Pong { .. } | Down::Safe { .. } => Ok(()),
     }
 }
 
@@ -115,6 +116,7 @@ pub fn check_record(record: &Record) -> Checked {
             within(value.as_ref().is_none_or(|v| v.len() <= Inode::XATTRS_LEN_MAX), "extended attribute")
         }
         Op::Store { content, .. } => within(content.is_well_formed(), "content"),
+        Op::Skip { after } => within(*after < record.id.sequence(), "sequences skipped"),
         Op::Link { .. } | Op::Unlink { .. } | Op::Rmdir { .. } | Op::Rename { .. } | Op::Resolve { .. } | Op::Touch => {
             Ok(())
         }

@@ -101,6 +101,7 @@ fn op() -> impl Strategy<Value = Op> {
         }),
         id().prop_map(|conflict| Op::Resolve { conflict }),
         Just(Op::Touch),
+        Just(Op::Skip { after: 0 }),
     ]
 }
 
@@ -191,6 +192,9 @@ fn message() -> impl Strategy<Value = Message> {
         (origin(), any::<[u64; 4]>()).prop_map(|(origin, [applied, safe, visible, stable])| Message::Down(
             Down::Marks { marks: vec![Mark { origin, applied, safe, visible, stable }] }
         )),
+        proptest::collection::vec(sent(), 0..20).prop_map(|records| Message::Up(Up::Ahead { records })),
+        any::<u64>().prop_map(|through| Message::Up(Up::Durable { through })),
+        any::<u64>().prop_map(|through| Message::Down(Down::Safe { through })),
         (any::<u64>(), any::<u64>())
             .prop_map(|(number, through)| Message::Down(Down::Pong { number, through: Some(CommitNumber(through)) })),
     ]

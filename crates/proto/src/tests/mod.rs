@@ -1,5 +1,6 @@
 //! The engine driven by hand: replicas joined by queues, a virtual clock, no runtime.
 
+mod ahead;
 mod basics;
 mod caching;
 mod cancelling;

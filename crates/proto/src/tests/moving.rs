@@ -1,6 +1,6 @@
 //! A client changes its station.
 
-use super::world::{HOME, World, big, small};
+use super::world::{HOME, World, big, name, small};
 use crate::Role;
 use std::time::Duration;
 use wayfs_types::FileId;
@@ -99,4 +99,48 @@ fn a_client_goes_from_station_to_home_and_back_while_it_writes() {
         world.assert_agrees(host);
         assert!(world.hosts[host].replica.is_settled(), "host {host}");
     }
+}
+
+/// The parent knows what the client made before the client has sent it there: by the home, by way of the
+/// station that the client left.
+fn made_known_by_another_way(world: &mut World, [s2, client]: [usize; 2], upper: crate::PeerId) -> FileId {
+    let first = world.connect(client, HOME);
+    world.settle();
+    world.names(client, FileId::ROOT).unwrap();
+    world.stall(upper, true);
+    let dir = world.mkdir(client, FileId::ROOT, "d");
+    world.create(client, dir, "f");
+    // The home has them; its word of that does not arrive.
+    while world.hosts[HOME].replica.entry(dir, &name("f")).unwrap().is_none() {
+        assert!(world.step());
+    }
+    world.close(first);
+    let second = world.connect(client, s2);
+    // The new station learns of them from the home between the client's start and its records.
+    world.stall(second, true);
+    world.step_up(second, 1);
+    world.settle();
+    world.step_down(second);
+    world.step_up(second, 2);
+    world.stall(upper, false);
+    world.settle();
+    assert!(world.hosts[s2].replica.entry(dir, &name("f")).unwrap().is_some(), "the station has heard");
+    world.stall(second, false);
+    world.settle();
+    assert_eq!(world.hosts[client].replica.progress().records_waiting, 0);
+    world.close(second);
+    dir
+}
+
+#[test]
+fn what_a_client_made_stays_in_its_cache_when_it_moves() {
+    let (mut world, [_, s2], client, [_, upper]) = two_stations();
+    let dir = made_known_by_another_way(&mut world, [s2, client], upper);
+    assert_eq!(world.lookup(client, FileId::ROOT, "d").unwrap().0, dir, "without any server");
+    assert!(world.lookup(client, dir, "f").is_ok(), "without any server");
+    assert_eq!(world.names(client, dir).unwrap(), ["f"], "without any server");
+    world.connect(client, s2);
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.names(client, dir).unwrap(), ["f"]);
+    world.assert_agrees(client);
 }

@@ -247,6 +247,26 @@ impl World {
         self.session(peer).stalled = stalled;
     }
 
+    /// Lets a number of messages of a session arrive at the parent, stalled or not.
+    pub(crate) fn step_up(&mut self, peer: PeerId, count: usize) {
+        for _ in 0..count {
+            let session = self.session(peer);
+            let (parent, bytes) = (session.parent, session.up.pop_front());
+            let bytes = bytes.expect("so many messages are on their way");
+            self.input(parent, Input::Message { peer, bytes });
+        }
+    }
+
+    /// Lets all that is on its way to the child of a session arrive, stalled or not.
+    pub(crate) fn step_down(&mut self, peer: PeerId) {
+        loop {
+            let session = self.session(peer);
+            let child = session.child;
+            let Some(bytes) = session.down.pop_front() else { return };
+            self.input(child, Input::Message { peer, bytes });
+        }
+    }
+
     /// Moves one thing that is on its way. Answers whether there was one.
     pub(crate) fn step(&mut self) -> bool {
         for host in 0..self.hosts.len() {
@@ -286,6 +306,14 @@ impl World {
             }
         }
         false
+    }
+
+    /// A host whose syncs are held does the one that was asked for first.
+    pub(crate) fn sync_once(&mut self, host: usize) {
+        if let Some(ticket) = self.hosts[host].syncs.pop_front() {
+            self.hosts[host].replica.store_mut().sync(ticket);
+            self.input(host, Input::Stored { ticket });
+        }
     }
 
     /// Lets everything that is on its way arrive, without time passing.
