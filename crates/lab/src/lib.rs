@@ -29,29 +29,54 @@
 //! another station). [`Topology::cell`] lets several hosts share one channel. Settings are [`LinePlan`]s: from a profile ([`line`]),
 //! from TOML ([`read_line`]), or made by hand. [`Topology::inside`] makes sockets that belong to a host.
 //!
+//! # Writing an experiment
+//! An [`Experiment`] is a file in `experiments/`, listed in `experiments/mod.rs`. Its `run` builds topologies with [`Context::topology`], gives them back
+//! to [`Context::finish`] (which keeps how late the emulator was), writes raw data with [`Context::csv`], tells how far it is with
+//! [`Context::progress`], and returns [`Findings`]: what was expected, what came out, why they differ, [`Row`]s (ours beside the
+//! published number, with an [`Aim`]) and [`Figure`]s. The frame makes `summary.json` and `report.html` of them. [`probe`] has
+//! traffic that measures: single packets with exact times, and bulk transfers. `experiments/links` is the example to follow.
+//!
 //! # Nothing stays
 //! Processes, mounts, devices and namespaces belong to values that take them away when dropped. What escapes (a panic in
 //! the wrong place, SIGKILL) is taken away by a guard process, and should that be killed, too, by [`sweep`] at the next start.
 #![allow(unsafe_code, reason = "TUN devices, namespaces and priorities have no safe interface")]
 
+mod context;
+mod csv;
 mod emulator;
 mod error;
+mod estimate;
+mod experiment;
+mod experiments;
+mod figure;
 mod host;
 mod mount_point;
 mod named_line;
 mod namespace;
 mod priority;
+pub mod probe;
 mod process;
+mod report;
 mod routes;
 mod run_directory;
+mod summary;
 mod topology;
 mod tun;
 
+pub use context::{Context, Options, Progress};
+pub use csv::Csv;
 pub use emulator::Lateness;
 pub use error::LabError;
+pub use estimate::{Estimate, quantile};
+pub use experiment::{Experiment, run};
+pub use experiments::{EXPERIMENTS, experiment};
+pub use figure::{Axis, Figure, Origin, Point, Scale, Series, Style};
 pub use mount_point::MountPoint;
 pub use named_line::{line, read_line};
 pub use process::Process;
+pub use report::report;
 pub use run_directory::sweep;
+pub use summary::{Aim, Findings, LatenessOf, Machine, Row, Summary, Verdict};
 pub use topology::{Link, Service, Topology};
 pub use wayfs_link::description::LinePlan;
+pub use wayfs_link::{PROFILES, Profile};

@@ -7,7 +7,7 @@ const PRIORITY: libc::c_int = 10;
 
 /// Asks for both; a machine that refuses is served later, and the lateness shows it.
 pub(crate) fn raise() {
-    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    exact_timers();
     let parameters = libc::sched_param { sched_priority: PRIORITY };
     // SAFETY: the structure is valid and lives for the call; 0 is the calling thread.
     let result =
@@ -15,4 +15,9 @@ pub(crate) fn raise() {
     if result != 0 {
         tracing::warn!(error = %std::io::Error::last_os_error(), "no real-time priority for the emulator");
     }
+}
+
+/// Lets sleeps of this thread end when they should, and not up to 50 us later.
+pub(crate) fn exact_timers() {
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }

@@ -1,0 +1,107 @@
+//! What an experiment has at hand.
+
+use crate::csv::Csv;
+use crate::summary::LatenessOf;
+use crate::{LabError, Lateness, Topology};
+use std::path::{Path, PathBuf};
+
+/// Somebody who watches.
+pub trait Progress {
+    /// `done` of `total` parts are done, and `what` comes next.
+    fn show(&self, done: u64, total: u64, what: &str);
+}
+
+/// What a run is to be like.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Everything random comes from it.
+    pub seed: u64,
+    /// Whether it is cut short to see that it works; numbers of such a run say little.
+    pub quick: bool,
+    /// Directory of results; a run writes below `OUT/EXPERIMENT`.
+    pub out: PathBuf,
+    /// The program `wayfs`.
+    pub program: PathBuf,
+}
+
+/// What an experiment has at hand.
+pub struct Context<'a> {
+    options: &'a Options,
+    directory: PathBuf,
+    progress: &'a dyn Progress,
+    lateness: Vec<LatenessOf>,
+    data: Vec<String>,
+}
+
+impl<'a> Context<'a> {
+    /// For a run of an experiment, whose results of earlier runs are replaced.
+    pub(crate) fn new(options: &'a Options, name: &str, progress: &'a dyn Progress) -> Result<Self, LabError> {
+        let directory = options.out.join(name);
+        std::fs::create_dir_all(&directory).map_err(LabError::io(format!("make {}", directory.display())))?;
+        Ok(Self { options, directory, progress, lateness: Vec::new(), data: Vec::new() })
+    }
+
+    /// Everything random comes from it.
+    pub const fn seed(&self) -> u64 {
+        self.options.seed
+    }
+
+    /// Whether the run is only to see that it works.
+    pub const fn is_quick(&self) -> bool {
+        self.options.quick
+    }
+
+    /// The first if the run is quick, else the second.
+    pub fn choose<T>(&self, quick: T, whole: T) -> T {
+        if self.options.quick { quick } else { whole }
+    }
+
+    /// The program `wayfs`.
+    pub fn program(&self) -> &Path {
+        &self.options.program
+    }
+
+    /// Where the results go.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// An empty topology whose programs' logs stay with the results, in `logs/PART`. Give it back to [`Self::finish`].
+    ///
+    /// # Errors
+    /// [`LabError::Forbidden`] if this machine or user may not.
+    pub fn topology(&self, part: &str, seed: u64) -> Result<Topology, LabError> {
+        let mut topology = Topology::new(seed)?;
+        topology.keep_logs(&self.directory.join("logs").join(part))?;
+        Ok(topology)
+    }
+
+    /// Ends a topology and keeps how late its emulator was. A part that is rejected is shown so in the report; an
+    /// experiment may repeat it.
+    pub fn finish(&mut self, part: &str, topology: Topology) -> Lateness {
+        let lateness = topology.take_lateness();
+        self.lateness.push(LatenessOf { part: part.to_owned(), lateness });
+        drop(topology);
+        lateness
+    }
+
+    /// A file of raw data, `NAME.csv`.
+    ///
+    /// # Errors
+    /// [`LabError::Io`] if it cannot be written.
+    pub fn csv(&mut self, name: &str, columns: &[&str]) -> Result<Csv, LabError> {
+        let name = format!("{name}.csv");
+        let csv = Csv::create(&self.directory.join(&name), columns)?;
+        self.data.push(name);
+        Ok(csv)
+    }
+
+    /// Tells who watches: `done` of `total` parts are done, and `what` comes next.
+    pub fn progress(&self, done: usize, total: usize, what: &str) {
+        self.progress.show(done as u64, total as u64, what);
+    }
+
+    pub(crate) fn into_parts(self) -> (Vec<LatenessOf>, Vec<String>) {
+        (self.lateness, self.data)
+    }
+}

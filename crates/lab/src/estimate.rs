@@ -1,0 +1,102 @@
+//! A mean and how sure of it we are.
+
+use serde::{Deserialize, Serialize};
+
+/// Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom; beyond, the normal's.
+const T_95: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+];
+/// The normal's.
+const Z_95: f64 = 1.960;
+
+/// A mean with its 95 % confidence interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+    /// How many samples.
+    pub samples: u64,
+}
+
+impl Estimate {
+    /// A number without uncertainty: counted, or measured once.
+    pub const fn exact(value: f64) -> Self {
+        Self { mean: value, low: value, high: value, samples: 1 }
+    }
+
+    /// Of independent samples, by Student's t. One sample has no interval, none is zero.
+    pub fn of(samples: &[f64]) -> Self {
+        let count = samples.len();
+        if count < 2 {
+            return Self { samples: count as u64, ..Self::exact(samples.first().copied().unwrap_or_default()) };
+        }
+        let mean = samples.iter().sum::<f64>() / count as f64;
+        let variance = samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (count - 1) as f64;
+        let half = T_95.get(count - 2).copied().unwrap_or(Z_95) * (variance / count as f64).sqrt();
+        Self { mean, low: mean - half, high: mean + half, samples: count as u64 }
+    }
+
+    /// Of a share, `hits` of `trials`, by Wilson's interval.
+    pub fn share(hits: u64, trials: u64) -> Self {
+        if trials == 0 {
+            return Self { samples: 0, ..Self::exact(0.0) };
+        }
+        let (n, p) = (trials as f64, hits as f64 / trials as f64);
+        let squared = Z_95 * Z_95;
+        let centre = (p + squared / (2.0 * n)) / (1.0 + squared / n);
+        let half = Z_95 / (1.0 + squared / n) * (p * (1.0 - p) / n + squared / (4.0 * n * n)).sqrt();
+        Self { mean: p, low: (centre - half).max(0.0), high: (centre + half).min(1.0), samples: trials }
+    }
+
+    /// The same in another unit.
+    pub fn times(self, factor: f64) -> Self {
+        Self { mean: self.mean * factor, low: self.low * factor, high: self.high * factor, ..self }
+    }
+
+    /// Whether the interval holds a value.
+    pub fn holds(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+}
+
+/// The value that a share of samples does not exceed (nearest rank); zero of none. Sorts them.
+pub fn quantile(samples: &mut [f64], share: f64) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    let rank = (share * samples.len() as f64).ceil().max(1.0) as usize;
+    samples.get(rank.min(samples.len()).saturating_sub(1)).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn students_interval_is_the_textbooks() {
+        let estimate = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert!((estimate.mean - 3.0).abs() < 1e-9);
+        // 2.776 * sqrt(2.5 / 5)
+        assert!((estimate.high - 3.0 - 1.963).abs() < 0.001, "{estimate:?}");
+        assert_eq!(Estimate::of(&[7.0]).high, 7.0);
+        assert_eq!(Estimate::of(&[]).samples, 0);
+    }
+
+    #[test]
+    fn wilsons_interval_is_the_textbooks_and_stays_within_zero_and_one() {
+        let estimate = Estimate::share(10, 100);
+        assert!((estimate.low - 0.0552).abs() < 0.0005 && (estimate.high - 0.1744).abs() < 0.0005, "{estimate:?}");
+        assert_eq!(Estimate::share(0, 10).low, 0.0);
+        assert!(Estimate::share(0, 10).high > 0.2);
+    }
+
+    #[test]
+    fn quantiles_are_samples() {
+        assert_eq!(quantile(&mut [3.0, 1.0, 2.0], 0.5), 2.0);
+        assert_eq!(quantile(&mut [3.0, 1.0, 2.0], 0.99), 3.0);
+        assert_eq!(quantile(&mut [], 0.5), 0.0);
+    }
+}

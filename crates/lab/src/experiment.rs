@@ -1,0 +1,59 @@
+//! An experiment: what it is called, what it is about, and how it runs.
+
+use crate::summary::{Findings, Machine, Summary};
+use crate::{Context, LabError, Options, Progress, report};
+use std::path::Path;
+use std::time::{Instant, SystemTime};
+
+/// An experiment.
+pub trait Experiment: Sync {
+    /// Its name, as the command line takes it.
+    fn name(&self) -> &'static str;
+
+    /// What it asks, in a line.
+    fn about(&self) -> &'static str;
+
+    /// Carries it out. Raw data goes to [`Context::csv`], networks come from [`Context::topology`].
+    ///
+    /// # Errors
+    /// [`LabError`] if it could not be carried out. A number that did not come out as wanted is a finding, not an error.
+    fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError>;
+}
+
+/// Runs an experiment and writes `summary.json` and `report.html` into `OUT/NAME`.
+///
+/// # Errors
+/// [`LabError`] if it could not be carried out or written down.
+pub fn run(experiment: &dyn Experiment, options: &Options, progress: &dyn Progress) -> Result<Summary, LabError> {
+    let machine = Machine::this();
+    let began = Instant::now();
+    let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let mut context = Context::new(options, experiment.name(), progress)?;
+    let directory = context.directory().to_owned();
+    let findings = experiment.run(&mut context)?;
+    let (lateness, data) = context.into_parts();
+    let summary = Summary {
+        experiment: experiment.name().to_owned(),
+        about: experiment.about().to_owned(),
+        seed: options.seed,
+        quick: options.quick,
+        started,
+        seconds: began.elapsed().as_secs_f64(),
+        machine,
+        lateness,
+        data,
+        findings,
+    };
+    write(&summary, &directory)?;
+    Ok(summary)
+}
+
+fn write(summary: &Summary, directory: &Path) -> Result<(), LabError> {
+    let json = serde_json::to_string_pretty(summary).map_err(|error| LabError::Experiment(error.to_string()))?;
+    let path = directory.join(SUMMARY);
+    std::fs::write(&path, json + "\n").map_err(LabError::io(format!("write {}", path.display())))?;
+    report::write_page(summary, directory)
+}
+
+/// Name of the file with a summary.
+pub(crate) const SUMMARY: &str = "summary.json";

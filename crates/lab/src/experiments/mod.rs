@@ -1,0 +1,13 @@
+//! The experiments, a file each.
+
+mod links;
+
+use crate::Experiment;
+
+/// All of them, in the order in which `wayfs lab run all` runs them.
+pub const EXPERIMENTS: &[&dyn Experiment] = &[&links::Links];
+
+/// The experiment of a name.
+pub fn experiment(name: &str) -> Option<&'static dyn Experiment> {
+    EXPERIMENTS.iter().copied().find(|experiment| experiment.name() == name)
+}
