@@ -141,9 +141,12 @@ pub enum Command {
     VolumeImport {
         /// Which volume.
         volume: String,
-        /// From where (absolute).
+        /// From where (absolute): a directory, or the pipe through which an archive comes.
         #[serde(with = "path_text")]
         from: PathBuf,
+        /// In which form.
+        #[serde(default)]
+        form: CopyForm,
         /// Directory in the volume that receives it; empty: the root.
         #[serde(with = "path_text", default)]
         into: PathBuf,
@@ -153,9 +156,12 @@ pub enum Command {
     VolumeExport {
         /// Which volume.
         volume: String,
-        /// To where (absolute).
+        /// To where (absolute): a directory, or the pipe through which an archive goes.
         #[serde(with = "path_text")]
         to: PathBuf,
+        /// In which form.
+        #[serde(default)]
+        form: CopyForm,
     },
     /// Deletes a volume at its home. Result: [`crate::Done::Deleted`]; [`crate::ErrorKind::Refused`] if members are
     /// connected and `force` is not set.
@@ -257,6 +263,17 @@ impl FromStr for Keep {
             name => Ok(Self::Name(name.to_owned())),
         }
     }
+}
+
+/// How files stand outside of a volume.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CopyForm {
+    /// In a directory.
+    #[default]
+    Directory,
+    /// In a tar archive, which goes through a [`crate::stream::Pipe`].
+    Tar,
 }
 
 /// What a ticket admits a machine as.

@@ -5,8 +5,8 @@ mod tools;
 
 pub(crate) use daemons::{CloseArg, MountArgs, ServeArgs, UmountArgs};
 pub(crate) use tools::{
-    ConflictsCommand, DebugArgs, DeleteArgs, EventsArgs, ImportArgs, InitArgs, QueueArgs, ResolveArgs, StationCommand, StopArgs,
-    SyncArgs, TicketArgs, VolumeCommand, WhichArgs,
+    ConflictsCommand, DebugArgs, DeleteArgs, EventsArgs, ExportArgs, ImportArgs, InitArgs, QueueArgs, ResolveArgs,
+    StationCommand, StopArgs, SyncArgs, TicketArgs, VolumeCommand, WhichArgs,
 };
 
 use crate::failure::EXIT_CODES;

@@ -35,6 +35,8 @@ fn every_command_of_the_manual_is_accepted() {
         wayfs volume ticket photos --read-only
         wayfs volume delete photos
         wayfs volume delete photos --yes --force
+        wayfs volume export photos --tar -
+        wayfs volume import photos --tar /tmp/x.tar --into a
         wayfs volume members photos
         wayfs volume revoke photos ann@lap
         wayfs station join wayfs1-abc
@@ -85,6 +87,9 @@ fn what_makes_no_sense_is_refused_with_code_two() {
         wayfs mount a b --close sometimes
         wayfs volume delete
         wayfs volume ticket photos --read-only --station
+        wayfs volume export photos
+        wayfs volume export photos a --tar b
+        wayfs volume import photos
         wayfs sync --until modified
         wayfs conflicts resolve --keep newest
         wayfs conflicts resolve a --all --keep both

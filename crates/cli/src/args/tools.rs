@@ -24,15 +24,10 @@ pub(crate) enum VolumeCommand {
     List,
     /// Issue a ticket: it admits one machine, once
     Ticket(TicketArgs),
-    /// Copy a directory of this machine into a volume
+    /// Copy a directory of this machine, or a tar archive, into a volume
     Import(ImportArgs),
-    /// Copy a volume into a directory of this machine
-    Export {
-        /// The volume
-        volume: String,
-        /// Directory that is empty or not there
-        to: PathBuf,
-    },
+    /// Copy a volume into a directory of this machine, or into a tar archive
+    Export(ExportArgs),
     /// Delete a volume for good, at its home and at all its stations
     Delete(DeleteArgs),
     /// Who was admitted
@@ -87,10 +82,27 @@ pub(crate) struct ImportArgs {
     /// The volume
     pub(crate) volume: String,
     /// The directory to copy
-    pub(crate) from: PathBuf,
+    #[arg(required_unless_present = "tar", conflicts_with = "tar")]
+    pub(crate) from: Option<PathBuf>,
+    /// A tar archive instead of a directory; `-` for standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tar: Option<PathBuf>,
     /// Directory in the volume that receives it [default: the root]
     #[arg(long, value_name = "PATH")]
     pub(crate) into: Option<PathBuf>,
+}
+
+/// Of `wayfs volume export`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ExportArgs {
+    /// The volume
+    pub(crate) volume: String,
+    /// Directory that is empty or not there
+    #[arg(required_unless_present = "tar", conflicts_with = "tar")]
+    pub(crate) to: Option<PathBuf>,
+    /// A new tar archive instead of a directory; `-` for standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tar: Option<PathBuf>,
 }
 
 /// `wayfs station …`

@@ -1,6 +1,7 @@
 //! A file per command.
 
 mod conflicts;
+mod copying;
 mod debug;
 mod doctor;
 mod events;

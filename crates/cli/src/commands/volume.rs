@@ -1,13 +1,13 @@
 //! `wayfs volume …`: for servers.
 
-use super::{Context, unexpected, write_out};
-use crate::args::{DeleteArgs, ImportArgs, Output, TicketArgs, VolumeCommand};
+use super::{Context, copying, unexpected, write_out};
+use crate::args::{DeleteArgs, Output, TicketArgs, VolumeCommand};
 use crate::failure::{Exit, Failure};
 use crate::show;
 use std::fs::OpenOptions;
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use wayfs_control::report::TicketReport;
 use wayfs_control::{Command, DaemonKind, Done, TicketRole};
 
@@ -17,21 +17,12 @@ pub(crate) fn run(context: &Context, command: VolumeCommand) -> Result<(), Failu
         VolumeCommand::Create { name } => context.report(server, &Command::VolumeCreate { name }),
         VolumeCommand::List => context.report(server, &Command::VolumeList),
         VolumeCommand::Ticket(args) => ticket(context, &args),
-        VolumeCommand::Import(args) => import(context, args),
-        VolumeCommand::Export { volume, to } => {
-            context.report(server, &Command::VolumeExport { volume, to: absolute(&to)? })
-        }
+        VolumeCommand::Import(args) => copying::import(context, args),
+        VolumeCommand::Export(args) => copying::export(context, args),
         VolumeCommand::Delete(args) => delete(context, &args),
         VolumeCommand::Members { volume } => context.report(server, &Command::VolumeMembers { volume }),
         VolumeCommand::Revoke { volume, member } => context.report(server, &Command::VolumeRevoke { volume, member }),
     }
-}
-
-fn import(context: &Context, args: ImportArgs) -> Result<(), Failure> {
-    let into = args.into.unwrap_or_default();
-    let into = into.strip_prefix("/").map(Path::to_owned).unwrap_or(into);
-    let command = Command::VolumeImport { volume: args.volume, from: absolute(&args.from)?, into };
-    context.report(Some(DaemonKind::Server), &command)
 }
 
 /// Shows what would go, asks, and deletes.
@@ -63,11 +54,6 @@ fn confirm(name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(Exit::NotTrue, "nothing was deleted: that is not the volume's name", ""))
-}
-
-/// The daemon has another working directory.
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(path).map_err(|e| Failure::io(format_args!("find {}", path.display()), &e))
 }
 
 fn ticket(context: &Context, args: &TicketArgs) -> Result<(), Failure> {

@@ -1,13 +1,13 @@
 //! Which command goes where.
 
-use super::{conflicts, copy_in, copy_out, deleting, doctor, files, members, status, sync, volumes};
+use super::{conflicts, copy_in, copy_out, deleting, doctor, files, members, status, sync, tar_in, tar_out, volumes};
 use crate::served::Served;
 use crate::server::Shared;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 use wayfs_control::report::{StationsReport, WhyReport};
-use wayfs_control::{Command, ControlError, ControlTarget, DaemonKind, Done, ErrorKind, Sink};
+use wayfs_control::{Command, ControlError, CopyForm, ControlTarget, DaemonKind, Done, ErrorKind, Sink};
 
 /// How often a command that waits looks whether its caller is still there.
 pub(super) const LOOK_PERIOD: Duration = Duration::from_millis(200);
@@ -65,11 +65,19 @@ impl ControlTarget for Target {
             Command::VolumeTicket { volume, role, expires_s } => {
                 Ok(Done::Ticket(volumes::ticket(server, &*home(server, &volume)?, role, expires_s)?))
             }
-            Command::VolumeImport { volume, from, into } => {
-                Ok(Done::Copied(copy_in::run(&*home(server, &volume)?, &from, &into, out)?))
+            Command::VolumeImport { volume, from, form, into } => {
+                let served = home(server, &volume)?;
+                Ok(Done::Copied(match form {
+                    CopyForm::Directory => copy_in::run(&served, &from, &into, out)?,
+                    CopyForm::Tar => tar_in::run(&served, &from, &into, out)?,
+                }))
             }
-            Command::VolumeExport { volume, to } => {
-                Ok(Done::Copied(copy_out::run(&*one(server, Some(&volume))?, &to, out)?))
+            Command::VolumeExport { volume, to, form } => {
+                let served = one(server, Some(&volume))?;
+                Ok(Done::Copied(match form {
+                    CopyForm::Directory => copy_out::run(&served, &to, out)?,
+                    CopyForm::Tar => tar_out::run(&served, &to, out)?,
+                }))
             }
             Command::VolumeDelete { volume, force, dry_run } => {
                 Ok(Done::Deleted(deleting::run(server, &home(server, &volume)?, force, dry_run)?))

@@ -1,8 +1,10 @@
 use super::harness::{create, join_station, run, start, ticket_text};
+use crate::Server;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use wayfs_control::{Command, Done, TicketRole};
+use wayfs_control::stream::Pipe;
+use wayfs_control::{Command, ControlError, CopyForm, Done, TicketRole};
 use wayfs_node::testing::{eventually, noise};
 
 fn make_tree(root: &Path) {
@@ -53,13 +55,19 @@ fn what_is_imported_comes_out_again_at_home_and_at_a_station() {
     make_tree(&tree);
     let home = start(&dir.path().join("home"));
     create(&home, "docs");
-    let import = Command::VolumeImport { volume: "docs".into(), from: tree.clone(), into: PathBuf::from("in/here") };
+    let import = Command::VolumeImport {
+        volume: "docs".into(),
+        from: tree.clone(),
+        form: CopyForm::Directory,
+        into: PathBuf::from("in/here"),
+    };
     let Ok(Done::Copied(report)) = run(&home, import.clone()) else { panic!("no import") };
     assert!(report.skipped.is_empty(), "{report:?}");
     assert_eq!(report.bytes, 3_100_005);
     let Ok(Done::Copied(_)) = run(&home, import) else { panic!("importing again replaces") };
     let out = dir.path().join("out");
-    let export = |to: &Path| Command::VolumeExport { volume: "docs".into(), to: to.to_owned() };
+    let export =
+        |to: &Path| Command::VolumeExport { volume: "docs".into(), to: to.to_owned(), form: CopyForm::Directory };
     let Ok(Done::Copied(report)) = run(&home, export(&out)) else { panic!("no export") };
     assert!(report.skipped.is_empty(), "{report:?}");
     assert_same(&tree, &out.join("in/here"));
@@ -81,7 +89,7 @@ fn a_file_is_described_by_its_path() {
     make_tree(&tree);
     let home = start(&dir.path().join("home"));
     create(&home, "docs");
-    run(&home, Command::VolumeImport { volume: "docs".into(), from: tree, into: PathBuf::new() }).unwrap();
+    import(&home, tree);
     let Ok(Done::Info(info)) = run(&home, Command::Info { volume: None, path: "a/b/large".into() }) else {
         panic!("no info")
     };
@@ -90,4 +98,128 @@ fn a_file_is_described_by_its_path() {
     let sync = Command::Sync { volume: None, path: None, until: wayfs_control::Level::Stable, timeout_ms: Some(5000) };
     let Ok(Done::Sync(report)) = run(&home, sync) else { panic!("no sync") };
     assert!(report.reached, "{report:?}");
+}
+
+fn import(server: &Server, from: PathBuf) {
+    let command =
+        Command::VolumeImport { volume: "docs".into(), from, form: CopyForm::Directory, into: PathBuf::new() };
+    run(server, command).unwrap();
+}
+
+/// Exports as the tool does.
+fn export_tar(server: &Server, to: &Path) -> Result<Done, ControlError> {
+    let pipe = Pipe::beside(&to.with_extension("sock")).unwrap();
+    let (from, to) = (pipe.path().to_owned(), to.to_owned());
+    let receiving = std::thread::spawn(move || {
+        std::io::copy(&mut fs::File::open(from).unwrap(), &mut fs::File::create(to).unwrap()).unwrap();
+    });
+    let done =
+        run(server, Command::VolumeExport { volume: "docs".into(), to: pipe.path().to_owned(), form: CopyForm::Tar });
+    receiving.join().unwrap();
+    done
+}
+
+fn import_tar(server: &Server, bytes: Vec<u8>, scratch: &Path) -> Result<Done, ControlError> {
+    let pipe = Pipe::beside(&scratch.join("x.sock")).unwrap();
+    let to = pipe.path().to_owned();
+    let sending = std::thread::spawn(move || {
+        // A server that refuses the beginning does not read to the end.
+        let _ = std::io::Write::write_all(&mut fs::File::options().write(true).open(to).unwrap(), &bytes);
+    });
+    let from = pipe.path().to_owned();
+    let done =
+        run(server, Command::VolumeImport { volume: "docs".into(), from, form: CopyForm::Tar, into: PathBuf::new() });
+    sending.join().unwrap();
+    done
+}
+
+fn tar(arguments: &[&str]) {
+    let ended = std::process::Command::new("tar").args(arguments).output().expect("GNU tar is installed");
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+}
+
+/// A tree with what only some formats know: attributes, holes, fractions of seconds, long and odd names.
+fn make_odd_tree(root: &Path) {
+    make_tree(root);
+    let deep = root.join("d".repeat(120)).join("e".repeat(120));
+    fs::create_dir_all(&deep).unwrap();
+    fs::write(deep.join("ünïcödé \n"), "odd").unwrap();
+    let sparse = fs::File::create(root.join("sparse")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&sparse, b"in the middle", 20 << 20).unwrap();
+    sparse.set_len(40 << 20).unwrap();
+    fs::File::create(root.join("hole")).unwrap().set_len(8 << 20).unwrap();
+    symlink("x".repeat(300), root.join("far")).unwrap();
+}
+
+fn blocks(path: &Path) -> u64 {
+    fs::metadata(path).unwrap().blocks()
+}
+
+#[test]
+fn archives_of_gnu_tar_go_in_and_come_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let text = |name: &str| path(name).to_str().unwrap().to_owned();
+    make_odd_tree(&path("tree"));
+    let has_xattrs =
+        rustix::fs::setxattr(path("tree/a/small"), "user.colour", b"red\0", rustix::fs::XattrFlags::empty());
+    let home = start(&path("home"));
+    create(&home, "docs");
+    tar(&["--format=posix", "--sparse", "--xattrs", "-cf", &text("in.tar"), "-C", &text("tree"), "."]);
+    let imported = import_tar(&home, fs::read(path("in.tar")).unwrap(), dir.path());
+    let Ok(Done::Copied(report)) = imported else { panic!("no import: {imported:?}") };
+    assert!(report.skipped.is_empty(), "{report:?}");
+    let exported = export_tar(&home, &path("out.tar"));
+    let Ok(Done::Copied(report)) = exported else { panic!("no export: {exported:?}") };
+    assert!(report.skipped.is_empty(), "{report:?}");
+    assert!(fs::metadata(path("out.tar")).unwrap().len() < 10 << 20, "holes are not written out");
+    fs::create_dir(path("back")).unwrap();
+    tar(&["--xattrs", "-xpf", &text("out.tar"), "-C", &text("back")]);
+    assert_same(&path("tree"), &path("back"));
+    // The same through a directory, where holes and attributes are kept, too.
+    let to = path("directory");
+    run(&home, Command::VolumeExport { volume: "docs".into(), to, form: CopyForm::Directory }).unwrap();
+    assert_same(&path("tree"), &path("directory"));
+    for name in ["back", "directory"] {
+        assert!(blocks(&path(name).join("sparse")) < 8192 && blocks(&path(name).join("hole")) < 64, "{name}");
+        if has_xattrs.is_ok() {
+            let mut value = [0; 16];
+            let len = rustix::fs::getxattr(path(name).join("a/small"), "user.colour", &mut value).unwrap();
+            assert_eq!(&value[..len], b"red\0", "{name}");
+        }
+    }
+    // Once more over what is there, by the archive that came out: nothing is doubled.
+    let again = import_tar(&home, fs::read(path("out.tar")).unwrap(), dir.path());
+    assert!(matches!(&again, Ok(Done::Copied(report)) if report.skipped.is_empty()), "{again:?}");
+    export_tar(&home, &path("out2.tar")).unwrap();
+    assert_eq!(fs::metadata(path("out.tar")).unwrap().len(), fs::metadata(path("out2.tar")).unwrap().len());
+}
+
+#[test]
+fn bad_archives_are_refused_or_told_how_far_they_came() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = start(&dir.path().join("home"));
+    create(&home, "docs");
+    let tree = dir.path().join("tree");
+    make_tree(&tree);
+    let archive = dir.path().join("a.tar");
+    tar(&["-cf", archive.to_str().unwrap(), "-C", tree.to_str().unwrap(), "empty", "a/middling", "linked"]);
+    let whole = fs::read(&archive).unwrap();
+    let mut scratched = whole.clone();
+    scratched[512 + 148] ^= 0x55;
+    for (what, bytes, files) in [
+        ("nothing", Vec::new(), None),
+        ("compressed", b"\x1f\x8b\x08rest".to_vec(), None),
+        ("no archive", noise(5000, 9), Some("0 files")),
+        ("a damaged header", scratched, Some("1 files")),
+        ("cut in a file", whole[..50_000].to_vec(), Some("1 files")),
+    ] {
+        let refused = import_tar(&home, bytes, dir.path());
+        let Err(error) = refused else { panic!("{what} was taken: {refused:?}") };
+        assert!(files.is_none_or(|files| error.message.contains(files)), "{what}: {error:?}");
+    }
+    let out = dir.path().join("out");
+    run(&home, Command::VolumeExport { volume: "docs".into(), to: out.clone(), form: CopyForm::Directory }).unwrap();
+    let names: Vec<_> = fs::read_dir(out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(names.iter().all(|name| name == "empty" || name == "a"), "{names:?}");
 }

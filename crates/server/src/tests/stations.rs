@@ -242,7 +242,8 @@ fn a_station_catches_up_with_many_files() {
     }
     let home = start(&dir.path().join("home"));
     create(&home, "docs");
-    run(&home, Command::VolumeImport { volume: "docs".into(), from: tree, into: "".into() }).unwrap();
+    run(&home, Command::VolumeImport { volume: "docs".into(), from: tree, form: Default::default(), into: "".into() })
+        .unwrap();
     let station = start(&dir.path().join("station"));
     join_station(&station, ticket_text(&home, "docs", TicketRole::Station, None)).unwrap();
     let last = Command::Info { volume: None, path: "9/99".into() };

@@ -1,0 +1,92 @@
+//! `wayfs volume import` and `export`: between a volume and a directory, or a tar archive.
+
+use super::{Context, unexpected};
+use crate::args::{ExportArgs, ImportArgs};
+use crate::failure::Failure;
+use crate::{locate, show};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
+use wayfs_control::stream::Pipe;
+use wayfs_control::{Command, CopyForm, DaemonKind, Done};
+
+const SERVER: Option<DaemonKind> = Some(DaemonKind::Server);
+
+pub(super) fn import(context: &Context, args: ImportArgs) -> Result<(), Failure> {
+    let ImportArgs { volume, from, tar, into } = args;
+    let into = into.unwrap_or_default();
+    let into = into.strip_prefix("/").map(Path::to_owned).unwrap_or(into);
+    let Some(tar) = tar else {
+        let from = absolute(&from.unwrap_or_default())?;
+        return context.report(SERVER, &Command::VolumeImport { volume, from, form: CopyForm::Directory, into });
+    };
+    let source: Box<dyn Read + Send> = match tar.as_os_str() == "-" {
+        true => Box::new(io::stdin()),
+        false => Box::new(File::open(&tar).map_err(|e| Failure::io(format_args!("open {}", tar.display()), &e))?),
+    };
+    let pipe = pipe(context)?;
+    let path = pipe.path().to_owned();
+    // Not waited for: a daemon that refuses does not read to the end.
+    let _sending = copy(move || Ok((source, File::options().write(true).open(path)?)));
+    context.report(SERVER, &Command::VolumeImport { volume, from: absolute(pipe.path())?, form: CopyForm::Tar, into })
+}
+
+pub(super) fn export(context: &Context, args: ExportArgs) -> Result<(), Failure> {
+    let ExportArgs { volume, to, tar } = args;
+    let Some(tar) = tar else {
+        let to = absolute(&to.unwrap_or_default())?;
+        return context.report(SERVER, &Command::VolumeExport { volume, to, form: CopyForm::Directory });
+    };
+    let is_standard = tar.as_os_str() == "-";
+    let target: Box<dyn Write + Send> = match is_standard {
+        true => Box::new(io::stdout()),
+        false => Box::new(File::create_new(&tar).map_err(|e| Failure::io(format_args!("make {}", tar.display()), &e))?),
+    };
+    let exported = stream_out(context, volume, target);
+    if exported.is_err() && !is_standard {
+        // Half an archive would be taken for the whole.
+        let _ = std::fs::remove_file(&tar);
+    }
+    let done = exported?;
+    if is_standard {
+        // Standard output is the archive.
+        let _ = write!(io::stderr(), "{}", show::done(&done));
+        return Ok(());
+    }
+    context.print(&done)
+}
+
+fn stream_out(context: &Context, volume: String, target: Box<dyn Write + Send>) -> Result<Done, Failure> {
+    let pipe = pipe(context)?;
+    let path = pipe.path().to_owned();
+    let receiving = copy(move || Ok((File::open(path)?, target)));
+    let command = Command::VolumeExport { volume, to: absolute(pipe.path())?, form: CopyForm::Tar };
+    let done = context.call(context.connect(SERVER)?, &command)?;
+    let Done::Copied(_) = &done else { return Err(unexpected(&done)) };
+    let received = receiving.join().unwrap_or_else(|_| Err(io::Error::other("a bug in the tool")));
+    received.map_err(|e| Failure::io("write the archive", &e))?;
+    Ok(done)
+}
+
+/// A pipe to the server that the command is for.
+fn pipe(context: &Context) -> Result<Pipe, Failure> {
+    let socket = locate::socket(&context.registry, &context.wanted(SERVER))?;
+    Pipe::beside(&socket).map_err(|e| Failure::io("make a pipe to the server", &e))
+}
+
+/// Copies on a thread of its own, since either end may block.
+fn copy<R: Read + 'static, W: Write + 'static>(
+    open: impl FnOnce() -> io::Result<(R, W)> + Send + 'static,
+) -> JoinHandle<io::Result<()>> {
+    thread::spawn(move || {
+        let (mut from, mut to) = open()?;
+        io::copy(&mut from, &mut to)?;
+        to.flush()
+    })
+}
+
+/// The daemon has another working directory.
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(|e| Failure::io(format_args!("find {}", path.display()), &e))
+}
