@@ -129,14 +129,15 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// A key that confirmed records touched and that the cut does not name. Of a parent that tells us of such a
-    /// key that means that it left it as it was. Of another (our records came to it by another way, in directories
-    /// that we did not watch there yet) it means nothing, least of all that what we made is not there: then what
-    /// our own records made of it stands as a guess.
+    /// A key that confirmed records touched and that the cut does not name. If this parent vouched for what was there
+    /// before and would tell of a change, it left it as it was. If not (we have moved: what we know is of another
+    /// parent, or our records came to this one by another way), silence means nothing, least of all that what we
+    /// made is not there: what our own records made of it stands as a guess.
     fn compare_unnamed(&mut self, key: &Key, hash: u64, aside: Aside, cut: &mut Cut) -> Result<(), StorageError> {
-        let Aside { number, image: before } = aside;
         let key = key.clone();
-        if self.is_told(&key, before.as_ref()) {
+        let is_told = self.is_told(&key, &aside);
+        let Aside { number, image: before } = aside;
+        if is_told {
             cut.is_echo &= hash == echo_hash(before.as_ref());
             let after = before.clone();
             cut.touched.push(TouchedKey { key, before, after, number: Some(number) });
@@ -150,13 +151,20 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// Whether the parent names a key in its cuts when it changes there: the other side is `interest.rs`.
-    fn is_told(&self, key: &Key, confirmed: Option<&Image>) -> bool {
-        let watched = |file| self.watches.since(file).is_some();
-        match (key, confirmed) {
+    /// Whether the parent vouched for what it confirmed of a key, and names the key in a cut when that changes: the
+    /// other side is `interest.rs`.
+    fn is_told(&self, key: &Key, confirmed: &Aside) -> bool {
+        // Nobody vouched for what nobody knew of; the highest number stands for that.
+        let number = Some(confirmed.number).filter(|number| *number < u64::MAX);
+        let vouched = |since: Option<u64>| number.zip(since).is_some_and(|(number, since)| number >= since);
+        let watched = |file| vouched(self.watches.since(file));
+        match (key, &confirmed.image) {
             _ if self.config.role != Role::Client => true,
-            (Key::Entry(parent, _), _) => watched(*parent),
-            (Key::Inode(file), _) if watched(*file) || file.maker().origin() == self.config.origin => true,
+            (Key::Entry(parent, _), _) => watched(*parent) || self.watches.is_fresh(*parent),
+            (Key::Inode(file), _) if watched(*file) => true,
+            (Key::Inode(file), _) if file.maker().origin() == self.config.origin => {
+                vouched(self.upstream.as_ref().map(|upstream| upstream.since))
+            }
             (Key::Inode(_), Some(Image::Inode(inode))) => crate::interest::directories_of(inode).any(watched),
             (Key::Inode(_), _) => false,
             (Key::Conflict(_) | Key::Origin(_), _) => true,

@@ -50,6 +50,8 @@ pub(crate) enum Standing {
 pub(crate) struct Upstream {
     pub(crate) peer: PeerId,
     pub(crate) standing: Standing,
+    /// Our own change after which all that the parent vouched for came in this session.
+    pub(crate) since: u64,
     began: Time,
     heard: Time,
     /// Our cache may be trusted until then.
@@ -115,6 +117,7 @@ impl<S: MetaStore> Replica<S> {
         self.upstream = Some(Upstream {
             peer,
             standing: Standing::Greeting,
+            since: self.counters.change.0 + 1,
             began: self.now,
             heard: self.now,
             lease_until: self.now + lease,

@@ -121,7 +121,7 @@ fn made_known_by_another_way(world: &mut World, [s2, client]: [usize; 2], upper:
     world.step_up(second, 1);
     world.settle();
     world.step_down(second);
-    world.step_up(second, 2);
+    world.step_up(second, 1);
     world.stall(upper, false);
     world.settle();
     assert!(world.hosts[s2].replica.entry(dir, &name("f")).unwrap().is_some(), "the station has heard");
