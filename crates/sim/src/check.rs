@@ -1,5 +1,6 @@
 //! The checkers: each asserts one invariant of the design on a quiet, healed world.
 
+use crate::history::{Removal, Update};
 use crate::tree_dump::TreeDump;
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,31 +33,40 @@ impl World {
     /// Invariant 1: what was reported safe is current, an ancestor of what is current, a copy,
     /// or was removed by someone who had seen it.
     pub(crate) fn check_nothing_safe_lost(&mut self, home: &TreeDump) {
-        let alive: BTreeSet<RecordId> = home.inodes.values().map(|inode| inode.version).collect();
-        let contents: BTreeSet<&Content> = home.inodes.values().map(|inode| &inode.content).collect();
+        let alive = home.inodes.values().map(|inode| inode.version);
+        let ended = self.history.removals.iter().filter(|(record, gone)| self.is_end(**record, gone, home));
         let mut kept: BTreeSet<RecordId> = BTreeSet::new();
-        for end in alive.iter().chain(&self.history.removed) {
-            self.keep_line(*end, &mut kept);
+        for end in alive.chain(ended.map(|(_, gone)| gone.version)) {
+            self.keep_line(end, &mut kept);
         }
-        // A file merged with an equal one leaves only its content behind; what was built on it
-        // is in the other's line. What its own writer stored there later replaced it, as in any file system.
-        let replaced = |record: &RecordId, file: FileId| {
-            let later = self.history.updates.range(*record..).skip(1);
-            later
-                .take_while(|(next, _)| next.origin() == record.origin())
-                .any(|(next, update)| update.file == file && kept.contains(next))
-        };
+        let contents: BTreeSet<&Content> = home.inodes.values().map(|inode| &inode.content).collect();
         let lost = self.history.updates.iter().find(|(record, update)| {
-            self.history.is_safe(**record)
-                && !kept.contains(record)
-                && !contents.contains(&update.content)
-                && update.content != Content::EMPTY
-                && !replaced(record, update.file)
+            self.history.is_safe(**record) && !kept.contains(record) && !self.is_merged(update, &contents)
         });
         if let Some((record, update)) = lost {
             let line = format!("{record} of {} (upon {:?}) is nowhere", update.file, update.base);
             self.violations.push(Violation::new("no safe update is lost", line));
         }
+    }
+
+    /// Whether a removal may have been the end of the version that it names: it took the last name, or the file is
+    /// gone, or somebody else took the file's other name meanwhile (`docs/conflicts.md`, "What the rules do not save").
+    fn is_end(&self, record: RecordId, gone: &Removal, home: &TreeDump) -> bool {
+        let by_another =
+            |other: &RecordId, their: &Removal| other.origin() != record.origin() && their.file == gone.file;
+        gone.is_last
+            || !home.inodes.contains_key(&gone.file)
+            || self.history.removals.iter().any(|(other, their)| by_another(other, their))
+    }
+
+    /// A file merged with an equal one leaves only its content behind, and an empty one its inode, be it alive, an
+    /// alias or a marker; what was built on it is in the other's line. (Other contents are never written twice.)
+    fn is_merged(&self, update: &Update, contents: &BTreeSet<&Content>) -> bool {
+        if update.content != Content::EMPTY {
+            return contents.contains(&update.content);
+        }
+        let home = self.hosts[0].replica.as_ref();
+        home.and_then(|home| home.inode(update.file).ok()).flatten().is_some()
     }
 
     fn keep_line(&self, end: RecordId, kept: &mut BTreeSet<RecordId>) {

@@ -1,6 +1,6 @@
 //! What clients did and what they were told: the evidence for the checkers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use wayfs_types::{Content, FileId, OriginId, RecordId, Time};
 
 /// An update that a client made.
@@ -14,13 +14,24 @@ pub(crate) struct Update {
     pub(crate) content: Content,
 }
 
+/// A name taken from a file, by removing it or by a rename over it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Removal {
+    /// The file as the remover knew it.
+    pub(crate) file: FileId,
+    /// The version that he had seen: the record says so.
+    pub(crate) version: RecordId,
+    /// Whether it was the file's last name where he looked.
+    pub(crate) is_last: bool,
+}
+
 /// All updates by version, all removals, and what is known to be safe.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     /// Content versions that clients made.
     pub(crate) updates: BTreeMap<RecordId, Update>,
-    /// Versions that someone removed knowingly.
-    pub(crate) removed: BTreeSet<RecordId>,
+    /// Names taken, by the record that took them.
+    pub(crate) removals: BTreeMap<RecordId, Removal>,
     /// Per origin: sequence up to which *safe* was reported.
     pub(crate) safe: BTreeMap<OriginId, u64>,
     /// Updates reported safe, with when and by which station.
@@ -41,16 +52,12 @@ pub(crate) struct SafeReport {
 impl History {
     /// Whether `ancestor` is one of the versions that `version` was built upon (not `version` itself).
     pub(crate) fn descends(&self, version: RecordId, ancestor: RecordId) -> bool {
-        let mut at = version;
-        // A chain visits every version at most once: bases are always older.
-        for _ in 0..=self.updates.len() {
-            let Some(base) = self.updates.get(&at).and_then(|update| update.base) else { return false };
-            if base == ancestor {
-                return true;
-            }
-            at = base;
-        }
-        false
+        self.line(version).skip(1).any(|base| base == ancestor)
+    }
+
+    /// A version and those that it was built upon, the newest first.
+    pub(crate) fn line(&self, version: RecordId) -> impl Iterator<Item = RecordId> {
+        std::iter::successors(Some(version), |at| self.updates.get(at).and_then(|update| update.base))
     }
 
     /// Updates of an origin up to a sequence were reported safe.

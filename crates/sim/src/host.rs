@@ -12,14 +12,13 @@ pub(crate) enum Expectation {
     /// A creation.
     Created,
     /// A store of some content upon a version.
-    Stored { file: FileId, base: RecordId, content: Content },
-    /// A name taken from a file (perhaps one of several) by someone who had seen that version. If
-    /// another takes the other name at the same time, the file is gone, and both wanted that.
-    NameTaken { version: Option<RecordId> },
+    Stored { base: RecordId, content: Content },
+    /// A name taken from a file, perhaps.
+    NameTaken,
     /// A report that a record reached a level; asked while attached to that station's session.
     Level { record: RecordId, level: Level, station: usize, session: PeerId },
     /// A look at a file: nothing older than this may be seen.
-    Read { file: FileId },
+    Read,
     /// The world itself asked and picks the answer up.
     Collected,
     /// Nothing depends on it.

@@ -1,16 +1,17 @@
 //! What clients do and what goes wrong.
 
 use crate::check::Violation;
-use crate::history::Update;
+use crate::history::{Removal, Update};
 use crate::host::{Expectation, Host, name};
 use crate::network::{End, IDLE_TIMEOUT};
 use crate::world::{Event, World};
 use bytes::Bytes;
 use rand::Rng;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use wayfs_proto::Role;
 use wayfs_types::request::{Answer, Change, Level, Outcome, RenameTarget, Request};
-use wayfs_types::{AttrChange, Content, Digest, FileId, Inode, Kind, RecordId};
+use wayfs_types::{AttrChange, Content, Digest, FileId, Inode, Kind, Op, RecordId};
 
 /// Names that clients draw from.
 const NAMES: u32 = 5;
@@ -90,7 +91,7 @@ impl World {
         let content = self.fresh_content(index);
         let mtime = self.hosts[index].wall(self.now);
         let base = inode.version;
-        let expectation = Expectation::Stored { file, base, content: content.clone() };
+        let expectation = Expectation::Stored { base, content: content.clone() };
         self.change(index, Change::Store { file, base, content, mtime }, expectation);
     }
 
@@ -108,8 +109,7 @@ impl World {
 
     fn unlink(&mut self, index: usize) {
         let (parent, name) = (self.directory(index), self.name());
-        let version = self.version_under(index, parent, &name);
-        self.change(index, Change::Unlink { parent, name }, Expectation::NameTaken { version });
+        self.change(index, Change::Unlink { parent, name }, Expectation::NameTaken);
     }
 
     fn remove_directory(&mut self, index: usize) {
@@ -120,10 +120,9 @@ impl World {
     fn rename(&mut self, index: usize) {
         let (from_parent, from_name) = (self.directory(index), self.name());
         let (to_parent, to_name) = (self.directory(index), self.name());
-        let version = self.version_under(index, to_parent, &to_name);
         let target = if self.random.random_bool(0.8) { RenameTarget::Replace } else { RenameTarget::MustBeFree };
         let change = Change::Rename { from_parent, from_name, to_parent, to_name, target };
-        self.change(index, change, Expectation::NameTaken { version });
+        self.change(index, change, Expectation::NameTaken);
     }
 
     fn link(&mut self, index: usize) {
@@ -151,7 +150,7 @@ impl World {
             let (parent, name) = (self.directory(index), self.name());
             self.ask(index, Request::Lookup { parent, name }, Expectation::Nothing);
         } else if let Some(file) = self.file(index) {
-            self.ask(index, Request::Attributes { file }, Expectation::Read { file });
+            self.ask(index, Request::Attributes { file }, Expectation::Read);
         }
     }
 
@@ -164,17 +163,14 @@ impl World {
         self.hosts[index].replica.as_ref()?.inode(file).ok()?.filter(|inode| !inode.is_removed())
     }
 
-    fn version_under(&self, index: usize, parent: FileId, name: &wayfs_types::Name) -> Option<RecordId> {
-        let entry = self.hosts[index].replica.as_ref()?.entry(parent, name).ok()??;
-        self.inode(index, entry.file).map(|inode| inode.version)
-    }
-
     /// Takes an answer into the history.
     pub(crate) fn learned(&mut self, index: usize, expectation: &Expectation, outcome: &Outcome) {
         match outcome {
             Ok(Answer::Changed { record, file, inode, removed }) => {
                 self.hosts[index].last_record = Some(*record);
-                self.removed(index, *removed);
+                if matches!(expectation, Expectation::NameTaken) {
+                    self.name_taken(index, *record, removed.is_some());
+                }
                 self.changed(index, expectation, *record, *file, inode);
             }
             Ok(Answer::File(file, inode)) => self.saw(index, expectation, *file, inode),
@@ -187,11 +183,19 @@ impl World {
         }
     }
 
-    /// A change took a file's last name: its marker says which version was removed knowingly.
-    fn removed(&mut self, index: usize, file: Option<FileId>) {
+    /// Notes what a record took a name from. The record tells which version its writer had seen; a directory asked
+    /// for by a former id would not.
+    fn name_taken(&mut self, index: usize, id: RecordId, is_last: bool) {
         let replica = self.hosts[index].replica.as_ref();
-        let marker = file.and_then(|file| replica.and_then(|replica| replica.inode(file).ok()).flatten());
-        self.history.removed.extend(marker.map(|inode| inode.version));
+        let record = replica.and_then(|replica| replica.logged(id).ok()).flatten();
+        let seen = match record.map(|record| record.op) {
+            Some(Op::Unlink { file, version, .. }) => Some((file, version)),
+            Some(Op::Rename { replaced: Some(replaced), .. }) => Some((replaced.file, replaced.version)),
+            _ => None,
+        };
+        if let Some((file, version)) = seen {
+            self.history.removals.insert(id, Removal { file, version, is_last });
+        }
     }
 
     fn changed(&mut self, index: usize, expectation: &Expectation, record: RecordId, file: FileId, inode: &Inode) {
@@ -201,12 +205,12 @@ impl World {
                 self.history.updates.insert(record, update);
                 self.hosts[index].seen.insert(file, record);
             }
-            Expectation::Stored { file, base, content } => {
-                let update = Update { file: *file, base: Some(*base), content: content.clone() };
+            Expectation::Stored { base, content } => {
+                // The file of the answer: an update upon what became a copy is one of the copy.
+                let update = Update { file, base: Some(*base), content: content.clone() };
                 self.history.updates.insert(record, update);
-                self.hosts[index].seen.insert(*file, record);
+                self.hosts[index].seen.insert(file, record);
             }
-            Expectation::NameTaken { version } => self.history.removed.extend(version),
             _ => {}
         }
         self.hosts[index].remember(file, inode.is_directory());
@@ -216,12 +220,12 @@ impl World {
     /// nor than what its station had acknowledged to someone else.
     fn saw(&mut self, index: usize, expectation: &Expectation, file: FileId, inode: &Inode) {
         self.hosts[index].remember(file, inode.is_directory());
-        if inode.kind != Kind::File || !matches!(expectation, Expectation::Read { .. }) {
+        if inode.kind != Kind::File || !matches!(expectation, Expectation::Read) {
             return;
         }
         if let Some(seen) = self.hosts[index].seen.get(&file).copied()
             && self.history.descends(seen, inode.version)
-            && !self.is_reported(index, seen)
+            && !self.is_reported(index, seen, inode.version)
         {
             let line = format!("host {index} saw {} of {file} after {seen}", inode.version);
             self.violations.push(Violation::new("nobody sees the past undone", line));
@@ -230,17 +234,22 @@ impl World {
         self.hosts[index].seen.insert(file, inode.version);
     }
 
-    /// Whether the client was told that a record of its met another update.
-    fn is_reported(&self, index: usize, record: RecordId) -> bool {
+    /// Whether the client was told that an update met another one, after which it shows an older version: the one
+    /// that it saw last, or one which that was built upon, since later updates follow an earlier one to its copy.
+    fn is_reported(&self, index: usize, seen: RecordId, shown: RecordId) -> bool {
         let replica = self.hosts[index].replica.as_ref();
         let reports = replica.and_then(|replica| replica.conflicts(None, usize::MAX).ok()).unwrap_or_default();
-        reports.iter().any(|report| report.conflict.record == record)
+        let undone: BTreeSet<RecordId> = self.history.line(seen).take_while(|version| *version != shown).collect();
+        reports.iter().any(|report| undone.contains(&report.conflict.record))
     }
 
     fn check_open_after_close(&mut self, index: usize, file: FileId, version: RecordId) {
         let Some(session) = self.hosts[index].parent_session.and_then(|peer| self.sessions.get(&peer)) else { return };
+        // While a client does not vouch for what it shows (it has just moved, or nobody answered), it is offline:
+        // what it shows may be old.
+        let connected = self.hosts[index].replica.as_ref().is_some_and(|replica| replica.progress().connected);
         let whole = session.alive == [true; 2] && self.links[&(session.child, session.parent)].cut_since.is_none();
-        if !whole {
+        if !whole || !connected {
             return;
         }
         let station = session.parent;
@@ -270,7 +279,9 @@ impl World {
             3..6 => self.cut(index),
             6..7 => {
                 let span = self.millis(100, 40_000);
-                self.hosts[index].asleep_until = self.now + span;
+                // What waits for the end of a sleep waits for the first end: another sleep must not bring it forward.
+                let host = &mut self.hosts[index];
+                host.asleep_until = host.asleep_until.max(self.now + span);
             }
             7..8 => self.hosts[index].skew = self.random.random_range(-100_000_000..100_000_000) * 1_000_000_000,
             _ => self.move_client(index),

@@ -237,7 +237,7 @@ impl World {
         let last = replica.progress().last_record.map_or(0, RecordId::sequence);
         let lost = |record: &RecordId| record.origin() == origin && record.sequence() > last;
         self.history.updates.retain(|record, _| !lost(record));
-        self.history.removed.retain(|record| !lost(record));
+        self.history.removals.retain(|record, _| !lost(record));
     }
 
     /// Gives an input to a host's engine and carries its outputs out.
