@@ -99,6 +99,30 @@ pub(crate) struct Contents {
     copies_order: VecDeque<FileId>,
     /// Versions that left the view of the home, with their roots.
     superseded: Vec<(RecordId, Digest)>,
+    floors: Floors,
+}
+
+/// Sequences below which a table has no row of an origin: rows go in order, and a scan that began at zero would
+/// pass the traces of all that ever were. What is not noted here is zero.
+#[derive(Debug, Default)]
+struct Floors(BTreeMap<(u8, OriginId), u64>);
+
+impl Floors {
+    fn of(&self, table: u8, origin: OriginId) -> u64 {
+        self.0.get(&(table, origin)).copied().unwrap_or(0)
+    }
+
+    /// A scan saw that there is nothing below.
+    fn raise(&mut self, table: u8, origin: OriginId, floor: u64) {
+        self.0.insert((table, origin), floor);
+    }
+
+    /// A row is put.
+    fn note_row(&mut self, table: u8, record: RecordId) {
+        if let Some(floor) = self.0.get_mut(&(table, record.origin())) {
+            *floor = (*floor).min(record.sequence());
+        }
+    }
 }
 
 impl Contents {
@@ -118,6 +142,11 @@ impl Contents {
         if let Some(root) = content.root() {
             self.superseded.push((version, root));
         }
+    }
+
+    /// Rows that were seen removed are back: what an input did was dropped.
+    pub(crate) fn abandon(&mut self) {
+        self.floors = Floors::default();
     }
 
     pub(crate) fn begin_session(&mut self) {
@@ -189,6 +218,8 @@ impl<S: MetaStore> Replica<S> {
                 };
                 self.overlay.put_raw(record_key(table::MISSING, record.id), pack(&missing));
                 self.overlay.put_raw(root_key(&root, record.id), Vec::new());
+                self.contents.floors.note_row(table::MISSING, record.id);
+                self.contents.floors.note_row(AWAITED, record.id);
                 self.staged.totals.missing += 1;
                 if held && !is_station {
                     self.overlay.put_raw(record_key(AWAITED, record.id), Vec::new());
@@ -205,6 +236,7 @@ impl<S: MetaStore> Replica<S> {
             self.staged.totals.owed_bytes += size_of(&content);
         }
         self.overlay.put_raw(key, pack(&Owed { file, content }));
+        self.contents.floors.note_row(table::OWED, record);
         if self.config.role == Role::Station {
             self.contents.haves.insert(record);
             let through = self.contents.wanted_through.get(&record.origin()).copied().unwrap_or(0);
@@ -339,11 +371,16 @@ impl<S: MetaStore> Replica<S> {
     /// The parent vouches for our own records' contents up to a sequence: a client need not keep them for it.
     pub(crate) fn release_safe(&mut self, through: u64) -> Result<(), StorageError> {
         let origin = self.config.origin;
-        let (from, _) = origin_range(table::OWED, origin, 0);
+        let floor = self.contents.floors.of(table::OWED, origin);
+        if floor > through {
+            return Ok(());
+        }
+        let (from, _) = origin_range(table::OWED, origin, floor);
         let (until, _) = origin_range(table::OWED, origin, through + 1);
         loop {
             let pairs = self.tx().scan_raw(&from, &until, crate::replica::PAGE)?;
             if pairs.is_empty() {
+                self.contents.floors.raise(table::OWED, origin, through + 1);
                 return Ok(());
             }
             for (key, _) in pairs {
@@ -363,9 +400,15 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn first_of(&mut self, of: u8, origin: OriginId) -> Result<Option<u64>, StorageError> {
-        let (from, until) = origin_range(of, origin, 0);
+        let floor = self.contents.floors.of(of, origin);
+        if floor > RecordId::SEQUENCE_MAX {
+            return Ok(None);
+        }
+        let (from, until) = origin_range(of, origin, floor);
         let pairs = self.tx().scan_raw(&from, &until, 1)?;
-        pairs.first().map(|(key, _)| parse_record_key(key).map(RecordId::sequence)).transpose()
+        let first = pairs.first().map(|(key, _)| parse_record_key(key).map(RecordId::sequence)).transpose()?;
+        self.contents.floors.raise(of, origin, first.unwrap_or(u64::MAX));
+        Ok(first)
     }
 
     pub(crate) fn handle_pushed(&mut self, version: RecordId) {
@@ -609,5 +652,25 @@ impl<S: MetaStore> Replica<S> {
     /// Whether nothing is left to push.
     pub(crate) fn pushes_done(&self) -> bool {
         self.contents.pushing.is_empty() && self.contents.haves.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_floor_comes_down_for_a_row_below_it() {
+        let record = |sequence| RecordId::new(OriginId::GENESIS, sequence).expect("a small number");
+        let origin = OriginId::GENESIS;
+        let mut floors = Floors::default();
+        floors.note_row(AWAITED, record(5));
+        assert_eq!(floors.of(AWAITED, origin), 0, "nothing was seen yet");
+        floors.raise(AWAITED, origin, u64::MAX);
+        floors.note_row(table::OWED, record(3));
+        assert_eq!(floors.of(AWAITED, origin), u64::MAX, "another table");
+        floors.note_row(AWAITED, record(7));
+        floors.note_row(AWAITED, record(9));
+        assert_eq!(floors.of(AWAITED, origin), 7);
     }
 }

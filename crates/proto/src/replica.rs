@@ -467,6 +467,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn abandon(&mut self) {
         self.overlay = Overlay::default();
         self.staged = Staged::default();
+        self.contents.abandon();
         self.counters = self.saved;
     }
 

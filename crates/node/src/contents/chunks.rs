@@ -2,6 +2,7 @@
 
 use super::presence::Piece;
 use super::protection::{Protection, Tree};
+use super::recent::Recent;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -61,6 +62,7 @@ impl From<StorageError> for ContentsError {
 pub struct Contents {
     store: Arc<RwLock<Option<Arc<ChunkStore>>>>,
     protection: Mutex<Protection>,
+    recent: Mutex<Recent>,
     checks: Mutex<BTreeSet<Digest>>,
 }
 
@@ -87,6 +89,7 @@ impl Contents {
         Self {
             store: Arc::new(RwLock::new(Some(Arc::new(store)))),
             protection: Mutex::new(Protection::new(grace)),
+            recent: Mutex::default(),
             checks: Mutex::default(),
         }
     }
@@ -99,7 +102,12 @@ impl Contents {
     pub fn put(&self, digest: Digest, bytes: Bytes) -> Result<(), ContentsError> {
         self.protect(digest);
         self.store()?.put(&digest, &bytes)?;
+        self.recent().put(digest, bytes);
         Ok(())
+    }
+
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A chunk, checked against its name.
@@ -156,8 +164,12 @@ impl Contents {
         LocalSink { contents: self }
     }
 
-    /// Reads off the runtime's own threads.
+    /// Reads off the runtime's own threads, but for what is in memory.
     pub(crate) async fn read(&self, digest: Digest) -> Result<Bytes, ContentsError> {
+        let recent = self.recent().get(&digest);
+        if let Some(bytes) = recent {
+            return Ok(bytes);
+        }
         let store = self.store()?;
         let read = tokio::task::spawn_blocking(move || store.get(&digest)).await;
         match read {

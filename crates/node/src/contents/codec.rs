@@ -2,7 +2,9 @@
 
 use super::message::Form;
 use bytes::Bytes;
+use std::cell::RefCell;
 use wayfs_content::CHUNK_MAX;
+use zstd::bulk::{Compressor, Decompressor};
 
 /// Below this a chunk is sent as it is: the saving is less than a packet.
 const WORTH_LEN_MIN: usize = 1024;
@@ -10,6 +12,20 @@ const WORTH_LEN_MIN: usize = 1024;
 const SAMPLE_LEN: usize = 8192;
 /// The fastest level: 300 MB/s and more on one core, above any path that it is meant for.
 const LEVEL: i32 = 1;
+
+thread_local! {
+    // Making a context costs more than what it does with a small chunk. `None`: there was no memory for one.
+    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = RefCell::new(Compressor::new(LEVEL).ok());
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = RefCell::new(Decompressor::new().ok());
+}
+
+fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
+    COMPRESSOR.with_borrow_mut(|compressor| compressor.as_mut()?.compress(bytes).ok())
+}
+
+fn decompress(bytes: &[u8], len: usize) -> Option<Vec<u8>> {
+    DECOMPRESSOR.with_borrow_mut(|decompressor| decompressor.as_mut()?.decompress(bytes, len).ok())
+}
 
 /// A body that cannot be unpacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -27,8 +43,8 @@ pub(crate) fn pack(bytes: &Bytes) -> (Form, Bytes) {
     if bytes.len() < WORTH_LEN_MIN || !is_compressible(bytes) {
         return (Form::Plain, bytes.clone());
     }
-    match (zstd::bulk::compress(bytes, LEVEL), u32::try_from(bytes.len())) {
-        (Ok(packed), Ok(len)) if packed.len() + packed.len() / 16 < bytes.len() => {
+    match (compress(bytes), u32::try_from(bytes.len())) {
+        (Some(packed), Ok(len)) if packed.len() + packed.len() / 16 < bytes.len() => {
             (Form::Zstd { len }, Bytes::from(packed))
         }
         _ => (Form::Plain, bytes.clone()),
@@ -42,16 +58,20 @@ pub(crate) fn unpack(form: Form, bytes: Bytes) -> Result<Bytes, UnpackError> {
         Form::Plain => Ok(bytes),
         Form::Zstd { len } if len as usize > CHUNK_MAX => Err(UnpackError::TooLong(len as usize)),
         Form::Zstd { len } => {
-            let unpacked = zstd::bulk::decompress(&bytes, len as usize).map_err(|_| UnpackError::Damaged)?;
+            let unpacked = decompress(&bytes, len as usize).ok_or(UnpackError::Damaged)?;
             if unpacked.len() == len as usize { Ok(Bytes::from(unpacked)) } else { Err(UnpackError::Damaged) }
         }
     }
 }
 
 fn is_compressible(bytes: &[u8]) -> bool {
+    if bytes.len() <= SAMPLE_LEN {
+        // The sample would be all of it.
+        return true;
+    }
     let begin = (bytes.len() / 2).saturating_sub(SAMPLE_LEN / 2);
     let sample = &bytes[begin..bytes.len().min(begin + SAMPLE_LEN)];
-    zstd::bulk::compress(sample, LEVEL).is_ok_and(|packed| packed.len() + packed.len() / 8 < sample.len())
+    compress(sample).is_some_and(|packed| packed.len() + packed.len() / 8 < sample.len())
 }
 
 #[cfg(test)]

@@ -24,6 +24,16 @@ pub(crate) enum Form {
     Zstd { len: u32 },
 }
 
+impl Form {
+    /// Bytes when unpacked, if the form says so; else zero.
+    pub(crate) fn len(self) -> usize {
+        match self {
+            Self::Plain => 0,
+            Self::Zstd { len } => len as usize,
+        }
+    }
+}
+
 /// A question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Ask {

@@ -12,6 +12,7 @@ pub(crate) mod message;
 mod presence;
 mod protection;
 pub(crate) mod push;
+mod recent;
 pub(crate) mod serve;
 mod uploads;
 

@@ -8,6 +8,7 @@ use super::fetch::{FetchError, Want};
 use super::message::{self, Ask, Form, Reply};
 use super::presence::{self, Piece, Presence, Walk};
 use super::push::pack;
+use super::recent::RECENT_LEN_MAX;
 use crate::contents::ContentsError;
 use crate::volume::Volume;
 use bytes::Bytes;
@@ -131,25 +132,35 @@ async fn take(volume: &Arc<Volume>, digest: Digest, form: Form, body: RecvBody) 
     store(volume, digest, form, bytes).await.map_err(reply_of)
 }
 
-/// Unpacks, checks and stores a chunk that came over the wire.
+/// Unpacks, checks and stores a chunk that came over the wire. A small one is not worth another thread.
 pub(crate) async fn store(volume: &Arc<Volume>, digest: Digest, form: Form, bytes: Bytes) -> Result<(), ContentsError> {
+    if bytes.len().max(form.len()) <= RECENT_LEN_MAX {
+        return store_now(volume, digest, form, bytes);
+    }
     let target = Arc::clone(volume);
-    let stored = volume.settings.runtime.spawn_blocking(move || {
-        let chunk = codec::unpack(form, bytes).map_err(|error| ContentsError::Peer(error.to_string()))?;
-        if Digest::of(&chunk) != digest {
-            return Err(ContentsError::Peer(format!("the bytes sent for {digest} hash to something else")));
-        }
-        target.contents.put(digest, chunk)
-    });
+    let stored = volume.settings.runtime.spawn_blocking(move || store_now(&target, digest, form, bytes));
     stored.await.map_err(|error| ContentsError::Io(error.to_string()))?
+}
+
+fn store_now(volume: &Arc<Volume>, digest: Digest, form: Form, bytes: Bytes) -> Result<(), ContentsError> {
+    let chunk = codec::unpack(form, bytes).map_err(|error| ContentsError::Peer(error.to_string()))?;
+    if Digest::of(&chunk) != digest {
+        return Err(ContentsError::Peer(format!("the bytes sent for {digest} hash to something else")));
+    }
+    volume.contents.put(digest, chunk)
 }
 
 /// Checks that all is here, makes it durable, and tells the engine.
 pub(crate) async fn complete(volume: &Arc<Volume>, file: FileId, version: RecordId, content: Content) -> Reply {
     let (Some(top), Some(root)) = (Piece::top(&content), content.root()) else { return Reply::Durable };
     volume.contents.protect_tree(top);
-    let walker = Arc::clone(volume);
-    let walked = volume.settings.runtime.spawn_blocking(move || presence::missing(&walker.contents, &content)).await;
+    let walked = if top.level == 0 {
+        // One look at an index.
+        Ok(presence::missing(&volume.contents, &content))
+    } else {
+        let walker = Arc::clone(volume);
+        volume.settings.runtime.spawn_blocking(move || presence::missing(&walker.contents, &content)).await
+    };
     match walked {
         Err(error) => Reply::Failed(error.to_string()),
         Ok(Walk::Missing(list)) => Reply::Missing(list),
