@@ -272,7 +272,16 @@ impl ControlTarget for Daemon {
 }
 
 fn event(unix_ms: i64) -> Event {
-    Event { unix_ms, kind: EventKind::Changed, volume: None, path: None, record: None, by: None, detail: String::new() }
+    Event {
+        unix_ms,
+        kind: EventKind::Changed,
+        volume: None,
+        path: None,
+        record: None,
+        by: None,
+        size_bytes: None,
+        detail: String::new(),
+    }
 }
 
 fn file_info(path: PathBuf) -> FileInfo {

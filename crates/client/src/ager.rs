@@ -1,18 +1,17 @@
 //! Once a second: commits old writes of open files, and tells listeners how far updates came.
 
-use crate::events::{About, Events};
+use crate::events::Events;
 use crate::labels::Labels;
 use crate::vfs::Vfs;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
-use wayfs_control::EventKind;
+use std::time::{Duration, Instant};
 use wayfs_node::{LiveReplica, ParentLink, Volume};
-use wayfs_proto::Progress;
-use wayfs_types::RecordId;
 
 /// Pause between looks.
 const PERIOD: Duration = Duration::from_secs(1);
+/// The same while somebody listens to events.
+const HEARD_PERIOD: Duration = Duration::from_millis(100);
 /// Conflicts whose writers are asked for.
 const CONFLICTS_MAX: usize = 1000;
 
@@ -33,14 +32,17 @@ impl Ager {
         let (stopping, vfs, volume, events) =
             (Arc::clone(&stop), Arc::clone(vfs), Arc::clone(volume), Arc::clone(events));
         let thread = std::thread::Builder::new().name("ager".into()).spawn(move || {
-            let mut seen = Seen::default();
-            while !rest(&stopping) {
+            let mut next = Instant::now();
+            while !rest(&stopping, if events.is_heard() { HEARD_PERIOD } else { PERIOD }) {
+                events.tell_levels(&volume);
+                if Instant::now() < next {
+                    continue;
+                }
+                next = Instant::now() + PERIOD;
                 vfs.commit_aged();
-                if let Some(progress) = volume.look(LiveReplica::progress) {
-                    seen.tell(&progress, &events);
-                    if progress.connected && progress.conflicts_open > 0 {
-                        learn_writers(&volume, &link, &labels);
-                    }
+                let progress = volume.look(LiveReplica::progress);
+                if progress.is_some_and(|progress| progress.connected && progress.conflicts_open > 0) {
+                    learn_writers(&volume, &link, &labels);
                 }
             }
         })?;
@@ -55,12 +57,12 @@ fn learn_writers(volume: &Volume, link: &ParentLink, labels: &Labels) {
 }
 
 /// Sleeps for a period; answers whether to end.
-fn rest((is_stopping, changed): &(Mutex<bool>, Condvar)) -> bool {
+fn rest((is_stopping, changed): &(Mutex<bool>, Condvar), period: Duration) -> bool {
     let guard = is_stopping.lock().unwrap_or_else(PoisonError::into_inner);
     if *guard {
         return true;
     }
-    *changed.wait_timeout(guard, PERIOD).unwrap_or_else(PoisonError::into_inner).0
+    *changed.wait_timeout(guard, period).unwrap_or_else(PoisonError::into_inner).0
 }
 
 impl Drop for Ager {
@@ -71,33 +73,6 @@ impl Drop for Ager {
             && thread.join().is_err()
         {
             tracing::error!("the ager panicked");
-        }
-    }
-}
-
-/// How far our records were when last looked at.
-#[derive(Default)]
-struct Seen {
-    safe: u64,
-    visible: u64,
-    stable: u64,
-}
-
-impl Seen {
-    fn tell(&mut self, progress: &Progress, events: &Events) {
-        let Some(last) = progress.last_record else { return };
-        let marks = [
-            (EventKind::Safe, &mut self.safe, progress.safe_through),
-            (EventKind::Visible, &mut self.visible, progress.visible_through),
-            (EventKind::Stable, &mut self.stable, progress.stable_through),
-        ];
-        for (kind, seen, through) in marks {
-            if through > *seen {
-                *seen = through;
-                let record = RecordId::new(last.origin(), through).ok();
-                let detail = "all our updates up to this one".to_owned();
-                events.tell(kind, About { record, detail, path: None });
-            }
         }
     }
 }

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use wayfs_control::{Event, EventKind};
-use wayfs_types::{RecordId, WallTime};
+use wayfs_node::{LevelWatch, Reached, Volume};
+use wayfs_types::request::Level;
+use wayfs_types::{FileId, RecordId, WallTime};
 
 /// Events kept for one listener; what comes on top is counted as lost.
 const WAITING_MAX: usize = 4096;
@@ -13,6 +15,8 @@ const WAITING_MAX: usize = 4096;
 pub struct Events {
     volume: String,
     listeners: Mutex<Vec<Weak<Queue>>>,
+    /// Our own records on their way, while somebody listens.
+    watch: Mutex<LevelWatch>,
 }
 
 #[derive(Default)]
@@ -39,7 +43,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Events {
     /// Of a volume.
     pub fn new(volume: String) -> Self {
-        Self { volume, listeners: Mutex::default() }
+        Self { volume, listeners: Mutex::default(), watch: Mutex::default() }
     }
 
     /// Begins to listen.
@@ -56,6 +60,39 @@ impl Events {
         lock(&self.listeners).iter().any(|listener| listener.strong_count() > 0)
     }
 
+    /// A record of our own was made: its way is told, if anyone listens.
+    pub fn follow(&self, record: RecordId, file: FileId, size_bytes: u64) {
+        if self.is_heard() {
+            lock(&self.watch).note(record, file, size_bytes);
+        }
+    }
+
+    /// Tells which records came further.
+    pub fn tell_levels(&self, volume: &Volume) {
+        let mut watch = lock(&self.watch);
+        if !self.is_heard() {
+            return watch.clear();
+        }
+        let overlooked = watch.take_overlooked();
+        let reached = if watch.is_empty() { None } else { volume.look(|replica| watch.look(replica)) };
+        drop(watch);
+        for step in reached.unwrap_or_default() {
+            let kind = match step.level {
+                Level::Modified => continue,
+                Level::Safe => EventKind::Safe,
+                Level::Visible => EventKind::Visible,
+                Level::Stable => EventKind::Stable,
+            };
+            let Reached { record, path, size_bytes, .. } = step;
+            let (record, size_bytes) = (Some(record), Some(size_bytes));
+            self.tell(kind, About { path, record, size_bytes, ..About::default() });
+        }
+        if overlooked > 0 {
+            let detail = format!("the ways of {overlooked} updates are not told: there are too many at once");
+            self.tell(EventKind::Lost, About { detail, ..About::default() });
+        }
+    }
+
     /// Something happened. Never waits.
     pub fn tell(&self, kind: EventKind, about: About) {
         let event = Event {
@@ -65,6 +102,7 @@ impl Events {
             path: about.path,
             record: about.record.map(|record| record.to_string()),
             by: None,
+            size_bytes: about.size_bytes,
             detail: about.detail,
         };
         for queue in lock(&self.listeners).iter().filter_map(Weak::upgrade) {
@@ -87,6 +125,8 @@ pub struct About {
     pub path: Option<std::path::PathBuf>,
     /// A version, conflict or record.
     pub record: Option<RecordId>,
+    /// Bytes of the file.
+    pub size_bytes: Option<u64>,
     /// The rest, for people.
     pub detail: String,
 }
@@ -109,6 +149,7 @@ impl Listener {
             path: None,
             record: None,
             by: None,
+            size_bytes: None,
             detail: format!("{lost} events were lost because they were read too slowly"),
         })
     }

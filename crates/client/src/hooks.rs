@@ -92,7 +92,7 @@ impl Hooks for MountHooks {
     fn conflict(&self, conflict: RecordId) {
         tracing::warn!(%conflict, "two updates met: see `wayfs conflicts list`");
         let detail = "two updates met: see `wayfs conflicts list`".to_owned();
-        self.events.tell(EventKind::Conflict, About { record: Some(conflict), detail, path: None });
+        self.events.tell(EventKind::Conflict, About { record: Some(conflict), detail, ..About::default() });
     }
 
     fn failed(&self, reason: &str) {

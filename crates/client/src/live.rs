@@ -1,6 +1,7 @@
 //! The replica and its contents, live: a volume behind the mount's two seams.
 
 use crate::engine::{Callback, Engine};
+use crate::events::Events;
 use crate::files::{Contents, Store, Stored, Wanted};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -26,23 +27,41 @@ const CONFLICTS_MAX: usize = 1000;
 /// A volume as engine and contents.
 pub struct Live {
     volume: Arc<Volume>,
+    events: Arc<Events>,
     prefetching: Arc<AtomicUsize>,
 }
 
 impl Live {
-    /// Over a volume.
-    pub fn new(volume: Arc<Volume>) -> Arc<Self> {
-        Arc::new(Self { volume, prefetching: Arc::default() })
+    /// Over a volume; what becomes of changes is told there.
+    pub fn new(volume: Arc<Volume>, events: Arc<Events>) -> Arc<Self> {
+        Arc::new(Self { volume, events, prefetching: Arc::default() })
+    }
+}
+
+/// Has the way of a change told.
+fn follow(events: &Events, outcome: &Outcome) {
+    if let Ok(Answer::Changed { record, file, inode, .. }) = outcome {
+        events.follow(*record, *file, inode.content.size());
     }
 }
 
 impl Engine for Live {
     fn submit(&self, request: Request, timeout: Duration, callback: Callback) -> Option<RequestId> {
-        self.volume.submit(request, timeout, callback)
+        if !matches!(request, Request::Change { .. }) || !self.events.is_heard() {
+            return self.volume.submit(request, timeout, callback);
+        }
+        let events = Arc::clone(&self.events);
+        let followed = Box::new(move |outcome: Outcome| {
+            follow(&events, &outcome);
+            callback(outcome);
+        });
+        self.volume.submit(request, timeout, followed)
     }
 
     fn request(&self, request: Request, timeout: Duration) -> Outcome {
-        self.volume.request(request, timeout)
+        let outcome = self.volume.request(request, timeout);
+        follow(&self.events, &outcome);
+        outcome
     }
 
     fn cancel(&self, id: RequestId) {
@@ -205,7 +224,9 @@ impl Contents for Live {
     fn store(&self, store: Store) -> Result<Stored, FsError> {
         let Store { user, file, base, content, mtime } = store;
         let change = Change::Store { file, base, content, mtime };
-        match self.volume.request(Request::Change { user, change }, STORE_TIMEOUT)? {
+        let outcome = self.volume.request(Request::Change { user, change }, STORE_TIMEOUT);
+        follow(&self.events, &outcome);
+        match outcome? {
             Answer::Changed { record, inode, .. } => Ok(Stored { record, inode: *inode }),
             answer => {
                 tracing::error!(?answer, "the replica answered a store with something else");

@@ -277,7 +277,7 @@ fn build_vfs(
     hooks: &Arc<MountHooks>,
     notices: Arc<Notices>,
 ) -> Result<Arc<Vfs>, StartError> {
-    let live = Live::new(Arc::clone(volume));
+    let live = Live::new(Arc::clone(volume), Arc::clone(&hooks.events));
     let table = TableSettings {
         directory: directory.join("files"),
         idle_len_max: config.cache_size / 4,

@@ -57,6 +57,9 @@ pub struct Event {
     /// Who, by label.
     #[serde(default)]
     pub by: Option<String>,
+    /// Bytes of the file; of `safe`, `visible` and `stable`.
+    #[serde(default)]
+    pub size_bytes: Option<u64>,
     /// The rest, for people.
     #[serde(default)]
     pub detail: String,
@@ -68,7 +71,7 @@ pub struct Event {
 pub enum EventKind {
     /// A file, directory or attribute changed here, by us or by others.
     Changed,
-    /// An update reached a station.
+    /// An update is durable at a station, its contents with it. One event for each record: `record` is the version.
     Safe,
     /// The home knows an update.
     Visible,

@@ -41,6 +41,7 @@ impl ControlTarget for Target {
                         path: None,
                         record: None,
                         by: None,
+                        size_bytes: None,
                         detail: String::new(),
                     };
                     if out.event(&event).is_err() {

@@ -207,6 +207,14 @@ impl<S: MetaStore> Replica<S> {
         Ok(self.origins()?.into_iter().filter(|(_, origin)| origin.node == node).collect())
     }
 
+    /// How far one record has come, as far as this replica knows.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn level_of(&self, record: RecordId) -> Result<Level, StorageError> {
+        self.version_level(record)
+    }
+
     /// Whether records and contents of an origin are taken: it is known here, not revoked, and may write.
     ///
     /// # Errors

@@ -73,6 +73,7 @@ pub(crate) fn new(kind: EventKind, volume: Option<&str>, detail: String) -> Even
         path: None,
         record: None,
         by: None,
+        size_bytes: None,
         detail,
     }
 }

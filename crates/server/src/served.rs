@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use wayfs_control::EventKind;
-use wayfs_node::{Hooks, ParentLink, SessionChange, SessionEvent, Volume};
+use wayfs_node::{Hooks, LevelWatch, ParentLink, SessionChange, SessionEvent, Volume};
 use wayfs_proto::Neighbour;
+use wayfs_types::request::Level;
 use wayfs_types::{Content, FileId, NodeId, RecordId, VolumeId, WallTime};
 
 /// A volume, and what this server adds to it.
@@ -52,11 +53,13 @@ pub(crate) struct ServerHooks {
     events: Arc<Events>,
     propagation: OnceLock<crate::propagation::Sender>,
     seen: Mutex<BTreeMap<NodeId, WallTime>>,
+    /// Records on their way, while somebody listens.
+    watch: Mutex<LevelWatch>,
 }
 
 impl ServerHooks {
     pub(crate) fn new(id: VolumeId, name: String, events: Arc<Events>, graves: Sender<VolumeId>) -> Self {
-        Self { id, graves, name, events, propagation: OnceLock::new(), seen: Mutex::default() }
+        Self { id, graves, name, events, propagation: OnceLock::new(), seen: Mutex::default(), watch: Mutex::default() }
     }
 
     /// From now on the policy hears what happens.
@@ -68,6 +71,34 @@ impl ServerHooks {
     /// When a machine's session last began or ended.
     pub(crate) fn seen(&self, node: NodeId) -> Option<WallTime> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&node).copied()
+    }
+
+    /// Tells which records came further since the last time.
+    pub(crate) fn tell_levels(&self, volume: &Volume) {
+        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.events.has_listeners() {
+            return watch.clear();
+        }
+        let overlooked = watch.take_overlooked();
+        let reached = if watch.is_empty() { None } else { volume.look(|replica| watch.look(replica)) };
+        drop(watch);
+        for step in reached.unwrap_or_default() {
+            let kind = match step.level {
+                Level::Modified => continue,
+                Level::Safe => EventKind::Safe,
+                Level::Visible => EventKind::Visible,
+                Level::Stable => EventKind::Stable,
+            };
+            let mut event = crate::events::new(kind, Some(&self.name), String::new());
+            event.record = Some(step.record.to_string());
+            event.path = step.path;
+            event.size_bytes = Some(step.size_bytes);
+            self.events.tell(&event);
+        }
+        if overlooked > 0 {
+            let detail = format!("the ways of {overlooked} updates are not told: there are too many at once");
+            self.event(EventKind::Lost, None, detail);
+        }
     }
 
     fn event(&self, kind: EventKind, record: Option<RecordId>, detail: String) {
@@ -89,7 +120,12 @@ impl Hooks for ServerHooks {
         if let (Some(propagation), Some(_)) = (self.propagation.get(), content) {
             propagation.applied(file, record);
         }
+        if !self.events.has_listeners() {
+            return;
+        }
         self.event(EventKind::Changed, Some(record), format!("file {file}"));
+        let size_bytes = content.map_or(0, Content::size);
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner).note(record, file, size_bytes);
     }
 
     fn shared(&self, file: FileId, version: RecordId) {

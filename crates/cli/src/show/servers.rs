@@ -170,6 +170,9 @@ pub(crate) fn event(event: &Event) -> String {
             let _ = write!(text, "  {}", clean(part));
         }
     }
+    if let Some(size) = event.size_bytes {
+        let _ = write!(text, "  {}", bytes(size));
+    }
     if !event.detail.is_empty() {
         let _ = write!(text, "  {}", clean(&event.detail));
     }
@@ -236,6 +239,7 @@ mod tests {
             path: Some("a\nb".into()),
             record: None,
             by: Some("ann@lap".into()),
+            size_bytes: None,
             detail: "kept".into(),
         });
         assert_eq!(line, "1970-01-01 00:00:00 UTC  conflict      v  a\u{fffd}b  ann@lap  kept");

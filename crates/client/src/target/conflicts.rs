@@ -183,7 +183,8 @@ impl Target {
             Choice::Other => self.take_other(case).and_then(|()| self.drop_copy(case)),
         };
         done.and_then(|()| self.change(Change::Resolve { conflict: case.id }).map(|_| ()))?;
-        let about = About { record: Some(case.id), path: self.place_of(case), detail: action.clone() };
+        let (path, detail) = (self.place_of(case), action.clone());
+        let about = About { record: Some(case.id), path, detail, ..About::default() };
         self.parts.hooks.events.tell(EventKind::Resolved, about);
         Ok(action)
     }

@@ -160,6 +160,10 @@ fn events(server: &Shared, out: &mut dyn Sink) -> Result<Done, ControlError> {
         .listen()
         .ok_or_else(|| ControlError::new(ErrorKind::Busy, "too many tools listen to events", "End some of them."))?;
     loop {
+        // Whoever listens drives the watch: without listeners there is none.
+        for served in server.all() {
+            served.heard.tell_levels(&served.volume);
+        }
         match events.recv_timeout(LOOK_PERIOD) {
             Ok(event) => {
                 if out.event(&event).is_err() {

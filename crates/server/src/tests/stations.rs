@@ -2,7 +2,7 @@ use super::harness::{Joiner, PATIENCE, config, create, join_station, run, start,
 use crate::Server;
 use std::path::Path;
 use std::sync::Arc;
-use wayfs_control::{Command, Done, Keep, Level, Selection, TicketRole};
+use wayfs_control::{Command, Done, Event, EventKind, Gone, Keep, Level, Progress, Selection, Sink, TicketRole};
 use wayfs_node::testing::{eventually, name, noise};
 use wayfs_node::{LinkState, ParentLink, Volume};
 use wayfs_proto::Holder;
@@ -146,6 +146,57 @@ fn waiting_for_a_directory_counts_what_lies_in_it() {
     for path in ["", "plan"] {
         assert!(sync(path, Level::Safe), "{path}");
         assert!(!sync(path, Level::Visible), "{path}");
+    }
+}
+
+/// Listens until a file is stable.
+#[derive(Default)]
+struct Ear {
+    heard: Vec<Event>,
+}
+
+impl Sink for Ear {
+    fn progress(&mut self, _progress: &Progress) -> Result<(), Gone> {
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event) -> Result<(), Gone> {
+        self.heard.push(event.clone());
+        Ok(())
+    }
+
+    fn is_gone(&mut self) -> bool {
+        self.heard.iter().any(|event| event.kind == EventKind::Stable && event.size_bytes == Some(80_000))
+    }
+}
+
+#[test]
+fn events_follow_a_version_to_the_home_with_its_path_and_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let (home, station) = pair(dir.path(), "write-through");
+    let near = Client::join(&home, &station, &dir.path().join("near"));
+    let listening: Vec<_> = [&home, &station]
+        .map(|server| server.control())
+        .map(|control| {
+            std::thread::spawn(move || {
+                let mut ear = Ear::default();
+                control.run(Command::Events, &mut ear).unwrap();
+                ear.heard
+            })
+        })
+        .into();
+    // The listeners have no way to say that they listen: what is written before is not told.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let (_, version) = near.write("photo", &noise(80_000, 7));
+    for listener in listening {
+        eventually("it is stable", || listener.is_finished());
+        let heard = listener.join().unwrap();
+        for kind in [EventKind::Safe, EventKind::Visible, EventKind::Stable] {
+            let of_version = heard.iter().filter(|event| event.record == Some(version.to_string()));
+            let told: Vec<_> = of_version.filter(|event| event.kind == kind).collect();
+            assert_eq!(told.len(), 1, "{kind:?}: {heard:?}");
+            assert_eq!((told[0].path.as_deref(), told[0].size_bytes), (Some(Path::new("photo")), Some(80_000)));
+        }
     }
 }
 

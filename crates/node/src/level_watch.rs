@@ -1,0 +1,96 @@
+//! Records that somebody wants to hear of: when they are safe, visible, stable.
+
+use crate::core::LiveReplica;
+use crate::paths::path_of;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use wayfs_types::request::Level;
+use wayfs_types::{FileId, RecordId};
+
+/// Most records watched; past it, newer ones are only counted.
+const WATCHED_MAX: usize = 16_384;
+/// Records looked at with the volume's lock held once, oldest first: the younger rarely overtake them.
+const LOOKED_AT_MAX: usize = 512;
+
+/// A record that came so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reached {
+    /// The record; the version of its file, if it gave it a content.
+    pub record: RecordId,
+    /// How far.
+    pub level: Level,
+    /// Its file's path from the volume's root, if that is known here.
+    pub path: Option<PathBuf>,
+    /// Bytes of its file.
+    pub size_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Watched {
+    file: FileId,
+    path: Option<PathBuf>,
+    size_bytes: u64,
+    told: Level,
+}
+
+/// Records on their way.
+#[derive(Debug, Default)]
+pub struct LevelWatch {
+    watched: BTreeMap<RecordId, Watched>,
+    overlooked: u64,
+}
+
+impl LevelWatch {
+    /// Watches a record from now on.
+    pub fn note(&mut self, record: RecordId, file: FileId, size_bytes: u64) {
+        if self.watched.len() < WATCHED_MAX {
+            self.watched.insert(record, Watched { file, path: None, size_bytes, told: Level::Modified });
+        } else {
+            self.overlooked += 1;
+        }
+    }
+
+    /// Whether nothing is watched.
+    pub fn is_empty(&self) -> bool {
+        self.watched.is_empty()
+    }
+
+    /// Forgets all: nobody listens any more.
+    pub fn clear(&mut self) {
+        self.watched.clear();
+        self.overlooked = 0;
+    }
+
+    /// How many records were not watched because there were too many; since it was last asked.
+    pub fn take_overlooked(&mut self) -> u64 {
+        std::mem::take(&mut self.overlooked)
+    }
+
+    /// What came further since the last look. A record that is stable is watched no longer.
+    pub fn look(&mut self, replica: &LiveReplica) -> Vec<Reached> {
+        let mut reached = Vec::new();
+        let mut done = Vec::new();
+        for (record, watched) in self.watched.iter_mut().take(LOOKED_AT_MAX) {
+            if watched.path.is_none() {
+                watched.path = path_of(replica, watched.file);
+                let inode = replica.inode(watched.file).ok().flatten();
+                let own = inode.filter(|inode| inode.version == *record);
+                watched.size_bytes = own.map_or(watched.size_bytes, |inode| inode.content.size());
+            }
+            let Ok(level) = replica.level_of(*record) else { continue };
+            let steps = [Level::Safe, Level::Visible, Level::Stable];
+            for step in steps.into_iter().filter(|step| watched.told < *step && *step <= level) {
+                let (path, size_bytes) = (watched.path.clone(), watched.size_bytes);
+                reached.push(Reached { record: *record, level: step, path, size_bytes });
+            }
+            watched.told = watched.told.max(level);
+            if level == Level::Stable {
+                done.push(*record);
+            }
+        }
+        for record in done {
+            self.watched.remove(&record);
+        }
+        reached
+    }
+}
