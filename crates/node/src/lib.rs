@@ -27,6 +27,7 @@ mod sweep;
 mod syncer;
 pub mod testing;
 mod timer;
+mod torn;
 mod volume;
 mod waiter;
 

@@ -8,6 +8,8 @@ use wayfs_node::LiveReplica;
 
 /// Free space below which the disk is called nearly full, in bytes.
 const FREE_LOW: u64 = 1 << 30;
+/// Files named in one line.
+const NAMED_MAX: usize = 10;
 /// Age of the oldest unsafe update above which something is wrong.
 const OLD_MS: u64 = 10 * 60_000;
 
@@ -24,6 +26,7 @@ impl Target {
                 self.disk_fact(),
                 self.kernel_fact(),
                 self.age_fact(),
+                self.torn_fact(),
                 self.conflicts_fact(),
             ],
         }
@@ -94,6 +97,30 @@ impl Target {
                 let detail = format!("the oldest update is on this machine only since {} min", age / 60_000);
                 fact("data at risk", Verdict::Warning, detail, "Connect; `wayfs queue` shows what waits.")
             }
+        }
+    }
+
+    fn torn_fact(&self) -> DoctorFact {
+        match self.volume().torn() {
+            Ok(torn) if torn.is_empty() => {
+                fact("own contents", Verdict::Good, "all bytes that only this machine has are here", "")
+            }
+            Ok(torn) => {
+                let path = |file| crate::paths::path_of(self.volume(), file);
+                let named: Vec<String> = torn
+                    .iter()
+                    .take(NAMED_MAX)
+                    .map(|file| path(*file).map_or_else(|| file.to_string(), |path| path.display().to_string()))
+                    .collect();
+                let detail = format!(
+                    "bytes of {} files that were written just before a crash are lost: {}",
+                    torn.len(),
+                    named.join(", ")
+                );
+                let next = "Write them again, or remove them: nothing later of this machine is safe until then.";
+                fact("own contents", Verdict::Bad, detail, next)
+            }
+            Err(error) => fact("own contents", Verdict::Bad, error.to_string(), "Check the disk."),
         }
     }
 

@@ -19,5 +19,5 @@ mod uploads;
 pub use chunks::{Contents, ContentsError, LocalSink};
 pub use fetch::FetchError;
 pub(crate) use fetch::Fetches;
-pub(crate) use presence::Piece;
+pub(crate) use presence::{Piece, Walk, walk};
 pub(crate) use uploads::Uploads;

@@ -64,11 +64,27 @@ async fn push_whole(
     order: &PushOrder,
     top: Piece,
 ) -> Result<(), PushError> {
-    let chunk = volume.contents.read(top.digest).await?;
+    let chunk = match volume.contents.read(top.digest).await {
+        Ok(chunk) => chunk,
+        Err(lost @ (ContentsError::Missing(_) | ContentsError::Damaged(_))) => {
+            return complete_without(connection, order, lost).await;
+        }
+        Err(error) => return Err(error.into()),
+    };
     let (form, packed) = pack(volume, chunk).await;
     let ask = Ask::TakeWhole { file: order.file, version: order.version, content: order.content.clone(), form };
     match upload(volume, connection, &ask, packed).await? {
         Reply::Durable => Ok(()),
+        other => Err(refusal(other)),
+    }
+}
+
+/// Our copy is lost: perhaps the parent has the same bytes from elsewhere.
+async fn complete_without(connection: &Connection, order: &PushOrder, lost: ContentsError) -> Result<(), PushError> {
+    let (file, version, content) = (order.file, order.version, order.content.clone());
+    match ask(connection, &Ask::Complete { file, version, content }).await? {
+        Reply::Durable => Ok(()),
+        Reply::Missing(_) => Err(lost.into()),
         other => Err(refusal(other)),
     }
 }

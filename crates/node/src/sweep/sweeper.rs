@@ -80,6 +80,9 @@ impl Sweeper {
 
 /// Runs until the volume stops.
 pub(crate) fn run(sweeper: &Sweeper, volume: &Weak<Volume>) {
+    if let Some(volume) = volume.upgrade() {
+        volume.report_torn();
+    }
     let mut last = Instant::now();
     while let Some(wanted) = sweeper.sleep(CACHE_LOOK_PERIOD) {
         let Some(volume) = volume.upgrade() else { return };

@@ -5,3 +5,4 @@ mod full_disk;
 mod hostile;
 mod sessions;
 mod sweeping;
+mod torn;

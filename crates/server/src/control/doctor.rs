@@ -1,10 +1,14 @@
 //! What a server can say about its own health.
 
+use crate::served::Served;
 use crate::server::Shared;
 use wayfs_control::report::{DoctorFact, DoctorReport, Verdict};
 use wayfs_node::LinkState;
 use wayfs_proto::Replica;
+use wayfs_types::FileId;
 
+/// Files named in one line.
+const NAMED_MAX: usize = 10;
 /// Less room than this is a warning, in bytes.
 const ROOM_LOW: u64 = 1 << 30;
 
@@ -46,6 +50,7 @@ pub(super) fn report(server: &Shared) -> DoctorReport {
                 "Check the disk; they are fetched again from other holders.",
             ));
         }
+        facts.extend(torn(&served, &check("own contents")));
         match served.link.as_ref().map(|link| link.status()) {
             None => {}
             Some(link) => match link.state {
@@ -71,6 +76,19 @@ pub(super) fn report(server: &Shared) -> DoctorReport {
         }
     }
     DoctorReport { facts }
+}
+
+/// Bytes that others will ask this server for, and that a crash took.
+fn torn(served: &Served, check: &str) -> Option<DoctorFact> {
+    let torn = match served.volume.torn() {
+        Ok(torn) => torn,
+        Err(error) => return Some(fact(check, Verdict::Bad, &error.to_string(), "Check the disk.")),
+    };
+    let path = |file| served.volume.look(|replica| wayfs_node::paths::path_of(replica, file)).flatten();
+    let named = |file: &FileId| path(*file).map_or_else(|| file.to_string(), |path| path.display().to_string());
+    let names: Vec<String> = torn.iter().take(NAMED_MAX).map(named).collect();
+    let found = format!("bytes of {} files that are to be here are lost: {}", torn.len(), names.join(", "));
+    (!torn.is_empty()).then(|| fact(check, Verdict::Bad, &found, "Write them again, or remove them."))
 }
 
 fn listening(server: &Shared) -> DoctorFact {
