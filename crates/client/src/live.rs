@@ -19,6 +19,8 @@ const PREFETCH_MAX: usize = 8;
 const PREFETCH_TIMEOUT: Duration = Duration::from_secs(20);
 /// Longest wait for the engine to take a store. It answers at once unless it forgot the file.
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait for the disk of this machine.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest chain of ids that mean another file.
 const ALIASES_MAX: usize = 8;
 /// Conflicts looked through for one file.
@@ -233,6 +235,16 @@ impl Contents for Live {
                 Err(FsError::Io)
             }
         }
+    }
+
+    fn sync(&self) -> Result<(), FsError> {
+        self.volume.sync(SYNC_TIMEOUT).map_err(|error| match error {
+            StorageError::NoSpace => FsError::NoSpace,
+            error => {
+                tracing::error!(%error, "sync");
+                FsError::Io
+            }
+        })
     }
 
     fn now(&self) -> WallTime {

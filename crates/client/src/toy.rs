@@ -453,6 +453,10 @@ impl Contents for Toy {
         Ok(Stored { record, inode: state.inodes[&file].clone() })
     }
 
+    fn sync(&self) -> Result<(), FsError> {
+        Ok(())
+    }
+
     fn now(&self) -> WallTime {
         now()
     }

@@ -7,15 +7,20 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use wayfs_types::FsError;
+use std::time::{Duration, UNIX_EPOCH};
+use wayfs_types::{FsError, WallTime};
 
 /// Longest file kept in memory, in bytes. Making and removing a file of the host costs about as
 /// much as hashing 128 KiB, and most files that programs write are below this.
 pub const MEMORY_MAX: usize = 128 * 1024;
 
+/// The time of modification that says that nobody wrote since it was set: one that no clock shows.
+const MARK: rustix::fs::Timespec = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 1 };
+
 /// A plain file in the cache directory that holds bytes of one open file; removed when dropped.
 ///
-/// Nothing durable depends on it: what was promised is in the chunk store.
+/// Nothing durable depends on it: what was promised is in the chunk store. What was closed a moment ago may depend
+/// on it for the life of the machine: see [`super::closing`].
 #[derive(Debug)]
 pub struct BodyFile {
     file: File,
@@ -28,10 +33,48 @@ impl BodyFile {
         &self.file
     }
 
+    /// One that an earlier daemon left.
+    pub(super) fn open(path: &Path) -> std::io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its length, and when its bytes last changed.
+    pub(super) fn look(&self) -> std::io::Result<Look> {
+        let metadata = self.file.metadata()?;
+        let since = metadata.modified()?.duration_since(UNIX_EPOCH).ok();
+        let is_marked = since == Some(Duration::from_nanos(MARK.tv_nsec.unsigned_abs()));
+        let mtime = since.filter(|_| !is_marked).and_then(|since| i64::try_from(since.as_nanos()).ok());
+        Ok(Look { len: metadata.len(), is_marked, mtime: mtime.map(WallTime::from_nanos) })
+    }
+
+    /// Sets the mark; waits for writes in progress.
+    pub(super) fn mark(&self) -> std::io::Result<()> {
+        let omit = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT };
+        let times = rustix::fs::Timestamps { last_access: omit, last_modification: MARK };
+        Ok(rustix::fs::futimens(&self.file, &times)?)
+    }
+
     /// When its bytes last changed, by the host.
     pub(super) fn stamp(&self) -> Option<std::time::SystemTime> {
         self.file.metadata().and_then(|metadata| metadata.modified()).ok()
     }
+}
+
+/// What a body file shows of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Look {
+    /// Bytes in it.
+    pub(super) len: u64,
+    /// Nobody wrote since it was marked.
+    pub(super) is_marked: bool,
+    /// When somebody wrote last, if the host's clock can be believed.
+    pub(super) mtime: Option<WallTime>,
 }
 
 impl Drop for BodyFile {
@@ -50,16 +93,22 @@ pub struct BodyFiles {
 }
 
 impl BodyFiles {
-    /// Takes over a directory, which is made or emptied: what an earlier process left there can be made again.
+    /// Takes over a directory, which is made or emptied but for the files named in `kept`: what else an
+    /// earlier process left there can be made again.
     ///
     /// # Errors
     /// What the system says.
-    pub fn open(directory: &Path) -> std::io::Result<Self> {
-        if directory.exists() {
-            std::fs::remove_dir_all(directory)?;
-        }
+    pub fn open(directory: &Path, kept: &[PathBuf]) -> std::io::Result<Self> {
         std::fs::create_dir_all(directory)?;
-        Ok(Self { directory: directory.to_owned(), next: AtomicU64::new(1) })
+        for entry in std::fs::read_dir(directory)? {
+            let path = entry?.path();
+            if !kept.contains(&path) {
+                std::fs::remove_file(path)?;
+            }
+        }
+        let number = |path: &PathBuf| path.file_stem()?.to_str()?.parse::<u64>().ok();
+        let last = kept.iter().filter_map(number).max().unwrap_or(0);
+        Ok(Self { directory: directory.to_owned(), next: AtomicU64::new(last + 1) })
     }
 
     /// Where they are.

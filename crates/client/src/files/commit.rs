@@ -24,6 +24,9 @@ const ATTEMPTS_MAX: usize = 8;
 /// while a disk is full, short beside what a person waits.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
+/// What is written past us is hashed whole at each commit. While it is open that may take this part of one core's time: a ninth.
+const REST_FACTOR: u32 = 8;
+
 /// What a commit did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {
@@ -85,14 +88,15 @@ impl OpenFile {
                 Err(TryLockError::WouldBlock) => return Err(Slow::NeedsNetwork),
             },
         };
+        let start = Instant::now();
         for _ in 0..ATTEMPTS_MAX {
             let Some(snapshot) = self.begin(contents) else { return Ok(None) };
             match self.build(contents, files, &snapshot, patience) {
-                Ok(content) if is_as_before(contents, &snapshot, &content) => {
-                    self.settle(&snapshot, content);
-                    return Ok(None);
+                Ok(content) => {
+                    let stored = self.store_if_new(contents, &snapshot, content);
+                    self.state().rest_after(start.elapsed());
+                    return stored;
                 }
-                Ok(content) => return self.store(contents, &snapshot, content).map(Some),
                 Err(Setback::Shrank) => self.give_up(),
                 Err(Setback::Slow(slow)) => {
                     self.give_up();
@@ -109,6 +113,7 @@ impl OpenFile {
             return None;
         }
         adopt_name(&mut state, contents);
+        state.mark_past();
         let bytes = match &state.body {
             Some(Body::Memory(bytes)) => SnapshotBytes::Memory(Bytes::copy_from_slice(bytes)),
             Some(Body::Disk { file, .. }) => SnapshotBytes::Disk(Arc::clone(file)),
@@ -169,14 +174,10 @@ impl OpenFile {
                 }
                 self.read(contents, files, range, patience)
             };
-            let made = wayfs_content::rewrite(
-                &snapshot.base.content,
-                &nodes,
-                &snapshot.dirty,
-                snapshot.size,
-                &mut read,
-                &mut sink,
-            );
+            // What was written whole is cut without a look at what was there, which may not be on this machine.
+            let is_whole = matches!(snapshot.dirty.as_slice(), [only] if *only == (0..snapshot.size));
+            let old = if is_whole { &Content::EMPTY } else { &snapshot.base.content };
+            let made = wayfs_content::rewrite(old, &nodes, &snapshot.dirty, snapshot.size, &mut read, &mut sink);
             match made {
                 Ok(rewritten) => return Ok(rewritten.content),
                 Err(WriteError::Io(slow)) => return Err(slow.into()),
@@ -193,6 +194,19 @@ impl OpenFile {
                 }
             }
         }
+    }
+
+    fn store_if_new(
+        &self,
+        contents: &dyn Contents,
+        snapshot: &Snapshot,
+        content: Content,
+    ) -> Result<Option<Committed>, Slow> {
+        let Some(version) = same_version(contents, snapshot, &content) else {
+            return self.store(contents, snapshot, content).map(Some);
+        };
+        self.settle(snapshot, content).base.version = version;
+        Ok(None)
     }
 
     fn store(&self, contents: &dyn Contents, snapshot: &Snapshot, content: Content) -> Result<Committed, Slow> {
@@ -228,6 +242,8 @@ impl OpenFile {
         state.base_limit = snapshot.size.min(state.unsaved.low_water.unwrap_or(u64::MAX));
         state.saving = None;
         state.retry_at = None;
+        let closed = state.closing.take();
+        state.closed.extend(closed);
         state.dirty_since = state.unsaved.is_any.then(Instant::now);
         state
     }
@@ -257,12 +273,17 @@ fn adopt_name(state: &mut State, contents: &dyn Contents) {
     }
 }
 
-/// Whether a file that counted as written holds what the engine knows, time of modification included.
-fn is_as_before(contents: &dyn Contents, snapshot: &Snapshot, content: &Content) -> bool {
-    *content == snapshot.base.content
-        && contents
-            .inode(snapshot.base.file)
-            .is_some_and(|inode| inode.version == snapshot.base.version && inode.mtime == snapshot.mtime)
+/// The engine's version of a file that counts as written, if that holds the very same, time of modification included.
+fn same_version(contents: &dyn Contents, snapshot: &Snapshot, content: &Content) -> Option<RecordId> {
+    let inode = contents.inode(snapshot.base.file)?;
+    (inode.content == *content && inode.mtime == snapshot.mtime).then_some(inode.version)
+}
+
+impl State {
+    /// All that was written past us was hashed, which took so long: another time not too soon.
+    fn rest_after(&mut self, cost: Duration) {
+        self.rest_until = self.is_written_past().then(|| Instant::now() + cost * REST_FACTOR);
+    }
 }
 
 fn is_dirty(dirty: &[Range<u64>], range: &Range<u64>) -> bool {

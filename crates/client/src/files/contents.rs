@@ -41,6 +41,12 @@ pub trait Contents: Send + Sync + 'static {
     /// As the engine refuses: [`FsError::NoSpace`], [`FsError::ReadOnly`], [`FsError::NotFound`].
     fn store(&self, store: Store) -> Result<Stored, FsError>;
 
+    /// Waits until everything recorded so far is durable on this machine.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`], [`FsError::Io`].
+    fn sync(&self) -> Result<(), FsError>;
+
     /// The wall clock.
     fn now(&self) -> WallTime;
 }

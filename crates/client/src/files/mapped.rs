@@ -63,6 +63,11 @@ impl State {
         self.all_written(wall_time(stamp).unwrap_or(self.mtime));
     }
 
+    /// Somebody wrote the body past us, and a mapping may be who did.
+    pub(super) fn suspect_stores(&mut self) {
+        self.mapped.is_suspect = self.mapped.is_watched;
+    }
+
     /// Counts a suspect body as written: stores into pages that were stored into before leave no trace.
     fn suspect_all(&mut self) {
         if self.mapped.is_suspect && !self.is_all_unsaved() {
@@ -97,9 +102,7 @@ impl State {
 impl OpenFile {
     /// Looks for writes of programs that mapped the body past us, before a close or a sync.
     pub fn notice_mapped_writes(&self) {
-        let mut state = self.state();
-        state.notice_stores();
-        state.suspect_all();
+        self.state().suspect_all();
     }
 }
 

@@ -9,6 +9,8 @@
 //! * [`body`]: the bytes on this machine, in memory or in a sparse file;
 //! * [`open_file`]: one file: reading, writing, truncating;
 //! * [`loading`]: bytes of the base, chunk by chunk, from the chunk store or from afar;
+//! * [`past`]: what programs write into a body that they got from the kernel;
+//! * [`closing`]: closed, and not cut and hashed yet;
 //! * [`mapped`]: what programs store into a body that they mapped past us;
 //! * [`commit`]: from dirty ranges to a store record;
 //! * [`recently_removed`]: what was removed while an open may have been on its way;
@@ -16,28 +18,33 @@
 //! * [`contents`]: the seam to the engine and the chunk store.
 //!
 //! What is durable: only what a commit gave to the chunk store and the log. Body files are derived
-//! or uncommitted bytes and are thrown away at start. A large file that is in active use takes up
+//! or uncommitted bytes and are thrown away at start, but for those that were closed and not committed. A large file that is in active use takes up
 //! to twice its size; body files nobody has open are bounded and go first.
 //!
 //! Lock order: `OpenFile::committing`, then `OpenFile::state`, then the table's map. No lock is held
 //! while waiting for the network; a file's state is locked for the length of local disk operations.
 
 pub mod body;
+pub mod closing;
 pub mod commit;
 pub mod contents;
 pub mod loading;
 mod mapped;
 pub mod open_file;
+mod past;
 pub mod ranges;
 mod recently_removed;
 pub mod table;
 
 pub use contents::{Contents, Patience, Slow, Store, Stored, Wanted};
 pub use open_file::{Access, OpenFile, Overlay};
+pub use past::Writes;
 pub use table::{FileTable, TableSettings};
 
 #[cfg(test)]
 mod model_tests;
+#[cfg(test)]
+mod past_tests;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! One file that is open or dirty: reading, writing, truncating.
 
 use super::body::{self, Body, BodyFile, BodyFiles, MEMORY_MAX, host_error};
+use super::closing::Closing;
 use super::contents::{Contents, Patience, Slow};
 use super::loading::{self, Base, NodeCache, Piece};
 use super::mapped::Mapped;
+use super::past::PastWrites;
 use super::ranges::RangeSet;
 use bytes::Bytes;
 use std::ops::Range;
@@ -86,6 +88,14 @@ pub(super) struct State {
     pub(super) retry_at: Option<Instant>,
     pub(super) opens: KernelOpens,
     pub(super) mapped: Mapped,
+    /// Programs write the body past us.
+    pub(super) past: Option<PastWrites>,
+    /// It was closed before its commit.
+    pub(super) closing: Option<Closing>,
+    /// Those that were committed since, whose notes are to be taken back.
+    pub(super) closed: Vec<Closing>,
+    /// After a commit of all that was written past us: no other one before this, unless somebody waits for it.
+    pub(super) rest_until: Option<Instant>,
     /// Emptied by its open, and nothing else since.
     pub(super) is_only_emptied: bool,
 }
@@ -130,6 +140,10 @@ impl State {
             retry_at: None,
             opens: KernelOpens::None,
             mapped: Mapped::default(),
+            past: None,
+            closing: None,
+            closed: Vec::new(),
+            rest_until: None,
             is_only_emptied: false,
         }
     }
@@ -142,7 +156,7 @@ impl State {
     /// Takes the engine's word for what the file holds; only when nothing is uncommitted. The marker of a removed file
     /// says nothing of that.
     pub(super) fn refresh(&mut self, inode: &Inode) {
-        if self.is_dirty() || self.removed.is_some() || self.is_watched() {
+        if self.is_dirty() || self.removed.is_some() || self.is_watched() || self.is_written_past() {
             return;
         }
         if inode.is_removed() {
@@ -196,7 +210,6 @@ impl State {
 
     /// A body that can take writes up to `end`.
     fn writable_body(&mut self, contents: &dyn Contents, files: &BodyFiles, end: u64) -> Result<&mut Body, FsError> {
-        self.notice_stores();
         if self.body.is_none() {
             self.body = Some(self.new_body(contents, files)?);
         }
@@ -241,8 +254,12 @@ impl OpenFile {
         self.id
     }
 
+    /// Its state, with all that was written past us so far.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.notice_past();
+        state.notice_stores();
+        state
     }
 
     /// How it differs from what the engine says.
@@ -262,6 +279,21 @@ impl OpenFile {
         let state = self.state();
         let (content, version, mtime) = (state.base.content.clone(), state.base.version, state.mtime);
         Box::new(Inode { content, version, mtime, places: Vec::new(), ..(*state.opened_as).clone() })
+    }
+
+    /// Whether programs write it past us at present.
+    pub fn is_written_past(&self) -> bool {
+        self.state().is_written_past()
+    }
+
+    /// A program asked for a sync.
+    pub fn note_sync(&self) {
+        self.state().note_sync();
+    }
+
+    /// Whether a program syncs in the middle of what it writes past us.
+    pub fn is_syncer(&self) -> bool {
+        self.state().is_syncer()
     }
 
     /// Whether it holds what no record holds.
@@ -400,7 +432,9 @@ impl OpenFile {
         let mut state = self.state();
         state.user = user;
         let now = contents.now();
-        if size == 0 && !matches!(state.body, Some(Body::Disk { .. })) {
+        let is_served = matches!(state.opens, KernelOpens::Passthrough { .. }) || state.is_watched();
+        if size == 0 && !(is_served && matches!(state.body, Some(Body::Disk { .. }))) {
+            // A commit may still be reading the body of what was closed before: it keeps it.
             state.body = Some(Body::Memory(Vec::new()));
         } else {
             match state.writable_body(contents, files, size)? {
@@ -487,6 +521,8 @@ impl OpenFile {
             return false;
         }
         state.changed(mtime);
+        // Until somebody writes again, the time that was asked for holds, and not the body's.
+        state.mark_past();
         true
     }
 

@@ -1,23 +1,26 @@
 //! All files that are open, dirty, or lie ready in a plain file.
 
 use super::body::{Body, BodyFile, BodyFiles};
+use super::closing::{self, CLOSING_AGE, Left};
 use super::commit::Committed;
 use super::contents::{Contents, Patience, Slow};
 use super::open_file::{Access, Extend, KernelOpens, OpenFile, Overlay};
+use super::past::Writes;
 use super::recently_removed::RecentlyRemoved;
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wayfs_fuse::BackingId;
 use wayfs_types::request::Removed;
 use wayfs_types::{FileId, FsError, Inode, RecordId, WallTime};
 
-/// Smallest file served by passthrough, in bytes. Registering a backing file costs two ioctls and an
+/// Smallest file served by passthrough, and worth to be written so, in bytes. Registering a backing file costs two ioctls and an
 /// open of the host (about 5 us): smaller files gain nothing over the kernel's page cache.
-const PASSTHROUGH_MIN: u64 = 128 * 1024;
+pub const PASSTHROUGH_MIN: u64 = 128 * 1024;
 
 /// Settings of the table.
 #[derive(Debug, Clone)]
@@ -54,8 +57,10 @@ pub struct DirtyFile {
     pub len: u64,
     /// For how long.
     pub age: Duration,
-    /// A commit of it failed a while ago.
-    pub is_retry_due: bool,
+    /// A commit of it failed a while ago, or it was closed and is still open elsewhere.
+    pub is_due: bool,
+    /// A commit hashes all of it, and there was one not long ago.
+    pub is_resting: bool,
 }
 
 /// Registers a body file for passthrough, if that is possible.
@@ -67,6 +72,8 @@ pub struct FileTable {
     files: BodyFiles,
     settings: TableSettings,
     map: Mutex<Map>,
+    /// Bytes of files that were closed and have no record yet.
+    pub(super) closing_len: AtomicU64,
 }
 
 #[derive(Default)]
@@ -116,13 +123,29 @@ impl Map {
 }
 
 impl FileTable {
-    /// An empty table.
+    /// A table with nothing in it but what an earlier process was told to close and could not commit.
     ///
     /// # Errors
     /// What the system says about the directory.
     pub fn open(contents: Arc<dyn Contents>, settings: TableSettings) -> std::io::Result<Self> {
-        let files = BodyFiles::open(&settings.directory)?;
-        Ok(Self { contents, files, settings, map: Mutex::default() })
+        let left = closing::find_left(&settings.directory);
+        let kept: Vec<PathBuf> = left.iter().flat_map(Left::paths).collect();
+        let files = BodyFiles::open(&settings.directory, &kept)?;
+        let table = Self { contents, files, settings, map: Mutex::default(), closing_len: AtomicU64::new(0) };
+        left.into_iter().for_each(|left| table.adopt(left));
+        Ok(table)
+    }
+
+    /// Takes over a file that was closed and not committed; it is committed with the next look at what is due.
+    fn adopt(&self, left: Left) {
+        let id = left.file();
+        let Some(inode) = self.contents.inode(id) else {
+            tracing::info!(file = %id, "a file was removed after it was closed and before it was committed");
+            return left.discard();
+        };
+        let file = Arc::new(OpenFile::new(id, &inode));
+        self.take_over(&mut file.state(), left);
+        self.map().entries.insert(id, Entry { file, handles: 0, idle: None });
     }
 
     fn map(&self) -> MutexGuard<'_, Map> {
@@ -220,7 +243,7 @@ impl FileTable {
     }
 
     /// Decides how the kernel reads through a new handle; [`FileTable::kernel_close`] takes it back.
-    pub fn kernel_open(&self, file: &OpenFile, access: Access, register: &Register<'_>) -> KernelWay {
+    pub fn kernel_open(&self, file: &OpenFile, access: Access, writes: Writes, register: &Register<'_>) -> KernelWay {
         let mut guard = file.state();
         let state = &mut *guard;
         let complete = match &state.body {
@@ -236,6 +259,9 @@ impl FileTable {
                     return KernelWay::Passthrough(backing);
                 }
                 if access == Access::Write {
+                    if is_same && writes == Writes::PastUs && state.try_join_past() {
+                        return KernelWay::Passthrough(backing);
+                    }
                     state.watch_mappings();
                 }
                 return KernelWay::Direct(backing);
@@ -253,6 +279,14 @@ impl FileTable {
                     self.map().pages.remove(&file.id());
                     return KernelWay::Passthrough(backing);
                 }
+                if writes == Writes::PastUs
+                    && let Some((body, backing)) = state.hand_over(&self.files, register)
+                {
+                    state.opens = KernelOpens::Passthrough { file: body, backing, count: 1 };
+                    drop(guard);
+                    self.map().pages.remove(&file.id());
+                    return KernelWay::Passthrough(backing);
+                }
                 state.opens = KernelOpens::Cached(1);
             }
         }
@@ -263,8 +297,11 @@ impl FileTable {
     }
 
     /// Ends a handle's way of reading; returns the registration to take back after the last one.
-    pub fn kernel_close(&self, file: &OpenFile, way: KernelWay) -> Option<BackingId> {
+    pub fn kernel_close(&self, file: &OpenFile, access: Access, way: KernelWay) -> Option<BackingId> {
         let mut state = file.state();
+        if let (KernelWay::Passthrough(_), Access::Write) = (way, access) {
+            state.leave_past();
+        }
         match (&mut state.opens, way) {
             (KernelOpens::Cached(count), KernelWay::Cached { .. }) => {
                 *count -= 1;
@@ -281,6 +318,9 @@ impl FileTable {
                 }
                 state.opens = KernelOpens::None;
                 state.end_watch();
+                if access == Access::Write {
+                    state.take_in_small();
+                }
                 Some(backing)
             }
             _ => None,
@@ -369,6 +409,7 @@ impl FileTable {
         if outcome == Err(Slow::Failed(FsError::NoSpace)) && self.make_room() {
             outcome = file.commit(&*self.contents, &self.files, patience);
         }
+        self.take_back_notes(file);
         let mut map = self.map();
         if let Ok(Some(committed)) = &outcome
             && committed.is_ours
@@ -379,6 +420,20 @@ impl FileTable {
         }
         self.settle(&mut map, file.id());
         outcome
+    }
+
+    /// Ends the closing of what was committed, as soon as that is durable.
+    fn take_back_notes(&self, file: &OpenFile) {
+        let closed = std::mem::take(&mut file.state().closed);
+        if closed.is_empty() {
+            return;
+        }
+        if let Err(error) = self.contents.sync() {
+            tracing::warn!(%error, "a closed file is in the log and not durable yet");
+        }
+        for closing in closed {
+            self.end_closing(Some(closing));
+        }
     }
 
     /// The last name of a file went by our own doing: its handles keep it, and no record will.
@@ -421,13 +476,15 @@ impl FileTable {
         let mut dirty: Vec<DirtyFile> = files
             .iter()
             .filter_map(|file| {
-                let mut state = file.state();
-                state.notice_stores();
+                let state = file.state();
                 let since = state.dirty_since.filter(|_| state.is_dirty() && state.removed.is_none())?;
                 let saving = state.saving.as_ref().map_or(0, |saving| saving.ranges.len());
                 let len = state.unsaved.ranges.len() + saving;
                 let is_retry_due = state.retry_at.is_some_and(|at| at <= Instant::now());
-                Some(DirtyFile { file: file.id(), len, age: since.elapsed(), is_retry_due })
+                let is_left_closed = state.closing.as_ref().is_some_and(|one| one.since.elapsed() >= CLOSING_AGE);
+                let is_due = is_retry_due || is_left_closed;
+                let is_resting = state.rest_until.is_some_and(|until| until > Instant::now());
+                Some(DirtyFile { file: file.id(), len, age: since.elapsed(), is_due, is_resting })
             })
             .collect();
         dirty.sort_by_key(|file| std::cmp::Reverse(file.age));
@@ -438,7 +495,8 @@ impl FileTable {
     pub fn commit_older(&self, age: Duration, patience: Duration) -> Vec<(FileId, FsError)> {
         let mut failed = Vec::new();
         for dirty in self.dirty() {
-            if dirty.age < age && !dirty.is_retry_due {
+            let is_asked_for = age.is_zero();
+            if !is_asked_for && (dirty.is_resting || (dirty.age < age && !dirty.is_due)) {
                 continue;
             }
             let Some(file) = self.find(dirty.file) else { continue };

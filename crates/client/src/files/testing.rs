@@ -159,6 +159,10 @@ impl Contents for Fake {
         Ok(Stored { record, inode })
     }
 
+    fn sync(&self) -> Result<(), FsError> {
+        self.refuse.lock().unwrap().map_or(Ok(()), Err)
+    }
+
     fn now(&self) -> WallTime {
         WallTime::from_nanos(self.clock.fetch_add(1, Ordering::Relaxed))
     }

@@ -241,23 +241,26 @@ fn a_complete_large_file_is_read_by_passthrough_and_writers_then_go_direct() {
     let bytes = noise(300_000);
     let writer = bench.open(1, Access::Write);
     let register = |_: &body::BodyFile| Some(BackingId::new(9));
-    assert_eq!(bench.table.kernel_open(&writer, Access::Write, &register), KernelWay::Cached { keep: false });
+    assert_eq!(
+        bench.table.kernel_open(&writer, Access::Write, Writes::ByRequest, &register),
+        KernelWay::Cached { keep: false }
+    );
     bench.table.write(&writer, Some(0), &bytes, 0).unwrap();
     // While a cached handle is open the kernel refuses passthrough.
-    let cached = bench.table.kernel_open(&writer, Access::Read, &register);
+    let cached = bench.table.kernel_open(&writer, Access::Read, Writes::ByRequest, &register);
     assert_eq!(cached, KernelWay::Cached { keep: true });
     bench.table.commit(&writer, Patience::None).unwrap().unwrap();
-    bench.table.kernel_close(&writer, cached);
-    bench.table.kernel_close(&writer, cached);
+    bench.table.kernel_close(&writer, Access::Read, cached);
+    bench.table.kernel_close(&writer, Access::Read, cached);
     bench.table.close_file(&writer, Access::Write);
     assert_eq!(bench.table.idle_len(), 300_000);
     let reader = bench.open(1, Access::Read);
-    let way = bench.table.kernel_open(&reader, Access::Read, &register);
+    let way = bench.table.kernel_open(&reader, Access::Read, Writes::ByRequest, &register);
     assert_eq!(way, KernelWay::Passthrough(BackingId::new(9)));
     let direct = KernelWay::Direct(BackingId::new(9));
-    assert_eq!(bench.table.kernel_open(&reader, Access::Write, &register), direct);
-    assert_eq!(bench.table.kernel_close(&reader, direct), None);
-    assert_eq!(bench.table.kernel_close(&reader, way), Some(BackingId::new(9)));
+    assert_eq!(bench.table.kernel_open(&reader, Access::Write, Writes::ByRequest, &register), direct);
+    assert_eq!(bench.table.kernel_close(&reader, Access::Write, direct), None);
+    assert_eq!(bench.table.kernel_close(&reader, Access::Read, way), Some(BackingId::new(9)));
 }
 
 #[test]
@@ -268,19 +271,22 @@ fn the_kernel_keeps_pages_of_the_version_it_has() {
     let mut ways = Vec::new();
     for access in [Access::Write, Access::Read] {
         let open = bench.open(1, access);
-        let way = bench.table.kernel_open(&open, access, &register);
+        let way = bench.table.kernel_open(&open, access, Writes::ByRequest, &register);
         if access == Access::Write {
             bench.table.write(&open, Some(0), b"y", 0).unwrap();
             bench.table.commit(&open, Patience::None).unwrap().unwrap();
         }
-        bench.table.kernel_close(&open, way);
+        bench.table.kernel_close(&open, access, way);
         bench.table.close_file(&open, access);
         ways.push(way);
     }
     assert_eq!(ways, [KernelWay::Cached { keep: false }, KernelWay::Cached { keep: true }]);
     bench.table.kernel_forgot(file(1));
     let open = bench.open(1, Access::Read);
-    assert_eq!(bench.table.kernel_open(&open, Access::Read, &register), KernelWay::Cached { keep: false });
+    assert_eq!(
+        bench.table.kernel_open(&open, Access::Read, Writes::ByRequest, &register),
+        KernelWay::Cached { keep: false }
+    );
 }
 
 #[test]

@@ -69,7 +69,9 @@ impl Vfs {
             self.files.close_file(&open, Access::Write);
             return answered(reply.error(errno(error)));
         }
-        match self.files.commit(&open, Patience::None) {
+        let is_little = open.dirty_len() <= super::saving::INLINE_COMMIT_MAX;
+        let outcome = if is_little { self.files.commit(&open, Patience::None) } else { Err(Slow::NeedsNetwork) };
+        match outcome {
             Err(Slow::NeedsNetwork) => {}
             outcome => return self.resized(caller, &open, outcome.map(|_| ()), (&changes, inode), reply),
         }

@@ -44,6 +44,9 @@ pub struct VfsSettings {
     /// Free space that writes leave on the cache disk, in bytes. Default 96 MiB, above what the
     /// chunk store keeps free for itself.
     pub free_min: u64,
+    /// Room on the cache disk beyond `free_min` without which no file is written past the daemon, in bytes: such
+    /// writes end only where the disk does. Default 4 GiB; less risks that a disk runs full under other files.
+    pub past_room: u64,
 }
 
 impl Default for VfsSettings {
@@ -56,6 +59,7 @@ impl Default for VfsSettings {
             ttl: Duration::from_secs(3600),
             dirty_age: Duration::from_secs(30),
             free_min: 96 << 20,
+            past_room: 4 << 30,
         }
     }
 }
@@ -71,8 +75,11 @@ pub struct Vfs {
     pub(super) warmed: super::warming::Warmed,
     /// Reads from afar.
     pub(super) readers: Workers,
-    /// Commits and syncs.
+    /// Commits and syncs that somebody waits for.
     pub(super) savers: Workers,
+    /// Commits of what was closed early.
+    pub(super) cutters: Workers,
+    pub(super) manners: super::manner::Manners,
     pub(super) notifier: OnceLock<Notifier>,
     /// Whether the kernel may still take passthrough files.
     pub(super) has_passthrough: AtomicBool,
@@ -85,7 +92,9 @@ pub struct Vfs {
 const READERS: usize = 16;
 /// Threads that commit and sync: enough to share a group commit.
 const SAVERS: usize = 4;
-/// Jobs that may wait for either; one more is answered with `ETIMEDOUT`.
+/// Threads that cut and hash what nobody waits for: one leaves the other cores to programs.
+const CUTTERS: usize = 1;
+/// Jobs that may wait for any of them; one more is answered with `ETIMEDOUT`.
 const WAITING_MAX: usize = 4096;
 
 impl Vfs {
@@ -109,6 +118,8 @@ impl Vfs {
             warmed: super::warming::Warmed::default(),
             readers: Workers::start("read", READERS, WAITING_MAX)?,
             savers: Workers::start("save", SAVERS, WAITING_MAX)?,
+            cutters: Workers::start("cut", CUTTERS, WAITING_MAX)?,
+            manners: super::manner::Manners::default(),
             notifier: OnceLock::new(),
             has_passthrough: AtomicBool::new(false),
             space: super::data::SpaceGuard::default(),
@@ -135,6 +146,7 @@ impl Vfs {
     pub fn stop(&self) {
         self.readers.stop();
         self.savers.stop();
+        self.cutters.stop();
     }
 
     pub(super) fn agreed(&self, granted: &wayfs_fuse::Granted, notifier: &Notifier) {

@@ -88,12 +88,15 @@ impl Vfs {
         }
     }
 
+    /// Free bytes of the disk, if it says.
+    pub(super) fn free(&self) -> Option<u64> {
+        let statistics = rustix::fs::statvfs(self.files.directory()).ok()?;
+        Some(statistics.f_bavail.saturating_mul(statistics.f_frsize))
+    }
+
     /// Whether the disk has room for a write; makes some if it can.
     pub(super) fn has_room(&self, len: u64) -> bool {
-        let free = || {
-            let statistics = rustix::fs::statvfs(self.files.directory()).ok()?;
-            Some(statistics.f_bavail.saturating_mul(statistics.f_frsize))
-        };
+        let free = || self.free();
         self.space.take(len, free, self.settings.free_min)
             || (self.files.make_room() && self.space.take(len, free, self.settings.free_min))
     }

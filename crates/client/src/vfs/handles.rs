@@ -3,6 +3,7 @@
 use crate::files::table::KernelWay;
 use crate::files::{Access, OpenFile};
 use crate::vfs::listing::Listing;
+use crate::vfs::manner::Kind;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,8 +15,10 @@ pub struct OpenHandle {
     pub file: Arc<OpenFile>,
     /// What it may do.
     pub access: Access,
-    /// How the kernel reads through it.
+    /// How the kernel reads and writes through it.
     pub way: KernelWay,
+    /// What it is like, if it was made or emptied by its open to be written.
+    pub kind: Option<Kind>,
 }
 
 /// A handle.

@@ -16,10 +16,13 @@ pub mod errno;
 pub mod handles;
 pub mod listing;
 pub mod locks;
+mod manner;
 #[cfg(test)]
 mod mount_tests;
 pub mod names;
 pub mod opening;
+#[cfg(test)]
+mod past_write_tests;
 pub mod pending;
 pub mod saving;
 mod warming;

@@ -163,10 +163,14 @@ impl Vfs {
         };
         let Some((from_name, reply)) = checked(from_name, reply) else { return };
         let Some((to_name, reply)) = checked(to_name, reply) else { return };
+        let asker = caller.clone();
+        let from = (from_parent, from_name.clone());
         let change = Change::Rename { from_parent, from_name, to_parent, to_name, target };
-        self.change(caller, change, reply, |vfs, reply, changed| {
-            vfs.keep_removed(changed.removed);
-            let _ = reply.ok();
+        self.when_whole(caller, from, reply, move |vfs, reply| {
+            vfs.change(&asker, change, reply, |vfs, reply, changed| {
+                vfs.keep_removed(changed.removed);
+                let _ = reply.ok();
+            });
         });
     }
 
@@ -180,7 +184,12 @@ impl Vfs {
     ) {
         let Some((name, reply)) = checked(name, reply) else { return };
         match file_id(file) {
-            Ok(file) => self.make(caller, Change::Link { file, parent, name }, reply),
+            Ok(file) => {
+                let asker = caller.clone();
+                self.when_file_whole(caller, file, reply, move |vfs, reply| {
+                    vfs.make(&asker, Change::Link { file, parent, name }, reply);
+                });
+            }
             Err(error) => answered(reply.error(error)),
         }
     }

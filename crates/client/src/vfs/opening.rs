@@ -2,10 +2,11 @@
 
 use super::core::{Answered, Caller, Vfs, answered, refuse};
 use super::handles::{Handle, OpenHandle};
+use super::manner::{Kind as FileKind, Manner};
 use super::names::checked;
-use crate::files::Access;
 use crate::files::body::BodyFile;
-use crate::files::table::KernelWay;
+use crate::files::table::{KernelWay, PASSTHROUGH_MIN};
+use crate::files::{Access, OpenFile, Writes};
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -25,6 +26,18 @@ fn access(flags: i32) -> Access {
     if flags & libc::O_ACCMODE == libc::O_RDONLY { Access::Read } else { Access::Write }
 }
 
+/// What an open finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// A file that it made itself.
+    New,
+    /// One that was there.
+    Old,
+}
+
+/// Flags of programs that want to know their bytes on the disk, or where they end: their writes come by request.
+const BY_REQUEST: i32 = libc::O_APPEND | libc::O_SYNC | libc::O_DSYNC | libc::O_DIRECT;
+
 impl Vfs {
     pub(super) fn open(self: &Arc<Self>, caller: &Caller, file: FileId, flags: i32, kill_suid_gid: bool, reply: Reply) {
         let asker = caller.clone();
@@ -33,7 +46,7 @@ impl Vfs {
                 let _ = reply.error(Errno::ISDIR);
                 return;
             }
-            match vfs.open_inode(&asker, file, inode, flags) {
+            match vfs.open_inode(&asker, file, (inode, Found::Old), flags) {
                 Ok((handle, opened)) => {
                     if kill_suid_gid {
                         vfs.drop_set_id_bits(&asker, file, inode);
@@ -52,10 +65,12 @@ impl Vfs {
         &self,
         caller: &Caller,
         id: FileId,
-        inode: &Inode,
+        (inode, found): (&Inode, Found),
         flags: i32,
     ) -> Result<(FileHandle, Opened), FsError> {
         let access = access(flags);
+        let kind = written_only(inode, found, flags);
+        let writes = kind.as_ref().map_or(Writes::ByRequest, |kind| self.guess(inode, kind, flags));
         let file = self.files.open_file(id, inode, access);
         if flags & libc::O_TRUNC != 0
             && access == Access::Write
@@ -64,11 +79,11 @@ impl Vfs {
             self.files.close_file(&file, access);
             return Err(error);
         }
-        let way = self.files.kernel_open(&file, access, &|body| self.register(body));
+        let way = self.files.kernel_open(&file, access, writes, &|body| self.register(body));
         // Nothing needs doing when a reader closes, and a flush would cost it a quarter of its time.
         // Record locks taken through such a handle end with the handle.
         let quiet = if access == Access::Read { OpenFlags::NOFLUSH } else { OpenFlags::EMPTY };
-        let handle = self.handles.insert(Handle::File(Arc::new(OpenHandle { file, access, way })));
+        let handle = self.handles.insert(Handle::File(Arc::new(OpenHandle { file, access, way, kind })));
         let opened = match way {
             KernelWay::Cached { keep: true } => Opened::new(handle, quiet | OpenFlags::KEEP_CACHE),
             KernelWay::Cached { keep: false } => Opened::new(handle, quiet),
@@ -76,6 +91,22 @@ impl Vfs {
             KernelWay::Passthrough(backing) => Opened::passthrough(handle, quiet, backing),
         };
         Ok((handle, opened))
+    }
+
+    /// Whether a file that is made or emptied to be written is better written past us.
+    fn guess(&self, inode: &Inode, kind: &FileKind, flags: i32) -> Writes {
+        if flags & BY_REQUEST != 0 || !self.has_passthrough.load(Ordering::Relaxed) {
+            return Writes::ByRequest;
+        }
+        let is_large = match self.manners.last(kind) {
+            Some(manner) => manner == Manner::Large,
+            // What is made for the first time may be anything; what is made anew is taken to be as it was.
+            None => inode.content.size() == 0 || inode.content.size() >= PASSTHROUGH_MIN,
+        };
+        // Nobody refuses a write past us while there is room on the disk for it, though the commit needs as much again.
+        let has_room =
+            self.free().is_none_or(|free| free >= self.settings.free_min.saturating_add(self.settings.past_room));
+        if is_large && has_room { Writes::PastUs } else { Writes::ByRequest }
     }
 
     fn register(&self, body: &BodyFile) -> Option<BackingId> {
@@ -109,14 +140,16 @@ impl Vfs {
         let ask = Ask::Change { user: caller.uid, change };
         let known = self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
             Ok(Answer::Changed { file, inode, .. }) => {
-                vfs.answer_created(&asker, file, &inode, new.flags & !libc::O_TRUNC, reply)
+                vfs.answer_created(&asker, file, (&inode, Found::New), new.flags & !libc::O_TRUNC, reply)
             }
             // Somebody made it since the kernel looked: without O_EXCL that is as good.
             Err(FsError::Exists) if new.flags & libc::O_EXCL == 0 => {
                 let again = asker.clone();
                 vfs.ask(&again, Ask::Lookup { parent, name }, reply, move |vfs, reply, outcome| match outcome {
                     Ok(Answer::File(_, inode)) if inode.is_directory() => answered(reply.error(Errno::ISDIR)),
-                    Ok(Answer::File(file, inode)) => vfs.answer_created(&asker, file, &inode, new.flags, reply),
+                    Ok(Answer::File(file, inode)) => {
+                        vfs.answer_created(&asker, file, (&inode, Found::Old), new.flags, reply);
+                    }
                     other => refuse(reply, other),
                 });
             }
@@ -127,8 +160,8 @@ impl Vfs {
         }
     }
 
-    fn answer_created(&self, caller: &Caller, file: FileId, inode: &Inode, flags: i32, reply: Reply) {
-        match self.open_inode(caller, file, inode, flags) {
+    fn answer_created(&self, caller: &Caller, file: FileId, (inode, found): (&Inode, Found), flags: i32, reply: Reply) {
+        match self.open_inode(caller, file, (inode, found), flags) {
             Ok((handle, opened)) => {
                 if reply.created(&self.entry(file, inode), &opened) == Delivery::Gone {
                     self.close_handle(handle);
@@ -157,7 +190,10 @@ impl Vfs {
     /// Closes a handle: its way through the kernel, its locks, its file.
     pub(super) fn close_handle(&self, handle: FileHandle) -> Option<Arc<OpenHandle>> {
         let Some(Handle::File(open)) = self.handles.remove(handle) else { return None };
-        if let Some(backing) = self.files.kernel_close(&open.file, open.way)
+        if let (Some(kind), Some(manner)) = (&open.kind, manner(&open.file)) {
+            self.manners.note(kind.clone(), manner);
+        }
+        if let Some(backing) = self.files.kernel_close(&open.file, open.access, open.way)
             && let Some(notifier) = self.notifier.get()
             && let Err(error) = notifier.backing_close(backing)
         {
@@ -165,6 +201,24 @@ impl Vfs {
         }
         self.files.close_file(&open.file, open.access);
         Some(open)
+    }
+}
+
+/// The kind of a file that an open makes or empties to write it only.
+fn written_only(inode: &Inode, found: Found, flags: i32) -> Option<FileKind> {
+    let is_fresh = found == Found::New || flags & libc::O_TRUNC != 0;
+    let is_written_only = flags & libc::O_ACCMODE == libc::O_WRONLY;
+    let place = inode.places.first().filter(|_| is_fresh && is_written_only)?;
+    Some(FileKind::of(place.name.as_bytes()))
+}
+
+/// How a file was written that is closed; an empty one says nothing.
+fn manner(file: &OpenFile) -> Option<Manner> {
+    match file.overlay().size {
+        0 => None,
+        _ if file.is_syncer() => Some(Manner::Syncing),
+        PASSTHROUGH_MIN.. => Some(Manner::Large),
+        _ => Some(Manner::Small),
     }
 }
 

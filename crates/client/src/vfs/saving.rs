@@ -14,11 +14,11 @@ use crate::files::{Access, Patience, Slow};
 use crate::notices::Stale;
 use std::sync::Arc;
 use wayfs_fuse::{Errno, FileHandle, LockOwner, Reply};
-use wayfs_types::request::{Level, Request as Ask};
-use wayfs_types::{FileId, FsError, RecordId};
+use wayfs_types::request::{Answer, Level, Request as Ask};
+use wayfs_types::{FileId, FsError, Name, RecordId};
 
 /// Dirty bytes that are cut and hashed on the thread that reads requests: 0.1 ms.
-const INLINE_COMMIT_MAX: u64 = 256 * 1024;
+pub(super) const INLINE_COMMIT_MAX: u64 = 256 * 1024;
 
 impl Vfs {
     pub(super) fn flush(self: &Arc<Self>, caller: &Caller, handle: FileHandle, owner: LockOwner, reply: Reply) {
@@ -41,6 +41,10 @@ impl Vfs {
                 Ok(committed) => return self.flushed(caller, committed, reply),
             }
         }
+        // A large file that was written whole is complete on this disk: its commit follows in the background.
+        if self.settings.close == Close::Asynchronous && self.files.close_early(&open.file, self.room()) {
+            return answered(reply.ok());
+        }
         let asker = caller.clone();
         self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
             let outcome = vfs.commit(&open, Patience::lasting(vfs.settings.read_timeout));
@@ -50,6 +54,11 @@ impl Vfs {
                 Err(slow) => answered(reply.error(errno(slow.into_error()))),
             }
         });
+    }
+
+    /// Free bytes of the disk that writes may use.
+    fn room(&self) -> u64 {
+        self.free().map_or(u64::MAX, |free| free.saturating_sub(self.settings.free_min))
     }
 
     /// The commit of a close is in the log.
@@ -95,6 +104,12 @@ impl Vfs {
             return answered(reply.ok());
         }
         let vfs = Arc::clone(self);
+        if self.files.is_closing(open.file.id()) {
+            answered(reply.ok());
+            // Without a place in the queue it is committed by age.
+            let _ = self.cutters.run(move || vfs.commit_closed(open.file.id()));
+            return;
+        }
         let job = self.savers.run(move || {
             if let Err(slow) = vfs.commit(&open, Patience::lasting(vfs.settings.read_timeout)) {
                 tracing::warn!(file = %open.file.id(), error = %slow, "commit of a closed file: will be tried again");
@@ -114,11 +129,8 @@ impl Vfs {
         let asker = caller.clone();
         self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
             let outcome = match &open {
-                Some(open) if open.access == Access::Write => {
-                    open.file.notice_mapped_writes();
-                    vfs.commit(open, Patience::lasting(vfs.settings.read_timeout))
-                }
-                Some(_) | None => Ok(None),
+                Some(open) => vfs.commit_synced(open),
+                None => vfs.commit_closing().map(|()| None),
             };
             match outcome {
                 Ok(record) => vfs.make_durable(&asker, record.or_else(|| vfs.own_record(file)), slot),
@@ -129,6 +141,97 @@ impl Vfs {
                 }
             }
         });
+    }
+
+    /// Commits what a sync of one of its handles asks for. A handle that cannot write answers for what was closed.
+    fn commit_synced(&self, open: &OpenHandle) -> Result<Option<RecordId>, Slow> {
+        if open.access == Access::Read && !self.files.is_closing(open.file.id()) {
+            return Ok(None);
+        }
+        open.file.notice_mapped_writes();
+        let committed = self.commit(open, Patience::lasting(self.settings.read_timeout))?;
+        open.file.note_sync();
+        Ok(committed)
+    }
+
+    /// Commits everything that was closed early.
+    fn commit_closing(&self) -> Result<(), Slow> {
+        for file in self.files.closing() {
+            let Some(open) = self.files.find(file) else { continue };
+            if let Some(committed) = self.files.commit(&open, Patience::lasting(self.settings.read_timeout))? {
+                self.committed(file, &committed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits a file that was closed early, in the background.
+    fn commit_closed(&self, file: FileId) {
+        let Some(open) = self.files.find(file) else { return };
+        match self.files.commit(&open, Patience::lasting(self.settings.read_timeout)) {
+            Ok(Some(committed)) => {
+                self.committed(file, &committed);
+            }
+            Ok(None) => {}
+            Err(slow) => tracing::warn!(%file, error = %slow, "commit of a closed file: will be tried again"),
+        }
+    }
+
+    /// Goes on when the file under a name was committed, if it was closed early: what gets another name is whole,
+    /// and so is what a directory holds that gets one.
+    pub(super) fn when_whole(
+        self: &Arc<Self>,
+        caller: &Caller,
+        (parent, name): (FileId, Name),
+        reply: Reply,
+        then: impl FnOnce(&Arc<Self>, Reply) + Send + 'static,
+    ) {
+        if self.files.closing_len() == 0 {
+            return then(self, reply);
+        }
+        self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
+            let found = vfs.engine.request(Ask::Lookup { parent, name }, vfs.settings.metadata_timeout);
+            let outcome = match found {
+                Ok(Answer::File(_, inode)) if inode.is_directory() => vfs.commit_closing(),
+                Ok(Answer::File(file, _)) => vfs.commit_if_closing(file),
+                // Whoever asked is told the same by what follows.
+                Ok(_) | Err(_) => Ok(()),
+            };
+            let Some(reply) = slot.take() else { return };
+            match outcome {
+                Ok(()) => then(vfs, reply),
+                Err(slow) => answered(reply.error(errno(slow.into_error()))),
+            }
+        });
+    }
+
+    /// As [`Vfs::when_whole`], for a file itself.
+    pub(super) fn when_file_whole(
+        self: &Arc<Self>,
+        caller: &Caller,
+        file: FileId,
+        reply: Reply,
+        then: impl FnOnce(&Arc<Self>, Reply) + Send + 'static,
+    ) {
+        if !self.files.is_closing(file) {
+            return then(self, reply);
+        }
+        self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
+            let outcome = vfs.commit_if_closing(file);
+            let Some(reply) = slot.take() else { return };
+            match outcome {
+                Ok(()) => then(vfs, reply),
+                Err(slow) => answered(reply.error(errno(slow.into_error()))),
+            }
+        });
+    }
+
+    fn commit_if_closing(&self, file: FileId) -> Result<(), Slow> {
+        let Some(open) = self.files.find(file).filter(|_| self.files.is_closing(file)) else { return Ok(()) };
+        if let Some(committed) = self.files.commit(&open, Patience::lasting(self.settings.read_timeout))? {
+            self.committed(file, &committed);
+        }
+        Ok(())
     }
 
     /// The newest record of ours that made the file what it is.

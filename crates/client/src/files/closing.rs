@@ -1,0 +1,208 @@
+//! Files that were closed before they were cut and hashed.
+//!
+//! Cutting and hashing a file that was written whole takes longer than writing it, so the close of a large one
+//! does not wait for that: its body is complete, and a thread makes the record from it. Until then the file is
+//! **closing**: bytes that are closing are bounded, and a close that would pass the bound waits.
+//!
+//! A **note** beside the body says whose it is. If the daemon is killed, the next one finds body and note, and
+//! goes on where the other was: that is all the memory of a closed file that no record holds. A note is taken
+//! back when the record is durable. After a crash of the whole machine the host promises nothing of a body that was never synced, so
+//! notes name the boot that they were written in and count no further than that.
+
+use super::body::{Body, BodyFile};
+use super::open_file::{Changes, OpenFile, State};
+use super::ranges::RangeSet;
+use super::table::FileTable;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use wayfs_types::{Content, FileId, RecordId, WallTime};
+
+/// Most bytes that are closing: a second or two of hashing.
+pub const CLOSING_LEN_MAX: u64 = 1 << 30;
+/// How long a closed file that another handle keeps open waits for that handle's close.
+pub(super) const CLOSING_AGE: Duration = Duration::from_secs(1);
+/// Version of the form of notes.
+const FORMAT: u32 = 1;
+/// What notes are called, beside the body they are about.
+const EXTENSION: &str = "closed";
+
+/// What the next daemon must know about a body.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Note {
+    format: u32,
+    boot: String,
+    /// Whose body it is.
+    pub(super) file: FileId,
+    /// The version that it replaces.
+    pub(super) base: RecordId,
+    /// Its length.
+    pub(super) len: u64,
+    pub(super) mtime: WallTime,
+    pub(super) user: u32,
+}
+
+/// A file that waits for its record.
+#[derive(Debug)]
+pub(super) struct Closing {
+    pub(super) since: Instant,
+    len: u64,
+    note: PathBuf,
+}
+
+/// A body that an earlier daemon left closed and without a record.
+#[derive(Debug)]
+pub(super) struct Left {
+    pub(super) note: Note,
+    pub(super) body: BodyFile,
+}
+
+impl Left {
+    /// Whose it is.
+    pub(super) fn file(&self) -> FileId {
+        self.note.file
+    }
+
+    /// Body and note.
+    pub(super) fn paths(&self) -> [PathBuf; 2] {
+        [self.body.path().to_owned(), self.body.path().with_extension(EXTENSION)]
+    }
+
+    /// Nobody wants it any more.
+    pub(super) fn discard(self) {
+        let [_, note] = self.paths();
+        forget_note(&note);
+    }
+}
+
+/// The names of bodies and notes that count in a directory, of this boot and whole.
+pub(super) fn find_left(directory: &Path) -> Vec<Left> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let paths = entries.flatten().map(|entry| entry.path());
+    paths
+        .filter(|path| path.extension().is_some_and(|found| found == EXTENSION))
+        .filter_map(|path| left(&path))
+        .collect()
+}
+
+fn left(path: &Path) -> Option<Left> {
+    let note: Note = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+    if note.format != FORMAT || note.boot != boot() {
+        tracing::warn!(file = %note.file, "what was closed last before the machine went down was not synced and is gone");
+        return None;
+    }
+    let body = BodyFile::open(&path.with_extension("")).ok()?;
+    // What was cut off or appended since was neither closed nor synced.
+    let len = body.file().metadata().ok()?.len().min(note.len);
+    body.file().set_len(len).ok()?;
+    Some(Left { note: Note { len, ..note }, body })
+}
+
+/// Names the boot of this machine; empty where the system has no name for it.
+fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+fn forget_note(path: &Path) {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            tracing::warn!(%error, "take back the note of a closed file");
+        }
+        Ok(()) | Err(_) => {}
+    }
+}
+
+impl State {
+    /// Whether all that the file holds is to be committed and lies in its body.
+    fn is_all_new(&self) -> bool {
+        let is_whole = self.unsaved.is_any && self.unsaved.ranges.contains(&(0..self.size));
+        is_whole && self.size > 0 && self.saving.is_none() && self.removed.is_none() && !self.is_watched()
+    }
+
+    fn note(&self) -> Note {
+        Note {
+            format: FORMAT,
+            boot: boot(),
+            file: self.base.file,
+            base: self.base.version,
+            len: self.size,
+            mtime: self.mtime,
+            user: self.user,
+        }
+    }
+}
+
+impl FileTable {
+    /// Lets the close of a file return before its commit, if it is one that can wait; `room` is the free
+    /// space of the disk. Whoever gets `true` has it committed soon.
+    pub fn close_early(&self, file: &OpenFile, room: u64) -> bool {
+        let mut state = file.state();
+        if !state.is_all_new() {
+            return false;
+        }
+        let before = state.closing.take();
+        self.end_closing(before);
+        let Some(Body::Disk { file: body, .. }) = &state.body else { return false };
+        let len = state.size;
+        let fits = |closing: u64| closing.checked_add(len).filter(|sum| *sum <= CLOSING_LEN_MAX.min(room));
+        if self.closing_len.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
+            return false;
+        }
+        let closing = Closing { since: Instant::now(), len, note: body.path().with_extension(EXTENSION) };
+        let written = serde_json::to_vec(&state.note()).map_err(std::io::Error::from);
+        if let Err(error) = written.and_then(|bytes| std::fs::write(&closing.note, bytes)) {
+            tracing::debug!(%error, "note a closed file");
+            self.end_closing(Some(closing));
+            return false;
+        }
+        state.closing = Some(closing);
+        true
+    }
+
+    /// Forgets that a file is closing: its record is durable, or nobody wants it any more.
+    pub(super) fn end_closing(&self, closing: Option<Closing>) {
+        let Some(closing) = closing else { return };
+        self.closing_len.fetch_sub(closing.len, Ordering::Relaxed);
+        forget_note(&closing.note);
+    }
+
+    /// Makes a file of the table what an earlier daemon left of it.
+    pub(super) fn take_over(&self, state: &mut State, left: Left) {
+        let [_, note] = left.paths();
+        let Left { note: Note { base, len, mtime, user, .. }, body } = left;
+        let now = Instant::now();
+        self.closing_len.fetch_add(len, Ordering::Relaxed);
+        state.base.version = base;
+        state.base.content = Content::EMPTY;
+        state.base_limit = 0;
+        state.size = len;
+        state.mtime = mtime;
+        state.user = user;
+        state.body = Some(Body::Disk { file: Arc::new(body), present: RangeSet::of(0..len) });
+        state.unsaved = Changes { ranges: RangeSet::of(0..len), low_water: Some(0), is_any: true };
+        state.dirty_since = Some(now);
+        state.retry_at = Some(now);
+        state.closing = Some(Closing { since: now, len, note });
+    }
+
+    /// Bytes of files that were closed and have no record yet.
+    pub fn closing_len(&self) -> u64 {
+        self.closing_len.load(Ordering::Relaxed)
+    }
+
+    /// Whether a file may have been closed and not be in the log yet.
+    pub fn is_closing(&self, id: FileId) -> bool {
+        self.closing_len() > 0 && self.find(id).is_some_and(|file| file.is_dirty())
+    }
+
+    /// Files that were closed and have no record yet.
+    pub fn closing(&self) -> Vec<FileId> {
+        if self.closing_len() == 0 {
+            return Vec::new();
+        }
+        let is_closing = |file: &FileId| self.find(*file).is_some_and(|file| file.state().closing.is_some());
+        self.dirty().into_iter().map(|dirty| dirty.file).filter(is_closing).collect()
+    }
+}

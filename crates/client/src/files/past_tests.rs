@@ -1,0 +1,374 @@
+//! Bodies that programs write past us, and files that are closed before their commit.
+
+use super::closing::CLOSING_LEN_MAX;
+use super::open_file::{Extend, Seek};
+use super::table::{DirtyFile, KernelWay, TableSettings};
+use super::testing::{Fake, file, record};
+use super::*;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use wayfs_fuse::BackingId;
+use wayfs_types::{FsError, WallTime};
+
+const PAST: KernelWay = KernelWay::Passthrough(BackingId::new(3));
+const DIRECT: KernelWay = KernelWay::Direct(BackingId::new(3));
+const ROOM: u64 = 1 << 40;
+
+struct Bench {
+    fake: Arc<Fake>,
+    table: FileTable,
+    directory: tempfile::TempDir,
+}
+
+fn table(fake: &Arc<Fake>, directory: &Path) -> FileTable {
+    let settings = TableSettings { directory: directory.join("files"), idle_len_max: 64 << 20, idle_count_max: 16 };
+    FileTable::open(fake.clone(), settings).unwrap()
+}
+
+fn bench() -> Bench {
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Arc::new(Fake::new());
+    fake.make(file(1), b"");
+    let table = table(&fake, directory.path());
+    Bench { fake, table, directory }
+}
+
+/// A handle that writes past us, and the body as the kernel has it.
+struct Past {
+    open: Arc<OpenFile>,
+    body: File,
+}
+
+impl Bench {
+    fn open(&self, access: Access) -> Arc<OpenFile> {
+        let inode = self.fake.inode(file(1)).unwrap();
+        self.table.open_file(file(1), &inode, access)
+    }
+
+    fn kernel_open(&self, open: &OpenFile, access: Access, writes: Writes) -> (KernelWay, Option<File>) {
+        let body = Mutex::new(None);
+        let register = |registered: &body::BodyFile| {
+            *body.lock().unwrap() = Some(registered.file().try_clone().unwrap());
+            Some(BackingId::new(3))
+        };
+        let way = self.table.kernel_open(open, access, writes, &register);
+        (way, body.into_inner().unwrap())
+    }
+
+    fn open_past(&self) -> Past {
+        let open = self.open(Access::Write);
+        self.table.empty(&open, 7).unwrap();
+        let (way, body) = self.kernel_open(&open, Access::Write, Writes::PastUs);
+        assert_eq!(way, PAST);
+        Past { open, body: body.unwrap() }
+    }
+
+    fn close_past(&self, past: Past) {
+        self.table.kernel_close(&past.open, Access::Write, PAST);
+        self.table.close_file(&past.open, Access::Write);
+    }
+
+    fn read(&self, open: &OpenFile) -> Vec<u8> {
+        self.table.read(open, 0..1 << 30, patience()).unwrap().to_vec()
+    }
+
+    fn notes(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.directory.path().join("files")).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        paths.filter(|path| path.extension().is_some_and(|found| found == "closed")).collect()
+    }
+
+    /// As if the daemon were killed and another started. A killed daemon removes no body.
+    fn killed(self) -> Self {
+        let Self { fake, table: before, directory } = self;
+        std::mem::forget(before);
+        let table = table(&fake, directory.path());
+        Self { fake, table, directory }
+    }
+}
+
+fn patience() -> Patience {
+    Patience::lasting(Duration::from_secs(5))
+}
+
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    let step = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..len).map(step).collect()
+}
+
+#[test]
+fn what_is_written_past_us_shows_at_once_and_is_committed_whole() {
+    let bench = bench();
+    let past = bench.open_past();
+    let mut bytes = noise(700_000, 1);
+    past.body.write_all_at(&bytes, 0).unwrap();
+    assert_eq!(past.open.overlay().size, 700_000);
+    assert!(past.open.overlay().mtime.is_some_and(|mtime| mtime > WallTime::from_nanos(1_000_000_000)));
+    let reader = bench.open(Access::Read);
+    assert_eq!(bench.kernel_open(&reader, Access::Read, Writes::ByRequest).0, PAST);
+    assert!(bench.read(&reader) == bytes);
+    bench.table.commit(&past.open, patience()).unwrap().unwrap();
+    assert!(bench.fake.bytes_of(file(1)) == bytes);
+    assert!(!past.open.is_dirty());
+    // Overwriting in the same moment moves neither the length nor, on a coarse clock, a time but the mark.
+    past.body.write_all_at(b"again", 300_000).unwrap();
+    bytes[300_000..300_005].copy_from_slice(b"again");
+    assert_eq!(past.open.dirty_len(), 700_000);
+    bench.table.commit(&past.open, patience()).unwrap().unwrap();
+    assert!(bench.fake.bytes_of(file(1)) == bytes);
+    past.body.write_all_at(b"!", 700_000).unwrap();
+    bytes.push(b'!');
+    bench.close_past(past);
+    bench.table.commit(&reader, patience()).unwrap().unwrap();
+    assert!(bench.fake.bytes_of(file(1)) == bytes);
+    assert_eq!(bench.fake.stores.lock().unwrap().len(), 3);
+    assert_eq!(bench.table.commit(&reader, patience()), Ok(None));
+}
+
+#[test]
+fn requests_beside_find_and_change_what_was_written_past_us() {
+    let bench = bench();
+    let past = bench.open_past();
+    past.body.write_all_at(&noise(400_000, 2), 0).unwrap();
+    let beside = bench.open(Access::Write);
+    assert_eq!(bench.kernel_open(&beside, Access::Write, Writes::ByRequest).0, DIRECT);
+    assert_eq!(bench.table.write(&beside, None, b"appended", 7), Ok(400_000));
+    bench.table.zero(&beside, 0..4096, Extend::No).unwrap();
+    assert_eq!(past.open.seek(0, Seek::Data), Some(4096));
+    bench.table.truncate(&beside, 300_000, 7).unwrap();
+    past.body.write_all_at(b"end", 300_000).unwrap();
+    let mut bytes = noise(400_000, 2);
+    bytes[..4096].fill(0);
+    bytes.truncate(300_000);
+    bytes.extend_from_slice(b"end");
+    assert!(bench.read(&beside) == bytes);
+    bench.table.commit(&past.open, patience()).unwrap();
+    assert!(bench.fake.bytes_of(file(1)) == bytes);
+}
+
+#[test]
+fn a_time_that_was_asked_for_holds_until_the_next_write() {
+    let bench = bench();
+    let past = bench.open_past();
+    past.body.write_all_at(b"bytes", 0).unwrap();
+    let asked = WallTime::from_nanos(1_000_000_000_000);
+    assert!(past.open.set_mtime_if_dirty(asked));
+    assert_eq!(past.open.overlay().mtime, Some(asked));
+    bench.table.commit(&past.open, patience()).unwrap().unwrap();
+    assert_eq!(bench.fake.inode(file(1)).unwrap().mtime, asked);
+    past.body.write_all_at(b"more", 5).unwrap();
+    assert!(past.open.overlay().mtime.unwrap() > asked);
+}
+
+#[test]
+fn only_what_is_empty_and_in_no_page_cache_is_written_past_us() {
+    let bench = bench();
+    let cached = bench.open(Access::Read);
+    assert!(matches!(bench.kernel_open(&cached, Access::Read, Writes::ByRequest).0, KernelWay::Cached { .. }));
+    let writer = bench.open(Access::Write);
+    let (way, _) = bench.kernel_open(&writer, Access::Write, Writes::PastUs);
+    assert!(matches!(way, KernelWay::Cached { .. }), "the kernel mixes no ways");
+    bench.table.kernel_close(&writer, Access::Write, way);
+    bench.table.kernel_close(&cached, Access::Read, way);
+    bench.table.write(&writer, Some(0), b"x", 0).unwrap();
+    let (way, _) = bench.kernel_open(&writer, Access::Write, Writes::PastUs);
+    assert!(matches!(way, KernelWay::Cached { .. }), "an edit costs what it touches");
+}
+
+#[test]
+fn a_second_open_that_empties_joins_and_the_last_writer_ends_it() {
+    let bench = bench();
+    let first = bench.open_past();
+    first.body.write_all_at(&noise(500_000, 3), 0).unwrap();
+    let second = bench.open(Access::Write);
+    bench.table.empty(&second, 7).unwrap();
+    assert_eq!(bench.kernel_open(&second, Access::Write, Writes::PastUs).0, PAST);
+    first.body.write_all_at(b"both", 0).unwrap();
+    let body = first.body.try_clone().unwrap();
+    bench.close_past(first);
+    body.write_all_at(b" write", 4).unwrap();
+    assert!(second.is_written_past());
+    bench.close_past(Past { open: Arc::clone(&second), body });
+    assert!(!second.is_written_past());
+    bench.table.commit(&second, patience()).unwrap().unwrap();
+    assert_eq!(bench.fake.bytes_of(file(1)), b"both write");
+}
+
+/// Proves [S-dirty-handle].
+#[test]
+fn news_from_elsewhere_do_not_touch_what_is_written_past_us() {
+    let bench = bench();
+    let past = bench.open_past();
+    bench.fake.make(file(1), b"theirs");
+    bench.fake.inodes.lock().unwrap().get_mut(&file(1)).unwrap().version = record(60);
+    bench.table.changed_elsewhere(file(1));
+    past.body.write_all_at(b"ours", 0).unwrap();
+    let committed = bench.table.commit(&past.open, patience()).unwrap().unwrap();
+    assert!(!committed.is_ours);
+    let stores = bench.fake.stores.lock().unwrap();
+    assert_eq!((stores[0].content.size(), stores[0].base), (4, file(1).maker()));
+}
+
+#[test]
+fn a_file_without_a_name_is_written_to_the_end_and_leaves_nothing() {
+    let bench = bench();
+    let past = bench.open_past();
+    past.body.write_all_at(&noise(300_000, 4), 0).unwrap();
+    let last = bench.fake.inode(file(1)).unwrap();
+    bench.table.removed(wayfs_types::request::Removed { file: file(1), inode: Box::new(last) });
+    past.body.write_all_at(b"more", 300_000).unwrap();
+    assert_eq!(past.open.overlay().size, 300_004);
+    assert_eq!(bench.table.commit(&past.open, patience()), Ok(None));
+    bench.close_past(past);
+    assert!(bench.table.find(file(1)).is_none());
+    assert_eq!(std::fs::read_dir(bench.directory.path().join("files")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_commit_in_the_middle_rests_and_a_sync_in_the_middle_is_remembered() {
+    let bench = bench();
+    let past = bench.open_past();
+    past.body.write_all_at(&noise(300_000, 5), 0).unwrap();
+    assert!(!dirty(&bench).is_resting);
+    bench.table.commit(&past.open, patience()).unwrap();
+    past.open.note_sync();
+    assert!(!past.open.is_syncer(), "a sync at the end is no sync in the middle");
+    past.body.write_all_at(b"more", 300_000).unwrap();
+    assert!(past.open.is_syncer());
+    past.open.state().rest_until = Some(std::time::Instant::now() + Duration::from_secs(3600));
+    assert!(dirty(&bench).is_resting);
+    assert!(bench.table.commit_older(Duration::from_nanos(1), Duration::from_secs(5)).is_empty());
+    assert!(past.open.is_dirty(), "not so soon after the last");
+    bench.table.commit_older(Duration::ZERO, Duration::from_secs(5));
+    assert!(!past.open.is_dirty(), "whoever asks gets it");
+}
+
+fn dirty(bench: &Bench) -> DirtyFile {
+    bench.table.dirty()[0]
+}
+
+/// Proves [S-close-large].
+#[test]
+fn a_close_returns_early_and_the_commit_takes_the_note_back() {
+    let bench = bench();
+    let past = bench.open_past();
+    let bytes = noise(2 << 20, 6);
+    past.body.write_all_at(&bytes, 0).unwrap();
+    assert!(bench.table.close_early(&past.open, ROOM));
+    assert_eq!((bench.table.closing_len(), bench.notes().len()), (2 << 20, 1));
+    assert!(bench.table.is_closing(file(1)));
+    let open = Arc::clone(&past.open);
+    bench.close_past(past);
+    *bench.fake.refuse.lock().unwrap() = Some(FsError::NoSpace);
+    assert!(bench.table.commit(&open, patience()).is_err());
+    assert_eq!(bench.notes().len(), 1, "nobody else has it");
+    *bench.fake.refuse.lock().unwrap() = None;
+    bench.table.commit(&open, patience()).unwrap().unwrap();
+    assert!(bench.fake.bytes_of(file(1)) == bytes);
+    assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
+}
+
+#[test]
+fn what_closes_early_is_bounded_and_whole() {
+    let bench = bench();
+    let past = bench.open_past();
+    past.body.set_len(CLOSING_LEN_MAX + 1).unwrap();
+    assert!(!bench.table.close_early(&past.open, ROOM), "too much");
+    past.body.set_len(1 << 20).unwrap();
+    assert!(!bench.table.close_early(&past.open, (1 << 20) - 1), "no room for a second copy");
+    assert!(bench.table.close_early(&past.open, 1 << 20));
+    assert_eq!(bench.table.closing_len(), 1 << 20);
+    past.body.set_len(2 << 20).unwrap();
+    assert!(bench.table.close_early(&past.open, ROOM), "a duplicated handle is closed once more");
+    assert_eq!(bench.table.closing_len(), 2 << 20);
+    let other = {
+        let inode = bench.fake.make(file(2), &noise(1 << 20, 7));
+        bench.table.open_file(file(2), &inode, Access::Write)
+    };
+    bench.table.write(&other, Some(5), &[1; 300_000], 0).unwrap();
+    assert!(!bench.table.close_early(&other, ROOM), "an edit of what was there");
+}
+
+/// Proves [S-kill].
+#[test]
+fn what_was_closed_early_is_there_after_the_daemon_was_killed() {
+    let bench = bench();
+    let past = bench.open_past();
+    let bytes = noise(3 << 20, 8);
+    past.body.write_all_at(&bytes, 0).unwrap();
+    assert!(bench.table.close_early(&past.open, ROOM));
+    let mtime = past.open.overlay().mtime;
+    let bench = bench.killed();
+    assert_eq!(bench.table.overlay(file(1)).map(|overlay| (overlay.size, overlay.mtime)), Some((3 << 20, mtime)));
+    assert!(bench.table.commit_older(Duration::from_secs(30), Duration::from_secs(5)).is_empty());
+    assert!(bench.fake.bytes_of(file(1)) == bytes);
+    let stores = bench.fake.stores.lock().unwrap().clone();
+    assert_eq!((stores.len(), stores[0].user, Some(stores[0].mtime)), (1, 7, mtime));
+    assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
+}
+
+#[test]
+fn a_daemon_killed_between_the_record_and_the_note_makes_no_second_record() {
+    let bench = bench();
+    let past = bench.open_past();
+    past.body.write_all_at(&noise(1 << 20, 9), 0).unwrap();
+    assert!(bench.table.close_early(&past.open, ROOM));
+    let note = bench.notes().remove(0);
+    let text = std::fs::read(&note).unwrap();
+    bench.table.commit(&past.open, patience()).unwrap().unwrap();
+    std::fs::write(&note, text).unwrap();
+    let bench = bench.killed();
+    bench.table.commit_older(Duration::ZERO, Duration::from_secs(5));
+    assert_eq!(bench.fake.stores.lock().unwrap().len(), 1);
+    assert!(bench.notes().is_empty());
+}
+
+#[test]
+fn notes_of_another_boot_and_of_removed_files_are_thrown_away() {
+    for is_reboot in [true, false] {
+        let bench = bench();
+        let past = bench.open_past();
+        past.body.write_all_at(&noise(1 << 20, 10), 0).unwrap();
+        assert!(bench.table.close_early(&past.open, ROOM));
+        let note = bench.notes().remove(0);
+        if is_reboot {
+            let mut text: serde_json::Value = serde_json::from_slice(&std::fs::read(&note).unwrap()).unwrap();
+            text["boot"] = "another".into();
+            std::fs::write(&note, text.to_string()).unwrap();
+        } else {
+            bench.fake.inodes.lock().unwrap().remove(&file(1));
+        }
+        let bench = bench.killed();
+        assert!(bench.table.dirty().is_empty());
+        assert_eq!(std::fs::read_dir(bench.directory.path().join("files")).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn an_open_that_empties_takes_a_body_of_its_own() {
+    let bench = bench();
+    let past = bench.open_past();
+    let bytes = noise(1 << 20, 11);
+    past.body.write_all_at(&bytes, 0).unwrap();
+    assert!(bench.table.close_early(&past.open, ROOM));
+    let body = past.body.try_clone().unwrap();
+    bench.close_past(past);
+    let again = bench.open_past();
+    again.body.write_all_at(b"second", 0).unwrap();
+    // Whoever still cuts and hashes what was closed reads it to the end.
+    let mut kept = vec![0; bytes.len()];
+    body.read_exact_at(&mut kept, 0).unwrap();
+    assert!(kept == bytes);
+    bench.table.commit(&again.open, patience()).unwrap().unwrap();
+    assert_eq!(bench.fake.bytes_of(file(1)), b"second");
+    assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
+}

@@ -1,0 +1,101 @@
+//! How files of a kind were written last, to guess how the next one will be.
+//!
+//! Writing past the daemon pays for large files; a small one costs a body on the host, and its pages are not in
+//! the kernel's cache afterwards. How large a file will be nobody says when it is made, but files of a kind
+//! tend to be alike. Guessing wrong costs a little time and nothing else.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Kinds remembered; past it, all are forgotten and learned again.
+const KINDS_MAX: usize = 4096;
+/// Longest ending that counts as the kind of a file, in bytes.
+const ENDING_MAX: usize = 16;
+
+/// How a file was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// It stayed small.
+    Small,
+    /// It became large.
+    Large,
+    /// Its program synced in the middle and went on: written past us, all of it is hashed at each sync.
+    Syncing,
+}
+
+/// What files are taken to be alike.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Kind(Box<[u8]>);
+
+impl Kind {
+    /// By name: those of one ending, or of one name but for words with digits in them.
+    pub(super) fn of(name: &[u8]) -> Self {
+        let dot = name.iter().rposition(|byte| *byte == b'.').filter(|at| *at > 0);
+        match dot.map(|at| &name[at..]) {
+            Some(ending) if ending.len() <= ENDING_MAX && !ending.iter().any(u8::is_ascii_digit) => {
+                Self(ending.to_ascii_lowercase().into())
+            }
+            Some(_) | None => Self(without_numbers(name).into()),
+        }
+    }
+}
+
+/// A name with each word that has a digit replaced by a sign.
+fn without_numbers(name: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(name.len());
+    for word in name.chunk_by(|one, next| one.is_ascii_alphanumeric() == next.is_ascii_alphanumeric()) {
+        if word.iter().any(u8::is_ascii_digit) {
+            plain.push(b'#');
+        } else {
+            plain.extend_from_slice(word);
+        }
+    }
+    plain
+}
+
+/// What is known of kinds.
+#[derive(Debug, Default)]
+pub(super) struct Manners(Mutex<HashMap<Kind, Manner>>);
+
+impl Manners {
+    /// How the last one of a kind was written, if one is remembered.
+    pub(super) fn last(&self, kind: &Kind) -> Option<Manner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(kind).copied()
+    }
+
+    /// Remembers how one was written.
+    pub(super) fn note(&self, kind: Kind, manner: Manner) {
+        let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kinds.len() >= KINDS_MAX {
+            kinds.clear();
+        }
+        kinds.insert(kind, manner);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_endings_or_names_without_numbers() {
+        let kind = |name: &str| Kind::of(name.as_bytes());
+        assert_eq!(kind("IMG_0001.RAW"), kind("holiday.raw"));
+        assert_eq!(kind("segment-17"), kind("segment-2004"));
+        assert_eq!(kind("ab12cd34"), kind("00ff"));
+        assert_eq!(kind("backup.001"), kind("backup.002"));
+        assert_ne!(kind("Makefile"), kind("README"));
+        assert_ne!(kind(".bashrc"), kind(".profile"));
+        assert_ne!(kind("a.c"), kind("a.o"));
+    }
+
+    #[test]
+    fn the_last_of_a_kind_counts() {
+        let manners = Manners::default();
+        let kind = Kind::of(b"a.iso");
+        assert_eq!(manners.last(&kind), None);
+        manners.note(kind.clone(), Manner::Large);
+        manners.note(kind.clone(), Manner::Small);
+        assert_eq!(manners.last(&kind), Some(Manner::Small));
+    }
+}
