@@ -3,6 +3,9 @@
 //! Bytes past the old end that nobody wrote are zeros; they are not asked for, and
 //! a run of them that spans whole chunks is not even hashed: growing a file by a
 //! hole costs one list entry for each largest chunk.
+//!
+//! Where as much was written as the largest chunk takes, all of it will be cut in any case: there the bytes
+//! are read in blocks, each chunk is found in one look and is a slice of its block.
 
 use crate::chunker::{Window, next_cut};
 use crate::error::{ContentError, WriteError};
@@ -13,6 +16,9 @@ use crate::touched::is_clear_of;
 use bytes::Bytes;
 use std::ops::Range;
 use wayfs_types::Digest;
+
+/// Largest chunks in a block: the part of a block after its last cut is read twice, a quarter of it at most.
+const BLOCK_CHUNKS: usize = 4;
 
 /// Reads bytes of the new file.
 pub(crate) type Read<'a, E> = dyn FnMut(u64, usize) -> Result<Bytes, E> + 'a;
@@ -27,6 +33,8 @@ pub(crate) struct NewBytes<'a, E> {
     pub(crate) new_size: u64,
     held: Vec<u8>,
     held_from: u64,
+    /// Bytes that were all written, and where they begin.
+    block: (u64, Bytes),
     zero_chunk: Option<Entry>,
     /// Bytes asked from the reader.
     pub(crate) bytes_read: u64,
@@ -53,6 +61,7 @@ impl<'a, E> NewBytes<'a, E> {
             new_size: sizes.new,
             held: Vec::new(),
             held_from: 0,
+            block: (0, Bytes::new()),
             zero_chunk: None,
             bytes_read: 0,
             bytes_emitted: 0,
@@ -72,6 +81,10 @@ impl<'a, E> NewBytes<'a, E> {
         if self.is_hole(at) {
             return self.cut_zeros(sink);
         }
+        let written_until = self.written_from(at);
+        if written_until == self.new_size || written_until - at >= self.shape.chunk_max as u64 {
+            return self.cut_written(at, written_until, sink);
+        }
         let left = self.new_size - at;
         let mut want = self.shape.chunk_avg;
         loop {
@@ -84,6 +97,34 @@ impl<'a, E> NewBytes<'a, E> {
             }
             want = (want * 2).min(self.shape.chunk_max);
         }
+    }
+
+    /// The end of what was written without a gap from `at` on; `at` if that was not.
+    fn written_from(&self, at: u64) -> u64 {
+        let next = self.dirty.partition_point(|dirty| dirty.end <= at);
+        self.dirty.get(next).filter(|dirty| dirty.start <= at).map_or(at, |dirty| dirty.end)
+    }
+
+    /// As [`NewBytes::cut_at`], where everything up to `until` was written.
+    fn cut_written<S: ChunkSink<Error = E>>(
+        &mut self,
+        at: u64,
+        until: u64,
+        sink: &mut S,
+    ) -> Result<Entry, WriteError<E>> {
+        let len = (until - at).min(self.shape.chunk_max as u64) as usize;
+        let skip = at.checked_sub(self.block.0).map_or(usize::MAX, |skip| usize::try_from(skip).unwrap_or(usize::MAX));
+        if skip.checked_add(len).is_none_or(|end| end > self.block.1.len()) {
+            let block_len = (until - at).min((self.shape.chunk_max * BLOCK_CHUNKS) as u64) as usize;
+            // The old block is let go of first, so that its memory serves the next.
+            self.block = (at, Bytes::new());
+            self.block.1 = self.read_all(at, block_len)?;
+        }
+        let skip = (at - self.block.0) as usize;
+        let bytes = self.block.1.slice(skip..skip + len);
+        let window = if at + len as u64 == self.new_size { Window::Last } else { Window::Open };
+        let cut = next_cut(&self.shape, &bytes, window).expect("a largest chunk's worth, or the end, always cuts");
+        self.emit(bytes.slice(..cut), sink)
     }
 
     /// Whether the largest chunk from `at` on would be all zeros that nobody wrote.
@@ -143,12 +184,17 @@ impl<'a, E> NewBytes<'a, E> {
     }
 
     fn ask(&mut self, from: u64, len: usize) -> Result<(), WriteError<E>> {
+        let bytes = self.read_all(from, len)?;
+        self.held.extend_from_slice(&bytes);
+        Ok(())
+    }
+
+    fn read_all(&mut self, from: u64, len: usize) -> Result<Bytes, WriteError<E>> {
         let bytes = (self.read)(from, len).map_err(WriteError::Io)?;
         if bytes.len() != len {
             return Err(ContentError::ShortRead { offset: from, asked: len, found: bytes.len() }.into());
         }
         self.bytes_read += len as u64;
-        self.held.extend_from_slice(&bytes);
-        Ok(())
+        Ok(bytes)
     }
 }

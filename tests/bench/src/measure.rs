@@ -27,10 +27,13 @@ pub(crate) fn files(places: &Places, rounds: usize, is_chosen: impl Fn(&str) -> 
     let archive = make_tree(places.scratch())?;
     let repository = places.scratch().join("tree");
     let mut measurements: Vec<Measurement<'_>> = vec![
-        ("sequential write, 256 MiB", "MB/s", false, "0.9 of native for complete cached files", Box::new(write_big)),
+        ("sequential write, 256 MiB, new", "MB/s", false, "0.9 of native", Box::new(write_new)),
+        ("the same anew over itself", "MB/s", false, "0.9 of native for complete cached files", Box::new(write_big)),
+        ("until it is hashed and durable", "MB/s", false, "beside the writes: no sight", Box::new(write_durably)),
         ("sequential read, cached", "MB/s", false, "0.9 of native", Box::new(read_big)),
         ("4 KiB random read", "k/s", false, "0.9 of native", Box::new(random_read)),
-        ("4 KiB random write", "k/s", false, "0.9 of native", Box::new(random_write)),
+        ("4 KiB random write", "k/s", false, "the loopback: what is edited comes by request", Box::new(random_write)),
+        ("200-byte appends", "k/s", false, "the loopback", Box::new(append)),
         ("create, write 4 KiB, close", "k/s", false, "the loopback", Box::new(create_small)),
         ("stat, warm", "k/s", false, "native: it must not leave the kernel", Box::new(stat_warm)),
         ("list 1000 with attributes", "k/s", false, "the loopback", Box::new(list)),
@@ -76,22 +79,38 @@ fn megabytes(start: Instant) -> f64 {
     BIG as f64 / 1e6 / start.elapsed().as_secs_f64()
 }
 
+fn write_new(directory: &Path) -> Result<f64> {
+    let _ = fs::remove_file(directory.join("big"));
+    write_big(directory)
+}
+
 fn write_big(directory: &Path) -> Result<f64> {
     let path = directory.join("big");
-    let _ = fs::remove_file(&path);
+    let figure = write_to(&path)?;
+    // What is left for write-back must not fall into the next measurement.
+    File::open(&path)?.sync_all()?;
+    Ok(figure)
+}
+
+fn write_durably(directory: &Path) -> Result<f64> {
+    let path = directory.join("big");
+    let start = Instant::now();
+    write_to(&path)?;
+    File::open(&path)?.sync_all()?;
+    Ok(megabytes(start))
+}
+
+fn write_to(path: &Path) -> Result<f64> {
     let mut block = vec![0_u8; 1 << 20];
     StdRng::seed_from_u64(1).fill(&mut block[..]);
     let start = Instant::now();
-    let mut file = File::create(&path)?;
+    let mut file = File::create(path)?;
     for n in 0..BIG / block.len() {
         block[..8].copy_from_slice(&n.to_le_bytes());
         file.write_all(&block)?;
     }
     drop(file);
-    let figure = megabytes(start);
-    // What is left for write-back must not fall into the next measurement.
-    File::open(&path)?.sync_all()?;
-    Ok(figure)
+    Ok(megabytes(start))
 }
 
 fn read_big(directory: &Path) -> Result<f64> {
@@ -128,6 +147,18 @@ fn random_write(directory: &Path) -> Result<f64> {
     for offset in offsets() {
         file.write_all_at(&block, offset)?;
     }
+    Ok(rate(RANDOM, start))
+}
+
+fn append(directory: &Path) -> Result<f64> {
+    let path = directory.join("appended.log");
+    let _ = fs::remove_file(&path);
+    let start = Instant::now();
+    let mut file = OpenOptions::new().append(true).create(true).open(&path)?;
+    for _ in 0..RANDOM {
+        file.write_all(&[b'a'; 200])?;
+    }
+    drop(file);
     Ok(rate(RANDOM, start))
 }
 

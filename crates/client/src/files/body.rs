@@ -182,8 +182,15 @@ impl Body {
 /// # Errors
 /// What the host says; `UnexpectedEof` when it is shorter.
 pub fn read_at_quietly(file: &BodyFile, offset: u64, len: usize) -> std::io::Result<Vec<u8>> {
-    let mut bytes = vec![0; len];
-    file.file.read_exact_at(&mut bytes, offset)?;
+    let mut bytes = Vec::with_capacity(len);
+    while bytes.len() < len {
+        let at = offset + bytes.len() as u64;
+        if rustix::io::pread(&file.file, rustix::buffer::spare_capacity(&mut bytes), at)? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    // The vector may have got more room than it was asked for, and the read filled it.
+    bytes.truncate(len);
     Ok(bytes)
 }
 

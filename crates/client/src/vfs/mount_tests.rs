@@ -32,21 +32,32 @@ pub(super) struct Mounted {
 
 /// Mounts, or says why not and gives nothing.
 pub(super) fn mounted(close: Close) -> Option<Mounted> {
+    let directory = tempfile::tempdir().unwrap();
+    let files = directory.path().join("files");
+    mounted_over(close, directory, &files, &Config::default())
+}
+
+/// As [`mounted`], with body files elsewhere and other wishes to the kernel.
+pub(super) fn mounted_over(
+    close: Close,
+    directory: tempfile::TempDir,
+    files: &Path,
+    wishes: &Config,
+) -> Option<Mounted> {
     if File::options().read(true).write(true).open("/dev/fuse").is_err() {
         eprintln!("skipped: /dev/fuse cannot be opened");
         return None;
     }
-    let directory = tempfile::tempdir().unwrap();
     let point = directory.path().join("mnt");
     fs::create_dir(&point).unwrap();
     let toy = Arc::new(Toy::new());
-    let table = TableSettings { directory: directory.path().join("files"), idle_len_max: 1 << 30, idle_count_max: 64 };
+    let table = TableSettings { directory: files.to_owned(), idle_len_max: 1 << 30, idle_count_max: 64 };
     let files = Arc::new(FileTable::open(toy.clone(), table).unwrap());
     let notices = Arc::new(Notices::default());
     let settings = VfsSettings { close, free_min: 1 << 20, past_room: 0, ..VfsSettings::default() };
     let vfs = Vfs::new(toy.clone(), files, Arc::clone(&notices), settings).unwrap();
     let mount = Mount::new(&MountOptions::new(&point)).unwrap();
-    let session = Session::new(mount, Config::default()).spawn(Arc::new(Front(Arc::clone(&vfs))), 2).unwrap();
+    let session = Session::new(mount, wishes.clone()).spawn(Arc::new(Front(Arc::clone(&vfs))), 2).unwrap();
     let unmounter = session.unmounter().unwrap();
     let (alive, dead) = mpsc::channel::<()>();
     std::thread::spawn(move || {

@@ -1,11 +1,12 @@
 //! Writes past the daemon on real mounts: each case beside what programs see of it, and what is stored.
 
 use super::Close;
-use super::mount_tests::{Mounted, eventually, mounted, noise, sh};
+use super::mount_tests::{Mounted, eventually, mounted, mounted_over, noise, sh};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::time::{Duration, SystemTime};
+use wayfs_fuse::Config;
 
 /// A mount that lets programs write past the daemon.
 fn stage() -> Option<Mounted> {
@@ -291,4 +292,61 @@ m.close()
         mount.vfs.commit_all();
         mount.toy.bytes_of("f") == bytes
     });
+}
+
+#[test]
+fn without_passthrough_everything_comes_by_request() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = directory.path().join("files");
+    let mut wishes = Config::default();
+    wishes.passthrough = false;
+    let Some(mount) = mounted_over(Close::Asynchronous, directory, &files, &wishes) else { return };
+    let bytes = noise(3 << 20);
+    let mut writer = File::create(mount.path("f")).unwrap();
+    writer.write_all(&bytes).unwrap();
+    assert!(!mount.is_written_past("f"));
+    drop(writer);
+    stored(&mount, "f", &bytes);
+    fs::rename(mount.path("f"), mount.path("g")).unwrap();
+    assert!(mount.toy.bytes_of("g") == bytes);
+}
+
+/// Proves [S-full-disk].
+#[test]
+fn a_disk_that_runs_full_under_a_writer_says_so_and_is_used_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = directory.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    let mounted = rustix::mount::mount("tmpfs", &disk, "tmpfs", rustix::mount::MountFlags::empty(), c"size=8m");
+    if let Err(error) = mounted {
+        eprintln!("skipped: no tmpfs can be mounted here: {error}");
+        return;
+    }
+    let taken_down = TakeDown(disk.clone());
+    let Some(mount) = mounted_over(Close::Asynchronous, directory, &disk.join("files"), &Config::default()) else {
+        return;
+    };
+    let bytes = noise(2 << 20);
+    fs::write(mount.path("before.x"), &bytes).unwrap();
+    let mut writer = File::create(mount.path("large.x")).unwrap();
+    let refused = (0..10).find_map(|_| writer.write_all(&bytes).err());
+    assert_eq!(refused.and_then(|error| error.raw_os_error()), Some(libc::ENOSPC));
+    fs::remove_file(mount.path("large.x")).unwrap();
+    drop(writer);
+    eventually(|| mount.vfs.files().dirty().is_empty());
+    fs::write(mount.path("after.x"), &bytes).unwrap();
+    stored(&mount, "before.x", &bytes);
+    stored(&mount, "after.x", &bytes);
+    // Detached first, so that the directory can go with the mount.
+    drop(taken_down);
+    drop(mount);
+}
+
+/// Unmounts a disk.
+struct TakeDown(std::path::PathBuf);
+
+impl Drop for TakeDown {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
+    }
 }

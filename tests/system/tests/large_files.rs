@@ -1,0 +1,121 @@
+//! Large files that are written whole: by programs past the daemon, hashed after their close. Daemons are killed
+//! at the worst moments, and another machine reads what is left.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::Duration;
+use wayfs_system_tests::{Machine, Mount, Server, eventually, free_port, within};
+
+/// Long enough that hashing it takes much longer than it takes to kill the daemon.
+const LEN: usize = 96 << 20;
+/// Longest time for the two machines to agree.
+const CALM: Duration = Duration::from_secs(60);
+
+/// A home and two clients.
+struct World {
+    home: Machine,
+    server: Server,
+    writer: Machine,
+    reader: Machine,
+}
+
+impl World {
+    fn new() -> Self {
+        let home = Machine::new("home");
+        let server = home.serve(free_port(), &[]);
+        server.wayfs(&home, &["volume", "create", "work"]).ok();
+        Self { home, server, writer: Machine::new("writer"), reader: Machine::new("reader") }
+    }
+
+    fn mount(&self, machine: &Machine) -> Mount {
+        machine.mount(&self.server.ticket(&self.home, "work"), &[])
+    }
+
+    /// Plain files that the writer's daemon keeps.
+    fn bodies(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.writer.path("cache/work/files")).expect("a mount has body files");
+        entries.flatten().map(|entry| entry.path()).collect()
+    }
+}
+
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..len / 8)
+        .flat_map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()
+        })
+        .collect()
+}
+
+/// Proves [S-kill], [S-close-large].
+#[test]
+fn what_was_closed_last_is_there_after_the_daemon_was_killed() {
+    let world = World::new();
+    let mut mount = world.mount(&world.writer);
+    let first = noise(LEN, 1);
+    fs::write(mount.path("first"), &first).unwrap();
+    mount.kill();
+    let mut mount = world.writer.mount("work", &[]);
+    assert!(fs::read(mount.path("first")).unwrap() == first, "closed, and killed before it was hashed");
+    let second = noise(LEN, 2);
+    fs::write(mount.path("fresh"), &second).unwrap();
+    fs::rename(mount.path("fresh"), mount.path("first")).unwrap();
+    // A group commit later the rename is durable, and what it names was so before.
+    std::thread::sleep(Duration::from_millis(500));
+    mount.kill();
+    let mount = world.writer.mount("work", &[]);
+    assert!(fs::read(mount.path("first")).unwrap() == second && !mount.path("fresh").exists());
+    mount.sync(&world.writer, "visible");
+    let reader = world.mount(&world.reader);
+    within("the reader reads", CALM, move || {
+        assert!(fs::read(reader.path("first")).unwrap() == second);
+    });
+}
+
+/// Proves [S-fsync].
+#[test]
+fn what_was_synced_in_the_middle_is_there_and_nothing_is_left_over() {
+    let world = World::new();
+    let mut mount = world.mount(&world.writer);
+    let bytes = noise(LEN, 3);
+    let mut file = File::create(mount.path("f")).unwrap();
+    file.write_all(&bytes[..LEN / 2]).unwrap();
+    file.sync_all().unwrap();
+    file.write_all(&bytes[LEN / 2..]).unwrap();
+    mount.kill();
+    // Whoever goes on writing learns at the latest from its close that nobody takes it; here it just ends.
+    let _ = file.write_all(b"into the void");
+    drop(file);
+    let mount = world.writer.mount("work", &[]);
+    let found = fs::read(mount.path("f")).unwrap();
+    assert!(found.len() >= LEN / 2 && bytes.starts_with(&found), "{} bytes of {LEN}", found.len());
+    assert!(world.bodies().len() <= 1, "left over: {:?}", world.bodies());
+    fs::remove_file(mount.path("f")).unwrap();
+    eventually("bodies of removed files go", CALM, || world.bodies().is_empty());
+}
+
+/// Proves [S-close-open], [S-edit-cost].
+#[test]
+fn another_machine_sees_each_version_whole() {
+    let world = World::new();
+    let (mount, reader) = (world.mount(&world.writer), world.mount(&world.reader));
+    for round in 0..3 {
+        let mut bytes = noise(LEN / 4, 10 + round);
+        fs::write(mount.path("f"), &bytes).unwrap();
+        mount.sync(&world.writer, "visible");
+        let edit = fs::OpenOptions::new().write(true).open(mount.path("f")).unwrap();
+        edit.write_all_at(b"edited in place", 1 << 20).unwrap();
+        drop(edit);
+        bytes[1 << 20..(1 << 20) + 15].copy_from_slice(b"edited in place");
+        mount.sync(&world.writer, "visible");
+        let path = reader.path("f");
+        within("the reader sees it", CALM, move || {
+            eventually("it is there", CALM, || fs::read(&path).is_ok_and(|found| found == bytes));
+        });
+    }
+}
