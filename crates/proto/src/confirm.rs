@@ -158,16 +158,19 @@ impl<S: MetaStore> Replica<S> {
         let number = Some(confirmed.number).filter(|number| *number < u64::MAX);
         let vouched = |since: Option<u64>| number.zip(since).is_some_and(|(number, since)| number >= since);
         let watched = |file| vouched(self.watches.since(file));
-        match (key, &confirmed.image) {
+        let seen_from = |image: &Option<Image>| match image {
+            Some(Image::Inode(inode)) => crate::interest::directories_of(inode).any(watched),
+            _ => false,
+        };
+        match key {
             _ if self.config.role != Role::Client => true,
-            (Key::Entry(parent, _), _) => watched(*parent) || self.watches.is_fresh(*parent),
-            (Key::Inode(file), _) if watched(*file) => true,
-            (Key::Inode(file), _) if file.maker().origin() == self.config.origin => {
-                vouched(self.upstream.as_ref().map(|upstream| upstream.since))
+            Key::Entry(parent, _) => watched(*parent) || self.watches.is_fresh(*parent),
+            Key::Inode(file) if watched(*file) || seen_from(&confirmed.image) => true,
+            Key::Inode(file) => {
+                let is_maker = file.maker().origin() == self.config.origin;
+                is_maker && vouched(self.upstream.as_ref().map(|upstream| upstream.since))
             }
-            (Key::Inode(_), Some(Image::Inode(inode))) => crate::interest::directories_of(inode).any(watched),
-            (Key::Inode(_), _) => false,
-            (Key::Conflict(_) | Key::Origin(_), _) => true,
+            Key::Conflict(_) | Key::Origin(_) => true,
         }
     }
 
@@ -308,7 +311,12 @@ impl<S: MetaStore> Replica<S> {
                 self.put_image(parsed, image)?;
             }
         }
+        let vouched = self.counters.change.0 + 1;
         for (key, image) in cut.direct {
+            // A record that is replayed puts aside when the parent vouched for what it touches: now.
+            if image.is_some() {
+                self.overlay.pin(key.clone(), vouched);
+            }
             self.put_image(key, image)?;
         }
         let left: Vec<u64> = self

@@ -271,6 +271,7 @@ impl<S: MetaStore> Replica<S> {
         let request = waiting.request.clone();
         match request {
             Request::Lookup { parent, name } => {
+                let parent = self.meant(parent)?;
                 if let Some(on) = self.missing_need(waiting, &[Need::Name(parent, name.clone())])? {
                     return Ok(on);
                 }
@@ -280,11 +281,19 @@ impl<S: MetaStore> Replica<S> {
                 if let Some(on) = self.missing_need(waiting, &[Need::Inode(file)])? {
                     return Ok(on);
                 }
+                if let Some(target) = self.inode(file)?.and_then(|inode| inode.merged_into)
+                    && target != file
+                {
+                    // What is known of the one says nothing of the other.
+                    waiting.request = Request::Attributes { file: target };
+                    return self.attempt(id, waiting);
+                }
                 Ok(Attempt::Done(self.serve_attributes(file)?))
             }
             Request::List { directory, after, limit } => self.attempt_list(waiting, directory, after, limit),
             Request::Change { .. } if self.config.read_only => Ok(Attempt::Done(Err(FsError::ReadOnly))),
             Request::Change { user, change } => {
+                let change = self.with_directories_meant(change)?;
                 let needs = self.needs_of(&change)?;
                 if let Some(on) = self.missing_need(waiting, &needs)? {
                     return Ok(on);
@@ -321,17 +330,31 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn serve_attributes(&self, file: FileId) -> Result<Outcome, StorageError> {
-        let mut at = file;
-        for _ in 0..8 {
-            match self.inode(at)? {
-                Some(inode) => match inode.merged_into {
-                    Some(next) => at = next,
-                    None => return Ok(Ok(Answer::File(at, inode))),
-                },
-                None => break,
+        Ok(match self.inode(file)? {
+            Some(inode) => Ok(Answer::File(file, inode)),
+            None => Err(FsError::NotFound),
+        })
+    }
+
+    /// The directory that an id means: of two that were merged, programs may still stand in the other.
+    fn meant(&mut self, directory: FileId) -> Result<FileId, StorageError> {
+        wayfs_tree::resolve(&self.tx(), directory)
+    }
+
+    fn with_directories_meant(&mut self, mut change: Change) -> Result<Change, StorageError> {
+        match &mut change {
+            Change::Create { parent, .. }
+            | Change::Mkdir { parent, .. }
+            | Change::Link { parent, .. }
+            | Change::Unlink { parent, .. }
+            | Change::Rmdir { parent, .. } => *parent = self.meant(*parent)?,
+            Change::Rename { from_parent, to_parent, .. } => {
+                *from_parent = self.meant(*from_parent)?;
+                *to_parent = self.meant(*to_parent)?;
             }
+            Change::SetAttr { .. } | Change::SetXattr { .. } | Change::Store { .. } | Change::Resolve { .. } => {}
         }
-        Ok(Err(FsError::NotFound))
+        Ok(change)
     }
 
     /// The first thing that is not known, as something to wait for; `None`: go ahead.
@@ -512,6 +535,7 @@ impl<S: MetaStore> Replica<S> {
         after: Option<Name>,
         limit: usize,
     ) -> Result<Attempt, Trouble> {
+        let directory = self.meant(directory)?;
         let limit = limit.clamp(1, LIST_MAX);
         let need = [Need::Inode(directory)];
         if waiting.listed.is_none() {

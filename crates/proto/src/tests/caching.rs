@@ -3,8 +3,8 @@
 use super::world::{HOME, World, name, small};
 use crate::{Output, Role};
 use std::time::Duration;
-use wayfs_types::request::{Answer, Level, Request};
-use wayfs_types::{FileId, FsError};
+use wayfs_types::request::{Answer, Change, Level, Request};
+use wayfs_types::{FileId, FsError, Kind};
 
 fn two_clients() -> (World, usize, usize, crate::PeerId) {
     let mut world = World::new();
@@ -172,4 +172,58 @@ fn a_huge_directory_is_paged_and_asked_by_name() {
     let before = world.messages;
     assert_eq!(world.names(b, dir).unwrap().len(), 2000);
     assert_eq!(world.messages, before, "a complete directory is listed from the cache");
+}
+
+#[test]
+fn of_two_merged_directories_either_id_shows_what_is_in_the_one() {
+    let mut world = World::new();
+    let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    let (at_a, at_b) = (world.connect(a, HOME), world.connect(b, HOME));
+    world.settle();
+    world.names(a, FileId::ROOT).unwrap();
+    world.names(b, FileId::ROOT).unwrap();
+    world.close(at_a);
+    world.close(at_b);
+    let (first, second) = (world.mkdir(a, FileId::ROOT, "d"), world.mkdir(b, FileId::ROOT, "d"));
+    world.create(a, first, "from-a");
+    world.create(b, second, "from-b");
+    world.connect(a, HOME);
+    world.settle();
+    world.connect(b, HOME);
+    world.pass(Duration::from_secs(1));
+    // A program of Bob's still stands in the directory that he made.
+    assert_eq!(world.names(b, second).unwrap(), ["from-a", "from-b"]);
+    assert!(world.lookup(b, second, "from-a").is_ok());
+    let again = Change::Create { parent: second, name: name("from-a"), kind: Kind::File, mode: 0o644, uid: 1, gid: 1 };
+    assert_eq!(world.change(b, again), Err(FsError::Exists));
+    world.create(b, second, "more");
+    world.pass(Duration::from_secs(1));
+    assert_eq!(world.names(a, first).unwrap(), ["from-a", "from-b", "more"]);
+    assert!(world.hosts[HOME].replica.conflicts(None, 9).unwrap().is_empty());
+}
+
+#[test]
+fn a_file_merged_into_another_is_looked_at_anew_there() {
+    let mut world = World::new();
+    let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    let (at_a, at_b) = (world.connect(a, HOME), world.connect(b, HOME));
+    world.settle();
+    world.names(a, FileId::ROOT).unwrap();
+    world.names(b, FileId::ROOT).unwrap();
+    world.close(at_a);
+    world.close(at_b);
+    let (first, second) = (world.create(a, FileId::ROOT, "f"), world.create(b, FileId::ROOT, "f"));
+    world.connect(a, HOME);
+    world.settle();
+    world.connect(b, HOME);
+    world.pass(Duration::from_secs(1));
+    // Ann takes it out of all that Bob watches, and writes.
+    let dir = world.mkdir(a, FileId::ROOT, "d");
+    world.rename(a, (FileId::ROOT, "f"), (dir, "f")).unwrap();
+    world.store(a, first, small("new"));
+    assert_eq!(world.wait(a, Level::Safe), Ok(Answer::Reached));
+    match world.ask(b, Request::Attributes { file: second }).unwrap() {
+        Answer::File(file, inode) => assert_eq!((file, inode.content.clone()), (first, small("new"))),
+        other => panic!("unexpected {other:?}"),
+    }
 }
