@@ -40,6 +40,8 @@ pub struct ClientConfig {
     pub allow_other: bool,
     /// Begin without looking for a station. Default false.
     pub offline: bool,
+    /// Look for stations on the local network by multicast DNS. Default false: whoever embeds a mount decides.
+    pub mdns: bool,
     /// Serve metrics here, on loopback. Default: not.
     pub metrics: Option<SocketAddr>,
     /// UDP address that sessions are dialled from. Default `[::]:0`, or `0.0.0.0:0` without IPv6.
@@ -68,6 +70,7 @@ impl ClientConfig {
             read_only: false,
             allow_other: rustix::process::geteuid().is_root(),
             offline: false,
+            mdns: false,
             metrics: None,
             bind: None,
             net: NetConfig::default(),

@@ -361,7 +361,7 @@ fn commands_tell_about_files_pins_and_stations() {
     assert_eq!((pins.pins.len(), pins.pins[0].files, pins.pins[0].cached_bytes), (1, 1, 20_000));
     let Done::Pins(pins) = a.ask(Command::Unpin { path: "d".into() }) else { panic!("pins") };
     assert!(pins.pins.is_empty());
-    let Done::Stations(stations) = a.ask(Command::StationList) else { panic!("stations") };
+    let Done::Stations(stations) = a.ask(Command::StationList { nearby: false }) else { panic!("stations") };
     assert!(stations.stations.iter().any(|station| station.connected && station.name == "root@home"), "{stations:?}");
     let Done::Why(why) = a.ask(Command::StationWhy) else { panic!("why") };
     assert_eq!(why.chosen.as_deref(), Some("root@home"));

@@ -103,7 +103,11 @@ pub enum Command {
     /// What is pinned. Result: [`crate::Done::Pins`].
     Pins,
     /// Known stations. Result: [`crate::Done::Stations`].
-    StationList,
+    StationList {
+        /// Those that announce themselves on the local network instead; takes some seconds.
+        #[serde(default)]
+        nearby: bool,
+    },
     /// Uses this station, or again the best one. Result: [`crate::Done::Nothing`].
     StationUse {
         /// Its label, node id (or the first eight letters) or address; `None`: choose by yourself.
@@ -315,7 +319,7 @@ impl Command {
             | Self::Auto
             | Self::Unpin { .. }
             | Self::Pins
-            | Self::StationList
+            | Self::StationList { .. }
             | Self::StationUse { .. }
             | Self::StationWhy
             | Self::DoctorFacts
@@ -345,7 +349,7 @@ impl Command {
             Self::Pin { .. } => "pin",
             Self::Unpin { .. } => "unpin",
             Self::Pins => "pins",
-            Self::StationList => "station list",
+            Self::StationList { .. } => "station list",
             Self::StationUse { .. } => "station use",
             Self::StationWhy => "station why",
             Self::StationJoin { .. } => "station join",

@@ -100,6 +100,11 @@ impl Connection {
         self.inner.shared.quic.rtt()
     }
 
+    /// Tells connections apart while they live.
+    pub fn stable_id(&self) -> usize {
+        self.inner.shared.quic.stable_id()
+    }
+
     /// Counters of this connection, and the path as it looks at the moment.
     pub fn stats(&self) -> ConnectionStats {
         self.inner.shared.stats()

@@ -11,7 +11,7 @@
 //! **Order of locks**: the core; then any one of the leaves (sync queue, timer, uploads, fetches, recency,
 //! servers), which are never held while another is taken. Hooks and callbacks run with none held.
 
-use crate::contents::{Contents, Fetches, Uploads};
+use crate::contents::{Contents, Fetches, Sent, Uploads};
 use crate::core::{CLOSE_STOPPING, Core, LiveReplica, Orders};
 use crate::directory::Directory;
 use crate::error::{MemberError, OpenError};
@@ -33,7 +33,7 @@ use wayfs_net::{Connection, FrameReceiver, FrameSender};
 use wayfs_proto::{GrantError, Input, Neighbour, PeerId, Replica, Role};
 use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig};
 use wayfs_types::request::{Outcome, Request, RequestId};
-use wayfs_types::{Admitted, FsError, NodeId, OriginId, StorageError, VolumeId};
+use wayfs_types::{Admitted, FsError, NodeId, OriginId, RecordId, StorageError, VolumeId};
 
 /// How long past its deadline a request may stay unanswered before its thread gives up by itself.
 const ANSWER_SLACK: Duration = Duration::from_secs(2);
@@ -51,6 +51,7 @@ pub struct Volume {
     timer: Arc<Timer>,
     pub(crate) contents: Contents,
     pub(crate) uploads: Uploads,
+    pub(crate) sent: Sent,
     pub(crate) fetches: Fetches,
     pub(crate) directory: Directory,
     pub(crate) sweeper: Arc<Sweeper>,
@@ -87,6 +88,7 @@ impl Volume {
             timer: Arc::default(),
             contents,
             uploads: Uploads::new(settings.pushes_max),
+            sent: Sent::default(),
             fetches: Fetches::default(),
             directory,
             sweeper: Arc::default(),
@@ -125,6 +127,11 @@ impl Volume {
     /// Who serves this volume, as far as is known.
     pub fn directory(&self) -> &Directory {
         &self.directory
+    }
+
+    /// Bytes of a version's contents that the parent is known to have, while they are under way to it.
+    pub fn sent_bytes(&self, version: RecordId) -> u64 {
+        self.sent.of(version)
     }
 
     /// Counters of this volume.

@@ -28,6 +28,9 @@ pub struct ServerConfig {
     pub reconcile_period: Duration,
     /// `USER@HOST` of this server, as others see it. Default: from the environment.
     pub label: String,
+    /// Announce this server on the local network by multicast DNS, and look for homes there. Never if it listens on
+    /// loopback only. Default false: whoever embeds a server decides.
+    pub mdns: bool,
     /// Settings of the transport.
     pub net: wayfs_net::NetConfig,
     /// A chunk that nothing refers to is kept this long. Default 10 min.
@@ -48,6 +51,7 @@ impl ServerConfig {
             metrics: None,
             reconcile_period: Duration::from_secs(1),
             label: default_label(),
+            mdns: false,
             net: wayfs_net::NetConfig::default(),
             unreferenced_grace: Duration::from_secs(600),
             sweep_period: Duration::from_secs(60),

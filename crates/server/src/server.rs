@@ -21,6 +21,7 @@ use tracing::info;
 use wayfs_control::ControlServer;
 use wayfs_net::{CloseCode, Endpoint, NodeIdentity};
 use wayfs_node::metrics::{MetricsServer, Text, render};
+use wayfs_node::nearby::Announcement;
 use wayfs_node::{Grant, Hooks, Host, LinkSettings, ParentLink, ServerInfo, ServerKind, Volume, VolumeSettings};
 use wayfs_proto::{Config, Role};
 use wayfs_types::{NodeId, OriginId, VolumeId};
@@ -54,6 +55,8 @@ pub struct Server {
     runtime: Option<Runtime>,
     control: Option<ControlServer>,
     metrics: Option<MetricsServer>,
+    /// Ends the announcement when dropped.
+    announcement: Option<Announcement>,
     stopped: AtomicBool,
 }
 
@@ -104,8 +107,14 @@ impl Server {
         buried.into_iter().for_each(|id| host.bury(id));
         crate::burial::start(dead, Arc::downgrade(&shared)).map_err(StartError::Runtime)?;
         *shared.host.write().unwrap_or_else(PoisonError::into_inner) = Some(host);
-        let mut server =
-            Self { shared, runtime: Some(runtime), control: None, metrics: None, stopped: AtomicBool::new(false) };
+        let mut server = Self {
+            shared,
+            runtime: Some(runtime),
+            control: None,
+            metrics: None,
+            announcement: None,
+            stopped: AtomicBool::new(false),
+        };
         for file in files {
             server.shared.serve(file)?;
         }
@@ -115,6 +124,12 @@ impl Server {
     }
 
     fn open_doors(&mut self) -> Result<(), StartError> {
+        if self.shared.is_on_local_network() {
+            // Tickets and the register work without it.
+            self.announcement = Announcement::start(self.node(), self.address().port())
+                .inspect_err(|error| tracing::warn!(%error, "this server is not announced on the local network"))
+                .ok();
+        }
         if let Some(address) = self.shared.config.metrics {
             let shared = Arc::downgrade(&self.shared);
             self.metrics =
@@ -188,6 +203,7 @@ impl Server {
             control.stop();
         }
         self.metrics = None;
+        self.announcement = None;
         let host = self.shared.host.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(host) = &host {
             host.stop();
@@ -225,6 +241,11 @@ impl Shared {
     /// Where others reach this server.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         addresses::advertised(&self.config.advertise, self.bound)
+    }
+
+    /// Whether multicast DNS is wanted and of use.
+    fn is_on_local_network(&self) -> bool {
+        self.config.mdns && !self.bound.ip().to_canonical().is_loopback()
     }
 
     /// A volume by its name, its id, or the beginning of its id.
@@ -278,6 +299,7 @@ impl Shared {
             ServedAs::Station => {
                 let mut link = LinkSettings::new(file.servers.clone());
                 link.addresses = self.addresses();
+                link.mdns = self.is_on_local_network();
                 let propagation = Propagation::start(&volume, self.policy);
                 heard.tell(propagation.sender());
                 (Some(ParentLink::start(&volume, self.endpoint.clone(), link)), Some(propagation), None)

@@ -19,6 +19,9 @@ pub(crate) struct ServeArgs {
     /// Which contents go to the home before anyone asks: on-demand, write-through, periodic:15s, ih:2, ttnu:0.5, atd
     #[arg(long, value_name = "POLICY")]
     pub(crate) policy: Option<String>,
+    /// Do not announce this server on the local network (multicast DNS)
+    #[arg(long)]
+    pub(crate) no_mdns: bool,
     /// Serve Prometheus metrics over HTTP at this address
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) metrics: Option<SocketAddr>,
@@ -37,7 +40,7 @@ pub(crate) struct MountArgs {
     /// Where
     #[arg(value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
-    /// Mount options: ro, allow_other, offline, cache_size=10GiB, close=safe, cache=DIR, metrics=ADDRESS; those of fstab are ignored
+    /// Mount options: ro, allow_other, offline, nomdns, cache_size=10GiB, close=safe, cache=DIR, metrics=ADDRESS; those of fstab are ignored
     #[arg(short = 'o', value_name = "KEY=VALUE,…", value_delimiter = ',')]
     pub(crate) options: Vec<String>,
     /// State and cache of mounts [default: /var/lib/wayfs/mounts for root, else ~/.local/state/wayfs/mounts]
@@ -55,6 +58,9 @@ pub(crate) struct MountArgs {
     /// Begin without looking for a station (until `wayfs auto`)
     #[arg(long)]
     pub(crate) offline: bool,
+    /// Do not look for stations on the local network (multicast DNS)
+    #[arg(long)]
+    pub(crate) no_mdns: bool,
     /// Let other users in (root may always; others need user_allow_other in /etc/fuse.conf)
     #[arg(long)]
     pub(crate) allow_other: bool,

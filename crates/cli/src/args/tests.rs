@@ -42,6 +42,9 @@ fn every_command_of_the_manual_is_accepted() {
         wayfs station join wayfs1-abc
         wayfs station join
         wayfs station list
+        wayfs station list --nearby
+        wayfs serve --no-mdns
+        wayfs mount photos /mnt --no-mdns -o nomdns
         wayfs station use auto
         wayfs station use
         wayfs station why

@@ -114,8 +114,12 @@ pub(crate) enum StationCommand {
         #[arg(value_name = "TICKET")]
         ticket: Option<PathBuf>,
     },
-    /// Stations that the mount knows, with round-trip time and bandwidth
-    List,
+    /// Stations that the mount knows, with round-trip time and the rates that transfers reached
+    List {
+        /// Those that announce themselves on the local network instead
+        #[arg(long)]
+        nearby: bool,
+    },
     /// Use this station, or the best again
     Use {
         /// Its name, node id or address; `auto`, or none: choose the best

@@ -69,7 +69,7 @@ fn daemon(daemon: &Registration) -> Value {
         "status": ask(Command::Status),
         "queue": ask(Command::Queue { volume: None, limit: QUEUE_LIMIT }),
         "conflicts": ask(Command::ConflictsList { volume: None }),
-        "stations": ask(Command::StationList),
+        "stations": ask(Command::StationList { nearby: false }),
         "why": ask(Command::StationWhy),
         "metrics": ask(Command::Metrics),
         "process": redact(&std::fs::read_to_string(format!("/proc/{}/status", daemon.pid)).unwrap_or_default()),

@@ -66,6 +66,7 @@ fn config(context: &Context, settings: &MountSettings) -> Result<ClientConfig, F
     config.read_only = settings.read_only;
     config.allow_other = settings.allow_other;
     config.offline = settings.offline;
+    config.mdns = settings.mdns;
     config.metrics = settings.metrics;
     config.vfs.close = match settings.close {
         Close::Asynchronous => wayfs_client::Close::Asynchronous,

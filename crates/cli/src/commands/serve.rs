@@ -64,6 +64,7 @@ fn config(settings: &ServeSettings) -> ServerConfig {
     config.control_socket = Some(settings.socket());
     config.policy.clone_from(&settings.policy);
     config.metrics = settings.metrics;
+    config.mdns = settings.mdns;
     config.label = label::of_this_machine();
     config
 }

@@ -16,7 +16,12 @@ pub(crate) fn run(context: &Context, command: StationCommand) -> Result<(), Fail
             let ticket = TicketText(read_ticket(ticket.as_deref())?);
             context.report(Some(DaemonKind::Server), &Command::StationJoin { ticket })
         }
-        StationCommand::List => context.report(mount, &Command::StationList),
+        // A server knows stations, too; which daemon is meant matters less than that there is one.
+        StationCommand::List { nearby: true } => context.report(None, &Command::StationList { nearby: true }),
+        StationCommand::List { nearby: false } if context.global.at.is_some() => {
+            context.report(None, &Command::StationList { nearby: false })
+        }
+        StationCommand::List { nearby: false } => context.report(mount, &Command::StationList { nearby: false }),
         StationCommand::Use { station } => {
             let station = station.filter(|name| name != AUTO);
             context.report(mount, &Command::StationUse { station })

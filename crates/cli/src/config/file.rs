@@ -34,6 +34,7 @@ pub(crate) struct ServerSection {
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) advertise: Option<Vec<SocketAddr>>,
     pub(crate) policy: Option<String>,
+    pub(crate) mdns: Option<bool>,
     pub(crate) metrics: Option<SocketAddr>,
 }
 
@@ -46,6 +47,7 @@ pub(crate) struct MountSection {
     pub(crate) close: Option<CloseArg>,
     pub(crate) read_only: Option<bool>,
     pub(crate) allow_other: Option<bool>,
+    pub(crate) mdns: Option<bool>,
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) metadata_timeout_s: Option<u64>,
     pub(crate) read_timeout_s: Option<u64>,
@@ -96,6 +98,7 @@ impl ConfigFile {
                 listen: later.server.listen.or(self.server.listen),
                 advertise: later.server.advertise.or(self.server.advertise),
                 policy: later.server.policy.or(self.server.policy),
+                mdns: later.server.mdns.or(self.server.mdns),
                 metrics: later.server.metrics.or(self.server.metrics),
             },
             mount: MountSection {
@@ -104,6 +107,7 @@ impl ConfigFile {
                 close: later.mount.close.or(self.mount.close),
                 read_only: later.mount.read_only.or(self.mount.read_only),
                 allow_other: later.mount.allow_other.or(self.mount.allow_other),
+                mdns: later.mount.mdns.or(self.mount.mdns),
                 metrics: later.mount.metrics.or(self.mount.metrics),
                 metadata_timeout_s: later.mount.metadata_timeout_s.or(self.mount.metadata_timeout_s),
                 read_timeout_s: later.mount.read_timeout_s.or(self.mount.read_timeout_s),

@@ -78,6 +78,8 @@ pub(crate) struct MountSettings {
     pub(crate) allow_other: bool,
     /// Begins without looking for a station.
     pub(crate) offline: bool,
+    /// Looks for stations by multicast DNS.
+    pub(crate) mdns: bool,
     /// Where to serve metrics.
     pub(crate) metrics: Option<SocketAddr>,
     /// Waits that differ from the mount's defaults.
@@ -107,6 +109,7 @@ struct Options {
     close: Option<CloseArg>,
     metrics: Option<SocketAddr>,
     offline: bool,
+    no_mdns: bool,
 }
 
 impl MountSettings {
@@ -134,6 +137,7 @@ impl MountSettings {
             read_only: args.read_only.then_some(true).or(options.read_only).or(file.read_only).unwrap_or(false),
             allow_other: typed_allow_other.unwrap_or(allow_other_default),
             offline: args.offline || options.offline,
+            mdns: !args.no_mdns && !options.no_mdns && file.mdns.unwrap_or(true),
             metrics: args.metrics.or(options.metrics).or(file.metrics),
             timeouts: Timeouts {
                 metadata: file.metadata_timeout_s.map(Duration::from_secs),
@@ -244,13 +248,14 @@ impl Options {
 
     fn take(&mut self, key: &str, value: Option<&str>) -> Result<(), Failure> {
         let wrong = || {
-            let known = "Known are ro, rw, allow_other, offline, cache=DIR, cache_size=SIZE, close=asynchronous|safe, metrics=ADDRESS:PORT.";
+            let known = "Known are ro, rw, allow_other, offline, nomdns, cache=DIR, cache_size=SIZE, close=asynchronous|safe, metrics=ADDRESS:PORT.";
             Failure::usage(format_args!("mount option `{key}` is unknown or has no proper value"), known)
         };
         match (key, value) {
             ("ro", None) => self.read_only = Some(true),
             ("rw", None) => self.read_only = Some(false),
             ("offline", None) => self.offline = true,
+            ("nomdns", None) => self.no_mdns = true,
             ("allow_other", None) => self.allow_other = Some(true),
             ("cache", Some(dir)) => self.cache = Some(dir.into()),
             ("cache_size", Some(size)) => self.cache_size = Some(size.to_owned()),
@@ -292,6 +297,7 @@ mod tests {
             read_only: false,
             allow_other: false,
             offline: false,
+            no_mdns: false,
             metrics: None,
             daemon: false,
         }

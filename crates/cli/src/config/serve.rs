@@ -19,6 +19,8 @@ pub(crate) struct ServeSettings {
     pub(crate) advertise: Vec<SocketAddr>,
     /// Propagation policy as text; `None`: the server's default.
     pub(crate) policy: Option<String>,
+    /// Whether to use multicast DNS.
+    pub(crate) mdns: bool,
     /// Where to serve metrics.
     pub(crate) metrics: Option<SocketAddr>,
 }
@@ -35,6 +37,7 @@ impl ServeSettings {
             listen: args.listen.or(file.listen).unwrap_or(SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT_DEFAULT))),
             advertise,
             policy: args.policy.clone().or_else(|| file.policy.clone()),
+            mdns: !args.no_mdns && file.mdns.unwrap_or(true),
             metrics: args.metrics.or(file.metrics),
         }
     }

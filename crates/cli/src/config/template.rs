@@ -25,6 +25,10 @@ pub(crate) const TEMPLATE: &str = r#"# Configuration of wayfs. Take the `#! ` aw
 #   write-through (all, at once), on-demand (none), periodic:60s, ih:2, ihsl:2,1, ttnu:0.5, atd
 #! policy = "periodic:60s"
 
+# Announce this server on the local network (multicast DNS), and look for homes there. Only keys that are known already
+# are used. A server that listens on loopback only does neither.
+#! mdns = true
+
 # Serve Prometheus metrics over HTTP here. Default: not at all.
 #! metrics = "127.0.0.1:9420"
 
@@ -44,6 +48,9 @@ pub(crate) const TEMPLATE: &str = r#"# Configuration of wayfs. Take the `#! ` aw
 
 # Let other users of this machine in. A mount made by root does so unless this says false.
 #! allow_other = false
+
+# Look for stations of the volume on the local network (multicast DNS). Only keys that are known already are used.
+#! mdns = true
 
 # Serve Prometheus metrics of the mount over HTTP here. Default: not at all.
 #! metrics = "127.0.0.1:9421"

@@ -2,10 +2,13 @@
 
 use super::{LOOK_PERIOD, Mode, PATIENCE, Target};
 use crate::events::unix_ms;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use wayfs_control::report::{StationReport, StationsReport, WhyReport};
 use wayfs_control::{ControlError, Done, ErrorKind, Sink};
 use wayfs_node::{CandidateStatus, LinkState, LinkStatus, ServerInfo, ServerKind};
+
+/// How long announcements are waited for.
+const NEARBY_WAIT: Duration = Duration::from_secs(3);
 
 impl Target {
     pub(super) fn go_offline(&self) -> Done {
@@ -59,6 +62,31 @@ impl Target {
             rank(one).partial_cmp(&rank(other)).unwrap_or(std::cmp::Ordering::Equal)
         });
         StationsReport { stations }
+    }
+
+    /// Whoever announces itself on the local network, of this volume or not.
+    pub(super) fn nearby(&self, out: &mut dyn Sink) -> Result<StationsReport, ControlError> {
+        let heard = wayfs_node::nearby::listen(NEARBY_WAIT, || out.is_gone());
+        let heard = heard.map_err(|error| {
+            ControlError::new(ErrorKind::Failed, error.to_string(), "Is there a network that carries multicast?")
+        })?;
+        let known = self.stations().stations;
+        let stations = heard.into_iter().map(|(node, addresses)| {
+            let station = known.iter().find(|station| station.node == node.to_string()).cloned();
+            let addresses = addresses.iter().map(ToString::to_string).collect();
+            match station {
+                Some(station) => StationReport { addresses, ..station },
+                None => StationReport {
+                    node: node.to_string(),
+                    name: node.short(),
+                    role: "unknown".to_owned(),
+                    addresses,
+                    note: "no server of this volume, as far as is known".to_owned(),
+                    ..StationReport::default()
+                },
+            }
+        });
+        Ok(StationsReport { stations: stations.collect() })
     }
 
     pub(super) fn parent_report(&self, status: &LinkStatus) -> StationReport {
@@ -145,6 +173,10 @@ fn report(candidate: &CandidateStatus, status: &LinkStatus) -> StationReport {
         chosen: connected,
         chosen_by_user: status.pinned == Some(node),
         rtt_ms: rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
+        up_bits_per_second: candidate.up.map(|up| up.bits_per_second),
+        down_bits_per_second: candidate.down.map(|down| down.bits_per_second),
+        // Of both directions, the one that is known worse.
+        confidence: candidate.up.iter().chain(&candidate.down).map(|seen| seen.confidence).min_by(f64::total_cmp),
         seen_unix_ms: candidate.measured_at.map(unix_ms),
         note: candidate.last_error.clone().unwrap_or_default(),
         ..named(&candidate.server)

@@ -8,6 +8,7 @@ use wayfs_node::LinkState;
 use wayfs_node::LiveReplica;
 use wayfs_node::paths::path_of_record;
 use wayfs_proto::Progress;
+use wayfs_types::request::Level;
 use wayfs_types::{Op, WallTime};
 
 /// An update older than this that does not move is stuck.
@@ -60,12 +61,12 @@ impl Target {
             oldest_at_risk_ms: oldest.into_iter().chain(oldest_open).max(),
             records_unsent,
             contents_unsent_bytes: progress.map_or(0, |progress| progress.bytes_at_risk),
-            reconciled_unix_ms: connected.then(|| unix_ms(wayfs_node::clock::wall())),
+            reconciled_unix_ms: link.heard.map(unix_ms),
             conflicts_open: progress.map_or(0, |progress| progress.conflicts_open),
             children: 0,
             cache_used_bytes: self.volume().contents().bytes() + self.parts.vfs.files().idle_len(),
             cache_limit_bytes: settings.cache_bytes_max.map(|_| self.parts.cache_limit),
-            pinned_bytes: 0,
+            pinned_bytes: self.pinned_bytes(),
             mode: self.mode().name().to_owned(),
             read_only: self.parts.read_only,
         }
@@ -79,7 +80,12 @@ impl Target {
         let conflicts = progress.map_or(0, |progress| progress.conflicts_open);
         match link {
             LinkState::Refused { reason } => {
-                say(StatusWord::NeedsAttention, reason, "Ask the volume's administrator for a new ticket.")
+                let next = if self.parts.link.status().deleted {
+                    "Copy away what you need, then unmount it."
+                } else {
+                    "Ask the volume's administrator for a new ticket."
+                };
+                say(StatusWord::NeedsAttention, reason, next)
             }
             LinkState::Offline => say(StatusWord::Offline, "you said so", "`wayfs auto` connects again."),
             LinkState::Searching { last_error } => {
@@ -144,7 +150,11 @@ impl Target {
             record: item.record.id.to_string(),
             operation: operation(&item.record.op).to_owned(),
             size_bytes: item.bytes,
-            sent_bytes: 0,
+            sent_bytes: if item.level >= Level::Safe {
+                item.bytes
+            } else {
+                self.volume().sent_bytes(item.record.id).min(item.bytes)
+            },
             age_ms,
             state: item.level,
             stuck: is_stuck,

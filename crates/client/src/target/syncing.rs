@@ -6,9 +6,9 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use wayfs_control::report::SyncReport;
 use wayfs_control::{ControlError, Progress, Sink};
-use wayfs_types::request::{Level, Request};
 use wayfs_node::LiveReplica;
 use wayfs_node::paths::files_in;
+use wayfs_types::request::{Level, Request};
 use wayfs_types::{FileId, FsError, Name, RecordId, StorageError};
 
 /// Longest wait without a bound given: a year, which fits every clock.

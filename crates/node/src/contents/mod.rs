@@ -13,6 +13,7 @@ mod presence;
 mod protection;
 pub(crate) mod push;
 mod recent;
+mod sent;
 pub(crate) mod serve;
 mod uploads;
 
@@ -20,4 +21,5 @@ pub use chunks::{Contents, ContentsError, LocalSink};
 pub use fetch::FetchError;
 pub(crate) use fetch::Fetches;
 pub(crate) use presence::{Piece, Walk, walk};
+pub(crate) use sent::Sent;
 pub(crate) use uploads::Uploads;

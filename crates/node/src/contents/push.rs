@@ -3,6 +3,7 @@
 use super::codec;
 use super::message::{self, Ask, PIECES_MAX, Reply};
 use super::presence::{Piece, Presence};
+use super::sent;
 use crate::contents::ContentsError;
 use crate::core::PushOrder;
 use crate::volume::Volume;
@@ -47,7 +48,8 @@ pub(crate) async fn push(volume: &Arc<Volume>, connection: &Connection, order: &
     }
     let mut wanted = vec![top];
     for _ in 0..ROUNDS_MAX {
-        send_missing(volume, connection, wanted).await?;
+        let sent = volume.sent.begin(order.version);
+        send_missing(volume, connection, wanted, &sent).await?;
         let (file, version, content) = (order.file, order.version, order.content.clone());
         match ask(connection, &Ask::Complete { file, version, content }).await? {
             Reply::Durable => return Ok(()),
@@ -90,7 +92,12 @@ async fn complete_without(connection: &Connection, order: &PushOrder, lost: Cont
 }
 
 /// Walks down the tree, level by level, below nodes that the parent has not complete, and sends what lacks.
-async fn send_missing(volume: &Arc<Volume>, connection: &Connection, tops: Vec<Piece>) -> Result<(), PushError> {
+async fn send_missing(
+    volume: &Arc<Volume>,
+    connection: &Connection,
+    tops: Vec<Piece>,
+    sent: &sent::Sending<'_>,
+) -> Result<(), PushError> {
     let mut level = tops;
     let mut sending = Sending { volume, connection, tasks: JoinSet::new() };
     while !level.is_empty() {
@@ -101,6 +108,7 @@ async fn send_missing(volume: &Arc<Volume>, connection: &Connection, tops: Vec<P
             let states = presence(connection, pieces).await?;
             for (piece, state) in pieces.iter().zip(states) {
                 if state == Presence::Complete || (state == Presence::Partial && piece.level == 0) {
+                    sent.add(piece.len);
                     continue;
                 }
                 if piece.level > 0 {
@@ -109,13 +117,14 @@ async fn send_missing(volume: &Arc<Volume>, connection: &Connection, tops: Vec<P
                     below.extend(children.ok_or(ContentsError::Damaged(piece.digest))?);
                 }
                 if state == Presence::Absent {
-                    sending.send(piece.digest).await?;
+                    let counted = if piece.level == 0 { piece.len } else { 0 };
+                    sending.send(piece.digest, counted, sent).await?;
                 }
             }
         }
         level = below;
     }
-    sending.finish().await
+    sending.finish(sent).await
 }
 
 async fn presence(connection: &Connection, pieces: &[Piece]) -> Result<Vec<Presence>, PushError> {
@@ -129,30 +138,31 @@ async fn presence(connection: &Connection, pieces: &[Piece]) -> Result<Vec<Prese
 struct Sending<'a> {
     volume: &'a Arc<Volume>,
     connection: &'a Connection,
-    tasks: JoinSet<Result<(), PushError>>,
+    /// Each ends with the bytes of the file that it brought.
+    tasks: JoinSet<Result<u64, PushError>>,
 }
 
 impl Sending<'_> {
-    async fn send(&mut self, digest: Digest) -> Result<(), PushError> {
+    async fn send(&mut self, digest: Digest, counted: u64, sent: &sent::Sending<'_>) -> Result<(), PushError> {
         if self.tasks.len() >= CHUNKS_AT_ONCE {
-            self.join_one().await?;
+            self.join_one(sent).await?;
         }
         let (volume, connection) = (Arc::clone(self.volume), self.connection.clone());
-        self.tasks.spawn(async move { send_chunk(&volume, &connection, digest).await });
+        self.tasks.spawn(async move { send_chunk(&volume, &connection, digest).await.map(|()| counted) });
         Ok(())
     }
 
-    async fn join_one(&mut self) -> Result<(), PushError> {
+    async fn join_one(&mut self, sent: &sent::Sending<'_>) -> Result<(), PushError> {
         match self.tasks.join_next().await {
-            Some(Ok(result)) => result,
+            Some(Ok(result)) => result.map(|bytes| sent.add(bytes)),
             Some(Err(error)) => Err(PushError::Refused(format!("a task of the push ended: {error}"))),
             None => Ok(()),
         }
     }
 
-    async fn finish(mut self) -> Result<(), PushError> {
+    async fn finish(mut self, sent: &sent::Sending<'_>) -> Result<(), PushError> {
         while !self.tasks.is_empty() {
-            self.join_one().await?;
+            self.join_one(sent).await?;
         }
         Ok(())
     }

@@ -12,17 +12,19 @@
 
 use super::choice::{PAUSE_MIN, has_decayed, is_worth_a_move, next_pause};
 use super::status::{CandidateStatus, LinkState, LinkStatus};
+use super::throughput::{BUSY_LEN, Samples};
 use crate::clock;
 use crate::contents::message::{Ask, Reply};
 use crate::contents::push::ask;
 use crate::core::CLOSE_REPLACED;
 use crate::greet::{self, Attach, GreetError};
 use crate::handshake::{ChildRole, Refusal};
-use crate::server_info::{ServerInfo, ServerKind};
+use crate::nearby::Nearby;
+use crate::server_info::{ADDRESSES_MAX, ServerInfo, ServerKind};
 use crate::volume::Volume;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
@@ -43,17 +45,23 @@ pub struct LinkSettings {
     pub offline: bool,
     /// Pause between measurements of the other servers. Default 60 s: a dial costs a few packets each.
     pub measure_period: Duration,
+    /// Look for known servers on the local network by multicast DNS. Default false.
+    pub mdns: bool,
 }
 
 impl LinkSettings {
     /// The defaults.
     pub fn new(servers: Vec<ServerInfo>) -> Self {
-        Self { servers, addresses: Vec::new(), offline: false, measure_period: Duration::from_secs(60) }
+        Self { servers, addresses: Vec::new(), offline: false, measure_period: Duration::from_secs(60), mdns: false }
     }
 }
 
 /// How often a decayed path or a lost session is looked for.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
+/// Pause between two looks at the counters of the connection.
+const CALM_PERIOD: Duration = Duration::from_millis(500);
+/// The same while much goes over it.
+const BUSY_PERIOD: Duration = Duration::from_millis(100);
 /// A refused machine tries again so often: it may be admitted again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(15);
 /// Others get this long after the first answered, or twice its round trip.
@@ -64,6 +72,8 @@ struct Measured {
     rtt: Option<Duration>,
     at: Option<WallTime>,
     error: Option<String>,
+    up: Samples,
+    down: Samples,
 }
 
 struct State {
@@ -77,6 +87,7 @@ struct State {
     measured: BTreeMap<NodeId, Measured>,
     /// Someone said that the volume is no more.
     deleted: bool,
+    heard: Option<WallTime>,
 }
 
 struct Shared {
@@ -85,12 +96,15 @@ struct Shared {
     settings: LinkSettings,
     state: Mutex<State>,
     changed: Notify,
+    /// Whoever announces itself on the local network, if we look.
+    nearby: OnceLock<Nearby>,
 }
 
 /// The link of one volume to its parent; ends when dropped.
 pub struct ParentLink {
     shared: Arc<Shared>,
     task: AbortHandle,
+    sampling: AbortHandle,
 }
 
 impl ParentLink {
@@ -111,6 +125,7 @@ impl ParentLink {
             connection: None,
             measured: BTreeMap::new(),
             deleted: false,
+            heard: None,
         };
         let runtime = volume.settings().runtime.clone();
         let shared = Arc::new(Shared {
@@ -119,26 +134,40 @@ impl ParentLink {
             settings,
             state: Mutex::new(state),
             changed: Notify::new(),
+            nearby: OnceLock::new(),
         });
+        if shared.settings.mdns {
+            look_nearby(&shared);
+        }
         let task = runtime.spawn(Arc::clone(&shared).run()).abort_handle();
-        Self { shared, task }
+        let sampling = runtime.spawn(sample(Arc::downgrade(&shared))).abort_handle();
+        Self { shared, task, sampling }
     }
 
     /// A snapshot.
     pub fn status(&self) -> LinkStatus {
         let servers = self.shared.candidates();
+        let now = clock::now();
         let state = self.shared.lock();
         let candidates = servers
             .into_iter()
             .map(|server| {
                 let measured = state.measured.get(&server.node).cloned().unwrap_or_default();
-                CandidateStatus { rtt: measured.rtt, measured_at: measured.at, last_error: measured.error, server }
+                CandidateStatus {
+                    rtt: measured.rtt,
+                    up: measured.up.estimate(now),
+                    down: measured.down.estimate(now),
+                    measured_at: measured.at,
+                    last_error: measured.error,
+                    server,
+                }
             })
             .collect();
         LinkStatus {
             state: state.state.clone(),
             parent: state.parent.clone(),
             rtt: state.connection.as_ref().filter(|_| state.state == LinkState::Connected).map(Connection::rtt),
+            heard: state.heard,
             since: state.since,
             why: state.why.clone(),
             pinned: state.pinned,
@@ -186,6 +215,7 @@ impl ParentLink {
 impl Drop for ParentLink {
     fn drop(&mut self) {
         self.task.abort();
+        self.sampling.abort();
         if let Some(connection) = self.shared.lock().connection.take() {
             connection.close(CloseCode::GOODBYE, "");
         }
@@ -196,6 +226,61 @@ impl std::fmt::Debug for ParentLink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ParentLink").field("state", &self.shared.lock().state).finish_non_exhaustive()
     }
+}
+
+/// Begins to look for servers on the local network; without, those that are told are all.
+fn look_nearby(shared: &Arc<Shared>) {
+    let link = Arc::downgrade(shared);
+    let looking = Nearby::start(move || {
+        if let Some(link) = link.upgrade() {
+            link.changed.notify_one();
+        }
+    });
+    match looking {
+        Ok(nearby) => drop(shared.nearby.set(nearby)),
+        Err(error) => info!(%error, "servers are not looked for on the local network"),
+    }
+}
+
+/// Reads the counters of the present connection: seldom, and often while much goes over it.
+async fn sample(link: Weak<Shared>) {
+    let mut last: Option<(usize, Instant, wayfs_net::Traffic)> = None;
+    let mut pause = CALM_PERIOD;
+    loop {
+        tokio::time::sleep(pause).await;
+        let Some(link) = link.upgrade() else { return };
+        let mut state = link.lock();
+        let Some((connection, node)) = state.connection.clone().zip(state.parent.as_ref().map(|parent| parent.node))
+        else {
+            last = None;
+            continue;
+        };
+        let (now, traffic) = (Instant::now(), connection.stats().traffic);
+        let known =
+            last.replace((connection.stable_id(), now, traffic)).filter(|(id, ..)| *id == connection.stable_id());
+        let Some((_, at, before)) = known else { continue };
+        if traffic.wire_bytes_received > before.wire_bytes_received {
+            state.heard = Some(clock::wall());
+        }
+        let took = now - at;
+        let measured = state.measured.entry(node).or_default();
+        let sent = payload_sent(&traffic) - payload_sent(&before);
+        let received = payload_received(&traffic) - payload_received(&before);
+        // What is handed to the transport leaves later, so the wire says how fast it went; without contents under way
+        // there are acknowledgements on it only.
+        let on_wire = traffic.wire_bytes_sent - before.wire_bytes_sent;
+        let up = measured.up.observe(clock::now(), if sent >= BUSY_LEN { on_wire } else { 0 }, took);
+        let down = measured.down.observe(clock::now(), received, took);
+        pause = if up || down { BUSY_PERIOD } else { CALM_PERIOD };
+    }
+}
+
+fn payload_sent(traffic: &wayfs_net::Traffic) -> u64 {
+    traffic.body_bytes_sent + traffic.frame_bytes_sent
+}
+
+fn payload_received(traffic: &wayfs_net::Traffic) -> u64 {
+    traffic.body_bytes_received + traffic.frame_bytes_received
 }
 
 /// A dialled server.
@@ -338,7 +423,9 @@ impl Shared {
         state.why = why;
         state.state = LinkState::Connected;
         state.since = clock::wall();
-        state.measured.insert(server.node, Measured { rtt: Some(rtt), at: Some(clock::wall()), error: None });
+        state.heard = Some(clock::wall());
+        let measured = state.measured.entry(server.node).or_default();
+        (measured.rtt, measured.at, measured.error) = (Some(rtt), Some(clock::wall()), None);
         drop(state);
         Live { server, connection, peer, rtt_when_chosen: rtt }
     }
@@ -502,6 +589,9 @@ impl Shared {
         let own = self.endpoint.id();
         let homes_only = volume.role() != Role::Client;
         let mut list = volume.directory().list();
+        if let Some(nearby) = self.nearby.get() {
+            list.iter_mut().for_each(|server| add_nearby(server, nearby));
+        }
         list.retain(|server| {
             server.node != own && !server.addresses.is_empty() && (!homes_only || server.kind == ServerKind::Home)
         });
@@ -543,6 +633,16 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Puts where a server was heard on the local network before where it is known to be.
+fn add_nearby(server: &mut ServerInfo, nearby: &Nearby) {
+    let mut addresses = nearby.addresses(server.node);
+    addresses.truncate(ADDRESSES_MAX / 2);
+    let known = std::mem::take(&mut server.addresses);
+    addresses.extend(known.into_iter().filter(|address| !nearby.addresses(server.node).contains(address)));
+    addresses.truncate(ADDRESSES_MAX);
+    server.addresses = addresses;
 }
 
 /// How long to wait for all of several dials.

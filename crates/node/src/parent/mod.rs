@@ -3,6 +3,8 @@
 mod choice;
 mod link;
 mod status;
+mod throughput;
 
 pub use link::{LinkSettings, ParentLink};
 pub use status::{CandidateStatus, LinkState, LinkStatus};
+pub use throughput::Throughput;

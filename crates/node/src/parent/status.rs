@@ -1,5 +1,6 @@
 //! What can be said about the way to the parent.
 
+use super::throughput::Throughput;
 use crate::server_info::ServerInfo;
 use std::time::Duration;
 use wayfs_types::{NodeId, WallTime};
@@ -24,12 +25,16 @@ pub enum LinkState {
 }
 
 /// A server as the link knows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct CandidateStatus {
     /// Who and where.
     pub server: ServerInfo,
     /// Last measured round-trip time.
     pub rtt: Option<Duration>,
+    /// What was seen to go there; `None` if too little went.
+    pub up: Option<Throughput>,
+    /// What was seen to come from there.
+    pub down: Option<Throughput>,
     /// When that was.
     pub measured_at: Option<WallTime>,
     /// Why it could not be reached at the last try.
@@ -37,7 +42,7 @@ pub struct CandidateStatus {
 }
 
 /// A snapshot of the link.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LinkStatus {
     /// Its state.
     pub state: LinkState,
@@ -45,6 +50,8 @@ pub struct LinkStatus {
     pub parent: Option<ServerInfo>,
     /// Round-trip time to it now, if connected.
     pub rtt: Option<Duration>,
+    /// When something was last heard of a parent; `None` before the first session.
+    pub heard: Option<WallTime>,
     /// Since when the state holds.
     pub since: WallTime,
     /// Why this parent was chosen, in words.

@@ -130,7 +130,11 @@ pub(super) fn queue(volumes: &[Arc<Served>], limit: usize) -> Result<QueueReport
                 record: item.record.id.to_string(),
                 operation: operation(&item.record.op).to_owned(),
                 size_bytes: item.bytes,
-                sent_bytes: if item.level == Level::Stable { item.bytes } else { 0 },
+                sent_bytes: if item.level == Level::Stable {
+                    item.bytes
+                } else {
+                    served.volume.sent_bytes(item.record.id).min(item.bytes)
+                },
                 age_ms,
                 state: item.level,
                 stuck,

@@ -2,11 +2,15 @@
 
 use crate::served::Served;
 use crate::server::Shared;
-use wayfs_control::DaemonKind;
-use wayfs_control::report::{StationReport, StatusReport, StatusWord, VolumeRole, VolumeStatus};
+use std::time::Duration;
+use wayfs_control::report::{StationReport, StationsReport, StatusReport, StatusWord, VolumeRole, VolumeStatus};
+use wayfs_control::{ControlError, DaemonKind, ErrorKind, Sink};
 use wayfs_node::{LinkState, LinkStatus, ServerInfo, ServerKind, clock};
 use wayfs_proto::{Neighbour, Progress, Replica};
 use wayfs_types::WallTime;
+
+/// How long announcements are waited for.
+const NEARBY_WAIT: Duration = Duration::from_secs(3);
 
 /// Milliseconds since 1970.
 pub(super) fn unix_ms(time: WallTime) -> i64 {
@@ -43,10 +47,7 @@ fn volume(served: &Served) -> VolumeStatus {
         next_step,
         parent: link.as_ref().and_then(parent),
         home_reachable: Some(link.as_ref().is_none_or(|link| link.state == LinkState::Connected)),
-        reconciled_unix_ms: link
-            .as_ref()
-            .filter(|link| link.state != LinkState::Connected)
-            .map(|link| unix_ms(link.since)),
+        reconciled_unix_ms: link.as_ref().and_then(|link| link.heard).map(unix_ms),
         cache_used_bytes: served.volume.contents().bytes(),
         ..VolumeStatus::default()
     };
@@ -109,7 +110,19 @@ fn parent(link: &LinkStatus) -> Option<StationReport> {
     report.chosen = true;
     report.rtt_ms = link.rtt.map(|rtt| rtt.as_secs_f64() * 1e3);
     report.note = link.why.clone();
+    add_throughput(&mut report, link);
     Some(report)
+}
+
+/// What was seen to go over the way to a server.
+fn add_throughput(report: &mut StationReport, link: &LinkStatus) {
+    let known = link.candidates.iter().find(|candidate| candidate.server.node.to_string() == report.node);
+    if let Some(candidate) = known {
+        report.up_bits_per_second = candidate.up.map(|up| up.bits_per_second);
+        report.down_bits_per_second = candidate.down.map(|down| down.bits_per_second);
+        let both = candidate.up.iter().chain(&candidate.down);
+        report.confidence = both.map(|seen| seen.confidence).min_by(f64::total_cmp);
+    }
 }
 
 fn station(server: &ServerInfo) -> StationReport {
@@ -125,6 +138,30 @@ fn station(server: &ServerInfo) -> StationReport {
     }
 }
 
+/// Whoever announces itself on the local network, of these volumes or not.
+pub(super) fn nearby(server: &Shared, out: &mut dyn Sink) -> Result<StationsReport, ControlError> {
+    let heard = wayfs_node::nearby::listen(NEARBY_WAIT, || out.is_gone());
+    let heard = heard.map_err(|error| {
+        ControlError::new(ErrorKind::Failed, error.to_string(), "Is there a network that carries multicast?")
+    })?;
+    let known = stations(server);
+    let stations = heard.into_iter().map(|(node, addresses)| {
+        let addresses = addresses.iter().map(ToString::to_string).collect();
+        match known.iter().find(|station| station.node == node.to_string()).cloned() {
+            Some(station) => StationReport { addresses, ..station },
+            None => StationReport {
+                node: node.to_string(),
+                name: node.short(),
+                role: "unknown".into(),
+                addresses,
+                note: if node == server.endpoint.id() { "this server".into() } else { String::new() },
+                ..StationReport::default()
+            },
+        }
+    });
+    Ok(StationsReport { stations: stations.collect() })
+}
+
 /// Stations (and homes) of all volumes here.
 pub(super) fn stations(server: &Shared) -> Vec<StationReport> {
     let mut list: Vec<StationReport> = Vec::new();
@@ -138,6 +175,9 @@ pub(super) fn stations(server: &Shared) -> Vec<StationReport> {
             report.connected = session.is_some();
             report.rtt_ms = session.map(|session| session.rtt.as_secs_f64() * 1e3);
             report.seen_unix_ms = served.heard.seen(info.node).map(unix_ms);
+            if let Some(link) = &served.link {
+                add_throughput(&mut report, &link.status());
+            }
             report.note = if info.node == server.endpoint.id() {
                 format!("this server, of volume {}", served.name())
             } else {

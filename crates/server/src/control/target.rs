@@ -51,7 +51,10 @@ impl ControlTarget for Target {
                 let wish = conflicts::Wish { which, keep, dry_run };
                 Ok(Done::Resolved(conflicts::resolve(&some(server, volume.as_deref())?, &wish)?))
             }
-            Command::StationList => Ok(Done::Stations(StationsReport { stations: status::stations(server) })),
+            Command::StationList { nearby: true } => Ok(Done::Stations(status::nearby(server, out)?)),
+            Command::StationList { nearby: false } => {
+                Ok(Done::Stations(StationsReport { stations: status::stations(server) }))
+            }
             Command::StationWhy => Ok(Done::Why(WhyReport {
                 chosen: None,
                 reasons: vec!["A station's parent is always the volume's home.".into()],

@@ -72,7 +72,7 @@ fn a_joined_machine_works_through_a_station() {
     create(&home, "docs");
     let station = start(&dir.path().join("station"));
     join_station(&station, ticket_text(&home, "docs", TicketRole::Station, None)).unwrap();
-    let known = |server: &crate::Server| match run(server, Command::StationList) {
+    let known = |server: &crate::Server| match run(server, Command::StationList { nearby: false }) {
         Ok(Done::Stations(report)) => report.stations.len(),
         other => panic!("no list: {other:?}"),
     };
