@@ -6,7 +6,9 @@
 mod machine;
 mod process;
 mod wait;
+mod world;
 
 pub use machine::{Machine, Mount, Server, free_port, is_mounted};
 pub use process::{Finished, Process, run, run_for};
 pub use wait::{eventually, within};
+pub use world::World;

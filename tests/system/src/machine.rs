@@ -93,7 +93,7 @@ impl Machine {
         let mut command = self.command();
         command.args(["mount", what]).arg(&directory).arg("--cache").arg(self.path("cache")).args(more);
         let process = Process::start(&mut command, &self.path("mount.log"));
-        let mut mount = Mount { process, directory };
+        let mut mount = Mount { process, directory, is_over: false };
         eventually("the volume is mounted", READY, || {
             assert!(mount.process.ended().is_none(), "the mount ended: {}", mount.process.log());
             is_mounted(&mount.directory)
@@ -143,6 +143,8 @@ pub struct Mount {
     /// Its process.
     pub process: Process,
     directory: PathBuf,
+    /// What may be mounted there by now is another's.
+    is_over: bool,
 }
 
 impl Mount {
@@ -173,13 +175,15 @@ impl Mount {
     pub fn kill(&mut self) {
         self.process.kill();
         unmount(&self.directory);
+        self.is_over = true;
     }
 }
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        self.process.kill();
-        unmount(&self.directory);
+        if !self.is_over {
+            self.kill();
+        }
     }
 }
 

@@ -4,53 +4,101 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
-use wayfs_system_tests::{Machine, Mount, Server, eventually, free_port, within};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use wayfs_system_tests::{Machine, Mount, World, eventually, free_port, within};
 
 fn heavy() -> bool {
     std::env::var_os("WAYFS_HEAVY").is_some()
 }
 
-fn volume() -> (Machine, Server, Machine, Mount) {
-    let home = Machine::new("home");
-    let server = home.serve(free_port(), &[]);
-    server.wayfs(&home, &["volume", "create", "work"]).ok();
-    let client = Machine::new("client");
-    let mount = client.mount(&server.ticket(&home, "work"), &[]);
-    (home, server, client, mount)
-}
+/// Most memory of any daemon, in KiB: the caches of its stores and of its lists, and nothing that grows with a volume.
+const MEMORY_MAX_KIB: u64 = 1 << 20;
 
 #[test]
 fn a_huge_directory_works_and_its_entries_cost_what_any_entry_costs() {
     let entries = if heavy() { 1_000_000 } else { 20_000 };
-    let (home, server, client, mount) = volume();
-    let directory = mount.path("huge");
-    let made = directory.clone();
-    within("make the entries", Duration::from_secs(1800), move || {
-        fs::create_dir(&made).unwrap();
-        for n in 0..entries {
-            File::create(made.join(format!("entry-{n:07}"))).unwrap();
-        }
-    });
-    let sync = client
-        .command()
-        .env("WAYFS_AT", mount.root())
-        .args(["sync", "--until", "visible", "--timeout", "900"])
-        .status();
+    let mut world = World::default();
+    let directory = world.mount.path("huge");
+    within("make the entries", Duration::from_secs(1800), move || make_entries(&directory, entries));
+    let mut sync = world.client.command();
+    sync.env("WAYFS_AT", world.mount.root()).args(["sync", "--until", "visible", "--timeout", "900"]);
+    let sync = sync.status();
     assert!(sync.is_ok_and(|status| status.success()), "all entries reach the home");
-    let other = Machine::new("other");
-    let there = other.mount(&server.ticket(&home, "work"), &[]);
+
+    let station = Machine::new("station");
+    let serving = station.serve(free_port(), &[]);
+    serving.wayfs(&station, &["station", "join", &world.server.station_ticket(&world.home, "work")]).ok();
+    let (other, there) = world.other("other");
+    let address = format!("127.0.0.1:{}", serving.port);
+    eventually("the other client uses the station", Duration::from_secs(600), || {
+        there.wayfs(&other, &["station", "use", &address]).status.success()
+    });
     let listed = there.path("huge");
     let (first, count) = within("list at another client", Duration::from_secs(900), move || {
         let first = fs::metadata(listed.join("entry-0012345")).is_ok();
         assert!(fs::metadata(listed.join("nothing")).is_err());
-        (first, fs::read_dir(&listed).unwrap().map(|entry| entry.unwrap()).count())
+        (first, count(&listed))
     });
     assert!(first, "one entry is found before the directory is listed");
     assert_eq!(count, entries);
-    fs::remove_file(directory.join("entry-0012345")).unwrap();
+    let removed = world.mount.path("huge/entry-0012345");
+    within("remove one", Duration::from_secs(30), move || fs::remove_file(removed).unwrap());
     let gone = there.path("huge/entry-0012345");
-    eventually("the other client sees one removal", Duration::from_secs(20), || !gone.exists());
+    eventually("the other client sees one removal", Duration::from_secs(60), || !gone.exists());
+
+    for (name, process) in [
+        ("home", &world.server.process),
+        ("station", &serving.process),
+        ("client", &world.mount.process),
+        ("other client", &there.process),
+    ] {
+        let memory = memory_kib(process.id());
+        println!("memory of the {name}: {} MiB", memory >> 10);
+        assert!(memory < MEMORY_MAX_KIB, "memory of the {name}: {memory} KiB");
+    }
+    restart(&mut world, entries - 1);
+}
+
+/// Both come back with what they had.
+fn restart(world: &mut World, entries: usize) {
+    let begun = Instant::now();
+    world.mount.kill();
+    world.server.process.kill();
+    world.server = world.home.serve(world.server.port, &[]);
+    println!("the home served again after {:?}", begun.elapsed());
+    world.mount = world.client.mount("work", &[]);
+    println!("the volume was mounted again after {:?}", begun.elapsed());
+    let again = world.mount.path("huge");
+    let count = within("list after a restart", Duration::from_secs(900), move || count(&again));
+    println!("and listed after {:?}", begun.elapsed());
+    assert_eq!(count, entries);
+}
+
+fn make_entries(directory: &Path, entries: usize) {
+    fs::create_dir(directory).expect("make the directory");
+    let step = entries / 20;
+    for part in 0..20 {
+        let begun = Instant::now();
+        for n in part * step..(part + 1) * step {
+            File::create(directory.join(format!("entry-{n:07}"))).expect("make an entry");
+        }
+        println!(
+            "{} entries, the last {step} at {:.0}/s",
+            (part + 1) * step,
+            step as f64 / begun.elapsed().as_secs_f64()
+        );
+    }
+}
+
+fn count(directory: &Path) -> usize {
+    fs::read_dir(directory).expect("list").inspect(|entry| assert!(entry.is_ok(), "{entry:?}")).count()
+}
+
+fn memory_kib(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("a live process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a live process has memory");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
 /// A number of the metrics page.
@@ -64,7 +112,8 @@ fn metric(mount: &Mount, client: &Machine, name: &str) -> f64 {
 #[test]
 fn closing_a_big_file_after_a_small_write_ships_about_the_small_write() {
     let size: u64 = if heavy() { 5 << 30 } else { 192 << 20 };
-    let (_home, _server, client, mount) = volume();
+    let world = World::default();
+    let World { client, mount, .. } = &world;
     let path = mount.path("big");
     let target = path.clone();
     within("write the big file", Duration::from_secs(900), move || {
@@ -82,12 +131,12 @@ fn closing_a_big_file_after_a_small_write_ships_about_the_small_write() {
     let sync =
         client.command().env("WAYFS_AT", mount.root()).args(["sync", "--until", "safe", "--timeout", "900"]).status();
     assert!(sync.is_ok_and(|status| status.success()), "the big file becomes safe");
-    let before = metric(&mount, &client, "wayfs_content_sent_bytes_total");
+    let before = metric(mount, client, "wayfs_content_sent_bytes_total");
     let file = OpenOptions::new().write(true).open(&path).unwrap();
     file.write_all_at(&[0x55; 4096], size / 2).unwrap();
     drop(file);
-    mount.sync(&client, "safe");
-    let shipped = metric(&mount, &client, "wayfs_content_sent_bytes_total") - before;
+    mount.sync(client, "safe");
+    let shipped = metric(mount, client, "wayfs_content_sent_bytes_total") - before;
     assert!(shipped > 4095.0, "the change was shipped: {shipped}");
     assert!(shipped < 4.0 * 1024.0 * 1024.0, "closing shipped {shipped} bytes");
     let mut block = [0; 4096];

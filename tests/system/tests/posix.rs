@@ -10,33 +10,14 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
-use wayfs_system_tests::{Machine, Mount, Server, free_port, within};
+use wayfs_system_tests::{World, within};
 
-/// A home and a mount beside it. The daemons end with this process.
-struct World {
-    _home: Machine,
-    _server: Server,
-    _client: Machine,
-    mount: Mount,
-}
-
-static WORLD: LazyLock<World> = LazyLock::new(|| {
-    let home = Machine::new("home");
-    let server = home.serve(free_port(), &[]);
-    server.wayfs(&home, &["volume", "create", "work"]).ok();
-    let ticket = server.ticket(&home, "work");
-    let client = Machine::new("client");
-    let mount = client.mount(&ticket, &[]);
-    World { _home: home, _server: server, _client: client, mount }
-});
+static WORLD: LazyLock<World> = LazyLock::new(World::default);
 
 /// Runs a test in a fresh directory of the mount, for half a minute at most.
 fn in_mount(name: &str, test: impl FnOnce(PathBuf) + Send + 'static) {
-    let directory = WORLD.mount.path(name);
-    within(name, Duration::from_secs(30), move || {
-        fs::create_dir(&directory).expect("make a directory in the mount");
-        test(directory);
-    });
+    let directory = WORLD.directory(name);
+    within(name, Duration::from_secs(30), move || test(directory));
 }
 
 /// Proves [S-posix].
@@ -242,7 +223,7 @@ fn modification_times_never_run_backwards_on_writes() {
 }
 
 fn c_path(path: &Path) -> CString {
-    CString::new(path.as_os_str().as_bytes()).unwrap()
+    CString::new(path.as_os_str().as_bytes()).expect("a path without a zero byte")
 }
 
 fn set_xattr(path: &Path, name: &str, value: &[u8]) -> Result<(), i32> {
@@ -299,6 +280,54 @@ fn sparse_files_cost_what_is_in_them() {
         let mut end = [0; 3];
         file.read_exact_at(&mut end, 1 << 30).unwrap();
         assert_eq!(&end, b"end");
+    });
+}
+
+/// Programs that save by renaming, and others that read meanwhile: each sees a whole file, the old one or the new one.
+#[test]
+fn a_reader_finds_a_whole_file_while_others_are_renamed_over_it() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    in_mount("saved-by-renaming", |d| {
+        let done = AtomicBool::new(false);
+        for len in [100, 20_000] {
+            let (path, fresh) = (d.join("p"), d.join("fresh"));
+            fs::write(&path, vec![b'x'; len]).unwrap();
+            done.store(false, Ordering::SeqCst);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !done.load(Ordering::SeqCst) {
+                        fs::write(&fresh, vec![b'x'; len]).unwrap();
+                        fs::rename(&fresh, &path).unwrap();
+                    }
+                });
+                let whole = (0..1000).filter(|_| fs::read(&path).unwrap().len() == len).count();
+                done.store(true, Ordering::SeqCst);
+                assert_eq!(whole, 1000, "reads of {len} bytes that found all of them");
+            });
+        }
+    });
+}
+
+/// The same with symbolic links: an empty target would lead to the directory itself.
+#[test]
+fn a_link_leads_somewhere_while_others_are_renamed_over_it() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    in_mount("links-renamed-over", |d| {
+        let (path, fresh, done) = (d.join("p"), d.join("fresh"), AtomicBool::new(false));
+        fs::write(d.join("target"), b"here").unwrap();
+        symlink("target", &path).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::SeqCst) {
+                    symlink("target", &fresh).unwrap();
+                    fs::rename(&fresh, &path).unwrap();
+                }
+            });
+            let wrong: Vec<_> =
+                (0..1000).map(|_| fs::read(&path)).filter(|read| read.as_deref().ok() != Some(b"here")).collect();
+            done.store(true, Ordering::SeqCst);
+            assert!(wrong.is_empty(), "{wrong:?}");
+        });
     });
 }
 
