@@ -41,6 +41,8 @@ mod device;
 mod directory;
 mod errno;
 mod flag_set;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handler;
 mod ids;
 mod init;

@@ -11,6 +11,8 @@ pub mod contents;
 mod core;
 mod directory;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod greet;
 mod handshake;
 mod hooks;

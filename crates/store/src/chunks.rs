@@ -6,6 +6,7 @@
 
 mod compaction;
 mod error;
+pub mod fuzzing;
 mod index;
 mod open;
 mod scan;

@@ -23,6 +23,8 @@ mod space;
 pub mod suite;
 mod syncer;
 
+#[doc(hidden)]
+pub use chunks::fuzzing;
 pub use chunks::{
     CHUNK_LEN_MAX, ChunkConfig, ChunkError, ChunkStats, ChunkStore, Compacted, OpenReport, Removed, Reservation, Stored,
 };
