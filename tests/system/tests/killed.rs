@@ -209,14 +209,17 @@ fn shell(directory: &Path, script: &str) {
 /// A small C project under version control, outside of any mount.
 fn repository(machine: &Machine) -> PathBuf {
     let root = machine.path("home/project");
-    fs::create_dir_all(&root).unwrap();
+    fs::create_dir_all(&root).expect("write a source file");
     let mut calls = String::new();
     for n in 0..30 {
-        fs::write(root.join(format!("f{n}.c")), format!("int f{n}(int x) {{ return x + {n}; }}\n")).unwrap();
+        fs::write(root.join(format!("f{n}.c")), format!("int f{n}(int x) {{ return x + {n}; }}\n"))
+            .expect("write a source file");
         calls.push_str(&format!("int f{n}(int);\n"));
     }
-    fs::write(root.join("main.c"), format!("{calls}int main(void) {{ return f0(0) + f29(-29); }}\n")).unwrap();
-    fs::write(root.join("Makefile"), "prog: $(patsubst %.c,%.o,$(wildcard *.c))\n\t$(CC) -o $@ $^\n").unwrap();
+    fs::write(root.join("main.c"), format!("{calls}int main(void) {{ return f0(0) + f29(-29); }}\n"))
+        .expect("write a source file");
+    fs::write(root.join("Makefile"), "prog: $(patsubst %.c,%.o,$(wildcard *.c))\n\t$(CC) -o $@ $^\n")
+        .expect("write a source file");
     shell(&root, "git init -q . && git add . && git -c user.name=n -c user.email=e commit -qm first");
     root
 }

@@ -38,10 +38,11 @@ fn source() -> PathBuf {
     }
     for directory in 0..12 {
         let directory_path = root.join(format!("dir-{directory}/inner"));
-        fs::create_dir_all(&directory_path).unwrap();
+        fs::create_dir_all(&directory_path).expect("make the source");
         for file in 0..20 {
             let line = format!("line of file {file} in {directory}\n");
-            fs::write(directory_path.join(format!("file-{file}.txt")), line.repeat(file * file + 1)).unwrap();
+            fs::write(directory_path.join(format!("file-{file}.txt")), line.repeat(file * file + 1))
+                .expect("make the source");
         }
     }
     root

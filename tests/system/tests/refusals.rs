@@ -86,7 +86,7 @@ fn a_newer_data_directory_is_left_alone() {
 
 fn walk(root: &std::path::Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(root).unwrap().flatten() {
+    for entry in fs::read_dir(root).expect("list a directory").flatten() {
         if entry.file_type().is_ok_and(|t| t.is_dir()) {
             found.extend(walk(&entry.path()));
         } else {
