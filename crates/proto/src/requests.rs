@@ -627,6 +627,8 @@ impl<S: MetaStore> Replica<S> {
             self.watch_own_directory(FileId::made_by(id));
         }
         self.commit()?;
+        // What became durable meanwhile is let go, or this would grow with every change that nobody waits for.
+        self.requests.first_undurable(self.stored);
         self.requests.note_own(self.ticket, id.sequence());
         let Some(inode) = inode else { return Ok(Err(FsError::NotFound)) };
         let removed = effect.removed.zip(loser).map(|(file, inode)| Removed { file, inode });
