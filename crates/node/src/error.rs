@@ -9,6 +9,9 @@ pub enum OpenError {
     /// The engine found its tables wanting.
     #[error("open replica: {0}")]
     Replica(#[from] wayfs_proto::OpenError),
+    /// The system has no room for threads.
+    #[error("start threads: {0}")]
+    Threads(std::io::Error),
 }
 
 /// Members could not be changed.

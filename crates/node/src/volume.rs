@@ -99,7 +99,7 @@ impl Volume {
             me: me.clone(),
             settings,
         });
-        volume.start_threads(syncer);
+        volume.start_threads(syncer).map_err(OpenError::Threads)?;
         volume.step(Input::Tick);
         Ok(volume)
     }
@@ -433,7 +433,7 @@ impl Volume {
         }
     }
 
-    fn start_threads(self: &Arc<Self>, syncer: wayfs_store::Syncer) {
+    fn start_threads(self: &Arc<Self>, syncer: wayfs_store::Syncer) -> std::io::Result<()> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let name = |what: &str| format!("{what}-{}", self.id().short());
         let me = Weak::clone(&self.me);
@@ -446,14 +446,15 @@ impl Volume {
                 sync_records: |ticket| syncer.sync_to(ticket).map(|_| ()),
             };
             syncer::run(&queue, stores, |result| report(&stored, result));
-        }));
+        })?);
         let timer = Arc::clone(&self.timer);
         let ticking = Weak::clone(&me);
         threads.push(spawn(name("tick"), move || {
             timer::run(&timer, || ticking.upgrade().is_some_and(|volume| volume.tick()));
-        }));
+        })?);
         let sweeper = Arc::clone(&self.sweeper);
-        threads.push(spawn(name("sweep"), move || sweep::run(&sweeper, &me)));
+        threads.push(spawn(name("sweep"), move || sweep::run(&sweeper, &me))?);
+        Ok(())
     }
 
     fn tick(&self) -> bool {
@@ -480,8 +481,8 @@ impl std::fmt::Debug for Volume {
     }
 }
 
-fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    std::thread::Builder::new().name(name).spawn(run).expect("the system has room for a thread when a volume opens")
+fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name).spawn(run)
 }
 
 /// The syncer's word to the engine.

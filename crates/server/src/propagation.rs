@@ -58,15 +58,14 @@ pub(crate) struct Propagation {
 }
 
 impl Propagation {
-    pub(crate) fn start(volume: &Arc<Volume>, setting: Setting) -> Self {
+    pub(crate) fn start(volume: &Arc<Volume>, setting: Setting) -> std::io::Result<Self> {
         let (sender, receiver) = sync_channel(WAITING_MAX);
         let propagator = Propagator::new(setting);
         let volume = Arc::downgrade(volume);
         let thread = std::thread::Builder::new()
             .name("propagation".into())
-            .spawn(move || run(&receiver, propagator, &volume))
-            .expect("the system has room for a thread when a volume opens");
-        Self { sender, thread: Mutex::new(Some(thread)) }
+            .spawn(move || run(&receiver, propagator, &volume))?;
+        Ok(Self { sender, thread: Mutex::new(Some(thread)) })
     }
 
     pub(crate) fn sender(&self) -> Sender {

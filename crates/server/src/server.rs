@@ -300,7 +300,7 @@ impl Shared {
                 let mut link = LinkSettings::new(file.servers.clone());
                 link.addresses = self.addresses();
                 link.mdns = self.is_on_local_network();
-                let propagation = Propagation::start(&volume, self.policy);
+                let propagation = Propagation::start(&volume, self.policy).map_err(StartError::Runtime)?;
                 heard.tell(propagation.sender());
                 (Some(ParentLink::start(&volume, self.endpoint.clone(), link)), Some(propagation), None)
             }

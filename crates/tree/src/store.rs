@@ -70,7 +70,8 @@ fn store_beside<V: ViewMut>(
 ) -> Result<Effect, StorageError> {
     let own = edit.own_file();
     let id = edit.record.id;
-    let place = inode.places.first().cloned().expect("a living regular file has a place");
+    // A living file has a place, unless a peer said otherwise.
+    let Some(place) = inode.places.first().cloned() else { return store_unknown(edit, new) };
     let at = edit.conflict_place(&place)?;
     let mut copy = edit.new_inode(Kind::File, inode.mode, inode.uid, inode.gid, new.content.clone());
     copy.mtime = new.mtime;
