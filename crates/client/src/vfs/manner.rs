@@ -5,10 +5,13 @@
 //! tend to be alike. Guessing wrong costs a little time and nothing else.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Kinds remembered; past it, all are forgotten and learned again.
 const KINDS_MAX: usize = 4096;
+/// Kinds seen for the first time that stayed small one after the other, after which others are taken to be small as
+/// well. A small file written past us costs 50 us more than by request, so all of them cost a few milliseconds.
+const SMALL_FIRSTS_MAX: u32 = 32;
 /// Longest ending that counts as the kind of a file, in bytes.
 const ENDING_MAX: usize = 16;
 
@@ -55,21 +58,40 @@ fn without_numbers(name: &[u8]) -> Vec<u8> {
 
 /// What is known of kinds.
 #[derive(Debug, Default)]
-pub(super) struct Manners(Mutex<HashMap<Kind, Manner>>);
+pub(super) struct Manners(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    kinds: HashMap<Kind, Manner>,
+    /// Kinds seen for the first time that stayed small, since one that did not.
+    small_firsts: u32,
+}
 
 impl Manners {
-    /// How the last one of a kind was written, if one is remembered.
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How the last one of a kind was written; of a kind never seen, how those lately seen for the first time were,
+    /// if these say anything.
     pub(super) fn last(&self, kind: &Kind) -> Option<Manner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(kind).copied()
+        let known = self.known();
+        let are_firsts_small = known.small_firsts >= SMALL_FIRSTS_MAX;
+        known.kinds.get(kind).copied().or(are_firsts_small.then_some(Manner::Small))
     }
 
     /// Remembers how one was written.
     pub(super) fn note(&self, kind: Kind, manner: Manner) {
-        let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kinds.len() >= KINDS_MAX {
-            kinds.clear();
+        let mut known = self.known();
+        if known.kinds.len() >= KINDS_MAX {
+            known.kinds.clear();
         }
-        kinds.insert(kind, manner);
+        let is_first = known.kinds.insert(kind, manner).is_none();
+        match manner {
+            Manner::Small if is_first => known.small_firsts = known.small_firsts.saturating_add(1),
+            Manner::Small => {}
+            Manner::Large | Manner::Syncing => known.small_firsts = 0,
+        }
     }
 }
 
@@ -97,5 +119,19 @@ mod tests {
         manners.note(kind.clone(), Manner::Large);
         manners.note(kind.clone(), Manner::Small);
         assert_eq!(manners.last(&kind), Some(Manner::Small));
+    }
+
+    #[test]
+    fn when_all_new_kinds_stay_small_the_next_is_taken_to_be_small_until_one_is_not() {
+        let manners = Manners::default();
+        let unknown = Kind::of(b"unknown");
+        for word in 0..SMALL_FIRSTS_MAX {
+            assert_eq!(manners.last(&unknown), None);
+            let letters: Vec<u8> = (0..8).map(|bit| b'a' + (word >> bit & 1) as u8).collect();
+            manners.note(Kind::of(&letters), Manner::Small);
+        }
+        assert_eq!(manners.last(&unknown), Some(Manner::Small));
+        manners.note(Kind::of(b"a.iso"), Manner::Large);
+        assert_eq!(manners.last(&unknown), None);
     }
 }

@@ -287,6 +287,7 @@ impl Vfs {
 
     /// Commits every file that is dirty; returns what could not be.
     pub fn commit_all(&self) -> Vec<(FileId, FsError)> {
+        self.files.watch_mappings();
         self.files.commit_older(std::time::Duration::ZERO, self.settings.read_timeout)
     }
 
