@@ -72,6 +72,8 @@ impl Capacity {
 #[derive(Debug, Clone)]
 pub(crate) struct Bottleneck {
     capacity: Capacity,
+    /// When a trace begins.
+    origin: Nanos,
     /// The opportunity that was used last, counted from the start over all repetitions.
     opportunity: u64,
     /// Bytes that it still has room for.
@@ -79,8 +81,9 @@ pub(crate) struct Bottleneck {
 }
 
 impl Bottleneck {
-    pub(crate) const fn new(capacity: Capacity) -> Self {
-        Self { capacity, opportunity: 0, room: OPPORTUNITY_LEN }
+    /// A trace begins at `origin`.
+    pub(crate) const fn new(capacity: Capacity, origin: Nanos) -> Self {
+        Self { capacity, origin, opportunity: 0, room: OPPORTUNITY_LEN }
     }
 
     /// When a packet is through whose transmission begins at `start`, which must not run backwards.
@@ -96,7 +99,7 @@ impl Bottleneck {
     }
 
     fn trace_departure(&mut self, times: &[u64], start: Nanos, len: u64) -> Nanos {
-        let first = first_opportunity(times, start);
+        let first = first_opportunity(times, start - self.origin);
         if self.opportunity < first {
             (self.opportunity, self.room) = (first, OPPORTUNITY_LEN);
         }
@@ -106,7 +109,7 @@ impl Bottleneck {
             (self.opportunity, self.room) = (self.opportunity + 1, OPPORTUNITY_LEN);
         }
         self.room -= rest;
-        opportunity_time(times, self.opportunity).max(start)
+        (self.origin + opportunity_time(times, self.opportunity)).max(start)
     }
 }
 
@@ -121,16 +124,17 @@ fn period(times: &[u64]) -> u64 {
     times.last().copied().unwrap_or(1).max(1)
 }
 
-fn opportunity_time(times: &[u64], opportunity: u64) -> Nanos {
+/// Nanoseconds from the begin of the trace.
+fn opportunity_time(times: &[u64], opportunity: u64) -> u64 {
     let count = times.len() as u64;
     let milliseconds =
         (opportunity / count).saturating_mul(period(times)).saturating_add(times[(opportunity % count) as usize]);
-    Nanos::new(milliseconds.saturating_mul(MILLISECOND))
+    milliseconds.saturating_mul(MILLISECOND)
 }
 
-/// The first opportunity that is not before `start`.
-fn first_opportunity(times: &[u64], start: Nanos) -> u64 {
-    let milliseconds = start.get().div_ceil(MILLISECOND);
+/// The first opportunity that is not before so many nanoseconds from the begin of the trace.
+fn first_opportunity(times: &[u64], start: u64) -> u64 {
+    let milliseconds = start.div_ceil(MILLISECOND);
     let (round, offset) = (milliseconds / period(times), milliseconds % period(times));
     // At the seam the last opportunities of a round and those at zero of the next fall on one time; the earlier come first.
     if offset == 0 && round > 0 {
@@ -148,14 +152,14 @@ mod tests {
     }
 
     fn trace(text: &str) -> Bottleneck {
-        Bottleneck::new(Capacity::parse_trace(text).unwrap())
+        Bottleneck::new(Capacity::parse_trace(text).unwrap(), Nanos::ZERO)
     }
 
     #[test]
     fn a_rate_takes_its_time() {
-        let mut line = Bottleneck::new(Capacity::Rate(1_000_000));
+        let mut line = Bottleneck::new(Capacity::Rate(1_000_000), Nanos::ZERO);
         assert_eq!(line.departure(Nanos::ZERO, 1250), ms(10));
-        let mut fast = Bottleneck::new(Capacity::Rate(1_000_000_000));
+        let mut fast = Bottleneck::new(Capacity::Rate(1_000_000_000), Nanos::ZERO);
         assert_eq!(fast.departure(Nanos::ZERO, 40), Nanos::new(320));
     }
 
@@ -184,14 +188,22 @@ mod tests {
     }
 
     #[test]
+    fn a_trace_begins_at_its_origin() {
+        let mut line = Bottleneck::new(Capacity::parse_trace("5\n8\n").unwrap(), ms(100));
+        assert_eq!(line.departure(ms(101), 1500), ms(105));
+        assert_eq!(line.departure(ms(105), 1500), ms(108));
+        assert_eq!(line.departure(ms(108), 1500), ms(113));
+    }
+
+    #[test]
     fn a_trace_gives_its_mean_rate() {
         let capacity = Capacity::parse_trace("0\n0\n3\n4\n").unwrap();
-        let mut line = Bottleneck::new(capacity.clone());
+        let mut line = Bottleneck::new(capacity.clone(), Nanos::ZERO);
         let mut end = Nanos::ZERO;
         for _ in 0..4000 {
             end = line.departure(end, 1500);
         }
-        let rate = 4000.0 * 1500.0 * 8.0 / (end.get() as f64 / 1e9);
+        let rate = 4000.0 * 1500.0 * 8.0 / ((end - Nanos::ZERO) as f64 / 1e9);
         let expected = capacity.mean_bits_per_second().unwrap();
         assert!((rate / expected - 1.0).abs() < 0.01, "{rate} {expected}");
     }

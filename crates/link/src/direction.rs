@@ -100,7 +100,7 @@ impl Direction {
     /// An idle direction.
     pub fn new(config: DirectionConfig) -> Self {
         Self {
-            bottleneck: Bottleneck::new(config.capacity.clone()),
+            bottleneck: Bottleneck::new(config.capacity.clone(), Nanos::ZERO),
             config,
             busy_until: Nanos::ZERO,
             queue: std::collections::VecDeque::new(),

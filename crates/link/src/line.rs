@@ -145,18 +145,18 @@ pub(crate) struct WayState<P> {
     /// Bytes waiting, the packet in transmission included.
     pub(crate) queue_len: u64,
     pub(crate) bottleneck: Bottleneck,
-    propagation: Propagation,
+    pub(crate) propagation: Propagation,
     random: ChaCha8Rng,
     pub(crate) statistics: WayStatistics,
 }
 
 impl<P> WayState<P> {
-    fn new(config: &DirectionConfig, random: ChaCha8Rng) -> Self {
+    fn new(config: &DirectionConfig, random: ChaCha8Rng, now: Time) -> Self {
         Self {
             queue: VecDeque::new(),
             queue_len: 0,
-            bottleneck: Bottleneck::new(config.capacity.clone()),
-            propagation: Propagation::default(),
+            bottleneck: Bottleneck::new(config.capacity.clone(), now.into()),
+            propagation: Propagation::new(now.into()),
             random,
             statistics: WayStatistics::default(),
         }
@@ -223,7 +223,7 @@ impl<P> Line<P> {
             random.set_stream(index as u64 * STREAMS_PER_LINE + number);
             random
         };
-        let ways = [WayState::new(&config.up, stream(0)), WayState::new(&config.down, stream(1))];
+        let ways = [WayState::new(&config.up, stream(0), now), WayState::new(&config.down, stream(1), now)];
         let mut line = Self {
             config,
             ways,

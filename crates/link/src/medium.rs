@@ -12,6 +12,7 @@
 //! so a driver that wakes late distorts nothing but its own deliveries. The same
 //! calls with the same seed give the same deliveries.
 
+use crate::capacity::Bottleneck;
 use crate::line::{Line, LineConfig, LineState, LineStatistics, Spoiled, Waiting, Way};
 use crate::nanos::Nanos;
 use std::collections::BTreeMap;
@@ -159,7 +160,7 @@ impl<P: Clone> Medium<P> {
         arrival.into_iter().chain(sent).chain(scheduled).min().map(Nanos::ceil)
     }
 
-    /// Changes the settings of a line from `now` on.
+    /// Changes the settings of a line from `now` on; traces that are new begin then.
     pub fn reconfigure(&mut self, now: Time, line: LineId, config: LineConfig) {
         self.advance(now);
         self.apply(line, config, now);
@@ -304,6 +305,10 @@ impl<P: Clone> Medium<P> {
             if before.way(way).capacity != line.config.way(way).capacity {
                 self.change_capacity(id, way, now.into());
             }
+            let line = &mut self.lines[id.0];
+            if before.way(way).delay_trace != line.config.way(way).delay_trace {
+                line.ways[way.index()].propagation.restart_trace(now.into());
+            }
         }
         if self.lines[id.0].config.state == LineState::Cut {
             self.cut(id);
@@ -314,7 +319,7 @@ impl<P: Clone> Medium<P> {
     fn change_capacity(&mut self, id: LineId, way: Way, now: Nanos) {
         let line = &mut self.lines[id.0];
         let bottleneck = &mut line.ways[way.index()].bottleneck;
-        *bottleneck = crate::capacity::Bottleneck::new(line.config.way(way).capacity.clone());
+        *bottleneck = Bottleneck::new(line.config.way(way).capacity.clone(), now);
         for sending in self.channels.iter_mut().filter_map(|c| c.sending.as_mut()) {
             if sending.line == id && sending.way == way {
                 let (left, whole) = (sending.end - now, (sending.end - sending.start).max(1));

@@ -16,10 +16,6 @@ impl Nanos {
         Self(nanos)
     }
 
-    pub(crate) const fn get(self) -> u64 {
-        self.0
-    }
-
     /// The first whole microsecond that is not earlier.
     pub(crate) const fn ceil(self) -> Time {
         Time::from_micros(self.0.div_ceil(1000))

@@ -44,7 +44,7 @@ impl DelayTrace {
         Ok(Self { samples, length })
     }
 
-    /// The delay that a packet meets which leaves the bottleneck then.
+    /// The delay that a packet meets which leaves the bottleneck so long after the begin of the trace.
     pub fn at(&self, time: Time) -> Duration {
         let length = u64::try_from(self.length.as_micros()).unwrap_or(u64::MAX).max(1);
         let offset = Duration::from_micros(time.as_micros() % length);
@@ -57,12 +57,27 @@ impl DelayTrace {
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Propagation {
     last_arrival: Nanos,
+    /// When a trace begins.
+    origin: Nanos,
 }
 
 impl Propagation {
+    /// A trace begins at `origin`.
+    pub(crate) const fn new(origin: Nanos) -> Self {
+        Self { last_arrival: Nanos::ZERO, origin }
+    }
+
+    /// Lets a new trace begin.
+    pub(crate) const fn restart_trace(&mut self, now: Nanos) {
+        self.origin = now;
+    }
+
     /// When a packet arrives that left the bottleneck at `departure`.
     pub(crate) fn arrival(&mut self, config: &DirectionConfig, departure: Nanos, random: &mut impl RngCore) -> Nanos {
-        let recorded = config.delay_trace.as_ref().map_or(Duration::ZERO, |trace| trace.at(departure.ceil()));
+        let recorded = config
+            .delay_trace
+            .as_ref()
+            .map_or(Duration::ZERO, |trace| trace.at(Nanos::new(departure - self.origin).ceil()));
         let jitter = if config.jitter.is_zero() { Duration::ZERO } else { config.jitter.mul_f64(unit(random)) };
         let arrival = departure + config.delay + recorded + jitter;
         if config.reordering {

@@ -8,6 +8,7 @@
 
 mod clock;
 mod histogram;
+mod rest;
 mod worker;
 
 pub use histogram::Lateness;

@@ -1,5 +1,6 @@
 //! One thread of the emulator.
 
+use super::rest::Rest;
 use super::{Clock, Ends, Histogram, MediumId, Order, Packet, SPIN};
 use crate::priority;
 use crate::tun::Tun;
@@ -37,17 +38,31 @@ pub(super) struct Worker {
     served: Vec<Served>,
     lateness: Histogram,
     buffer: Vec<u8>,
+    rest: Rest,
 }
 
 impl Worker {
     pub(super) fn new(clock: Clock, inbox: Receiver<Order>, bell: Arc<OwnedFd>) -> Self {
-        Self { clock, inbox, bell, served: Vec::new(), lateness: Histogram::default(), buffer: vec![0; PACKET_LEN_MAX] }
+        Self {
+            clock,
+            inbox,
+            bell,
+            served: Vec::new(),
+            lateness: Histogram::default(),
+            buffer: vec![0; PACKET_LEN_MAX],
+            rest: Rest::default(),
+        }
     }
 
     pub(super) fn run(mut self) {
         priority::raise();
         loop {
+            let begin = self.clock.nanos();
+            if self.rest.is_due() {
+                std::thread::sleep(SPIN);
+            }
             let ready = self.wait();
+            self.rest.count(begin, self.clock.nanos());
             if ready.bell && self.obey() == Wanted::No {
                 return;
             }

@@ -1,0 +1,40 @@
+//! Runs experiments without the program `wayfs` around them, which is quicker to build while one works on them:
+//!
+//! ```text
+//! cargo run --profile perf -p wayfs-lab --example lab -- OUT [--quick] NAME...
+//! ```
+//! Experiments that need the program take it from `$WAYFS_BIN`.
+
+use std::path::PathBuf;
+use wayfs_lab::{LabError, Options, Progress, experiment, report, run};
+
+struct Terminal;
+
+impl Progress for Terminal {
+    fn show(&self, done: u64, total: u64, what: &str) {
+        eprintln!("{done}/{total} {what}");
+    }
+}
+
+fn main() -> Result<(), LabError> {
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let quick = arguments.iter().any(|argument| argument == "--quick");
+    arguments.retain(|argument| argument != "--quick");
+    let usage = || LabError::Experiment("usage: lab OUT [--quick] NAME...".into());
+    let (out, names) = arguments.split_first().ok_or_else(usage)?;
+    let program = std::env::var_os("WAYFS_BIN").map_or_else(|| PathBuf::from("wayfs"), PathBuf::from);
+    let options = Options { seed: 1, quick, out: out.into(), program };
+    for name in names {
+        let experiment = experiment(name).ok_or_else(usage)?;
+        let summary = run(experiment, &options, &Terminal)?;
+        for row in &summary.findings.rows {
+            let verdict = row.verdict();
+            println!("{:50} {:12.3} {:8} {:?} {verdict:?}", row.what, row.ours.mean, row.unit, row.published);
+        }
+        for part in summary.rejected() {
+            println!("rejected: {} {:?}", part.part, part.lateness);
+        }
+    }
+    println!("{}", report(&options.out)?.display());
+    Ok(())
+}
