@@ -59,6 +59,7 @@ impl Failure {
                 (Exit::Refused, "Check the owner and mode, or run it as the user they belong to.")
             }
             std::io::ErrorKind::NotFound => (Exit::NotFound, "Check the path."),
+            std::io::ErrorKind::AlreadyExists => (Exit::Usage, "Name one that is not there; nothing is overwritten."),
             std::io::ErrorKind::StorageFull => (Exit::Failed, "Make room on that disk."),
             _ => (Exit::Failed, ""),
         };

@@ -2,11 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-use std::net::UdpSocket;
+mod machine;
+
+use machine::{Machine, code, err, is_mounted, kill, out, pid_of, wait};
 use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command as Process, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Duration;
 
 #[test]
 fn a_server_in_the_background_serves_when_the_command_returns_and_ends_when_stop_returns() {
@@ -99,126 +100,4 @@ fn a_mount_comes_and_goes_and_what_a_killed_one_left_is_cleaned_up() {
     assert_eq!(code(&machine.run(&["umount", &mnt])), 0);
     let unknown = mount("nonesuch");
     assert_eq!((code(&unknown), is_mounted(&mnt)), (4, false), "{}", err(&unknown));
-}
-
-/// Directories, a port and a runtime directory of their own; whatever still runs is ended at the end.
-struct Machine {
-    directory: tempfile::TempDir,
-    port: u16,
-}
-
-impl Machine {
-    fn new() -> Self {
-        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        Self { directory: tempfile::tempdir().unwrap(), port }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn text(&self, name: &str) -> String {
-        self.path(name).to_str().unwrap().to_owned()
-    }
-
-    fn listen(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
-    }
-
-    fn command(&self, arguments: &[&str]) -> Process {
-        let mut command = Process::new(env!("CARGO_BIN_EXE_wayfs"));
-        command
-            .args(arguments)
-            .env("WAYFS_RUNTIME_DIR", self.path("run"))
-            .env("XDG_STATE_HOME", self.path("state"))
-            .env("XDG_CONFIG_HOME", self.path("config"))
-            .env_remove("WAYFS_TICKET")
-            .env_remove("WAYFS_AT")
-            .env_remove("WAYFS_CONFIG")
-            .env_remove("NOTIFY_SOCKET")
-            .current_dir("/")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command
-    }
-
-    /// What the daemons said, for messages of failures.
-    fn logs(&self) -> String {
-        let logs = std::fs::read_dir(self.path("state/wayfs/log")).into_iter().flatten().flatten();
-        logs.map(|log| std::fs::read_to_string(log.path()).unwrap_or_default()).collect()
-    }
-
-    fn serve(&self, more: &[&str]) -> Output {
-        let (data, listen) = (self.text("data"), self.listen());
-        self.wayfs(&[&["serve", "--data", &data, "--listen", &listen], more].concat())
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.wayfs(arguments)
-    }
-
-    /// Runs a command to its end, which must come within its bound.
-    fn wayfs(&self, arguments: &[&str]) -> Output {
-        let mut child = self.command(arguments).spawn().unwrap();
-        wait(&mut child);
-        child.wait_with_output().unwrap()
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        let _ = self.wayfs(&["stop", "--all"]);
-    }
-}
-
-fn wait(child: &mut Child) -> std::process::ExitStatus {
-    let deadline = Instant::now() + Duration::from_secs(40);
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        if Instant::now() > deadline {
-            child.kill().unwrap();
-            panic!("a command did not end within its bound");
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn pid_of(machine: &Machine, kind: &str) -> i32 {
-    let reports: serde_json::Value = serde_json::from_str(&out(&machine.run(&["status", "--json"]))).unwrap();
-    let found = reports.as_array().unwrap().iter().find(|report| report["kind"] == kind).expect("it runs");
-    i32::try_from(found["pid"].as_i64().unwrap()).unwrap()
-}
-
-/// Ends a daemon that this test started as a power failure would.
-fn kill(pid: i32) {
-    let pid = rustix::process::Pid::from_raw(pid).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    let deadline = Instant::now() + Duration::from_secs(10);
-    let gone = || {
-        let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
-        state.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
-    };
-    while !gone() {
-        assert!(Instant::now() < deadline, "a killed process is still there");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn is_mounted(place: &str) -> bool {
-    std::fs::read_to_string("/proc/self/mounts").unwrap().lines().any(|line| line.split(' ').nth(1) == Some(place))
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap_or(-1)
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }

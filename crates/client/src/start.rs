@@ -109,7 +109,8 @@ impl Client {
         let hooks = MountHooks::new(Arc::clone(&notices), Arc::clone(&events), pins);
         let volume = open_volume(&config, &directory, &saved, &endpoint, runtime.handle(), &hooks)?;
         let vfs = build_vfs(&config, &directory, &volume, &hooks, notices)?;
-        let settings = LinkSettings { offline: config.offline, mdns: config.mdns, ..LinkSettings::new(saved.servers.clone()) };
+        let settings =
+            LinkSettings { offline: config.offline, mdns: config.mdns, ..LinkSettings::new(saved.servers.clone()) };
         let link = Arc::new(ParentLink::start(&volume, endpoint.clone(), settings));
         if is_fresh && !config.offline {
             wait_for_session(&link);

@@ -28,7 +28,9 @@ mod tests;
 
 pub use caught::{catch_in_command, is_in_command};
 pub use client::{CallError, ControlClient, Watch};
-pub use command::{Command, ConflictRef, CopyForm, Keep, ParseKeepError, Selection, TicketRole, TicketText};
+pub use command::{
+    Command, ConflictRef, CopyForm, Keep, Owner, ParseKeepError, ParseOwnerError, Selection, TicketRole, TicketText,
+};
 pub use registry::{DaemonKind, Found, Registered, Registration, Registry, RegistryError};
 pub use reply::{ControlError, Done, ErrorKind, Event, EventKind, Progress, Reply};
 pub use server::{CONNECTIONS_MAX, ControlServer, StartError};

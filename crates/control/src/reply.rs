@@ -2,9 +2,9 @@
 
 use crate::path_text;
 use crate::report::{
-    ConflictReport, ConflictsReport, CopyReport, DeleteReport, DiffReport, DoctorReport, FileInfo, MembersReport, PinsReport,
-    QueueReport, ResolveReport, StationsReport, StatusReport, SyncReport, TicketReport, UmountReport, VolumeReport,
-    VolumesReport, WhyReport,
+    ConflictReport, ConflictsReport, CopyReport, DeleteReport, DiffReport, DoctorReport, FileInfo, MembersReport,
+    PinsReport, QueueReport, ResolveReport, StationsReport, StatusReport, SyncReport, TicketReport, UmountReport,
+    VolumeReport, VolumesReport, WhyReport,
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
-use wayfs_control::{Keep, Level};
+use wayfs_control::{Keep, Level, Owner};
 
 /// Of `wayfs stop`.
 #[derive(Debug, Clone, Args)]
@@ -19,6 +19,9 @@ pub(crate) enum VolumeCommand {
     Create {
         /// Its name
         name: String,
+        /// Whom its root belongs to, in numbers [default: who gives the command]
+        #[arg(long, value_name = "UID[:GID]")]
+        owner: Option<Owner>,
     },
     /// Volumes of the server
     List,

@@ -9,12 +9,16 @@ use std::io::{IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use wayfs_control::report::TicketReport;
-use wayfs_control::{Command, DaemonKind, Done, TicketRole};
+use wayfs_control::{Command, DaemonKind, Done, Owner, TicketRole};
 
 pub(crate) fn run(context: &Context, command: VolumeCommand) -> Result<(), Failure> {
     let server = Some(DaemonKind::Server);
     match command {
-        VolumeCommand::Create { name } => context.report(server, &Command::VolumeCreate { name }),
+        VolumeCommand::Create { name, owner } => {
+            let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+            let owner = Some(owner.unwrap_or(Owner { uid, gid }));
+            context.report(server, &Command::VolumeCreate { name, owner })
+        }
         VolumeCommand::List => context.report(server, &Command::VolumeList),
         VolumeCommand::Ticket(args) => ticket(context, &args),
         VolumeCommand::Import(args) => copying::import(context, args),

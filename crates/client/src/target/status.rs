@@ -93,7 +93,10 @@ impl Target {
                 say(StatusWord::Offline, cause, "Check the network; it connects by itself.")
             }
             LinkState::Connected if conflicts > 0 => {
-                let cause = format!("{conflicts} conflicts are open");
+                let cause = match conflicts {
+                    1 => "a conflict is open".to_owned(),
+                    more => format!("{more} conflicts are open"),
+                };
                 say(StatusWord::NeedsAttention, &cause, "`wayfs conflicts list` shows them.")
             }
             LinkState::Connected if progress.is_some_and(|progress| !progress.connected) => {

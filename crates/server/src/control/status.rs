@@ -93,7 +93,10 @@ fn judge(served: &Served, progress: Option<&Progress>, link: Option<&LinkStatus>
         Some(LinkState::Connected | LinkState::Refused { .. }) | None => {}
     }
     if progress.conflicts_open > 0 {
-        let cause = format!("{} open conflicts", progress.conflicts_open);
+        let cause = match progress.conflicts_open {
+            1 => "a conflict is open".to_owned(),
+            more => format!("{more} conflicts are open"),
+        };
         return attention(cause, "`wayfs conflicts list` shows them, `wayfs conflicts resolve` settles them.");
     }
     if progress.records_waiting > 0 {

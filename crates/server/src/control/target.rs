@@ -63,7 +63,7 @@ impl ControlTarget for Target {
             Command::StationJoin { ticket } => Ok(Done::Volume(volumes::join(server, &ticket.0)?)),
             Command::Events => events(server, out),
             Command::DoctorFacts => Ok(Done::Doctor(doctor::report(server))),
-            Command::VolumeCreate { name } => Ok(Done::Volume(volumes::create(server, &name)?)),
+            Command::VolumeCreate { name, owner } => Ok(Done::Volume(volumes::create(server, &name, owner)?)),
             Command::VolumeList => Ok(Done::Volumes(volumes::list(server))),
             Command::VolumeTicket { volume, role, expires_s } => {
                 Ok(Done::Ticket(volumes::ticket(server, &*home(server, &volume)?, role, expires_s)?))

@@ -8,13 +8,16 @@ use crate::server::{CreateError, Shared};
 use std::sync::PoisonError;
 use std::time::Duration;
 use wayfs_control::report::{TicketReport, VolumeReport, VolumesReport};
-use wayfs_control::{ControlError, ErrorKind, TicketRole};
+use wayfs_control::{ControlError, ErrorKind, Owner, TicketRole};
 use wayfs_net::{Ticket, TicketParts, TicketSecret};
 use wayfs_node::{ChildRole, GreetError, JoinError, clock};
-use wayfs_types::Admitted;
+use wayfs_types::request::{Change, Request};
+use wayfs_types::{Admitted, AttrChange, FileId};
 
 /// Longest lifetime of a ticket: a year.
 const LIFETIME_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+/// Longest wait for a change of a new volume, which nobody else uses.
+const GIVE_MAX: Duration = Duration::from_secs(10);
 /// Longest wait for a home to admit this server.
 const JOIN_MAX: Duration = Duration::from_secs(60);
 
@@ -35,8 +38,24 @@ fn report(served: &Served) -> VolumeReport {
     }
 }
 
-pub(super) fn create(server: &Shared, name: &str) -> Result<VolumeReport, ControlError> {
-    server.create(name).map(|served| report(&served)).map_err(|error| match error {
+pub(super) fn create(server: &Shared, name: &str, owner: Option<Owner>) -> Result<VolumeReport, ControlError> {
+    let own = || Owner { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
+    let served = make(server, name)?;
+    give(&served, owner.unwrap_or_else(own))?;
+    Ok(report(&served))
+}
+
+/// The root of a volume is its owner's from the start, or nobody but the superuser could put anything into it.
+fn give(served: &Served, owner: Owner) -> Result<(), ControlError> {
+    let change = AttrChange { uid: Some(owner.uid), gid: Some(owner.gid), ..AttrChange::default() };
+    let change = Request::Change { user: owner.uid, change: Change::SetAttr { file: FileId::ROOT, change } };
+    let given = served.volume.request(change, GIVE_MAX).map(|_| ()).map_err(|error| error.to_string());
+    let given = given.and_then(|()| served.volume.sync(GIVE_MAX).map_err(|error| error.to_string()));
+    given.map_err(|error| failed("the volume is there, but its root could not be given to its owner", error))
+}
+
+fn make(server: &Shared, name: &str) -> Result<std::sync::Arc<Served>, ControlError> {
+    server.create(name).map_err(|error| match error {
         error @ CreateError::Name => ControlError::new(ErrorKind::Usage, error.to_string(), "Choose another name."),
         error @ CreateError::Taken(_) => ControlError::new(
             ErrorKind::Refused,

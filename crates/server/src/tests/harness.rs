@@ -50,7 +50,7 @@ pub(super) fn run(server: &Server, command: Command) -> Result<Done, ControlErro
 }
 
 pub(super) fn create(server: &Server, name: &str) {
-    run(server, Command::VolumeCreate { name: name.into() }).unwrap();
+    run(server, Command::VolumeCreate { name: name.into(), owner: None }).unwrap();
 }
 
 pub(super) fn ticket(server: &Server, volume: &str, role: TicketRole) -> Ticket {
