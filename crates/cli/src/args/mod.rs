@@ -1,9 +1,11 @@
 //! What can be typed. Nothing here is interpreted: `config` and `commands` do that.
 
 mod daemons;
+mod lab;
 mod tools;
 
 pub(crate) use daemons::{CloseArg, MountArgs, ServeArgs, UmountArgs};
+pub(crate) use lab::{LabCommand, LabRunArgs};
 pub(crate) use tools::{
     ConflictsCommand, DebugArgs, DeleteArgs, EventsArgs, ExportArgs, ImportArgs, InitArgs, QueueArgs, ResolveArgs,
     StationCommand, StopArgs, SyncArgs, TicketArgs, VolumeCommand, WhichArgs,
@@ -123,6 +125,9 @@ pub(crate) enum CommandArgs {
     Doctor,
     /// Write a support bundle without secrets
     Debug(DebugArgs),
+    /// Experiments on emulated networks
+    #[command(subcommand)]
+    Lab(LabCommand),
     /// Write a configuration file in which every default is explained
     Init(InitArgs),
     /// Write shell completions to standard output

@@ -59,6 +59,13 @@ fn every_command_of_the_manual_is_accepted() {
         wayfs conflicts diff a/b --volume v
         wayfs conflicts resolve a/b --keep newest
         wayfs conflicts resolve --all --glob **/*.txt --keep ann@lap --dry-run
+        wayfs lab list
+        wayfs lab profiles
+        wayfs lab run links --quick --seed 7 --out /tmp/o
+        wayfs lab run all
+        wayfs lab report
+        wayfs lab report /tmp/o
+        wayfs lab clean
         wayfs offline
         wayfs online --at /mnt
         wayfs auto

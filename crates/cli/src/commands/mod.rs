@@ -7,6 +7,7 @@ mod doctor;
 mod events;
 mod generate;
 mod init;
+mod lab;
 mod mount;
 mod queue;
 mod serve;
@@ -41,6 +42,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         CommandArgs::Completions { shell } => generate::completions(shell),
         CommandArgs::Man { dir } => generate::manual(dir.as_deref()),
         CommandArgs::Init(init) => init::run(&init),
+        CommandArgs::Lab(command) => lab::run(&args.global, command),
         command => {
             let config = Config::read(&args.global)?;
             let context = Context { global: args.global, config, registry: Registry::of_this_machine() };
@@ -73,7 +75,7 @@ fn run_with(context: &Context, command: CommandArgs) -> Result<(), Failure> {
         CommandArgs::Metrics => context.report(None, &Command::Metrics),
         CommandArgs::Doctor => doctor::run(context),
         CommandArgs::Debug(args) => debug::run(context, &args),
-        CommandArgs::Completions { .. } | CommandArgs::Man { .. } | CommandArgs::Init(_) => {
+        CommandArgs::Completions { .. } | CommandArgs::Man { .. } | CommandArgs::Init(_) | CommandArgs::Lab(_) => {
             unreachable!("carried out by `run`")
         }
     }

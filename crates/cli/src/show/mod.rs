@@ -14,6 +14,7 @@ pub(crate) use file::{info, pins, queue, sync, umount};
 pub(crate) use quantity::{date, now_unix_ms};
 pub(crate) use servers::{admitted, copied, deleted, event, to_be_deleted, members, stations, volume, volumes, why};
 pub(crate) use status::statuses;
+pub(crate) use table::table;
 
 use wayfs_control::Done;
 

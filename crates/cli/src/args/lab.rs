@@ -1,0 +1,43 @@
+//! Arguments of the laboratory.
+
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// `wayfs lab …`
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum LabCommand {
+    /// The experiments
+    List,
+    /// The named lines, and where their numbers come from
+    Profiles,
+    /// Run an experiment, or all; needs root
+    Run(LabRunArgs),
+    /// Draw the pages of a directory of results anew, and one that lists them
+    Report {
+        /// Where `run` put its results
+        #[arg(default_value = LAB_OUT)]
+        dir: PathBuf,
+    },
+    /// Take away what killed laboratories left
+    Clean,
+}
+
+/// Where results go by default.
+const LAB_OUT: &str = "wayfs-lab";
+
+/// Of `wayfs lab run`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LabRunArgs {
+    /// Names as `wayfs lab list` shows them, or `all`
+    #[arg(required = true, value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// Only see that it works; the numbers say little
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Everything random comes from it
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Directory for results, one below it for each experiment
+    #[arg(long, value_name = "DIR", default_value = LAB_OUT)]
+    pub(crate) out: PathBuf,
+}
