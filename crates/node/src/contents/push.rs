@@ -10,6 +10,7 @@ use crate::volume::Volume;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinSet;
 use wayfs_net::{Connection, Priority, RequestError};
 use wayfs_types::Digest;
@@ -18,6 +19,9 @@ use wayfs_types::Digest;
 const WHOLE_LEN_MAX: u64 = wayfs_content::CHUNK_MAX as u64;
 /// Chunks of one content under way at once.
 const CHUNKS_AT_ONCE: usize = 8;
+/// A neighbour with a shorter round trip is in the same room and on a wire, which carries more than compression does;
+/// wireless and wide-area paths take longer.
+const NEAR_RTT: Duration = Duration::from_millis(1);
 /// Rounds of "complete?" and "these lack": more mean that the parent loses what it takes.
 const ROUNDS_MAX: usize = 8;
 /// Longest answer body: none is expected.
@@ -73,7 +77,7 @@ async fn push_whole(
         }
         Err(error) => return Err(error.into()),
     };
-    let (form, packed) = pack(volume, chunk).await;
+    let (form, packed) = pack_for(volume, connection, chunk).await;
     let ask = Ask::TakeWhole { file: order.file, version: order.version, content: order.content.clone(), form };
     match upload(volume, connection, &ask, packed).await? {
         Reply::Durable => Ok(()),
@@ -170,11 +174,19 @@ impl Sending<'_> {
 
 async fn send_chunk(volume: &Arc<Volume>, connection: &Connection, digest: Digest) -> Result<(), PushError> {
     let chunk = volume.contents.read(digest).await?;
-    let (form, packed) = pack(volume, chunk).await;
+    let (form, packed) = pack_for(volume, connection, chunk).await;
     match upload(volume, connection, &Ask::Take { digest, form }, packed).await? {
         Reply::Taken => Ok(()),
         other => Err(refusal(other)),
     }
+}
+
+/// Compresses for a path that is worth it.
+async fn pack_for(volume: &Arc<Volume>, connection: &Connection, chunk: Bytes) -> (message::Form, Bytes) {
+    if connection.rtt() < NEAR_RTT {
+        return (message::Form::Plain, chunk);
+    }
+    pack(volume, chunk).await
 }
 
 /// Compresses on a thread that may be busy for a while.
