@@ -117,7 +117,7 @@ impl Vfs {
             change.mtime = None;
         }
         let is_removed = self.files.overlay(file).is_some_and(|overlay| overlay.is_removed);
-        if change == AttrChange::default() || is_removed {
+        if changes_nothing(&change, inode) || is_removed {
             return answered(reply.attributes(&self.attributes(file, inode), self.settings.ttl));
         }
         let ask = Ask::Change { user: caller.uid, change: Change::SetAttr { file, change } };
@@ -158,6 +158,15 @@ impl Vfs {
     }
 }
 
+/// Whether a file has all that it is to get, as when an archive is unpacked by the one whom its files belong to.
+/// A record that only moves the time of change would cost everyone as much as any other.
+fn changes_nothing(change: &AttrChange, inode: &Inode) -> bool {
+    change.mode.is_none_or(|mode| mode == inode.mode)
+        && change.uid.is_none_or(|uid| uid == inode.uid)
+        && change.gid.is_none_or(|gid| gid == inode.gid)
+        && change.mtime.is_none_or(|mtime| mtime == inode.mtime)
+}
+
 /// What stands for the root before anything was ever heard of it.
 fn unknown_root() -> Inode {
     Inode {
@@ -176,5 +185,27 @@ fn unknown_root() -> Inode {
         merged_into: None,
         subdirectories: 0,
         xattrs: std::collections::BTreeMap::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_to_what_is_there_already_is_none() {
+        let inode = Inode { uid: 7, gid: 8, mtime: WallTime::from_nanos(9), ..unknown_root() };
+        let none = AttrChange::default();
+        assert!(changes_nothing(&none, &inode));
+        let same = AttrChange { mode: Some(0o755), uid: Some(7), gid: Some(8), mtime: Some(inode.mtime) };
+        assert!(changes_nothing(&same, &inode));
+        for differs in [
+            AttrChange { mode: Some(0o700), ..same },
+            AttrChange { uid: Some(0), ..same },
+            AttrChange { gid: Some(0), ..same },
+            AttrChange { mtime: Some(WallTime::from_nanos(10)), ..none },
+        ] {
+            assert!(!changes_nothing(&differs, &inode), "{differs:?}");
+        }
     }
 }
