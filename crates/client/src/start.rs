@@ -109,9 +109,7 @@ impl Client {
         let hooks = MountHooks::new(Arc::clone(&notices), Arc::clone(&events), pins);
         let volume = open_volume(&config, &directory, &saved, &endpoint, runtime.handle(), &hooks)?;
         let vfs = build_vfs(&config, &directory, &volume, &hooks, notices)?;
-        let settings =
-            LinkSettings { offline: config.offline, mdns: config.mdns, ..LinkSettings::new(saved.servers.clone()) };
-        let link = Arc::new(ParentLink::start(&volume, endpoint.clone(), settings));
+        let link = Arc::new(ParentLink::start(&volume, endpoint.clone(), link_settings(&config, &saved)));
         if is_fresh && !config.offline {
             wait_for_session(&link);
         }
@@ -316,6 +314,10 @@ fn take_down(mountpoint: &Path) {
     if let Err(error) = helper {
         tracing::warn!(%error, "run fusermount3");
     }
+}
+
+fn link_settings(config: &ClientConfig, saved: &Saved) -> LinkSettings {
+    LinkSettings { offline: config.offline, mdns: config.mdns, ..LinkSettings::new(saved.servers.clone()) }
 }
 
 fn wait_for_session(link: &ParentLink) {

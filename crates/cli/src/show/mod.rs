@@ -12,7 +12,7 @@ pub(crate) use conflicts::{conflict, conflicts, resolved};
 pub(crate) use doctor::doctor;
 pub(crate) use file::{info, pins, queue, sync, umount};
 pub(crate) use quantity::{date, now_unix_ms};
-pub(crate) use servers::{admitted, copied, deleted, event, to_be_deleted, members, stations, volume, volumes, why};
+pub(crate) use servers::{admitted, copied, deleted, event, members, stations, to_be_deleted, volume, volumes, why};
 pub(crate) use status::statuses;
 pub(crate) use table::table;
 

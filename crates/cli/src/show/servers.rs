@@ -109,7 +109,9 @@ pub(crate) fn to_be_deleted(report: &DeleteReport) -> String {
         let connected = if member.connected { ", connected" } else { "" };
         let _ = writeln!(text, "  {} ({}{connected})", clean(&member.label), member.role);
     }
-    text.push_str("Deleting it removes all of this here, and at its stations when they hear of it. There is no way back.\n");
+    text.push_str(
+        "Deleting it removes all of this here, and at its stations when they hear of it. There is no way back.\n",
+    );
     text
 }
 

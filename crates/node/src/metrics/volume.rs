@@ -71,21 +71,7 @@ pub fn render(text: &mut Text, volume: &Volume, name: &str) {
         );
         text.gauge("wayfs_children", "Children with a live session.", &label, progress.children as f64);
     }
-    for session in volume.sessions() {
-        let node = session.node.short();
-        let side = match session.neighbour {
-            Neighbour::Parent => "parent",
-            Neighbour::ChildStation { .. } => "station",
-            Neighbour::ChildClient { .. } => "client",
-        };
-        let labels = [("volume", name), ("node", node.as_str()), ("side", side)];
-        text.gauge(
-            "wayfs_net_rtt_seconds",
-            "Smoothed round-trip time of a session.",
-            &labels,
-            session.rtt.as_secs_f64(),
-        );
-    }
+    render_sessions(text, volume, name);
     let metrics = volume.metrics();
     text.gauge("wayfs_chunk_bytes", "Bytes of contents kept here.", &label, volume.contents().bytes() as f64);
     text.gauge("wayfs_pushes_pending", "Contents on their way to the parent.", &label, volume.uploads.len() as f64);
@@ -116,4 +102,23 @@ pub fn render(text: &mut Text, volume: &Volume, name: &str) {
         &label,
         &metrics.backfetch_wait,
     );
+}
+
+/// The ways to the neighbours.
+fn render_sessions(text: &mut Text, volume: &Volume, name: &str) {
+    for session in volume.sessions() {
+        let node = session.node.short();
+        let side = match session.neighbour {
+            Neighbour::Parent => "parent",
+            Neighbour::ChildStation { .. } => "station",
+            Neighbour::ChildClient { .. } => "client",
+        };
+        let labels = [("volume", name), ("node", node.as_str()), ("side", side)];
+        text.gauge(
+            "wayfs_net_rtt_seconds",
+            "Smoothed round-trip time of a session.",
+            &labels,
+            session.rtt.as_secs_f64(),
+        );
+    }
 }

@@ -48,9 +48,9 @@ impl Samples {
 
     /// What is known now.
     pub(crate) fn estimate(&self, now: Time) -> Option<Throughput> {
-        let young = self.samples.iter().filter(|(at, _)| now.since(*at) < MEMORY);
+        let mut young = self.samples.iter().filter(|(at, _)| now.since(*at) < MEMORY);
         let mut rates: Vec<f64> = young.clone().map(|(_, rate)| *rate).collect();
-        let (newest, _) = young.last()?;
+        let (newest, _) = young.next_back()?;
         rates.sort_by(f64::total_cmp);
         let rate = rates[(rates.len() - 1) * 9 / 10];
         let many = rates.len() as f64 / (rates.len() as f64 + SAMPLES_HALF);

@@ -185,7 +185,7 @@ impl<R: Read> TarReader<R> {
             let offset = self.line()?;
             segments.add(offset, self.line()?)?;
         }
-        while (before - self.left) % BLOCK != 0 {
+        while !(before - self.left).is_multiple_of(BLOCK) {
             self.read_exact(&mut [0])?;
         }
         Ok(segments.list)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 use wayfs_control::report::{StationsReport, WhyReport};
-use wayfs_control::{Command, ControlError, CopyForm, ControlTarget, DaemonKind, Done, ErrorKind, Sink};
+use wayfs_control::{Command, ControlError, ControlTarget, CopyForm, DaemonKind, Done, ErrorKind, Sink};
 
 /// How often a command that waits looks whether its caller is still there.
 pub(super) const LOOK_PERIOD: Duration = Duration::from_millis(200);
@@ -63,32 +63,14 @@ impl ControlTarget for Target {
             Command::StationJoin { ticket } => Ok(Done::Volume(volumes::join(server, &ticket.0)?)),
             Command::Events => events(server, out),
             Command::DoctorFacts => Ok(Done::Doctor(doctor::report(server))),
-            Command::VolumeCreate { name, owner } => Ok(Done::Volume(volumes::create(server, &name, owner)?)),
-            Command::VolumeList => Ok(Done::Volumes(volumes::list(server))),
-            Command::VolumeTicket { volume, role, expires_s } => {
-                Ok(Done::Ticket(volumes::ticket(server, &*home(server, &volume)?, role, expires_s)?))
-            }
-            Command::VolumeImport { volume, from, form, into } => {
-                let served = home(server, &volume)?;
-                Ok(Done::Copied(match form {
-                    CopyForm::Directory => copy_in::run(&served, &from, &into, out)?,
-                    CopyForm::Tar => tar_in::run(&served, &from, &into, out)?,
-                }))
-            }
-            Command::VolumeExport { volume, to, form } => {
-                let served = one(server, Some(&volume))?;
-                Ok(Done::Copied(match form {
-                    CopyForm::Directory => copy_out::run(&served, &to, out)?,
-                    CopyForm::Tar => tar_out::run(&served, &to, out)?,
-                }))
-            }
-            Command::VolumeDelete { volume, force, dry_run } => {
-                Ok(Done::Deleted(deleting::run(server, &home(server, &volume)?, force, dry_run)?))
-            }
-            Command::VolumeRevoke { volume, member } => {
-                Ok(Done::Members(members::revoke(&*home(server, &volume)?, &member)?))
-            }
-            Command::VolumeMembers { volume } => Ok(Done::Members(members::list(&*one(server, Some(&volume))?)?)),
+            Command::VolumeCreate { .. }
+            | Command::VolumeList
+            | Command::VolumeTicket { .. }
+            | Command::VolumeImport { .. }
+            | Command::VolumeExport { .. }
+            | Command::VolumeDelete { .. }
+            | Command::VolumeRevoke { .. }
+            | Command::VolumeMembers { .. } => run_for_volumes(server, command, out),
             Command::Stop => {
                 server.request_stop();
                 Ok(Done::Nothing)
@@ -103,6 +85,39 @@ impl ControlTarget for Target {
             | Command::StationUse { .. }
             | Command::Umount { .. } => Err(ControlError::wrong_daemon(&command, DaemonKind::Mount)),
         }
+    }
+}
+
+/// `wayfs volume …`
+fn run_for_volumes(server: &Shared, command: Command, out: &mut dyn Sink) -> Result<Done, ControlError> {
+    match command {
+        Command::VolumeCreate { name, owner } => Ok(Done::Volume(volumes::create(server, &name, owner)?)),
+        Command::VolumeList => Ok(Done::Volumes(volumes::list(server))),
+        Command::VolumeTicket { volume, role, expires_s } => {
+            Ok(Done::Ticket(volumes::ticket(server, &*home(server, &volume)?, role, expires_s)?))
+        }
+        Command::VolumeImport { volume, from, form, into } => {
+            let served = home(server, &volume)?;
+            Ok(Done::Copied(match form {
+                CopyForm::Directory => copy_in::run(&served, &from, &into, out)?,
+                CopyForm::Tar => tar_in::run(&served, &from, &into, out)?,
+            }))
+        }
+        Command::VolumeExport { volume, to, form } => {
+            let served = one(server, Some(&volume))?;
+            Ok(Done::Copied(match form {
+                CopyForm::Directory => copy_out::run(&served, &to, out)?,
+                CopyForm::Tar => tar_out::run(&served, &to, out)?,
+            }))
+        }
+        Command::VolumeDelete { volume, force, dry_run } => {
+            Ok(Done::Deleted(deleting::run(server, &home(server, &volume)?, force, dry_run)?))
+        }
+        Command::VolumeRevoke { volume, member } => {
+            Ok(Done::Members(members::revoke(&*home(server, &volume)?, &member)?))
+        }
+        Command::VolumeMembers { volume } => Ok(Done::Members(members::list(&*one(server, Some(&volume))?)?)),
+        other => Err(ControlError::wrong_daemon(&other, DaemonKind::Mount)),
     }
 }
 
