@@ -284,6 +284,8 @@ fn sparse_files_cost_what_is_in_them() {
 }
 
 /// Programs that save by renaming, and others that read meanwhile: each sees a whole file, the old one or the new one.
+///
+/// Proves [S-unlinked].
 #[test]
 fn a_reader_finds_a_whole_file_while_others_are_renamed_over_it() {
     use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,0 +1,80 @@
+#!/bin/sh
+# Runs suites of others on a mount of this machine: pjdfstest (what POSIX says of names, modes and owners) and fsx (random
+# reads, writes, mappings and truncations of one file). Needs root, and fetches both with `cargo install` the first time.
+#
+#   WAYFS_SUITES=DIR        where the suites are installed (default target/suites)
+#   WAYFS_FSX_SEEDS="1 2"   seeds of fsx
+set -eu
+cd "$(dirname "$0")/.."
+sh scripts/needs.sh
+[ "$(id -u)" -eq 0 ] || { echo "pjdfstest changes users: run this as root." >&2; exit 1; }
+suites=${WAYFS_SUITES:-$(pwd)/target/suites}
+for suite in pjdfstest fsx; do
+    [ -x "$suites/bin/$suite" ] || cargo install --quiet --root "$suites" "$suite"
+done
+cargo build --package wayfs
+wayfs=$(pwd)/target/debug/wayfs
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/wayfs-suites.XXXXXX")
+# Users that pjdfstest changes to must get to the mount.
+chmod 755 "$work"
+export XDG_STATE_HOME="$work/state" XDG_CACHE_HOME="$work/cache" XDG_CONFIG_HOME="$work/config" XDG_RUNTIME_DIR="$work/run"
+mkdir -p "$work/state" "$work/cache" "$work/config" "$work/run" "$work/mnt" "$work/other"
+unset WAYFS_AT WAYFS_TICKET || true
+clean_up() {
+    "$wayfs" umount --force "$work/mnt" >/dev/null 2>&1 || true
+    "$wayfs" --at "$work/home" stop >/dev/null 2>&1 || true
+    umount -l "$work/mnt" 2>/dev/null || true
+    rm -rf "$work"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+"$wayfs" serve --daemon --data "$work/home" --listen 127.0.0.1:0
+"$wayfs" --at "$work/home" volume create suites >/dev/null
+"$wayfs" --at "$work/home" volume ticket suites --out "$work/ticket" >/dev/null
+"$wayfs" mount --daemon "$work/ticket" "$work/mnt" --cache "$work/client"
+
+# What is expected to fail looks at times of access, which are not kept: see the end of SEMANTICS.md.
+cat >"$work/pjdfstest.toml" <<'TOML'
+[features]
+posix_fallocate = {}
+rename_ctime = {}
+utimensat = {}
+utime_now = {}
+[settings]
+naptime = 0.01
+# A read-only remount is the kernel's own doing, and mount(8) would need the program in its path for it.
+allow_remount = false
+expected_failures = [
+    "utimensat::changes_timestamps::regular", "utimensat::changes_timestamps::dir",
+    "utimensat::changes_timestamps::fifo", "utimensat::changes_timestamps::socket",
+    "utimensat::changes_timestamps::block", "utimensat::changes_timestamps::char",
+    "utimensat::follow_symlink", "utimensat::subsecond", "utimensat::utime_omit", "utimensat::y2038",
+]
+[dummy_auth]
+entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
+TOML
+mkdir "$work/mnt/pjdfstest"
+"$suites/bin/pjdfstest" -c "$work/pjdfstest.toml" -p "$work/mnt/pjdfstest" -s "$work/other"
+
+cat >"$work/fsx.toml" <<'TOML'
+[weights]
+close_open = 5
+invalidate = 1
+truncate = 5
+fsync = 1
+fdatasync = 1
+posix_fallocate = 3
+punch_hole = 3
+sendfile = 3
+posix_fadvise = 1
+copy_file_range = 3
+TOML
+for len in 6000 262144 12000000; do
+    { echo "flen = $len"; echo "[opsize]"; echo "max = $((len / 4))"; cat "$work/fsx.toml"; } >"$work/fsx-$len.toml"
+    for seed in ${WAYFS_FSX_SEEDS:-1 2 3}; do
+        echo "fsx: $len bytes, seed $seed"
+        "$suites/bin/fsx" -f "$work/fsx-$len.toml" -N 1500 -S "$seed" -P "$work" "$work/mnt/fsx-$len-$seed"
+    done
+done
