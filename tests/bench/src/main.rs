@@ -29,11 +29,16 @@ fn main() -> Result<()> {
     }
 }
 
-/// Only the rows about files whose names contain one of the words: for measuring while working. A row that needs
+/// Only the rows about files whose names contain one of the words, and the time to safe for the word `safe`: for
+/// measuring while working. A row that needs
 /// the files of another (`rm -r` those of `tar` and `clone`) needs it to be chosen, too.
 fn some_rows(words: &[&str], rounds: usize) -> Result<()> {
     let places = places::Places::new()?;
-    table::print(&measure::files(&places, rounds, |row| words.iter().any(|word| row.contains(word)))?);
+    let mut rows = measure::files(&places, rounds, |row| words.iter().any(|word| row.contains(word)))?;
+    if words.contains(&"safe") {
+        rows.extend(safe::time_to_safe(&places)?);
+    }
+    table::print(&rows);
     Ok(())
 }
 
