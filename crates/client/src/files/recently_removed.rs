@@ -32,7 +32,7 @@ impl RecentlyRemoved {
     }
 
     /// A file as it was.
-    pub(super) fn find(&self, file: FileId) -> Option<&Box<Inode>> {
-        self.inodes.get(&file)
+    pub(super) fn find(&self, file: FileId) -> Option<Box<Inode>> {
+        self.inodes.get(&file).cloned()
     }
 }

@@ -163,7 +163,7 @@ impl FileTable {
         });
         entry.handles += 1;
         let file = Arc::clone(&entry.file);
-        let removed = map.removed.find(id).cloned();
+        let removed = map.removed.find(id);
         drop(map);
         let mut state = file.state();
         // The caller asked the engine a while ago; a commit may have come between, and taking the older
@@ -455,7 +455,7 @@ impl FileTable {
     /// A removed file as it was last, if it is open or was removed by our own doing a moment ago.
     pub fn last_seen(&self, id: FileId) -> Option<Box<Inode>> {
         if let Some(inode) = self.map().removed.find(id) {
-            return Some(inode.clone());
+            return Some(inode);
         }
         self.find(id).map(|file| file.last_seen())
     }
