@@ -241,8 +241,13 @@ impl Vfs {
         [inode.version, inode.attr_version, file.maker()].into_iter().filter(|record| record.origin() == own).max()
     }
 
-    /// Syncs this machine, then waits for the station as far as there is one.
+    /// Syncs this machine, and waits for the station as far as there is one.
     fn make_durable(self: &Arc<Self>, caller: &Caller, record: Option<RecordId>, slot: &ReplySlot) {
+        // Asked before our own disk is waited for: so both sync at once. The answer is waited for below.
+        if let Some(record) = record.filter(|_| self.engine.is_connected()) {
+            let wait = Ask::Wait { record: Some(record), until: Level::Safe };
+            self.engine.submit(wait, self.settings.safe_timeout, Box::new(|_| ()));
+        }
         let synced = self.engine.sync(self.settings.safe_timeout);
         let Some(reply) = slot.take() else { return };
         if let Err(error) = synced {
