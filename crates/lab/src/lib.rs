@@ -2,7 +2,6 @@
 //!
 //! # Building a network
 //! ```no_run
-//! use std::process::Command;
 //! use std::time::Duration;
 //! use wayfs_lab::{LabError, LinePlan, Topology, line};
 //!
@@ -14,8 +13,8 @@
 //! lab.link("client", "station", line("local-area")?)?;   // `wayfs lab profiles` lists the names
 //! let wide = lab.link("station", "home", line("intercontinental")?)?;
 //!
-//! let mut serve = Command::new("wayfs");
-//! serve.args(["serve", "--listen", "10.77.0.3:7000"]).env("HOME", lab.directory("home")?);
+//! let mut serve = lab.wayfs("home", "/usr/bin/wayfs".as_ref())?;  // each host has state, cache and configuration of its own
+//! serve.args(["serve", "--listen", "10.77.0.3:7000"]);
 //! let mut home = lab.spawn("home", "serve", serve)?;     // logs to home-serve.log, killed when dropped
 //! lab.sysctl("client", "net.ipv4.tcp_congestion_control", "reno")?;
 //! lab.shape(wide, LinePlan::default());                  // a perfect line from now on

@@ -57,14 +57,9 @@ impl Topology {
         Ok(Self { emulator: Emulator::start()?, links: Vec::new(), hosts: Vec::new(), run, logs, seed })
     }
 
-    /// Lets programs write their output to a directory that stays.
-    ///
-    /// # Errors
-    /// [`LabError::Io`] if it cannot be made.
-    pub fn keep_logs(&mut self, directory: &Path) -> Result<(), LabError> {
-        std::fs::create_dir_all(directory).map_err(LabError::io(format!("make {}", directory.display())))?;
+    /// Lets programs write their output to a directory that stays; it is made when the first is started.
+    pub fn keep_logs(&mut self, directory: &Path) {
         self.logs = directory.to_owned();
-        Ok(())
     }
 
     /// Adds a host. Its address is `10.77.0.N`, the first host being 1; it keeps it on whatever lines it has.
@@ -231,11 +226,38 @@ impl Topology {
         self.hosts[self.index(host)?].namespace.inside(action)
     }
 
+    /// The program `wayfs`, to be given arguments and started on a host: its state, cache, configuration and sockets
+    /// are in [`Self::directory`], so that each host is a machine of its own, and it goes by the host's name.
+    ///
+    /// # Errors
+    /// [`LabError`] if there is no such host, or its directories cannot be made.
+    pub fn wayfs(&self, host: &str, program: &Path) -> Result<Command, LabError> {
+        let own = self.directory(host)?;
+        let mut command = Command::new(program);
+        for (variable, name) in [
+            ("XDG_STATE_HOME", "state"),
+            ("XDG_CACHE_HOME", "cache"),
+            ("XDG_CONFIG_HOME", "config"),
+            ("XDG_RUNTIME_DIR", "run"),
+            ("HOME", "home"),
+        ] {
+            let directory = own.join(name);
+            std::fs::create_dir_all(&directory).map_err(LabError::io(format!("make {}", directory.display())))?;
+            command.env(variable, directory);
+        }
+        for variable in ["WAYFS_TICKET", "WAYFS_AT", "WAYFS_CONFIG"] {
+            command.env_remove(variable);
+        }
+        command.env("WAYFS_HOST", host).current_dir(own.join("home"));
+        Ok(command)
+    }
+
     /// Starts a program on a host, in a process group of its own. Its output goes to `HOST-LABEL.log`.
     ///
     /// # Errors
     /// [`LabError`] if there is no such host or program.
     pub fn spawn(&self, host: &str, label: &str, mut command: Command) -> Result<Process, LabError> {
+        std::fs::create_dir_all(&self.logs).map_err(LabError::io(format!("make {}", self.logs.display())))?;
         let path = self.logs.join(format!("{host}-{label}.log"));
         let doing = || format!("write {}", path.display());
         let out = File::options().create(true).append(true).open(&path).map_err(LabError::io(doing()))?;

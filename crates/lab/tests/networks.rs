@@ -121,6 +121,25 @@ fn programs_run_on_their_host_with_its_parameters_and_write_to_a_log() {
 }
 
 #[test]
+fn hosts_are_machines_of_their_own_to_wayfs() {
+    let Some(mut lab) = laboratory() else { return };
+    for host in ["a", "b"] {
+        lab.host(host).unwrap();
+    }
+    let homes: Vec<String> = ["a", "b"]
+        .map(|host| {
+            let mut command = lab.wayfs(host, Path::new("sh")).unwrap();
+            command.args(["-c", "echo $WAYFS_HOST $XDG_STATE_HOME $XDG_RUNTIME_DIR; touch $XDG_CACHE_HOME/x; pwd"]);
+            let output = lab.run(host, command, BOUND).unwrap();
+            assert!(output.status.success());
+            String::from_utf8(output.stdout).unwrap()
+        })
+        .to_vec();
+    assert!(homes[0].starts_with("a ") && homes[0].contains("/hosts/a/state") && homes[0].ends_with("/hosts/a/home\n"));
+    assert_ne!(homes[0], homes[1]);
+}
+
+#[test]
 fn a_program_that_does_not_end_is_killed() {
     let Some(mut lab) = laboratory() else { return };
     lab.host("a").unwrap();

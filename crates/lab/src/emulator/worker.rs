@@ -2,7 +2,7 @@
 
 use super::rest::Rest;
 use super::{Clock, Ends, Histogram, MediumId, Order, Packet, SPIN};
-use crate::priority;
+use crate::priority::{self, Priority};
 use crate::tun::Tun;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::os::fd::OwnedFd;
@@ -55,7 +55,7 @@ impl Worker {
     }
 
     pub(super) fn run(mut self) {
-        priority::raise();
+        priority::raise(Priority::Emulator);
         loop {
             let begin = self.clock.nanos();
             if self.rest.is_due() {

@@ -1,7 +1,7 @@
 //! Single packets: sent at planned times, received with the kernel's.
 
 use super::timestamp;
-use crate::priority;
+use crate::priority::{self, Priority};
 use crate::{LabError, Topology};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -83,7 +83,7 @@ pub fn packets(
 
 /// Sends at the planned times, or as soon after as it can.
 fn send(socket: &UdpSocket, target: SocketAddr, plan: &[Planned]) -> io::Result<Vec<u64>> {
-    priority::exact_timers();
+    priority::raise(Priority::Prober);
     let start = monotonic();
     let mut packet = vec![0; 1500];
     plan.iter()

@@ -67,8 +67,13 @@ fn measure(context: &mut Context<'_>, case: &Case) -> Result<Vec<Probe>, LabErro
     for host in ["sender", "receiver"] {
         lab.host(host)?;
     }
-    let direction =
-        DirectionConfig { capacity: Capacity::Rate(case.rate), delay: case.delay, ..DirectionConfig::default() };
+    // The queue never overflows, even if the sender is held up for a while and then catches up.
+    let direction = DirectionConfig {
+        capacity: Capacity::Rate(case.rate),
+        delay: case.delay,
+        queue_len_max: 16 << 20,
+        ..DirectionConfig::default()
+    };
     lab.link("sender", "receiver", symmetric(direction))?;
     let seconds = context.choose(2.0, 20.0);
     let transmission = LEN as f64 * 8.0 / case.rate as f64;
