@@ -16,6 +16,8 @@
 //! directory later: its owner is gone.
 
 use crate::LabError;
+use std::fs::DirBuilder;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -39,6 +41,7 @@ pub(crate) struct RunDirectory {
 impl RunDirectory {
     /// Makes one, after taking away what dead laboratories left.
     pub(crate) fn create() -> Result<Self, LabError> {
+        make_root()?;
         sweep()?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let pid = std::process::id();
@@ -79,7 +82,8 @@ pub fn sweep() -> Result<usize, LabError> {
     let mut swept = 0;
     for entry in listing.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        if is_owned(&name) {
+        // What is no laboratory's is not ours to remove.
+        if owner(&name).is_none_or(|owner| owner.runs()) {
             continue;
         }
         let mut guard = guard(&entry.path(), &name, Stdio::null())?;
@@ -94,11 +98,39 @@ fn root() -> PathBuf {
     std::env::temp_dir().join("wayfs-lab")
 }
 
-/// Whether the process of a directory's name still runs.
-fn is_owned(name: &str) -> bool {
-    let mut parts = name.split('-');
-    let (Some(pid), Some(start)) = (parts.next(), parts.next()) else { return false };
-    pid.parse().ok().and_then(start_time).is_some_and(|running| running.to_string() == start)
+/// Makes it, for this user alone: what lies in it is believed and removed.
+fn make_root() -> Result<(), LabError> {
+    let root = root();
+    let doing = || LabError::io(format!("make {}", root.display()));
+    DirBuilder::new().recursive(true).mode(0o700).create(&root).map_err(doing())?;
+    let found = std::fs::symlink_metadata(&root).map_err(doing())?;
+    if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
+        let error = std::io::Error::other("it is there and belongs to somebody else; remove it or set TMPDIR");
+        return Err(doing()(error));
+    }
+    Ok(())
+}
+
+/// The process that a directory's name tells.
+struct Owner {
+    pid: u32,
+    start: u64,
+}
+
+impl Owner {
+    fn runs(&self) -> bool {
+        start_time(self.pid) == Some(self.start)
+    }
+}
+
+/// Whose a directory is; `None` if it is no laboratory's.
+fn owner(name: &str) -> Option<Owner> {
+    let mut parts = name.split('-').map(str::parse::<u64>);
+    let (Some(Ok(pid)), Some(Ok(start)), Some(Ok(_)), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return None;
+    };
+    Some(Owner { pid: u32::try_from(pid).ok()?, start })
 }
 
 /// When a process started, in ticks since the machine did.
@@ -123,4 +155,20 @@ fn guard(run: &Path, mark: &str, stdin: Stdio) -> Result<Child, LabError> {
         .process_group(0)
         .spawn()
         .map_err(LabError::io("start the guard"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_directories_of_laboratories_have_an_owner() {
+        for name in ["1-2", "1-2-3-4", "a-2-3", "photos", "1-2-x", "-1-2-3", ""] {
+            assert!(owner(name).is_none(), "{name}");
+        }
+        let pid = std::process::id();
+        let start = start_time(pid).unwrap();
+        assert!(owner(&format!("{pid}-{start}-0")).unwrap().runs());
+        assert!(!owner(&format!("{pid}-{}-0", start + 1)).unwrap().runs());
+    }
 }

@@ -60,12 +60,19 @@ pub(crate) fn svg(figure: &Figure) -> String {
     );
     axes(&mut out, figure, &field);
     for (number, series) in figure.series.iter().enumerate() {
-        let colour = COLOURS[number % COLOURS.len()];
+        let colour = colour(figure, number);
         draw(&mut out, series, colour, &field);
         legend(&mut out, series, colour, HEIGHT + LEGEND_LINE * (number as f64 + 0.5));
     }
     out.push_str("</svg>\n");
     out
+}
+
+/// What belongs together, the first of each origin and so on, has one colour.
+fn colour(figure: &Figure, number: usize) -> &'static str {
+    let origin = figure.series[number].origin;
+    let before = figure.series[..number].iter().filter(|series| series.origin == origin).count();
+    COLOURS[before % COLOURS.len()]
 }
 
 /// Adds a piece. Writing to a string does not fail.
@@ -78,7 +85,9 @@ fn axes(out: &mut String, figure: &Figure, field: &Field) {
     for mark in field.x.marks() {
         if let Some(x) = field.x(mark) {
             add!(out, "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom}\"/>");
-            add!(out, "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>", bottom + 17.0, short(mark));
+            // The last number would stand out over the edge.
+            let anchor = if x > right - 20.0 { "end" } else { "middle" };
+            add!(out, "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>", bottom + 17.0, short(mark));
         }
     }
     for mark in field.y.marks() {
@@ -210,6 +219,19 @@ mod tests {
         // Three points and two in the legend; two intervals.
         assert_eq!(text.matches("<circle").count(), 5);
         assert_eq!(text.matches("m-4 0h8").count(), 2);
+    }
+
+    #[test]
+    fn a_series_and_its_model_have_one_colour() {
+        let series = |name, origin| Series::new(name, Style::Curve, origin, [(1.0, 1.0), (2.0, 2.0)]);
+        let figure = figure(vec![
+            series("a", Origin::Measured),
+            series("a", Origin::Model),
+            series("b", Origin::Measured),
+            series("b", Origin::Published),
+        ]);
+        let colours = [0, 1, 2, 3].map(|number| colour(&figure, number));
+        assert_eq!(colours, [COLOURS[0], COLOURS[0], COLOURS[1], COLOURS[0]]);
     }
 
     #[test]
