@@ -66,6 +66,10 @@ pub struct Config {
     pub node: NodeId,
     /// Station to home: records are gathered so long unless the link is idle. Default 1 s (the research: 15 s).
     pub reconcile_period: Duration,
+    /// Station: a record that finds the link to the home idle waits so long for what may undo it (the lock and
+    /// temporary files of programs live for milliseconds), so that neither crosses. Default 50 ms. Zero: it leaves
+    /// at once.
+    pub reconcile_gather: Duration,
     /// Client: changes that nobody waits for are gathered so long for one sync and one message. Default 5 ms. Zero:
     /// each goes by itself, and costs every machine on its way a sync, a message and an acknowledgement.
     pub sync_gather: Duration,
@@ -102,6 +106,7 @@ impl Config {
             label,
             node,
             reconcile_period: Duration::from_secs(1),
+            reconcile_gather: Duration::from_millis(50),
             sync_gather: Duration::from_millis(5),
             sends_ahead: true,
             lease: Duration::from_secs(10),

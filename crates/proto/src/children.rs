@@ -533,6 +533,7 @@ impl<S: MetaStore> Replica<S> {
             }
             Up::Start => self.handle_start(peer, origin),
             Up::Records { records } => self.handle_records(peer, origin, records),
+            Up::Cancelled { spans, records } => self.handle_cancelled(peer, origin, spans, records),
             Up::Ahead { records } => self.handle_ahead(peer, origin, records),
             Up::Durable { through } => self.handle_durable(peer, origin, through),
             Up::Received { serial } => self.handle_received(peer, origin, serial),
@@ -686,7 +687,12 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    fn handle_records(&mut self, peer: PeerId, child: OriginId, records: Vec<SentRecord>) -> Result<(), Trouble> {
+    pub(crate) fn handle_records(
+        &mut self,
+        peer: PeerId,
+        child: OriginId,
+        records: Vec<SentRecord>,
+    ) -> Result<(), Trouble> {
         let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
         for SentRecord { record, held } in records {
             let origin = record.id.origin();

@@ -65,6 +65,9 @@ impl<S: MetaStore> Replica<S> {
             self.staged.marks.insert(*origin);
         }
         if self.config.role == Role::Station {
+            for (origin, through) in &cut.applied {
+                self.release_cancelled(*origin, *through)?;
+            }
             for position in &cut.confirmed {
                 self.overlay.delete_raw(number_key(table::LOG, *position));
                 self.staged.forgotten.push(*position);

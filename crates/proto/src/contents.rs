@@ -92,6 +92,8 @@ pub(crate) struct Contents {
     push_cursor: u64,
     /// To be told to the parent.
     haves: BTreeSet<RecordId>,
+    /// Versions that were sent as cancelled in this session: nobody will ask for them.
+    cancelled: BTreeSet<RecordId>,
     /// Stable although something before is not; for display.
     stable: BTreeMap<RecordId, WallTime>,
     /// Child stations with a copy of a file, by file; and the order of coming in.
@@ -149,7 +151,25 @@ impl Contents {
         self.floors = Floors::default();
     }
 
+    /// A version was sent as cancelled.
+    pub(crate) fn cancel(&mut self, version: RecordId) {
+        self.wanted.remove(&version);
+        self.cancelled.insert(version);
+    }
+
+    /// Takes out what was cancelled of an origin up to a sequence.
+    pub(crate) fn cancelled_through(&mut self, origin: OriginId, through: u64) -> Vec<RecordId> {
+        let passed = |version: &RecordId| version.origin() == origin && version.sequence() <= through;
+        self.cancelled.extract_if(.., passed).collect()
+    }
+
+    /// The parent is to be told that we have a version.
+    pub(crate) fn have(&mut self, version: RecordId) {
+        self.haves.insert(version);
+    }
+
     pub(crate) fn begin_session(&mut self) {
+        self.cancelled.clear();
         self.pushing.clear();
         self.pushed.clear();
         self.push_cursor = 0;
@@ -507,6 +527,7 @@ impl<S: MetaStore> Replica<S> {
             .wanted
             .iter()
             .filter(|version| !self.contents.pushing.contains(version) && !self.contents.pushed.contains(version))
+            .filter(|version| !self.contents.cancelled.contains(version) && self.is_sent(**version))
             .take(room)
             .copied()
             .collect();
@@ -521,6 +542,12 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         Ok(due)
+    }
+
+    /// Contents do not overtake their record, which may yet be cancelled.
+    fn is_sent(&self, version: RecordId) -> bool {
+        let sent = self.upstream.as_ref().map_or(0, |upstream| upstream.position);
+        self.log.position_of(version).is_none_or(|position| position <= sent)
     }
 
     fn owed_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {

@@ -40,6 +40,7 @@ mod cancel;
 mod children;
 mod confirm;
 mod contents;
+mod gathered;
 mod home;
 mod inspect;
 mod interest;

@@ -167,6 +167,7 @@ impl<S: MetaStore> Replica<S> {
             | Up::Want { .. }
             | Up::Ahead { .. }
             | Up::Durable { .. }
+            | Up::Cancelled { .. }
             | Up::Ping { .. } => {}
         }
     }

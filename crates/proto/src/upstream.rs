@@ -71,6 +71,8 @@ pub(crate) struct Upstream {
     in_flight_len: usize,
     in_flight_bytes: usize,
     pub(crate) records_at: Option<Time>,
+    /// Since when records wait to be sent.
+    pub(crate) gathering: Option<Time>,
     /// The parent could not resume: what it does not name of small tables is no more.
     anew: bool,
     /// The cut so far.
@@ -93,6 +95,11 @@ impl Upstream {
     pub(crate) fn sent_of(&self, origin: OriginId) -> u64 {
         let flying = self.in_flight.get(&origin).and_then(VecDeque::back).map_or(0, |(last, _)| *last);
         self.applied_of(origin).max(flying)
+    }
+
+    /// Whether records are on their way.
+    pub(crate) fn is_flying(&self) -> bool {
+        self.in_flight_len > 0
     }
 
     /// A record is on its way, and so many bytes.
@@ -132,6 +139,7 @@ impl<S: MetaStore> Replica<S> {
             in_flight_len: 0,
             in_flight_bytes: 0,
             records_at: None,
+            gathering: None,
             anew: false,
             partial: Vec::new(),
             asks: BTreeMap::new(),
@@ -652,12 +660,14 @@ impl<S: MetaStore> Replica<S> {
         self.pump_contents()
     }
 
-    /// A station gathers records for a period unless nothing is under way; a client sends at once.
-    fn may_send_records(&self) -> bool {
-        let Some(upstream) = &self.upstream else { return false };
-        self.config.role == Role::Client
-            || upstream.in_flight_len == 0
-            || upstream.records_at.is_none_or(|at| self.now >= at + self.config.reconcile_period)
+    /// A station gathers records for a period, or for a moment if nothing is under way; a client sends at once.
+    fn may_send_records(&mut self) -> bool {
+        if self.config.role == Role::Client {
+            return self.upstream.is_some();
+        }
+        self.note_gathering();
+        let gathered = self.upstream.as_ref().and_then(|upstream| self.gathered_at(upstream));
+        gathered.is_some_and(|at| self.now >= at)
     }
 
     fn send_records(&mut self) -> Result<(), StorageError> {
@@ -685,14 +695,20 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             upstream.records_at = Some(self.now);
-            for sent in &records {
-                let id = sent.record.id;
-                upstream.note_flight(Some(id), wayfs_wire::record_len(sent));
-                if id.origin() == self.config.origin {
-                    self.sent_through = self.sent_through.max(id.sequence());
+            upstream.gathering = None;
+            let up = self.cancel_gathered(records);
+            if let (Up::Records { records } | Up::Cancelled { records, .. }, Some(upstream)) =
+                (&up, self.upstream.as_mut())
+            {
+                for sent in records {
+                    let id = sent.record.id;
+                    upstream.note_flight(Some(id), wayfs_wire::record_len(sent));
+                    if id.origin() == self.config.origin {
+                        self.sent_through = self.sent_through.max(id.sequence());
+                    }
                 }
             }
-            self.tell_parent(Up::Records { records });
+            self.tell_parent(up);
         }
     }
 
@@ -781,12 +797,10 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn upstream_timeout(&self) -> Option<Time> {
         let upstream = self.upstream.as_ref()?;
         let mut next = upstream.next_ping.min(upstream.heard + self.config.lease);
-        if self.config.role == Role::Station
-            && upstream.in_flight_len > 0
-            && self.log.from(upstream.position + 1).next().is_some()
-            && let Some(at) = upstream.records_at
-        {
-            next = next.min(at + self.config.reconcile_period);
+        if self.config.role == Role::Station {
+            // A time that has come waits for something else: for our disk, or for room on the line.
+            let gathered = self.gathered_at(upstream).filter(|at| *at > self.now);
+            next = gathered.map_or(next, |at| next.min(at));
         }
         Some(next)
     }

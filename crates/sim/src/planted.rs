@@ -23,35 +23,68 @@ pub enum Bug {
     RecordEmptied,
     /// Parents say that contents arrived and do not have them.
     ContentsForgotten,
+    /// Now and then a parent's word of how far records have come is lost for good.
+    AckDropped,
+    /// Now and then a parent welcomes a child as if it had one record more than it has: what the child carries over
+    /// from its former parent is forgotten.
+    WelcomeOverstates,
+    /// Parents call records safe before they have the contents, and before other clients have heard.
+    SafeBeforeContents,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::StoredBeforeDurable, Self::DiskLies, Self::ImageSkipped, Self::RecordEmptied, Self::ContentsForgotten];
+    pub const ALL: [Self; 8] = [
+        Self::StoredBeforeDurable,
+        Self::DiskLies,
+        Self::ImageSkipped,
+        Self::RecordEmptied,
+        Self::ContentsForgotten,
+        Self::AckDropped,
+        Self::WelcomeOverstates,
+        Self::SafeBeforeContents,
+    ];
 }
 
 /// What becomes of a frame under a bug.
 pub(crate) fn tamper(bug: Option<Bug>, from: End, healed: bool, bytes: Bytes, random: &mut ChaCha8Rng) -> Bytes {
-    let strikes = match bug {
-        Some(Bug::ImageSkipped) => from == End::Parent && !healed,
-        Some(Bug::RecordEmptied) => from == End::Child && !healed,
-        _ => false,
+    let (Some(bug), false) = (bug, healed) else { return bytes };
+    let chance = match bug {
+        Bug::ImageSkipped | Bug::AckDropped | Bug::WelcomeOverstates if from == End::Parent => 0.2,
+        Bug::RecordEmptied if from == End::Child => 0.2,
+        Bug::SafeBeforeContents if from == End::Parent => 1.0,
+        _ => return bytes,
     };
-    if !strikes || !random.random_bool(0.2) {
+    if !random.random_bool(chance) {
         return bytes;
     }
     match wayfs_wire::decode(&bytes) {
-        Ok(Message::Down(Down::Images { serial, through, more, mut images })) => {
-            images.pop();
-            wayfs_wire::encode(&Message::Down(Down::Images { serial, through, more, images }))
-        }
-        Ok(Message::Up(Up::Records { mut records })) => {
-            if let Some(last) = records.last_mut() {
-                last.record.op = Op::Touch;
-            }
-            wayfs_wire::encode(&Message::Up(Up::Records { records }))
-        }
-        _ => bytes,
+        Ok(Message::Down(down)) => wayfs_wire::encode(&Message::Down(tamper_down(bug, down))),
+        Ok(Message::Up(up)) => wayfs_wire::encode(&Message::Up(tamper_up(up))),
+        Err(_) => bytes,
     }
+}
+
+fn tamper_down(bug: Bug, mut down: Down) -> Down {
+    match (bug, &mut down) {
+        (Bug::ImageSkipped, Down::Images { images, .. }) => {
+            images.pop();
+        }
+        (Bug::AckDropped, Down::Marks { marks }) => marks.clear(),
+        (Bug::SafeBeforeContents, Down::Marks { marks }) => marks.iter_mut().for_each(|mark| mark.safe = mark.applied),
+        (Bug::WelcomeOverstates, Down::Welcome { applied, .. }) => {
+            applied.iter_mut().for_each(|(_, through)| *through += 1)
+        }
+        _ => {}
+    }
+    down
+}
+
+fn tamper_up(mut up: Up) -> Up {
+    if let Up::Records { records } | Up::Ahead { records } | Up::Cancelled { records, .. } = &mut up
+        && let Some(last) = records.last_mut()
+    {
+        last.record.op = Op::Touch;
+    }
+    up
 }

@@ -235,11 +235,13 @@ impl World {
     }
 
     /// Whether the client was told that an update met another one, after which it shows an older version: the one
-    /// that it saw last, or one which that was built upon, since later updates follow an earlier one to its copy.
+    /// that it saw last, or one which that was built upon down to the one shown, since later updates follow an earlier
+    /// one to its copy.
     fn is_reported(&self, index: usize, seen: RecordId, shown: RecordId) -> bool {
         let replica = self.hosts[index].replica.as_ref();
         let reports = replica.and_then(|replica| replica.conflicts(None, usize::MAX).ok()).unwrap_or_default();
-        let undone: BTreeSet<RecordId> = self.history.line(seen).take_while(|version| *version != shown).collect();
+        let later = self.history.line(seen).take_while(|version| *version != shown);
+        let undone: BTreeSet<RecordId> = later.chain([shown]).collect();
         reports.iter().any(|report| undone.contains(&report.conflict.record))
     }
 

@@ -298,10 +298,11 @@ impl World {
         }
     }
 
-    /// An engine ends a session. Silence, newer sessions and strangers are good reasons between
+    /// An engine ends a session. Silence, newer sessions, strangers and records that came by two ways are good reasons between
     /// honest peers; anything else means that one of them broke the protocol.
     fn disconnected(&mut self, index: usize, peer: PeerId, reason: &str) {
-        const GOOD: [&str; 4] = ["for a lease", "another session", "its origin is not known here", "revoked"];
+        const GOOD: [&str; 5] =
+            ["for a lease", "another session", "its origin is not known here", "revoked", "came by another way"];
         if !GOOD.iter().any(|good| reason.contains(good)) {
             let line = format!("host {index} disconnected {peer:?}: {reason}");
             self.violations.push(Violation::new("honest peers get along", line));

@@ -73,6 +73,12 @@ fn check_up(up: &Up) -> Checked {
         Up::Unlock { range, .. } => check_range(*range),
         Up::Start | Up::Received { .. } | Up::Want { .. } | Up::LockCancel { .. } => Ok(()),
         Up::Ping { .. } | Up::Durable { .. } => Ok(()),
+        Up::Cancelled { spans, records } => {
+            at_most(records.len(), RECORDS_MAX, "records")?;
+            at_most(spans.len(), records.len(), "spans")?;
+            spans.iter().try_for_each(|span| within(span.from <= span.through, "span"))?;
+            records.iter().try_for_each(|sent| check_record(&sent.record))
+        }
     }
 }
 

@@ -201,6 +201,24 @@ pub enum Up {
         /// Up to this sequence.
         through: u64,
     },
+    /// Records as in [`Up::Records`], of which a station cancelled some: others of the same message stand for them.
+    Cancelled {
+        /// What belongs together, one span of an origin at most.
+        spans: Vec<Span>,
+        /// The records: all of the spans, and others.
+        records: Vec<SentRecord>,
+    },
+}
+
+/// Records of one origin that stand for each other: to be taken all together, or not at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// Whose.
+    pub origin: OriginId,
+    /// The first sequence.
+    pub from: u64,
+    /// The last sequence.
+    pub through: u64,
 }
 
 /// A key and what it is now; `None`: nothing.

@@ -1,7 +1,7 @@
 //! The codec against random, mutated and golden bytes.
 
 use crate::{
-    AskId, Down, FORMAT_VERSION, KeyImage, LEN_MAX, LockVerdict, Mark, Message, Question, Resume, SentRecord, Stamp,
+    AskId, Down, FORMAT_VERSION, KeyImage, LEN_MAX, LockVerdict, Mark, Message, Question, Resume, SentRecord, Span, Stamp,
     Up, Verdict, WireError, decode, encode, image_len, record_len,
 };
 use bytes::Bytes;
@@ -194,6 +194,11 @@ fn message() -> impl Strategy<Value = Message> {
         )),
         proptest::collection::vec(sent(), 0..20).prop_map(|records| Message::Up(Up::Ahead { records })),
         any::<u64>().prop_map(|through| Message::Up(Up::Durable { through })),
+        proptest::collection::vec(sent(), 1..10).prop_map(|records| {
+            let id = records[0].record.id;
+            let spans = vec![Span { origin: id.origin(), from: 1, through: id.sequence() }];
+            Message::Up(Up::Cancelled { spans, records })
+        }),
         any::<u64>().prop_map(|through| Message::Down(Down::Safe { through })),
         (any::<u64>(), any::<u64>())
             .prop_map(|(number, through)| Message::Down(Down::Pong { number, through: Some(CommitNumber(through)) })),

@@ -1,7 +1,8 @@
 //! What was done and undone while nobody was told is not told.
 
 use super::world::{HOME, World, big, name, small};
-use crate::Role;
+use crate::{Output, Role};
+use std::time::Duration;
 use wayfs_types::FileId;
 use wayfs_types::request::{Answer, Change, Level};
 
@@ -53,4 +54,139 @@ fn what_may_have_been_sent_stays() {
     assert!(world.hosts[a].replica.is_settled());
     assert_eq!(world.hosts[HOME].replica.inode(file).unwrap().unwrap().content, small("last"));
     world.assert_agrees(a);
+}
+
+/// A client of a station that is connected with the home and gathers for a while.
+fn gathering_station() -> (World, usize, usize) {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "s@s");
+    let client = world.add(Role::Client, "ann@a");
+    world.configure(station, |config| config.reconcile_gather = Duration::from_millis(50));
+    world.connect(station, HOME);
+    world.connect(client, station);
+    world.pass(Duration::from_secs(2));
+    world.names(client, FileId::ROOT).unwrap();
+    (world, station, client)
+}
+
+fn made_at_home(world: &World, file: FileId) -> bool {
+    world.hosts[HOME].replica.inode(file).unwrap().is_some()
+}
+
+#[test]
+fn a_lock_file_of_a_program_never_crosses_the_wide_area() {
+    let (mut world, station, client) = gathering_station();
+    let before = world.hosts[HOME].replica.progress().commit;
+    let lock = world.create(client, FileId::ROOT, "index.lock");
+    world.store(client, lock, big("index"));
+    world.change(client, Change::Unlink { parent: FileId::ROOT, name: name("index.lock") }).unwrap();
+    world.settle();
+    assert_eq!(world.wait(client, Level::Safe), Ok(Answer::Reached));
+    assert_eq!(world.wait(client, Level::Stable), Ok(Answer::Reached), "what was cancelled counts as done");
+    assert!(!made_at_home(&world, lock), "the home never heard of the file");
+    assert_eq!(world.hosts[HOME].chunks.len(), 0);
+    let commits = world.hosts[HOME].replica.progress().commit - before;
+    assert_eq!(commits, 1, "only how far the client's records have come");
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.hosts[station].replica.progress().bytes_at_risk, 0, "nobody need keep its bytes");
+    for host in [station, client] {
+        assert!(world.hosts[host].replica.is_settled(), "host {host}");
+        world.assert_agrees(host);
+    }
+}
+
+#[test]
+fn saves_that_a_station_gathered_arrive_as_the_last() {
+    let (mut world, station, client) = gathering_station();
+    let file = world.create(client, FileId::ROOT, "notes");
+    world.pass(Duration::from_secs(2));
+    for round in 0..10 {
+        let scratch = world.create(client, FileId::ROOT, "notes~");
+        world.store(client, scratch, big(&format!("round {round}")));
+        world.rename(client, (FileId::ROOT, "notes~"), (FileId::ROOT, "notes")).unwrap();
+    }
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.wait(client, Level::Stable), Ok(Answer::Reached));
+    assert_eq!(world.names(HOME, FileId::ROOT).unwrap(), ["notes"]);
+    let (now, inode) = world.lookup(HOME, FileId::ROOT, "notes").unwrap();
+    assert_eq!(inode.content, big("round 9"));
+    assert_ne!(now, file);
+    assert!(world.hosts[HOME].chunks.len() < 10, "the home did not get each of them");
+    assert!(world.hosts[HOME].replica.conflicts(None, 9).unwrap().is_empty());
+    for host in [station, client] {
+        assert!(world.hosts[host].replica.is_settled(), "host {host}");
+        world.assert_agrees(host);
+    }
+}
+
+#[test]
+fn what_another_client_of_the_station_touched_is_sent_as_it_was() {
+    let (mut world, station, client) = gathering_station();
+    let other = world.add(Role::Client, "bob@b");
+    world.connect(other, station);
+    world.pass(Duration::from_secs(2));
+    world.names(other, FileId::ROOT).unwrap();
+    let file = world.create(client, FileId::ROOT, "f");
+    world.settle();
+    world.change(other, Change::Link { file, parent: FileId::ROOT, name: name("g") }).unwrap();
+    world.settle();
+    world.change(client, Change::Unlink { parent: FileId::ROOT, name: name("f") }).unwrap();
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.names(HOME, FileId::ROOT).unwrap(), ["g"]);
+    assert!(made_at_home(&world, file));
+    for host in [station, client, other] {
+        world.assert_agrees(host);
+    }
+}
+
+#[test]
+fn of_what_stands_for_each_other_a_home_takes_all_or_nothing() {
+    let mut world = World::new();
+    let stations = [world.add(Role::Station, "s1@s"), world.add(Role::Station, "s2@s")];
+    let client = world.add(Role::Client, "ann@a");
+    let uppers = stations.map(|station| world.connect(station, HOME));
+    let first = world.connect(client, stations[0]);
+    world.pass(Duration::from_secs(2));
+    world.names(client, FileId::ROOT).unwrap();
+    // The first station gathers a file's whole life while it is alone.
+    world.close(uppers[0]);
+    let file = world.create(client, FileId::ROOT, "f");
+    world.store(client, file, small("f"));
+    world.settle();
+    // The second hears of its beginning only.
+    world.close(first);
+    world.configure(stations[1], |config| config.records_per_message = 1);
+    world.stall(uppers[1], true);
+    let second = world.connect(client, stations[1]);
+    world.settle();
+    world.close(second);
+    let back = world.connect(client, stations[0]);
+    world.settle();
+    world.change(client, Change::Unlink { parent: FileId::ROOT, name: name("f") }).unwrap();
+    world.settle();
+    // The first is heard with all of it, after the home took the beginning.
+    let upper = world.connect(stations[0], HOME);
+    world.stall(upper, true);
+    world.step_up(upper, 1);
+    world.settle();
+    world.step_down(upper);
+    world.step_up(uppers[1], 1);
+    assert!(made_at_home(&world, file), "the beginning came by the other way");
+    world.stall(upper, false);
+    world.settle();
+    let refused = world.hosts[HOME]
+        .events
+        .iter()
+        .any(|event| matches!(event, Output::Disconnect { reason, .. } if reason.contains("came by another way")));
+    assert!(refused, "a part of it would leave the file there");
+    world.stall(uppers[1], false);
+    world.connect(stations[0], HOME);
+    world.pass(Duration::from_secs(3));
+    assert!(world.names(HOME, FileId::ROOT).unwrap().is_empty());
+    world.close(back);
+    world.connect(client, stations[0]);
+    world.pass(Duration::from_secs(3));
+    for host in [stations[0], stations[1], client] {
+        world.assert_agrees(host);
+    }
 }

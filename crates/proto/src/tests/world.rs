@@ -75,6 +75,7 @@ fn config(role: Role, origin: OriginId, label: &str) -> Config {
     let mut config = Config::new(VolumeId::from_bytes([7; 16]), role, origin, label.to_owned(), node(origin.raw()));
     // These tests settle without letting time pass.
     config.sync_gather = Duration::ZERO;
+    config.reconcile_gather = Duration::ZERO;
     config.records_per_message = 64;
     config.images_per_message = 64;
     config

@@ -1,0 +1,152 @@
+//! A station cancels among the records that it gathered, before they cross the wide area.
+//!
+//! The rules are `wayfs_tree::Canceller`'s, one for each origin, over the
+//! records of one message. Only what is sent changes: the station's log and view
+//! keep every record as it came, so *safe* means what it meant, and a message
+//! that is lost is made anew from the log. A cancelled record travels as an
+//! empty one: it counts for the marks and waits of its writer as if it had been
+//! sent.
+//!
+//! A client that moves sends its records through another station, too, as they
+//! were. If the home took some of them that way and the rest in the form that
+//! stands for all, a file could stay that was removed. So the form that stands
+//! for all is taken whole or not at all: the station names the **spans** that
+//! belong together, all of a span is in one message, and a parent that has a
+//! part of one ends the session. In the next one the station hears how far
+//! the parent is, and cancels among what is left.
+
+use crate::api::Role;
+use crate::contents::content_of;
+use crate::replica::{Replica, Trouble};
+use crate::tables::{record_key, table};
+use crate::upstream::Upstream;
+use std::collections::{BTreeMap, BTreeSet};
+use wayfs_tree::{Canceller, CreateFolding};
+use wayfs_types::{FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError};
+use wayfs_wire::{SentRecord, Span, Up};
+
+/// Files whose content or names a record is about.
+fn files_of(record: &Record) -> impl Iterator<Item = FileId> {
+    let replaced = match &record.op {
+        Op::Rename { replaced, .. } => replaced.map(|seen| seen.file),
+        _ => None,
+    };
+    crate::inspect::file_of(&record.op, record.id).into_iter().chain(replaced)
+}
+
+/// Files that records of several origins are about: nothing of theirs is cancelled.
+fn shared_files(records: &[SentRecord]) -> BTreeSet<FileId> {
+    let mut first: BTreeMap<FileId, OriginId> = BTreeMap::new();
+    let mut shared = BTreeSet::new();
+    for SentRecord { record, .. } in records {
+        for file in files_of(record) {
+            if *first.entry(file).or_insert(record.id.origin()) != record.id.origin() {
+                shared.insert(file);
+            }
+        }
+    }
+    shared
+}
+
+/// What is to be sent in place of some of the records.
+fn cancelled(records: &[SentRecord]) -> BTreeMap<RecordId, Record> {
+    let shared = shared_files(records);
+    let mut cancellers: BTreeMap<OriginId, Canceller> = BTreeMap::new();
+    let mut instead = BTreeMap::new();
+    for SentRecord { record, .. } in records {
+        let canceller = cancellers.entry(record.id.origin()).or_insert_with(|| Canceller::new(CreateFolding::Keep));
+        if files_of(record).any(|file| shared.contains(&file)) {
+            canceller.observe(record);
+        } else {
+            instead.extend(canceller.push(record).into_iter().map(|record| (record.id, record)));
+        }
+    }
+    instead
+}
+
+fn widen(spans: &mut BTreeMap<OriginId, Span>, id: RecordId) {
+    let (origin, sequence) = (id.origin(), id.sequence());
+    let span = spans.entry(origin).or_insert(Span { origin, from: sequence, through: sequence });
+    span.from = span.from.min(sequence);
+    span.through = span.through.max(sequence);
+}
+
+/// The station's half.
+impl<S: MetaStore> Replica<S> {
+    /// Puts records into the form in which they are sent.
+    pub(crate) fn cancel_gathered(&mut self, mut records: Vec<SentRecord>) -> Up {
+        if self.config.role != Role::Station || records.len() < 2 {
+            return Up::Records { records };
+        }
+        let mut instead = cancelled(&records);
+        let mut spans = BTreeMap::new();
+        for sent in &mut records {
+            let Some(record) = instead.remove(&sent.record.id).filter(|record| *record != sent.record) else {
+                continue;
+            };
+            widen(&mut spans, record.id);
+            if content_of(&sent.record).map(|(_, content)| content) != content_of(&record).map(|(_, content)| content) {
+                self.contents.cancel(record.id);
+            }
+            sent.record = record;
+        }
+        if spans.is_empty() {
+            return Up::Records { records };
+        }
+        Up::Cancelled { spans: spans.into_values().collect(), records }
+    }
+
+    /// When the records that wait may leave: after a period if others are under way; else after the moment that is
+    /// given to what may undo them.
+    pub(crate) fn gathered_at(&self, upstream: &Upstream) -> Option<wayfs_types::Time> {
+        let since = upstream.gathering?;
+        match upstream.records_at.filter(|_| upstream.is_flying()) {
+            Some(at) => Some(at + self.config.reconcile_period),
+            None => Some(since + self.config.reconcile_gather),
+        }
+    }
+
+    /// Notes since when records wait to be sent.
+    pub(crate) fn note_gathering(&mut self) {
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        let waits = self.log.from(upstream.position + 1).next().is_some();
+        upstream.gathering = waits.then(|| upstream.gathering.unwrap_or(self.now));
+    }
+}
+
+/// The parent's half.
+impl<S: MetaStore> Replica<S> {
+    /// Takes records of which some stand for more than they say.
+    pub(crate) fn handle_cancelled(
+        &mut self,
+        peer: crate::PeerId,
+        child: OriginId,
+        spans: Vec<Span>,
+        records: Vec<SentRecord>,
+    ) -> Result<(), Trouble> {
+        if !self.children.by_origin.get(&child).is_some_and(|row| row.is_station) {
+            return Err(Trouble::Peer(peer, "cancels what it did not gather".to_owned()));
+        }
+        for Span { origin, from, through } in spans {
+            let applied = wayfs_tree::applied(&self.tx(), origin)?;
+            if (from..through).contains(&applied) {
+                let text = format!(
+                    "cancelled records {from} to {through} of {origin}, of which {applied} came by another way"
+                );
+                return Err(Trouble::Peer(peer, text));
+            }
+        }
+        self.handle_records(peer, child, records)
+    }
+
+    /// What was cancelled has been passed by the parent: it is told that we have the contents, and answers that they
+    /// need not be kept.
+    pub(crate) fn release_cancelled(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
+        for version in self.contents.cancelled_through(origin, through) {
+            if self.tx().get_raw(&record_key(table::OWED, version))?.is_some() {
+                self.contents.have(version);
+            }
+        }
+        Ok(())
+    }
+}
