@@ -91,6 +91,9 @@ pub(crate) struct Child {
     pub(crate) marks: BTreeMap<OriginId, Option<Mark>>,
     pub(crate) stable: BTreeSet<RecordId>,
     pub(crate) notices: Vec<Down>,
+    /// Client: up to here it has told us which contents of its own it still holds. Beyond, what came by another way is
+    /// not safe for all we know.
+    pub(crate) accounted: u64,
     /// Records that are not durable at the child, kept for it.
     pub(crate) ahead: KeptAhead,
 }
@@ -118,6 +121,7 @@ impl Child {
             marks: BTreeMap::new(),
             stable: BTreeSet::new(),
             notices: Vec::new(),
+            accounted: 0,
             ahead: KeptAhead::default(),
         }
     }
@@ -504,10 +508,11 @@ impl<S: MetaStore> Replica<S> {
         }
         match up {
             Up::Hello { .. } if child.phase != Phase::Greeting => lie("said hello twice"),
-            Up::Hello { volume, resume, origins, safe: _ } => {
+            Up::Hello { volume, resume, origins, safe } => {
                 if volume != self.config.volume {
                     return lie("is of another volume");
                 }
+                child.accounted = safe;
                 self.welcome(peer, origin, resume, &origins)
             }
             Up::Watch { files } => {
@@ -533,6 +538,7 @@ impl<S: MetaStore> Replica<S> {
             }
             Up::Start => self.handle_start(peer, origin),
             Up::Records { records } => self.handle_records(peer, origin, records),
+            Up::Holds { through, versions } => self.handle_holds(peer, origin, through, versions),
             Up::Cancelled { spans, records } => self.handle_cancelled(peer, origin, spans, records),
             Up::Ahead { records } => self.handle_ahead(peer, origin, records),
             Up::Durable { through } => self.handle_durable(peer, origin, through),
@@ -735,15 +741,19 @@ impl<S: MetaStore> Replica<S> {
             {
                 return Err(Trouble::Peer(peer, format!("sent two records with the number {}", record.id)));
             }
-            if held {
+            if held && is_station {
                 self.note_other_holder(&record, child)?;
+            } else if held && let Some((file, content)) = crate::contents::content_of(&record) {
+                self.note_held(child, record.id, file, content.clone())?;
             }
+            self.account(child, record.id);
             return Ok(());
         }
         if record.follows() > image.applied {
             let text = format!("sent record {} but {} is the last that came", record.id, image.applied);
             return Err(Trouble::Peer(peer, text));
         }
+        self.account(child, record.id);
         let effect = self.take_record(record.clone(), held)?;
         let source = Source::Child { origin: child, is_station, held };
         let content = self.note_content(&record, &effect, source)?;

@@ -30,7 +30,7 @@ use wayfs_types::{Content, Digest, FileId, MetaStore, Op, OriginId, Record, Reco
 use wayfs_wire::{Down, Up};
 
 /// Table of records whose contents a client below us is to push.
-const AWAITED: u8 = b'f';
+pub(crate) const AWAITED: u8 = b'f';
 /// Roots that the driver announced and that no record named so far: kept in case a push overtakes its record.
 const ANNOUNCED_MAX: usize = 16_384;
 /// Most children remembered as holders of one version.
@@ -149,6 +149,12 @@ impl Contents {
     /// Rows that were seen removed are back: what an input did was dropped.
     pub(crate) fn abandon(&mut self) {
         self.floors = Floors::default();
+    }
+
+    /// A version is missing, and a client of ours is to push it.
+    pub(crate) fn note_awaited(&mut self, version: RecordId) {
+        self.floors.note_row(table::MISSING, version);
+        self.floors.note_row(AWAITED, version);
     }
 
     /// A version was sent as cancelled.
@@ -361,12 +367,20 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// A record came a second time, by a child that has its contents.
+    /// A record came a second time, by a station that has its contents, or below which somebody has: it can be asked
+    /// for them, but that makes nothing safe that another still has to push.
     pub(crate) fn note_other_holder(&mut self, record: &Record, child: OriginId) -> Result<(), StorageError> {
-        if content_of(record).is_some_and(|(_, content)| content.root().is_some()) {
-            self.handle_have(child, &[record.id])?;
+        match self.missing(record.id)? {
+            Some(mut missing) if !missing.holders.contains(&child) && missing.holders.len() < HOLDERS_MAX => {
+                missing.holders.insert(0, child);
+                self.overlay.put_raw(record_key(table::MISSING, record.id), pack(&missing));
+                Ok(())
+            }
+            None if content_of(record).is_some_and(|(_, content)| content.root().is_some()) => {
+                self.handle_have(child, &[record.id])
+            }
+            Some(_) | None => Ok(()),
         }
-        Ok(())
     }
 
     fn tell_stable(&mut self, child: OriginId, record: RecordId) {

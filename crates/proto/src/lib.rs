@@ -41,6 +41,7 @@ mod children;
 mod confirm;
 mod contents;
 mod gathered;
+mod held;
 mod home;
 mod inspect;
 mod interest;

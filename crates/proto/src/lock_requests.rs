@@ -168,6 +168,7 @@ impl<S: MetaStore> Replica<S> {
             | Up::Ahead { .. }
             | Up::Durable { .. }
             | Up::Cancelled { .. }
+            | Up::Holds { .. }
             | Up::Ping { .. } => {}
         }
     }

@@ -71,7 +71,9 @@ impl<S: MetaStore> Replica<S> {
         let applied = wayfs_tree::applied(&self.tx(), origin)?;
         let awaited = self.first_awaited(origin)?.map_or(applied, |first| first - 1);
         let callbacks = self.children.first_blocked(origin).map_or(applied, |first| first - 1);
-        let safe = applied.min(awaited).min(callbacks);
+        let child = self.children.by_origin.get(&origin).filter(|child| !child.is_station && child.peer.is_some());
+        let accounted = child.map_or(u64::MAX, |child| child.accounted);
+        let safe = applied.min(awaited).min(callbacks).min(accounted);
         let (visible, stable) = match self.config.role {
             Role::Home => {
                 let missing = self.first_missing(origin)?.map_or(applied, |first| first - 1);

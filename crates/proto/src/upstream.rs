@@ -73,6 +73,8 @@ pub(crate) struct Upstream {
     pub(crate) records_at: Option<Time>,
     /// Since when records wait to be sent.
     pub(crate) gathering: Option<Time>,
+    /// Client: up to here the parent knows which contents of our own we still hold.
+    pub(crate) accounted: u64,
     /// The parent could not resume: what it does not name of small tables is no more.
     anew: bool,
     /// The cut so far.
@@ -140,6 +142,7 @@ impl<S: MetaStore> Replica<S> {
             in_flight_bytes: 0,
             records_at: None,
             gathering: None,
+            accounted: self.marks(self.config.origin)?.safe,
             anew: false,
             partial: Vec::new(),
             asks: BTreeMap::new(),
@@ -653,6 +656,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         self.confirm_ahead();
+        self.tell_held()?;
         if self.may_send_records() {
             self.send_records()?;
         }
@@ -704,6 +708,7 @@ impl<S: MetaStore> Replica<S> {
                     let id = sent.record.id;
                     upstream.note_flight(Some(id), wayfs_wire::record_len(sent));
                     if id.origin() == self.config.origin {
+                        upstream.accounted = upstream.accounted.max(id.sequence());
                         self.sent_through = self.sent_through.max(id.sequence());
                     }
                 }

@@ -49,6 +49,22 @@ impl World {
         }
     }
 
+    /// Invariant 1, at the moment of the promise: a server has on its disk what its client is told is safe.
+    pub(crate) fn check_safe_is_kept(&mut self, through: RecordId, before: u64) {
+        let Ok(after) = RecordId::new(through.origin(), before + 1) else { return };
+        let servers: Vec<_> = self.hosts.iter().filter(|host| !host.is_client()).collect();
+        let nowhere = |content: &Content| {
+            let root = content.root();
+            root.is_some_and(|root| !servers.iter().any(|server| server.disk.0.borrow().has_chunk(root)))
+        };
+        let mut new = self.history.updates.iter().filter(|(record, _)| (after..=through).contains(record));
+        let lost = new.find(|(record, update)| nowhere(&update.content) && !self.history.is_superseded(**record));
+        if let Some((record, update)) = lost {
+            let line = format!("{record} of {} was called safe and its content is at no server", update.file);
+            self.violations.push(Violation::new("what is called safe is kept", line));
+        }
+    }
+
     /// Whether a removal may have been the end of the version that it names: it took the last name, or the file is
     /// gone, or somebody else took the file's other name meanwhile (`docs/conflicts.md`, "What the rules do not save").
     fn is_end(&self, record: RecordId, gone: &Removal, home: &TreeDump) -> bool {

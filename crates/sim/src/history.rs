@@ -60,11 +60,19 @@ impl History {
         std::iter::successors(Some(version), |at| self.updates.get(at).and_then(|update| update.base))
     }
 
-    /// Updates of an origin up to a sequence were reported safe.
-    pub(crate) fn report_safe(&mut self, record: RecordId, at: Time, station: usize) {
+    /// Updates of an origin up to a sequence were reported safe. Answers up to where they had been before.
+    pub(crate) fn report_safe(&mut self, record: RecordId, at: Time, station: usize) -> u64 {
         let safe = self.safe.entry(record.origin()).or_default();
-        *safe = (*safe).max(record.sequence());
+        let before = *safe;
+        *safe = before.max(record.sequence());
         self.safe_at.push(SafeReport { record, at, station });
+        before
+    }
+
+    /// Whether somebody who had seen an update replaced or removed it: then its content need not be sent any more.
+    pub(crate) fn is_superseded(&self, record: RecordId) -> bool {
+        self.updates.values().any(|update| update.base == Some(record))
+            || self.removals.values().any(|gone| gone.version == record)
     }
 
     /// Whether an update was reported safe.

@@ -493,7 +493,8 @@ impl World {
             (Expectation::Level { record, level: Level::Safe, station, session }, Ok(Answer::Reached)) => {
                 let same = self.hosts[index].parent_session == Some(*session);
                 let station = if same { *station } else { usize::MAX };
-                self.history.report_safe(*record, self.now, station);
+                let before = self.history.report_safe(*record, self.now, station);
+                self.check_safe_is_kept(*record, before);
             }
             _ => self.learned(index, &expectation, &outcome),
         }

@@ -12,5 +12,6 @@ mod tests;
 pub use check::{Malformed, check_image, check_record};
 pub use codec::{FORMAT_VERSION, LEN_MAX, WireError, decode, encode, image_len, record_len};
 pub use message::{
-    AskId, Down, HaveList, KeyImage, LockVerdict, Mark, Message, Question, Resume, SentRecord, Span, Stamp, Up, Verdict,
+    AskId, Down, HaveList, HeldVersion, KeyImage, LockVerdict, Mark, Message, Question, Resume, SentRecord, Span,
+    Stamp, Up, Verdict,
 };

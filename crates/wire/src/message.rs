@@ -18,7 +18,7 @@
 
 use serde::{Deserialize, Serialize};
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
-use wayfs_types::{CommitNumber, FileId, Image, Key, Name, OriginId, Record, RecordId, VolumeId, WallTime};
+use wayfs_types::{CommitNumber, Content, FileId, Image, Key, Name, OriginId, Record, RecordId, VolumeId, WallTime};
 
 /// Anything that travels in a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -208,6 +208,25 @@ pub enum Up {
         /// The records: all of the spans, and others.
         records: Vec<SentRecord>,
     },
+    /// Of the child's own records up to here, which the parent has by another way, these contents nobody has called
+    /// safe: they are still to be pushed.
+    Holds {
+        /// The last record that this tells of.
+        through: u64,
+        /// The versions, without those whose contents travel in their records.
+        versions: Vec<HeldVersion>,
+    },
+}
+
+/// A version whose contents a client still holds for its parent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldVersion {
+    /// The version.
+    pub version: RecordId,
+    /// Its file, as the client knows it.
+    pub file: FileId,
+    /// What it holds.
+    pub content: Content,
 }
 
 /// Records of one origin that stand for each other: to be taken all together, or not at all.

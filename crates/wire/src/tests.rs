@@ -1,8 +1,8 @@
 //! The codec against random, mutated and golden bytes.
 
 use crate::{
-    AskId, Down, FORMAT_VERSION, KeyImage, LEN_MAX, LockVerdict, Mark, Message, Question, Resume, SentRecord, Span, Stamp,
-    Up, Verdict, WireError, decode, encode, image_len, record_len,
+    AskId, Down, FORMAT_VERSION, HeldVersion, KeyImage, LEN_MAX, LockVerdict, Mark, Message, Question, Resume,
+    SentRecord, Span, Stamp, Up, Verdict, WireError, decode, encode, image_len, record_len,
 };
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -198,6 +198,11 @@ fn message() -> impl Strategy<Value = Message> {
             let id = records[0].record.id;
             let spans = vec![Span { origin: id.origin(), from: 1, through: id.sequence() }];
             Message::Up(Up::Cancelled { spans, records })
+        }),
+        (any::<u64>(), proptest::collection::vec((id(), file(), content()), 0..10)).prop_map(|(through, held)| {
+            let versions = held.into_iter();
+            let versions = versions.map(|(version, file, content)| HeldVersion { version, file, content }).collect();
+            Message::Up(Up::Holds { through, versions })
         }),
         any::<u64>().prop_map(|through| Message::Down(Down::Safe { through })),
         (any::<u64>(), any::<u64>())

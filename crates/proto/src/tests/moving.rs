@@ -144,3 +144,29 @@ fn what_a_client_made_stays_in_its_cache_when_it_moves() {
     assert_eq!(world.names(client, dir).unwrap(), ["f"]);
     world.assert_agrees(client);
 }
+
+#[test]
+fn what_only_the_client_has_is_not_called_safe_by_a_parent_that_knows_its_record() {
+    for to_home in [false, true] {
+        let (mut world, [s1, s2], client, _) = two_stations();
+        let first = world.connect(client, s1);
+        world.settle();
+        let file = world.create(client, FileId::ROOT, "f");
+        world.pass(Duration::from_secs(2));
+        world.hold_pushes(first, true);
+        let version = world.store(client, file, big("f"));
+        world.pass(Duration::from_secs(2));
+        let parent = if to_home { HOME } else { s2 };
+        assert_eq!(world.hosts[parent].replica.inode(file).unwrap().unwrap().version, version, "it came by the home");
+        world.close(first);
+        let second = world.connect(client, parent);
+        world.hold_pushes(second, true);
+        world.pass(Duration::from_secs(1));
+        let progress = world.hosts[client].replica.progress();
+        assert!(progress.safe_through < version.sequence(), "the bytes are on one disk only");
+        assert_eq!(progress.versions_at_risk, 1);
+        world.hold_pushes(second, false);
+        assert_eq!(world.wait(client, Level::Safe), Ok(Answer::Reached));
+        assert_eq!(world.hosts[parent].chunks.len(), 1, "the parent has them now");
+    }
+}

@@ -39,6 +39,8 @@ struct Session {
     open: bool,
     /// Messages stay on the way.
     pub(crate) stalled: bool,
+    /// Contents stay on the way.
+    holds_pushes: bool,
 }
 
 pub(crate) struct World {
@@ -220,6 +222,7 @@ impl World {
             pushes: VecDeque::new(),
             open: true,
             stalled: false,
+            holds_pushes: false,
         });
         let neighbour = match self.hosts[child].role {
             Role::Station => Neighbour::ChildStation { origin },
@@ -246,6 +249,10 @@ impl World {
 
     pub(crate) fn stall(&mut self, peer: PeerId, stalled: bool) {
         self.session(peer).stalled = stalled;
+    }
+
+    pub(crate) fn hold_pushes(&mut self, peer: PeerId, held: bool) {
+        self.session(peer).holds_pushes = held;
     }
 
     /// Lets a number of messages of a session arrive at the parent, stalled or not.
@@ -293,7 +300,9 @@ impl World {
                 self.input(child, Input::Message { peer, bytes });
                 return true;
             }
-            if let Some((version, root)) = self.sessions[index].pushes.pop_front() {
+            if !self.sessions[index].holds_pushes
+                && let Some((version, root)) = self.sessions[index].pushes.pop_front()
+            {
                 self.hosts[parent].chunks.insert(root);
                 self.input(parent, Input::ContentHere { root });
                 self.input(child, Input::Pushed { version });

@@ -1,0 +1,123 @@
+//! What a client still holds of records that its parent has by another way.
+//!
+//! A record can reach a parent without its writer: the home passes on what a
+//! former station sent. Its contents may then be at the writer only, and the
+//! parent must not call it safe. So a client accounts for its records: it sends
+//! them itself, or, of those that the parent has already, tells whose contents
+//! nobody called safe. A parent calls nothing safe beyond what its client
+//! accounted for, and waits for what it is told to be held.
+
+use crate::api::{Output, PeerId, Role};
+use crate::contents::{AWAITED, Missing, Owed};
+use crate::replica::{Replica, Trouble};
+use crate::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
+use wayfs_types::{Content, FileId, MetaStore, OriginId, RecordId, StorageError};
+use wayfs_wire::{HeldVersion, Up};
+
+/// Most versions in one message.
+const HELD_MAX: usize = 1024;
+
+/// The client's half.
+impl<S: MetaStore> Replica<S> {
+    /// Accounts for records of ours that came to the parent by another way.
+    pub(crate) fn tell_held(&mut self) -> Result<(), StorageError> {
+        let own = self.config.origin;
+        let Some(upstream) = self.upstream.as_ref().filter(|_| self.config.role == Role::Client) else {
+            return Ok(());
+        };
+        let (from, through) = (upstream.accounted, upstream.applied_of(own));
+        if through <= from {
+            return Ok(());
+        }
+        let (start, _) = origin_range(table::OWED, own, from + 1);
+        let (end, _) = origin_range(table::OWED, own, through + 1);
+        let mut versions = Vec::new();
+        for (key, value) in self.tx().scan_raw(&start, &end, usize::MAX / 2)? {
+            let Owed { file, content } = unpack(&value)?;
+            versions.push(HeldVersion { version: parse_record_key(&key)?, file, content });
+        }
+        while versions.len() > HELD_MAX {
+            let rest = versions.split_off(HELD_MAX);
+            let through = versions.last().map_or(from, |held| held.version.sequence());
+            self.tell_parent(Up::Holds { through, versions: std::mem::replace(&mut versions, rest) });
+        }
+        self.tell_parent(Up::Holds { through, versions });
+        if let Some(upstream) = self.upstream.as_mut() {
+            upstream.accounted = through;
+        }
+        Ok(())
+    }
+}
+
+/// The parent's half.
+impl<S: MetaStore> Replica<S> {
+    /// A child accounts for a record by sending it.
+    pub(crate) fn account(&mut self, child: OriginId, record: RecordId) {
+        if let Some(row) = self.children.by_origin.get_mut(&child).filter(|_| record.origin() == child) {
+            row.accounted = row.accounted.max(record.sequence());
+            self.staged.marks.insert(child);
+        }
+    }
+
+    pub(crate) fn handle_holds(
+        &mut self,
+        peer: PeerId,
+        child: OriginId,
+        through: u64,
+        versions: Vec<HeldVersion>,
+    ) -> Result<(), Trouble> {
+        let applied = wayfs_tree::applied(&self.tx(), child)?;
+        let foreign = |held: &HeldVersion| held.version.origin() != child || held.version.sequence() > through;
+        if through > applied || versions.iter().any(foreign) {
+            return Err(Trouble::Peer(peer, "accounts for records that did not come".to_owned()));
+        }
+        for HeldVersion { version, file, content } in versions {
+            self.note_held(child, version, file, content)?;
+        }
+        if let Some(row) = self.children.by_origin.get_mut(&child) {
+            row.accounted = row.accounted.max(through);
+        }
+        self.staged.marks.insert(child);
+        Ok(())
+    }
+
+    /// A client of ours holds the contents of a version that came to us by another way, and will push them.
+    pub(crate) fn note_held(
+        &mut self,
+        child: OriginId,
+        version: RecordId,
+        file: FileId,
+        content: Content,
+    ) -> Result<(), StorageError> {
+        let Some(root) = content.root() else { return Ok(()) };
+        let is_owed = self.tx().get_raw(&record_key(table::OWED, version))?.is_some();
+        if is_owed || self.marks(child)?.stable >= version.sequence() {
+            return Ok(());
+        }
+        let known = self.tx().get_raw(&record_key(table::MISSING, version))?;
+        let missing = match known.map(|bytes| unpack::<Missing>(&bytes)).transpose()? {
+            Some(missing) if missing.holders.contains(&child) => missing,
+            Some(mut missing) => {
+                missing.holders.push(child);
+                missing
+            }
+            None if self.config.role == Role::Home => {
+                // It is here, or was replaced by somebody who had seen it.
+                self.children.tell_stable(child, version);
+                return Ok(());
+            }
+            None => {
+                self.staged.totals.missing += 1;
+                self.overlay.put_raw(root_key(&root, version), Vec::new());
+                let output = Output::Applied { file, record: version, content: Some(content.clone()) };
+                self.staged.outputs.push(output);
+                Missing { file, version, content, holders: vec![child] }
+            }
+        };
+        self.overlay.put_raw(record_key(table::MISSING, version), pack(&missing));
+        self.overlay.put_raw(record_key(AWAITED, version), Vec::new());
+        self.contents.note_awaited(version);
+        self.staged.marks.insert(child);
+        Ok(())
+    }
+}
