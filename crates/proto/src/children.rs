@@ -562,17 +562,22 @@ impl<S: MetaStore> Replica<S> {
                 Ok(())
             }
             Up::Ping { number } => {
-                let told = child.phase == Phase::Live
-                    && child.pending.is_empty()
-                    && child.unreceived.is_empty()
-                    && child.outbox.is_empty()
-                    && self.stored >= self.ticket;
-                let through = told.then_some(self.counters.change);
-                let bytes = wayfs_wire::encode(&Message::Down(Down::Pong { number, through }));
-                self.outputs.push_back(crate::api::Output::Send { peer, bytes });
+                self.answer_ping(peer, origin, number);
                 Ok(())
             }
         }
+    }
+
+    fn answer_ping(&mut self, peer: PeerId, origin: OriginId, number: u64) {
+        let Some(child) = self.children.by_origin.get(&origin) else { return };
+        let told = child.phase == Phase::Live
+            && child.pending.is_empty()
+            && child.unreceived.is_empty()
+            && child.outbox.is_empty()
+            && self.stored >= self.ticket;
+        let through = told.then_some(self.counters.change);
+        let bytes = wayfs_wire::encode(&Message::Down(Down::Pong { number, through }));
+        self.outputs.push_back(crate::api::Output::Send { peer, bytes });
     }
 
     pub(crate) fn add_watches(&mut self, origin: OriginId, files: &[FileId]) {

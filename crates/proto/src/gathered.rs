@@ -34,23 +34,28 @@ fn files_of(record: &Record) -> impl Iterator<Item = FileId> {
     crate::inspect::file_of(&record.op, record.id).into_iter().chain(replaced)
 }
 
-/// Files that records of several origins are about: nothing of theirs is cancelled.
-fn shared_files(records: &[SentRecord]) -> BTreeSet<FileId> {
+/// Files that records of several origins are about: nothing of theirs is cancelled. `meant` leads from an id to the file
+/// that it was merged into here.
+fn shared_files(
+    records: &[SentRecord],
+    mut meant: impl FnMut(FileId) -> Result<FileId, StorageError>,
+) -> Result<BTreeSet<FileId>, StorageError> {
     let mut first: BTreeMap<FileId, OriginId> = BTreeMap::new();
     let mut shared = BTreeSet::new();
     for SentRecord { record, .. } in records {
         for file in files_of(record) {
-            if *first.entry(file).or_insert(record.id.origin()) != record.id.origin() {
-                shared.insert(file);
+            let known = meant(file)?;
+            let is_foreign = *first.entry(known).or_insert(record.id.origin()) != record.id.origin();
+            if is_foreign || known != file {
+                shared.extend([file, known]);
             }
         }
     }
-    shared
+    Ok(shared)
 }
 
 /// What is to be sent in place of some of the records.
-fn cancelled(records: &[SentRecord]) -> BTreeMap<RecordId, Record> {
-    let shared = shared_files(records);
+fn cancelled(records: &[SentRecord], shared: &BTreeSet<FileId>) -> BTreeMap<RecordId, Record> {
     let mut cancellers: BTreeMap<OriginId, Canceller> = BTreeMap::new();
     let mut instead = BTreeMap::new();
     for SentRecord { record, .. } in records {
@@ -74,11 +79,15 @@ fn widen(spans: &mut BTreeMap<OriginId, Span>, id: RecordId) {
 /// The station's half.
 impl<S: MetaStore> Replica<S> {
     /// Puts records into the form in which they are sent.
-    pub(crate) fn cancel_gathered(&mut self, mut records: Vec<SentRecord>) -> Up {
+    ///
+    /// # Errors
+    /// [`StorageError`] if the view cannot be read.
+    pub(crate) fn cancel_gathered(&mut self, mut records: Vec<SentRecord>) -> Result<Up, StorageError> {
         if self.config.role != Role::Station || records.len() < 2 {
-            return Up::Records { records };
+            return Ok(Up::Records { records });
         }
-        let mut instead = cancelled(&records);
+        let shared = shared_files(&records, |file| wayfs_tree::resolve(&self.tx(), file))?;
+        let mut instead = cancelled(&records, &shared);
         let mut spans = BTreeMap::new();
         for sent in &mut records {
             let Some(record) = instead.remove(&sent.record.id).filter(|record| *record != sent.record) else {
@@ -91,9 +100,9 @@ impl<S: MetaStore> Replica<S> {
             sent.record = record;
         }
         if spans.is_empty() {
-            return Up::Records { records };
+            return Ok(Up::Records { records });
         }
-        Up::Cancelled { spans: spans.into_values().collect(), records }
+        Ok(Up::Cancelled { spans: spans.into_values().collect(), records })
     }
 
     /// When the records that wait may leave: after a period if others are under way; else after the moment that is

@@ -700,7 +700,7 @@ impl<S: MetaStore> Replica<S> {
             }
             upstream.records_at = Some(self.now);
             upstream.gathering = None;
-            let up = self.cancel_gathered(records);
+            let up = self.cancel_gathered(records)?;
             if let (Up::Records { records } | Up::Cancelled { records, .. }, Some(upstream)) =
                 (&up, self.upstream.as_mut())
             {
