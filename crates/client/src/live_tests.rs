@@ -67,6 +67,7 @@ impl Home {
         let door = Arc::new(OpenDoor(Arc::clone(&volume), info.clone()));
         let host = Host::start(endpoint, runtime.handle(), door);
         host.add(Arc::clone(&volume));
+        host.complete();
         Self { volume, host: Some(host), info, runtime: Some(runtime) }
     }
 

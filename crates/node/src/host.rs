@@ -6,6 +6,7 @@ use crate::server_info::{ADDRESSES_MAX, ServerInfo, ServerKind};
 use crate::volume::Volume;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::task::AbortHandle;
@@ -70,6 +71,8 @@ pub struct Host {
 struct Register {
     volumes: RwLock<BTreeMap<VolumeId, Arc<Volume>>>,
     deleted: RwLock<BTreeSet<VolumeId>>,
+    /// Nothing that this server has is still being opened.
+    is_complete: AtomicBool,
 }
 
 impl Register {
@@ -81,12 +84,18 @@ impl Register {
     /// Why there is no such volume.
     fn absence(&self, id: VolumeId) -> Refusal {
         let is_deleted = self.deleted.read().unwrap_or_else(PoisonError::into_inner).contains(&id);
-        if is_deleted { Refusal::Deleted } else { Refusal::UnknownVolume }
+        match (is_deleted, self.is_complete.load(Ordering::Acquire)) {
+            (true, _) => Refusal::Deleted,
+            (false, true) => Refusal::UnknownVolume,
+            // A child that took this for the last word would stay away for long.
+            (false, false) => Refusal::NotReady("this server is starting".into()),
+        }
     }
 }
 
 impl Host {
-    /// Begins to accept on the runtime.
+    /// Begins to accept on the runtime. Who asks for a volume that is not here is told to come again until
+    /// [`Host::complete`] says that nothing more is to be opened.
     pub fn start(endpoint: Endpoint, runtime: &tokio::runtime::Handle, admission: Arc<dyn Admission>) -> Self {
         let served: Arc<Register> = Arc::default();
         let (accepting_endpoint, register) = (endpoint.clone(), Arc::clone(&served));
@@ -107,6 +116,11 @@ impl Host {
     /// Serves a volume from this moment on.
     pub fn add(&self, volume: Arc<Volume>) {
         self.served.volumes.write().unwrap_or_else(PoisonError::into_inner).insert(volume.id(), volume);
+    }
+
+    /// All volumes that there are at the start have been added.
+    pub fn complete(&self) {
+        self.served.is_complete.store(true, Ordering::Release);
     }
 
     /// Serves a volume no longer; its sessions stay until the volume stops.
@@ -268,5 +282,20 @@ async fn admit(volume: &Arc<Volume>, node: NodeId, origin: OriginId, role: Child
             }
             None => tokio::time::sleep(NEWS_LOOK_PERIOD).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_starting_says_come_again() {
+        let (register, id) = (Register::default(), VolumeId::from_bytes([1; 16]));
+        assert!(matches!(register.absence(id), Refusal::NotReady(_)));
+        register.is_complete.store(true, Ordering::Release);
+        assert_eq!(register.absence(id), Refusal::UnknownVolume);
+        register.deleted.write().unwrap().insert(id);
+        assert_eq!(register.absence(id), Refusal::Deleted);
     }
 }

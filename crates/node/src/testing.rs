@@ -88,6 +88,7 @@ impl Machine {
         let host = (plan.role != Role::Client).then(|| {
             let host = Host::start(endpoint.clone(), runtime.handle(), Arc::new(NoAdmission));
             host.add(Arc::clone(&volume));
+            host.complete();
             host
         });
         let link = (plan.role != Role::Home).then(|| {

@@ -118,6 +118,7 @@ impl Server {
         for file in files {
             server.shared.serve(file)?;
         }
+        server.shared.opened();
         server.open_doors()?;
         info!(node = %server.node().short(), address = %server.address(), "server started");
         Ok(server)
@@ -319,6 +320,13 @@ impl Shared {
             host.add(volume);
         }
         Ok(served)
+    }
+
+    /// All volumes that were here before are served.
+    fn opened(&self) {
+        if let Some(host) = self.host.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            host.complete();
+        }
     }
 
     pub(crate) fn own_info(&self, kind: ServerKind, label: &str) -> ServerInfo {
