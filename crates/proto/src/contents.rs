@@ -99,9 +99,27 @@ pub(crate) struct Contents {
     /// Child stations with a copy of a file, by file; and the order of coming in.
     copies: BTreeMap<FileId, BTreeSet<OriginId>>,
     copies_order: VecDeque<FileId>,
-    /// Versions that left the view of the home, with their roots.
-    superseded: Vec<(RecordId, Digest)>,
+    /// Versions that left the view of the home.
+    superseded: Vec<Superseded>,
+    /// Those of them that their clients wait for, by the version whose contents must be here first.
+    kept_for: BTreeMap<RecordId, Vec<Superseded>>,
     floors: Floors,
+}
+
+/// A version that left the view of the home.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Superseded {
+    version: RecordId,
+    root: Digest,
+    /// The version that stands there now, if its contents come apart.
+    by: Option<RecordId>,
+}
+
+impl Superseded {
+    /// `None`: its content was no tree, so nobody waits for it.
+    pub(crate) fn new(version: RecordId, content: &Content, by: Option<RecordId>) -> Option<Self> {
+        Some(Self { version, root: content.root()?, by })
+    }
 }
 
 /// Sequences below which a table has no row of an origin: rows go in order, and a scan that began at zero would
@@ -139,11 +157,9 @@ impl Contents {
         }
     }
 
-    /// A version left the view.
-    pub(crate) fn supersede(&mut self, version: RecordId, content: &Content) {
-        if let Some(root) = content.root() {
-            self.superseded.push((version, root));
-        }
+    /// Versions left the view.
+    pub(crate) fn supersede(&mut self, versions: impl IntoIterator<Item = Superseded>) {
+        self.superseded.extend(versions);
     }
 
     /// Rows that were seen removed are back: what an input did was dropped.
@@ -215,6 +231,7 @@ impl<S: MetaStore> Replica<S> {
         let Some((file, content)) = content_of(record) else { return Ok(None) };
         let Some(root) = content.root() else { return Ok(None) };
         let is_home = self.config.role == Role::Home;
+        self.note_overwritten(record)?;
         match source {
             Source::Own => {
                 if !is_home {
@@ -253,6 +270,19 @@ impl<S: MetaStore> Replica<S> {
                 Ok(Some(content.clone()))
             }
         }
+    }
+
+    /// A version that is overwritten within one batch never stood in the view, so nobody would see it leave.
+    fn note_overwritten(&mut self, record: &Record) -> Result<(), StorageError> {
+        let Op::Store { file, base, .. } = record.op else { return Ok(()) };
+        if self.config.role != Role::Home || wayfs_tree::inode(&self.tx(), file)?.is_none_or(|i| i.version != record.id)
+        {
+            return Ok(());
+        }
+        if let Some(missing) = self.missing(base)?.filter(|missing| missing.version == base && missing.file == file) {
+            self.staged.superseded.extend(Superseded::new(base, &missing.content, Some(record.id)));
+        }
+        Ok(())
     }
 
     fn owe(&mut self, record: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
@@ -300,6 +330,8 @@ impl<S: MetaStore> Replica<S> {
         }
         self.staged.totals.missing -= 1;
         self.staged.marks.insert(record.origin());
+        // What it had overwritten and was kept for its sake is looked at again.
+        self.contents.superseded.extend(self.contents.kept_for.remove(&record).unwrap_or_default());
     }
 
     fn records_with_root(&mut self, root: &Digest) -> Result<Vec<RecordId>, StorageError> {
@@ -327,10 +359,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// The home drops its claim on contents that no view of the future can show.
     pub(crate) fn release_superseded(&mut self) -> Result<(), StorageError> {
-        for (version, root) in std::mem::take(&mut self.contents.superseded) {
-            for record in self.records_with_root(&root)? {
+        while let Some(superseded) = self.contents.superseded.pop() {
+            for record in self.records_with_root(&superseded.root)? {
                 let Some(missing) = self.missing(record)? else { continue };
-                if missing.version != version {
+                if missing.version != superseded.version || self.is_kept(superseded, record)? {
                     continue;
                 }
                 self.settle_missing(record, &missing);
@@ -340,6 +372,21 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a version that was overwritten is not to be let go yet: its client waits for *safe*, and would be told so
+    /// while the bytes of neither version are here.
+    fn is_kept(&mut self, superseded: Superseded, record: RecordId) -> Result<bool, StorageError> {
+        let Some(by) = superseded.by else { return Ok(false) };
+        let is_awaited = self.tx().get_raw(&record_key(AWAITED, record))?.is_some();
+        if !is_awaited || self.missing(by)?.is_none() {
+            return Ok(false);
+        }
+        let kept = self.contents.kept_for.entry(by).or_default();
+        if !kept.iter().any(|other| other.version == superseded.version) {
+            kept.push(superseded);
+        }
+        Ok(true)
     }
 
     /// A child says that it has contents.

@@ -11,7 +11,7 @@
 
 use crate::api::{Changed as What, Config, Input, Output, PeerId, Role};
 use crate::children::Children;
-use crate::contents::Contents;
+use crate::contents::{Contents, Superseded};
 use crate::locks::LockTable;
 use crate::overlay::{self, Changed, Indexing, Overlay, Tx};
 use crate::requests::Requests;
@@ -119,6 +119,8 @@ pub(crate) struct Staged {
     pub(crate) kept_ahead: BTreeSet<OriginId>,
     /// Children whose records took effect after they had been durable: up to which.
     pub(crate) safe_through: Vec<(OriginId, u64)>,
+    /// Versions that were overwritten before they stood in the view.
+    pub(crate) superseded: Vec<Superseded>,
     /// The record over lost numbers was written.
     pub(crate) skipped: bool,
     /// Records taken from a child client, whose change others must have heard of.
@@ -533,6 +535,7 @@ impl<S: MetaStore> Replica<S> {
         }
         self.children.safe_through.extend(staged.safe_through);
         self.skips &= !staged.skipped;
+        self.contents.supersede(staged.superseded);
         for position in &staged.forgotten {
             self.log.forget(*position);
         }
@@ -558,7 +561,11 @@ impl<S: MetaStore> Replica<S> {
                 (Key::Inode(_), Some(Image::Inode(old)), new) if self.config.role == Role::Home => {
                     let kept = matches!(new, Some(Image::Inode(new)) if new.version == old.version && new.content == old.content);
                     if !kept {
-                        self.contents.supersede(old.version, &old.content);
+                        let by = match new {
+                            Some(Image::Inode(new)) if !new.is_removed() => new.content.root().map(|_| new.version),
+                            _ => None,
+                        };
+                        self.contents.supersede(Superseded::new(old.version, &old.content, by));
                     }
                 }
                 (Key::Inode(file), Some(Image::Inode(old)), new) if self.config.role == Role::Client && !own => {

@@ -236,3 +236,33 @@ fn a_station_that_lost_its_disk_takes_the_whole_state_and_forgets_the_rest() {
     assert_eq!(home, there);
     world.assert_agrees(station);
 }
+
+#[test]
+fn what_was_overwritten_is_not_called_safe_before_the_bytes_of_either_came() {
+    for is_one_batch in [false, true] {
+        let mut world = World::new();
+        let client = world.add(Role::Client, "ann@a");
+        let session = world.connect(client, HOME);
+        world.settle();
+        world.names(client, FileId::ROOT).unwrap();
+        let file = world.create(client, FileId::ROOT, "f");
+        world.settle();
+        world.hold_pushes(session, true);
+        world.stall(session, is_one_batch);
+        let first = world.store(client, file, big("one"));
+        let wait = world.request_within(
+            client,
+            Request::Wait { record: Some(first), until: Level::Safe },
+            Duration::from_secs(60),
+        );
+        world.settle();
+        world.store(client, file, big("two"));
+        world.settle();
+        world.stall(session, false);
+        world.settle();
+        assert_eq!(world.answer(client, wait), None, "its bytes are at the client only, in one batch: {is_one_batch}");
+        world.hold_pushes(session, false);
+        world.settle();
+        assert_eq!(world.answer(client, wait), Some(Ok(Answer::Reached)));
+    }
+}
