@@ -12,6 +12,8 @@ cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
 bound=${WAYFS_TEST_BOUND:-300}
 work=$(mktemp -d "${TMPDIR:-/tmp}/wayfs-test.XXXXXX") || exit 1
+# Tests that become an ordinary user must come through.
+chmod 711 "$work"
 trap 'clean_up "$work"; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
