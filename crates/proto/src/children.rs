@@ -555,6 +555,10 @@ impl<S: MetaStore> Replica<S> {
                 if !child.is_station && of != origin {
                     return lie("wants for a foreign origin");
                 }
+                // Whoever asks is told how far they come, be it that their records came by another way.
+                if self.origin_image(of)?.is_some() {
+                    self.add_subject(origin, of);
+                }
                 Ok(self.forward_want(of, through)?)
             }
             Up::Lock { .. } | Up::TestLock { .. } | Up::Unlock { .. } | Up::LockCancel { .. } => {

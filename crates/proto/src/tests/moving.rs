@@ -47,6 +47,45 @@ fn updates_and_the_past_move_along() {
 }
 
 #[test]
+fn a_new_parent_vouches_for_nothing_that_the_kernel_has_cached() {
+    let (mut world, [s1, s2], client, _) = two_stations();
+    let peer = world.connect(client, s1);
+    world.settle();
+    world.names(client, FileId::ROOT).unwrap();
+    world.close(peer);
+    let back = world.connect(client, s1);
+    world.settle();
+    let expires = |world: &World| world.hosts[client].events.contains(&crate::Output::InvalidateAll);
+    world.close(back);
+    world.hosts[client].events.clear();
+    world.connect(client, s1);
+    world.settle();
+    assert!(!expires(&world), "the same parent tells what changed");
+    world.connect(client, s2);
+    world.settle();
+    assert!(expires(&world));
+}
+
+#[test]
+fn a_client_that_moved_hears_at_a_station_that_never_carried_its_records_when_they_are_stable() {
+    let (mut world, [s1, _], client, _) = two_stations();
+    let direct = world.connect(client, HOME);
+    world.settle();
+    world.names(client, FileId::ROOT).unwrap();
+    world.stall(direct, true);
+    world.create(client, FileId::ROOT, "f");
+    world.settle();
+    // The home takes it, and its answer is lost.
+    world.step_up(direct, 1);
+    world.settle();
+    world.close(direct);
+    world.connect(client, s1);
+    world.settle();
+    assert_eq!(world.wait(client, Level::Visible), Ok(Answer::Reached));
+    assert_eq!(world.wait(client, Level::Stable), Ok(Answer::Reached));
+}
+
+#[test]
 fn contents_that_the_former_station_took_stay_its_duty() {
     let (mut world, [s1, s2], client, [upper, _]) = two_stations();
     let peer = world.connect(client, s1);
