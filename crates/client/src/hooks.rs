@@ -89,6 +89,10 @@ impl Hooks for MountHooks {
         }
     }
 
+    fn invalidate_all(&self) {
+        self.notices.all_entries();
+    }
+
     fn conflict(&self, conflict: RecordId) {
         tracing::warn!(%conflict, "two updates met: see `wayfs conflicts list`");
         let detail = "two updates met: see `wayfs conflicts list`".to_owned();

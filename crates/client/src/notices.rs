@@ -81,11 +81,20 @@ impl Notices {
     pub fn entry(&self, parent: FileId, name: Name) {
         let mut queue = self.queue();
         if queue.entries.len() >= ENTRIES_MAX {
-            queue.entries.clear();
-            queue.all_entries = true;
+            drop(queue);
+            return self.all_entries();
         } else if !queue.all_entries {
             queue.entries.insert((parent, name));
         }
+        drop(queue);
+        self.changed.notify_one();
+    }
+
+    /// What stands under any name may be out of date.
+    pub fn all_entries(&self) {
+        let mut queue = self.queue();
+        queue.entries.clear();
+        queue.all_entries = true;
         drop(queue);
         self.changed.notify_one();
     }

@@ -31,6 +31,7 @@ pub(crate) enum Effect {
     Answer(Waiter, Outcome),
     InvalidateInode(FileId, Changed),
     InvalidateEntry(FileId, Name),
+    InvalidateAll,
     Conflict(RecordId),
     Applied(FileId, RecordId, Option<Content>),
     Shared(FileId, RecordId),
@@ -44,6 +45,7 @@ impl Effect {
             Self::Answer(waiter, outcome) => waiter.answer(outcome),
             Self::InvalidateInode(file, changed) => hooks.invalidate_inode(file, changed),
             Self::InvalidateEntry(parent, name) => hooks.invalidate_entry(parent, &name),
+            Self::InvalidateAll => hooks.invalidate_all(),
             Self::Conflict(conflict) => hooks.conflict(conflict),
             Self::Applied(file, record, content) => hooks.applied(file, record, content.as_ref()),
             Self::Shared(file, version) => hooks.shared(file, version),
@@ -234,6 +236,7 @@ impl Core {
                 }
                 Output::InvalidateInode { file, what } => orders.effects.push(Effect::InvalidateInode(file, what)),
                 Output::InvalidateEntry { parent, name } => orders.effects.push(Effect::InvalidateEntry(parent, name)),
+                Output::InvalidateAll => orders.effects.push(Effect::InvalidateAll),
                 Output::Applied { file, record, content } => {
                     orders.effects.push(Effect::Applied(file, record, content))
                 }

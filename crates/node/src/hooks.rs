@@ -19,6 +19,9 @@ pub trait Hooks: Send + Sync + 'static {
         let _ = (parent, name);
     }
 
+    /// What the kernel has cached is not vouched for any more, whatever it is.
+    fn invalidate_all(&self) {}
+
     /// First news of a conflict.
     fn conflict(&self, conflict: RecordId) {
         let _ = conflict;

@@ -237,6 +237,9 @@ pub enum Output {
         /// The name.
         name: Name,
     },
+    /// Nothing that the kernel has cached is vouched for any more: all of it is to be asked for again. What changed
+    /// while nobody told us is not known.
+    InvalidateAll,
     /// Push this version's contents to the parent, then say [`Input::Pushed`]. Resent in a new session if not confirmed.
     Push {
         /// Its file.

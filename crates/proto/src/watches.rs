@@ -6,7 +6,7 @@
 //! session and its lease hold. Without that it is still served when there is
 //! nobody to ask: that is the offline mode.
 
-use crate::api::Role;
+use crate::api::{Changed, Output, Role};
 use crate::replica::Replica;
 use crate::tables::{image_key, number_key, pack, parse_number_key, read_view, table, unpack};
 use serde::{Deserialize, Serialize};
@@ -163,7 +163,9 @@ impl<S: MetaStore> Replica<S> {
         for file in self.watches.in_force() {
             let complete = self.watches.is_complete(file);
             self.write_watch(file, Row { since: None, complete, fresh: false });
+            self.staged.outputs.push(Output::InvalidateInode { file, what: Changed::Attributes });
         }
+        self.staged.outputs.push(Output::InvalidateAll);
         self.watches.absent.clear();
         self.watches.absent_order.clear();
     }

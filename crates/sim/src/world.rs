@@ -293,6 +293,7 @@ impl World {
             }
             Output::InvalidateInode { .. }
             | Output::InvalidateEntry { .. }
+            | Output::InvalidateAll
             | Output::Shared { .. }
             | Output::Conflict { .. } => {}
         }

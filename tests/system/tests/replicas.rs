@@ -126,6 +126,29 @@ fn offline_writers_meet_and_both_versions_stay() {
     });
 }
 
+/// Proves [S-remote-change] for a client that moves: its new parent does not know what it has cached.
+#[test]
+fn what_changed_while_a_client_moved_is_seen_without_opening_it() {
+    let sites = Sites::new();
+    let (_b_machine, b) = sites.client("b", None);
+    fs::create_dir(b.path("dir")).unwrap();
+    fs::write(b.path("dir/f"), "1").unwrap();
+    fs::write(b.path("dir/gone"), "1").unwrap();
+    let (a_machine, a) = sites.client("a", None);
+    eventually("A sees them", SEEN, || a.path("dir/gone").exists() && a.path("dir/f").exists());
+    a.wayfs(&a_machine, &["offline"]).ok();
+    fs::write(b.path("dir/f"), "22").unwrap();
+    fs::remove_file(b.path("dir/gone")).unwrap();
+    fs::write(b.path("dir/new"), "1").unwrap();
+    assert!(!a.path("dir/new").exists());
+    let address = format!("127.0.0.1:{}", sites.station.port);
+    a.wayfs(&a_machine, &["online"]).ok();
+    eventually("A moves to the station", SEEN, || a.wayfs(&a_machine, &["station", "use", &address]).status.success());
+    eventually("the size is the new one", SEEN, || fs::metadata(a.path("dir/f")).is_ok_and(|m| m.len() == 2));
+    eventually("the removed name is gone", SEEN, || !a.path("dir/gone").exists());
+    eventually("the new name is there", SEEN, || a.path("dir/new").exists());
+}
+
 /// Proves [S-fsync].
 #[test]
 fn a_client_survives_without_station_and_home_and_is_heard_later() {
