@@ -96,6 +96,8 @@ pub(super) struct State {
     pub(super) closed: Vec<Closing>,
     /// After a commit of all that was written past us: no other one before this, unless somebody waits for it.
     pub(super) rest_until: Option<Instant>,
+    /// News from elsewhere came that could not be taken in then.
+    pub(super) missed_news: bool,
     /// Emptied by its open, and nothing else since.
     pub(super) is_only_emptied: bool,
 }
@@ -144,6 +146,7 @@ impl State {
             closing: None,
             closed: Vec::new(),
             rest_until: None,
+            missed_news: false,
             is_only_emptied: false,
         }
     }
@@ -157,8 +160,10 @@ impl State {
     /// says nothing of that.
     pub(super) fn refresh(&mut self, inode: &Inode) {
         if self.is_dirty() || self.removed.is_some() || self.is_watched() || self.is_written_past() {
+            self.missed_news = true;
             return;
         }
+        self.missed_news = false;
         if inode.is_removed() {
             return;
         }

@@ -219,6 +219,25 @@ fn news_from_elsewhere_do_not_touch_what_is_written_past_us() {
 }
 
 #[test]
+fn news_that_came_while_it_was_written_past_us_are_taken_in_when_the_writer_leaves() {
+    let bench = bench();
+    let past = bench.open_past();
+    let reader = bench.open(Access::Read);
+    past.body.write_all_at(b"ours", 0).unwrap();
+    past.open.notice_mapped_writes();
+    bench.table.commit(&past.open, patience()).unwrap().unwrap();
+    bench.fake.make(file(1), b"theirs!");
+    bench.fake.inodes.lock().unwrap().get_mut(&file(1)).unwrap().version = record(60);
+    bench.table.changed_elsewhere(file(1));
+    assert_eq!(bench.read(&reader), b"ours");
+    assert!(!bench.table.catch_up(&past.open), "it may still write");
+    bench.table.kernel_close(&past.open, Access::Write, PAST);
+    assert!(bench.table.catch_up(&past.open));
+    bench.table.close_file(&past.open, Access::Write);
+    assert_eq!(bench.read(&reader), b"theirs!");
+}
+
+#[test]
 fn a_file_without_a_name_is_written_to_the_end_and_leaves_nothing() {
     let bench = bench();
     let past = bench.open_past();

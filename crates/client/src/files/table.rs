@@ -470,6 +470,16 @@ impl FileTable {
         }
     }
 
+    /// Takes in news that came while a writer had the file, who left without having written anything more. Answers
+    /// whether there were any: then the kernel may have read the old bytes again since it was told.
+    pub fn catch_up(&self, file: &OpenFile) -> bool {
+        let missed = std::mem::take(&mut file.state().missed_news);
+        if missed {
+            self.changed_elsewhere(file.id());
+        }
+        missed && !file.state().missed_news
+    }
+
     /// Uncommitted files, those longest so first.
     pub fn dirty(&self) -> Vec<DirtyFile> {
         let files: Vec<Arc<OpenFile>> = self.map().entries.values().map(|entry| Arc::clone(&entry.file)).collect();

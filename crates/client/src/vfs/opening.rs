@@ -7,6 +7,7 @@ use super::names::checked;
 use crate::files::body::BodyFile;
 use crate::files::table::{KernelWay, PASSTHROUGH_MIN};
 use crate::files::{Access, OpenFile, Writes};
+use crate::notices::Stale;
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -198,6 +199,9 @@ impl Vfs {
             && let Err(error) = notifier.backing_close(backing)
         {
             tracing::warn!(%error, "take back a passthrough registration");
+        }
+        if self.files.catch_up(&open.file) {
+            self.notices.inode(open.file.id(), Stale::Pages);
         }
         self.files.close_file(&open.file, open.access);
         Some(open)
