@@ -290,12 +290,6 @@ fn same(found: &[u8], expected: &[u8], start: u64) {
 /// Files around the sizes where their handling changes: inside the record, one chunk, many chunks.
 #[test]
 fn a_file_is_what_was_written_whatever_was_done_to_it() {
-    // It finds a size that is out of date for a moment after some operation, in about every second run: see the known
-    // failures in CHANGELOG.md. Until that is mended it runs only where it is asked for.
-    if std::env::var_os("WAYFS_FSX_OPS").is_none() {
-        eprintln!("skipped: a known failure, set WAYFS_FSX_OPS=400 to see it");
-        return;
-    }
     let world = World::default();
     let (machine, there) = world.other("other");
     let (operations, seed) = (number("WAYFS_FSX_OPS", 400), number("WAYFS_FSX_SEED", 1));

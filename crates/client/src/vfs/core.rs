@@ -264,7 +264,16 @@ impl Vfs {
 
     /// A file as the kernel wants it.
     pub(super) fn attributes(&self, file: FileId, inode: &Inode) -> Attributes {
-        attributes(file.inode_number(), inode, self.files.overlay(file))
+        let number = file.inode_number();
+        let overlay = self.files.overlay(file);
+        if overlay.is_none() && self.files.is_on_another(file, inode.version) {
+            // A commit ended after the engine was asked and before the open file was: neither has what it stored.
+            // The kernel would keep the answer.
+            if let Some(newer) = self.engine.inode(file).filter(|newer| !newer.is_removed()) {
+                return attributes(number, &newer, self.files.overlay(file));
+            }
+        }
+        attributes(number, inode, overlay)
     }
 
     /// A name's answer.
