@@ -37,6 +37,9 @@ pub(crate) const AHEAD_MAX: usize = 64;
 /// Most bytes of records that are ahead.
 const AHEAD_LEN: usize = 256 * 1024;
 
+/// Most records that wait behind those: twice what a client may have on its way by default.
+const QUEUED_MAX: usize = 8192;
+
 /// What a client has sent ahead in this session.
 #[derive(Debug, Default)]
 pub(crate) struct SentAhead {
@@ -73,10 +76,12 @@ impl KeptAhead {
         }
     }
 
-    /// A record that is durable at the client has to wait behind those that are not in effect yet.
-    pub(crate) fn queue(&mut self, sent: SentRecord) {
+    /// A record that is durable at the client has to wait behind those that are not in effect yet. `false`: more wait
+    /// than an honest client has on its way.
+    pub(crate) fn queue(&mut self, sent: SentRecord) -> bool {
         self.durable = self.durable.max(sent.record.id.sequence());
         self.items.push_back(KeptRecord { sent, ticket: Some(Ticket(0)) });
+        self.items.len() <= QUEUED_MAX
     }
 
     fn rows(&self) -> usize {

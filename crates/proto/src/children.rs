@@ -718,7 +718,9 @@ impl<S: MetaStore> Replica<S> {
                 return Err(Trouble::Peer(peer, format!("sent record {} in our own name", record.id)));
             }
             if let Some(row) = self.children.by_origin.get_mut(&child).filter(|row| row.is_ahead()) {
-                row.ahead.queue(SentRecord { record, held });
+                if !row.ahead.queue(SentRecord { record, held }) {
+                    return Err(Trouble::Peer(peer, "sends more than may be on its way".to_owned()));
+                }
                 continue;
             }
             self.add_subject(child, origin);

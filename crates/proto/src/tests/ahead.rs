@@ -4,7 +4,8 @@ use super::world::{HOME, World, name, small};
 use crate::Role;
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Request, RequestId};
-use wayfs_types::{FileId, Kind};
+use wayfs_types::{FileId, Kind, Op, Record, RecordId, UserId};
+use wayfs_wire::{Message, SentRecord, Up};
 
 fn station_world() -> (World, usize, usize) {
     let mut world = World::new();
@@ -179,4 +180,30 @@ fn a_station_that_crashed_lets_what_it_called_safe_take_effect_without_its_clien
     world.connect(station, HOME);
     world.pass(Duration::from_secs(30));
     assert_eq!(content_at_home(&world, file), Some(small("one")));
+}
+
+#[test]
+fn who_sends_without_end_behind_what_is_ahead_is_cut_off() {
+    let mut world = World::new();
+    let liar = world.admit(wayfs_types::Admitted::Client, "eve@e");
+    let peer = crate::PeerId(900);
+    let send = |world: &mut World, up: Up| {
+        let (now, wall) = (world.now, world.wall());
+        let bytes = wayfs_wire::encode(&Message::Up(up));
+        world.hosts[HOME].replica.handle(now, wall, crate::Input::Message { peer, bytes });
+        std::iter::from_fn(|| world.hosts[HOME].replica.poll_output())
+            .any(|output| matches!(output, crate::Output::Disconnect { .. }))
+    };
+    let (now, wall, volume) = (world.now, world.wall(), world.hosts[HOME].replica.config().volume);
+    let neighbour = crate::Neighbour::ChildClient { origin: liar };
+    world.hosts[HOME].replica.handle(now, wall, crate::Input::PeerUp { peer, neighbour });
+    assert!(!send(&mut world, Up::Hello { volume, resume: None, origins: vec![liar], safe: 0 }));
+    let record = |sequence: u64| SentRecord {
+        record: Record { id: RecordId::new(liar, sequence).unwrap(), time: wall, user: UserId(0), op: Op::Touch },
+        held: true,
+    };
+    // The home's disk never syncs, so what is ahead stays ahead.
+    assert!(!send(&mut world, Up::Ahead { records: vec![record(1)] }));
+    let mut batches = (0..20).map(|n| (2 + n * 1000..1002 + n * 1000).map(record).collect());
+    assert!(batches.any(|records| send(&mut world, Up::Records { records })));
 }
