@@ -75,6 +75,8 @@ pub struct WayDescription {
     pub trace: Option<String>,
     /// Bytes that every packet costs beyond its own.
     pub overhead_len: Option<u64>,
+    /// Shortest time between the begins of two packets, in microseconds.
+    pub gap_us: Option<f64>,
     /// Queue in KiB.
     pub queue_kib: Option<f64>,
     /// One-way delay in milliseconds.
@@ -296,6 +298,9 @@ impl WayDescription {
                 Capacity::parse_trace(&text).map_err(|error| DescriptionError::Trace { name: name.clone(), error })?;
         }
         way.overhead_len = self.overhead_len.unwrap_or(way.overhead_len);
+        if let Some(gap) = self.gap_us {
+            way.gap = milliseconds("gap_us", gap / 1000.0)?;
+        }
         if let Some(kib) = self.queue_kib {
             way.queue_len_max = (number("queue_kib", kib)? * 1024.0) as u64;
         }
@@ -356,7 +361,7 @@ mod tests {
             profile = "intercontinental"
             both = { queue_kib = 32 }
             up = { rate_mbps = 0.5 }
-            down = { loss = 0.01 }
+            down = { loss = 0.01, gap_us = 2.5 }
             bad_periods = { good_ms = 1000, bad_ms = 40 }
             [[schedule]]
             at_ms = 20000
@@ -371,6 +376,7 @@ mod tests {
         assert_eq!(plan.config.down.capacity, Capacity::Rate(1_000_000));
         assert_eq!(plan.config.up.delay, Duration::from_millis(55));
         assert_eq!(plan.config.up.queue_len_max, 32 * 1024);
+        assert_eq!((plan.config.up.gap, plan.config.down.gap), (Duration::ZERO, Duration::from_nanos(2500)));
         assert_eq!(plan.config.down.loss, Probability::new(0.01).unwrap());
         assert_eq!(plan.config.bad_periods.unwrap().durations, Durations::Uniform);
         let [(first, fast), (second, cut)] = &plan.schedule[..] else { panic!("two steps") };

@@ -21,6 +21,10 @@ pub struct DirectionConfig {
     pub capacity: Capacity,
     /// Bytes that every packet costs the bottleneck beyond its own (headers of the link). Default 0.
     pub overhead_len: u64,
+    /// Shortest time from the begin of one transmission to that of the next: the `g` of the LogGP model, a limit on
+    /// packets per second whatever their length. A packet that comes alone is not delayed by it. On a channel that is
+    /// shared everyone waits. Default 0.
+    pub gap: Duration,
     /// Bytes that may wait for the bottleneck. Default 256 KiB. Zero: only a free line takes a packet.
     pub queue_len_max: u64,
     /// Propagation delay, one way. Default 0.
@@ -44,6 +48,7 @@ impl Default for DirectionConfig {
         Self {
             capacity: Capacity::Unlimited,
             overhead_len: 0,
+            gap: Duration::ZERO,
             queue_len_max: 256 * 1024,
             delay: Duration::ZERO,
             delay_trace: None,
@@ -87,7 +92,7 @@ pub struct Statistics {
 pub struct Direction {
     config: DirectionConfig,
     bottleneck: Bottleneck,
-    /// When the bottleneck has sent everything that it accepted.
+    /// When the bottleneck may begin with the next packet: it has sent all that it accepted, and kept its gap.
     busy_until: Nanos,
     /// Packets not yet through the bottleneck: when each will be, and its length.
     queue: std::collections::VecDeque<(Nanos, u64)>,
@@ -140,7 +145,7 @@ impl Direction {
         }
         let start = self.busy_until.max(now.into());
         let departure = self.bottleneck.departure(start, len as u64 + self.config.overhead_len);
-        self.busy_until = departure;
+        self.busy_until = departure.max(start + self.config.gap);
         if departure > now.into() {
             self.queue.push_back((departure, len as u64));
             self.queue_len += len as u64;
@@ -188,6 +193,18 @@ mod tests {
         };
         let times: Vec<u64> = arrivals(config, 3).iter().map(|t| t.as_micros()).collect();
         assert_eq!(times, [6000, 7000, 8000]);
+    }
+
+    #[test]
+    fn packets_keep_the_gap_and_one_alone_does_not_wait() {
+        let gap = Duration::from_micros(300);
+        let fast = DirectionConfig { gap, ..Default::default() };
+        let times: Vec<u64> = arrivals(fast, 3).iter().map(|t| t.as_micros()).collect();
+        assert_eq!(times, [0, 300, 600]);
+        // A transmission of 1 ms keeps the gap by itself.
+        let slow = DirectionConfig { capacity: Capacity::Rate(10_000_000), gap, ..Default::default() };
+        let times: Vec<u64> = arrivals(slow, 3).iter().map(|t| t.as_micros()).collect();
+        assert_eq!(times, [1000, 2000, 3000]);
     }
 
     #[test]

@@ -80,6 +80,8 @@ struct Channel<P> {
     /// Queues in the order of service; `next` is whose turn it is.
     queues: Vec<(LineId, Way)>,
     next: usize,
+    /// The gap after the begin of the last transmission ends then.
+    rests_until: Nanos,
 }
 
 /// Lines that share a channel, or one line with its own.
@@ -96,6 +98,7 @@ pub struct Medium<P> {
 #[derive(Debug, Clone, Copy)]
 enum Event {
     Sent { channel: usize },
+    Rested { channel: usize },
     Period { line: usize, at: Time },
     Scheduled { line: usize },
 }
@@ -108,7 +111,8 @@ impl<P: Clone> Medium<P> {
             Duplex::Full => Way::BOTH.map(|way| ids().map(|line| (line, way)).collect()).to_vec(),
             Duplex::Half => vec![ids().flat_map(|line| Way::BOTH.map(|way| (line, way))).collect()],
         };
-        let channels = queues.into_iter().map(|queues| Channel { sending: None, queues, next: 0 }).collect();
+        let channel = |queues| Channel { sending: None, queues, next: 0, rests_until: Nanos::ZERO };
+        let channels = queues.into_iter().map(channel).collect();
         let lines = lines.into_iter().enumerate().map(|(index, config)| Line::new(config, seed, index, now)).collect();
         Self { lines, channels, flights: BTreeMap::new(), flight_number: 0 }
     }
@@ -156,8 +160,9 @@ impl<P: Clone> Medium<P> {
         // Nothing that is not yet sent arrives sooner than the shortest way takes.
         let delay = self.delay_min();
         let sent = self.channels.iter().filter_map(|c| c.sending.as_ref()).map(|sending| sending.end + delay);
+        let rested = self.channels.iter().filter_map(|channel| self.rest_end(channel)).map(|at| at + delay);
         let scheduled = self.lines.iter().filter_map(|line| line.schedule.front()).map(|(at, _)| Nanos::from(*at));
-        arrival.into_iter().chain(sent).chain(scheduled).min().map(Nanos::ceil)
+        arrival.into_iter().chain(sent).chain(rested).chain(scheduled).min().map(Nanos::ceil)
     }
 
     /// Changes the settings of a line from `now` on; traces that are new begin then.
@@ -203,6 +208,7 @@ impl<P: Clone> Medium<P> {
         while let Some((at, event)) = self.next_event().filter(|(at, _)| *at <= now.into()) {
             match event {
                 Event::Sent { channel } => self.finish(channel, at),
+                Event::Rested { channel } => self.start_next(channel, at),
                 Event::Period { line, at } => self.next_period(LineId(line), at),
                 Event::Scheduled { line } => {
                     if let Some((at, config)) = self.lines[line].schedule.pop_front() {
@@ -221,9 +227,12 @@ impl<P: Clone> Medium<P> {
             }
         };
         // What ends at the very time of a change is not touched by it, so it is considered first.
-        for (channel, sending) in self.channels.iter().map(|c| &c.sending).enumerate() {
-            if let Some(sending) = sending {
+        for (channel, state) in self.channels.iter().enumerate() {
+            if let Some(sending) = &state.sending {
                 consider(sending.end, Event::Sent { channel });
+            }
+            if let Some(at) = self.rest_end(state) {
+                consider(at, Event::Rested { channel });
             }
         }
         for (line, state) in self.lines.iter().enumerate() {
@@ -235,6 +244,12 @@ impl<P: Clone> Medium<P> {
             }
         }
         next
+    }
+
+    /// When a channel that is silent may send what waits for it, if something does.
+    fn rest_end(&self, channel: &Channel<P>) -> Option<Nanos> {
+        let waits = |(id, way): &(LineId, Way)| !self.lines[id.0].ways[way.index()].queue.is_empty();
+        (channel.sending.is_none() && channel.queues.iter().any(waits)).then_some(channel.rests_until)
     }
 
     fn next_period(&mut self, id: LineId, at: Time) {
@@ -253,10 +268,10 @@ impl<P: Clone> Medium<P> {
         }
     }
 
-    /// Begins the transmission of whoever is next, if the channel is free.
+    /// Begins the transmission of whoever is next, if the channel is free and has kept its gap.
     fn start_next(&mut self, channel: usize, at: Nanos) {
-        let Channel { sending, queues, next } = &mut self.channels[channel];
-        if sending.is_some() {
+        let Channel { sending, queues, next, rests_until } = &mut self.channels[channel];
+        if sending.is_some() || at < *rests_until {
             return;
         }
         for turn in 0..queues.len() {
@@ -269,6 +284,7 @@ impl<P: Clone> Medium<P> {
             let spoiled = line.spoils();
             *sending = Some(Transmission { line: id, way, packet, len, rest, start: at, end, spoiled });
             *next = position + 1;
+            *rests_until = at + line.config.way(way).gap;
             return;
         }
     }

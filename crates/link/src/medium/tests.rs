@@ -51,6 +51,45 @@ fn headers_of_the_link_cost_time_too() {
 }
 
 #[test]
+fn packets_keep_the_gap_of_their_way_however_short_they_are() {
+    let gap = Duration::from_millis(2);
+    let up = DirectionConfig { gap, ..DirectionConfig::default() };
+    let mut line = medium(LineConfig { up, down: rate(10_000_000), ..LineConfig::default() });
+    for n in 0..2 {
+        line.send(ms(1), LINE, Way::Up, 40, n);
+        line.send(ms(1), LINE, Way::Down, 1250, 10 + n);
+    }
+    assert_eq!(drain(&mut line), [(0, 1000), (10, 2000), (1, 3000), (11, 3000)]);
+    // The gap has passed: whoever comes now is not delayed.
+    line.send(ms(5), LINE, Way::Up, 40, 2);
+    assert_eq!(drain(&mut line), [(2, 5000)]);
+}
+
+#[test]
+fn on_a_shared_channel_the_gap_after_one_line_delays_the_other() {
+    let gap = Duration::from_millis(2);
+    let slow = LineConfig::symmetric(DirectionConfig { gap, ..DirectionConfig::default() });
+    let mut cell = Medium::new(vec![slow, LineConfig::default()], Duplex::Half, 1, Time::ZERO);
+    for n in 0..2 {
+        cell.send(Time::ZERO, LineId(0), Way::Up, 40, n);
+        cell.send(Time::ZERO, LineId(1), Way::Up, 40, 10 + n);
+    }
+    assert_eq!(drain(&mut cell), [(0, 0), (10, 2000), (1, 2000), (11, 4000)]);
+}
+
+#[test]
+fn a_cut_empties_a_queue_that_waits_for_the_gap() {
+    let whole = LineConfig::symmetric(DirectionConfig { gap: Duration::from_millis(5), ..DirectionConfig::default() });
+    let mut line = medium(whole.clone());
+    for n in 0..3 {
+        line.send(Time::ZERO, LINE, Way::Up, 40, n);
+    }
+    line.reconfigure(ms(6), LINE, LineConfig { state: LineState::Cut, ..whole });
+    assert_eq!(drain(&mut line), [(0, 0), (1, 5000)]);
+    assert_eq!(line.statistics(LINE).up.lost_to_cuts, 1);
+}
+
+#[test]
 fn a_full_queue_gives_the_packet_back() {
     let mut line = medium(LineConfig::symmetric(DirectionConfig { queue_len_max: 5000, ..rate(1_000_000) }));
     let refused: Vec<u64> = (0..10).filter_map(|n| line.send(Time::ZERO, LINE, Way::Up, 1250, n)).collect();
@@ -226,6 +265,7 @@ fn any_direction() -> impl Strategy<Value = DirectionConfig> {
                 _ => Capacity::Trace(vec![1, 1, 4, 9, speed % 100 + 10].into()),
             },
             queue_len_max: queue,
+            gap: Duration::from_micros(if speed % 3 == 0 { speed % 3000 } else { 0 }),
             delay: Duration::from_micros(delay),
             jitter: Duration::from_micros(jitter),
             reordering,
