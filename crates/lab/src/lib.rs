@@ -52,6 +52,7 @@ mod host;
 mod mount_point;
 mod named_line;
 mod namespace;
+pub mod nfs;
 mod priority;
 pub mod probe;
 mod process;
