@@ -6,7 +6,7 @@ use crate::waiter::Waiter;
 use crate::{Hooks, clock};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::{debug, error, info, warn};
 use wayfs_net::{CloseCode, Waiting};
 use wayfs_proto::{Changed, Input, Neighbour, Output, PeerId, Replica};
@@ -75,6 +75,10 @@ pub(crate) struct Orders {
     pub(crate) wake: Option<Time>,
     /// How long changes took to become safe.
     pub(crate) safe_after: Vec<Duration>,
+    /// Records of children that were applied.
+    pub(crate) applied: u64,
+    /// How long the engine worked.
+    pub(crate) worked: Duration,
 }
 
 /// Changes whose way to safety is timed at once; what comes beyond is not timed.
@@ -167,7 +171,9 @@ impl Core {
             return mine.map(|_| Err(FsError::Io));
         }
         let input_kind = InputKind::of(&input);
+        let began = Instant::now();
         replica.handle(clock::now(), clock::wall(), input);
+        orders.worked += began.elapsed();
         let from_parent = matches!(input_kind, InputKind::News);
         let answer = self.drain(mine, orders);
         if let Some(Ok(Answer::Changed { record, .. })) = &answer
@@ -238,7 +244,8 @@ impl Core {
                 Output::InvalidateEntry { parent, name } => orders.effects.push(Effect::InvalidateEntry(parent, name)),
                 Output::InvalidateAll => orders.effects.push(Effect::InvalidateAll),
                 Output::Applied { file, record, content } => {
-                    orders.effects.push(Effect::Applied(file, record, content))
+                    orders.applied += 1;
+                    orders.effects.push(Effect::Applied(file, record, content));
                 }
                 Output::Shared { file, version } => orders.effects.push(Effect::Shared(file, version)),
                 Output::Conflict { conflict } => orders.effects.push(Effect::Conflict(conflict)),

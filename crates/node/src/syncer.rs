@@ -4,6 +4,7 @@
 //! a crash could take. Whoever needs only contents durable (a push that arrived) shares the same syncs.
 //! What nobody wants durable is handed to the system after a moment all the same, so that it outlives the process.
 
+use crate::metrics::Histogram;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use wayfs_types::{StorageError, Ticket};
@@ -168,7 +169,7 @@ pub(crate) struct Stores<C, W, R> {
     pub(crate) sync_records: R,
 }
 
-/// Runs until [`SyncQueue::stop`].
+/// Runs until [`SyncQueue::stop`]. How long each sync took goes to `took`.
 pub(crate) fn run(
     queue: &Arc<SyncQueue>,
     mut stores: Stores<
@@ -176,6 +177,7 @@ pub(crate) fn run(
         impl FnMut() -> Result<(), StorageError>,
         impl FnMut(Ticket) -> Result<(), StorageError>,
     >,
+    took: &Histogram,
     mut stored: impl FnMut(Result<Ticket, StorageError>),
 ) {
     while let Some(turn) = queue.next() {
@@ -190,11 +192,13 @@ pub(crate) fn run(
                 continue;
             }
         };
+        let began = Instant::now();
         let chunks = (stores.sync_chunks)();
         let result = match (ticket, chunks.clone()) {
             (Some(ticket), Ok(())) => (stores.sync_records)(ticket),
             (_, chunks) => chunks,
         };
+        took.observe(began.elapsed());
         queue.finished(ticket, &result);
         for done in contents {
             done(chunks.clone());
@@ -220,6 +224,8 @@ mod tests {
         queue.want(Ticket(3));
         queue.want(Ticket(2));
         let (thread_queue, chunk_log, record_log, write_log) = (Arc::clone(&queue), log.clone(), log.clone(), log);
+        let took = Arc::new(Histogram::default());
+        let thread_took = Arc::clone(&took);
         let thread = std::thread::spawn(move || {
             run(
                 &thread_queue,
@@ -237,6 +243,7 @@ mod tests {
                         Ok(())
                     },
                 },
+                &thread_took,
                 |_| {},
             );
         });
@@ -247,6 +254,7 @@ mod tests {
         assert_eq!(heard.recv_timeout(Duration::from_secs(5)).unwrap(), "written", "though nobody waits for it");
         queue.stop();
         thread.join().unwrap();
+        assert_eq!(took.count(), 1, "a write is no sync");
     }
 
     #[test]

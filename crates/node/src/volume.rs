@@ -428,6 +428,8 @@ impl Volume {
         for took in orders.safe_after {
             self.metrics.safety_ack.observe(took);
         }
+        self.metrics.records_applied.add(orders.applied);
+        self.metrics.engine_time.add(orders.worked);
         for effect in orders.effects {
             effect.carry_out(&*self.hooks);
         }
@@ -438,14 +440,14 @@ impl Volume {
         let name = |what: &str| format!("{what}-{}", self.id().short());
         let me = Weak::clone(&self.me);
         let (queue, chunks) = (Arc::clone(&self.syncs), self.contents.handle());
-        let stored = Weak::clone(&self.me);
+        let (stored, metrics) = (Weak::clone(&self.me), Arc::clone(&self.metrics));
         threads.push(spawn(name("sync"), move || {
             let stores = syncer::Stores {
                 sync_chunks: || chunks.sync(),
                 write_records: || syncer.write(),
                 sync_records: |ticket| syncer.sync_to(ticket).map(|_| ()),
             };
-            syncer::run(&queue, stores, |result| report(&stored, result));
+            syncer::run(&queue, stores, &metrics.sync, |result| report(&stored, result));
         })?);
         let timer = Arc::clone(&self.timer);
         let ticking = Weak::clone(&me);

@@ -6,6 +6,6 @@ mod text;
 mod volume;
 
 pub use http::{MetricsError, MetricsServer};
-pub use number::{Counter, Histogram};
+pub use number::{Counter, Histogram, Stopwatch};
 pub use text::Text;
 pub use volume::{VolumeMetrics, render};

@@ -19,6 +19,22 @@ impl Counter {
     }
 }
 
+/// Time that only grows. Counted in nanoseconds: what it adds up may take less than a microsecond each.
+#[derive(Debug, Default)]
+pub struct Stopwatch(AtomicU64);
+
+impl Stopwatch {
+    /// Adds.
+    pub fn add(&self, took: Duration) {
+        self.0.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// All of it.
+    pub fn value(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}
+
 /// Upper bounds of the buckets, in seconds: from a LAN's round trip to what users call broken.
 pub(crate) const BOUNDS: [f64; 14] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];

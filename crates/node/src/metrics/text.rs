@@ -3,6 +3,7 @@
 use super::Histogram;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// Collects samples and writes them with one header for each name.
 #[derive(Debug, Default)]
@@ -19,6 +20,11 @@ impl Text {
     /// A number that only grows.
     pub fn counter(&mut self, name: &'static str, help: &'static str, labels: &[(&str, &str)], value: u64) {
         self.sample(name, "counter", help, format!("{name}{} {value}", braces(labels)));
+    }
+
+    /// Time that only grows, in seconds.
+    pub fn time(&mut self, name: &'static str, help: &'static str, labels: &[(&str, &str)], value: Duration) {
+        self.sample(name, "counter", help, format!("{name}{} {}", braces(labels), value.as_secs_f64()));
     }
 
     /// Durations in seconds.
@@ -73,7 +79,6 @@ fn escape(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn the_text_is_what_prometheus_reads() {
@@ -82,10 +87,12 @@ mod tests {
         let mut text = Text::default();
         text.gauge("wayfs_x", "An x.", &[("volume", "a\"b")], 1.5);
         text.histogram("wayfs_y_seconds", "A y.", &[], &histogram);
+        text.time("wayfs_z_seconds_total", "A z.", &[], Duration::from_micros(1500));
         let text = text.finish();
         assert!(text.contains("# TYPE wayfs_x gauge\nwayfs_x{volume=\"a\\\"b\"} 1.5\n"), "{text}");
         assert!(text.contains("wayfs_y_seconds_bucket{le=\"0.0025\"} 0\n"), "{text}");
         assert!(text.contains("wayfs_y_seconds_bucket{le=\"0.005\"} 1\n"), "{text}");
         assert!(text.contains("wayfs_y_seconds_count 1\n"), "{text}");
+        assert!(text.contains("# TYPE wayfs_z_seconds_total counter\nwayfs_z_seconds_total 0.0015\n"), "{text}");
     }
 }

@@ -1,6 +1,6 @@
 //! What is counted of a volume, and what is asked when someone looks.
 
-use super::{Counter, Histogram, Text};
+use super::{Counter, Histogram, Stopwatch, Text};
 use crate::clock;
 use crate::volume::Volume;
 use std::time::Duration;
@@ -25,6 +25,12 @@ pub struct VolumeMetrics {
     pub backfetch_wait: Histogram,
     /// Time from a local change to the station's word that it is safe.
     pub safety_ack: Histogram,
+    /// Records of children that were applied here.
+    pub records_applied: Counter,
+    /// Time that the engine worked, under the lock of the volume.
+    pub engine_time: Stopwatch,
+    /// Time of one sync, contents and records.
+    pub sync: Histogram,
 }
 
 impl VolumeMetrics {
@@ -89,6 +95,7 @@ pub fn render(text: &mut Text, volume: &Volume, name: &str) {
         &label,
         metrics.chunks_swept.value(),
     );
+    render_work(text, metrics, &label);
     text.histogram(
         "wayfs_safety_ack_seconds",
         "From a change to the word that it is safe.",
@@ -102,6 +109,18 @@ pub fn render(text: &mut Text, volume: &Volume, name: &str) {
         &label,
         &metrics.backfetch_wait,
     );
+}
+
+/// What this machine spends: by it one sees how much more a home could carry.
+fn render_work(text: &mut Text, metrics: &VolumeMetrics, label: &[(&str, &str)]) {
+    text.counter(
+        "wayfs_records_applied_total",
+        "Records of children that were applied here.",
+        label,
+        metrics.records_applied.value(),
+    );
+    text.time("wayfs_engine_seconds_total", "Time that the engine worked.", label, metrics.engine_time.value());
+    text.histogram("wayfs_sync_seconds", "Syncs of contents and records to the disk.", label, &metrics.sync);
 }
 
 /// The ways to the neighbours.

@@ -1,5 +1,6 @@
 use crate::testing::{Machine, Plan, eventually, noise};
 use crate::{ChildRole, LinkState};
+use std::time::Duration;
 use wayfs_types::FileId;
 use wayfs_types::request::Level;
 
@@ -30,6 +31,10 @@ fn a_station_passes_records_both_ways() {
     far.write("f", b"far");
     far.wait(Level::Visible);
     eventually("near sees it", || near.read("f").is_ok_and(|bytes| bytes == b"far"));
+    // What a home spends is counted: two files that children made, or more records.
+    let metrics = home.volume.metrics();
+    assert!(metrics.records_applied.value() >= 2 && metrics.sync.count() > 0);
+    assert!(metrics.engine_time.value() > Duration::ZERO);
 }
 
 #[test]
