@@ -1,10 +1,11 @@
 //! Runs experiments without the program `wayfs` around them, which is quicker to build while one works on them:
 //!
 //! ```text
-//! cargo run --profile perf -p wayfs-lab --example lab -- OUT [--quick] NAME...
+//! cargo run --profile perf -p wayfs-lab --example lab -- OUT [--quick] [KEY=VALUE...] NAME...
 //! ```
 //! Experiments that need the program take it from `$WAYFS_BIN`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use wayfs_lab::{LabError, Options, Progress, experiment, report, run};
 
@@ -20,10 +21,14 @@ fn main() -> Result<(), LabError> {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     let quick = arguments.iter().any(|argument| argument == "--quick");
     arguments.retain(|argument| argument != "--quick");
-    let usage = || LabError::Experiment("usage: lab OUT [--quick] NAME...".into());
+    let usage = || LabError::Experiment("usage: lab OUT [--quick] [KEY=VALUE...] NAME...".into());
     let (out, names) = arguments.split_first().ok_or_else(usage)?;
     let program = std::env::var_os("WAYFS_BIN").map_or_else(|| PathBuf::from("wayfs"), PathBuf::from);
-    let options = Options { seed: 1, quick, out: out.into(), program };
+    let mut options = Options { seed: 1, quick, out: out.into(), program, settings: BTreeMap::new() };
+    let (settings, names): (Vec<&String>, Vec<&String>) = names.iter().partition(|word| word.contains('='));
+    for setting in settings {
+        options.set(setting)?;
+    }
     for name in names {
         let experiment = experiment(name).ok_or_else(usage)?;
         let summary = run(experiment, &options, &Terminal)?;

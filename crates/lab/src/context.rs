@@ -3,6 +3,7 @@
 use crate::csv::Csv;
 use crate::summary::LatenessOf;
 use crate::{LabError, Lateness, Topology};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Somebody who watches.
@@ -22,6 +23,22 @@ pub struct Options {
     pub out: PathBuf,
     /// The program `wayfs`.
     pub program: PathBuf,
+    /// Settings of single experiments, `KEY=VALUE` (see `docs/lab.md`); those that an experiment does not know it does not see.
+    pub settings: BTreeMap<String, String>,
+}
+
+impl Options {
+    /// Takes a setting of an experiment in, as it was typed: `KEY=VALUE`.
+    ///
+    /// # Errors
+    /// [`LabError::Experiment`] if it has another form.
+    pub fn set(&mut self, typed: &str) -> Result<(), LabError> {
+        match typed.split_once('=') {
+            Some((key, value)) if !key.is_empty() => self.settings.insert(key.to_owned(), value.to_owned()),
+            Some(_) | None => return Err(LabError::Experiment(format!("a setting is KEY=VALUE, not `{typed}`"))),
+        };
+        Ok(())
+    }
 }
 
 /// What an experiment has at hand.
@@ -54,6 +71,11 @@ impl<'a> Context<'a> {
     /// The first if the run is quick, else the second.
     pub fn choose<T>(&self, quick: T, whole: T) -> T {
         if self.options.quick { quick } else { whole }
+    }
+
+    /// A setting of the experiment, if it was given.
+    pub fn setting(&self, key: &str) -> Option<&str> {
+        self.options.settings.get(key).map(String::as_str)
     }
 
     /// The program `wayfs`.

@@ -3,6 +3,7 @@
 // Helpers of tests may unwrap as the tests themselves do.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use wayfs_lab::{
@@ -44,6 +45,15 @@ fn a_directory_without_runs_or_with_a_broken_one_is_refused() {
     std::fs::write(out.path().join("summary.json"), "{}").unwrap();
     assert!(report(out.path()).unwrap_err().to_string().contains("summary.json"));
     assert!(matches!(report(&out.path().join("missing")), Err(LabError::Io { .. })));
+}
+
+#[test]
+fn settings_are_keys_with_values() {
+    let mut options = options(Path::new("/nowhere"), 1);
+    options.set("trace=a=b.csv").unwrap();
+    assert_eq!(options.settings["trace"], "a=b.csv");
+    assert!(options.set("trace").unwrap_err().to_string().contains("KEY=VALUE"));
+    assert!(options.set("=x").is_err());
 }
 
 /// An experiment that needs nothing.
@@ -94,5 +104,5 @@ impl Progress for Watcher {
 }
 
 fn options(out: &Path, seed: u64) -> Options {
-    Options { seed, quick: true, out: out.to_owned(), program: PathBuf::from("wayfs") }
+    Options { seed, quick: true, out: out.to_owned(), program: PathBuf::from("wayfs"), settings: BTreeMap::new() }
 }

@@ -37,6 +37,9 @@ pub(crate) struct LabRunArgs {
     /// Everything random comes from it
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    /// A setting of an experiment, such as `trace=FILE` (repeat for several; docs/lab.md)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) settings: Vec<String>,
     /// Directory for results, one below it for each experiment
     #[arg(long, value_name = "DIR", default_value = LAB_OUT)]
     pub(crate) out: PathBuf,

@@ -61,7 +61,7 @@ fn every_command_of_the_manual_is_accepted() {
         wayfs conflicts resolve --all --glob **/*.txt --keep ann@lap --dry-run
         wayfs lab list
         wayfs lab profiles
-        wayfs lab run links --quick --seed 7 --out /tmp/o
+        wayfs lab run links --quick --seed 7 --out /tmp/o --set trace=a.csv --set speed=2
         wayfs lab run all
         wayfs lab report
         wayfs lab report /tmp/o

@@ -4,6 +4,7 @@ use crate::args::{GlobalArgs, LabCommand, LabRunArgs, Output};
 use crate::failure::{Exit, Failure};
 use crate::show;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 use wayfs_lab::{EXPERIMENTS, Experiment, LabError, Options, Progress, Summary};
@@ -74,7 +75,11 @@ fn profiles(output: Output) -> Result<(), Failure> {
 fn experiments(output: Output, args: &LabRunArgs) -> Result<(), Failure> {
     let chosen = choose(&args.names)?;
     let program = std::env::current_exe().map_err(|error| Failure::io("find this program", &error))?;
-    let options = Options { seed: args.seed, quick: args.quick, out: args.out.clone(), program };
+    let (out, settings) = (args.out.clone(), BTreeMap::new());
+    let mut options = Options { seed: args.seed, quick: args.quick, out, program, settings };
+    for setting in &args.settings {
+        options.set(setting).map_err(|error| Failure::usage(error, "Write it as `--set KEY=VALUE`."))?;
+    }
     for experiment in chosen {
         let bar = Bar::new(experiment.name());
         let summary = wayfs_lab::run(experiment, &options, &bar).map_err(failure)?;
