@@ -14,32 +14,23 @@
 
 use crate::ahead::KeptAhead;
 use crate::api::{Neighbour, PeerId, Role};
-use crate::contents::Source;
 use crate::replica::{Replica, Trouble, Whom};
-use crate::tables::{number_key, origin_key, pack, parse_origin_key, table, unpack};
+use crate::tables::{origin_key, pack, parse_origin_key, table, unpack};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use wayfs_types::{
-    Admitted, CommitNumber, FileId, Image, Key, MetaStore, OriginId, RecordId, StorageError, Ticket, Time,
-};
-use wayfs_wire::{AskId, Down, Mark, Message, Question, Resume, SentRecord, Stamp, Up};
+use wayfs_types::{FileId, Image, Key, MetaStore, OriginId, RecordId, StorageError, Ticket, Time};
+use wayfs_wire::{AskId, Down, Mark, Message, Question, Up};
 
 /// Most watches of one child.
 const WATCHES_MAX: usize = 262_144;
 /// Most keys that a child may ask to have refreshed.
-const REFRESH_MAX: usize = 1_048_576;
+pub(crate) const REFRESH_MAX: usize = 1_048_576;
 /// Most questions of one child that wait.
 const ASKS_MAX: usize = 1024;
 /// Most notices of stable versions gathered for one child.
 const STABLE_MAX: usize = 65_536;
-/// Changes for which traces of removed keys are kept at least.
-pub(crate) const GRAVES_KEPT: u64 = 100_000;
-/// Changes for which they are kept at most, for the sake of a station that is away.
-const GRAVES_MAX: u64 = 1_000_000;
-/// Traces removed with one input.
-const PURGE_STEP: usize = 16;
 
 /// Where a child's session stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,10 +171,10 @@ pub(crate) struct Children {
     /// Children with questions that wait for us to catch up.
     pub(crate) waiting: BTreeSet<OriginId>,
     /// How far stations that are away have come: traces of removed keys are kept for them.
-    station_cursors: BTreeMap<OriginId, u64>,
+    pub(crate) station_cursors: BTreeMap<OriginId, u64>,
     /// There are no traces of removed keys below this change. A look at those that went (or whose keys came back) costs
     /// a sorted store as much as a look at as many that are there.
-    graves_from: u64,
+    pub(crate) graves_from: u64,
     next_check: Option<Time>,
 }
 
@@ -600,90 +591,12 @@ impl<S: MetaStore> Replica<S> {
         })
     }
 
-    fn welcome(
-        &mut self,
-        peer: PeerId,
-        origin: OriginId,
-        resume: Option<Resume>,
-        origins: &[OriginId],
-    ) -> Result<(), Trouble> {
-        let is_station = self.children.by_origin.get(&origin).is_some_and(|child| child.is_station);
-        match self.origin_image(origin)?.map(|image| image.admitted) {
-            Some(Admitted::Revoked) => return Err(Trouble::Peer(peer, "its access was revoked".to_owned())),
-            Some(Admitted::Client | Admitted::Reader) if is_station => {
-                return Err(Trouble::Peer(peer, "was admitted as a client only".to_owned()));
-            }
-            Some(_) => {}
-            None => return Err(Trouble::Peer(peer, "its origin is not known here (yet)".to_owned())),
-        }
-        if !is_station && origins.iter().any(|of| *of != origin) {
-            return Err(Trouble::Peer(peer, "carries records of foreign origins".to_owned()));
-        }
-        self.drop_ahead(origin)?;
-        let stamp = self.own_stamp();
-        let current = self.counters.change;
-        let resume = resume.filter(|resume| {
-            let behind = current.0.saturating_sub(resume.cursor.0);
-            resume.stamp == stamp
-                && resume.cursor <= current
-                && resume.cursor >= self.counters.purged
-                && (is_station || behind <= self.config.catch_up_max)
-        });
-        let mut applied = Vec::new();
-        for of in origins.iter().copied().chain((!is_station).then_some(origin)) {
-            applied.push((of, wayfs_tree::applied(&self.tx(), of)?));
-            self.add_subject(origin, of);
-        }
-        if let Some(child) = self.children.by_origin.get_mut(&origin) {
-            child.phase = Phase::Ready;
-            child.resumed = resume.is_some();
-            // A client that begins anew asks for nothing of the past, but what its own records change from this
-            // welcome on it is told: of what came before it asks by name, knowing how far we are.
-            let anew = if is_station { 0 } else { current.0 };
-            child.next = resume.map_or(anew, |resume| resume.cursor.0);
-            child.cursor = child.next;
-            let welcome = Down::Welcome { stamp, current, resume: resume.is_some(), applied };
-            child.notices.push(welcome);
-        }
-        Ok(())
-    }
-
-    /// Names this store for children; made at the first need, since only then the date is known.
-    fn own_stamp(&mut self) -> Stamp {
-        let stamp = Stamp { origin: self.config.origin, born: self.wall };
-        *self.counters.stamp.get_or_insert(stamp)
-    }
-
     pub(crate) fn add_subject(&mut self, child: OriginId, subject: OriginId) {
         if let Some(row) = self.children.by_origin.get_mut(&child) {
             row.marks.entry(subject).or_insert(None);
             self.children.subjects.entry(subject).or_default().insert(child);
             self.staged.marks.insert(subject);
         }
-    }
-
-    fn handle_start(&mut self, peer: PeerId, origin: OriginId) -> Result<(), Trouble> {
-        let mut base: BTreeSet<Key> = BTreeSet::new();
-        let Some(child) = self.children.by_origin.get(&origin) else { return Ok(()) };
-        if child.phase != Phase::Ready {
-            return Err(Trouble::Peer(peer, "started twice".to_owned()));
-        }
-        let fresh_client = !child.is_station && !child.resumed;
-        if fresh_client {
-            base.insert(Key::Origin(origin));
-            base.insert(Key::Inode(FileId::ROOT));
-            for open in self.conflicts(None, REFRESH_MAX)? {
-                base.insert(Key::Conflict(open.id));
-            }
-        }
-        self.locks_child_started(origin);
-        if let Some(child) = self.children.by_origin.get_mut(&origin) {
-            child.extra.extend(base);
-            child.extra.insert(Key::Origin(origin));
-            child.started = true;
-            child.phase = Phase::Scanning;
-        }
-        Ok(())
     }
 
     fn handle_received(&mut self, peer: PeerId, origin: OriginId, serial: u64) -> Result<(), Trouble> {
@@ -702,134 +615,10 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    pub(crate) fn handle_records(
-        &mut self,
-        peer: PeerId,
-        child: OriginId,
-        records: Vec<SentRecord>,
-    ) -> Result<(), Trouble> {
-        let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
-        for SentRecord { record, held } in records {
-            let origin = record.id.origin();
-            if !is_station && origin != child {
-                return Err(Trouble::Peer(peer, format!("sent record {} of a foreign origin", record.id)));
-            }
-            if origin == self.config.origin || origin == OriginId::GENESIS {
-                return Err(Trouble::Peer(peer, format!("sent record {} in our own name", record.id)));
-            }
-            if let Some(row) = self.children.by_origin.get_mut(&child).filter(|row| row.is_ahead()) {
-                if !row.ahead.queue(SentRecord { record, held }) {
-                    return Err(Trouble::Peer(peer, "sends more than may be on its way".to_owned()));
-                }
-                continue;
-            }
-            self.add_subject(child, origin);
-            self.staged.echo.insert(origin);
-            self.take_child_record(peer, child, is_station, record, held)?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn take_child_record(
-        &mut self,
-        peer: PeerId,
-        child: OriginId,
-        is_station: bool,
-        record: wayfs_types::Record,
-        held: bool,
-    ) -> Result<(), Trouble> {
-        let origin = record.id.origin();
-        let Some(image) = self.origin_image(origin)? else {
-            return Err(Trouble::Peer(peer, format!("sent record {} of an origin that is not known here", record.id)));
-        };
-        if image.admitted == Admitted::Reader {
-            // Asked of stations' records, too: none that keeps the rules has taken such a record.
-            return Err(Trouble::Peer(peer, format!("sent record {} of a member that may only read", record.id)));
-        }
-        if record.id.sequence() <= image.applied {
-            if let Some(position) = self.log.position_of(record.id)
-                && self.log_entry(position)?.record != record
-            {
-                return Err(Trouble::Peer(peer, format!("sent two records with the number {}", record.id)));
-            }
-            if held && is_station {
-                self.note_other_holder(&record, child)?;
-            } else if held && let Some((file, content)) = crate::contents::content_of(&record) {
-                self.note_held(child, record.id, file, content.clone())?;
-            }
-            self.account(child, record.id);
-            return Ok(());
-        }
-        if record.follows() > image.applied {
-            let text = format!("sent record {} but {} is the last that came", record.id, image.applied);
-            return Err(Trouble::Peer(peer, text));
-        }
-        self.account(child, record.id);
-        let effect = self.take_record(record.clone(), held)?;
-        let source = Source::Child { origin: child, is_station, held };
-        let content = self.note_content(&record, &effect, source)?;
-        let file = effect.file.or_else(|| crate::inspect::file_of(&record.op, record.id));
-        if let Some(file) = file {
-            if crate::contents::content_of(&record).is_some() {
-                self.note_sharing(child, file, record.id);
-            }
-            self.staged.outputs.push(crate::api::Output::Applied { file, record: record.id, content });
-        }
-        self.staged.marks.insert(origin);
-        if !is_station {
-            self.staged.taken.push(record.id);
-        }
-        Ok(())
-    }
-
     fn forward_want(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
         self.handle_want(origin, through)?;
         if self.config.role == Role::Station {
             self.tell_parent(Up::Want { origin, through });
-        }
-        Ok(())
-    }
-
-    /// Forgets traces of removed keys that every child has passed, oldest first, a few at a time.
-    ///
-    /// They are kept for 100,000 changes; for a station that is away for up to 1,000,000. A child further
-    /// behind gets the whole state (a station) or verifies its cache (a client).
-    pub(crate) fn purge(&mut self) -> Result<(), StorageError> {
-        let change = self.counters.change.0;
-        let kept = self.graves_kept;
-        if self.config.role == Role::Client || change <= kept {
-            return Ok(());
-        }
-        let live = self.children.by_origin.values().filter(|child| child.is_station).map(|child| child.cursor);
-        let slowest = self.children.station_cursors.values().copied().chain(live).min().unwrap_or(u64::MAX);
-        let until = (change - kept).min(slowest.max(change.saturating_sub(GRAVES_MAX)));
-        let from = self.children.graves_from;
-        if from >= until {
-            return Ok(());
-        }
-        let graves = self.store.scan(&number_key(table::GRAVE, from), &number_key(table::GRAVE, until), PURGE_STEP)?;
-        if graves.len() < PURGE_STEP {
-            self.children.graves_from = until;
-        }
-        for (key, value) in graves {
-            let number = crate::tables::parse_number_key(&key)?;
-            let mut view_key = vec![table::VIEW];
-            view_key.extend(&value);
-            let parsed = crate::tables::parse_image_key(&view_key)?;
-            self.overlay.delete_raw(key);
-            self.counters.purged = CommitNumber(number);
-            self.children.graves_from = self.children.graves_from.max(number + 1);
-            if crate::tables::read_view(&self.store, &parsed)?.is_some() {
-                // A marker: only the home decides that no late record can name it any more.
-                if self.config.role == Role::Home {
-                    self.put_image(parsed, None)?;
-                }
-            } else {
-                let mut gone_key = vec![table::GONE];
-                gone_key.extend(&value);
-                self.overlay.delete_raw(gone_key);
-                self.overlay.delete_raw(number_key(table::CHANGE, number));
-            }
         }
         Ok(())
     }

@@ -17,7 +17,7 @@
 //!
 //! Inline contents travel in their records and are everywhere.
 
-use crate::api::{Holder, Output, PeerId, Role};
+use crate::api::Role;
 use crate::replica::{Replica, Trouble};
 use crate::tables::{
     after_prefix, origin_range, pack, parse_record_key, parse_root_key, record_key, root_key, root_prefix, table,
@@ -27,22 +27,15 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_tree::Effect;
 use wayfs_types::{Content, Digest, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, WallTime};
-use wayfs_wire::{Down, Up};
 
 /// Table of records whose contents a client below us is to push.
 pub(crate) const AWAITED: u8 = b'f';
 /// Roots that the driver announced and that no record named so far: kept in case a push overtakes its record.
 const ANNOUNCED_MAX: usize = 16_384;
 /// Most children remembered as holders of one version.
-const HOLDERS_MAX: usize = 8;
+pub(crate) const HOLDERS_MAX: usize = 8;
 /// Most versions remembered as stable one by one.
 const STABLE_MAX: usize = 65_536;
-/// Most files of which copies in child stations are remembered.
-const COPIES_MAX: usize = 65_536;
-/// Most pushes under way at once.
-const PUSHES_MAX: usize = 64;
-/// Most versions taken from one `Want`.
-const WANTED_MAX: usize = 4096;
 
 /// Contents that our parent does not have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,23 +75,23 @@ pub(crate) struct Contents {
     announced: VecDeque<Digest>,
     announced_set: BTreeSet<Digest>,
     /// Versions that somebody wants at our parent.
-    wanted: BTreeSet<RecordId>,
-    wanted_through: BTreeMap<OriginId, u64>,
+    pub(crate) wanted: BTreeSet<RecordId>,
+    pub(crate) wanted_through: BTreeMap<OriginId, u64>,
     /// Pushes under way in the present session.
-    pushing: BTreeSet<RecordId>,
+    pub(crate) pushing: BTreeSet<RecordId>,
     /// Pushes confirmed in the present session.
-    pushed: BTreeSet<RecordId>,
+    pub(crate) pushed: BTreeSet<RecordId>,
     /// Client: everything owed up to here was pushed in this session.
-    push_cursor: u64,
+    pub(crate) push_cursor: u64,
     /// To be told to the parent.
-    haves: BTreeSet<RecordId>,
+    pub(crate) haves: BTreeSet<RecordId>,
     /// Versions that were sent as cancelled in this session: nobody will ask for them.
-    cancelled: BTreeSet<RecordId>,
+    pub(crate) cancelled: BTreeSet<RecordId>,
     /// Stable although something before is not; for display.
     stable: BTreeMap<RecordId, WallTime>,
     /// Child stations with a copy of a file, by file; and the order of coming in.
-    copies: BTreeMap<FileId, BTreeSet<OriginId>>,
-    copies_order: VecDeque<FileId>,
+    pub(crate) copies: BTreeMap<FileId, BTreeSet<OriginId>>,
+    pub(crate) copies_order: VecDeque<FileId>,
     /// Versions that left the view of the home.
     superseded: Vec<Superseded>,
     /// Those of them that their clients wait for, by the version whose contents must be here first.
@@ -317,7 +310,7 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    fn missing(&mut self, record: RecordId) -> Result<Option<Missing>, StorageError> {
+    pub(crate) fn missing(&mut self, record: RecordId) -> Result<Option<Missing>, StorageError> {
         self.tx().get_raw(&record_key(table::MISSING, record))?.map(|bytes| unpack(&bytes)).transpose()
     }
 
@@ -492,240 +485,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(first)
     }
 
-    pub(crate) fn handle_pushed(&mut self, version: RecordId) {
-        if self.contents.pushing.remove(&version) {
-            self.contents.pushed.insert(version);
-        }
-    }
-
-    /// [`crate::Input::Propagate`]: a policy, or someone who waits, wants a version at our parent.
-    pub(crate) fn handle_propagate(&mut self, version: RecordId) {
-        match self.config.role {
-            Role::Home => self.want_from_children(&[version]),
-            Role::Station | Role::Client => {
-                self.contents.wanted.insert(version);
-            }
-        }
-    }
-
-    /// A child, or our own user, waits until an origin's records are stable.
-    pub(crate) fn handle_want(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
-        let of = if self.config.role == Role::Home { table::MISSING } else { table::OWED };
-        let (from, _) = origin_range(of, origin, 0);
-        let (until, _) = origin_range(of, origin, through.saturating_add(1).min(RecordId::SEQUENCE_MAX));
-        let pairs = self.tx().scan_raw(&from, &until, WANTED_MAX)?;
-        let versions = pairs.iter().map(|(key, _)| parse_record_key(key)).collect::<Result<Vec<_>, _>>()?;
-        if self.config.role == Role::Home {
-            self.want_from_children(&versions);
-            return Ok(());
-        }
-        self.contents.wanted.extend(versions);
-        let known = self.contents.wanted_through.entry(origin).or_insert(0);
-        *known = (*known).max(through);
-        Ok(())
-    }
-
-    fn want_from_children(&mut self, versions: &[RecordId]) {
-        let mut by_child: BTreeMap<OriginId, Vec<RecordId>> = BTreeMap::new();
-        for version in versions {
-            if let Ok(Some(missing)) = self.missing(*version) {
-                for holder in missing.holders {
-                    by_child.entry(holder).or_default().push(*version);
-                }
-            }
-        }
-        for (child, versions) in by_child {
-            self.children.tell(child, Down::Want { versions });
-        }
-    }
-
-    /// The parent wants contents that we have.
-    pub(crate) fn handle_wanted(&mut self, versions: Vec<RecordId>) {
-        self.contents.wanted.extend(versions);
-    }
-
-    /// Pushes what is to be pushed, and tells the parent what we have.
-    pub(crate) fn pump_contents(&mut self) -> Result<(), StorageError> {
-        self.tell_haves();
-        let due = match self.config.role {
-            Role::Home => return Ok(()),
-            Role::Station => self.wanted_due()?,
-            Role::Client => self.owed_due()?,
-        };
-        for (version, owed) in due {
-            self.contents.pushing.insert(version);
-            self.outputs.push_back(Output::Push { file: owed.file, version, content: owed.content });
-        }
-        Ok(())
-    }
-
-    fn tell_haves(&mut self) {
-        if self.config.role != Role::Station || self.contents.haves.is_empty() || self.ticket > self.stored {
-            self.sync_wanted |= !self.contents.haves.is_empty();
-            return;
-        }
-        let versions: Vec<RecordId> = std::mem::take(&mut self.contents.haves).into_iter().collect();
-        for part in versions.chunks(WANTED_MAX) {
-            self.tell_parent(Up::Have { versions: part.to_vec() });
-        }
-    }
-
-    /// In a new session everything that we hold is told again: what the home has by now it answers as stable.
-    pub(crate) fn retell_haves(&mut self) -> Result<(), StorageError> {
-        let mut owed = Vec::new();
-        self.each(&[table::OWED], &[table::OWED + 1], |key, _| {
-            owed.push(parse_record_key(key)?);
-            Ok(())
-        })?;
-        self.contents.haves.extend(owed);
-        Ok(())
-    }
-
-    fn wanted_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
-        let room = PUSHES_MAX.saturating_sub(self.contents.pushing.len());
-        let candidates: Vec<RecordId> = self
-            .contents
-            .wanted
-            .iter()
-            .filter(|version| !self.contents.pushing.contains(version) && !self.contents.pushed.contains(version))
-            .filter(|version| !self.contents.cancelled.contains(version) && self.is_sent(**version))
-            .take(room)
-            .copied()
-            .collect();
-        let mut due = Vec::new();
-        for version in candidates {
-            match self.tx().get_raw(&record_key(table::OWED, version))? {
-                Some(bytes) => due.push((version, unpack(&bytes)?)),
-                None if self.missing(version)?.is_none() => {
-                    self.contents.wanted.remove(&version);
-                }
-                None => {}
-            }
-        }
-        Ok(due)
-    }
-
-    /// Contents do not overtake their record, which may yet be cancelled.
-    fn is_sent(&self, version: RecordId) -> bool {
-        let sent = self.upstream.as_ref().map_or(0, |upstream| upstream.position);
-        self.log.position_of(version).is_none_or(|position| position <= sent)
-    }
-
-    fn owed_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
-        let durable = self.own_durable();
-        let room = PUSHES_MAX.saturating_sub(self.contents.pushing.len());
-        if room == 0 || self.contents.push_cursor >= durable || self.totals.owed == 0 {
-            return Ok(Vec::new());
-        }
-        let origin = self.config.origin;
-        let (from, _) = origin_range(table::OWED, origin, self.contents.push_cursor + 1);
-        let (until, _) = origin_range(table::OWED, origin, durable + 1);
-        let mut due = Vec::new();
-        for (key, value) in self.tx().scan_raw(&from, &until, room)? {
-            let version = parse_record_key(&key)?;
-            self.contents.push_cursor = version.sequence();
-            due.push((version, unpack(&value)?));
-        }
-        if due.len() < room {
-            self.contents.push_cursor = durable;
-        }
-        Ok(due)
-    }
-
-    /// [`crate::Input::Fetched`]: a child has a copy now.
-    pub(crate) fn handle_fetched(&mut self, peer: PeerId, file: FileId) {
-        let Some(crate::replica::Whom::Child(child)) = self.peers.get(&peer).copied() else { return };
-        if !self.contents.copies.contains_key(&file) {
-            self.contents.copies_order.push_back(file);
-        }
-        self.contents.copies.entry(file).or_default().insert(child);
-        if self.contents.copies_order.len() > COPIES_MAX
-            && let Some(oldest) = self.contents.copies_order.pop_front()
-        {
-            self.contents.copies.remove(&oldest);
-        }
-    }
-
-    /// A child's new version breaks the copies of the others: its side is told.
-    pub(crate) fn note_sharing(&mut self, child: OriginId, file: FileId, version: RecordId) {
-        let Some(copies) = self.contents.copies.get_mut(&file) else { return };
-        let broken = copies.iter().any(|other| *other != child);
-        copies.retain(|other| *other == child);
-        if broken {
-            self.children.tell(child, Down::Shared { file, version });
-        }
-    }
-
-    /// Where the contents of a version can be had.
-    ///
-    /// A station's or client's answer [`Holder::Parent`] does not exclude that the chunk store still
-    /// has them in its cache: the driver looks there first.
-    ///
-    /// # Errors
-    /// [`StorageError`] if the tables cannot be read.
-    pub fn holder(&self, file: FileId, version: RecordId) -> Result<Holder, StorageError> {
-        let parent = if self.config.role == Role::Home { Holder::Unknown } else { Holder::Parent };
-        if self.store.get(&record_key(table::OWED, version))?.is_some() {
-            return Ok(Holder::Here);
-        }
-        if let Some(bytes) = self.store.get(&record_key(table::MISSING, version))? {
-            let missing: Missing = unpack(&bytes)?;
-            return Ok(self.best_holder(&missing)?.unwrap_or(parent));
-        }
-        let inode = self.inode(file)?.filter(|inode| inode.version == version);
-        Ok(match inode {
-            Some(inode) if inode.content.root().is_none() => Holder::Here,
-            Some(inode) => match self.merged_holder(&inode)? {
-                Some(holder) => holder,
-                None if self.config.role == Role::Home => Holder::Here,
-                None => Holder::Parent,
-            },
-            None => parent,
-        })
-    }
-
-    /// Equal contents that came under another record's name.
-    fn merged_holder(&self, inode: &wayfs_types::Inode) -> Result<Option<Holder>, StorageError> {
-        let Some(root) = inode.content.root() else { return Ok(None) };
-        let prefix = root_prefix(&root);
-        for (key, _) in self.store.scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
-            let record = parse_root_key(&key)?;
-            if let Some(bytes) = self.store.get(&record_key(table::MISSING, record))? {
-                let missing: Missing = unpack(&bytes)?;
-                if missing.version == inode.version {
-                    return self.best_holder(&missing);
-                }
-            }
-        }
-        Ok(None)
-    }
-
-    fn best_holder(&self, missing: &Missing) -> Result<Option<Holder>, StorageError> {
-        let mut best = self.child_holder(&missing.holders);
-        if let Some(root) = missing.content.root() {
-            let prefix = root_prefix(&root);
-            for (key, _) in self.store.scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
-                if matches!(best, Some(Holder::Child(_, Some(_)))) {
-                    break;
-                }
-                let other = self.store.get(&record_key(table::MISSING, parse_root_key(&key)?))?;
-                if let Some(other) = other.map(|bytes| unpack::<Missing>(&bytes)).transpose()? {
-                    let found = self.child_holder(&other.holders);
-                    if matches!(found, Some(Holder::Child(_, Some(_)))) || best.is_none() {
-                        best = found;
-                    }
-                }
-            }
-        }
-        Ok(best)
-    }
-
-    fn child_holder(&self, holders: &[OriginId]) -> Option<Holder> {
-        let with_session = |origin: &&OriginId| self.children.peer_of(**origin).is_some();
-        let origin = holders.iter().rev().find(with_session).or_else(|| holders.last())?;
-        Some(Holder::Child(*origin, self.children.peer_of(*origin)))
-    }
-
     /// Roots that the driver announced lately by [`crate::Input::ContentHere`] before any record named them:
     /// garbage collection keeps them, too. At most 16,384.
     pub fn roots_announced(&self) -> Vec<Digest> {
@@ -735,11 +494,6 @@ impl<S: MetaStore> Replica<S> {
     /// When one version became stable, if that was told by itself.
     pub(crate) fn stable_alone(&self, version: RecordId) -> Option<WallTime> {
         self.contents.stable.get(&version).copied()
-    }
-
-    /// Whether nothing is left to push.
-    pub(crate) fn pushes_done(&self) -> bool {
-        self.contents.pushing.is_empty() && self.contents.haves.is_empty()
     }
 }
 

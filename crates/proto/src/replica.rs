@@ -259,7 +259,7 @@ impl<S: MetaStore> Replica<S> {
             skips: false,
             sent_through: counters.sequence,
             levels_moved: false,
-            graves_kept: crate::children::GRAVES_KEPT,
+            graves_kept: crate::graves::GRAVES_KEPT,
             replays: 0,
             config,
         };

@@ -15,22 +15,18 @@ use crate::ahead::SentAhead;
 use crate::api::{Output, PeerId, Role};
 use crate::lock_requests::LockAsk;
 use crate::replica::{Replica, Trouble, Whom};
-use crate::stream::PARCEL_LEN;
 use crate::tables::{number_key, table};
 use crate::watches::Watches;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, OriginId, Record, RecordId, StorageError, Time};
-use wayfs_wire::{AskId, Down, KeyImage, Mark, Message, Question, Resume, SentRecord, Stamp, Up, Verdict};
+use wayfs_types::{CommitNumber, Image, Key, MetaStore, OriginId, RecordId, StorageError, Time};
+use wayfs_wire::{AskId, Down, KeyImage, Mark, Message, Question, Resume, Stamp, Up};
 
 /// Batches that nobody waits for are synced after so long.
 pub(crate) const SYNC_PERIOD: Duration = Duration::from_secs(1);
 /// Images of one cut gathered before those that touch nothing tentative are applied early: they are one batch
 /// of the store, and nothing else happens while it is made.
 const PARTIAL_MAX: usize = 16_384;
-/// Bytes of records under way: more would delay pings and answers on a thin line by more than a lease, and gain
-/// nothing on a fast one.
-const IN_FLIGHT_LEN: usize = 256 * 1024;
 /// Identifiers in one message.
 const IDS_PER_MESSAGE: usize = 65_536;
 /// Pings remembered until their answer comes.
@@ -59,17 +55,17 @@ pub(crate) struct Upstream {
     pings: VecDeque<(u64, Time)>,
     ping_number: u64,
     next_ping: Time,
-    stamp: Option<Stamp>,
+    pub(crate) stamp: Option<Stamp>,
     /// What the parent has of each origin.
-    applied: BTreeMap<OriginId, u64>,
+    pub(crate) applied: BTreeMap<OriginId, u64>,
     /// Positions of the log up to here were sent or need not be.
     pub(crate) position: u64,
     /// Sent before they were durable here.
     pub(crate) ahead: SentAhead,
     /// Sent and not acknowledged: sequence, and bytes.
     in_flight: BTreeMap<OriginId, VecDeque<(u64, usize)>>,
-    in_flight_len: usize,
-    in_flight_bytes: usize,
+    pub(crate) in_flight_len: usize,
+    pub(crate) in_flight_bytes: usize,
     pub(crate) records_at: Option<Time>,
     /// Since when records wait to be sent.
     pub(crate) gathering: Option<Time>,
@@ -78,7 +74,7 @@ pub(crate) struct Upstream {
     /// The parent could not resume: what it does not name of small tables is no more.
     anew: bool,
     /// The cut so far.
-    partial: Vec<KeyImage>,
+    pub(crate) partial: Vec<KeyImage>,
     pub(crate) asks: BTreeMap<AskId, Question>,
     pub(crate) by_question: BTreeMap<Question, AskId>,
     pub(crate) next_ask: u64,
@@ -413,7 +409,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// A parent that forgets or invents records of ours is not to be followed.
-    fn check_own_mark(&mut self, peer: PeerId, cut: &[KeyImage]) -> Result<(), Trouble> {
+    pub(crate) fn check_own_mark(&mut self, peer: PeerId, cut: &[KeyImage]) -> Result<(), Trouble> {
         for pair in cut {
             let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image) else { continue };
             if image.applied < self.confirmed_applied(*origin)? {
@@ -438,7 +434,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Applies a cut. A client notes that the parent vouched for what it names; so does a station that takes
     /// over the whole state, and sweeps the rest later.
-    fn take_cut(&mut self, cut: Vec<KeyImage>) -> Result<(), StorageError> {
+    pub(crate) fn take_cut(&mut self, cut: Vec<KeyImage>) -> Result<(), StorageError> {
         let is_noted = self.config.role == Role::Client || self.counters.reset.is_some();
         let keys: Vec<Key> = if is_noted { cut.iter().map(|pair| pair.key.clone()).collect() } else { Vec::new() };
         self.take_images(cut)?;
@@ -486,102 +482,6 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             self.put_image(key, None)?;
-        }
-        Ok(())
-    }
-
-    fn handle_answer(
-        &mut self,
-        peer: PeerId,
-        serial: u64,
-        (ask, verdict): (AskId, Verdict),
-        through: CommitNumber,
-        images: Vec<KeyImage>,
-    ) -> Result<(), Trouble> {
-        let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
-        if upstream.standing != Standing::Live || !upstream.partial.is_empty() {
-            return Err(Trouble::Peer(peer, "answered out of turn".to_owned()));
-        }
-        let Some(question) = upstream.asks.remove(&ask) else {
-            return Err(Trouble::Peer(peer, "answered what nobody asked".to_owned()));
-        };
-        upstream.by_question.remove(&question);
-        let stamp = upstream.stamp;
-        self.check_own_mark(peer, &images)?;
-        self.counters.resume = stamp.map(|stamp| Resume { stamp, cursor: through });
-        let mut listed = None;
-        if !matches!(verdict, Verdict::Behind | Verdict::Unready) {
-            listed = self.take_answer(&question, verdict, images)?;
-        }
-        self.stage_to_parent(Up::Received { serial });
-        self.requests.answered(ask, verdict, listed);
-        Ok(())
-    }
-
-    /// Takes an answer's images over. For a list: whether the directory ends, and the last name.
-    fn take_answer(
-        &mut self,
-        question: &Question,
-        verdict: Verdict,
-        mut images: Vec<KeyImage>,
-    ) -> Result<Option<(bool, Option<Name>)>, StorageError> {
-        let watched = match question {
-            Question::Lookup { parent, .. } => *parent,
-            Question::Attributes { file } => *file,
-            Question::List { directory, .. } => *directory,
-        };
-        self.begin_watch(watched);
-        let mut listed = None;
-        if let Question::List { directory, after, .. } = question {
-            let last = images.iter().rev().find_map(|pair| match &pair.key {
-                Key::Entry(parent, name) if parent == directory => Some(name.clone()),
-                _ => None,
-            });
-            let ended = verdict == Verdict::End;
-            self.add_vanished(*directory, after.as_ref(), if ended { None } else { last.as_ref() }, &mut images)?;
-            listed = Some((ended, last));
-        }
-        let keys: Vec<Key> = images.iter().map(|pair| pair.key.clone()).collect();
-        self.take_cut(images)?;
-        for key in keys {
-            if let Key::Entry(parent, name) = &key
-                && wayfs_tree::entry(&self.tx(), *parent, name)?.is_none()
-            {
-                self.watches.note_absence(*parent, name.clone());
-            }
-        }
-        if let (Question::List { directory, after, .. }, Some((ended, last))) = (question, &listed) {
-            self.note_listed(*directory, after.as_ref(), last.as_ref(), *ended);
-        }
-        Ok(listed)
-    }
-
-    /// Names that we have cached in a listed range and that the answer does not hold are gone.
-    fn add_vanished(
-        &mut self,
-        directory: FileId,
-        after: Option<&Name>,
-        last: Option<&Name>,
-        images: &mut Vec<KeyImage>,
-    ) -> Result<(), StorageError> {
-        let named: BTreeSet<Key> = images.iter().map(|pair| pair.key.clone()).collect();
-        let from = crate::tables::entries_from(table::VIEW, directory, after);
-        let until = match last {
-            Some(last) => crate::tables::entries_from(table::VIEW, directory, Some(last)),
-            None => crate::tables::entries_until(table::VIEW, directory),
-        };
-        let mut vanished = Vec::new();
-        self.each(&from, &until, |key, _| {
-            let key = crate::tables::parse_image_key(key)?;
-            if !named.contains(&key) {
-                vanished.push(key);
-            }
-            Ok(())
-        })?;
-        for key in vanished {
-            if self.aside(&key)?.is_none() {
-                images.push(KeyImage { key, image: None });
-            }
         }
         Ok(())
     }
@@ -649,134 +549,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// Sends records, pushes contents.
-    pub(crate) fn pump_parent(&mut self) -> Result<(), StorageError> {
-        let Some(upstream) = &self.upstream else { return Ok(()) };
-        if upstream.standing == Standing::Greeting {
-            return Ok(());
-        }
-        self.confirm_ahead();
-        self.tell_held()?;
-        if self.may_send_records() {
-            self.send_records()?;
-        }
-        self.send_ahead()?;
-        self.pump_contents()
-    }
-
-    /// A station gathers records for a period, or for a moment if nothing is under way; a client sends at once.
-    fn may_send_records(&mut self) -> bool {
-        if self.config.role == Role::Client {
-            return self.upstream.is_some();
-        }
-        self.note_gathering();
-        let gathered = self.upstream.as_ref().and_then(|upstream| self.gathered_at(upstream));
-        gathered.is_some_and(|at| self.now >= at)
-    }
-
-    fn send_records(&mut self) -> Result<(), StorageError> {
-        loop {
-            let positions = self.next_records();
-            let Some((last, _)) = positions.last().copied() else { return Ok(()) };
-            let (mut records, mut len, mut sent) = (Vec::new(), 0, last);
-            for (position, wanted) in positions {
-                if !wanted {
-                    continue;
-                }
-                let entry = self.log_entry(position)?;
-                let record = SentRecord { held: self.is_held(&entry.record, entry.held)?, record: entry.record };
-                let more = wayfs_wire::record_len(&record);
-                if !records.is_empty() && len + more > self.config.message_len_max.min(PARCEL_LEN) {
-                    sent = position - 1;
-                    break;
-                }
-                len += more;
-                records.push(record);
-            }
-            let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
-            upstream.position = sent;
-            if records.is_empty() {
-                continue;
-            }
-            upstream.records_at = Some(self.now);
-            upstream.gathering = None;
-            let up = self.cancel_gathered(records)?;
-            if let (Up::Records { records } | Up::Cancelled { records, .. }, Some(upstream)) =
-                (&up, self.upstream.as_mut())
-            {
-                for sent in records {
-                    let id = sent.record.id;
-                    upstream.note_flight(Some(id), wayfs_wire::record_len(sent));
-                    if id.origin() == self.config.origin {
-                        upstream.accounted = upstream.accounted.max(id.sequence());
-                        self.sent_through = self.sent_through.max(id.sequence());
-                    }
-                }
-            }
-            self.tell_parent(up);
-        }
-    }
-
-    /// A client that moved has given contents to its former station once they were safe there.
-    pub(crate) fn is_held(&mut self, record: &Record, held: bool) -> Result<bool, StorageError> {
-        if self.config.role != Role::Client || !held {
-            return Ok(held);
-        }
-        Ok(record.id.sequence() > self.marks(self.config.origin)?.safe)
-    }
-
-    /// The next positions of the log that the session may pass, and whether each is to be sent.
-    fn next_records(&mut self) -> Vec<(u64, bool)> {
-        let Some(upstream) = &self.upstream else { return Vec::new() };
-        let mut next = Vec::new();
-        let mut wanted_len = 0;
-        let mut undurable = false;
-        let mut sent: BTreeMap<OriginId, u64> = BTreeMap::new();
-        for (position, item) in self.log.from(upstream.position + 1) {
-            if item.ticket > self.stored {
-                undurable = true;
-                break;
-            }
-            let room = match upstream.in_flight_bytes {
-                bytes if bytes >= IN_FLIGHT_LEN => 0,
-                _ => self.config.records_in_flight_max.saturating_sub(upstream.in_flight_len),
-            };
-            if wanted_len >= self.config.records_per_message.min(room) {
-                break;
-            }
-            let origin = item.id.origin();
-            let known = upstream.applied.get(&origin).copied().unwrap_or(0);
-            if item.id.sequence() <= known {
-                next.push((position, false));
-                continue;
-            }
-            let before = sent.get(&origin).copied().unwrap_or(0).max(upstream.sent_of(origin));
-            if self.config.role == Role::Client && item.after > before {
-                // The home has the ones between, this parent not yet.
-                break;
-            }
-            sent.insert(origin, item.id.sequence());
-            next.push((position, true));
-            wanted_len += 1;
-        }
-        if undurable {
-            self.sync_soon();
-        }
-        next
-    }
-
-    /// Makes the log durable, so that it can be sent: at once if somebody waits, else together with the changes of
-    /// the next moment.
-    fn sync_soon(&mut self) {
-        let gathered = self.now + self.config.sync_gather;
-        let waits = self.config.role != Role::Client || self.requests.has_level_waiters();
-        if waits || self.config.sync_gather.is_zero() {
-            self.sync_wanted = true;
-        } else {
-            self.sync_at = Some(self.sync_at.map_or(gathered, |at| at.min(gathered)));
-        }
-    }
-
     /// Pings, and gives up a parent that has been silent for a lease.
     pub(crate) fn check_upstream(&mut self) {
         let lease = self.config.lease;
@@ -808,9 +580,5 @@ impl<S: MetaStore> Replica<S> {
             next = gathered.map_or(next, |at| next.min(at));
         }
         Some(next)
-    }
-
-    pub(crate) fn records_in_flight(&self) -> u64 {
-        self.upstream.as_ref().map_or(0, |up| up.in_flight_len as u64)
     }
 }

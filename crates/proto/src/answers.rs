@@ -1,0 +1,107 @@
+//! The parent's answers to our questions.
+
+use crate::api::PeerId;
+use crate::replica::{Replica, Trouble};
+use crate::tables::table;
+use crate::upstream::Standing;
+use std::collections::BTreeSet;
+use wayfs_types::{CommitNumber, FileId, Key, MetaStore, Name, StorageError};
+use wayfs_wire::{AskId, KeyImage, Question, Resume, Up, Verdict};
+
+impl<S: MetaStore> Replica<S> {
+    pub(crate) fn handle_answer(
+        &mut self,
+        peer: PeerId,
+        serial: u64,
+        (ask, verdict): (AskId, Verdict),
+        through: CommitNumber,
+        images: Vec<KeyImage>,
+    ) -> Result<(), Trouble> {
+        let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
+        if upstream.standing != Standing::Live || !upstream.partial.is_empty() {
+            return Err(Trouble::Peer(peer, "answered out of turn".to_owned()));
+        }
+        let Some(question) = upstream.asks.remove(&ask) else {
+            return Err(Trouble::Peer(peer, "answered what nobody asked".to_owned()));
+        };
+        upstream.by_question.remove(&question);
+        let stamp = upstream.stamp;
+        self.check_own_mark(peer, &images)?;
+        self.counters.resume = stamp.map(|stamp| Resume { stamp, cursor: through });
+        let mut listed = None;
+        if !matches!(verdict, Verdict::Behind | Verdict::Unready) {
+            listed = self.take_answer(&question, verdict, images)?;
+        }
+        self.stage_to_parent(Up::Received { serial });
+        self.requests.answered(ask, verdict, listed);
+        Ok(())
+    }
+
+    /// Takes an answer's images over. For a list: whether the directory ends, and the last name.
+    pub(crate) fn take_answer(
+        &mut self,
+        question: &Question,
+        verdict: Verdict,
+        mut images: Vec<KeyImage>,
+    ) -> Result<Option<(bool, Option<Name>)>, StorageError> {
+        let watched = match question {
+            Question::Lookup { parent, .. } => *parent,
+            Question::Attributes { file } => *file,
+            Question::List { directory, .. } => *directory,
+        };
+        self.begin_watch(watched);
+        let mut listed = None;
+        if let Question::List { directory, after, .. } = question {
+            let last = images.iter().rev().find_map(|pair| match &pair.key {
+                Key::Entry(parent, name) if parent == directory => Some(name.clone()),
+                _ => None,
+            });
+            let ended = verdict == Verdict::End;
+            self.add_vanished(*directory, after.as_ref(), if ended { None } else { last.as_ref() }, &mut images)?;
+            listed = Some((ended, last));
+        }
+        let keys: Vec<Key> = images.iter().map(|pair| pair.key.clone()).collect();
+        self.take_cut(images)?;
+        for key in keys {
+            if let Key::Entry(parent, name) = &key
+                && wayfs_tree::entry(&self.tx(), *parent, name)?.is_none()
+            {
+                self.watches.note_absence(*parent, name.clone());
+            }
+        }
+        if let (Question::List { directory, after, .. }, Some((ended, last))) = (question, &listed) {
+            self.note_listed(*directory, after.as_ref(), last.as_ref(), *ended);
+        }
+        Ok(listed)
+    }
+
+    /// Names that we have cached in a listed range and that the answer does not hold are gone.
+    pub(crate) fn add_vanished(
+        &mut self,
+        directory: FileId,
+        after: Option<&Name>,
+        last: Option<&Name>,
+        images: &mut Vec<KeyImage>,
+    ) -> Result<(), StorageError> {
+        let named: BTreeSet<Key> = images.iter().map(|pair| pair.key.clone()).collect();
+        let from = crate::tables::entries_from(table::VIEW, directory, after);
+        let until = match last {
+            Some(last) => crate::tables::entries_from(table::VIEW, directory, Some(last)),
+            None => crate::tables::entries_until(table::VIEW, directory),
+        };
+        let mut vanished = Vec::new();
+        self.each(&from, &until, |key, _| {
+            let key = crate::tables::parse_image_key(key)?;
+            if !named.contains(&key) {
+                vanished.push(key);
+            }
+            Ok(())
+        })?;
+        for key in vanished {
+            if self.aside(&key)?.is_none() {
+                images.push(KeyImage { key, image: None });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! Records that children send: who may send which, and what taking one sets off.
+
+use crate::api::PeerId;
+use crate::contents::Source;
+use crate::replica::{Replica, Trouble};
+use wayfs_types::{Admitted, MetaStore, OriginId};
+use wayfs_wire::SentRecord;
+
+impl<S: MetaStore> Replica<S> {
+    pub(crate) fn handle_records(
+        &mut self,
+        peer: PeerId,
+        child: OriginId,
+        records: Vec<SentRecord>,
+    ) -> Result<(), Trouble> {
+        let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
+        for SentRecord { record, held } in records {
+            let origin = record.id.origin();
+            if !is_station && origin != child {
+                return Err(Trouble::Peer(peer, format!("sent record {} of a foreign origin", record.id)));
+            }
+            if origin == self.config.origin || origin == OriginId::GENESIS {
+                return Err(Trouble::Peer(peer, format!("sent record {} in our own name", record.id)));
+            }
+            if let Some(row) = self.children.by_origin.get_mut(&child).filter(|row| row.is_ahead()) {
+                if !row.ahead.queue(SentRecord { record, held }) {
+                    return Err(Trouble::Peer(peer, "sends more than may be on its way".to_owned()));
+                }
+                continue;
+            }
+            self.add_subject(child, origin);
+            self.staged.echo.insert(origin);
+            self.take_child_record(peer, child, is_station, record, held)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn take_child_record(
+        &mut self,
+        peer: PeerId,
+        child: OriginId,
+        is_station: bool,
+        record: wayfs_types::Record,
+        held: bool,
+    ) -> Result<(), Trouble> {
+        let origin = record.id.origin();
+        let Some(image) = self.origin_image(origin)? else {
+            return Err(Trouble::Peer(peer, format!("sent record {} of an origin that is not known here", record.id)));
+        };
+        if image.admitted == Admitted::Reader {
+            // Asked of stations' records, too: none that keeps the rules has taken such a record.
+            return Err(Trouble::Peer(peer, format!("sent record {} of a member that may only read", record.id)));
+        }
+        if record.id.sequence() <= image.applied {
+            if let Some(position) = self.log.position_of(record.id)
+                && self.log_entry(position)?.record != record
+            {
+                return Err(Trouble::Peer(peer, format!("sent two records with the number {}", record.id)));
+            }
+            if held && is_station {
+                self.note_other_holder(&record, child)?;
+            } else if held && let Some((file, content)) = crate::contents::content_of(&record) {
+                self.note_held(child, record.id, file, content.clone())?;
+            }
+            self.account(child, record.id);
+            return Ok(());
+        }
+        if record.follows() > image.applied {
+            let text = format!("sent record {} but {} is the last that came", record.id, image.applied);
+            return Err(Trouble::Peer(peer, text));
+        }
+        self.account(child, record.id);
+        let effect = self.take_record(record.clone(), held)?;
+        let source = Source::Child { origin: child, is_station, held };
+        let content = self.note_content(&record, &effect, source)?;
+        let file = effect.file.or_else(|| crate::inspect::file_of(&record.op, record.id));
+        if let Some(file) = file {
+            if crate::contents::content_of(&record).is_some() {
+                self.note_sharing(child, file, record.id);
+            }
+            self.staged.outputs.push(crate::api::Output::Applied { file, record: record.id, content });
+        }
+        self.staged.marks.insert(origin);
+        if !is_station {
+            self.staged.taken.push(record.id);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,59 @@
+//! Traces of removed keys: kept until every child has passed them.
+
+use crate::api::Role;
+use crate::replica::Replica;
+use crate::tables::{number_key, table};
+use wayfs_types::{CommitNumber, MetaStore, StorageError};
+
+/// Changes for which traces of removed keys are kept at least.
+pub(crate) const GRAVES_KEPT: u64 = 100_000;
+/// Changes for which they are kept at most, for the sake of a station that is away.
+const GRAVES_MAX: u64 = 1_000_000;
+/// Traces removed with one input.
+const PURGE_STEP: usize = 16;
+
+impl<S: MetaStore> Replica<S> {
+    /// Forgets traces of removed keys that every child has passed, oldest first, a few at a time.
+    ///
+    /// They are kept for 100,000 changes; for a station that is away for up to 1,000,000. A child further
+    /// behind gets the whole state (a station) or verifies its cache (a client).
+    pub(crate) fn purge(&mut self) -> Result<(), StorageError> {
+        let change = self.counters.change.0;
+        let kept = self.graves_kept;
+        if self.config.role == Role::Client || change <= kept {
+            return Ok(());
+        }
+        let live = self.children.by_origin.values().filter(|child| child.is_station).map(|child| child.cursor);
+        let slowest = self.children.station_cursors.values().copied().chain(live).min().unwrap_or(u64::MAX);
+        let until = (change - kept).min(slowest.max(change.saturating_sub(GRAVES_MAX)));
+        let from = self.children.graves_from;
+        if from >= until {
+            return Ok(());
+        }
+        let graves = self.store.scan(&number_key(table::GRAVE, from), &number_key(table::GRAVE, until), PURGE_STEP)?;
+        if graves.len() < PURGE_STEP {
+            self.children.graves_from = until;
+        }
+        for (key, value) in graves {
+            let number = crate::tables::parse_number_key(&key)?;
+            let mut view_key = vec![table::VIEW];
+            view_key.extend(&value);
+            let parsed = crate::tables::parse_image_key(&view_key)?;
+            self.overlay.delete_raw(key);
+            self.counters.purged = CommitNumber(number);
+            self.children.graves_from = self.children.graves_from.max(number + 1);
+            if crate::tables::read_view(&self.store, &parsed)?.is_some() {
+                // A marker: only the home decides that no late record can name it any more.
+                if self.config.role == Role::Home {
+                    self.put_image(parsed, None)?;
+                }
+            } else {
+                let mut gone_key = vec![table::GONE];
+                gone_key.extend(&value);
+                self.overlay.delete_raw(gone_key);
+                self.overlay.delete_raw(number_key(table::CHANGE, number));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! Where the contents of a version can be had.
+
+use crate::api::{Holder, PeerId, Role};
+use crate::contents::{HOLDERS_MAX, Missing};
+use crate::replica::Replica;
+use crate::tables::{after_prefix, parse_root_key, record_key, root_prefix, table, unpack};
+use wayfs_types::{FileId, MetaStore, OriginId, RecordId, StorageError};
+use wayfs_wire::Down;
+
+/// Most files of which copies in child stations are remembered.
+const COPIES_MAX: usize = 65_536;
+
+impl<S: MetaStore> Replica<S> {
+    /// Where the contents of a version can be had.
+    ///
+    /// A station's or client's answer [`Holder::Parent`] does not exclude that the chunk store still
+    /// has them in its cache: the driver looks there first.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the tables cannot be read.
+    pub fn holder(&self, file: FileId, version: RecordId) -> Result<Holder, StorageError> {
+        let parent = if self.config.role == Role::Home { Holder::Unknown } else { Holder::Parent };
+        if self.store.get(&record_key(table::OWED, version))?.is_some() {
+            return Ok(Holder::Here);
+        }
+        if let Some(bytes) = self.store.get(&record_key(table::MISSING, version))? {
+            let missing: Missing = unpack(&bytes)?;
+            return Ok(self.best_holder(&missing)?.unwrap_or(parent));
+        }
+        let inode = self.inode(file)?.filter(|inode| inode.version == version);
+        Ok(match inode {
+            Some(inode) if inode.content.root().is_none() => Holder::Here,
+            Some(inode) => match self.merged_holder(&inode)? {
+                Some(holder) => holder,
+                None if self.config.role == Role::Home => Holder::Here,
+                None => Holder::Parent,
+            },
+            None => parent,
+        })
+    }
+
+    /// Equal contents that came under another record's name.
+    pub(crate) fn merged_holder(&self, inode: &wayfs_types::Inode) -> Result<Option<Holder>, StorageError> {
+        let Some(root) = inode.content.root() else { return Ok(None) };
+        let prefix = root_prefix(&root);
+        for (key, _) in self.store.scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
+            let record = parse_root_key(&key)?;
+            if let Some(bytes) = self.store.get(&record_key(table::MISSING, record))? {
+                let missing: Missing = unpack(&bytes)?;
+                if missing.version == inode.version {
+                    return self.best_holder(&missing);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn best_holder(&self, missing: &Missing) -> Result<Option<Holder>, StorageError> {
+        let mut best = self.child_holder(&missing.holders);
+        if let Some(root) = missing.content.root() {
+            let prefix = root_prefix(&root);
+            for (key, _) in self.store.scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
+                if matches!(best, Some(Holder::Child(_, Some(_)))) {
+                    break;
+                }
+                let other = self.store.get(&record_key(table::MISSING, parse_root_key(&key)?))?;
+                if let Some(other) = other.map(|bytes| unpack::<Missing>(&bytes)).transpose()? {
+                    let found = self.child_holder(&other.holders);
+                    if matches!(found, Some(Holder::Child(_, Some(_)))) || best.is_none() {
+                        best = found;
+                    }
+                }
+            }
+        }
+        Ok(best)
+    }
+
+    pub(crate) fn child_holder(&self, holders: &[OriginId]) -> Option<Holder> {
+        let with_session = |origin: &&OriginId| self.children.peer_of(**origin).is_some();
+        let origin = holders.iter().rev().find(with_session).or_else(|| holders.last())?;
+        Some(Holder::Child(*origin, self.children.peer_of(*origin)))
+    }
+
+    /// [`crate::Input::Fetched`]: a child has a copy now.
+    pub(crate) fn handle_fetched(&mut self, peer: PeerId, file: FileId) {
+        let Some(crate::replica::Whom::Child(child)) = self.peers.get(&peer).copied() else { return };
+        if !self.contents.copies.contains_key(&file) {
+            self.contents.copies_order.push_back(file);
+        }
+        self.contents.copies.entry(file).or_default().insert(child);
+        if self.contents.copies_order.len() > COPIES_MAX
+            && let Some(oldest) = self.contents.copies_order.pop_front()
+        {
+            self.contents.copies.remove(&oldest);
+        }
+    }
+
+    /// A child's new version breaks the copies of the others: its side is told.
+    pub(crate) fn note_sharing(&mut self, child: OriginId, file: FileId, version: RecordId) {
+        let Some(copies) = self.contents.copies.get_mut(&file) else { return };
+        let broken = copies.iter().any(|other| *other != child);
+        copies.retain(|other| *other == child);
+        if broken {
+            self.children.tell(child, Down::Shared { file, version });
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Contents on their way to the parent: which it wants, which are due, which it is told of.
+
+use crate::api::{Output, Role};
+use crate::contents::Owed;
+use crate::replica::Replica;
+use crate::tables::{origin_range, parse_record_key, record_key, table, unpack};
+use std::collections::BTreeMap;
+use wayfs_types::{MetaStore, OriginId, RecordId, StorageError};
+use wayfs_wire::{Down, Up};
+
+/// Most pushes under way at once.
+const PUSHES_MAX: usize = 64;
+/// Most versions taken from one `Want`.
+const WANTED_MAX: usize = 4096;
+
+impl<S: MetaStore> Replica<S> {
+    pub(crate) fn handle_pushed(&mut self, version: RecordId) {
+        if self.contents.pushing.remove(&version) {
+            self.contents.pushed.insert(version);
+        }
+    }
+
+    /// [`crate::Input::Propagate`]: a policy, or someone who waits, wants a version at our parent.
+    pub(crate) fn handle_propagate(&mut self, version: RecordId) {
+        match self.config.role {
+            Role::Home => self.want_from_children(&[version]),
+            Role::Station | Role::Client => {
+                self.contents.wanted.insert(version);
+            }
+        }
+    }
+
+    /// A child, or our own user, waits until an origin's records are stable.
+    pub(crate) fn handle_want(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
+        let of = if self.config.role == Role::Home { table::MISSING } else { table::OWED };
+        let (from, _) = origin_range(of, origin, 0);
+        let (until, _) = origin_range(of, origin, through.saturating_add(1).min(RecordId::SEQUENCE_MAX));
+        let pairs = self.tx().scan_raw(&from, &until, WANTED_MAX)?;
+        let versions = pairs.iter().map(|(key, _)| parse_record_key(key)).collect::<Result<Vec<_>, _>>()?;
+        if self.config.role == Role::Home {
+            self.want_from_children(&versions);
+            return Ok(());
+        }
+        self.contents.wanted.extend(versions);
+        let known = self.contents.wanted_through.entry(origin).or_insert(0);
+        *known = (*known).max(through);
+        Ok(())
+    }
+
+    pub(crate) fn want_from_children(&mut self, versions: &[RecordId]) {
+        let mut by_child: BTreeMap<OriginId, Vec<RecordId>> = BTreeMap::new();
+        for version in versions {
+            if let Ok(Some(missing)) = self.missing(*version) {
+                for holder in missing.holders {
+                    by_child.entry(holder).or_default().push(*version);
+                }
+            }
+        }
+        for (child, versions) in by_child {
+            self.children.tell(child, Down::Want { versions });
+        }
+    }
+
+    /// The parent wants contents that we have.
+    pub(crate) fn handle_wanted(&mut self, versions: Vec<RecordId>) {
+        self.contents.wanted.extend(versions);
+    }
+
+    /// Pushes what is to be pushed, and tells the parent what we have.
+    pub(crate) fn pump_contents(&mut self) -> Result<(), StorageError> {
+        self.tell_haves();
+        let due = match self.config.role {
+            Role::Home => return Ok(()),
+            Role::Station => self.wanted_due()?,
+            Role::Client => self.owed_due()?,
+        };
+        for (version, owed) in due {
+            self.contents.pushing.insert(version);
+            self.outputs.push_back(Output::Push { file: owed.file, version, content: owed.content });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn tell_haves(&mut self) {
+        if self.config.role != Role::Station || self.contents.haves.is_empty() || self.ticket > self.stored {
+            self.sync_wanted |= !self.contents.haves.is_empty();
+            return;
+        }
+        let versions: Vec<RecordId> = std::mem::take(&mut self.contents.haves).into_iter().collect();
+        for part in versions.chunks(WANTED_MAX) {
+            self.tell_parent(Up::Have { versions: part.to_vec() });
+        }
+    }
+
+    /// In a new session everything that we hold is told again: what the home has by now it answers as stable.
+    pub(crate) fn retell_haves(&mut self) -> Result<(), StorageError> {
+        let mut owed = Vec::new();
+        self.each(&[table::OWED], &[table::OWED + 1], |key, _| {
+            owed.push(parse_record_key(key)?);
+            Ok(())
+        })?;
+        self.contents.haves.extend(owed);
+        Ok(())
+    }
+
+    pub(crate) fn wanted_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        let room = PUSHES_MAX.saturating_sub(self.contents.pushing.len());
+        let candidates: Vec<RecordId> = self
+            .contents
+            .wanted
+            .iter()
+            .filter(|version| !self.contents.pushing.contains(version) && !self.contents.pushed.contains(version))
+            .filter(|version| !self.contents.cancelled.contains(version) && self.is_sent(**version))
+            .take(room)
+            .copied()
+            .collect();
+        let mut due = Vec::new();
+        for version in candidates {
+            match self.tx().get_raw(&record_key(table::OWED, version))? {
+                Some(bytes) => due.push((version, unpack(&bytes)?)),
+                None if self.missing(version)?.is_none() => {
+                    self.contents.wanted.remove(&version);
+                }
+                None => {}
+            }
+        }
+        Ok(due)
+    }
+
+    /// Contents do not overtake their record, which may yet be cancelled.
+    pub(crate) fn is_sent(&self, version: RecordId) -> bool {
+        let sent = self.upstream.as_ref().map_or(0, |upstream| upstream.position);
+        self.log.position_of(version).is_none_or(|position| position <= sent)
+    }
+
+    pub(crate) fn owed_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        let durable = self.own_durable();
+        let room = PUSHES_MAX.saturating_sub(self.contents.pushing.len());
+        if room == 0 || self.contents.push_cursor >= durable || self.totals.owed == 0 {
+            return Ok(Vec::new());
+        }
+        let origin = self.config.origin;
+        let (from, _) = origin_range(table::OWED, origin, self.contents.push_cursor + 1);
+        let (until, _) = origin_range(table::OWED, origin, durable + 1);
+        let mut due = Vec::new();
+        for (key, value) in self.tx().scan_raw(&from, &until, room)? {
+            let version = parse_record_key(&key)?;
+            self.contents.push_cursor = version.sequence();
+            due.push((version, unpack(&value)?));
+        }
+        if due.len() < room {
+            self.contents.push_cursor = durable;
+        }
+        Ok(due)
+    }
+
+    /// Whether nothing is left to push.
+    pub(crate) fn pushes_done(&self) -> bool {
+        self.contents.pushing.is_empty() && self.contents.haves.is_empty()
+    }
+}

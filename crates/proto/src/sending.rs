@@ -1,0 +1,147 @@
+//! Records on their way to the parent: which may go, when, and how many at a time.
+
+use crate::api::Role;
+use crate::replica::Replica;
+use crate::stream::PARCEL_LEN;
+use crate::upstream::Standing;
+use std::collections::BTreeMap;
+use wayfs_types::{MetaStore, OriginId, Record, StorageError};
+use wayfs_wire::{SentRecord, Up};
+
+/// Bytes of records under way: more would delay pings and answers on a thin line by more than a lease, and gain
+/// nothing on a fast one.
+const IN_FLIGHT_LEN: usize = 256 * 1024;
+
+impl<S: MetaStore> Replica<S> {
+    /// Sends records, pushes contents.
+    pub(crate) fn pump_parent(&mut self) -> Result<(), StorageError> {
+        let Some(upstream) = &self.upstream else { return Ok(()) };
+        if upstream.standing == Standing::Greeting {
+            return Ok(());
+        }
+        self.confirm_ahead();
+        self.tell_held()?;
+        if self.may_send_records() {
+            self.send_records()?;
+        }
+        self.send_ahead()?;
+        self.pump_contents()
+    }
+
+    /// A station gathers records for a period, or for a moment if nothing is under way; a client sends at once.
+    pub(crate) fn may_send_records(&mut self) -> bool {
+        if self.config.role == Role::Client {
+            return self.upstream.is_some();
+        }
+        self.note_gathering();
+        let gathered = self.upstream.as_ref().and_then(|upstream| self.gathered_at(upstream));
+        gathered.is_some_and(|at| self.now >= at)
+    }
+
+    pub(crate) fn send_records(&mut self) -> Result<(), StorageError> {
+        loop {
+            let positions = self.next_records();
+            let Some((last, _)) = positions.last().copied() else { return Ok(()) };
+            let (mut records, mut len, mut sent) = (Vec::new(), 0, last);
+            for (position, wanted) in positions {
+                if !wanted {
+                    continue;
+                }
+                let entry = self.log_entry(position)?;
+                let record = SentRecord { held: self.is_held(&entry.record, entry.held)?, record: entry.record };
+                let more = wayfs_wire::record_len(&record);
+                if !records.is_empty() && len + more > self.config.message_len_max.min(PARCEL_LEN) {
+                    sent = position - 1;
+                    break;
+                }
+                len += more;
+                records.push(record);
+            }
+            let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
+            upstream.position = sent;
+            if records.is_empty() {
+                continue;
+            }
+            upstream.records_at = Some(self.now);
+            upstream.gathering = None;
+            let up = self.cancel_gathered(records)?;
+            if let (Up::Records { records } | Up::Cancelled { records, .. }, Some(upstream)) =
+                (&up, self.upstream.as_mut())
+            {
+                for sent in records {
+                    let id = sent.record.id;
+                    upstream.note_flight(Some(id), wayfs_wire::record_len(sent));
+                    if id.origin() == self.config.origin {
+                        upstream.accounted = upstream.accounted.max(id.sequence());
+                        self.sent_through = self.sent_through.max(id.sequence());
+                    }
+                }
+            }
+            self.tell_parent(up);
+        }
+    }
+
+    /// A client that moved has given contents to its former station once they were safe there.
+    pub(crate) fn is_held(&mut self, record: &Record, held: bool) -> Result<bool, StorageError> {
+        if self.config.role != Role::Client || !held {
+            return Ok(held);
+        }
+        Ok(record.id.sequence() > self.marks(self.config.origin)?.safe)
+    }
+
+    /// The next positions of the log that the session may pass, and whether each is to be sent.
+    pub(crate) fn next_records(&mut self) -> Vec<(u64, bool)> {
+        let Some(upstream) = &self.upstream else { return Vec::new() };
+        let mut next = Vec::new();
+        let mut wanted_len = 0;
+        let mut undurable = false;
+        let mut sent: BTreeMap<OriginId, u64> = BTreeMap::new();
+        for (position, item) in self.log.from(upstream.position + 1) {
+            if item.ticket > self.stored {
+                undurable = true;
+                break;
+            }
+            let room = match upstream.in_flight_bytes {
+                bytes if bytes >= IN_FLIGHT_LEN => 0,
+                _ => self.config.records_in_flight_max.saturating_sub(upstream.in_flight_len),
+            };
+            if wanted_len >= self.config.records_per_message.min(room) {
+                break;
+            }
+            let origin = item.id.origin();
+            let known = upstream.applied.get(&origin).copied().unwrap_or(0);
+            if item.id.sequence() <= known {
+                next.push((position, false));
+                continue;
+            }
+            let before = sent.get(&origin).copied().unwrap_or(0).max(upstream.sent_of(origin));
+            if self.config.role == Role::Client && item.after > before {
+                // The home has the ones between, this parent not yet.
+                break;
+            }
+            sent.insert(origin, item.id.sequence());
+            next.push((position, true));
+            wanted_len += 1;
+        }
+        if undurable {
+            self.sync_soon();
+        }
+        next
+    }
+
+    /// Makes the log durable, so that it can be sent: at once if somebody waits, else together with the changes of
+    /// the next moment.
+    pub(crate) fn sync_soon(&mut self) {
+        let gathered = self.now + self.config.sync_gather;
+        let waits = self.config.role != Role::Client || self.requests.has_level_waiters();
+        if waits || self.config.sync_gather.is_zero() {
+            self.sync_wanted = true;
+        } else {
+            self.sync_at = Some(self.sync_at.map_or(gathered, |at| at.min(gathered)));
+        }
+    }
+
+    pub(crate) fn records_in_flight(&self) -> u64 {
+        self.upstream.as_ref().map_or(0, |up| up.in_flight_len as u64)
+    }
+}

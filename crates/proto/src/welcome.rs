@@ -1,0 +1,88 @@
+//! The beginning of a child's session: what it is told of us, and from where it goes on.
+
+use crate::api::PeerId;
+use crate::children::{Phase, REFRESH_MAX};
+use crate::replica::{Replica, Trouble};
+use std::collections::BTreeSet;
+use wayfs_types::{Admitted, FileId, Key, MetaStore, OriginId};
+use wayfs_wire::{Down, Resume, Stamp};
+
+impl<S: MetaStore> Replica<S> {
+    pub(crate) fn welcome(
+        &mut self,
+        peer: PeerId,
+        origin: OriginId,
+        resume: Option<Resume>,
+        origins: &[OriginId],
+    ) -> Result<(), Trouble> {
+        let is_station = self.children.by_origin.get(&origin).is_some_and(|child| child.is_station);
+        match self.origin_image(origin)?.map(|image| image.admitted) {
+            Some(Admitted::Revoked) => return Err(Trouble::Peer(peer, "its access was revoked".to_owned())),
+            Some(Admitted::Client | Admitted::Reader) if is_station => {
+                return Err(Trouble::Peer(peer, "was admitted as a client only".to_owned()));
+            }
+            Some(_) => {}
+            None => return Err(Trouble::Peer(peer, "its origin is not known here (yet)".to_owned())),
+        }
+        if !is_station && origins.iter().any(|of| *of != origin) {
+            return Err(Trouble::Peer(peer, "carries records of foreign origins".to_owned()));
+        }
+        self.drop_ahead(origin)?;
+        let stamp = self.own_stamp();
+        let current = self.counters.change;
+        let resume = resume.filter(|resume| {
+            let behind = current.0.saturating_sub(resume.cursor.0);
+            resume.stamp == stamp
+                && resume.cursor <= current
+                && resume.cursor >= self.counters.purged
+                && (is_station || behind <= self.config.catch_up_max)
+        });
+        let mut applied = Vec::new();
+        for of in origins.iter().copied().chain((!is_station).then_some(origin)) {
+            applied.push((of, wayfs_tree::applied(&self.tx(), of)?));
+            self.add_subject(origin, of);
+        }
+        if let Some(child) = self.children.by_origin.get_mut(&origin) {
+            child.phase = Phase::Ready;
+            child.resumed = resume.is_some();
+            // A client that begins anew asks for nothing of the past, but what its own records change from this
+            // welcome on it is told: of what came before it asks by name, knowing how far we are.
+            let anew = if is_station { 0 } else { current.0 };
+            child.next = resume.map_or(anew, |resume| resume.cursor.0);
+            child.cursor = child.next;
+            let welcome = Down::Welcome { stamp, current, resume: resume.is_some(), applied };
+            child.notices.push(welcome);
+        }
+        Ok(())
+    }
+
+    /// Names this store for children; made at the first need, since only then the date is known.
+    pub(crate) fn own_stamp(&mut self) -> Stamp {
+        let stamp = Stamp { origin: self.config.origin, born: self.wall };
+        *self.counters.stamp.get_or_insert(stamp)
+    }
+
+    pub(crate) fn handle_start(&mut self, peer: PeerId, origin: OriginId) -> Result<(), Trouble> {
+        let mut base: BTreeSet<Key> = BTreeSet::new();
+        let Some(child) = self.children.by_origin.get(&origin) else { return Ok(()) };
+        if child.phase != Phase::Ready {
+            return Err(Trouble::Peer(peer, "started twice".to_owned()));
+        }
+        let fresh_client = !child.is_station && !child.resumed;
+        if fresh_client {
+            base.insert(Key::Origin(origin));
+            base.insert(Key::Inode(FileId::ROOT));
+            for open in self.conflicts(None, REFRESH_MAX)? {
+                base.insert(Key::Conflict(open.id));
+            }
+        }
+        self.locks_child_started(origin);
+        if let Some(child) = self.children.by_origin.get_mut(&origin) {
+            child.extra.extend(base);
+            child.extra.insert(Key::Origin(origin));
+            child.started = true;
+            child.phase = Phase::Scanning;
+        }
+        Ok(())
+    }
+}
