@@ -35,6 +35,8 @@ pub(crate) struct Host {
     pub(crate) directory: PathBuf,
     /// Present routes: to which host over which line.
     pub(crate) routes: BTreeMap<usize, usize>,
+    /// The core that its programs run on, if it has one of its own.
+    pub(crate) core: Option<usize>,
 }
 
 impl Host {
@@ -49,6 +51,7 @@ impl Host {
             namespace: Namespace::create(&run.join("net").join(name))?,
             directory,
             routes: BTreeMap::new(),
+            core: None,
         };
         for (name, value) in SYSCTLS {
             // IPv6 may be missing from the kernel; the others are there if network namespaces are.

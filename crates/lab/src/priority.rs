@@ -9,6 +9,8 @@ pub(crate) enum Priority {
     Emulator,
     /// A sender of probes, whose times of sending are to be true.
     Prober,
+    /// What stands for the interrupts of a host.
+    Processor,
 }
 
 /// Asks for both; a machine that refuses is served later, and the lateness shows it.
@@ -18,6 +20,7 @@ pub(crate) fn raise(priority: Priority) {
     let sched_priority = match priority {
         Priority::Emulator => 10,
         Priority::Prober => 9,
+        Priority::Processor => 8,
     };
     let parameters = libc::sched_param { sched_priority };
     // SAFETY: the structure is valid and lives for the call; 0 is the calling thread.

@@ -1,16 +1,16 @@
 //! Hosts and lines between them.
 
-use crate::emulator::{Emulator, Ends, Lateness, MediumId};
+use crate::emulator::{Burden, Emulator, End, Ends, Lateness, MediumId};
 use crate::host::{HOSTS_MAX, Host, device_name, is_host_name};
 use crate::routes::{Edge, routes};
 use crate::run_directory::{MARK, RunDirectory};
 use crate::tun::Tun;
-use crate::{LabError, MountPoint, Process};
+use crate::{LabError, MountPoint, Process, cores};
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use wayfs_link::description::LinePlan;
 use wayfs_link::{LineConfig, LineId, LineState, LineStatistics, Medium};
@@ -102,7 +102,7 @@ impl Topology {
             let first = self.index(mobile)?;
             let number = self.links.len() + states.len();
             let devices = [self.device(first, second, number, &states), self.device(second, first, number, &states)];
-            ends.push(Ends { first: self.tun(first, &devices[0])?, second: self.tun(second, &devices[1])? });
+            ends.push(Ends { first: self.tun(first, &devices[0])?.into(), second: self.tun(second, &devices[1])?.into() });
             let edge = Edge { first, second, routed: true };
             // The medium is known only when all its lines are.
             states.push((LineId(line), edge, devices));
@@ -162,6 +162,38 @@ impl Topology {
         self.links[from.0].edge.routed = false;
         self.links[to.0].edge.routed = true;
         self.route()
+    }
+
+    /// Gives a host a processor of its own: programs started there from now on run on this core only, and the emulator
+    /// keeps off it. Whoever measures is to run on another. Without a second core nothing changes.
+    ///
+    /// # Errors
+    /// [`LabError::UnknownHost`].
+    pub fn reserve(&mut self, host: &str, core: usize) -> Result<(), LabError> {
+        let host = self.index(host)?;
+        if core > 0 && core < std::thread::available_parallelism().map_or(1, usize::from) {
+            self.hosts[host].core = Some(core);
+            self.emulator.avoid(core);
+        }
+        Ok(())
+    }
+
+    /// Lets a host at an end of a line spend so much processor time on each packet that it sends or receives over it: the
+    /// overhead `o` of the LogGP model. The time is taken from the host's core if it has one of its own
+    /// ([`Self::reserve`], before), else from any. Zero ends that.
+    ///
+    /// # Errors
+    /// [`LabError::UnknownHost`] if the host is at no end of the line.
+    pub fn burden(&self, link: Link, host: &str, overhead: Duration) -> Result<(), LabError> {
+        let index = self.index(host)?;
+        let LinkState { medium, line, edge, .. } = &self.links[link.0];
+        let end = match index {
+            _ if index == edge.first => End::First,
+            _ if index == edge.second => End::Second,
+            _ => return Err(LabError::UnknownHost(host.to_owned())),
+        };
+        self.emulator.burden(*medium, *line, end, Burden { overhead, core: self.hosts[index].core });
+        Ok(())
     }
 
     /// What happened on a line so far.
@@ -264,7 +296,7 @@ impl Topology {
         let err = out.try_clone().map_err(LabError::io(doing()))?;
         command.stdin(Stdio::null()).stdout(out).stderr(err).process_group(0).env(MARK, self.run.mark());
         let child = self
-            .inside(host, || command.spawn())?
+            .started(host, &mut command)?
             .map_err(LabError::io(format!("start {:?} on {host}", command.get_program())))?;
         Ok(Process::new(child, format!("{label} on {host}"), path))
     }
@@ -277,7 +309,7 @@ impl Topology {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).env(MARK, self.run.mark());
         let label = format!("{:?} on {host}", command.get_program());
-        let child = self.inside(host, || command.spawn())?.map_err(LabError::io(format!("start {label}")))?;
+        let child = self.started(host, &mut command)?.map_err(LabError::io(format!("start {label}")))?;
         let pid = rustix::process::Pid::from_child(&child);
         let waiter = std::thread::spawn(move || child.wait_with_output());
         let start = Instant::now();
@@ -289,6 +321,15 @@ impl Topology {
             std::thread::sleep(Duration::from_millis(2));
         }
         waiter.join().expect("waiting does not panic").map_err(LabError::io(format!("wait for {label}")))
+    }
+
+    /// A program inside a host: in its network, and on its core if it has one.
+    fn started(&self, host: &str, command: &mut Command) -> Result<std::io::Result<Child>, LabError> {
+        let core = self.hosts[self.index(host)?].core;
+        self.inside(host, || {
+            core.map_or(Ok(()), cores::pin)?;
+            Ok(command.spawn())
+        })?
     }
 
     fn index(&self, name: &str) -> Result<usize, LabError> {

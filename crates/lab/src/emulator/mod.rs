@@ -8,12 +8,14 @@
 
 mod clock;
 mod histogram;
+mod processor;
 mod rest;
 mod worker;
 
 pub use histogram::Lateness;
 
 pub(crate) use clock::Clock;
+pub(crate) use processor::Burden;
 
 use crate::LabError;
 use crate::tun::Tun;
@@ -37,14 +39,23 @@ const SPIN: Duration = Duration::from_micros(60);
 #[derive(Debug)]
 pub(crate) struct Ends {
     /// At the first end: what is read here goes up.
-    pub(crate) first: Tun,
+    pub(crate) first: Arc<Tun>,
     /// At the second end: what is read here goes down.
-    pub(crate) second: Tun,
+    pub(crate) second: Arc<Tun>,
 }
 
 /// A medium among those of the emulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MediumId(usize);
+
+/// An end of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// From which *up* leads away.
+    First,
+    /// To which *up* leads.
+    Second,
+}
 
 /// What a worker is told.
 enum Order {
@@ -52,6 +63,10 @@ enum Order {
     Serve(MediumId, Medium<Packet>, Vec<Ends>),
     /// Change a line now and, after so long, again.
     Shape(MediumId, LineId, Box<LineConfig>, Vec<(Duration, LineConfig)>),
+    /// Let an end of a line spend processor time on each of its packets from now on.
+    Burden(MediumId, LineId, End, Burden),
+    /// Keep off a core.
+    Avoid(usize),
     /// Tell the settings of a line.
     Config(MediumId, LineId, Sender<LineConfig>),
     /// Tell what happened on a line.
@@ -107,6 +122,18 @@ impl Emulator {
         schedule: Vec<(Duration, LineConfig)>,
     ) {
         self.tell(medium, Order::Shape(medium, line, Box::new(config), schedule));
+    }
+
+    /// Lets an end of a line spend processor time on each of its packets from now on.
+    pub(crate) fn burden(&self, medium: MediumId, line: LineId, end: End, burden: Burden) {
+        self.tell(medium, Order::Burden(medium, line, end, burden));
+    }
+
+    /// Keeps off a core.
+    pub(crate) fn avoid(&self, core: usize) {
+        for worker in &self.workers {
+            worker.tell(Order::Avoid(core));
+        }
     }
 
     pub(crate) fn config(&self, medium: MediumId, line: LineId) -> LineConfig {

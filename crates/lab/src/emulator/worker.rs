@@ -1,13 +1,15 @@
 //! One thread of the emulator.
 
+use super::processor::{Burden, Offered, Outbox, Processor};
 use super::rest::Rest;
-use super::{Clock, Ends, Histogram, MediumId, Order, Packet, SPIN};
+use super::{Clock, End, Ends, Histogram, MediumId, Order, Packet, SPIN};
+use crate::cores;
 use crate::priority::{self, Priority};
 use crate::tun::Tun;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 use wayfs_link::{LineId, Medium, Way};
 use wayfs_types::Time;
@@ -22,6 +24,15 @@ struct Served {
     id: MediumId,
     medium: Medium<Packet>,
     ends: Vec<Ends>,
+    /// Of each line, the processors of its ends that are burdened.
+    processors: Vec<[Option<Processor>; 2]>,
+}
+
+impl Served {
+    fn new(id: MediumId, medium: Medium<Packet>, ends: Vec<Ends>) -> Self {
+        let processors = ends.iter().map(|_| [None, None]).collect();
+        Self { id, medium, ends, processors }
+    }
 }
 
 /// Whether the emulator still wants the worker.
@@ -36,6 +47,10 @@ pub(super) struct Worker {
     inbox: Receiver<Order>,
     bell: Arc<OwnedFd>,
     served: Vec<Served>,
+    /// What burdened hosts have sent.
+    offered: Receiver<Offered>,
+    /// Where their processors put it.
+    outbox: Outbox,
     lateness: Histogram,
     buffer: Vec<u8>,
     rest: Rest,
@@ -43,10 +58,13 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn new(clock: Clock, inbox: Receiver<Order>, bell: Arc<OwnedFd>) -> Self {
+        let (offers, offered) = channel();
         Self {
             clock,
             inbox,
+            outbox: Outbox { offers, bell: Arc::clone(&bell) },
             bell,
+            offered,
             served: Vec::new(),
             lateness: Histogram::default(),
             buffer: vec![0; PACKET_LEN_MAX],
@@ -109,6 +127,11 @@ impl Worker {
     fn obey(&mut self) -> Wanted {
         // Emptied before the inbox is, so that no order is left behind.
         let _ = rustix::io::read(&*self.bell, &mut [0_u8; 8]);
+        while let Ok(Offered { medium, line, way, packet }) = self.offered.try_recv() {
+            let now = self.clock.now();
+            // What comes back was refused; the medium has counted it.
+            let _ = self.medium(medium).send(now, line, way, packet.len(), packet);
+        }
         loop {
             match self.inbox.try_recv() {
                 Ok(order) => self.carry_out(order),
@@ -122,12 +145,14 @@ impl Worker {
         let now = self.clock.now();
         // Whoever asked and does not wait for the answer does not want it.
         match order {
-            Order::Serve(id, medium, ends) => self.served.push(Served { id, medium, ends }),
+            Order::Serve(id, medium, ends) => self.served.push(Served::new(id, medium, ends)),
             Order::Shape(id, line, config, schedule) => {
                 let medium = self.medium(id);
                 medium.schedule(line, schedule.into_iter().map(|(after, config)| (now + after, config)).collect());
                 medium.reconfigure(now, line, *config);
             }
+            Order::Burden(id, line, end, burden) => self.burden(id, line, end, burden),
+            Order::Avoid(core) => cores::avoid(core),
             Order::Config(id, line, answer) => {
                 let config = self.medium(id).config(line).clone();
                 let _ = answer.send(config);
@@ -144,9 +169,21 @@ impl Worker {
         }
     }
 
+    fn burden(&mut self, id: MediumId, line: LineId, end: End, burden: Burden) {
+        let outbox = self.outbox.clone();
+        let place = &mut self.served(id).processors[line.0][end as usize];
+        // The old one ends first: packets keep their order.
+        *place = None;
+        *place = Processor::start(burden, outbox);
+    }
+
     fn medium(&mut self, id: MediumId) -> &mut Medium<Packet> {
+        &mut self.served(id).medium
+    }
+
+    fn served(&mut self, id: MediumId) -> &mut Served {
         let served = self.served.iter_mut().find(|served| served.id == id);
-        &mut served.expect("orders come to the worker that serves the medium").medium
+        served.expect("orders come to the worker that serves the medium")
     }
 
     /// Takes what a device has, but not all if that is much.
@@ -156,10 +193,7 @@ impl Worker {
             // A device that fails (its namespace is being taken down) has nothing to say.
             let len = self.tun(port).read(&mut buffer).ok().flatten();
             if let Some(len) = len {
-                let now = self.clock.now();
-                let medium = &mut self.served[port.served].medium;
-                // What comes back was refused; the medium has counted it.
-                let _ = medium.send(now, port.line, port.way, len, buffer[..len].to_vec());
+                self.offer(port, buffer[..len].to_vec());
             }
             self.buffer = buffer;
             if len.is_none() {
@@ -168,19 +202,39 @@ impl Worker {
         }
     }
 
-    /// Writes what is due.
+    /// Gives a packet to its line, by way of the sender's processor if that is burdened.
+    fn offer(&mut self, port: Port, packet: Packet) {
+        let now = self.clock.now();
+        let Served { id, medium, processors, .. } = &mut self.served[port.served];
+        let from = match port.way {
+            Way::Up => End::First,
+            Way::Down => End::Second,
+        };
+        match &processors[port.line.0][from as usize] {
+            Some(processor) => processor.send(Offered { medium: *id, line: port.line, way: port.way, packet }),
+            None => {
+                // What comes back was refused; the medium has counted it.
+                let _ = medium.send(now, port.line, port.way, packet.len(), packet);
+            }
+        }
+    }
+
+    /// Writes what is due, by way of the receiver's processor if that is burdened.
     fn deliver(&mut self) {
         let Self { clock, served, lateness, .. } = self;
-        for Served { medium, ends, .. } in served {
+        for Served { medium, ends, processors, .. } in served {
             while let Some(delivery) = medium.poll(clock.now()) {
                 let line = &ends[delivery.line.0];
-                let to = match delivery.way {
-                    Way::Up => &line.second,
-                    Way::Down => &line.first,
+                let (end, to) = match delivery.way {
+                    Way::Up => (End::Second, &line.second),
+                    Way::Down => (End::First, &line.first),
                 };
                 lateness.record(clock.nanos().saturating_sub(delivery.at.as_micros() * 1000));
-                // The far end may have been taken down: then the packet is as lost as on a real line.
-                let _ = to.write(&delivery.packet);
+                match &processors[delivery.line.0][end as usize] {
+                    Some(processor) => processor.receive(delivery.packet, to),
+                    // The far end may have been taken down: then the packet is as lost as on a real line.
+                    None => drop(to.write(&delivery.packet)),
+                }
             }
         }
     }
