@@ -50,6 +50,7 @@ mod experiment;
 mod experiments;
 mod figure;
 mod host;
+pub mod load;
 mod mount_point;
 mod named_line;
 mod namespace;

@@ -164,8 +164,9 @@ impl Topology {
         self.route()
     }
 
-    /// Gives a host a processor of its own: programs started there from now on run on this core only, and the emulator
-    /// keeps off it. Whoever measures is to run on another. Without a second core nothing changes.
+    /// Gives a host a processor of its own: programs started there from now on run on this core only; the emulator, and
+    /// programs started on other hosts, keep off it. Whoever measures is to run on another. Without a second core nothing
+    /// changes.
     ///
     /// # Errors
     /// [`LabError::UnknownHost`].
@@ -326,8 +327,12 @@ impl Topology {
     /// A program inside a host: in its network, and on its core if it has one.
     fn started(&self, host: &str, command: &mut Command) -> Result<std::io::Result<Child>, LabError> {
         let core = self.hosts[self.index(host)?].core;
+        let reserved: Vec<usize> = self.hosts.iter().filter_map(|host| host.core).collect();
         self.inside(host, || {
-            core.map_or(Ok(()), cores::pin)?;
+            match core {
+                Some(core) => cores::pin(core)?,
+                None => reserved.into_iter().for_each(cores::avoid),
+            }
             Ok(command.spawn())
         })?
     }
