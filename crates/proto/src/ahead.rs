@@ -294,6 +294,7 @@ impl<S: MetaStore> Replica<S> {
         }
         if let Some(through) = through {
             self.staged.safe_through.push((origin, through));
+            self.can_wait = true;
         }
         if self.children.by_origin.get(&origin).is_none_or(|child| child.ahead.is_empty()) {
             self.children.ahead.remove(&origin);
@@ -311,6 +312,9 @@ impl<S: MetaStore> Replica<S> {
             {
                 let bytes = wayfs_wire::encode(&Message::Down(Down::Safe { through }));
                 self.outputs.push_back(Output::Send { peer, bytes });
+            } else {
+                // The writer waits for what others are told.
+                self.can_wait = false;
             }
         }
         Ok(())

@@ -70,8 +70,8 @@ pub struct Config {
     /// temporary files of programs live for milliseconds), so that neither crosses. Default 50 ms. Zero: it leaves
     /// at once.
     pub reconcile_gather: Duration,
-    /// Client: changes that nobody waits for are gathered so long for one sync and one message. Default 5 ms. Zero:
-    /// each goes by itself, and costs every machine on its way a sync, a message and an acknowledgement.
+    /// Changes that nobody waits for are gathered so long for one sync, and at a client for one message. Default 5 ms.
+    /// Zero: each goes by itself, and costs every machine on its way a sync, a message and an acknowledgement.
     pub sync_gather: Duration,
     /// Client: small records that somebody waits for are sent while the own disk still syncs them, so that the time
     /// to safe is one round trip and one group commit. Default true.

@@ -60,7 +60,7 @@ pub(crate) struct Child {
     pub(crate) heard: Time,
     /// A ghost left over from before our restart: what it had received is not known.
     pub(crate) unknown: bool,
-    outbox: VecDeque<(Ticket, Bytes)>,
+    outbox: VecDeque<Letter>,
     /// Serial of the last images or answer sent.
     pub(crate) serial: u64,
     /// Sent and not yet received: serial, and the first change in it.
@@ -87,6 +87,16 @@ pub(crate) struct Child {
     pub(crate) accounted: u64,
     /// Records that are not durable at the child, kept for it.
     pub(crate) ahead: KeptAhead,
+}
+
+/// A message that waits for the disk.
+#[derive(Debug)]
+pub(crate) struct Letter {
+    /// It rests upon this batch.
+    ticket: Ticket,
+    bytes: Bytes,
+    /// Nobody waits for it: the sync may serve the changes of the next moment, too.
+    can_wait: bool,
 }
 
 impl Child {
@@ -444,9 +454,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// Sends to a child once everything committed so far is durable.
     pub(crate) fn send_child(&mut self, origin: OriginId, down: Down) {
-        let ticket = self.ticket;
+        let (ticket, can_wait) = (self.ticket, self.can_wait);
         if let Some(child) = self.children.by_origin.get_mut(&origin).filter(|child| child.peer.is_some()) {
-            child.outbox.push_back((ticket, wayfs_wire::encode(&Message::Down(down))));
+            let bytes = wayfs_wire::encode(&Message::Down(down));
+            child.outbox.push_back(Letter { ticket, bytes, can_wait });
             self.children.gated.insert(origin);
             self.flush_child(origin);
         }
@@ -455,13 +466,15 @@ impl<S: MetaStore> Replica<S> {
     fn flush_child(&mut self, origin: OriginId) {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
         let Some(peer) = child.peer else { return };
-        while child.outbox.front().is_some_and(|(ticket, _)| *ticket <= self.stored) {
-            if let Some((_, bytes)) = child.outbox.pop_front() {
-                self.outputs.push_back(crate::api::Output::Send { peer, bytes });
+        while child.outbox.front().is_some_and(|letter| letter.ticket <= self.stored) {
+            if let Some(letter) = child.outbox.pop_front() {
+                self.outputs.push_back(crate::api::Output::Send { peer, bytes: letter.bytes });
             }
         }
         if child.outbox.is_empty() {
             self.children.gated.remove(&origin);
+        } else if child.outbox.iter().all(|letter| letter.can_wait) {
+            self.sync_with_the_next();
         } else {
             self.sync_wanted = true;
         }

@@ -175,6 +175,8 @@ pub struct Replica<S> {
     pub(crate) sync_wanted: bool,
     /// When a batch that nobody waits for is to be synced after all.
     pub(crate) sync_at: Option<Time>,
+    /// What this input leads to is durable already, in rows of its own: messages about it need no sync of their own.
+    pub(crate) can_wait: bool,
     pub(crate) failed: bool,
     pub(crate) log: Log,
     pub(crate) upstream: Option<Upstream>,
@@ -245,6 +247,7 @@ impl<S: MetaStore> Replica<S> {
             sync_asked: Ticket(0),
             sync_wanted: false,
             sync_at: None,
+            can_wait: false,
             failed: false,
             log: Log::default(),
             upstream: None,
@@ -405,6 +408,7 @@ impl<S: MetaStore> Replica<S> {
         self.now = self.now.max(now);
         self.wall = wall;
         self.more_work = false;
+        self.can_wait = false;
         let outcome = self.dispatch(input).and_then(|()| Ok(self.commit()?));
         self.settle(outcome);
         let outcome = self.follow_up();

@@ -132,13 +132,21 @@ impl<S: MetaStore> Replica<S> {
     /// Makes the log durable, so that it can be sent: at once if somebody waits, else together with the changes of
     /// the next moment.
     pub(crate) fn sync_soon(&mut self) {
-        let gathered = self.now + self.config.sync_gather;
-        let waits = self.config.role != Role::Client || self.requests.has_level_waiters();
-        if waits || self.config.sync_gather.is_zero() {
+        if self.config.role != Role::Client || self.requests.has_level_waiters() {
             self.sync_wanted = true;
         } else {
-            self.sync_at = Some(self.sync_at.map_or(gathered, |at| at.min(gathered)));
+            self.sync_with_the_next();
         }
+    }
+
+    /// Makes everything durable together with the changes of the next moment.
+    pub(crate) fn sync_with_the_next(&mut self) {
+        if self.config.sync_gather.is_zero() {
+            self.sync_wanted = true;
+            return;
+        }
+        let gathered = self.now + self.config.sync_gather;
+        self.sync_at = Some(self.sync_at.map_or(gathered, |at| at.min(gathered)));
     }
 
     pub(crate) fn records_in_flight(&self) -> u64 {

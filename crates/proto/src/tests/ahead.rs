@@ -53,6 +53,28 @@ fn both_disks_sync_at_once_and_nothing_waits_for_a_third_sync() {
 }
 
 #[test]
+fn the_effect_of_what_was_ahead_is_synced_with_what_comes_next() {
+    let mut world = World::new();
+    world.hosts[HOME].replica.configure(|config| config.sync_gather = Duration::from_millis(5));
+    let client = world.add(Role::Client, "ann@a");
+    world.connect(client, HOME);
+    world.settle();
+    world.names(client, FileId::ROOT).unwrap();
+    let file = world.create(client, FileId::ROOT, "f");
+    world.settle();
+    world.hosts[HOME].hold_syncs = true;
+    world.store(client, file, small("one"));
+    let wait = wait_safe(&mut world, client);
+    world.settle();
+    world.sync_once(HOME);
+    world.settle();
+    assert!(is_safe(&mut world, client, wait));
+    assert_eq!(world.syncs_asked(HOME), 0, "nobody waits for the effect to be durable");
+    world.pass(Duration::from_millis(6));
+    assert_eq!(world.syncs_asked(HOME), 1, "it is soon, all the same");
+}
+
+#[test]
 fn the_order_of_the_two_syncs_does_not_matter() {
     let (mut world, station, client) = station_world();
     let file = world.create(client, FileId::ROOT, "f");

@@ -318,6 +318,11 @@ impl World {
         false
     }
 
+    /// Syncs that a host has asked for and not done.
+    pub(crate) fn syncs_asked(&self, host: usize) -> usize {
+        self.hosts[host].syncs.len()
+    }
+
     /// A host whose syncs are held does the one that was asked for first.
     pub(crate) fn sync_once(&mut self, host: usize) {
         if let Some(ticket) = self.hosts[host].syncs.pop_front() {
