@@ -58,6 +58,20 @@ impl Estimate {
         Self { mean: self.mean * factor, low: self.low * factor, high: self.high * factor, ..self }
     }
 
+    /// This by another that is not zero, both independent: the relative half widths of their intervals add up as squares.
+    pub fn over(self, other: &Self) -> Self {
+        let mean = self.mean / other.mean;
+        let relative = |it: &Self| (it.high - it.low) / 2.0 / it.mean;
+        let half = mean * relative(&self).hypot(relative(other));
+        // Without an interval of either, the quotient has none that would mean anything.
+        let samples = self.samples.min(other.samples);
+        if samples < 2 {
+            Self { samples, ..Self::exact(mean) }
+        } else {
+            Self { mean, low: mean - half, high: mean + half, samples }
+        }
+    }
+
     /// Whether the interval holds a value.
     pub fn holds(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
@@ -91,6 +105,15 @@ mod tests {
         assert!((estimate.low - 0.0552).abs() < 0.0005 && (estimate.high - 0.1744).abs() < 0.0005, "{estimate:?}");
         assert_eq!(Estimate::share(0, 10).low, 0.0);
         assert!(Estimate::share(0, 10).high > 0.2);
+    }
+
+    #[test]
+    fn a_quotient_is_as_unsure_as_both_its_parts() {
+        let part = |mean: f64, half: f64| Estimate { mean, low: mean - half, high: mean + half, samples: 5 };
+        let quotient = part(20.0, 0.6).over(&part(10.0, 0.4));
+        assert!((quotient.mean - 2.0).abs() < 1e-9);
+        assert!((quotient.high - 2.1).abs() < 1e-9 && (quotient.low - 1.9).abs() < 1e-9, "{quotient:?}");
+        assert_eq!(part(20.0, 0.6).over(&Estimate::exact(10.0)).high, 2.0);
     }
 
     #[test]

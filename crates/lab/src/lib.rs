@@ -41,6 +41,7 @@
 #![allow(unsafe_code, reason = "TUN devices, namespaces and priorities have no safe interface")]
 
 mod context;
+pub mod corpus;
 mod cores;
 mod csv;
 mod emulator;
