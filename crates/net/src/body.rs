@@ -9,8 +9,10 @@
 use crate::close::StreamCode;
 use crate::connection::Shared;
 use crate::gate::GatePermit;
+use crate::request::Priority;
 use crate::stream::{read_some, reset, stop, write_full};
 use crate::traffic::count;
+use crate::yielding::UnderWay;
 use crate::{RequestError, Waiting};
 use bytes::{Buf, Bytes, BytesMut};
 use quinn::{RecvStream, SendStream};
@@ -35,6 +37,7 @@ pub struct SendBody {
     shared: Arc<Shared>,
     left: u64,
     permit: Option<GatePermit>,
+    under_way: Option<UnderWay>,
     _waiting: Waiting,
     /// Set while a write is under way: cancelled there, the stream is beyond repair.
     broken: bool,
@@ -43,7 +46,11 @@ pub struct SendBody {
 impl SendBody {
     pub(crate) fn new(stream: SendStream, shared: Arc<Shared>, len: u64, permit: GatePermit) -> Self {
         let waiting = shared.waits.hold();
-        Self { stream: Some(stream), shared, left: len, permit: Some(permit), _waiting: waiting, broken: false }
+        // A stream that is over has no priority, and its body fails at the first write.
+        let is_background = stream.priority().is_ok_and(|priority| priority == Priority::Background.of_stream());
+        let under_way = UnderWay::begin(&shared, is_background, len);
+        let permit = Some(permit);
+        Self { stream: Some(stream), shared, left: len, permit, under_way, _waiting: waiting, broken: false }
     }
 
     /// Bytes that are still to be sent.
@@ -91,13 +98,13 @@ impl SendBody {
         }
         let Some(mut stream) = self.stream.take() else { return Err(RequestError::Over) };
         stream.finish().map_err(|_| RequestError::Over)?;
-        let (permit, waiting) = (self.permit.take(), self.shared.waits.hold());
+        let (permit, under_way, waiting) = (self.permit.take(), self.under_way.take(), self.shared.waits.hold());
         let stopped = stream.stopped();
         // The share of the window is free when the peer has it all, and until then the
         // peer may need probes to learn that something was lost.
         tokio::spawn(async move {
             let _ = timeout(ACK_WAIT_MAX, stopped).await;
-            drop((permit, waiting));
+            drop((permit, under_way, waiting));
         });
         Ok(())
     }

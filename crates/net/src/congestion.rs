@@ -76,6 +76,13 @@ pub(crate) fn delivered(connection: &quinn::Connection) -> u64 {
     state.map_or(0, |probing| probing.delivered)
 }
 
+/// Whether what is under way yields to everything else (see `yielding.rs`).
+pub(crate) fn set_yielding(connection: &quinn::Connection, yields: bool) {
+    if let Ok(probing) = connection.congestion_state().into_any().downcast::<Probing>() {
+        probing.yields.store(yields, Ordering::Relaxed);
+    }
+}
+
 struct ProbingFactory {
     inner: Arc<dyn ControllerFactory + Send + Sync>,
     measures: bool,
@@ -91,6 +98,7 @@ impl ControllerFactory for ProbingFactory {
             delivery: self.measures.then(Delivery::default),
             mtu: u64::from(current_mtu),
             armed: Arc::new(AtomicBool::new(false)),
+            yields: Arc::new(AtomicBool::new(false)),
         })
     }
 }
@@ -108,6 +116,7 @@ struct Probing {
     delivery: Option<Delivery>,
     mtu: u64,
     armed: Arc<AtomicBool>,
+    yields: Arc<AtomicBool>,
 }
 
 impl Controller for Probing {
@@ -151,7 +160,13 @@ impl Controller for Probing {
         // only double what was tried before.
         let tried = self.in_flight_max.saturating_mul(2).max(INITIAL_WINDOW);
         let delivered = self.delivery.as_ref().and_then(Delivery::window_max).unwrap_or(u64::MAX);
-        let window = self.inner.window().min(tried).min(delivered.max(INITIAL_WINDOW));
+        let mut window = self.inner.window().min(tried).min(delivered.max(INITIAL_WINDOW));
+        if self.yields.load(Ordering::Relaxed)
+            && let Some(held) = self.delivery.as_ref().and_then(Delivery::window_yielding)
+        {
+            // Two packets in flight keep a line busy, and let its end acknowledge one while the other is sent.
+            window = window.min(held.max(3 * self.mtu));
+        }
         if self.armed.load(Ordering::Relaxed) {
             // The sender asks for strictly more room than two packets may need.
             window.max(self.in_flight.saturating_add(3 * self.mtu))
@@ -173,6 +188,7 @@ impl Controller for Probing {
             delivery: self.delivery.clone(),
             mtu: self.mtu,
             armed: Arc::clone(&self.armed),
+            yields: Arc::clone(&self.yields),
         })
     }
 
@@ -219,6 +235,7 @@ mod tests {
             delivery: None,
             mtu: 1200,
             armed: Arc::default(),
+            yields: Arc::default(),
         };
         assert_eq!(controller.window(), INITIAL_WINDOW);
         controller.on_sent(Instant::now(), INITIAL_WINDOW, 1);

@@ -6,6 +6,7 @@ use crate::gate::Gate;
 use crate::probe::{self, Waits};
 use crate::respond::{self, Queued};
 use crate::traffic::{ConnectionStats, Counters, Ledger, connection_stats};
+use crate::yielding::Yielding;
 use crate::{NetConfig, Waiting};
 use quinn::{RecvStream, SendStream};
 use std::fmt;
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) waits: Arc<Waits>,
     pub(crate) counters: Counters,
+    pub(crate) yielding: Yielding,
 }
 
 struct Inner {
@@ -122,6 +124,13 @@ impl Connection {
         self.inner.shared.waits.hold()
     }
 
+    /// From now on, bodies of [`Priority::Background`](crate::Priority) that this side sends keep the queue of the line
+    /// short while no others are under way: what is more urgent passes them sooner, and they yield to the traffic of
+    /// others. For paths on which nobody waits for such bodies.
+    pub fn yield_in_background(&self) {
+        self.inner.shared.enable_yielding();
+    }
+
     /// What names this connection in proofs; the same on both ends.
     pub fn channel_binding(&self) -> ChannelBinding {
         let mut bytes = [0; 32];
@@ -183,6 +192,7 @@ impl Connection {
             gate: Gate::new(config.path_capacity),
             waits: Arc::clone(&waits),
             counters: Counters::default(),
+            yielding: Yielding::default(),
         });
         let (sender, receiver, writer) = control::start(&shared, send, recv);
         let (queue, requests) = respond::queue();

@@ -21,6 +21,9 @@ const ACK_DELAY_MAX: Duration = Duration::from_millis(25);
 /// Window per product of rate and round trip. Anything from 2 on lets a window double in
 /// each round trip while the path gives more; the rest is queue, and 3 is what BBR needs.
 const GAIN: f64 = 3.0;
+/// The same for those who yield. What is above 1 is the queue that remains; it lets the rate grow by as much in each
+/// round trip when the path has become faster.
+const GAIN_YIELDING: f64 = 1.25;
 
 /// Measures one path.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +36,9 @@ pub(crate) struct Delivery {
     best_before: f64,
     stretch_began: Option<Instant>,
     rtt_min: Duration,
+    /// When a queue was last seen.
+    full_at: Option<Instant>,
+    is_full: bool,
 }
 
 impl Delivery {
@@ -45,6 +51,12 @@ impl Delivery {
     pub(crate) fn on_ack(&mut self, now: Instant, ack: Acknowledged) {
         self.delivered += ack.bytes;
         self.rtt_min = ack.rtt_min;
+        // A window of [`GAIN_YIELDING`] fills a longer queue than this, so what it limits goes on to look full.
+        let is_late = now.saturating_duration_since(ack.sent) > ack.rtt_min + ack.rtt_min / 8 + ACK_DELAY_MAX;
+        if is_late && !ack.app_limited {
+            self.full_at = Some(now);
+        }
+        self.is_full = self.full_at.is_some_and(|at| now.saturating_duration_since(at) < 2 * MEMORY);
         while self.sendings.get(1).is_some_and(|(at, _)| *at <= ack.sent) {
             self.sendings.pop_front();
         }
@@ -67,6 +79,14 @@ impl Delivery {
         let window = GAIN * rate * (self.rtt_min + ACK_DELAY_MAX).as_secs_f64();
         // Saturates where the number is beyond any window.
         (rate > 0.0).then_some(window as u64)
+    }
+
+    /// The most that should be in flight for those who yield; `None` while the path was not seen full.
+    pub(crate) fn window_yielding(&self) -> Option<u64> {
+        let rate = self.best.max(self.best_before);
+        let window = GAIN_YIELDING * rate * (self.rtt_min + ACK_DELAY_MAX).as_secs_f64();
+        // Saturates where the number is beyond any window.
+        (self.is_full && rate > 0.0).then_some(window as u64)
     }
 
     fn turn(&mut self, now: Instant) {
@@ -139,6 +159,23 @@ mod tests {
         let mut delivery = Delivery { best: 1e9, ..Delivery::default() };
         run(&mut delivery, start, 1, 2 * MEMORY.as_millis() as u32 + 1000);
         assert!(rate(&delivery) < 2_100_000.0);
+    }
+
+    #[test]
+    fn a_path_is_full_when_acknowledgements_are_late_and_for_a_while_after() {
+        let (start, mut delivery) = (Instant::now(), Delivery::default());
+        let mut ack = |sent_ms: u64, took_ms: u64, app_limited: bool| {
+            let sent = start + Duration::from_millis(sent_ms);
+            delivery.on_sent(sent);
+            let now = sent + Duration::from_millis(took_ms);
+            delivery.on_ack(now, Acknowledged { sent, bytes: 1000, app_limited, rtt_min: RTT });
+            delivery.window_yielding()
+        };
+        assert_eq!(ack(0, 40, false), None);
+        assert_eq!(ack(100, 60, true), None, "somebody else's queue, perhaps");
+        assert!(ack(200, 60, false).is_some());
+        assert!(ack(9000, 20, false).is_some());
+        assert_eq!(ack(11_000, 20, false), None);
     }
 
     #[test]

@@ -33,6 +33,7 @@ mod stream;
 mod ticket;
 mod ticket_secret;
 mod traffic;
+mod yielding;
 
 pub use bind::BindError;
 pub use body::{BODY_PIECE_MAX, RecvBody, SendBody};

@@ -414,6 +414,10 @@ impl Shared {
             volume.detach(old.peer, "moved to another server");
             old.connection.close(CLOSE_REPLACED, "moved to another server");
         }
+        if volume.role() == wayfs_proto::Role::Station {
+            // Contents that a station sends ahead of need must not delay what it tells the home.
+            connection.yield_in_background();
+        }
         let peer = volume.attach(&connection, frames, wayfs_proto::Neighbour::Parent);
         let rtt = connection.rtt();
         info!(node = %server.node.short(), rtt_ms = rtt.as_secs_f64() * 1e3, "attached to parent");
