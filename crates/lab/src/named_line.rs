@@ -23,6 +23,11 @@ pub fn line(profile: &str) -> Result<LinePlan, LabError> {
 pub fn read_line(text: &str, directory: &Path) -> Result<LinePlan, LabError> {
     let description: LineDescription =
         toml::from_str(text).map_err(|error| LabError::Experiment(format!("read the line: {error}")))?;
+    plan(&description, directory)
+}
+
+/// What a description means, with traces relative to `directory`.
+pub(crate) fn plan(description: &LineDescription, directory: &Path) -> Result<LinePlan, LabError> {
     Ok(description.plan(&|name| read_trace(&directory.join(name)))?)
 }
 

@@ -28,6 +28,11 @@ impl Process {
         self.child.id()
     }
 
+    /// What it is called: its label and its host.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
     /// Where its output goes.
     pub fn log(&self) -> &Path {
         &self.log

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use wayfs_lab::{LabError, LinePlan, Service, Topology, line};
+use wayfs_lab::{LabError, LinePlan, NetworkFile, Service, Topology, line};
 use wayfs_link::{Capacity, DirectionConfig, LineConfig, LineState};
 
 /// Longest wait for anything, on a busy machine.
@@ -145,6 +145,48 @@ fn a_program_that_does_not_end_is_killed() {
     lab.host("a").unwrap();
     let error = lab.run("a", shell("sleep 1000"), Duration::from_millis(50)).unwrap_err();
     assert!(matches!(error, LabError::TimedOut { .. }), "{error}");
+}
+
+#[test]
+fn a_network_comes_up_as_it_is_written_down() {
+    if laboratory().is_none() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let text = r#"
+        hosts = ["client", "station", "home"]
+        [[links]]
+        ends = ["station", "home"]
+        line = { both = { delay_ms = 20.0 } }
+        [[cells]]
+        station = "station"
+        mobiles = ["client"]
+        [[programs]]
+        host = "client"
+        command = ["sh", "-c", "cat /proc/net/dev; exit 3"]
+    "#;
+    let mut network = NetworkFile::read(text).unwrap().up(place.path(), place.path()).unwrap();
+    let hosts = network.hosts().to_vec();
+    assert_eq!(hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>(), ["client", "station", "home"]);
+    let mut said = Vec::new();
+    eventually("the program ends", || {
+        said.extend(network.ended());
+        !said.is_empty()
+    });
+    assert!(said[0].contains("client") && said[0].contains('3'), "{said:?}");
+    assert!(std::fs::read_to_string(place.path().join("client-program-1.log")).unwrap().contains("to-station"));
+    let mut ping = Command::new("nsenter");
+    let address = hosts[2].address.to_string();
+    ping.arg(format!("--net={}", hosts[0].network.display()));
+    // Nobody has to listen: the datagram crosses both lines all the same.
+    ping.args(["bash", "-c", &format!("echo hello > /dev/udp/{address}/9")]);
+    assert!(ping.status().unwrap().success());
+    eventually("both lines carried it", || network.statistics().iter().all(|(_, line)| line.up.delivered > 0));
+    let network_file = hosts[0].network.clone();
+    drop(network);
+    assert!(!network_file.exists());
+    let error = NetworkFile::read("hosts = [\"a\"]\n[[links]]\nends = [\"a\", \"b\"]").unwrap();
+    assert!(matches!(error.up(place.path(), place.path()), Err(LabError::UnknownHost(_))));
 }
 
 #[test]

@@ -18,6 +18,20 @@ pub(crate) enum LabCommand {
         #[arg(default_value = LAB_OUT)]
         dir: PathBuf,
     },
+    /// Build the network of a file to work in by hand, until Ctrl-C; needs root
+    ///
+    /// FILE is TOML: `hosts = ["client", "home"]`, then for each line `[[links]]` with `ends = ["client", "home"]` and
+    /// `line = { profile = "wifi" }`, or settings of its own such as
+    /// `line = { both = { rate_mbps = 3.0, delay_ms = 33.5 }, up = { loss = 0.01 } }`. `[[cells]]` have a `station` and
+    /// `mobiles` that share its channel; `[[programs]]` a `host` and a `command`.
+    Up {
+        /// The network
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Where the output of its programs goes
+        #[arg(long, value_name = "DIR", default_value = "wayfs-lab/logs")]
+        logs: PathBuf,
+    },
     /// Take away what killed laboratories left
     Clean,
 }

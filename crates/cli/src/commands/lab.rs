@@ -1,5 +1,7 @@
 //! `wayfs lab …`: experiments on emulated networks.
 
+mod up;
+
 use crate::args::{GlobalArgs, LabCommand, LabRunArgs, Output};
 use crate::failure::{Exit, Failure};
 use crate::show;
@@ -18,6 +20,7 @@ pub(crate) fn run(global: &GlobalArgs, command: LabCommand) -> Result<(), Failur
             let page = wayfs_lab::report(&dir).map_err(failure)?;
             print(&format!("{}\n", page.display()))
         }
+        LabCommand::Up { file, logs } => up::run(global.output(), &file, &logs),
         LabCommand::Clean => {
             let swept = wayfs_lab::sweep().map_err(failure)?;
             print(&format!("{swept} dead laboratories taken away\n"))
