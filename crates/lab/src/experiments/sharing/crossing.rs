@@ -1,0 +1,223 @@
+//! What crosses the wide area while a command runs, and what of it the station kept back.
+//!
+//! Three listeners, by `wayfs events`: the writer's station and the home tell each record that takes effect with them
+//! (one that was cancelled on the way is none), and the other site's mount tells the names that change there. What was
+//! made and taken away again by the command (locks, temporary files) is seen by the kernel's own notices at the writer.
+
+use crate::sites::{client_of, station_of};
+use crate::{LabError, Process, Sites};
+use rustix::fs::inotify;
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A listener that said nothing for so long has said all.
+const QUIET: Duration = Duration::from_millis(300);
+/// Longest wait for that.
+const QUIET_MAX: Duration = Duration::from_secs(30);
+
+/// What one command caused.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(super) struct Crossing {
+    /// Records that took effect at the writer's station.
+    pub(super) taken: u64,
+    /// Records that took effect at the home.
+    pub(super) arrived: u64,
+    /// Names in the repository that the command made and took away.
+    pub(super) passing: u64,
+    /// Of these, names of which the other site heard.
+    pub(super) heard: u64,
+    /// Bytes over the writer's wide area, with headers: to the home, and from it.
+    pub(super) wire_bytes: (u64, u64),
+}
+
+/// Listeners while one site writes.
+pub(super) struct Listeners {
+    site: usize,
+    station: Process,
+    home: Process,
+    other: Process,
+}
+
+impl Listeners {
+    /// Listens for what a site writes. They hear what happens from a moment later on.
+    pub(super) fn start(sites: &Sites, site: usize) -> Result<Self, LabError> {
+        let listen = |host: String, label: &str| {
+            let command = sites.command(&host, &["events"])?;
+            sites.lab().spawn(&host, label, command)
+        };
+        let label = format!("events-{}", client_of(site));
+        Ok(Self {
+            site,
+            station: listen(station_of(site), &label)?,
+            home: listen("home".into(), &label)?,
+            other: listen(client_of(1 - site), &label)?,
+        })
+    }
+
+    /// Whether all of them have heard something.
+    pub(super) fn hear(&self) -> bool {
+        [&self.station, &self.home, &self.other].iter().all(|listener| !listener.output().is_empty())
+    }
+
+    /// Begins to count what a command does in a repository.
+    pub(super) fn count(&self, sites: &Sites, repository: &Path) -> Result<Counting<'_>, LabError> {
+        self.wait_until_quiet();
+        let lens = [&self.station, &self.home, &self.other].map(|listener| listener.output().len());
+        let bytes = wire_bytes(sites, self.site);
+        Ok(Counting { listeners: self, lens, bytes, names: MadeNames::watch(repository)? })
+    }
+
+    fn wait_until_quiet(&self) {
+        let began = Instant::now();
+        let said = || [&self.station, &self.home, &self.other].map(|listener| listener.output().len());
+        let (mut last, mut since) = (said(), Instant::now());
+        while since.elapsed() < QUIET && began.elapsed() < QUIET_MAX {
+            std::thread::sleep(Duration::from_millis(20));
+            let now = said();
+            if now != last {
+                (last, since) = (now, Instant::now());
+            }
+        }
+    }
+}
+
+/// A count that has begun.
+pub(super) struct Counting<'a> {
+    listeners: &'a Listeners,
+    lens: [usize; 3],
+    bytes: (u64, u64),
+    names: MadeNames,
+}
+
+impl Counting<'_> {
+    /// Ends it, when the other site has seen everything. `extra` records were not the command's.
+    pub(super) fn finish(self, sites: &Sites, extra: u64) -> Result<Crossing, LabError> {
+        self.listeners.wait_until_quiet();
+        let Listeners { site, station, home, other } = self.listeners;
+        let after = wire_bytes(sites, *site);
+        let said = |listener: &Process, from: usize| listener.output().split_off(from);
+        let names = heard(&said(other, self.lens[2]));
+        let passing = self.names.passing()?;
+        Ok(Crossing {
+            taken: records(&said(station, self.lens[0])).saturating_sub(extra),
+            arrived: records(&said(home, self.lens[1])).saturating_sub(extra),
+            passing: passing.len() as u64,
+            heard: passing.iter().filter(|name| names.contains(*name)).count() as u64,
+            wire_bytes: (after.0 - self.bytes.0, after.1 - self.bytes.1),
+        })
+    }
+}
+
+fn wire_bytes(sites: &Sites, site: usize) -> (u64, u64) {
+    let statistics = sites.lab().statistics(sites.wide(site));
+    (statistics.up.delivered_len, statistics.down.delivered_len)
+}
+
+fn events<'a>(said: &'a str, kind: &'a str) -> impl Iterator<Item = serde_json::Value> + 'a {
+    let events = said.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    events.filter(move |event| event["kind"] == kind)
+}
+
+/// Records that took effect.
+fn records(said: &str) -> u64 {
+    events(said, "changed").filter(|event| event["record"].is_string()).count() as u64
+}
+
+/// Last parts of the paths that changed.
+fn heard(said: &str) -> BTreeSet<Vec<u8>> {
+    let name = |event: serde_json::Value| {
+        let path = PathBuf::from(event["path"].as_str()?);
+        Some(path.file_name()?.as_bytes().to_vec())
+    };
+    events(said, "changed").filter_map(name).collect()
+}
+
+/// Names that are made below a directory, by the kernel's notices.
+struct MadeNames {
+    notices: OwnedFd,
+    directories: BTreeMap<i32, PathBuf>,
+}
+
+impl MadeNames {
+    /// Looks at all directories that are there now.
+    fn watch(top: &Path) -> Result<Self, LabError> {
+        let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
+        let notices = inotify::init(flags).map_err(|error| LabError::io("watch for names")(error.into()))?;
+        let mut directories = BTreeMap::new();
+        let mut left = vec![top.to_owned()];
+        while let Some(directory) = left.pop() {
+            let doing = || LabError::io(format!("watch {}", directory.display()));
+            let wanted = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
+            let watch =
+                inotify::add_watch(&notices, &directory, wanted).map_err(|error| doing()(error.into()))?;
+            for entry in std::fs::read_dir(&directory).map_err(doing())? {
+                let entry = entry.map_err(doing())?;
+                if entry.file_type().map_err(doing())?.is_dir() {
+                    left.push(entry.path());
+                }
+            }
+            directories.insert(watch, directory);
+        }
+        Ok(Self { notices, directories })
+    }
+
+    /// Last parts of the names that were made and are no more, one for each time.
+    fn passing(&self) -> Result<Vec<Vec<u8>>, LabError> {
+        let mut buffer = [MaybeUninit::uninit(); 16 << 10];
+        let mut reader = inotify::Reader::new(&self.notices, &mut buffer);
+        let mut passing = Vec::new();
+        loop {
+            match reader.next() {
+                Ok(notice) => {
+                    let (Some(directory), Some(name)) = (self.directories.get(&notice.wd()), notice.file_name()) else {
+                        continue;
+                    };
+                    let name = std::ffi::OsStr::from_bytes(name.to_bytes());
+                    if std::fs::symlink_metadata(directory.join(name)).is_err() {
+                        passing.push(name.as_bytes().to_vec());
+                    }
+                }
+                Err(rustix::io::Errno::AGAIN) => return Ok(passing),
+                Err(error) => return Err(LabError::io("read which names were made")(error.into())),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_were_made_and_are_gone_are_passing() {
+        let place = tempfile::tempdir().unwrap();
+        let below = place.path().join("below");
+        std::fs::create_dir(&below).unwrap();
+        let names = MadeNames::watch(place.path()).unwrap();
+        for name in ["lock", "lock", "stays"] {
+            std::fs::write(below.join(name), "").unwrap();
+            if name == "lock" {
+                std::fs::remove_file(below.join(name)).unwrap();
+            }
+        }
+        std::fs::write(below.join(",temporary,"), "").unwrap();
+        std::fs::rename(below.join(",temporary,"), below.join("file,v")).unwrap();
+        std::fs::create_dir(place.path().join("#lock")).unwrap();
+        std::fs::remove_dir(place.path().join("#lock")).unwrap();
+        let mut passing = names.passing().unwrap();
+        passing.sort();
+        assert_eq!(passing, [&b"#lock"[..], b",temporary,", b"lock", b"lock"]);
+    }
+
+    #[test]
+    fn records_and_names_are_read_from_events() {
+        let said = "{\"kind\":\"changed\",\"record\":\"3:7\",\"path\":null}\n{\"kind\":\"visible\",\"record\":\"3:7\"}\n\
+                    {\"kind\":\"changed\",\"path\":\"tree/#cvs.lock\"}\nbroken";
+        assert_eq!(records(said), 1);
+        assert_eq!(heard(said), BTreeSet::from([b"#cvs.lock".to_vec()]));
+    }
+}
