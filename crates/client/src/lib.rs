@@ -24,6 +24,7 @@ pub mod files;
 pub mod hooks;
 pub mod labels;
 pub mod live;
+mod live_ahead;
 #[cfg(test)]
 mod live_tests;
 mod metrics;
@@ -35,6 +36,7 @@ mod start;
 pub mod target;
 #[cfg(test)]
 mod toy;
+mod tree_ahead;
 pub mod vfs;
 pub mod workers;
 

@@ -3,10 +3,11 @@
 use crate::engine::{Callback, Engine};
 use crate::events::Events;
 use crate::files::{Contents, Store, Stored, Wanted};
+use crate::live_ahead::LiveAhead;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wayfs_node::LiveReplica;
 use wayfs_node::{ContentsError, FetchError, Volume};
 use wayfs_proto::Holder;
@@ -31,12 +32,14 @@ pub struct Live {
     volume: Arc<Volume>,
     events: Arc<Events>,
     prefetching: Arc<AtomicUsize>,
+    ahead: Arc<LiveAhead>,
 }
 
 impl Live {
     /// Over a volume; what becomes of changes is told there.
     pub fn new(volume: Arc<Volume>, events: Arc<Events>) -> Arc<Self> {
-        Arc::new(Self { volume, events, prefetching: Arc::default() })
+        let ahead = LiveAhead::new(Arc::clone(&volume));
+        Arc::new(Self { volume, events, prefetching: Arc::default(), ahead })
     }
 }
 
@@ -184,7 +187,10 @@ fn fetch_error(error: &FetchError) -> FsError {
 impl Contents for Live {
     fn chunk(&self, digest: &Digest) -> Result<Option<Bytes>, FsError> {
         match self.volume.contents().get(digest) {
-            Ok(bytes) => Ok(Some(bytes)),
+            Ok(bytes) => {
+                self.ahead.read(digest);
+                Ok(Some(bytes))
+            }
             Err(ContentsError::Missing(_)) => Ok(None),
             Err(ContentsError::Damaged(digest)) => {
                 tracing::error!(chunk = %digest, "chunk is damaged on this disk and is fetched again");
@@ -199,8 +205,11 @@ impl Contents for Live {
     }
 
     fn fetch(&self, wanted: Wanted, patience: Duration) -> Result<(), FsError> {
+        let begin = Instant::now();
         let fetched = self.volume.fetch(wanted.file, wanted.version, &wanted.digests, patience);
-        fetched.map_err(|error| fetch_error(&error))
+        fetched.map_err(|error| fetch_error(&error))?;
+        self.ahead.waited(wanted.file, begin.elapsed());
+        Ok(())
     }
 
     fn prefetch(&self, wanted: Wanted) {
