@@ -16,7 +16,7 @@ stop:
 	@sh scripts/stop.sh
 
 test:
-	@sh scripts/needs.sh
+	@sh scripts/needs.sh --for-tests
 	@sh scripts/test.sh
 
 check:

@@ -1,6 +1,10 @@
 #!/bin/sh
 # Sees to what building and running needs: a C compiler, fusermount3, Rust, /dev/fuse.
 # Installs missing Debian packages if it runs as root, and says what is missing otherwise.
+#
+#   --without-fuse   go on without /dev/fuse
+#   --for-tests      also what some tests use: a browser that looks at reports, and the programs for version control that
+#                    the laboratory shares a tree with. Without them those tests skip themselves.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -23,11 +27,28 @@ if [ -n "$missing" ]; then
     }
 fi
 
+case " $* " in
+*" --for-tests "*)
+    extra=""
+    for program in chromium cvs git; do
+        command -v "$program" >/dev/null 2>&1 || extra="$extra $program"
+    done
+    if [ -n "$extra" ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
+        echo "Installing$extra"
+        # shellcheck disable=SC2086  # a list of words
+        { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $extra; } >/dev/null 2>&1 ||
+            echo "Not installed:$extra. Tests that need them are skipped."
+    elif [ -n "$extra" ]; then
+        echo "Not installed:$extra. Tests that need them are skipped."
+    fi
+    ;;
+esac
+
 if ! command -v cargo >/dev/null 2>&1; then
     echo "Rust is missing: see https://rustup.rs (version 1.90 or newer)." >&2
     exit 1
 fi
 if [ ! -e /dev/fuse ]; then
     echo "/dev/fuse is missing: load the module with 'modprobe fuse', or give the container '--device /dev/fuse'." >&2
-    [ "${1:-}" = "--without-fuse" ] || exit 1
+    case " $* " in *" --without-fuse "*) ;; *) exit 1 ;; esac
 fi

@@ -152,8 +152,7 @@ impl MadeNames {
         while let Some(directory) = left.pop() {
             let doing = || LabError::io(format!("watch {}", directory.display()));
             let wanted = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
-            let watch =
-                inotify::add_watch(&notices, &directory, wanted).map_err(|error| doing()(error.into()))?;
+            let watch = inotify::add_watch(&notices, &directory, wanted).map_err(|error| doing()(error.into()))?;
             for entry in std::fs::read_dir(&directory).map_err(doing())? {
                 let entry = entry.map_err(doing())?;
                 if entry.file_type().map_err(doing())?.is_dir() {

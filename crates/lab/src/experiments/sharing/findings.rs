@@ -46,7 +46,11 @@ fn rows(cell: &Cell) -> Vec<Row> {
     }
     let asleep = |of: &dyn Fn(&Trial) -> Timed| {
         let slept = mean(trials, |trial| of(trial).asleep.as_secs_f64()).mean;
-        if slept > 0.01 { format!("without {slept:.2} s in which the tool waited for the clock") } else { String::new() }
+        if slept > 0.01 {
+            format!("without {slept:.2} s in which the tool waited for the clock")
+        } else {
+            String::new()
+        }
     };
     let (commit, update) = (|trial: &Trial| trial.commit, |trial: &Trial| trial.update);
     rows.push(Row::new(format!("commit, {name}"), "s", busy(trials, commit)).note(asleep(&commit)));
@@ -74,17 +78,18 @@ fn rows(cell: &Cell) -> Vec<Row> {
 }
 
 fn crossing_rows(what: &str, name: &str, crossings: &[Crossing]) -> Vec<Row> {
-    let mean = |of: &dyn Fn(&Crossing) -> u64| Estimate::of(&crossings.iter().map(|one| of(one) as f64).collect::<Vec<_>>());
-    let row = |words: &str, of: &dyn Fn(&Crossing) -> u64| Row::new(format!("{words} of the {what}, {name}"), "", mean(of));
+    let mean =
+        |of: &dyn Fn(&Crossing) -> u64| Estimate::of(&crossings.iter().map(|one| of(one) as f64).collect::<Vec<_>>());
+    let row = |words: &str, of: &dyn Fn(&Crossing) -> u64| Row::new(format!("{what}: {words}, {name}"), "", mean(of));
     let wire = |of: &dyn Fn(&Crossing) -> u64| mean(of).times(1e-3);
     vec![
-        row("records at the station", &|one| one.taken),
-        row("records cancelled there", &|one| one.taken.saturating_sub(one.arrived))
+        row("records that the station took", &|one| one.taken),
+        row("of these cancelled there", &|one| one.taken.saturating_sub(one.arrived))
             .note("they crossed empty: their places are counted, nothing is said of them"),
         row("lock and temporary names", &|one| one.passing),
-        row("lock and temporary names heard at the other site", &|one| one.heard),
-        Row::new(format!("wide area during the {what}, up, {name}"), "kB", wire(&|one| one.wire_bytes.0)),
-        Row::new(format!("wide area during the {what}, down, {name}"), "kB", wire(&|one| one.wire_bytes.1)),
+        row("of these heard of at the other site", &|one| one.heard),
+        Row::new(format!("{what}: to the home over the wide area, {name}"), "kB", wire(&|one| one.wire_bytes.0)),
+        Row::new(format!("{what}: from the home over the wide area, {name}"), "kB", wire(&|one| one.wire_bytes.1)),
     ]
 }
 
@@ -102,21 +107,34 @@ fn came_out(cells: &[Cell], absent: &[String]) -> String {
     let mut words = String::new();
     for tool in names(cells, |cell| cell.tool) {
         let ours = of(cells, OURS, tool);
-        for (what, phase) in [("commit", (|trial: &Trial| trial.commit) as fn(&Trial) -> Timed), ("update", |trial| trial.update)] {
+        for (what, phase) in
+            [("commit", (|trial: &Trial| trial.commit) as fn(&Trial) -> Timed), ("update", |trial| trial.update)]
+        {
             let seconds = |cell: &Cell| busy(&cell.trials, phase).mean;
             let least = ours.iter().min_by(|a, b| seconds(a).total_cmp(&seconds(b)));
             let most = ours.iter().max_by(|a, b| seconds(a).total_cmp(&seconds(b)));
             if let (Some(least), Some(most)) = (least, most) {
-                let local = of(cells, LOCAL, tool).first().map_or(String::new(), |local| format!("; {:.2} s on a local disk", seconds(local)));
+                let local = of(cells, LOCAL, tool)
+                    .first()
+                    .map_or(String::new(), |local| format!("; {:.2} s on a local disk", seconds(local)));
                 words.push_str(&format!(
                     "{tool}, {what}: {:.2} s ({}) to {:.2} s ({}){local}. ",
-                    seconds(least), least.scenario, seconds(most), most.scenario
+                    seconds(least),
+                    least.scenario,
+                    seconds(most),
+                    most.scenario
                 ));
             }
-            for cell in cells.iter().filter(|cell| cell.tool == tool && ![OURS, LOCAL].contains(&&*cell.system) && !cell.trials.is_empty()) {
+            for cell in cells
+                .iter()
+                .filter(|cell| cell.tool == tool && ![OURS, LOCAL].contains(&&*cell.system) && !cell.trials.is_empty())
+            {
                 if let Some(ours) = ours.iter().find(|ours| ours.scenario == cell.scenario) {
                     words.push_str(&format!(
-                        "{} took {:.1} times as long ({}). ", cell.system, seconds(cell) / seconds(ours).max(1e-3), cell.scenario
+                        "{} took {:.1} times as long ({}). ",
+                        cell.system,
+                        seconds(cell) / seconds(ours).max(1e-3),
+                        cell.scenario
                     ));
                 }
             }
@@ -167,11 +185,16 @@ fn why(cells: &[Cell]) -> String {
 fn figures(cells: &[Cell]) -> Vec<Figure> {
     let mut figures = Vec::new();
     for tool in names(cells, |cell| cell.tool) {
-        for (what, phase) in [("commit", (|trial: &Trial| trial.commit) as fn(&Trial) -> Timed), ("update", |trial| trial.update)] {
-            let series = names(cells, |cell| &cell.system).into_iter().filter(|system| *system != LOCAL).map(|system| {
-                let points = of(cells, system, tool).into_iter().map(|cell| (round_trip_ms(cell), busy(&cell.trials, phase)));
-                Series::estimates(system, Style::Points, Origin::Measured, points)
-            });
+        for (what, phase) in
+            [("commit", (|trial: &Trial| trial.commit) as fn(&Trial) -> Timed), ("update", |trial| trial.update)]
+        {
+            let series =
+                names(cells, |cell| &cell.system).into_iter().filter(|system| *system != LOCAL).map(|system| {
+                    let points = of(cells, system, tool)
+                        .into_iter()
+                        .map(|cell| (round_trip_ms(cell), busy(&cell.trials, phase)));
+                    Series::estimates(system, Style::Points, Origin::Measured, points)
+                });
             figures.push(Figure {
                 title: format!("{tool}: {what}"),
                 x: Axis::linear("round trip of the wide area", "ms"),
@@ -192,14 +215,28 @@ fn round_trip_ms(cell: &Cell) -> f64 {
 
 fn write(context: &mut Context<'_>, cells: &[Cell]) -> Result<(), LabError> {
     let columns = [
-        "tool", "system", "scenario", "commit_s", "commit_asleep_s", "until_seen_s", "update_s", "update_asleep_s", "differences",
-        "records", "records_arrived", "passing_names", "passing_names_heard", "up_bytes", "down_bytes",
+        "tool",
+        "system",
+        "scenario",
+        "commit_s",
+        "commit_asleep_s",
+        "until_seen_s",
+        "update_s",
+        "update_asleep_s",
+        "differences",
+        "records",
+        "records_arrived",
+        "passing_names",
+        "passing_names_heard",
+        "up_bytes",
+        "down_bytes",
     ];
     let mut csv = context.csv("trials", &columns)?;
     for cell in cells {
         for trial in &cell.trials {
             let mut row = vec![cell.tool.to_owned(), cell.system.clone(), cell.scenario.to_owned()];
-            for time in [trial.commit.total, trial.commit.asleep, trial.waited, trial.update.total, trial.update.asleep] {
+            for time in [trial.commit.total, trial.commit.asleep, trial.waited, trial.update.total, trial.update.asleep]
+            {
                 row.push(format!("{:.4}", time.as_secs_f64()));
             }
             row.push(trial.differences.to_string());

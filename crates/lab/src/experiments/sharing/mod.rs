@@ -13,6 +13,7 @@ mod tool;
 mod tree;
 mod trial;
 
+use super::chosen::{chosen, number};
 use crate::peers::{self, Peer};
 use crate::sites::{client_of, station_of};
 use crate::{Context, Experiment, Findings, LabError, Sites, SitesPlan, line};
@@ -53,10 +54,25 @@ const SCENARIOS_PEERS: &[&str] = &["local-area", "medium-distance", "intercontin
 
 /// How much is done.
 struct Extent {
-    scenarios: &'static [&'static str],
+    scenarios: Vec<&'static str>,
     trials: usize,
-    scenarios_peers: &'static [&'static str],
+    scenarios_peers: Vec<&'static str>,
     trials_peers: usize,
+}
+
+impl Extent {
+    fn of(context: &Context<'_>) -> Result<Self, LabError> {
+        let listed = context.setting("scenarios").is_some();
+        let scenarios = if context.is_quick() && !listed { &["intercontinental"] } else { SCENARIOS };
+        let scenarios = chosen(context, "scenarios", scenarios, |name| name)?;
+        let with_peers = |scenario: &&&'static str| listed || SCENARIOS_PEERS.contains(*scenario);
+        Ok(Self {
+            scenarios_peers: scenarios.iter().filter(with_peers).copied().collect(),
+            scenarios,
+            trials: number(context, "trials", context.choose(1, 5))?,
+            trials_peers: number(context, "trials", context.choose(1, 2))?,
+        })
+    }
 }
 
 /// Several trials of one tool on one system in one scenario.
@@ -85,17 +101,18 @@ impl Experiment for Sharing {
     }
 
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
-        let quick =
-            Extent { scenarios: &["intercontinental"], trials: 1, scenarios_peers: &[], trials_peers: 1 };
-        let whole =
-            Extent { scenarios: SCENARIOS, trials: 5, scenarios_peers: SCENARIOS_PEERS, trials_peers: 2 };
-        let extent = context.choose(quick, whole);
-        let missing: Vec<&str> = TOOLS.iter().filter(|tool| !is_installed(tool.program())).map(|tool| tool.name()).collect();
-        let (peers, absent): (Vec<&dyn Peer>, Vec<&dyn Peer>) =
-            peers::PEERS.iter().copied().partition(|peer| peers::missing(*peer).is_empty());
+        let extent = Extent::of(context)?;
+        let missing: Vec<&str> =
+            TOOLS.iter().filter(|tool| !is_installed(tool.program())).map(|tool| tool.name()).collect();
+        // In a quick run they are left out, unless one is asked for: each takes minutes.
+        let all = if context.is_quick() && context.setting("peers").is_none() { &[] } else { peers::PEERS };
+        let (peers, absent): (Vec<&dyn Peer>, Vec<&dyn Peer>) = chosen(context, "peers", all, |peer| peer.name())?
+            .into_iter()
+            .partition(|peer| peers::missing(*peer).is_empty());
         let tree = tree::tree(context.seed());
         let sources = Sources { edit: tree::edit(&tree, context.seed()), tree };
         let total = 1 + extent.scenarios.len() + peers.len() * extent.scenarios_peers.len();
+        context.progress(0, total, LOCAL);
         let mut cells = local(context, &sources, extent.trials)?;
         for (done, scenario) in extent.scenarios.iter().enumerate() {
             context.progress(1 + done, total, &format!("{OURS}, {scenario}"));
@@ -103,7 +120,7 @@ impl Experiment for Sharing {
         }
         let mut done = 1 + extent.scenarios.len();
         for peer in &peers {
-            for scenario in extent.scenarios_peers {
+            for scenario in &extent.scenarios_peers {
                 context.progress(done, total, &format!("{}, {scenario}", peer.name()));
                 cells.extend(theirs(context, &sources, *peer, scenario, extent.trials_peers)?);
                 done += 1;
@@ -121,7 +138,6 @@ fn is_installed(program: &str) -> bool {
 
 /// Both users on one directory of the local disk.
 fn local(context: &mut Context<'_>, sources: &Sources, trials: usize) -> Result<Vec<Cell>, LabError> {
-    context.progress(0, 1, LOCAL);
     let sites = Sites::network(context, LOCAL, context.seed(), SitesPlan::profiles(&["perfect", "perfect"])?)?;
     let top = sites.lab().directory("home")?.join("shared");
     let batch = Batch { shared: Shared { first: top.clone(), second: top, patience: SEEN }, sources, trials };

@@ -27,8 +27,8 @@ const LINES_PER_EDIT: usize = 20;
 
 const WORDS: [&str; 32] = [
     "int", "static", "return", "if", "else", "for", "struct", "replica", "log", "record", "volume", "client", "server",
-    "size", "count", "error", "offset", "buffer", "(", ")", "{", "}", ";", "=", "==", "->", "&&", "0", "1", "NULL", "lock",
-    "void",
+    "size", "count", "error", "offset", "buffer", "(", ")", "{", "}", ";", "=", "==", "->", "&&", "0", "1", "NULL",
+    "lock", "void",
 ];
 
 /// A file of the tree, relative to its top.

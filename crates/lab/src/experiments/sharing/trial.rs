@@ -103,7 +103,8 @@ pub(super) fn measure(
     tree::write(&one, &edit.new)?;
     tool.announce(&users.first, &one, edit)?;
     place.signal("edited")?;
-    let counting = counted.map(|counted| counted.first.count(counted.sites, &tool.repository(&place.first))).transpose()?;
+    let counting =
+        counted.map(|counted| counted.first.count(counted.sites, &tool.repository(&place.first))).transpose()?;
     let commit = tool.commit(&users.first, &one)?;
     let waited = place.signal("committed")?;
     // The signal is one record.

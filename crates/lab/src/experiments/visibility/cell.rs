@@ -57,7 +57,7 @@ pub(super) fn measure(
     let possible = scenario.bits_per_second as f64 / 8.0 * began.elapsed().as_secs_f64();
     let used = (delivered() - before) as f64 / possible;
     let status = sites.json(&station_of(0), &["status"])?;
-    let rtt_ms = status.pointer("/volumes/0/parent/rtt_ms").and_then(serde_json::Value::as_f64);
+    let rtt_ms = status.pointer("/0/volumes/0/parent/rtt_ms").and_then(serde_json::Value::as_f64);
     Ok(Cell { scenario: scenario.clone(), load, samples, used, rtt_ms })
 }
 

@@ -9,6 +9,7 @@ mod cell;
 mod findings;
 mod watch;
 
+use super::chosen::{chosen, number};
 use crate::{Context, Experiment, Findings, LabError, LinePlan, Sites, SitesPlan, line, station_of};
 use cell::Cell;
 use std::time::Duration;
@@ -78,7 +79,7 @@ impl Scenario {
 
 /// How much is measured.
 struct Extent {
-    scenarios: &'static [&'static str],
+    scenarios: Vec<&'static str>,
     /// Closes in each cell.
     closes: usize,
     /// Mean pause between them; the pauses are random, so that no period is hit in step.
@@ -96,11 +97,14 @@ impl Experiment for Visibility {
     }
 
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
-        let quick =
-            Extent { scenarios: SCENARIOS_QUICK, closes: 40, pause: Duration::from_millis(150), backlog_len: 16 << 20 };
-        let whole =
-            Extent { scenarios: SCENARIOS, closes: 200, pause: Duration::from_millis(250), backlog_len: 1_000_000_000 };
-        let extent = context.choose(quick, whole);
+        let listed = context.setting("scenarios").is_some();
+        let scenarios = if context.is_quick() && !listed { SCENARIOS_QUICK } else { SCENARIOS };
+        let extent = Extent {
+            scenarios: chosen(context, "scenarios", scenarios, |name| name)?,
+            closes: number(context, "closes", context.choose(40, 200))?,
+            pause: Duration::from_millis(context.choose(150, 250)),
+            backlog_len: number(context, "backlog-mb", context.choose(16, 1000))? as u64 * 1_000_000,
+        };
         let cells = measure(context, &extent)?;
         findings::tell(context, &extent, &cells)
     }
