@@ -1,11 +1,14 @@
 //! The experiments, a file each.
 
 mod links;
+mod reconcile;
+mod replay;
+mod scenarios;
 
 use crate::Experiment;
 
 /// All of them, in the order in which `wayfs lab run all` runs them.
-pub const EXPERIMENTS: &[&dyn Experiment] = &[&links::Links];
+pub const EXPERIMENTS: &[&dyn Experiment] = &[&links::Links, &reconcile::Reconcile, &replay::Replay];
 
 /// The experiment of a name.
 pub fn experiment(name: &str) -> Option<&'static dyn Experiment> {

@@ -1,0 +1,219 @@
+//! How many records a second one home sustains from many stations.
+//!
+//! Stations are real daemons, each with a backlog behind its cut line; all lines are restored at once. Every station holds
+//! the whole metadata of the volume, so what one sends the home tells all others: the work of the home grows with the
+//! number of stations even if the number of records does not. That is why the records are the same in number at each
+//! step, shared out among the stations, and why the home's own time is shown beside the rate: stations, home
+//! and the emulator share the processors of one machine, which a home in the field would have for itself.
+
+use super::Part;
+use super::backlog::{self, Load};
+use super::gauges::{Gauges, Spent, processor_time, serve_arguments};
+use crate::{
+    Axis, Context, Estimate, Figure, LabError, Origin, Row, Series, Sites, SitesPlan, Style, line, station_of,
+};
+use std::time::{Duration, Instant};
+use wayfs_link::LineState;
+
+/// Lines that are no bottleneck: this part is about the home.
+const LINE: &str = "gigabit";
+/// Between two looks at the home.
+const LOOK: Duration = Duration::from_millis(20);
+/// Longest wait for all records.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// The home is done with telling others when it uses less than this share of a processor.
+const IDLE_SHARE: f64 = 0.05;
+/// Over which that share is taken.
+const IDLE_SPAN: Duration = Duration::from_millis(300);
+
+/// What came of one number of stations.
+struct Step {
+    stations: usize,
+    /// Records that the home took, and their times since the lines are back.
+    applied: Vec<(f64, u64)>,
+    spent: Spent,
+    /// Bytes in the memory of a station, on average.
+    memory: f64,
+}
+
+impl Step {
+    fn records(&self) -> u64 {
+        self.applied.last().map_or(0, |(_, applied)| *applied)
+    }
+
+    /// Records a second while the second to ninth tenth of them came: stations do not come back at the same moment.
+    fn rate(&self) -> f64 {
+        let at = |share: f64| {
+            let wanted = share * self.records() as f64;
+            self.applied.iter().find(|(_, applied)| *applied as f64 >= wanted).copied()
+        };
+        match at(0.1).zip(at(0.9)) {
+            Some(((begin, first), (end, last))) if end > begin => (last - first) as f64 / (end - begin),
+            // All came between two looks.
+            Some(((begin, _), (_, last))) => last as f64 / begin.max(LOOK.as_secs_f64()),
+            None => 0.0,
+        }
+    }
+
+    /// Records a second that the home's own work allows: engine and disk run beside each other.
+    fn rate_of_home(&self) -> f64 {
+        self.records() as f64 / self.spent.engine.max(self.spent.disk).max(f64::MIN_POSITIVE)
+    }
+
+    fn processor_us(&self) -> f64 {
+        self.spent.processor * 1e6 / self.records().max(1) as f64
+    }
+}
+
+pub(super) fn run(context: &mut Context<'_>) -> Result<Part, LabError> {
+    let counts = context.choose(vec![1, 4], vec![1, 2, 4, 8, 16, 32, 64]);
+    let records = context.choose(4_000, 12_800);
+    let most = counts.last().copied().unwrap_or_default();
+    let plan = SitesPlan { wide: vec![line(LINE)?; most], serve: serve_arguments(), ..SitesPlan::profiles(&[])? };
+    context.progress(0, counts.len(), "stations: building the network");
+    let mut sites = Sites::network(context, "stations", context.seed(), plan)?;
+    sites.start_home()?;
+    let mut csv = context.csv("stations", &["stations", "at_s", "records"])?;
+    let mut steps = Vec::new();
+    let mut started = 0;
+    for (number, stations) in counts.iter().copied().enumerate() {
+        context.progress(number, counts.len(), &format!("stations: {stations}"));
+        for site in started..stations {
+            sites.start_station(site)?;
+            sites.mount(site)?;
+        }
+        started = stations;
+        let step = measure(&mut sites, stations, records / stations)?;
+        for (at, applied) in &step.applied {
+            csv.row(&[stations as f64, *at, *applied as f64])?;
+        }
+        steps.push(step);
+    }
+    csv.finish()?;
+    sites.finish(context, "stations");
+    Ok(part(&steps))
+}
+
+/// Lets the first so many sites gather so many files each, and the home take them all.
+fn measure(sites: &mut Sites, stations: usize, files: usize) -> Result<Step, LabError> {
+    let name = |site: usize| format!("of-{stations}-{site}");
+    for site in 0..stations {
+        backlog::prepare(sites, site, &name(site), files)?;
+    }
+    for site in 0..stations {
+        backlog::cut(sites, site);
+    }
+    let mut records = 0;
+    for site in 0..stations {
+        records += backlog::gather(sites, site, &name(site), files, Load::Empty)?;
+    }
+    for site in 0..stations {
+        backlog::await_silence(sites, site)?;
+    }
+    let memory = (0..stations).map(|site| memory(sites, &station_of(site))).sum::<f64>() / stations as f64;
+    let before = Spent::by_home(sites)?;
+    let begin = Gauges::of(sites, "home")?.applied();
+    let restored = Instant::now();
+    for site in 0..stations {
+        sites.lab().set_state(sites.wide(site), LineState::Connected);
+    }
+    let applied = watch(sites, restored, begin, records)?;
+    await_idle(sites)?;
+    let spent = Spent::by_home(sites)?.since(before);
+    Ok(Step { stations, applied, spent, memory })
+}
+
+fn watch(sites: &Sites, restored: Instant, begin: u64, records: u64) -> Result<Vec<(f64, u64)>, LabError> {
+    let looking = || -> Result<Vec<(f64, u64)>, LabError> {
+        let mut seen = Vec::new();
+        while restored.elapsed() < PATIENCE {
+            let gauges = Gauges::scrape().map_err(LabError::io("ask the home for its metrics"))?;
+            let applied = gauges.applied() - begin;
+            seen.push((restored.elapsed().as_secs_f64(), applied));
+            if applied >= records {
+                return Ok(seen);
+            }
+            std::thread::sleep(LOOK);
+        }
+        Err(LabError::TimedOut { what: format!("the taking of {records} records"), within: PATIENCE })
+    };
+    sites.lab().inside("home", looking)?
+}
+
+/// Waits until the home has told the other stations.
+fn await_idle(sites: &mut Sites) -> Result<(), LabError> {
+    let home = sites.daemon("home").map(|process| process.id()).unwrap_or_default();
+    let begin = Instant::now();
+    while begin.elapsed() < PATIENCE {
+        let before = processor_time(home)?;
+        std::thread::sleep(IDLE_SPAN);
+        if (processor_time(home)? - before).as_secs_f64() < IDLE_SHARE * IDLE_SPAN.as_secs_f64() {
+            return Ok(());
+        }
+    }
+    Err(LabError::TimedOut { what: "an idle home".into(), within: PATIENCE })
+}
+
+/// Bytes that a daemon has in memory; zero if it cannot be asked.
+fn memory(sites: &mut Sites, host: &str) -> f64 {
+    let process = sites.daemon(host).map(|process| process.id()).unwrap_or_default();
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<f64>().ok());
+    kib.unwrap_or_default() * 1024.0
+}
+
+fn part(steps: &[Step]) -> Part {
+    let mut part = Part::default();
+    for step in steps {
+        let of = format!("{} stations, {} records in all", step.stations, step.records());
+        let row = |what: &str, unit: &str, value: f64| Row::new(format!("{what}, {of}"), unit, Estimate::exact(value));
+        part.rows.push(row("records that the home took per second", "/s", step.rate()).note(RATE_NOTE));
+        part.rows.push(row("records per second that its own work allows", "/s", step.rate_of_home()).note(HOME_NOTE));
+        part.rows.push(row("processor time of the home per record", "us", step.processor_us()));
+    }
+    if let Some(last) = steps.last() {
+        let what = format!("memory of a station, {} of them", last.stations);
+        part.rows.push(Row::new(what, "MiB", Estimate::exact(last.memory / f64::from(1 << 20))));
+    }
+    part.figures.push(figure(steps));
+    part
+}
+
+fn figure(steps: &[Step]) -> Figure {
+    let series = |name: &str, value: fn(&Step) -> f64| {
+        let points = steps.iter().map(|step| (step.stations as f64, value(step)));
+        Series::new(name, Style::Lines, Origin::Measured, points)
+    };
+    Figure {
+        title: "Records that one home sustains".into(),
+        x: Axis::logarithmic("stations", ""),
+        y: Axis::logarithmic("records per second", "/s"),
+        series: vec![
+            series("taken, all on this machine", Step::rate),
+            series("what the home's own work allows", Step::rate_of_home),
+        ],
+        caption: "The same number of records from ever more stations, which all get every record. Stations, home and emulator share this machine's \
+                  processors; the upper curve counts only the engine or the disk of the home, whichever takes longer."
+            .into(),
+    }
+}
+
+const RATE_NOTE: &str = "from the second to the ninth tenth of them; the home shares its processors with all stations";
+const HOME_NOTE: &str =
+    "records by the time of the home's engine or disk, whichever is longer; also the telling of all other stations";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_leaves_the_late_comers_out() {
+        let applied = vec![(0.5, 0), (1.0, 10), (1.4, 50), (1.8, 90), (5.0, 100)];
+        let spent = Spent { engine: 0.5, disk: 0.1, processor: 1.0 };
+        let step = Step { stations: 2, applied, spent, memory: 0.0 };
+        assert!((step.rate() - 100.0).abs() < 1e-9);
+        assert!((step.rate_of_home() - 200.0).abs() < 1e-9);
+        assert!((step.processor_us() - 10_000.0).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,162 @@
+//! Replay: the file operations of a trace, issued at their times against a mount, and how long each took.
+//!
+//! The files of the trace are made at a client and sent to its station. Then a client that has nothing cached replays the
+//! trace (*cold*: everything comes from the station over the LAN), and replays it again (*warm*). A directory on the local
+//! disk replays the same, as the baseline.
+
+mod conversation;
+mod latencies;
+mod nfs_table;
+mod nfsdump;
+mod order;
+mod player;
+mod report;
+mod source;
+mod strace;
+mod system_call;
+mod trace;
+mod tree;
+
+use super::scenarios::scenarios;
+use crate::{Context, Csv, Experiment, Findings, LabError, Sites, SitesPlan, client_of};
+use player::Sample;
+use std::time::Duration;
+use trace::Trace;
+use tree::Tree;
+
+/// Longest wait for the files of a trace to be at the station.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// The experiment.
+pub(super) struct Replay;
+
+/// Replays at one place.
+struct Place {
+    /// `local`, or a scenario and whether the client had anything.
+    name: String,
+    /// What each trial saw.
+    trials: Vec<Vec<Sample>>,
+    /// Bytes on the wire in each trial: between client and station, and between station and home, both ways.
+    traffic: Vec<(u64, u64)>,
+}
+
+impl Place {
+    const fn new(name: String) -> Self {
+        Self { name, trials: Vec::new(), traffic: Vec::new() }
+    }
+
+    /// Replays at the client's mount.
+    fn replay(&mut self, sites: &Sites, trace: &Trace, speed: f64) {
+        let before = traffic(sites);
+        self.trials.push(player::play(trace, &Tree::new(sites.at(0)), speed));
+        let after = traffic(sites);
+        self.traffic.push((after.0 - before.0, after.1 - before.1));
+    }
+}
+
+/// Bytes that went over the LAN and over the wide area so far.
+fn traffic(sites: &Sites) -> (u64, u64) {
+    let carried = |link| {
+        let statistics = sites.lab().statistics(link);
+        statistics.up.delivered_len + statistics.down.delivered_len
+    };
+    (carried(sites.local(0)), carried(sites.wide(0)))
+}
+
+impl Experiment for Replay {
+    fn name(&self) -> &'static str {
+        "replay"
+    }
+
+    fn about(&self) -> &'static str {
+        "How long does each operation of recorded work take on a mount, issued at its time?"
+    }
+
+    fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
+        let (trace, source) = source::load(context)?;
+        let speed = source::setting(context, "speed")?.unwrap_or(1.0);
+        let kept = context.directory().join("trace.csv");
+        std::fs::write(&kept, trace.write()).map_err(LabError::io(format!("write {}", kept.display())))?;
+        let scenarios = scenarios(context, &["local-area", "intercontinental"])?;
+        let mut csv = context.csv("operations", &["place", "trial", "operation", "late_us", "took_us", "success"])?;
+        let mut places = Vec::new();
+        for (number, scenario) in scenarios.iter().enumerate() {
+            context.progress(number, scenarios.len(), scenario);
+            places.extend(measure(context, scenario, &trace, speed, number == 0)?);
+        }
+        for place in &places {
+            write(&mut csv, place)?;
+        }
+        csv.finish()?;
+        let columns = ["place", "operation", "operations", "failed", "p50_us", "p90_us", "p99_us", "p999_us"];
+        let mut csv = context.csv("latencies", &columns)?;
+        report::write(&mut csv, &places)?;
+        csv.finish()?;
+        Ok(report::findings(&trace, &source, speed, &places))
+    }
+}
+
+/// Replays with one wide area; `with_local` also on the disk.
+fn measure(
+    context: &mut Context<'_>,
+    scenario: &str,
+    trace: &Trace,
+    speed: f64,
+    with_local: bool,
+) -> Result<Vec<Place>, LabError> {
+    // Contents that cross the wide area ahead of need are another experiment's.
+    let serve = ["--policy", "on-demand"].map(str::to_owned).to_vec();
+    let plan = SitesPlan { serve, ..SitesPlan::profiles(&[scenario])? };
+    let mut sites = Sites::start(context, scenario, context.seed(), plan)?;
+    let mut local = Place::new("local".into());
+    let mut cold = Place::new(format!("cold, {scenario}"));
+    let mut warm = Place::new(format!("warm, {scenario}"));
+    for _ in 0..context.choose(1, 3) {
+        if with_local {
+            local.trials.push(on_disk(&sites, trace, speed)?);
+        }
+        Tree::new(sites.at(0)).make(trace)?;
+        sites.sync(0, "safe", PATIENCE)?;
+        forget(&mut sites)?;
+        cold.replay(&sites, trace, speed);
+        // What the trace removed is there again.
+        Tree::new(sites.at(0)).make(trace)?;
+        sites.sync(0, "safe", PATIENCE)?;
+        warm.replay(&sites, trace, speed);
+    }
+    sites.finish(context, scenario);
+    Ok([local, cold, warm].into_iter().filter(|place| !place.trials.is_empty()).collect())
+}
+
+/// On the disk on which the mounts have their caches.
+fn on_disk(sites: &Sites, trace: &Trace, speed: f64) -> Result<Vec<Sample>, LabError> {
+    let root = sites.lab().directory(&client_of(0))?.join("local");
+    std::fs::create_dir_all(&root).map_err(LabError::io(format!("make {}", root.display())))?;
+    let tree = Tree::new(&root);
+    tree.make(trace)?;
+    Ok(player::play(trace, &tree, speed))
+}
+
+/// Lets the client begin anew, as a machine that never had the volume.
+fn forget(sites: &mut Sites) -> Result<(), LabError> {
+    sites.unmount(0)?;
+    let cache = sites.lab().directory(&client_of(0))?.join("volume-cache");
+    std::fs::remove_dir_all(&cache).map_err(LabError::io(format!("remove {}", cache.display())))?;
+    sites.mount(0)
+}
+
+fn write(csv: &mut Csv, place: &Place) -> Result<(), LabError> {
+    for (trial, samples) in place.trials.iter().enumerate() {
+        for sample in samples {
+            csv.row(&[
+                place.name.clone(),
+                trial.to_string(),
+                sample.operation.name().to_owned(),
+                sample.late.as_micros().to_string(),
+                (sample.took.as_nanos() as f64 / 1e3).to_string(),
+                sample.is_success.to_string(),
+            ])?;
+        }
+    }
+    Ok(())
+}
