@@ -1,5 +1,6 @@
 //! The experiments, a file each.
 
+mod andrew;
 mod links;
 mod reconcile;
 mod replay;
@@ -8,7 +9,7 @@ mod scenarios;
 use crate::Experiment;
 
 /// All of them, in the order in which `wayfs lab run all` runs them.
-pub const EXPERIMENTS: &[&dyn Experiment] = &[&links::Links, &reconcile::Reconcile, &replay::Replay];
+pub const EXPERIMENTS: &[&dyn Experiment] = &[&andrew::Andrew, &links::Links, &reconcile::Reconcile, &replay::Replay];
 
 /// The experiment of a name.
 pub fn experiment(name: &str) -> Option<&'static dyn Experiment> {
