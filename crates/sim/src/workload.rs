@@ -260,6 +260,8 @@ impl World {
                 && self.history.updates.get(&report.record).is_some_and(|update| update.file == file)
                 && self.history.descends(report.record, version)
                 && session.since < report.at
+                // The home had it meet another update, and it lies beside this one now.
+                && !self.is_reported(index, report.record, version)
         });
         if let Some(report) = missed {
             let line =
