@@ -100,13 +100,13 @@ impl Counting<'_> {
         let Listeners { site, station, home, other } = self.listeners;
         let after = wire_bytes(sites, *site);
         let said = |listener: &Process, from: usize| listener.output().split_off(from);
-        let names = heard(&said(other, self.lens[2]));
-        let passing = self.names.passing()?;
+        let heard = paths(&said(other, self.lens[2]));
+        let passing = self.names.passing(sites.at(*site))?;
         Ok(Crossing {
             taken: records(&said(station, self.lens[0])).saturating_sub(extra),
             arrived: records(&said(home, self.lens[1])).saturating_sub(extra),
             passing: passing.len() as u64,
-            heard: passing.iter().filter(|name| names.contains(*name)).count() as u64,
+            heard: passing.intersection(&heard).count() as u64,
             wire_bytes: (after.0 - self.bytes.0, after.1 - self.bytes.1),
         })
     }
@@ -127,13 +127,9 @@ fn records(said: &str) -> u64 {
     events(said, "changed").filter(|event| event["record"].is_string()).count() as u64
 }
 
-/// Last parts of the paths that changed.
-fn heard(said: &str) -> BTreeSet<Vec<u8>> {
-    let name = |event: serde_json::Value| {
-        let path = PathBuf::from(event["path"].as_str()?);
-        Some(path.file_name()?.as_bytes().to_vec())
-    };
-    events(said, "changed").filter_map(name).collect()
+/// Paths that changed, from the root of the volume.
+fn paths(said: &str) -> BTreeSet<PathBuf> {
+    events(said, "changed").filter_map(|event| Some(PathBuf::from(event["path"].as_str()?))).collect()
 }
 
 /// Names that are made below a directory, by the kernel's notices.
@@ -164,20 +160,20 @@ impl MadeNames {
         Ok(Self { notices, directories })
     }
 
-    /// Last parts of the names that were made and are no more, one for each time.
-    fn passing(&self) -> Result<Vec<Vec<u8>>, LabError> {
+    /// Paths below `root` that were made and are no more.
+    fn passing(&self, root: &Path) -> Result<BTreeSet<PathBuf>, LabError> {
         let mut buffer = [MaybeUninit::uninit(); 16 << 10];
         let mut reader = inotify::Reader::new(&self.notices, &mut buffer);
-        let mut passing = Vec::new();
+        let mut passing = BTreeSet::new();
         loop {
             match reader.next() {
                 Ok(notice) => {
                     let (Some(directory), Some(name)) = (self.directories.get(&notice.wd()), notice.file_name()) else {
                         continue;
                     };
-                    let name = std::ffi::OsStr::from_bytes(name.to_bytes());
-                    if std::fs::symlink_metadata(directory.join(name)).is_err() {
-                        passing.push(name.as_bytes().to_vec());
+                    let path = directory.join(std::ffi::OsStr::from_bytes(name.to_bytes()));
+                    if std::fs::symlink_metadata(&path).is_err() {
+                        passing.insert(path.strip_prefix(root).unwrap_or(&path).to_owned());
                     }
                 }
                 Err(rustix::io::Errno::AGAIN) => return Ok(passing),
@@ -207,9 +203,8 @@ mod tests {
         std::fs::rename(below.join(",temporary,"), below.join("file,v")).unwrap();
         std::fs::create_dir(place.path().join("#lock")).unwrap();
         std::fs::remove_dir(place.path().join("#lock")).unwrap();
-        let mut passing = names.passing().unwrap();
-        passing.sort();
-        assert_eq!(passing, [&b"#lock"[..], b",temporary,", b"lock", b"lock"]);
+        let passing = names.passing(place.path()).unwrap();
+        assert_eq!(passing, ["#lock", "below/,temporary,", "below/lock"].map(PathBuf::from).into());
     }
 
     #[test]
@@ -217,6 +212,6 @@ mod tests {
         let said = "{\"kind\":\"changed\",\"record\":\"3:7\",\"path\":null}\n{\"kind\":\"visible\",\"record\":\"3:7\"}\n\
                     {\"kind\":\"changed\",\"path\":\"tree/#cvs.lock\"}\nbroken";
         assert_eq!(records(said), 1);
-        assert_eq!(heard(said), BTreeSet::from([b"#cvs.lock".to_vec()]));
+        assert_eq!(paths(said), BTreeSet::from([PathBuf::from("tree/#cvs.lock")]));
     }
 }

@@ -8,6 +8,9 @@ use crate::{Aim, Axis, Context, Estimate, Figure, Findings, LabError, Origin, Ro
 use std::collections::BTreeSet;
 use wayfs_link::Profile;
 
+/// Files that the edit changes or makes.
+const CHANGED_FILES: usize = 17;
+
 pub(super) fn tell(context: &mut Context<'_>, cells: &[Cell], absent: &[String]) -> Result<Findings, LabError> {
     write(context, cells)?;
     Ok(Findings {
@@ -175,10 +178,32 @@ fn why(cells: &[Cell]) -> String {
             100.0 * taken.saturating_sub(arrived) as f64 / taken as f64,
         ));
         if heard > 0 {
-            words.push_str("Those were held for longer than the station gathers records before it tells the home. ");
+            words.push_str(
+                "Those were held for longer than the station gathers records before it tells the home, or are of a kind that it does not cancel \
+                 (directories; files that are renamed over others). ",
+            );
         }
+        words.push_str(&trips(cells, tool));
     }
     words
+}
+
+/// How many round trips each changed file costs an update in the farthest scenario.
+fn trips(cells: &[Cell], tool: &str) -> String {
+    let update = |cell: &Cell| busy(&cell.trials, |trial| trial.update).mean;
+    let ours = of(cells, OURS, tool);
+    let farthest = ours.iter().max_by(|a, b| round_trip_ms(a).total_cmp(&round_trip_ms(b)));
+    let (Some(far), Some(local)) = (farthest, of(cells, LOCAL, tool).first().copied()) else { return String::new() };
+    let trip = round_trip_ms(far) / 1000.0;
+    if trip == 0.0 {
+        return String::new();
+    }
+    format!(
+        "Beyond what it takes on a local disk, the update of {tool} took {:.1} round trips for each of the {CHANGED_FILES} files that were changed or new \
+         ({}): the tool reads them one after the other, and each that the second site lacks comes from the first by way of the home. ",
+        (update(far) - update(local)) / trip / CHANGED_FILES as f64,
+        far.scenario,
+    )
 }
 
 /// One plot for each phase of each tool: time over the round trip, whose scenarios are the points.

@@ -115,8 +115,8 @@ fn why(cells: &[Cell]) -> String {
             rtt - round_trip_ms(cell)
         )
     });
-    let twin = cell.scenario.name;
-    format!("The backlog cost most in the scenario {twin}: the median grew by {ms:.0} ms.{queue}")
+    let name = cell.scenario.name;
+    format!("The backlog cost most in the scenario {name}: the median grew by {ms:.0} ms.{queue}")
 }
 
 fn cumulative(cells: &[Cell], load: Load, title: &str) -> Figure {
