@@ -1,15 +1,25 @@
 //! The experiments, a file each.
 
 mod andrew;
+mod chosen;
 mod links;
 mod reconcile;
 mod replay;
 mod scenarios;
+mod sharing;
+mod visibility;
 
 use crate::Experiment;
 
 /// All of them, in the order in which `wayfs lab run all` runs them.
-pub const EXPERIMENTS: &[&dyn Experiment] = &[&andrew::Andrew, &links::Links, &reconcile::Reconcile, &replay::Replay];
+pub const EXPERIMENTS: &[&dyn Experiment] = &[
+    &andrew::Andrew,
+    &links::Links,
+    &reconcile::Reconcile,
+    &replay::Replay,
+    &sharing::Sharing,
+    &visibility::Visibility,
+];
 
 /// The experiment of a name.
 pub fn experiment(name: &str) -> Option<&'static dyn Experiment> {
