@@ -152,6 +152,12 @@ impl Sites {
         let station = format!("{}:{PORT}", self.lab.address(&station_of(site))?);
         self.until("the client to know its station", |sites| {
             Ok(sites.wayfs(&host, &["station", "use", &station], TOOL).is_ok())
+        })?;
+        // It moves when the station has heard of it from the home; until then it talks to the home.
+        self.until("the client to be at its station", |sites| {
+            let status = sites.json(&host, &["status"])?;
+            let parent = &status[0]["volumes"][0]["parent"];
+            Ok(parent["connected"] == true && parent["addresses"].to_string().contains(&station))
         })
     }
 
