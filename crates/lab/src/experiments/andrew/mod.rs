@@ -33,8 +33,8 @@ pub(super) struct Andrew;
 const BASE: &str = "local-area";
 /// Scenarios of a quick run.
 const QUICK_SCENARIOS: [&str; 3] = [BASE, "medium-distance", "intercontinental"];
-/// Modules of the program of a quick run: a fifth of the whole.
-const QUICK_MODULES: u32 = 10;
+/// Modules of the program of a quick run: an eighth of the whole.
+const QUICK_MODULES: u32 = 6;
 
 impl Experiment for Andrew {
     fn name(&self) -> &'static str {
@@ -104,7 +104,7 @@ impl Plan {
         let modules = number(context, "modules", context.choose(QUICK_MODULES, 0))?;
         let program = if modules > 0 { CProgram::new(modules as usize, 1) } else { CProgram::of_the_benchmark() };
         let trials = number(context, "trials", context.choose(1, 5))?;
-        let bound = Duration::from_secs(number(context, "peer-bound-s", context.choose(40, 480))?.into());
+        let bound = Duration::from_secs(number(context, "peer-bound-s", context.choose(25, 480))?.into());
         let all: Vec<&'static str> = Profile::scenarios().iter().map(|profile| profile.name).collect();
         let scenarios = context.choose(QUICK_SCENARIOS.to_vec(), all);
         let scenarios = chosen(context, "scenarios", scenarios, |name| name);

@@ -69,19 +69,28 @@ fn relative(results: &Results, state: State) -> Vec<Row> {
     let mut rows = Vec::new();
     for scenario in results.scenarios().into_iter().filter(|scenario| *scenario != BASE) {
         let Some(total) = results.total(OURS, scenario, state) else { continue };
-        let what = format!("{}, {scenario}, by local area", state.name());
+        let what = format!("{}, {scenario}: more than in the local area", state.name());
         let kilobytes = results.crossed(OURS, scenario, state).map_or([0.0; 2], |ways| ways.map(|it| it.mean / 1000.0));
         let note = format!("{:.2} s; {:.0} KB from the home, {:.0} KB to it", total.mean, kilobytes[0], kilobytes[1]);
-        let mut row = Row::new(what, "", total.over(&base)).note(note);
-        row.published = published(scenario, state);
+        let mut row = Row::new(what, "%", more(total.over(&base))).note(note);
+        row.published = published(scenario, state).map(percent);
         row.aim = match state {
             State::Cold if scenario == TOO_THIN => Aim::None,
-            State::Cold => Aim::AtMost(COLD_MAX),
-            State::Warm => Aim::AtMost(WARM_MAX),
+            State::Cold => Aim::AtMost(percent(COLD_MAX)),
+            State::Warm => Aim::AtMost(percent(WARM_MAX)),
         };
         rows.push(row);
     }
     rows
+}
+
+/// What a ratio is above one, in per cent. No more digits than such times have.
+fn percent(ratio: f64) -> f64 {
+    ((ratio - 1.0) * 10_000.0).round() / 100.0
+}
+
+fn more(ratio: Estimate) -> Estimate {
+    Estimate { mean: percent(ratio.mean), low: percent(ratio.low), high: percent(ratio.high), ..ratio }
 }
 
 /// Peers, by ours in the same scenario and state.

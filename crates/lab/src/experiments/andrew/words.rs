@@ -5,6 +5,7 @@ use super::results::{Results, State};
 use super::rows::{COLD_MAX, WARM_MAX};
 use super::trial::OURS;
 use super::workload::Workload;
+use crate::Profile;
 use crate::peers::PEERS;
 
 pub(super) const EXPECTED: &str = "Updates go to the station only, so with warm caches the wide area is not felt: at most 1 % over the local area, in every \
@@ -98,10 +99,16 @@ fn safety(results: &Results, workload: &Workload) -> String {
             results.trials.iter().filter(|it| it.system == system).filter_map(|it| it.safe).collect();
         let (Some(least), Some(most)) = (safe.iter().min(), safe.iter().max()) else { continue };
         let all = workload.files();
-        if *least == all {
-            text += &format!(" {system}: yes, all {all} files in each of {} trials.", safe.len());
-        } else {
-            text += &format!(" {system}: no, {least} to {most} of {all} files in {} trials.", safe.len());
+        let trials = if safe.len() == 1 { "one trial".to_owned() } else { format!("{} trials", safe.len()) };
+        text += &match (*least == all, least == most) {
+            (true, _) => format!(" {system}: yes, all {all} files ({trials})."),
+            (false, true) => format!(" {system}: no, {least} of {all} files ({trials})."),
+            (false, false) => format!(" {system}: no, {least} to {most} of {all} files ({trials})."),
+        };
+        let drained = results.trials.iter().filter(|it| it.system == system).filter_map(|it| it.drained);
+        let longest = drained.fold(0.0, f64::max);
+        if *least < all && longest > 0.0 {
+            text += &format!(" Left alone, it had all of it there {longest:.2} s after its return at the latest.");
         }
     }
     text
@@ -152,11 +159,22 @@ fn excess(results: &Results, scenario: &str, state: State, seconds: f64) -> Stri
         .collect();
     let busy = |name| results.busy(OURS, name, state).map_or(0.0, |it| it.mean);
     format!(
-        "{scenario}, {}, took {seconds:.2} s more ({} s); the programs computed {:+.2} s of it, which is the machine's doing.",
+        "{scenario}, {}, took {seconds:.2} s more ({} s); the programs' own processor time is {:+.2} s of it.{}",
         state.name(),
         more.join(", "),
         busy(scenario) - busy(BASE),
+        on_the_line(results, scenario, state),
     )
+}
+
+/// How long the line is busy with what came from the home, whoever sends it.
+fn on_the_line(results: &Results, scenario: &str, state: State) -> String {
+    let rate = Profile::named(scenario).map_or(0, |profile| profile.down_bits_per_second);
+    let Some([from_home, _]) = results.crossed(OURS, scenario, state).filter(|_| rate > 0) else {
+        return String::new();
+    };
+    let seconds = from_home.mean * 8.0 / rate as f64;
+    format!(" {:.0} KB came from the home, which keep its line busy for {seconds:.2} s.", from_home.mean / 1000.0)
 }
 
 #[cfg(test)]
