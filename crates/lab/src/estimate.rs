@@ -37,7 +37,7 @@ impl Estimate {
         }
         let mean = samples.iter().sum::<f64>() / count as f64;
         let variance = samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (count - 1) as f64;
-        let half = T_95.get(count - 2).copied().unwrap_or(Z_95) * (variance / count as f64).sqrt();
+        let half = student(count - 1) * (variance / count as f64).sqrt();
         Self { mean, low: mean - half, high: mean + half, samples: count as u64 }
     }
 
@@ -75,6 +75,14 @@ impl Estimate {
     /// Whether the interval holds a value.
     pub fn holds(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
+    }
+}
+
+/// Two-sided 95 % quantile of Student's t; endless for no degree of freedom.
+pub(crate) fn student(degrees_of_freedom: usize) -> f64 {
+    match degrees_of_freedom.checked_sub(1) {
+        Some(place) => T_95.get(place).copied().unwrap_or(Z_95),
+        None => f64::INFINITY,
     }
 }
 

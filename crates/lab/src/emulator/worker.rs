@@ -19,6 +19,9 @@ const BATCH: usize = 32;
 /// No packet of a TUN device is longer.
 const PACKET_LEN_MAX: usize = 65_536;
 
+/// Share of the time that a worker leaves to the programs under test, in percent.
+const REST_PERCENT: u64 = 30;
+
 /// A medium and its devices, line by line.
 struct Served {
     id: MediumId,
@@ -68,7 +71,7 @@ impl Worker {
             served: Vec::new(),
             lateness: Histogram::default(),
             buffer: vec![0; PACKET_LEN_MAX],
-            rest: Rest::default(),
+            rest: Rest::leaving(REST_PERCENT),
         }
     }
 

@@ -6,6 +6,7 @@ mod links;
 mod reconcile;
 mod replay;
 mod scenarios;
+mod sensitivity;
 mod sharing;
 mod visibility;
 
@@ -17,6 +18,7 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &links::Links,
     &reconcile::Reconcile,
     &replay::Replay,
+    &sensitivity::Sensitivity,
     &sharing::Sharing,
     &visibility::Visibility,
 ];

@@ -38,8 +38,6 @@ pub struct Level {
     pub response_ms: Estimate,
     /// The response that 99 of 100 do not exceed, in milliseconds.
     pub p99_ms: f64,
-    /// Mean responses of the parts of the window, in milliseconds.
-    pub parts_ms: Vec<f64>,
     /// Operations that failed.
     pub failed: u64,
 }
@@ -68,7 +66,6 @@ impl Level {
                 samples: all.len() as u64,
             },
             p99_ms,
-            parts_ms,
             failed: done.iter().filter(|done| done.error.is_some()).count() as u64,
         }
     }
@@ -117,7 +114,7 @@ mod tests {
         assert!((level.delivered - 100.0).abs() < 1e-9, "{level:?}");
         assert!((level.response_ms.mean - 1.5).abs() < 1e-9 && level.response_ms.holds(1.5), "{level:?}");
         assert!((level.p99_ms - 2.0).abs() < 1e-9);
-        assert_eq!((level.failed, level.parts_ms.len(), level.response_ms.samples), (1, 8, 80));
+        assert_eq!((level.failed, level.response_ms.samples), (1, 80));
         assert!(level.keeps_up() && !Level::of(&plan, &all[..80], Window::of(ms(1000))).keeps_up());
         assert_eq!(Level::of(&plan, &[], Window::of(ms(1000))).delivered, 0.0);
     }
