@@ -18,6 +18,12 @@ pub(crate) fn has_decayed(when_chosen: Duration, now: Duration) -> bool {
     now > when_chosen * 2 && now > when_chosen + Duration::from_millis(20)
 }
 
+/// The nearest first. Each is asked once: round-trip times change while one looks, and an order that changes
+/// while it is sorted by is a panic of the standard library.
+pub(crate) fn sort_by_rtt<T>(servers: &mut [T], rtt: impl FnMut(&T) -> Duration) {
+    servers.sort_by_cached_key(rtt);
+}
+
 /// The next pause between attempts: doubled, from 0.1 to 2 s.
 pub(crate) fn next_pause(pause: Duration) -> Duration {
     (pause * 2).clamp(PAUSE_MIN, PAUSE_MAX)
@@ -34,6 +40,19 @@ mod tests {
 
     const fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn round_trip_times_may_change_while_they_are_sorted() {
+        let mut servers: Vec<u64> = (0..100).collect();
+        let mut asked = 0;
+        sort_by_rtt(&mut servers, |server| {
+            asked += 1;
+            ms((server * 37 + asked * asked * 7) % 101)
+        });
+        assert_eq!(asked, 100);
+        servers.sort_unstable();
+        assert_eq!(servers, (0..100).collect::<Vec<_>>());
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! connected, the others are measured from time to time. A move makes the new session before it
 //! leaves the old one, so that only the engine notices.
 
-use super::choice::{PAUSE_MIN, has_decayed, is_worth_a_move, next_pause};
+use super::choice::{PAUSE_MIN, has_decayed, is_worth_a_move, next_pause, sort_by_rtt};
 use super::status::{CandidateStatus, LinkState, LinkStatus};
 use super::throughput::{BUSY_LEN, Samples};
 use crate::clock;
@@ -348,7 +348,7 @@ impl Shared {
         if dialled.is_empty() {
             return Err(SearchError::Unreachable(self.last_errors()));
         }
-        dialled.sort_by_key(|dialled| dialled.connection.rtt());
+        sort_by_rtt(&mut dialled, |dialled| dialled.connection.rtt());
         let count = dialled.len();
         let mut last = SearchError::NoServers;
         let mut queue = dialled.into_iter();
@@ -510,7 +510,7 @@ impl Shared {
             return None;
         }
         let mut dialled = self.dial_all(others, Grace::All).await;
-        dialled.sort_by_key(|dialled| dialled.connection.rtt());
+        sort_by_rtt(&mut dialled, |dialled| dialled.connection.rtt());
         let current = live.connection.rtt();
         let mut best = None;
         for candidate in dialled {
