@@ -3,8 +3,8 @@
 // Helpers of tests may unwrap as the tests themselves do.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use wayfs_lab::{
     Aim, Axis, Context, Estimate, Experiment, Figure, Findings, LabError, Options, Origin, Progress, Row, Series,

@@ -29,7 +29,7 @@ fn a_part_that_is_none_is_refused() {
 fn a_trace_is_replayed_without_failures_and_kept() {
     let trace = tempfile::NamedTempFile::new().unwrap();
     let text = "time_us,operation,file,offset,length\n,file,1,,100000\n0,stat,1,,\n1000,read,1,4096,4096\n2000,create,2,,\n\
-                3000,write,2,0,5000\n4000,close,2,,\n5000,rename,2,3,\n6000,read,3,0,5000\n7000,remove,3,,\n8000,missing,,,\n";
+                3000,write,2,0,5000\n4000,close,2,,\n5000,rename,2,3,0\n6000,read,3,0,5000\n7000,remove,3,,\n8000,missing,,,\n";
     std::fs::write(trace.path(), text).unwrap();
     let setting = format!("trace={}", trace.path().display());
     let Some((summary, out)) = quick("replay", &[&setting]) else { return };

@@ -153,7 +153,7 @@ fn bytes_rows(one: &Measured) -> Vec<Row> {
         let of = |files: usize, seen: &Reconciliation| (files as f64, bytes(seen) as f64 - (files * contents) as f64);
         let points: Vec<(f64, f64)> =
             one.trials.iter().flat_map(|(files, trials)| trials.iter().map(move |seen| of(*files, seen))).collect();
-        Estimate { samples: points.len() as u64, ..Estimate::exact(slope(&points)) }
+        Estimate::exact(slope(&points))
     };
     let per_file = one.trials.last().and_then(|(files, trials)| Some(trials.first()?.records as f64 / *files as f64));
     let note = format!(

@@ -17,6 +17,8 @@ use wayfs_link::LineState;
 
 /// Lines that are no bottleneck: this part is about the home.
 const LINE: &str = "gigabit";
+/// Most stations: each has a client, and a topology has room for 250 hosts.
+const STATIONS_MAX: usize = 100;
 /// Between two looks at the home.
 const LOOK: Duration = Duration::from_millis(20);
 /// Longest wait for all records.
@@ -31,6 +33,8 @@ struct Step {
     stations: usize,
     /// Records that the home took, and their times since the lines are back.
     applied: Vec<(f64, u64)>,
+    /// Seconds since the lines are back until every station had all its records confirmed: durable at the home.
+    confirmed: f64,
     spent: Spent,
     /// Bytes in the memory of a station, on average.
     memory: f64,
@@ -66,8 +70,8 @@ impl Step {
 }
 
 pub(super) fn run(context: &mut Context<'_>) -> Result<Part, LabError> {
-    let counts = context.choose(vec![1, 4], vec![1, 2, 4, 8, 16, 32, 64]);
-    let records = context.choose(4_000, 12_800);
+    let counts = counts(context)?;
+    let records = context.choose(4_000, 25_600);
     let most = counts.last().copied().unwrap_or_default();
     let plan = SitesPlan { wide: vec![line(LINE)?; most], serve: serve_arguments(), ..SitesPlan::profiles(&[])? };
     context.progress(0, counts.len(), "stations: building the network");
@@ -94,6 +98,20 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<Part, LabError> {
     Ok(part(&steps))
 }
 
+/// How many stations, step by step: as the setting `stations=N,…` says, else up to 64.
+fn counts(context: &Context<'_>) -> Result<Vec<usize>, LabError> {
+    let Some(typed) = context.setting("stations") else {
+        return Ok(context.choose(vec![1, 4], vec![1, 2, 4, 8, 16, 32, 64]));
+    };
+    let counts: Result<Vec<usize>, _> = typed.split(',').map(str::parse).collect();
+    match counts {
+        Ok(counts) if counts.is_sorted() && counts.iter().all(|count| (1..=STATIONS_MAX).contains(count)) => Ok(counts),
+        Ok(_) | Err(_) => Err(LabError::Experiment(format!(
+            "stations={typed}: numbers from 1 to {STATIONS_MAX} are wanted, the smallest first"
+        ))),
+    }
+}
+
 /// Lets the first so many sites gather so many files each, and the home take them all.
 fn measure(sites: &mut Sites, stations: usize, files: usize) -> Result<Step, LabError> {
     let name = |site: usize| format!("of-{stations}-{site}");
@@ -118,9 +136,13 @@ fn measure(sites: &mut Sites, stations: usize, files: usize) -> Result<Step, Lab
         sites.lab().set_state(sites.wide(site), LineState::Connected);
     }
     let applied = watch(sites, restored, begin, records)?;
+    for site in 0..stations {
+        await_confirmation(sites, site, restored)?;
+    }
+    let confirmed = restored.elapsed().as_secs_f64();
     await_idle(sites)?;
     let spent = Spent::by_home(sites)?.since(before);
-    Ok(Step { stations, applied, spent, memory })
+    Ok(Step { stations, applied, confirmed, spent, memory })
 }
 
 fn watch(sites: &Sites, restored: Instant, begin: u64, records: u64) -> Result<Vec<(f64, u64)>, LabError> {
@@ -138,6 +160,21 @@ fn watch(sites: &Sites, restored: Instant, begin: u64, records: u64) -> Result<V
         Err(LabError::TimedOut { what: format!("the taking of {records} records"), within: PATIENCE })
     };
     sites.lab().inside("home", looking)?
+}
+
+/// Waits until a station knows that the home has all its records.
+fn await_confirmation(sites: &Sites, site: usize, restored: Instant) -> Result<(), LabError> {
+    let station = station_of(site);
+    while Gauges::of(sites, &station)?.waiting() > 0 {
+        if restored.elapsed() > PATIENCE {
+            return Err(LabError::TimedOut {
+                what: format!("confirmation of the records of {station}"),
+                within: PATIENCE,
+            });
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
 }
 
 /// Waits until the home has told the other stations.
@@ -170,6 +207,8 @@ fn part(steps: &[Step]) -> Part {
         let row = |what: &str, unit: &str, value: f64| Row::new(format!("{what}, {of}"), unit, Estimate::exact(value));
         part.rows.push(row("records that the home took per second", "/s", step.rate()).note(RATE_NOTE));
         part.rows.push(row("records per second that its own work allows", "/s", step.rate_of_home()).note(HOME_NOTE));
+        part.rows
+            .push(row("until all were confirmed, since the lines are back", "s", step.confirmed).note(CONFIRMED_NOTE));
         part.rows.push(row("processor time of the home per record", "us", step.processor_us()));
     }
     if let Some(last) = steps.last() {
@@ -199,7 +238,9 @@ fn figure(steps: &[Step]) -> Figure {
     }
 }
 
-const RATE_NOTE: &str = "from the second to the ninth tenth of them; the home shares its processors with all stations";
+const RATE_NOTE: &str =
+    "from the second to the ninth tenth of them, into its memory; the home shares its processors with all stations";
+const CONFIRMED_NOTE: &str = "with the search for the home, at which every station is for itself";
 const HOME_NOTE: &str =
     "records by the time of the home's engine or disk, whichever is longer; also the telling of all other stations";
 
@@ -211,7 +252,7 @@ mod tests {
     fn the_rate_leaves_the_late_comers_out() {
         let applied = vec![(0.5, 0), (1.0, 10), (1.4, 50), (1.8, 90), (5.0, 100)];
         let spent = Spent { engine: 0.5, disk: 0.1, processor: 1.0 };
-        let step = Step { stations: 2, applied, spent, memory: 0.0 };
+        let step = Step { stations: 2, applied, confirmed: 6.0, spent, memory: 0.0 };
         assert!((step.rate() - 100.0).abs() < 1e-9);
         assert!((step.rate_of_home() - 200.0).abs() < 1e-9);
         assert!((step.processor_us() - 10_000.0).abs() < 1e-6);

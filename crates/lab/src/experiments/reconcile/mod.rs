@@ -97,6 +97,9 @@ fn tell(findings: &mut Findings) {
     if let (Some(first), Some(last)) = (rates.first(), rates.last()) {
         said.push(format!("{}: {:.0}; {}: {:.0}.", first.what, first.ours.mean, last.what, last.ours.mean));
     }
+    if let Some(back) = echo(&findings.rows) {
+        said.push(back);
+    }
     findings.came_out = said.join(" ");
     let missed: Vec<&str> =
         findings.rows.iter().filter(|row| row.verdict() == Verdict::Missed).map(|row| row.what.as_str()).collect();
@@ -107,6 +110,16 @@ fn tell(findings: &mut Findings) {
             missed.join("; ")
         ),
     };
+}
+
+/// What comes back for a record: more than went, since the home tells a station the state that its own records led to, too.
+fn echo(rows: &[Row]) -> Option<String> {
+    let of =
+        |end: &str| rows.iter().find(|row| row.what == format!("bytes on the wire, record without contents, {end}"));
+    let (there, back) = (of("to the home")?.ours.mean, of("back")?.ours.mean);
+    (back > there).then(|| {
+        format!("What comes back to the station is {:.1} times what it sent ({back:.0} bytes a record): the home tells it the state that its own records led to.", back / there)
+    })
 }
 
 const WHY: &str = "The published time is of a 550 MHz processor with Java between the messages and the store, and without crash recovery; ours is of this machine, and everything that the home confirms \
