@@ -50,6 +50,13 @@ fn shared_files(
                 shared.extend([file, known]);
             }
         }
+        // A directory in which another works must be there for him.
+        for directory in wayfs_tree::parents_of(&record.op) {
+            let known = meant(directory)?;
+            if first.get(&known).is_some_and(|origin| *origin != record.id.origin()) {
+                shared.extend([directory, known]);
+            }
+        }
     }
     Ok(shared)
 }

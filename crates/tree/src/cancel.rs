@@ -12,7 +12,9 @@
 //!   into the second; of two settings of one extended attribute, the first;
 //! * a file that was made and removed (by unlink or by a rename over it) in the
 //!   log: all of its records. If it had itself replaced another file, its
-//!   removal becomes the removal of that one: ten saves by an editor become one.
+//!   removal becomes the removal of that one: ten saves by an editor become one;
+//! * a directory that was made and removed in the log and in which nothing was ever
+//!   done (programs lock by making a directory): both records.
 //!
 //! Nothing is searched: per file there is the little that the next record may
 //! cancel, so a record costs the logarithm of the number of files.
@@ -47,6 +49,8 @@ pub struct Canceller {
     files: BTreeMap<FileId, FileLog>,
     /// Files by the last record that named them, to forget them when it is sent.
     by_last: BTreeSet<(RecordId, FileId)>,
+    /// Directories made in the log in which nothing has happened.
+    untouched: BTreeMap<FileId, MadeDirectory>,
     /// The newest record taken.
     newest: RecordId,
     /// The newest record that stays as it is.
@@ -97,6 +101,13 @@ struct Made {
     replaced: Option<(Replaced, RecordId)>,
 }
 
+/// A directory whose life began in the log.
+#[derive(Debug, Clone)]
+struct MadeDirectory {
+    header: Header,
+    place: (FileId, Name),
+}
+
 #[derive(Debug, Clone, Copy)]
 struct StoreMark {
     header: Header,
@@ -110,6 +121,25 @@ struct AttrMark {
     change: AttrChange,
 }
 
+/// The directories in which an operation makes, moves or removes a name.
+pub fn parents_of(op: &Op) -> impl Iterator<Item = FileId> {
+    let (first, second) = match op {
+        Op::Create { parent, .. }
+        | Op::Mkdir { parent, .. }
+        | Op::Link { parent, .. }
+        | Op::Unlink { parent, .. }
+        | Op::Rmdir { parent, .. } => (Some(*parent), None),
+        Op::Rename { from_parent, to_parent, .. } => (Some(*from_parent), Some(*to_parent)),
+        Op::SetAttr { .. }
+        | Op::SetXattr { .. }
+        | Op::Store { .. }
+        | Op::Resolve { .. }
+        | Op::Touch
+        | Op::Skip { .. } => (None, None),
+    };
+    first.into_iter().chain(second)
+}
+
 impl Canceller {
     /// Knows nothing yet.
     pub const fn new(folding: CreateFolding) -> Self {
@@ -117,6 +147,7 @@ impl Canceller {
             folding,
             files: BTreeMap::new(),
             by_last: BTreeSet::new(),
+            untouched: BTreeMap::new(),
             newest: RecordId::GENESIS,
             kept: RecordId::GENESIS,
         }
@@ -127,6 +158,7 @@ impl Canceller {
     pub fn push(&mut self, record: &Record) -> Vec<Record> {
         self.make_room();
         self.newest = record.id;
+        self.touch_directories(&record.op);
         match &record.op {
             Op::Create { parent, name, .. } => {
                 self.create(record, (*parent, name.clone()));
@@ -145,13 +177,23 @@ impl Canceller {
                 log.store = None;
                 Vec::new()
             }
-            Op::Mkdir { .. } | Op::Rmdir { .. } | Op::Resolve { .. } | Op::Touch | Op::Skip { .. } => Vec::new(),
+            Op::Mkdir { parent, name, .. } => {
+                let made = MadeDirectory { header: Header::of(record), place: (*parent, name.clone()) };
+                self.untouched.insert(FileId::made_by(record.id), made);
+                Vec::new()
+            }
+            Op::Rmdir { parent, name, file } => self.rmdir(record, *file, (*parent, name.clone())),
+            Op::Resolve { .. } | Op::Touch | Op::Skip { .. } => Vec::new(),
         }
     }
 
     /// A record of another origin follows in the log: what it names can be cancelled no more.
     pub fn observe(&mut self, foreign: &Record) {
         self.make_room();
+        self.touch_directories(&foreign.op);
+        if let Op::Rmdir { file, .. } = &foreign.op {
+            self.untouched.remove(file);
+        }
         match &foreign.op {
             Op::Link { file, .. }
             | Op::Unlink { file, .. }
@@ -180,11 +222,46 @@ impl Canceller {
             self.by_last.remove(&(last, file));
             self.files.remove(&file);
         }
+        self.untouched.retain(|_, made| made.header.id > through);
+    }
+
+    /// Something is done in directories, or to them: they are not to vanish without a trace.
+    fn touch_directories(&mut self, op: &Op) {
+        for directory in parents_of(op) {
+            self.untouched.remove(&directory);
+        }
+        match op {
+            Op::SetAttr { file, .. } | Op::SetXattr { file, .. } => {
+                self.untouched.remove(file);
+            }
+            Op::Rename { file, replaced, .. } => {
+                self.untouched.remove(file);
+                if let Some(replaced) = replaced {
+                    self.untouched.remove(&replaced.file);
+                }
+            }
+            Op::Create { .. }
+            | Op::Mkdir { .. }
+            | Op::Link { .. }
+            | Op::Unlink { .. }
+            | Op::Rmdir { .. }
+            | Op::Store { .. }
+            | Op::Resolve { .. }
+            | Op::Touch
+            | Op::Skip { .. } => {}
+        }
+    }
+
+    fn rmdir(&mut self, record: &Record, file: FileId, place: (FileId, Name)) -> Vec<Record> {
+        let kept = self.kept;
+        let made = self.untouched.remove(&file).filter(|made| made.place == place && made.header.id > kept);
+        made.map(|made| vec![made.header.touch(), Header::of(record).touch()]).unwrap_or_default()
     }
 
     fn make_room(&mut self) {
-        if self.files.len() >= FILES_MAX {
+        if self.files.len() + self.untouched.len() >= FILES_MAX {
             self.files.clear();
+            self.untouched.clear();
             self.by_last.clear();
         }
     }

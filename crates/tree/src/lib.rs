@@ -25,7 +25,7 @@ mod view;
 
 pub use apply::apply;
 pub use build::{Author, BuildError, XATTR_VALUE_LEN_MAX, build};
-pub use cancel::{Canceller, CreateFolding};
+pub use cancel::{Canceller, CreateFolding, parents_of};
 pub use check::{Violation, check};
 pub use edit::root_inode;
 pub use effect::{Effect, Outcome, Stored};

@@ -282,6 +282,46 @@ fn what_another_origin_named_stays() {
 }
 
 #[test]
+fn a_directory_that_only_locked_leaves_no_trace() {
+    let log = log_of(CreateFolding::Keep, |w| {
+        for _ in 0..2 {
+            w.mkdir(0, "#lock");
+            w.rmdir(0, "#lock");
+        }
+    });
+    assert_eq!(log, []);
+}
+
+#[test]
+fn a_directory_in_which_something_was_done_stays_in_the_log() {
+    let log = log_of(CreateFolding::Keep, |w| {
+        w.mkdir(0, "dir");
+        w.create(0, "dir/tmp");
+        w.unlink(0, "dir/tmp");
+        w.rmdir(0, "dir");
+    });
+    assert!(
+        matches!(log.as_slice(), [Record { op: Op::Mkdir { .. }, .. }, Record { op: Op::Rmdir { .. }, .. }]),
+        "{log:?}"
+    );
+}
+
+#[test]
+fn a_directory_in_which_another_origin_works_stays() {
+    let mut world = World::new(2);
+    world.mkdir(0, "dir");
+    let first: Vec<Record> = world.clients[0].pending.iter().cloned().collect();
+    world.send_all(0);
+    world.refresh_all();
+    world.create(1, "dir/new");
+    world.rmdir(0, "dir");
+    let mut canceller = Canceller::new(CreateFolding::Keep);
+    first.iter().for_each(|record| assert_eq!(canceller.push(record), []));
+    canceller.observe(&world.clients[1].pending[0]);
+    assert_eq!(canceller.push(&world.clients[0].pending[0]), []);
+}
+
+#[test]
 fn a_long_log_is_taken_without_a_search() {
     let mut canceller = Canceller::new(CreateFolding::Keep);
     let mut world = World::new(1);

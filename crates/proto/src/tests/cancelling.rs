@@ -140,6 +140,67 @@ fn what_another_client_of_the_station_touched_is_sent_as_it_was() {
 }
 
 #[test]
+fn a_lock_directory_of_a_program_never_crosses_the_wide_area() {
+    let (mut world, station, client) = gathering_station();
+    let lock = world.mkdir(client, FileId::ROOT, "#cvs.lock");
+    world.change(client, Change::Rmdir { parent: FileId::ROOT, name: name("#cvs.lock") }).unwrap();
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.wait(client, Level::Stable), Ok(Answer::Reached));
+    assert!(!made_at_home(&world, lock), "the home never heard of the directory");
+    for host in [station, client] {
+        assert!(world.hosts[host].replica.is_settled(), "host {host}");
+        world.assert_agrees(host);
+    }
+}
+
+#[test]
+fn a_directory_in_which_another_client_of_the_station_works_crosses() {
+    let (mut world, station, client) = gathering_station();
+    let other = world.add(Role::Client, "bob@b");
+    let peer = world.connect(other, station);
+    world.pass(Duration::from_secs(2));
+    world.names(other, FileId::ROOT).unwrap();
+    let directory = world.mkdir(client, FileId::ROOT, "dir");
+    world.settle();
+    world.names(other, directory).unwrap();
+    // The other has not heard of the removal when he makes his file.
+    world.stall(peer, true);
+    world.change(client, Change::Rmdir { parent: FileId::ROOT, name: name("dir") }).unwrap();
+    let file = world.create(other, directory, "work");
+    world.stall(peer, false);
+    world.pass(Duration::from_secs(3));
+    assert!(made_at_home(&world, file) && made_at_home(&world, directory));
+    assert_eq!(world.names(HOME, directory).unwrap(), ["work"]);
+    for host in [station, client, other] {
+        world.assert_agrees(host);
+    }
+}
+
+#[test]
+fn work_in_a_directory_of_which_the_home_never_heard_lands_at_the_root() {
+    let (mut world, station, client) = gathering_station();
+    let other = world.add(Role::Client, "bob@b");
+    let peer = world.connect(other, station);
+    world.pass(Duration::from_secs(2));
+    world.names(other, FileId::ROOT).unwrap();
+    let directory = world.mkdir(client, FileId::ROOT, "dir");
+    world.settle();
+    world.names(other, directory).unwrap();
+    world.stall(peer, true);
+    world.change(client, Change::Rmdir { parent: FileId::ROOT, name: name("dir") }).unwrap();
+    let file = world.create(other, directory, "work");
+    // The removal has crossed, and with it the making, as nothing at all.
+    world.pass(Duration::from_secs(1));
+    world.stall(peer, false);
+    world.pass(Duration::from_secs(3));
+    assert!(made_at_home(&world, file) && !made_at_home(&world, directory));
+    assert_eq!(world.names(HOME, FileId::ROOT).unwrap(), ["work"]);
+    for host in [station, client, other] {
+        world.assert_agrees(host);
+    }
+}
+
+#[test]
 fn of_what_stands_for_each_other_a_home_takes_all_or_nothing() {
     let mut world = World::new();
     let stations = [world.add(Role::Station, "s1@s"), world.add(Role::Station, "s2@s")];
