@@ -180,7 +180,7 @@ fn why(cells: &[Cell]) -> String {
         if heard > 0 {
             words.push_str(
                 "Those were held for longer than the station gathers records before it tells the home, or are of a kind that it does not cancel \
-                 (directories; files that are renamed over others). ",
+                 (files that are renamed over others). ",
             );
         }
         words.push_str(&trips(cells, tool));
