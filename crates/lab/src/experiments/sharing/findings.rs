@@ -200,7 +200,7 @@ fn trips(cells: &[Cell], tool: &str) -> String {
     }
     format!(
         "Beyond what it takes on a local disk, the update of {tool} took {:.1} round trips for each of the {CHANGED_FILES} files that were changed or new \
-         ({}): the tool reads them one after the other, and each that the second site lacks comes from the first by way of the home. ",
+         ({}). What the second site lacks comes from the first by way of the home: fetched one after the other, that would be 2. ",
         (update(far) - update(local)) / trip / CHANGED_FILES as f64,
         far.scenario,
     )
