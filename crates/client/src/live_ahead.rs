@@ -41,6 +41,7 @@ impl LiveAhead {
         if took < SLOW_MIN {
             return;
         }
+        tracing::debug!(%file, ?took, "a reader waited");
         let mut state = self.state();
         state.missed(Instant::now(), file, &View(&self.volume));
         self.is_walking.store(state.is_walking(), Ordering::Relaxed);
@@ -70,7 +71,8 @@ impl LiveAhead {
             let next = state.next(Instant::now(), &View(&self.volume));
             self.is_walking.store(state.is_walking(), Ordering::Relaxed);
             drop(state);
-            let Some(SmallFile { file, version, digest, .. }) = next else { return };
+            let Some(SmallFile { file, version, digest, len }) = next else { return };
+            tracing::debug!(%file, len, "reads ahead");
             self.under_way.fetch_add(1, Ordering::Relaxed);
             let ahead = Arc::clone(self);
             self.volume.fetch_then(file, version, vec![digest], TIMEOUT, move |result| {

@@ -4,11 +4,11 @@
 //! costs a round trip to wherever it is. Names and attributes are here by then (the reader has listed the directory), and they tell
 //! which chunks the files have, so the next files are asked for while the present one is read.
 //!
-//! * A **walk** begins at the second file of one directory that had to be waited for. It goes on behind that file in
-//!   the order of names, into directories below as it meets them, and, once it proved useful, to what comes behind its first
-//!   directory.
-//! * What was fetched and not read yet is bounded by what was read of this walk so far, or [`FIRST_LEN`]: the window opens
-//!   as read-ahead within a file does, and what is fetched in vain costs about as much as what was of use.
+//! * A **walk** begins at the second of two files near each other that had to be waited for: in one directory, or in two with a
+//!   common one at most [`NEAR`] steps up. It goes on behind that file in the order of names, into directories below as
+//!   it meets them, through all that the two have in common above them, and further up once it proved useful.
+//! * What was fetched and not read yet is bounded by [`FIRST_LEN`] and twice what was read of this walk so far: the window opens
+//!   as read-ahead within a file does, and what is fetched in vain stays in proportion to what was of use.
 //! * It ends when nothing of it was read for [`IDLE`].
 
 use std::collections::HashMap;
@@ -25,9 +25,11 @@ pub(crate) const FILE_LEN_MAX: u64 = 128 * 1024;
 /// Nothing of a walk was read for so long: whoever walked has stopped.
 const IDLE: Duration = Duration::from_secs(10);
 /// Files read of a walk after which it may leave the directory that it began in.
-const LEAVE_AFTER: u32 = 8;
+const LEAVE_AFTER: u32 = 4;
 /// Files looked at in one step: trees that are here already are passed in several.
 const STEPS_MAX: usize = 1000;
+/// Steps up within which two directories count as near each other; the root of the volume makes nothing near.
+const NEAR: usize = 2;
 /// Deepest directory looked up.
 const DEPTH_MAX: usize = 64;
 
@@ -129,10 +131,15 @@ impl TreeAhead {
             walk.at = now;
             return;
         }
-        let begins =
-            |last: Miss| last.directory == directory && last.file != file && now.duration_since(last.at) < IDLE;
-        if last.is_some_and(begins) {
-            self.walk = Some(Walk::new(directory, name, now));
+        let is_recent = |last: &Miss| last.file != file && now.duration_since(last.at) < IDLE;
+        if let Some(last) = last.filter(is_recent)
+            && let Some(mut walk) = Walk::from(last.directory, (directory, name), tree, now)
+        {
+            // A walk that follows on another trusts as much as that one earned.
+            if let Some(before) = self.walk.take().filter(|walk| now.duration_since(walk.at) < IDLE) {
+                (walk.read, walk.read_len) = (before.read, before.read_len);
+            }
+            self.walk = Some(walk);
         }
     }
 
@@ -169,13 +176,24 @@ impl TreeAhead {
 }
 
 impl Walk {
-    fn new(root: FileId, after: Name, at: Instant) -> Self {
-        let open = vec![Open::new(root, Some(after))];
-        Self { root, open, unread: HashMap::new(), unread_len: 0, read_len: 0, read: 0, at }
+    /// Of a reader who comes from one directory to a file in another, if they are near each other: the same, beside
+    /// each other or one in the other, by at most [`NEAR`] steps up. It covers what both have in common above them, but for the root of
+    /// the volume, which makes nothing near.
+    fn from(other: FileId, (directory, name): (FileId, Name), tree: &dyn Tree, at: Instant) -> Option<Self> {
+        let above = |at: &FileId| tree.place(*at).map(|(parent, _)| parent).filter(|parent| *parent != FileId::ROOT);
+        let others: Vec<FileId> = std::iter::successors(Some(other), above).take(NEAR + 1).collect();
+        let mut open = vec![Open::new(directory, Some(name))];
+        let mut root = directory;
+        while !others.contains(&root) {
+            let (parent, name) = tree.place(root).filter(|_| open.len() <= NEAR)?;
+            open.insert(0, Open::new(parent, Some(name)));
+            root = parent;
+        }
+        Some(Self { root, open, unread: HashMap::new(), unread_len: 0, read_len: 0, read: 0, at })
     }
 
     fn next(&mut self, tree: &dyn Tree) -> Option<SmallFile> {
-        if self.unread_len >= self.read_len.clamp(FIRST_LEN, AHEAD_LEN_MAX) {
+        if self.unread_len >= (FIRST_LEN + 2 * self.read_len).min(AHEAD_LEN_MAX) {
             return None;
         }
         for _ in 0..STEPS_MAX {

@@ -76,15 +76,30 @@ fn project() -> (Fake, Vec<FileId>) {
 }
 
 #[test]
-fn one_file_begins_no_walk_and_neither_do_two_of_different_directories() {
-    let (fake, files) = project();
+fn one_file_begins_no_walk_and_neither_do_two_of_different_trees() {
+    let (mut fake, files) = project();
+    let other = fake.directory(FileId::ROOT, "rest");
+    let beside = fake.file(other, "g");
     let (mut ahead, now) = (TreeAhead::default(), Instant::now());
     ahead.missed(now, files[0], &fake);
     ahead.missed(now, files[0], &fake);
-    ahead.missed(now, files[4], &fake);
+    ahead.missed(now, beside, &fake);
     assert!(!ahead.is_walking());
     ahead.missed(now + IDLE, files[5], &fake);
     assert!(!ahead.is_walking(), "long ago is no walk");
+}
+
+#[test]
+fn files_of_directories_near_each_other_begin_a_walk() {
+    let (fake, files) = project();
+    let (mut ahead, now) = (TreeAhead::default(), Instant::now());
+    ahead.missed(now, files[1], &fake);
+    ahead.missed(now, files[4], &fake);
+    let fetched = fake.fetch(&mut ahead, now);
+    assert_eq!(fetched, files[5..13], "it goes on where the reader is");
+    fetched.iter().for_each(|file| assert!(ahead.read(now, &digest(*file))));
+    fake.here.borrow_mut().extend(files[13..24].iter().map(|file| digest(*file)));
+    assert_eq!(fake.fetch(&mut ahead, now), files[24..], "and into the directory beside it");
 }
 
 #[test]
@@ -98,11 +113,11 @@ fn a_walk_fetches_what_comes_next_and_opens_its_window_as_it_is_read() {
     assert!(ahead.next(now, &fake).is_none());
     assert!(ahead.read(now, &digest(first[0])));
     assert!(!ahead.read(now, &digest(first[0])), "counted once");
-    assert_eq!(fake.fetch(&mut ahead, now), files[10..11]);
-    for file in &files[3..11] {
+    assert_eq!(fake.fetch(&mut ahead, now), files[10..13], "twice what was read comes on top");
+    for file in &files[3..13] {
         ahead.read(now, &digest(*file));
     }
-    assert_eq!(fake.fetch(&mut ahead, now), files[11..20], "as much as was read");
+    assert_eq!(fake.fetch(&mut ahead, now), files[13..43], "64 KiB and twice 88 KiB");
 }
 
 #[test]
