@@ -11,7 +11,8 @@ use wayfs_lab::{Options, Progress, Summary, Verdict, experiment, run};
 #[test]
 fn the_benchmark_runs_beside_a_peer_and_a_peer_across_the_wide_area_is_slower() {
     let out = tempfile::tempdir().unwrap();
-    let settings = [("modules", "2"), ("scenarios", "local-area,medium-distance"), ("peers", "sshfs")];
+    let settings =
+        [("modules", "2"), ("scenarios", "local-area,small-distance"), ("peers", "sshfs"), ("peer-bound-s", "15")];
     let settings = settings.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
     let settings: BTreeMap<String, String> = settings.collect();
     let options = Options { seed: 1, quick: true, out: out.path().to_owned(), program: program(), settings };
@@ -28,17 +29,17 @@ fn judge(summary: &Summary) {
         row.unwrap_or_else(|| panic!("no row {what}: {:#?}", summary.findings))
     };
     for state in ["cold", "warm"] {
-        assert!(row(&format!("{state}, medium-distance: more than in the local area")).ours.mean > -90.0);
+        assert!(row(&format!("{state}, small-distance: more than in the local area")).ours.mean > -90.0);
     }
-    assert!((0.0..=100.0).contains(&row("safe elsewhere at return, WayFS, medium-distance").ours.mean));
+    assert!((0.0..=100.0).contains(&row("safe elsewhere at return, WayFS, small-distance").ours.mean));
     assert_eq!(summary.data, ["times.csv", "crossed.csv", "safety.csv"]);
     if !missing(*PEERS.iter().find(|peer| peer.name() == "sshfs").unwrap()).is_empty() {
         assert!(summary.findings.came_out.contains("Not installed: sshfs"));
         return;
     }
-    assert_eq!(row("sshfs, medium-distance, warm, by WayFS").verdict(), Verdict::Met);
+    assert_eq!(row("sshfs, small-distance, cold, by WayFS").verdict(), Verdict::Met);
     // What sshfs closed is at its server.
-    assert_eq!(row("safe elsewhere at return, sshfs, medium-distance").ours.mean, 100.0);
+    assert_eq!(row("safe elsewhere at return, sshfs, local-area").ours.mean, 100.0);
 }
 
 /// The program under test: beside the test binaries, or `$WAYFS_BIN`.
