@@ -74,6 +74,16 @@ impl Volume {
         self.workers = (0..WORKERS).map(worker).collect();
     }
 
+    /// An error with what the client and the station have to say about it.
+    fn explained(&self, error: &LabError) -> LabError {
+        let said = [("client-a", "queue"), ("client-a", "status"), ("station-a", "status")].map(|(host, what)| {
+            let answer = self.sites.wayfs(host, &[what], SETTLE).unwrap_or_else(|error| error.to_string());
+            let some: Vec<&str> = answer.lines().take(30).collect();
+            format!("{what} of {host}:\n{}", some.join("\n"))
+        });
+        LabError::Experiment(format!("{error}\n{}", said.join("\n")))
+    }
+
     /// Ends it.
     pub(super) fn finish(self, context: &mut Context<'_>) {
         self.sites.finish(context, part(self.hop));
@@ -96,7 +106,7 @@ impl System for Volume {
         let good = self.good;
         self.set(&good)?;
         self.sites.lab().shape(self.other.0, good.line());
-        self.sites.sync(0, "visible", SETTLE)
+        self.sites.sync(0, "visible", SETTLE).map_err(|error| self.explained(&error))
     }
 
     fn packets(&self) -> u64 {
