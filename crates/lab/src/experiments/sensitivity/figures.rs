@@ -4,6 +4,8 @@ use super::knob::Knob;
 use super::sweep::{Curve, Sweep};
 use crate::{Axis, Estimate, Figure, Origin, Point, Series, Style};
 
+/// The share of its core that a burdened host spends on packets at most.
+const BUSY_SHARE: f64 = 0.9;
 /// Points of a model's curve.
 const DRAWN: u32 = 60;
 
@@ -63,7 +65,7 @@ pub(super) fn saturations(sweeps: &[&Sweep]) -> Figure {
         x: Axis::linear(Knob::Overhead.name(), Knob::Overhead.unit()),
         y: Axis::logarithmic("most that was delivered", "operations/s"),
         series: measured.chain(expected).collect(),
-        caption: "The most that was delivered at any offered load. The model: the server's time per operation without overhead, and `o` for each packet that was \
+        caption: "The most that was delivered at any offered load. The model: the server's time per operation without overhead, and o / 0.9 for each packet that was \
                   counted on the line per operation; nothing is fitted."
             .into(),
     }
@@ -74,7 +76,7 @@ fn expected(sweep: &Sweep) -> Vec<(f64, f64)> {
     let Some(first) = sweep.curves.first().map(|curve| curve.saturation().mean).filter(|rate| *rate > 0.0) else {
         return Vec::new();
     };
-    let packets = |curve: &Curve| curve.value * 1e-6 * curve.packets;
+    let packets = |curve: &Curve| curve.value * 1e-6 * curve.packets / BUSY_SHARE;
     sweep.curves.iter().map(|curve| (curve.value, 1.0 / (1.0 / first + packets(curve)))).collect()
 }
 

@@ -86,8 +86,10 @@ fn overhead(sweep: &Sweep) -> Vec<Row> {
     if is_wide(sweep) {
         return rest(sweep);
     }
-    let paid = Row::new(what(sweep, "server time per us of o"), "us/us", packets_paid(sweep))
-        .note(format!("per operation; {:.1} packets of one were counted", packets_counted(sweep)));
+    let paid = Row::new(what(sweep, "server time per us of o"), "us/us", packets_paid(sweep)).note(format!(
+        "per operation; {:.1} packets of one were counted, each costs o / 0.9 at saturation",
+        packets_counted(sweep)
+    ));
     vec![paid, share_kept(sweep), overloaded(sweep)]
 }
 
