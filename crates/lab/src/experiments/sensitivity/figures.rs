@@ -14,7 +14,7 @@ pub(super) fn curves(sweep: &Sweep) -> Figure {
     let knob = sweep.knob;
     let name = |curve: &Curve| format!("{} = {} {}", knob.letter(), curve.value, knob.unit());
     let mut series: Vec<Series> = sweep.curves.iter().map(|curve| measured(&name(curve), curve)).collect();
-    series.extend(sweep.curves.iter().map(|curve| model(&format!("model, {}", name(curve)), curve)));
+    series.extend(sweep.curves.iter().map(|curve| model(&name(curve), curve)));
     Figure {
         title: format!("{}: {}", sweep.name, knob.name()),
         x: Axis::linear("delivered", "operations/s"),
@@ -33,7 +33,7 @@ const MODEL: &str = "R(X) = D + S / (1 - X/C), one queue that saturates at C and
 /// The response of one operation at a time against a parameter, for several systems.
 pub(super) fn alone(title: &str, knob: Knob, sweeps: &[&Sweep], reference: Option<Series>) -> Figure {
     let points = |sweep: &Sweep| -> Vec<(f64, Estimate)> {
-        sweep.curves.iter().map(|curve| (curve.value / 1000.0, Estimate::of(&curve.alone()))).collect()
+        sweep.curves.iter().map(|curve| (curve.value / 1000.0, drawn(&curve.alone()))).collect()
     };
     let mut series: Vec<Series> = sweeps
         .iter()
@@ -45,7 +45,18 @@ pub(super) fn alone(title: &str, knob: Knob, sweeps: &[&Sweep], reference: Optio
         x: Axis::linear(knob.name(), &knob.unit().replacen("us", "ms", 1)),
         y: Axis::linear("mean response", "ms"),
         series,
-        caption: "Mean response of one operation at a time; bars are 95 % intervals of the rounds.".into(),
+        caption:
+            "Mean response of one operation at a time; bars are 95 % intervals, if there are three rounds or more."
+                .into(),
+    }
+}
+
+/// An estimate to be drawn: the interval of two rounds is so wide that nothing else would be seen, and no response is below zero.
+fn drawn(rounds: &[f64]) -> Estimate {
+    let estimate = Estimate::of(rounds);
+    match rounds {
+        [] | [_] | [_, _] => Estimate::exact(estimate.mean),
+        _ => Estimate { low: estimate.low.max(0.0), ..estimate },
     }
 }
 
@@ -56,10 +67,7 @@ pub(super) fn saturations(sweeps: &[&Sweep]) -> Figure {
     };
     let measured =
         sweeps.iter().map(|sweep| Series::estimates(sweep.name, Style::Lines, Origin::Measured, points(sweep)));
-    let expected = sweeps.iter().map(|sweep| {
-        let name = format!("model, {}", sweep.name);
-        Series::new(&name, Style::Curve, Origin::Model, expected(sweep))
-    });
+    let expected = sweeps.iter().map(|sweep| Series::new(sweep.name, Style::Curve, Origin::Model, expected(sweep)));
     Figure {
         title: "Saturation and overhead".into(),
         x: Axis::linear(Knob::Overhead.name(), Knob::Overhead.unit()),

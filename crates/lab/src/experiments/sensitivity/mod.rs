@@ -134,7 +134,7 @@ fn draw(sweeps: &[Sweep]) -> Vec<Figure> {
     let near = of(Knob::Latency, false);
     let highest = near.iter().flat_map(|sweep| &sweep.curves).map(|curve| curve.value / 1000.0).fold(0.0, f64::max);
     let published = Series::new(
-        "published for NFS over UDP: 3 us per us",
+        "NFS over UDP: 3 us per us",
         Style::Curve,
         Origin::Published,
         [(0.0, 0.0), (highest, rows::PUBLISHED_SLOPE * highest)],
