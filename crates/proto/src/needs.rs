@@ -35,10 +35,19 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(Some(Attempt::Park(On::FirstSession)));
             }
         }
-        Ok(if self.all_cached(needs)? { None } else { Some(Attempt::Done(Err(self.offline_error(waiting)))) })
+        Ok(if self.all_cached(needs)? { None } else { Some(self.without_parent(waiting)) })
     }
 
-    pub(crate) fn offline_error(&self, waiting: &Waiting) -> FsError {
+    /// What is asked for is not cached, and the parent cannot be asked now.
+    pub(crate) fn without_parent(&self, waiting: &mut Waiting) -> Attempt {
+        if self.is_catching_up() && self.now < waiting.deadline {
+            waiting.offline = false;
+            return Attempt::Park(On::Session);
+        }
+        Attempt::Done(Err(self.offline_error(waiting)))
+    }
+
+    fn offline_error(&self, waiting: &Waiting) -> FsError {
         if self.upstream.is_some() && self.now >= waiting.deadline { FsError::TimedOut } else { FsError::Unreachable }
     }
 

@@ -375,7 +375,7 @@ impl<S: MetaStore> Replica<S> {
                 }
             }
             if !trusted && !self.watches.is_complete(directory) {
-                return Ok(Attempt::Done(Err(self.offline_error(waiting))));
+                return Ok(self.without_parent(waiting));
             }
         }
         match self.inode(directory)? {

@@ -184,10 +184,17 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether a request may wait for the session to come up.
     pub(crate) fn is_connecting(&self) -> bool {
-        self.upstream.as_ref().is_some_and(|up| {
-            matches!(up.standing, Standing::Greeting | Standing::CatchingUp | Standing::Migrating)
-                && self.now < up.began + Duration::from_secs(2)
-        })
+        self.is_beginning(Duration::from_secs(2))
+    }
+
+    /// Whether a parent is there that will soon be able to answer. One that does not catch up within a lease is
+    /// itself cut off, and whoever asks for something new is better told so at once.
+    pub(crate) fn is_catching_up(&self) -> bool {
+        self.is_beginning(self.config.lease)
+    }
+
+    fn is_beginning(&self, within: Duration) -> bool {
+        self.upstream.as_ref().is_some_and(|up| up.standing != Standing::Live && self.now < up.began + within)
     }
 
     pub(crate) fn handle_down(&mut self, peer: PeerId, down: Down) -> Result<(), Trouble> {

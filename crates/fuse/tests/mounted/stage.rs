@@ -4,16 +4,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use wayfs_fuse::loopback::{Loopback, LoopbackOptions};
 use wayfs_fuse::{
-    BackgroundSession, Config, Handler, Mount, MountOptions, Session, SessionError, UmountMode, Unmounter,
+    BackgroundSession, Config, Handler, Mount, MountOptions, Session, SessionError, UmountError, UmountMode, Unmounter,
 };
 
 /// No test may touch a mount for longer.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Longest time for the last copy of a descriptor to be closed.
+const CLOSED: Duration = Duration::from_secs(10);
 
 /// Aborts the connection of a mount unless dropped in time.
 pub(crate) struct Watchdog {
@@ -143,7 +145,12 @@ impl Stage {
     /// Unmounts in an orderly way: fails if the test left something open.
     pub(crate) fn finish(mut self) {
         let session = self.session.take().expect("served until the end of the test");
-        session.umount(UmountMode::Orderly).unwrap();
+        let start = Instant::now();
+        // A program that another test is starting holds what was open here between its fork and its exec.
+        while let Err(error) = session.umount(UmountMode::Orderly) {
+            assert!(matches!(error, UmountError::Busy { .. }) && start.elapsed() < CLOSED, "{error}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
         session.join().unwrap();
     }
 }

@@ -3,8 +3,8 @@
 use super::world::{HOME, World, big, name, small};
 use crate::Role;
 use std::time::Duration;
-use wayfs_types::FileId;
-use wayfs_types::request::{Answer, Level};
+use wayfs_types::request::{Answer, Level, Request, RequestId};
+use wayfs_types::{FileId, FsError};
 
 fn two_stations() -> (World, [usize; 2], usize, [crate::PeerId; 2]) {
     let mut world = World::new();
@@ -208,4 +208,54 @@ fn what_only_the_client_has_is_not_called_safe_by_a_parent_that_knows_its_record
         assert_eq!(world.wait(client, Level::Safe), Ok(Answer::Reached));
         assert_eq!(world.hosts[parent].chunks.len(), 1, "the parent has them now");
     }
+}
+
+/// A client whose update the home has by way of the first station, moved to the second, which has not heard of it. In
+/// the directory lies a file that it has not seen.
+fn ahead_of_its_station() -> (World, usize, FileId, usize) {
+    let (mut world, [s1, s2], client, [_, upper]) = two_stations();
+    let other = world.add(Role::Client, "ben@b");
+    world.settle();
+    world.pass(Duration::from_secs(2));
+    world.close(upper);
+    let peer = world.connect(client, s1);
+    world.connect(other, s1);
+    world.settle();
+    let dir = world.mkdir(other, FileId::ROOT, "d");
+    world.create(other, dir, "f");
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.lookup(client, FileId::ROOT, "d").unwrap().0, dir);
+    world.create(client, FileId::ROOT, "own");
+    world.pass(Duration::from_secs(3));
+    world.close(peer);
+    world.connect(client, s2);
+    world.settle();
+    (world, client, dir, s2)
+}
+
+fn lookup(world: &mut World, client: usize, parent: FileId, text: &str) -> RequestId {
+    world.request_within(client, Request::Lookup { parent, name: name(text) }, Duration::from_secs(30))
+}
+
+#[test]
+fn who_moved_waits_a_while_for_a_station_that_is_behind() {
+    let (mut world, client, dir, station) = ahead_of_its_station();
+    let id = lookup(&mut world, client, dir, "f");
+    world.pass(Duration::from_secs(4));
+    assert_eq!(world.answer(client, id), None, "not cached, and the station is there");
+    assert_eq!(world.lookup(client, FileId::ROOT, "d").unwrap().0, dir, "what is cached is served meanwhile");
+    world.connect(station, HOME);
+    world.pass(Duration::from_secs(2));
+    assert!(matches!(world.answer(client, id), Some(Ok(Answer::File(..)))), "{:?}", world.answer(client, id));
+}
+
+#[test]
+fn who_moved_to_a_station_that_stays_behind_is_told_so() {
+    let (mut world, client, dir, _) = ahead_of_its_station();
+    let id = lookup(&mut world, client, dir, "f");
+    world.pass(Duration::from_secs(15));
+    assert_eq!(world.answer(client, id), Some(Err(FsError::Unreachable)));
+    let id = lookup(&mut world, client, dir, "f");
+    world.settle();
+    assert_eq!(world.answer(client, id), Some(Err(FsError::Unreachable)), "at once from then on");
 }

@@ -74,7 +74,7 @@ fn published(sweep: &Sweep) -> Option<String> {
     Some(if ours.mean < PUBLISHED_SLOPE {
         format!(
             "Published for NFS over UDP are {PUBLISHED_SLOPE} us per us, here {:.2}. A call is one request and one answer, which makes 2; the {packets:.1} packets per operation that were counted here \
-             are fragments of large ones, which cross together. What the third crossing was in the published systems cannot be told from here: the paper's network is Myrinet with its own flow control, ours has none.",
+             are fragments of large ones, which cross together. What the third crossing was in the published systems cannot be told from here.",
             ours.mean
         )
     } else {
