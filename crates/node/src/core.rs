@@ -316,6 +316,16 @@ impl Core {
 
     /// Takes a session out and tells the engine; `false` if it was out already.
     pub(crate) fn detach(&mut self, peer: PeerId, reason: &str, orders: &mut Orders) -> bool {
+        let was_there = self.leave(peer, reason, orders);
+        if was_there {
+            self.handle(Input::PeerDown { peer }, None, orders);
+        }
+        was_there
+    }
+
+    /// Takes a session out without a word to the engine, for one that follows at once: between the two, whoever waits
+    /// for an answer would be told that nobody can be reached.
+    pub(crate) fn leave(&mut self, peer: PeerId, reason: &str, orders: &mut Orders) -> bool {
         let Some(session) = self.sessions.remove(&peer) else { return false };
         let reason = session.broken.as_deref().unwrap_or(reason);
         info!(node = %session.node.short(), reason, "session ended");
@@ -324,7 +334,6 @@ impl Core {
         if self.probing.as_ref().is_some_and(|(probed, _)| *probed == peer) {
             self.probing = None;
         }
-        self.handle(Input::PeerDown { peer }, None, orders);
         true
     }
 

@@ -366,12 +366,28 @@ impl Volume {
     pub(crate) fn attach(
         self: &Arc<Self>,
         connection: &Connection,
+        frames: (FrameSender, FrameReceiver),
+        neighbour: Neighbour,
+    ) -> PeerId {
+        self.attach_in_place_of(None, connection, frames, neighbour)
+    }
+
+    /// The same, and the session that it replaces, if any, is over without a moment between the two.
+    pub(crate) fn attach_in_place_of(
+        self: &Arc<Self>,
+        old: Option<(PeerId, &str)>,
+        connection: &Connection,
         (sender, receiver): (FrameSender, FrameReceiver),
         neighbour: Neighbour,
     ) -> PeerId {
         let mut orders = Orders::default();
         let peer = {
             let mut core = self.lock();
+            if let Some((old, reason)) = old
+                && core.leave(old, reason, &mut orders)
+            {
+                self.uploads.forget(old);
+            }
             let peer = core.next_peer();
             let session = Session {
                 peer,

@@ -116,7 +116,9 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         if let Some(old) = self.upstream.as_ref().map(|up| up.peer) {
-            self.disconnect(old, "another session with the parent began".to_owned());
+            self.forget_peer(old);
+            let reason = "another session with the parent began".to_owned();
+            self.outputs.push_back(Output::Disconnect { peer: old, reason });
         }
         let lease = self.config.lease;
         self.upstream = Some(Upstream {

@@ -56,6 +56,8 @@ impl LinkSettings {
     }
 }
 
+/// Why a session ends that another takes the place of.
+const MOVED: &str = "moved to another server";
 /// How often a decayed path or a lost session is looked for.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
 /// Pause between two looks at the counters of the connection.
@@ -410,15 +412,15 @@ impl Shared {
         if volume.directory().learn(servers) {
             volume.hooks.servers_changed(&volume.directory().list());
         }
-        if let Some(old) = old {
-            volume.detach(old.peer, "moved to another server");
-            old.connection.close(CLOSE_REPLACED, "moved to another server");
-        }
         if volume.role() == wayfs_proto::Role::Station {
             // Contents that a station sends ahead of need must not delay what it tells the home.
             connection.yield_in_background();
         }
-        let peer = volume.attach(&connection, frames, wayfs_proto::Neighbour::Parent);
+        let replaced = old.map(|old| (old.peer, MOVED));
+        let peer = volume.attach_in_place_of(replaced, &connection, frames, wayfs_proto::Neighbour::Parent);
+        if let Some(old) = old {
+            old.connection.close(CLOSE_REPLACED, MOVED);
+        }
         let rtt = connection.rtt();
         info!(node = %server.node.short(), rtt_ms = rtt.as_secs_f64() * 1e3, "attached to parent");
         let mut state = self.lock();

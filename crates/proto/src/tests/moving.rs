@@ -238,6 +238,29 @@ fn lookup(world: &mut World, client: usize, parent: FileId, text: &str) -> Reque
 }
 
 #[test]
+fn what_is_asked_during_a_move_is_answered_by_the_new_parent() {
+    let (mut world, [s1, s2], client, _) = two_stations();
+    let other = world.add(Role::Client, "ben@b");
+    world.settle();
+    world.pass(Duration::from_secs(2));
+    world.connect(other, s1);
+    world.settle();
+    let dir = world.mkdir(other, FileId::ROOT, "d");
+    world.pass(Duration::from_secs(3));
+    let peer = world.connect(client, s1);
+    world.settle();
+    world.stall(peer, true);
+    let id = lookup(&mut world, client, FileId::ROOT, "d");
+    world.settle();
+    assert_eq!(world.answer(client, id), None, "the first station does not answer");
+    // The session that is replaced is over in the same step.
+    world.connect(client, s2);
+    world.settle();
+    let answer = world.answer(client, id);
+    assert!(matches!(&answer, Some(Ok(Answer::File(file, _))) if *file == dir), "{answer:?}");
+}
+
+#[test]
 fn who_moved_waits_a_while_for_a_station_that_is_behind() {
     let (mut world, client, dir, station) = ahead_of_its_station();
     let id = lookup(&mut world, client, dir, "f");
