@@ -102,7 +102,10 @@ impl Topology {
             let first = self.index(mobile)?;
             let number = self.links.len() + states.len();
             let devices = [self.device(first, second, number, &states), self.device(second, first, number, &states)];
-            ends.push(Ends { first: self.tun(first, &devices[0])?.into(), second: self.tun(second, &devices[1])?.into() });
+            ends.push(Ends {
+                first: self.tun(first, &devices[0])?.into(),
+                second: self.tun(second, &devices[1])?.into(),
+            });
             let edge = Edge { first, second, routed: true };
             // The medium is known only when all its lines are.
             states.push((LineId(line), edge, devices));
