@@ -16,7 +16,7 @@ pub(super) fn run(output: Output, file: &Path, logs: &Path) -> Result<(), Failur
     let doing = format!("read {}", file.display());
     let text = std::fs::read_to_string(file).map_err(|error| Failure::io(&doing, &error))?;
     let plan = NetworkFile::read(&text)
-        .map_err(|error| Failure::usage(error, "`wayfs man` (wayfs-lab-up) shows what such a file looks like."))?;
+        .map_err(|error| Failure::usage(error, "`wayfs lab up --help` shows what such a file looks like."))?;
     // Caught before anything is there to be taken away.
     let endings = signals::catch().map_err(|error| Failure::io("catch signals", &error))?;
     let directory = file.parent().unwrap_or(Path::new("."));
