@@ -3,10 +3,12 @@
 // Helpers of tests may unwrap as the tests themselves do.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::{Quiet, program};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use wayfs_lab::peers::{PEERS, missing};
-use wayfs_lab::{Options, Progress, Summary, Verdict, experiment, run};
+use wayfs_lab::{Options, Summary, Verdict, experiment, run};
 
 #[test]
 fn the_benchmark_runs_beside_a_peer_and_a_peer_across_the_wide_area_is_slower() {
@@ -40,22 +42,4 @@ fn judge(summary: &Summary) {
     assert_eq!(row("sshfs, small-distance, cold, by WayFS").verdict(), Verdict::Met);
     // What sshfs closed is at its server.
     assert_eq!(row("safe elsewhere at return, sshfs, local-area").ours.mean, 100.0);
-}
-
-/// The program under test: beside the test binaries, or `$WAYFS_BIN`.
-fn program() -> PathBuf {
-    if let Some(path) = std::env::var_os("WAYFS_BIN") {
-        return path.into();
-    }
-    let test = std::env::current_exe().unwrap();
-    let program = test.parent().and_then(Path::parent).unwrap().join("wayfs");
-    assert!(program.exists(), "build it first: cargo build --package wayfs");
-    program
-}
-
-/// Nobody watches.
-struct Quiet;
-
-impl Progress for Quiet {
-    fn show(&self, _done: u64, _total: u64, _what: &str) {}
 }

@@ -3,14 +3,17 @@
 // Helpers of tests may unwrap as the tests themselves do.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::Quiet;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use wayfs_lab::{
-    Aim, Axis, Context, Estimate, Experiment, Figure, Findings, LabError, Options, Origin, Progress, Row, Series,
-    Style, report, run,
+    Aim, Axis, Context, Estimate, Experiment, Figure, Findings, LabError, Options, Origin, Row, Series, Style, report,
+    run,
 };
 
 /// Longest time for the browser to draw a page on a busy machine.
@@ -232,13 +235,6 @@ impl Experiment for Plots {
             ],
         })
     }
-}
-
-/// Nobody watches.
-struct Quiet;
-
-impl Progress for Quiet {
-    fn show(&self, _done: u64, _total: u64, _what: &str) {}
 }
 
 fn options(out: &Path) -> Options {

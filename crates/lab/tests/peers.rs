@@ -3,12 +3,15 @@
 // Helpers of tests may unwrap as the tests themselves do.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::Quiet;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use wayfs_lab::peers::{PEERS, Peer, missing};
-use wayfs_lab::{Context, Experiment, Findings, LabError, Options, Progress, Sites, SitesPlan, run};
+use wayfs_lab::{Context, Experiment, Findings, LabError, Options, Sites, SitesPlan, run};
 
 /// Longest time for something written to be seen elsewhere: rclone looks at a directory anew after five minutes, so
 /// nothing here asks that of it.
@@ -77,11 +80,4 @@ fn carry_out(experiment: &dyn Experiment) {
         Err(error) if error.is_forbidden() => eprintln!("SKIPPED: {error}"),
         Err(error) => panic!("{error}"),
     }
-}
-
-/// Nobody watches.
-struct Quiet;
-
-impl Progress for Quiet {
-    fn show(&self, _done: u64, _total: u64, _what: &str) {}
 }

@@ -3,9 +3,12 @@
 // Helpers of tests may unwrap as the tests themselves do.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::{Quiet, program};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use wayfs_lab::{LabError, Options, Progress, Summary, Verdict, experiment, run};
+use std::path::Path;
+use wayfs_lab::{LabError, Options, Summary, Verdict, experiment, run};
 
 #[test]
 fn a_reconciliation_costs_the_home_less_than_the_published() {
@@ -71,22 +74,4 @@ fn carry_out(name: &str, settings: &[&str], out: &Path) -> Result<Summary, LabEr
         options.set(setting)?;
     }
     run(experiment(name).unwrap(), &options, &Quiet)
-}
-
-/// Nobody watches.
-struct Quiet;
-
-impl Progress for Quiet {
-    fn show(&self, _done: u64, _total: u64, _what: &str) {}
-}
-
-/// The program under test: beside the test binaries, or `$WAYFS_BIN`.
-fn program() -> PathBuf {
-    if let Some(path) = std::env::var_os("WAYFS_BIN") {
-        return path.into();
-    }
-    let test = std::env::current_exe().unwrap();
-    let program = test.parent().and_then(Path::parent).unwrap().join("wayfs");
-    assert!(program.exists(), "build it first: cargo build --package wayfs");
-    program
 }

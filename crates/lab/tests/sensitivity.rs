@@ -3,10 +3,13 @@
 // Helpers of tests may unwrap as the tests themselves do.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::{Quiet, program};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use wayfs_lab::nfs::NfsServer;
-use wayfs_lab::{LabError, Options, Progress, Summary, experiment, run};
+use wayfs_lab::{LabError, Options, Summary, experiment, run};
 
 /// Of a request and its answer, at 4 ms one way.
 const CROSSINGS_NEAR_MS: f64 = 8.0;
@@ -71,22 +74,4 @@ fn level(line: &str) -> Level {
         panic!("{line}")
     };
     Level { system: rest.trim_matches('"').to_owned(), value, delivered, response_ms, failed }
-}
-
-/// Nobody watches.
-struct Quiet;
-
-impl Progress for Quiet {
-    fn show(&self, _done: u64, _total: u64, _what: &str) {}
-}
-
-/// The program under test: beside the test binaries, or `$WAYFS_BIN`.
-fn program() -> PathBuf {
-    if let Some(path) = std::env::var_os("WAYFS_BIN") {
-        return path.into();
-    }
-    let test = std::env::current_exe().unwrap();
-    let program = test.parent().and_then(Path::parent).unwrap().join("wayfs");
-    assert!(program.exists(), "build it first: cargo build --package wayfs");
-    program
 }

@@ -3,8 +3,10 @@
 // Helpers of tests may unwrap as the tests themselves do.
 #![allow(clippy::unwrap_used)]
 
-use std::path::{Path, PathBuf};
-use wayfs_lab::{Options, Progress, Summary, Verdict, experiment, run};
+mod common;
+
+use common::{Quiet, program};
+use wayfs_lab::{Options, Summary, Verdict, experiment, run};
 
 #[test]
 fn what_one_site_commits_the_other_has_after_its_update() {
@@ -37,22 +39,4 @@ fn what_one_site_commits_the_other_has_after_its_update() {
 
 fn row<'a>(summary: &'a Summary, what: &str) -> &'a wayfs_lab::Row {
     summary.findings.rows.iter().find(|row| row.what == what).unwrap_or_else(|| panic!("no row {what}: {summary:#?}"))
-}
-
-/// Nobody watches.
-struct Quiet;
-
-impl Progress for Quiet {
-    fn show(&self, _done: u64, _total: u64, _what: &str) {}
-}
-
-/// The program under test: beside the test binaries, or `$WAYFS_BIN`.
-fn program() -> PathBuf {
-    if let Some(path) = std::env::var_os("WAYFS_BIN") {
-        return path.into();
-    }
-    let test = std::env::current_exe().unwrap();
-    let program = test.parent().and_then(Path::parent).unwrap().join("wayfs");
-    assert!(program.exists(), "build it first: cargo build --package wayfs");
-    program
 }

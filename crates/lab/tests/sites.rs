@@ -3,11 +3,13 @@
 // Helpers of tests may unwrap as the tests themselves do.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::{Quiet, program};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use wayfs_lab::{Context, Experiment, Findings, LabError, Options, Progress, Sites, SitesPlan, run};
+use wayfs_lab::{Context, Experiment, Findings, LabError, Options, Sites, SitesPlan, run};
 
 /// Longest time for news to cross.
 const SEEN: Duration = Duration::from_secs(60);
@@ -57,24 +59,6 @@ fn carry_out(experiment: &dyn Experiment) {
         Err(error) if error.is_forbidden() => eprintln!("SKIPPED: {error}"),
         Err(error) => panic!("{error}"),
     }
-}
-
-/// Nobody watches.
-struct Quiet;
-
-impl Progress for Quiet {
-    fn show(&self, _done: u64, _total: u64, _what: &str) {}
-}
-
-/// The program under test: beside the test binaries, or `$WAYFS_BIN`.
-fn program() -> PathBuf {
-    if let Some(path) = std::env::var_os("WAYFS_BIN") {
-        return path.into();
-    }
-    let test = std::env::current_exe().unwrap();
-    let program = test.parent().and_then(Path::parent).unwrap().join("wayfs");
-    assert!(program.exists(), "build it first: cargo build --package wayfs");
-    program
 }
 
 fn eventually(what: &str, mut condition: impl FnMut() -> bool) {

@@ -3,8 +3,10 @@
 // Helpers of tests may unwrap as the tests themselves do.
 #![allow(clippy::unwrap_used)]
 
-use std::path::{Path, PathBuf};
-use wayfs_lab::{Options, Progress, Verdict, experiment, run};
+mod common;
+
+use common::{Quiet, program};
+use wayfs_lab::{Options, Verdict, experiment, run};
 
 #[test]
 fn every_close_is_seen_and_read_right_at_the_other_site() {
@@ -27,22 +29,4 @@ fn every_close_is_seen_and_read_right_at_the_other_site() {
         assert!(median.ours.mean >= 110.0, "{median:?}");
     }
     assert!(out.path().join("visibility/lags.csv").exists());
-}
-
-/// Nobody watches.
-struct Quiet;
-
-impl Progress for Quiet {
-    fn show(&self, _done: u64, _total: u64, _what: &str) {}
-}
-
-/// The program under test: beside the test binaries, or `$WAYFS_BIN`.
-fn program() -> PathBuf {
-    if let Some(path) = std::env::var_os("WAYFS_BIN") {
-        return path.into();
-    }
-    let test = std::env::current_exe().unwrap();
-    let program = test.parent().and_then(Path::parent).unwrap().join("wayfs");
-    assert!(program.exists(), "build it first: cargo build --package wayfs");
-    program
 }

@@ -1,6 +1,12 @@
 //! Settings of experiments as lists and numbers.
 
 use crate::{Context, LabError};
+use wayfs_link::Profile;
+
+/// Names of the wide areas of the published evaluation.
+pub(super) fn scenarios() -> Vec<&'static str> {
+    Profile::scenarios().iter().map(|profile| profile.name).collect()
+}
 
 /// Those whose names a setting lists, separated by commas; all if it is not given.
 ///

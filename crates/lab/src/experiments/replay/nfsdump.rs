@@ -1,7 +1,7 @@
 //! NFS traces in the text form of `nfsdump`: a line a message, numbers in hexadecimal.
 //!
 //! ```text
-//! 999316802.627182 31.03f2 30.0801 U C3 b2dc4183 4 access fh 6189… acc U con = XXX len = XXX
+//! 999316802.627182 31.03f2 30.0801 U C3 b2dc4183 4 access fh 6189… acc U con = 82 len = 120
 //! 999316802.627311 30.0801 31.03f2 U R3 b2dc4183 4 access OK ftype 1 mode 980 … size 402f8 …
 //! ```
 
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     const CALL: &str =
-        "999316802.638172 31.03f8 30.0801 U C3 b6dc4183 6 read fh 6189ab off 3f0000 count 2000 con = XXX len = XXX";
+        "999316802.638172 31.03f8 30.0801 U C3 b6dc4183 6 read fh 6189ab off 3f0000 count 2000 con = 82 len = 120";
     const REPLY: &str = "999316802.638338 30.0801 31.03f8 U R3 b6dc4183 6 read OK ftype 1 mode 980 nlink 1 size 3efb59 used 3f1000 count 0 eof 1";
 
     #[test]

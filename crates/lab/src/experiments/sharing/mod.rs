@@ -13,7 +13,7 @@ mod tool;
 mod tree;
 mod trial;
 
-use super::chosen::{chosen, number};
+use super::chosen::{chosen, number, scenarios};
 use crate::peers::{self, Peer};
 use crate::sites::{client_of, station_of};
 use crate::{Context, Experiment, Findings, LabError, Sites, SitesPlan, line};
@@ -38,17 +38,6 @@ const SEEN: Duration = Duration::from_secs(300);
 /// The same with a peer. Who waits for longer does not share.
 const SEEN_PEERS: Duration = Duration::from_secs(60);
 
-/// Scenarios of the whole run: those of the published evaluation.
-const SCENARIOS: &[&str] = &[
-    "local-area",
-    "small-distance",
-    "medium-distance",
-    "large-distance",
-    "intercontinental",
-    "low-bandwidth",
-    "high-latency",
-    "passive-propagation",
-];
 /// Of the whole run, beside peers: near, middle, far. A peer that asks its server for every file takes minutes for each.
 const SCENARIOS_PEERS: &[&str] = &["local-area", "medium-distance", "intercontinental"];
 
@@ -63,8 +52,8 @@ struct Extent {
 impl Extent {
     fn of(context: &Context<'_>) -> Result<Self, LabError> {
         let listed = context.setting("scenarios").is_some();
-        let scenarios = if context.is_quick() && !listed { &["intercontinental"] } else { SCENARIOS };
-        let scenarios = chosen(context, "scenarios", scenarios, |name| name)?;
+        let all = if context.is_quick() && !listed { vec!["intercontinental"] } else { scenarios() };
+        let scenarios = chosen(context, "scenarios", &all, |name| name)?;
         let with_peers = |scenario: &&&'static str| listed || SCENARIOS_PEERS.contains(*scenario);
         Ok(Self {
             scenarios_peers: scenarios.iter().filter(with_peers).copied().collect(),

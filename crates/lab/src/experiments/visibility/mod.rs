@@ -9,7 +9,7 @@ mod cell;
 mod findings;
 mod watch;
 
-use super::chosen::{chosen, number};
+use super::chosen::{chosen, number, scenarios};
 use crate::{Context, Experiment, Findings, LabError, LinePlan, Sites, SitesPlan, line, station_of};
 use cell::Cell;
 use std::time::Duration;
@@ -21,17 +21,6 @@ pub(super) struct Visibility;
 /// A station tells the home what it gathered after at most this long while earlier records are under way: the default of
 /// `ServerConfig::reconcile_period`. (On an idle line it waits for 50 ms only.)
 const PERIOD: Duration = Duration::from_secs(1);
-/// Scenarios of the whole run: those of the published evaluation.
-const SCENARIOS: &[&str] = &[
-    "local-area",
-    "small-distance",
-    "medium-distance",
-    "large-distance",
-    "intercontinental",
-    "low-bandwidth",
-    "high-latency",
-    "passive-propagation",
-];
 /// Of the quick one: one far away, one thin.
 const SCENARIOS_QUICK: &[&str] = &["intercontinental", "low-bandwidth"];
 
@@ -98,9 +87,9 @@ impl Experiment for Visibility {
 
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
         let listed = context.setting("scenarios").is_some();
-        let scenarios = if context.is_quick() && !listed { SCENARIOS_QUICK } else { SCENARIOS };
+        let all = if context.is_quick() && !listed { SCENARIOS_QUICK.to_vec() } else { scenarios() };
         let extent = Extent {
-            scenarios: chosen(context, "scenarios", scenarios, |name| name)?,
+            scenarios: chosen(context, "scenarios", &all, |name| name)?,
             closes: number(context, "closes", context.choose(40, 200))?,
             pause: Duration::from_millis(context.choose(150, 250)),
             backlog_len: number(context, "backlog-mb", context.choose(16, 1000))? as u64 * 1_000_000,
