@@ -4,7 +4,7 @@ use crate::NetConfig;
 use crate::certificate::key_in;
 use crate::close::CloseCode;
 use crate::connection::{Connection, Side};
-use crate::control::GREETING;
+use crate::frame::GREETING;
 use crate::traffic::Ledger;
 use quinn::{RecvStream, SendStream};
 use rustls::pki_types::CertificateDer;

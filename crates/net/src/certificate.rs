@@ -24,7 +24,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// Protocol offered in the handshake. Its number changes when peers of the old one could
 /// not understand a connection at all.
-pub(crate) const ALPN: &[u8] = b"wayfs/1";
+pub(crate) const ALPN: &[u8] = b"wayfs/2";
 
 /// The name that TLS wants in a greeting; it identifies nobody.
 pub(crate) const SERVER_NAME: &str = "wayfs";

@@ -1,5 +1,6 @@
 //! Why connections and streams end: numbers for the wire, causes for people.
 
+use quinn::TransportErrorCode;
 use std::fmt;
 
 /// The number a connection is closed with, told to the peer.
@@ -24,6 +25,8 @@ impl CloseCode {
     pub const DROPPED: Self = Self(5);
     /// The whole endpoint is going down.
     pub const SHUTDOWN: Self = Self(6);
+    /// A packed frame that cannot be unpacked.
+    pub const FRAME_DAMAGED: Self = Self(7);
     /// First number that this crate never uses.
     pub const APPLICATION: u32 = 1000;
 
@@ -57,6 +60,7 @@ impl fmt::Display for CloseCode {
             Self::NOT_ADMITTED => f.write_str("not admitted"),
             Self::DROPPED => f.write_str("dropped"),
             Self::SHUTDOWN => f.write_str("shutting down"),
+            Self::FRAME_DAMAGED => f.write_str("packed frame damaged"),
             Self(other) => write!(f, "code {other}"),
         }
     }
@@ -87,6 +91,9 @@ pub enum Closed {
     Transport(String),
 }
 
+/// What TLS says to a peer that offers no protocol known here.
+const NO_COMMON_PROTOCOL: u8 = 120;
+
 impl From<&quinn::ConnectionError> for Closed {
     fn from(error: &quinn::ConnectionError) -> Self {
         use quinn::ConnectionError as Quic;
@@ -97,6 +104,9 @@ impl From<&quinn::ConnectionError> for Closed {
             }
             Quic::TimedOut => Self::TimedOut,
             Quic::Reset => Self::Restarted,
+            Quic::ConnectionClosed(close) if close.error_code == TransportErrorCode::crypto(NO_COMMON_PROTOCOL) => {
+                Self::Transport("the peer speaks another version of this protocol, or another one".to_owned())
+            }
             Quic::VersionMismatch | Quic::TransportError(_) | Quic::ConnectionClosed(_) | Quic::CidsExhausted => {
                 Self::Transport(error.to_string())
             }

@@ -1,6 +1,6 @@
 //! What can be set, each with its default and the reason for it.
 
-use crate::Congestion;
+use crate::{Congestion, FramePacking};
 use std::time::Duration;
 
 /// Settings of an [`Endpoint`](crate::Endpoint); `NetConfig::default()` is right for most.
@@ -43,6 +43,9 @@ pub struct NetConfig {
     /// Bytes of frames waiting to be sent before the sender is full. Default 16 MiB; at
     /// least [`FRAME_LEN_MAX`](crate::FRAME_LEN_MAX).
     pub frame_queue_bytes_max: u32,
+    /// Which frames are packed. Default [`FramePacking::ByPath`]: packing a frame costs as much time as a fast path
+    /// takes to carry it.
+    pub frame_packing: FramePacking,
     /// Kernel buffer asked for in each direction of the socket, in bytes. Default 4 MiB;
     /// the kernel grants what its own limit allows.
     pub socket_buffer: usize,
@@ -65,6 +68,7 @@ impl Default for NetConfig {
             connections_max: 4096,
             frame_queue_len_max: 1024,
             frame_queue_bytes_max: 16 << 20,
+            frame_packing: FramePacking::default(),
             socket_buffer: 4 << 20,
         }
     }

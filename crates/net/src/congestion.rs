@@ -76,6 +76,13 @@ pub(crate) fn delivered(connection: &quinn::Connection) -> u64 {
     state.map_or(0, |probing| probing.delivered)
 }
 
+/// Bytes per second that the path delivered when it was full, if it was lately. Costs a copy of all that is remembered
+/// of it.
+pub(crate) fn rate_when_full(connection: &quinn::Connection) -> Option<u64> {
+    let state = connection.congestion_state().into_any().downcast::<Probing>().ok()?;
+    state.delivery.as_ref()?.rate_when_full()
+}
+
 /// Whether what is under way yields to everything else (see `yielding.rs`).
 pub(crate) fn set_yielding(connection: &quinn::Connection, yields: bool) {
     if let Ok(probing) = connection.congestion_state().into_any().downcast::<Probing>() {

@@ -1,43 +1,28 @@
-//! Frames: the replica protocol's messages, in order, ahead of everything else.
+//! The control stream: the replica protocol's messages, in order, ahead of everything else.
 //!
-//! The dialling side opens one bidirectional stream before all others and greets on it.
-//!
-//! ```text
-//! frame:    kind u8 | len u32 (little-endian) | len bytes
-//! kind 0:   greeting, the first frame of the dialling side, and empty
-//! kind 1:   a message of the application
-//! ```
-//!
-//! Anything else is a peer that is broken or hostile, and ends the connection with a code
-//! that says which.
+//! The dialling side opens one bidirectional stream before all others and greets on it. What follows is frames
+//! (`frame.rs`), each plain or packed as its sender sees fit (`packing_rule.rs`). Anything else is a peer that is
+//! broken or hostile, and ends the connection with a code that says which.
 
 use crate::close::{CloseCode, Closed};
 use crate::connection::Shared;
+use crate::frame::{FRAME_LEN_MAX, FrameFault, FrameFinder, FrameLayout};
+use crate::packing::{Packer, UnpackError};
+use crate::packing_rule::PackingRule;
 use crate::traffic::count;
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use quinn::{ReadError, RecvStream, SendStream};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, mpsc, oneshot};
 use tracing::debug;
 
-/// Longest frame, in bytes: 4 MiB.
-pub const FRAME_LEN_MAX: usize = 4 << 20;
-
 /// Priority of the control stream; bodies have 0 and 10.
 pub(crate) const PRIORITY: i32 = 100;
 
-const KIND_GREETING: u8 = 0;
-const KIND_MESSAGE: u8 = 1;
-const HEAD_LEN: usize = 5;
-/// Frames up to this length are copied together; longer ones are handed over as they are.
-const COPY_LEN_MAX: usize = 8 << 10;
 /// Frames taken from the queue at once.
 const BATCH_LEN_MAX: usize = 64;
 /// Most bytes taken from the stream at once.
 const READ_LEN_MAX: usize = 256 << 10;
-
-/// The greeting as it goes over the wire.
-pub(crate) const GREETING: [u8; HEAD_LEN] = [KIND_GREETING, 0, 0, 0, 0];
 
 /// Sends frames. Clones share one queue and one order.
 #[derive(Debug, Clone)]
@@ -51,7 +36,7 @@ pub struct FrameSender {
 #[derive(Debug)]
 pub struct FrameReceiver {
     stream: RecvStream,
-    buffer: BytesMut,
+    finder: FrameFinder,
     shared: Arc<Shared>,
 }
 
@@ -83,6 +68,10 @@ pub enum FrameError {
     /// [`CloseCode::FRAME_KIND`].
     #[error("a frame of unknown kind {0}")]
     Kind(u8),
+    /// The peer sent a packed frame that cannot be unpacked, which ends the connection with
+    /// [`CloseCode::FRAME_DAMAGED`].
+    #[error("a packed frame cannot be unpacked: {0}")]
+    Unpack(#[from] UnpackError),
     /// The control stream ended within a frame, which ends the connection with
     /// [`CloseCode::CONTROL_LOST`].
     #[error("the control stream ended within a frame")]
@@ -158,13 +147,15 @@ impl FrameReceiver {
     /// Any [`FrameError`]; the connection is over after it.
     pub async fn recv(&mut self) -> Result<Option<Bytes>, FrameError> {
         loop {
-            if let Some(frame) = self.parse()? {
-                count(&self.shared.counters.frame_bytes_received, frame.len());
-                return Ok(Some(frame));
+            // No wait lies between taking a frame out and handing it over: a caller that gives up loses nothing.
+            if let Some(found) = self.finder.next().map_err(|fault| self.refuse(fault))? {
+                count(&self.shared.counters.frame_bytes_received, found.len_carried);
+                count(&self.shared.counters.frame_bytes_received_unpacked, found.frame.len());
+                return Ok(Some(found.frame));
             }
             match self.stream.read_chunk(READ_LEN_MAX, true).await {
-                Ok(Some(chunk)) => self.buffer.extend_from_slice(&chunk.bytes),
-                Ok(None) if self.buffer.is_empty() => return Ok(None),
+                Ok(Some(chunk)) => self.finder.extend(&chunk.bytes),
+                Ok(None) if self.finder.is_empty() => return Ok(None),
                 Ok(None) => return Err(self.fail(CloseCode::CONTROL_LOST, FrameError::Truncated)),
                 Err(ReadError::ConnectionLost(error)) => return Err(Closed::from(&error).into()),
                 Err(
@@ -177,20 +168,12 @@ impl FrameReceiver {
         }
     }
 
-    fn parse(&mut self) -> Result<Option<Bytes>, FrameError> {
-        let Some(mut head) = self.buffer.get(..HEAD_LEN) else { return Ok(None) };
-        let (kind, len) = (head.get_u8(), head.get_u32_le() as usize);
-        if kind != KIND_MESSAGE {
-            return Err(self.fail(CloseCode::FRAME_KIND, FrameError::Kind(kind)));
+    fn refuse(&self, fault: FrameFault) -> FrameError {
+        match fault {
+            FrameFault::TooLong(len) => self.fail(CloseCode::FRAME_TOO_LONG, FrameError::TooLong(len)),
+            FrameFault::Kind(kind) => self.fail(CloseCode::FRAME_KIND, FrameError::Kind(kind)),
+            FrameFault::Unpack(error) => self.fail(CloseCode::FRAME_DAMAGED, FrameError::Unpack(error)),
         }
-        if len > FRAME_LEN_MAX {
-            return Err(self.fail(CloseCode::FRAME_TOO_LONG, FrameError::TooLong(len)));
-        }
-        if self.buffer.len() < HEAD_LEN + len {
-            return Ok(None);
-        }
-        self.buffer.advance(HEAD_LEN);
-        Ok(Some(self.buffer.split_to(len).freeze()))
     }
 
     fn fail(&self, code: CloseCode, error: FrameError) -> FrameError {
@@ -212,7 +195,7 @@ pub(crate) fn start(
     let room = Arc::new(Semaphore::new(shared.config.frame_queue_bytes_max as usize));
     let task = tokio::spawn(write_frames(Arc::clone(shared), send, commands));
     let sender = FrameSender { queue, room, shared: Arc::clone(shared) };
-    let receiver = FrameReceiver { stream: recv, buffer: BytesMut::new(), shared: Arc::clone(shared) };
+    let receiver = FrameReceiver { stream: recv, finder: FrameFinder::new(), shared: Arc::clone(shared) };
     (sender, receiver, task)
 }
 
@@ -231,16 +214,18 @@ fn charge(frame: &Bytes) -> u32 {
 
 async fn write_frames(shared: Arc<Shared>, mut stream: SendStream, mut commands: mpsc::Receiver<Command>) {
     let mut batch = Vec::with_capacity(BATCH_LEN_MAX);
+    let mut layout = FrameLayout::new(Packer::new());
+    let mut rule = PackingRule::new(shared.config.frame_packing);
     while commands.recv_many(&mut batch, BATCH_LEN_MAX).await > 0 {
-        let mut pieces = Pieces::default();
+        let form = rule.choose(&shared.quic);
         let mut finish = None;
         let mut permits = Vec::with_capacity(batch.len());
         for command in batch.drain(..) {
             match command {
                 Command::Frame(frame, permit) => {
-                    count(&shared.counters.frame_bytes_sent, frame.len());
                     permits.push(permit);
-                    pieces.push(frame);
+                    count(&shared.counters.frame_bytes_sent_unpacked, frame.len());
+                    count(&shared.counters.frame_bytes_sent, layout.push(frame, form));
                 }
                 Command::Finish(done) => {
                     finish = Some(done);
@@ -248,7 +233,7 @@ async fn write_frames(shared: Arc<Shared>, mut stream: SendStream, mut commands:
                 }
             }
         }
-        if let Err(error) = stream.write_all_chunks(&mut pieces.done()).await {
+        if let Err(error) = stream.write_all_chunks(&mut layout.take()).await {
             debug!(peer = %shared.peer, %error, "control stream ended");
             // A peer that stops the control stream alone has broken the protocol; if the
             // connection is over already, closing it again changes nothing.
@@ -264,54 +249,4 @@ async fn write_frames(shared: Arc<Shared>, mut stream: SendStream, mut commands:
         }
     }
     let _ = stream.finish();
-}
-
-/// Frames laid out for the stream: short ones copied together, long ones left where they are.
-#[derive(Default)]
-struct Pieces {
-    whole: Vec<Bytes>,
-    open: BytesMut,
-}
-
-impl Pieces {
-    fn push(&mut self, frame: Bytes) {
-        self.open.put_u8(KIND_MESSAGE);
-        self.open.put_u32_le(wire_len(&frame));
-        if frame.len() <= COPY_LEN_MAX {
-            self.open.extend_from_slice(&frame);
-        } else {
-            self.whole.push(self.open.split().freeze());
-            self.whole.push(frame);
-        }
-    }
-
-    fn done(mut self) -> Vec<Bytes> {
-        if !self.open.is_empty() {
-            self.whole.push(self.open.freeze());
-        }
-        self.whole
-    }
-}
-
-fn wire_len(frame: &Bytes) -> u32 {
-    u32::try_from(frame.len()).expect("a frame is at most 4 MiB")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn frames_are_laid_out_in_order_whatever_their_length() {
-        let frames: Vec<Bytes> = [3, COPY_LEN_MAX + 1, 0, COPY_LEN_MAX].map(|len| Bytes::from(vec![7; len])).to_vec();
-        let mut pieces = Pieces::default();
-        frames.iter().cloned().for_each(|frame| pieces.push(frame));
-        let mut wire: BytesMut = pieces.done().concat().as_slice().into();
-        for frame in frames {
-            assert_eq!(wire.get_u8(), KIND_MESSAGE);
-            let len = wire.get_u32_le() as usize;
-            assert_eq!(wire.split_to(len), frame);
-        }
-        assert!(wire.is_empty());
-    }
 }

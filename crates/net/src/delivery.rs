@@ -89,6 +89,12 @@ impl Delivery {
         (self.is_full && rate > 0.0).then_some(window as u64)
     }
 
+    /// Bytes per second that the path delivered when it was full; `None` if it was not seen full lately.
+    pub(crate) fn rate_when_full(&self) -> Option<u64> {
+        let rate = self.best.max(self.best_before);
+        (self.is_full && rate > 0.0).then_some(rate as u64)
+    }
+
     fn turn(&mut self, now: Instant) {
         match self.stretch_began {
             Some(began) if now.saturating_duration_since(began) < MEMORY => {}

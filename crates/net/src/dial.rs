@@ -8,7 +8,7 @@ use crate::NetConfig;
 use crate::certificate::{self, ExpectedKey, SERVER_NAME};
 use crate::close::Closed;
 use crate::connection::{Connection, Side};
-use crate::control;
+use crate::frame::GREETING;
 use crate::traffic::Ledger;
 use rustls::sign::CertifiedKey;
 use std::fmt;
@@ -161,7 +161,7 @@ impl Dialler {
 /// limits that came with its handshake allow at least one stream.
 async fn greet(quic: &quinn::Connection) -> Result<(quinn::SendStream, quinn::RecvStream), Closed> {
     let (mut send, recv) = quic.open_bi().await.map_err(|error| Closed::from(&error))?;
-    match send.write_all(&control::GREETING).await {
+    match send.write_all(&GREETING).await {
         Ok(()) => Ok((send, recv)),
         Err(quinn::WriteError::ConnectionLost(error)) => Err(Closed::from(&error)),
         Err(error) => Err(Closed::Transport(error.to_string())),

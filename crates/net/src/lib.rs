@@ -4,7 +4,7 @@
 //! its peer by [`NodeId`](wayfs_types::NodeId) and carries three kinds of traffic:
 //!
 //! 1. **frames** of the replica protocol, ordered, on one stream that goes before
-//!    everything else ([`FrameSender`], [`FrameReceiver`]);
+//!    everything else, packed where the path is slow ([`FrameSender`], [`FrameReceiver`]);
 //! 2. **requests** for contents, each on a stream of its own behind the frames
 //!    ([`Connection::request`], [`IncomingRequest`], [`SendBody`], [`RecvBody`]);
 //! 3. **probes** that find the end of an outage soon ([`Waiting`]).
@@ -24,8 +24,13 @@ mod control;
 mod delivery;
 mod dial;
 mod endpoint;
+mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gate;
 mod identity;
+mod packing;
+mod packing_rule;
 mod probe;
 mod request;
 mod respond;
@@ -41,10 +46,13 @@ pub use close::{CloseCode, Closed, StreamCode};
 pub use config::{ConfigError, NetConfig};
 pub use congestion::Congestion;
 pub use connection::{ChannelBinding, Connection};
-pub use control::{FRAME_LEN_MAX, FrameError, FrameReceiver, FrameSender, TrySendError};
+pub use control::{FrameError, FrameReceiver, FrameSender, TrySendError};
 pub use dial::{AttemptError, ConnectError};
 pub use endpoint::Endpoint;
+pub use frame::FRAME_LEN_MAX;
 pub use identity::{IdentityError, NodeIdentity, verify_signature};
+pub use packing::UnpackError;
+pub use packing_rule::FramePacking;
 pub use probe::Waiting;
 pub use request::{Call, HEADER_LEN_MAX, Priority, RequestError};
 pub use respond::{IncomingRequest, Responder};

@@ -18,10 +18,14 @@ pub struct Traffic {
     pub packets_sent: u64,
     /// Packets sent and given up as lost.
     pub packets_lost: u64,
-    /// Bytes of frames sent on control streams, without their headers.
+    /// Bytes of frames sent on control streams, as they were sent (plain or packed), without their headers.
     pub frame_bytes_sent: u64,
-    /// Bytes of frames received on control streams, without their headers.
+    /// The same frames before packing.
+    pub frame_bytes_sent_unpacked: u64,
+    /// Bytes of frames received on control streams, as they came, without their headers.
     pub frame_bytes_received: u64,
+    /// The same frames after unpacking.
+    pub frame_bytes_received_unpacked: u64,
     /// Bytes of request and answer bodies sent.
     pub body_bytes_sent: u64,
     /// Bytes of request and answer bodies received.
@@ -39,7 +43,9 @@ impl AddAssign for Traffic {
         self.packets_sent += other.packets_sent;
         self.packets_lost += other.packets_lost;
         self.frame_bytes_sent += other.frame_bytes_sent;
+        self.frame_bytes_sent_unpacked += other.frame_bytes_sent_unpacked;
         self.frame_bytes_received += other.frame_bytes_received;
+        self.frame_bytes_received_unpacked += other.frame_bytes_received_unpacked;
         self.body_bytes_sent += other.body_bytes_sent;
         self.body_bytes_received += other.body_bytes_received;
         self.requests_sent += other.requests_sent;
@@ -68,7 +74,9 @@ pub struct ConnectionStats {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) frame_bytes_sent: AtomicU64,
+    pub(crate) frame_bytes_sent_unpacked: AtomicU64,
     pub(crate) frame_bytes_received: AtomicU64,
+    pub(crate) frame_bytes_received_unpacked: AtomicU64,
     pub(crate) body_bytes_sent: AtomicU64,
     pub(crate) body_bytes_received: AtomicU64,
     pub(crate) requests_sent: AtomicU64,
@@ -90,7 +98,9 @@ pub(crate) fn connection_stats(quic: &quinn::Connection, counters: &Counters) ->
             packets_sent: stats.path.sent_packets,
             packets_lost: stats.path.lost_packets,
             frame_bytes_sent: read(&counters.frame_bytes_sent),
+            frame_bytes_sent_unpacked: read(&counters.frame_bytes_sent_unpacked),
             frame_bytes_received: read(&counters.frame_bytes_received),
+            frame_bytes_received_unpacked: read(&counters.frame_bytes_received_unpacked),
             body_bytes_sent: read(&counters.body_bytes_sent),
             body_bytes_received: read(&counters.body_bytes_received),
             requests_sent: read(&counters.requests_sent),

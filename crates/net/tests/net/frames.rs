@@ -1,13 +1,28 @@
 //! The control stream.
 
-use crate::pair::{Pair, pair, pair_with, soon};
+use crate::pair::{Pair, addr, endpoint, pair, pair_at, pair_with, soon};
+use crate::proxy::Proxy;
 use bytes::Bytes;
 use std::time::Duration;
-use wayfs_net::{CloseCode, FRAME_LEN_MAX, FrameError, NetConfig, TrySendError};
+use wayfs_net::{CloseCode, FRAME_LEN_MAX, FrameError, FramePacking, NetConfig, TrySendError};
+
+fn packing(frame_packing: FramePacking) -> NetConfig {
+    NetConfig { frame_packing, ..NetConfig::default() }
+}
 
 #[tokio::test]
 async fn frames_of_all_lengths_come_whole_and_in_order_both_ways() {
-    let pair = pair().await;
+    exchange_all_lengths(FramePacking::Never, FramePacking::Never).await;
+}
+
+#[tokio::test]
+async fn packed_frames_of_all_lengths_do_too_whatever_the_other_side_packs() {
+    exchange_all_lengths(FramePacking::Always, FramePacking::Always).await;
+    exchange_all_lengths(FramePacking::Always, FramePacking::Never).await;
+}
+
+async fn exchange_all_lengths(near: FramePacking, far: FramePacking) {
+    let pair = pair_with(packing(near), packing(far)).await;
     let (near_sender, mut near_receiver) = pair.near.control().unwrap();
     let (far_sender, mut far_receiver) = pair.far.control().unwrap();
     assert!(pair.near.control().is_none());
@@ -27,8 +42,28 @@ async fn frames_of_all_lengths_come_whole_and_in_order_both_ways() {
     };
     soon("all frames", async { tokio::join!(send, receive) }).await;
     let sum: usize = lens.iter().sum();
-    assert_eq!(pair.near.stats().traffic.frame_bytes_sent, sum as u64);
-    assert_eq!(pair.client.traffic().frame_bytes_received, sum as u64);
+    let (sent, received) = (pair.near.stats().traffic, pair.client.traffic());
+    assert_eq!((sent.frame_bytes_sent_unpacked, received.frame_bytes_received_unpacked), (sum as u64, sum as u64));
+    let are_packed = near != FramePacking::Never;
+    assert!(if are_packed { sent.frame_bytes_sent < sum as u64 / 100 } else { sent.frame_bytes_sent == sum as u64 });
+    assert_eq!(pair.server.traffic().frame_bytes_received, sent.frame_bytes_sent);
+}
+
+#[tokio::test]
+async fn frames_over_a_slow_path_are_packed() {
+    let server = endpoint(NetConfig::default());
+    // It delays by 5 ms each way, so no round trip is ever short.
+    let proxy = Proxy::start(addr(&server)).await;
+    let pair = pair_at(endpoint(NetConfig::default()), server, proxy.addr()).await;
+    let (sender, _receiver) = pair.near.control().unwrap();
+    let (_sender, mut receiver) = pair.far.control().unwrap();
+    let frame = Bytes::from("the same words over and over, ".repeat(10));
+    for _ in 0..20 {
+        sender.send(frame.clone()).await.unwrap();
+        assert_eq!(soon("a frame", receiver.recv()).await.unwrap().unwrap(), frame);
+    }
+    let traffic = pair.near.stats().traffic;
+    assert!(traffic.frame_bytes_sent < traffic.frame_bytes_sent_unpacked / 5, "{traffic:?}");
 }
 
 #[tokio::test]
@@ -100,7 +135,12 @@ async fn a_frame_too_long_is_refused_at_the_sender_and_harms_nobody() {
 
 #[tokio::test]
 async fn receiving_may_be_cancelled_at_any_point() {
-    let pair = pair().await;
+    receive_in_a_hurry(FramePacking::Never).await;
+    receive_in_a_hurry(FramePacking::Always).await;
+}
+
+async fn receive_in_a_hurry(frame_packing: FramePacking) {
+    let pair = pair_with(packing(frame_packing), NetConfig::default()).await;
     let (sender, _receiver) = pair.near.control().unwrap();
     let (_sender, mut receiver) = pair.far.control().unwrap();
     let frame = Bytes::from((0..300_000u32).flat_map(u32::to_le_bytes).collect::<Vec<_>>());

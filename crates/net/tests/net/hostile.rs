@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wayfs_net::{
     CloseCode, Closed, Connection, Endpoint, FRAME_LEN_MAX, FrameError, HEADER_LEN_MAX, NetConfig, RequestError,
-    StreamCode,
+    StreamCode, UnpackError,
 };
 
 #[derive(Debug)]
@@ -86,7 +86,7 @@ fn liar(alpn: &[u8], shows: Shows) -> quinn::Endpoint {
     endpoint
 }
 
-const ALPN: &[u8] = b"wayfs/1";
+const ALPN: &[u8] = b"wayfs/2";
 const GREETING: [u8; 5] = [0; 5];
 
 /// A connection whose other end lies, with the control stream greeted.
@@ -168,6 +168,16 @@ async fn other_protocols_and_clients_without_an_ed25519_key_get_no_connection() 
 }
 
 #[tokio::test]
+async fn a_peer_of_the_protocol_before_is_told_so() {
+    let server = endpoint(NetConfig::default());
+    let liar = liar(b"wayfs/1", Shows::Ed25519);
+    let error = soon("a refusal", liar.connect(addr(&server), "any").unwrap()).await.unwrap_err();
+    let words = Closed::from(&error).to_string();
+    assert!(words.contains("another version"), "{words}");
+    assert_serves(&server).await;
+}
+
+#[tokio::test]
 async fn a_peer_that_never_greets_or_greets_wrongly_is_let_go() {
     let impatient = NetConfig { connect_timeout: Duration::from_millis(300), ..NetConfig::default() };
     let server = endpoint(impatient);
@@ -203,6 +213,40 @@ async fn a_frame_of_unknown_kind_ends_the_connection_by_name() {
     assert_eq!(soon("the good one", receiver.recv()).await.unwrap().unwrap(), "ok");
     assert_eq!(soon("the error", receiver.recv()).await.unwrap_err(), FrameError::Kind(77));
     assert_closed_with(&lie.quic, CloseCode::FRAME_KIND).await;
+}
+
+#[tokio::test]
+async fn a_packed_frame_that_is_a_bomb_or_damaged_ends_the_connection_by_name() {
+    let mut bomb = zstd::stream::raw::Encoder::new(1).unwrap();
+    bomb.set_parameter(zstd::stream::raw::CParameter::WindowLog(17)).unwrap();
+    let bomb = pack(&mut bomb, &vec![0; FRAME_LEN_MAX + 1]);
+    for (packed, expected) in [
+        (bomb.as_slice(), Some(UnpackError::TooLong)),
+        (b"rubbish in place of a frame", None),
+        (b"\x28\xb5\x2f\xfd\0\xff", None),
+    ] {
+        let mut lie = lie(NetConfig::default()).await;
+        let (_sender, mut receiver) = lie.far.control().unwrap();
+        let head = [&[2][..], &u32::try_from(packed.len()).unwrap().to_le_bytes()].concat();
+        lie.control.0.write_all(&[&[1, 2, 0, 0, 0, b'o', b'k'], &head[..], packed].concat()).await.unwrap();
+        assert_eq!(soon("the good one", receiver.recv()).await.unwrap().unwrap(), "ok");
+        let error = soon("the error", receiver.recv()).await.unwrap_err();
+        let FrameError::Unpack(why) = error else { panic!("{error}") };
+        assert!(expected.is_none_or(|expected| expected == why), "{why}");
+        assert_closed_with(&lie.quic, CloseCode::FRAME_DAMAGED).await;
+    }
+}
+
+fn pack(encoder: &mut zstd::stream::raw::Encoder<'_>, bytes: &[u8]) -> Vec<u8> {
+    use zstd::stream::raw::{InBuffer, Operation, OutBuffer};
+    let mut packed = Vec::with_capacity(bytes.len() + 1024);
+    let mut output = OutBuffer::around(&mut packed);
+    let mut input = InBuffer::around(bytes);
+    while input.pos() < bytes.len() {
+        encoder.run(&mut input, &mut output).unwrap();
+    }
+    assert_eq!(encoder.flush(&mut output).unwrap(), 0);
+    packed
 }
 
 #[tokio::test]
