@@ -185,6 +185,21 @@ mod tests {
     }
 
     #[test]
+    fn the_rate_of_a_full_path_is_known_while_it_was_full_lately() {
+        let (start, mut delivery) = (Instant::now(), Delivery::default());
+        let mut rate_after = |sent_ms: u64, took_ms: u64| {
+            let sent = start + Duration::from_millis(sent_ms);
+            delivery.on_sent(sent);
+            let ack = Acknowledged { sent, bytes: 1000, app_limited: false, rtt_min: RTT };
+            delivery.on_ack(sent + Duration::from_millis(took_ms), ack);
+            delivery.rate_when_full()
+        };
+        assert_eq!(rate_after(0, 20), None, "a path without a queue may be any number of times faster");
+        assert_eq!(rate_after(100, 100), Some(50_000), "the best that was seen");
+        assert_eq!(rate_after(11_000, 20), None);
+    }
+
+    #[test]
     fn what_is_remembered_is_bounded() {
         let mut delivery = Delivery::default();
         for _ in 0..2 * SENDINGS_LEN_MAX {
