@@ -2,7 +2,7 @@
 
 use crate::csv::Csv;
 use crate::summary::LatenessOf;
-use crate::{LabError, Lateness, Topology};
+use crate::{IdleCores, LabError, Lateness, Topology};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -48,6 +48,7 @@ pub struct Context<'a> {
     progress: &'a dyn Progress,
     lateness: Vec<LatenessOf>,
     data: Vec<String>,
+    idle_cores: IdleCores,
 }
 
 impl<'a> Context<'a> {
@@ -55,7 +56,8 @@ impl<'a> Context<'a> {
     pub(crate) fn new(options: &'a Options, name: &str, progress: &'a dyn Progress) -> Result<Self, LabError> {
         let directory = options.out.join(name);
         std::fs::create_dir_all(&directory).map_err(LabError::io(format!("make {}", directory.display())))?;
-        Ok(Self { options, directory, progress, lateness: Vec::new(), data: Vec::new() })
+        let (lateness, data) = (Vec::new(), Vec::new());
+        Ok(Self { options, directory, progress, lateness, data, idle_cores: IdleCores::Asleep })
     }
 
     /// Everything random comes from it.
@@ -89,11 +91,17 @@ impl<'a> Context<'a> {
     }
 
     /// An empty topology whose programs' logs stay with the results, in `logs/PART`. Give it back to [`Self::finish`].
+    /// It keeps cores awake unless the setting `awake` is `false`.
     ///
     /// # Errors
-    /// [`LabError::Forbidden`] if this machine or user may not.
+    /// [`LabError::Forbidden`] if this machine or user may not; [`LabError::Experiment`] for another value of that setting.
     pub fn topology(&self, part: &str, seed: u64) -> Result<Topology, LabError> {
         let mut topology = Topology::new(seed)?;
+        match self.setting("awake") {
+            None | Some("true") => {}
+            Some("false") => topology.let_cores_sleep(),
+            Some(typed) => return Err(LabError::Experiment(format!("awake={typed}: true or false is wanted"))),
+        }
         topology.keep_logs(&self.directory.join("logs").join(part));
         Ok(topology)
     }
@@ -102,6 +110,7 @@ impl<'a> Context<'a> {
     /// experiment may repeat it.
     pub fn finish(&mut self, part: &str, topology: Topology) -> Lateness {
         let lateness = topology.take_lateness();
+        self.idle_cores = topology.idle_cores().clone();
         self.lateness.push(LatenessOf { part: part.to_owned(), lateness });
         drop(topology);
         lateness
@@ -123,7 +132,12 @@ impl<'a> Context<'a> {
         self.progress.show(done as u64, total as u64, what);
     }
 
-    pub(crate) fn into_parts(self) -> (Vec<LatenessOf>, Vec<String>) {
-        (self.lateness, self.data)
+    /// What idle cores did in the last topology that was given back.
+    pub const fn idle_cores(&self) -> &IdleCores {
+        &self.idle_cores
+    }
+
+    pub(crate) fn into_parts(self) -> (Vec<LatenessOf>, Vec<String>, IdleCores) {
+        (self.lateness, self.data, self.idle_cores)
     }
 }

@@ -31,7 +31,7 @@ pub fn run(experiment: &dyn Experiment, options: &Options, progress: &dyn Progre
     let mut context = Context::new(options, experiment.name(), progress)?;
     let directory = context.directory().to_owned();
     let findings = experiment.run(&mut context)?;
-    let (lateness, data) = context.into_parts();
+    let (lateness, data, idle_cores) = context.into_parts();
     let summary = Summary {
         experiment: experiment.name().to_owned(),
         about: experiment.about().to_owned(),
@@ -40,6 +40,7 @@ pub fn run(experiment: &dyn Experiment, options: &Options, progress: &dyn Progre
         started,
         seconds: began.elapsed().as_secs_f64(),
         machine,
+        idle_cores,
         lateness,
         data,
         findings,

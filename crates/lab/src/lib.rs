@@ -27,6 +27,7 @@
 //! of service with its routes ([`Topology::set_service`]), or is exchanged for another ([`Topology::hand_over`]: a client moves to
 //! another station). [`Topology::cell`] lets several hosts share one channel. Settings are [`LinePlan`]s: from a profile ([`line`]),
 //! from TOML ([`read_line`]), or made by hand. [`Topology::inside`] makes sockets that belong to a host.
+//! While a topology exists no core of the machine sleeps, if the machine allows that ([`IdleCores`]); [`Topology::let_cores_sleep`] ends it.
 //!
 //! # Writing an experiment
 //! An [`Experiment`] is a file in `experiments/`, listed in `experiments/mod.rs`. Its `run` builds topologies with [`Context::topology`], gives them back
@@ -68,6 +69,7 @@ mod sites;
 mod summary;
 mod topology;
 mod tun;
+mod vigil;
 
 pub use context::{Context, Options, Progress};
 pub use csv::Csv;
@@ -86,5 +88,6 @@ pub use run_directory::sweep;
 pub use sites::{Sites, SitesPlan, client_of, station_of};
 pub use summary::{Aim, Findings, LatenessOf, Machine, Row, Summary, Verdict};
 pub use topology::{Link, Service, Topology};
+pub use vigil::IdleCores;
 pub use wayfs_link::description::LinePlan;
 pub use wayfs_link::{LineStatistics, PROFILES, Profile, WayStatistics};

@@ -1,6 +1,6 @@
 //! What a run of an experiment found: `summary.json`.
 
-use crate::{Estimate, Figure, Lateness};
+use crate::{Estimate, Figure, IdleCores, Lateness};
 use serde::{Deserialize, Serialize};
 
 /// What an experiment found.
@@ -118,6 +118,9 @@ pub struct Summary {
     pub seconds: f64,
     /// Where it ran.
     pub machine: Machine,
+    /// What its cores did while they had nothing to do.
+    #[serde(default)]
+    pub idle_cores: IdleCores,
     /// How late the emulator was, topology by topology.
     pub lateness: Vec<LatenessOf>,
     /// Files of raw data.

@@ -2,9 +2,9 @@
 
 use super::plot;
 use super::scale::short;
-use crate::Estimate;
 use crate::figure::Figure;
 use crate::summary::{Aim, Row, Summary, Verdict};
+use crate::{Estimate, IdleCores};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("style.css");
@@ -162,6 +162,7 @@ fn circumstances(out: &mut String, summary: &Summary) {
         escape(&summary.experiment),
         summary.seed
     );
+    add!(out, "<p>{}</p>", escape(&cores(&summary.idle_cores)));
     if !summary.data.is_empty() {
         let files: Vec<String> =
             summary.data.iter().map(|name| format!("<a href=\"{0}\">{0}</a>", escape(name))).collect();
@@ -189,6 +190,17 @@ fn circumstances(out: &mut String, summary: &Summary) {
     out.push_str("</table>\n");
 }
 
+/// What a reader of delays has to know of the cores.
+fn cores(idle: &IdleCores) -> String {
+    match idle {
+        IdleCores::Awake => "Idle cores were kept awake.".into(),
+        IdleCores::Asleep => "Idle cores were not kept awake.".into(),
+        IdleCores::Refused(why) => {
+            format!("Idle cores could not be kept awake ({why}): packets are late by what one takes to wake up.")
+        }
+    }
+}
+
 /// Text as HTML shows it.
 pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
@@ -211,6 +223,7 @@ mod tests {
             started: 0,
             seconds: 3.0,
             machine: Machine::default(),
+            idle_cores: IdleCores::Refused("<device>".into()),
             lateness: vec![LatenessOf { part: "all".into(), lateness: late }],
             data: vec!["raw.csv".into()],
             findings: Findings {
@@ -234,6 +247,7 @@ mod tests {
         let page = page(&summary(10.0));
         assert!(page.contains("is 1 &lt; 2?") && page.contains("<svg") && page.contains("at most 2: missed"));
         assert!(page.contains("wayfs lab run example --seed 7") && !page.contains("Rejected"));
+        assert!(page.contains("could not be kept awake (&lt;device&gt;)"));
         assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("@import"));
     }
 

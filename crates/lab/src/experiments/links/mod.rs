@@ -10,7 +10,8 @@ mod loss;
 mod periods;
 mod rate;
 
-use crate::{Context, Experiment, Figure, Findings, LabError, Row};
+use super::chosen::chosen;
+use crate::{Context, Experiment, Figure, Findings, IdleCores, LabError, Row};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use wayfs_link::{DirectionConfig, LineConfig};
@@ -35,22 +36,25 @@ impl Experiment for Links {
 
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
         type Run = fn(&mut Context<'_>) -> Result<Part, LabError>;
-        let parts: [(&str, Run); 5] = [
+        const PARTS: [(&str, Run); 5] = [
             ("delay", delay::run),
             ("rate", rate::run),
             ("loss", loss::run),
-            ("bad periods", periods::run),
+            ("periods", periods::run),
             ("changes", changes::run),
         ];
+        let names = PARTS.map(|(name, _)| name);
+        let wanted = chosen(context, "only", &names, |name| name)?;
+        let parts: Vec<(&str, Run)> = PARTS.into_iter().filter(|(name, _)| wanted.contains(name)).collect();
         let mut findings = Findings { expected: EXPECTED.into(), ..Findings::default() };
-        for (number, (name, run)) in parts.into_iter().enumerate() {
+        for (number, (name, run)) in parts.iter().enumerate() {
             context.progress(number, parts.len(), name);
             let part = run(context)?;
             findings.rows.extend(part.rows);
             findings.figures.extend(part.figures);
         }
         context.progress(parts.len(), parts.len(), "done");
-        tell(&mut findings);
+        tell(&mut findings, context.idle_cores());
         Ok(findings)
     }
 }
@@ -60,7 +64,7 @@ at 10 Mb/s; it carries 1 Gb/s of TCP; losses, bad periods and changes follow the
 is exact and tested apart; what is measured here is the machine around it: the devices, the wake-ups of the emulator, the kernel.";
 
 /// Says in words what the rows say.
-fn tell(findings: &mut Findings) {
+fn tell(findings: &mut Findings, idle: &IdleCores) {
     let missed: Vec<&str> = findings
         .rows
         .iter()
@@ -76,6 +80,10 @@ fn tell(findings: &mut Findings) {
 from a receiver that had no processor: repeat on an idle machine before believing in another cause. Losses, bad periods and changes are decided by the \
 model; if one of those is missed, look for packets that the machine lost on top."
         .into();
+    if let IdleCores::Refused(why) = idle {
+        findings.why_they_differ +=
+            &format!(" Cores slept between packets, since the machine did not let them be kept awake ({why}).");
+    }
 }
 
 /// Both directions alike.
