@@ -89,14 +89,18 @@ impl Sites {
             program: context.program().to_owned(),
             plan,
         };
-        for (number, wide) in sites.plan.wide.clone().into_iter().enumerate() {
-            let (client, station) = (client_of(number), station_of(number));
-            sites.lab.host(&station)?;
-            sites.lab.host(&client)?;
-            let wide = sites.lab.link(&station, "home", wide)?;
-            let local = sites.lab.link(&client, &station, sites.plan.local.clone())?;
-            sites.wide.push(wide);
-            sites.local.push(local);
+        let names: Vec<(String, String)> =
+            (0..sites.plan.wide.len()).map(|site| (client_of(site), station_of(site))).collect();
+        let mut lines = Vec::new();
+        for ((client, station), wide) in names.iter().zip(&sites.plan.wide) {
+            sites.lab.host(station)?;
+            sites.lab.host(client)?;
+            lines.push((station.as_str(), "home", wide.clone()));
+            lines.push((client.as_str(), station.as_str(), sites.plan.local.clone()));
+        }
+        for links in sites.lab.link_all(&lines)?.chunks_exact(2) {
+            sites.wide.push(links[0]);
+            sites.local.push(links[1]);
         }
         Ok(sites)
     }

@@ -108,7 +108,26 @@ impl Topology {
     /// # Errors
     /// [`LabError`] if a host is unknown or the machine refuses.
     pub fn cell(&mut self, mobiles: &[&str], station: &str, plan: impl Into<LinePlan>) -> Result<Vec<Link>, LabError> {
-        let plan = plan.into();
+        let links = self.cell_without_routes(mobiles, station, plan.into())?;
+        self.route()?;
+        Ok(links)
+    }
+
+    /// Joins pairs of hosts as [`Self::link`] does, but sets routes only once: with a hundred hosts most of the time goes
+    /// into telling each of them of every new line.
+    ///
+    /// # Errors
+    /// [`LabError`] if a host is unknown or the machine refuses.
+    pub fn link_all(&mut self, lines: &[(&str, &str, LinePlan)]) -> Result<Vec<Link>, LabError> {
+        let mut links = Vec::new();
+        for (first, second, plan) in lines {
+            links.extend(self.cell_without_routes(&[first], second, plan.clone())?);
+        }
+        self.route()?;
+        Ok(links)
+    }
+
+    fn cell_without_routes(&mut self, mobiles: &[&str], station: &str, plan: LinePlan) -> Result<Vec<Link>, LabError> {
         let second = self.index(station)?;
         let mut ends = Vec::new();
         let mut states = Vec::new();
@@ -135,7 +154,6 @@ impl Topology {
         let medium = self.emulator.serve(medium, ends);
         let first_link = self.links.len();
         self.links.extend(states.into_iter().map(|(line, edge, devices)| LinkState { medium, line, edge, devices }));
-        self.route()?;
         Ok((first_link..self.links.len()).map(Link).collect())
     }
 
