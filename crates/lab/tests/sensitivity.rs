@@ -40,6 +40,10 @@ fn a_call_waits_for_both_crossings_and_a_warm_operation_for_none_of_the_wide_are
             far.filter(|level| level.delivered > 0.0).map(|level| level.response_ms).fold(f64::INFINITY, f64::min);
         assert!(fastest < CROSSINGS_FAR_MS, "{system}: {levels:?}");
     }
+    let cold: Vec<&Level> =
+        levels.iter().filter(|level| level.system == "far, cold reads" && level.value >= 200_000.0).collect();
+    // Contents that are only at the home cannot be here before a request and its answer have crossed.
+    assert!(!cold.is_empty() && cold.iter().all(|level| level.response_ms >= CROSSINGS_FAR_MS), "{cold:?}");
     assert!(levels.iter().all(|level| level.failed == 0.0), "{levels:?}");
     assert!(summary.findings.rows.len() > 10 && summary.findings.figures.len() > 4);
 }

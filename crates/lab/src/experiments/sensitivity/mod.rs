@@ -10,8 +10,10 @@
 //!
 //! WayFS is looked at in two ways. *As programs see it*: the mix as system calls on a mount, caches of the kernel and the client
 //! in place. *Safe writes*: `fsync` after each write, which ends when the station has the bytes on disk; these cross
-//! the line to the station for certain, and must not wait for the one to the home.
+//! the line to the station for certain, and must not wait for the one to the home. Beside these, *cold reads*: of contents that only the home has,
+//! which have to wait for a crossing and its answer ([`cold_read`]).
 
+mod cold_read;
 mod figures;
 mod file_set;
 mod knob;
@@ -31,7 +33,7 @@ use knob::{Knob, Setting};
 use on_a_mount::Promise;
 use std::cell::Cell;
 use sweep::{Plan, Sweep, sweep};
-use systems::{Hop, Nfs, Volume};
+use systems::{Hop, Nfs, View, Volume};
 
 /// The experiment.
 pub(super) struct Sensitivity;
@@ -79,9 +81,11 @@ fn measure(context: &mut Context<'_>, installed: bool) -> Result<Vec<Sweep>, Lab
                 system.finish(context);
             }
             Run::Volume(hop, other, views) => {
-                let mut system = Volume::start(context, *hop, plans::GOOD, *other)?;
-                for (promise, plan) in views {
-                    system.promise(*promise);
+                let cold = views.iter().find(|(view, _)| *view == View::ColdReads);
+                let cold_files = cold.map_or(0, |(_, plan)| plans::cold_files(plan, pace.rounds));
+                let mut system = Volume::start(context, (*hop, *other), plans::GOOD, cold_files)?;
+                for (view, plan) in views {
+                    system.look(*view);
                     sweeps.extend(sweep(context, &mut system, plan, pace, note)?);
                 }
                 system.finish(context);
@@ -96,7 +100,7 @@ fn measure(context: &mut Context<'_>, installed: bool) -> Result<Vec<Sweep>, Lab
 enum Run {
     Nfs(Transport, Plan),
     /// With the line that is swept, and what the other one is like.
-    Volume(Hop, Setting, Vec<(Promise, Plan)>),
+    Volume(Hop, Setting, Vec<(View, Plan)>),
 }
 
 impl Run {
@@ -111,13 +115,15 @@ impl Run {
 /// All that are wanted; the setting `systems` names some of `nfs-udp`, `nfs-tcp`, `near`, `far`.
 fn runs(context: &Context<'_>, installed: bool) -> Vec<Run> {
     let views = |plan: fn(&Context<'_>, Promise) -> Plan| {
-        [Promise::Safe, Promise::Closed].map(|promise| (promise, plan(context, promise))).to_vec()
+        [Promise::Safe, Promise::Closed].map(|promise| (View::Mount(promise), plan(context, promise))).to_vec()
     };
+    let mut far = views(plans::far);
+    far.insert(0, (View::ColdReads, plans::far_cold(context)));
     let all = [
         ("nfs-udp", Run::Nfs(Transport::Udp, plans::nfs_udp(context))),
         ("nfs-tcp", Run::Nfs(Transport::Tcp, plans::nfs_tcp(context))),
         ("near", Run::Volume(Hop::ClientStation, plans::WIDE, views(plans::near))),
-        ("far", Run::Volume(Hop::StationHome, plans::GOOD, views(plans::far))),
+        ("far", Run::Volume(Hop::StationHome, plans::GOOD, far)),
     ];
     let possible = |run: &Run| installed || !matches!(run, Run::Nfs(..));
     all.into_iter()
@@ -128,10 +134,11 @@ fn runs(context: &Context<'_>, installed: bool) -> Vec<Run> {
 
 /// The summaries first, then every sweep.
 fn draw(sweeps: &[Sweep]) -> Vec<Figure> {
-    let of = |knob: Knob, wide: bool| -> Vec<&Sweep> {
-        sweeps.iter().filter(|sweep| sweep.knob == knob && rows::is_wide(sweep) == wide).collect()
+    let of = |knob: Knob, hop: fn(&Sweep) -> bool| -> Vec<&Sweep> {
+        sweeps.iter().filter(|sweep| sweep.knob == knob && hop(sweep)).collect()
     };
-    let near = of(Knob::Latency, false);
+    let near = of(Knob::Latency, rows::is_near);
+    let with_cold: fn(&Sweep) -> bool = |sweep| rows::is_wide(sweep) || rows::is_cold(sweep);
     let highest = near.iter().flat_map(|sweep| &sweep.curves).map(|curve| curve.value / 1000.0).fold(0.0, f64::max);
     let published = Series::new(
         "NFS over UDP: 3 us per us",
@@ -141,16 +148,22 @@ fn draw(sweeps: &[Sweep]) -> Vec<Figure> {
     );
     let mut figures = vec![
         figures::alone("Response and latency of the local line", Knob::Latency, &near, Some(published)),
-        figures::alone("Warm response and latency of the wide area", Knob::Latency, &of(Knob::Latency, true), None),
+        figures::alone(
+            "Warm response and latency of the wide area",
+            Knob::Latency,
+            &of(Knob::Latency, rows::is_wide),
+            None,
+        ),
+        figures::alone("Cold reads beside them", Knob::Latency, &of(Knob::Latency, with_cold), None),
         figures::alone(
             "Warm response and gap per byte of the wide area",
             Knob::GapPerByte,
-            &of(Knob::GapPerByte, true),
+            &of(Knob::GapPerByte, rows::is_wide),
             None,
         ),
-        figures::saturations(&of(Knob::Overhead, false)),
+        figures::saturations(&of(Knob::Overhead, rows::is_near)),
     ];
-    figures.extend(sweeps.iter().map(figures::curves));
+    figures.extend(sweeps.iter().filter(|sweep| !rows::is_cold(sweep)).map(figures::curves));
     figures
 }
 

@@ -2,7 +2,7 @@
 
 use super::knob::{Knob, Setting};
 use super::on_a_mount::Promise;
-use super::sweep::{Pace, Plan};
+use super::sweep::{Extent, Pace, Plan};
 use crate::load::{Mix, Operation, SFS};
 use crate::{Context, LabError};
 use std::time::Duration;
@@ -16,6 +16,8 @@ pub(super) const WIDE: Setting =
 
 /// Operations that have to be safe elsewhere before they end: `fsync` after a write of up to 8 KiB, and after making a small file.
 const SAFE: Mix = Mix::new(&[(Operation::Write, 4), (Operation::Create, 1)]);
+/// Reads of files that nobody has read.
+const COLD: Mix = Mix::new(&[(Operation::Read, 1)]);
 
 /// Names of systems and views on them, as they are in legends and tables.
 pub(super) const NFS_UDP: &str = "NFS/UDP";
@@ -24,16 +26,42 @@ pub(super) const NEAR_CLOSED: &str = "near, programs";
 pub(super) const NEAR_SAFE: &str = "near, safe writes";
 pub(super) const FAR_CLOSED: &str = "far, programs";
 pub(super) const FAR_SAFE: &str = "far, safe writes";
+pub(super) const FAR_COLD: &str = "far, cold reads";
+
+/// Cold reads offered per second, one at a time: each takes a file that cannot be used again.
+const COLD_RATE: f64 = 20.0;
+/// How long they are offered: of those that wait for the farthest home some are still to count.
+const COLD_LEVEL: Duration = Duration::from_secs(2);
+
+/// How finely parameters and loads are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Density {
+    /// To see that it works.
+    Quick,
+    /// What slopes and knees need: values on both sides of each knee and at both ends of the range.
+    Usual,
+    /// Values and loads between those, and longer, for smooth curves: three times the time.
+    Dense,
+}
+
+/// As the setting `dense` says.
+fn density(context: &Context<'_>) -> Density {
+    let whole = if context.setting("dense") == Some("true") { Density::Dense } else { Density::Usual };
+    context.choose(Density::Quick, whole)
+}
 
 /// How long and how finely to measure. The setting `level_ms` changes how long each load lasts.
 ///
 /// # Errors
 /// [`LabError::Experiment`] if that is no number.
 pub(super) fn pace(context: &Context<'_>) -> Result<Pace, LabError> {
-    let pace = context.choose(
-        Pace { level: Duration::from_millis(300), shares: &[0.2, 0.8], rounds: 2 },
-        Pace { level: Duration::from_millis(1500), shares: &[0.1, 0.3, 0.5, 0.7, 0.85, 0.95], rounds: 3 },
-    );
+    let pace = match density(context) {
+        Density::Quick => Pace { level: Duration::from_millis(300), shares: &[0.2, 0.8], rounds: 2 },
+        Density::Usual => Pace { level: Duration::from_millis(1000), shares: &[0.3, 0.7, 0.9], rounds: 3 },
+        Density::Dense => {
+            Pace { level: Duration::from_millis(1500), shares: &[0.1, 0.3, 0.5, 0.7, 0.85, 0.95], rounds: 3 }
+        }
+    };
     let Some(typed) = context.setting("level_ms") else { return Ok(pace) };
     let level = typed.parse().map(Duration::from_millis);
     let level = level.map_err(|error| LabError::Experiment(format!("level_ms={typed}: {error}")))?;
@@ -52,13 +80,13 @@ fn wanted(context: &Context<'_>, values: Vec<(Knob, Vec<f64>)>) -> Vec<(Knob, Ve
 
 /// NFS over UDP, as in the paper: everything, over the line between client and server.
 pub(super) fn nfs_udp(context: &Context<'_>) -> Plan {
-    Plan { name: NFS_UDP, mix: SFS, base: GOOD, values: near_values(context) }
+    Plan { name: NFS_UDP, mix: SFS, base: GOOD, values: near_values(context), extent: Extent::Curve }
 }
 
 /// NFS over TCP: latency only, to see whether the transport matters.
 pub(super) fn nfs_tcp(context: &Context<'_>) -> Plan {
     let values = near_values(context).into_iter().filter(|(knob, _)| *knob == Knob::Latency).collect();
-    Plan { name: NFS_TCP, mix: SFS, base: GOOD, values }
+    Plan { name: NFS_TCP, mix: SFS, base: GOOD, values, extent: Extent::Curve }
 }
 
 /// WayFS with the line between client and station swept.
@@ -67,7 +95,7 @@ pub(super) fn near(context: &Context<'_>, promise: Promise) -> Plan {
         Promise::Closed => (NEAR_CLOSED, SFS),
         Promise::Safe => (NEAR_SAFE, SAFE),
     };
-    Plan { name, mix, base: GOOD, values: near_values(context) }
+    Plan { name, mix, base: GOOD, values: near_values(context), extent: Extent::Curve }
 }
 
 /// WayFS with the line between station and home swept.
@@ -76,34 +104,68 @@ pub(super) fn far(context: &Context<'_>, promise: Promise) -> Plan {
         Promise::Closed => (FAR_CLOSED, SFS),
         Promise::Safe => (FAR_SAFE, SAFE),
     };
-    let whole = vec![
-        (Knob::Latency, vec![0.0, 15_000.0, 45_000.0, 100_000.0, 200_000.0]),
-        (Knob::Overhead, vec![0.0, 500.0, 2000.0, 8000.0]),
-        (Knob::Gap, vec![0.0, 1000.0, 4000.0, 16_000.0]),
-        (Knob::GapPerByte, vec![800.0, 2000.0, 8000.0, 142_857.0]),
-    ];
-    let quick = vec![
-        (Knob::Latency, vec![0.0, 50_000.0, 200_000.0]),
-        (Knob::Overhead, vec![0.0, 4000.0]),
-        (Knob::Gap, vec![0.0, 8000.0]),
-        (Knob::GapPerByte, vec![800.0, 8000.0]),
-    ];
-    Plan { name, mix, base: WIDE, values: wanted(context, context.choose(quick, whole)) }
+    Plan { name, mix, base: WIDE, values: far_values(context), extent: Extent::Curve }
+}
+
+/// The same with reads of what only the home has: latency only, for each read uses up a file.
+pub(super) fn far_cold(context: &Context<'_>) -> Plan {
+    let values = far_values(context).into_iter().filter(|(knob, _)| *knob == Knob::Latency).collect();
+    let extent = Extent::Alone { rate: COLD_RATE, duration: COLD_LEVEL };
+    Plan { name: FAR_COLD, mix: COLD, base: WIDE, values, extent }
+}
+
+/// Files that all cold reads of a run need, and as many again, for arrivals are at random.
+pub(super) fn cold_files(plan: &Plan, rounds: usize) -> usize {
+    let curves = plan.values.iter().map(|(_, values)| values.len()).sum::<usize>() * rounds;
+    2 * curves * (COLD_RATE * COLD_LEVEL.as_secs_f64()).ceil() as usize
+}
+
+/// From a home next door to one on the other side of the world, and a rate down to a modem's.
+fn far_values(context: &Context<'_>) -> Vec<(Knob, Vec<f64>)> {
+    let values = match density(context) {
+        Density::Quick => vec![
+            (Knob::Latency, vec![0.0, 50_000.0, 200_000.0]),
+            (Knob::Overhead, vec![0.0, 4000.0]),
+            (Knob::Gap, vec![0.0, 8000.0]),
+            (Knob::GapPerByte, vec![800.0, 8000.0]),
+        ],
+        Density::Usual => vec![
+            (Knob::Latency, vec![0.0, 45_000.0, 100_000.0, 200_000.0]),
+            (Knob::Overhead, vec![0.0, 2000.0, 8000.0]),
+            (Knob::Gap, vec![0.0, 4000.0, 16_000.0]),
+            (Knob::GapPerByte, vec![800.0, 8000.0, 142_857.0]),
+        ],
+        Density::Dense => vec![
+            (Knob::Latency, vec![0.0, 15_000.0, 45_000.0, 100_000.0, 200_000.0]),
+            (Knob::Overhead, vec![0.0, 500.0, 2000.0, 8000.0]),
+            (Knob::Gap, vec![0.0, 1000.0, 4000.0, 16_000.0]),
+            (Knob::GapPerByte, vec![800.0, 2000.0, 8000.0, 142_857.0]),
+        ],
+    };
+    wanted(context, values)
 }
 
 /// The range of the paper on a local network: latency up to 4 ms; rates down to 5 Mb/s.
 fn near_values(context: &Context<'_>) -> Vec<(Knob, Vec<f64>)> {
-    let whole = vec![
-        (Knob::Latency, vec![0.0, 250.0, 500.0, 1000.0, 2000.0, 4000.0]),
-        (Knob::Overhead, vec![0.0, 100.0, 250.0, 500.0, 1000.0]),
-        (Knob::Gap, vec![0.0, 100.0, 250.0, 500.0, 1000.0]),
-        (Knob::GapPerByte, vec![8.0, 80.0, 320.0, 800.0, 1600.0]),
-    ];
-    let quick = vec![
-        (Knob::Latency, vec![0.0, 1000.0, 4000.0]),
-        (Knob::Overhead, vec![0.0, 500.0]),
-        (Knob::Gap, vec![0.0, 500.0]),
-        (Knob::GapPerByte, vec![8.0, 800.0]),
-    ];
-    wanted(context, context.choose(quick, whole))
+    let values = match density(context) {
+        Density::Quick => vec![
+            (Knob::Latency, vec![0.0, 1000.0, 4000.0]),
+            (Knob::Overhead, vec![0.0, 500.0]),
+            (Knob::Gap, vec![0.0, 500.0]),
+            (Knob::GapPerByte, vec![8.0, 800.0]),
+        ],
+        Density::Usual => vec![
+            (Knob::Latency, vec![0.0, 500.0, 1000.0, 4000.0]),
+            (Knob::Overhead, vec![0.0, 250.0, 500.0, 1000.0]),
+            (Knob::Gap, vec![0.0, 100.0, 250.0, 1000.0]),
+            (Knob::GapPerByte, vec![8.0, 80.0, 320.0, 1600.0]),
+        ],
+        Density::Dense => vec![
+            (Knob::Latency, vec![0.0, 250.0, 500.0, 1000.0, 2000.0, 4000.0]),
+            (Knob::Overhead, vec![0.0, 100.0, 250.0, 500.0, 1000.0]),
+            (Knob::Gap, vec![0.0, 100.0, 250.0, 500.0, 1000.0]),
+            (Knob::GapPerByte, vec![8.0, 80.0, 320.0, 800.0, 1600.0]),
+        ],
+    };
+    wanted(context, values)
 }

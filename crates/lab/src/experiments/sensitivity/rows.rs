@@ -1,7 +1,7 @@
 //! The numbers.
 
 use super::knob::Knob;
-use super::plans::{FAR_CLOSED, FAR_SAFE, NFS_UDP};
+use super::plans::{FAR_CLOSED, FAR_COLD, FAR_SAFE, NFS_UDP};
 use super::slope::slope;
 use super::sweep::{Curve, Sweep};
 use crate::{Aim, Estimate, Row};
@@ -10,10 +10,15 @@ use crate::{Aim, Estimate, Row};
 pub(super) const PUBLISHED_SLOPE: f64 = 3.0;
 /// A slope that would be seen by nobody: a hundredth of the two crossings of a request and its answer.
 const UNSEEN: f64 = 0.02;
+/// A request and its answer: what a read of contents that are elsewhere cannot do without.
+pub(super) const ROUND_TRIP: f64 = 2.0;
+/// How far from it a cold read may be; half a crossing more would be a second request now and then.
+const ROUND_TRIP_SLACK: f64 = 0.2;
 
 /// All rows of a sweep. Names are short: they stand in a narrow column.
 pub(super) fn rows(sweep: &Sweep) -> Vec<Row> {
     match sweep.knob {
+        Knob::Latency if is_cold(sweep) => cold(sweep),
         Knob::Latency => latency(sweep),
         Knob::Overhead => overhead(sweep),
         Knob::Gap | Knob::GapPerByte => rest(sweep),
@@ -58,6 +63,22 @@ pub(super) fn doubled_back(sweep: &Sweep) -> f64 {
 /// Whether the sweep is of the wide area, which warm operations are to be independent of.
 pub(super) fn is_wide(sweep: &Sweep) -> bool {
     [FAR_CLOSED, FAR_SAFE].contains(&sweep.name)
+}
+
+/// Whether the sweep is of reads that have to wait for the wide area.
+pub(super) fn is_cold(sweep: &Sweep) -> bool {
+    sweep.name == FAR_COLD
+}
+
+/// Whether the sweep is of a line on which requests and answers cross.
+pub(super) fn is_near(sweep: &Sweep) -> bool {
+    !is_wide(sweep) && !is_cold(sweep)
+}
+
+fn cold(sweep: &Sweep) -> Vec<Row> {
+    let wanted = Aim::Between(ROUND_TRIP - ROUND_TRIP_SLACK, ROUND_TRIP + ROUND_TRIP_SLACK);
+    let row = Row::new(what(sweep, "response per us of L"), "us/us", growth(sweep)).aim(wanted);
+    vec![row.note("2 is a request and its answer: contents come in one round trip"), base(sweep)]
 }
 
 fn latency(sweep: &Sweep) -> Vec<Row> {

@@ -29,6 +29,17 @@ pub(super) struct Plan {
     pub(super) base: Setting,
     /// Values of each parameter, the first being the base's.
     pub(super) values: Vec<(Knob, Vec<f64>)>,
+    /// Which loads are offered.
+    pub(super) extent: Extent,
+}
+
+/// Which loads are offered at each value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Extent {
+    /// All, up to more than can be served.
+    Curve,
+    /// One operation at a time only, so many a second and for so long: there are not enough of them for more.
+    Alone { rate: f64, duration: Duration },
 }
 
 /// How long and how finely to measure.
@@ -166,7 +177,10 @@ pub(super) fn sweep(
                 system.settle()?;
                 system.set(&knob.at(curve.value, what.base))?;
                 let seed = context.seed() + (round * 1000 + place) as u64;
-                measure(system, what.mix, pace, seed, curve)?;
+                match what.extent {
+                    Extent::Curve => measure(system, what.mix, pace, seed, curve)?,
+                    Extent::Alone { rate, duration } => measure_alone(system, what.mix, (rate, duration), seed, curve),
+                }
             }
         }
     }
@@ -197,6 +211,14 @@ fn measure(system: &mut dyn System, mix: Mix, pace: Pace, seed: u64, curve: &mut
     let (alone, _) = load(system, Crowd::One, mix, TOO_MUCH, pace.level, seed + 1);
     curve.loads.push(Load { share: ALONE, level: alone });
     Ok(())
+}
+
+/// One operation at a time and nothing else.
+fn measure_alone(system: &mut dyn System, mix: Mix, offered: (f64, Duration), seed: u64, curve: &mut Curve) {
+    let before = system.packets();
+    let (alone, done) = load(system, Crowd::One, mix, offered.0, offered.1, seed);
+    curve.packets = (system.packets() - before) as f64 / done.len().max(1) as f64;
+    curve.loads.push(Load { share: ALONE, level: alone });
 }
 
 /// More load than can be served, and how many operations were carried out. On a machine that has much else to do nothing may end in a short time;

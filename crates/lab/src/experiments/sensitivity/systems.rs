@@ -1,5 +1,6 @@
 //! The systems under load: a WayFS volume with one of its two lines swept, and an NFS server.
 
+use super::cold_read::{ColdReader, ColdStock};
 use super::file_set::FileSet;
 use super::knob::Setting;
 use super::on_a_mount::{MountWorker, Promise};
@@ -15,6 +16,15 @@ use std::time::Duration;
 pub(super) const WORKERS: usize = 8;
 /// Longest time for what was written to be known at the home over a good line.
 const SETTLE: Duration = Duration::from_secs(120);
+
+/// How a volume is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum View {
+    /// Operations on the set of files, which everybody holds.
+    Mount(Promise),
+    /// Reads of what only the home has.
+    ColdReads,
+}
 
 /// Which line of a volume is swept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +50,7 @@ pub(super) struct Volume {
     workers: Vec<Box<dyn Worker>>,
     sites: Sites,
     set: Arc<FileSet>,
+    cold: Arc<ColdStock>,
     hop: Hop,
     link: Link,
     good: Setting,
@@ -48,13 +59,21 @@ pub(super) struct Volume {
 }
 
 impl Volume {
-    /// Starts one, over good lines; under load the one that is not swept is as `other`.
-    pub(super) fn start(context: &Context<'_>, hop: Hop, good: Setting, other: Setting) -> Result<Self, LabError> {
+    /// Starts one, over good lines; under load the one that is not swept is as `other`. So many files can be read cold.
+    pub(super) fn start(
+        context: &Context<'_>,
+        (hop, other): (Hop, Setting),
+        good: Setting,
+        cold_files: usize,
+    ) -> Result<Self, LabError> {
         let mut plan = SitesPlan::profiles(&["perfect"])?;
         (plan.wide, plan.local) = (vec![good.line()], good.line());
         let mut sites = Sites::network(context, part(hop), context.seed(), plan)?;
         sites.lab_mut().reserve(hop.server(), SERVER_CORE)?;
         sites.start_home()?;
+        if cold_files > 0 {
+            ColdStock::import(&sites, cold_files)?;
+        }
         sites.start_station(0)?;
         sites.mount(0)?;
         let set = Arc::new(FileSet::new(context.seed()));
@@ -64,13 +83,18 @@ impl Volume {
             Hop::ClientStation => (sites.local(0), sites.wide(0)),
             Hop::StationHome => (sites.wide(0), sites.local(0)),
         };
-        Ok(Self { workers: Vec::new(), sites, set, hop, link, good, other: (rest, other) })
+        let cold = Arc::new(ColdStock::at(sites.at(0), cold_files));
+        Ok(Self { workers: Vec::new(), sites, set, cold, hop, link, good, other: (rest, other) })
     }
 
-    /// Puts load on it that wants this promise.
-    pub(super) fn promise(&mut self, promise: Promise) {
-        let worker =
-            |number| Box::new(MountWorker::new(self.sites.at(0), &self.set, promise, number)) as Box<dyn Worker>;
+    /// Puts load on it as this view has it.
+    pub(super) fn look(&mut self, view: View) {
+        let worker = |number| -> Box<dyn Worker> {
+            match view {
+                View::Mount(promise) => Box::new(MountWorker::new(self.sites.at(0), &self.set, promise, number)),
+                View::ColdReads => Box::new(ColdReader::new(Arc::clone(&self.cold))),
+            }
+        };
         self.workers = (0..WORKERS).map(worker).collect();
     }
 

@@ -1,22 +1,22 @@
 //! What was expected, and in words what the numbers say.
 
 use super::knob::Knob;
-use super::plans::{FAR_CLOSED, FAR_SAFE, NEAR_CLOSED, NEAR_SAFE, NFS_TCP, NFS_UDP};
-use super::rows::{PUBLISHED_SLOPE, doubled_back, growth, kept, packets_counted, packets_paid};
+use super::plans::{FAR_CLOSED, FAR_COLD, FAR_SAFE, NEAR_CLOSED, NEAR_SAFE, NFS_TCP, NFS_UDP};
+use super::rows::{PUBLISHED_SLOPE, ROUND_TRIP, doubled_back, growth, kept, packets_counted, packets_paid};
 use super::sweep::Sweep;
 use crate::{Estimate, Findings};
 
 pub(super) const EXPECTED: &str = "From the queueing model of the paper (NFS sensitivity to high-performance networks): latency lifts the response of every call by at least \
 two crossings (published: 3 us per us) and leaves slope and saturation alone, until eight outstanding calls are too few to fill the line; overhead takes processor time from the \
 server with every packet, so it moves the saturation point and matters most; gap and gap per byte are felt once the line is the bottleneck. For WayFS the line to the station should act like that on writes that wait \
-to be safe there, and hardly on what programs do otherwise, for their caches answer most of it; and the line to the home should not act at all on a warm operation: 0 within noise, for latency as for rate. Names below: `near` is WayFS with the line between \
-client and station varied, `far` with the one between station and home; `programs` is the mix as system calls on the mount, `safe writes` ends each write with fsync; responses are those of one operation at a time unless it says otherwise.";
+to be safe there, and hardly on what programs do otherwise, for their caches answer most of it; and the line to the home should not act at all on a warm operation: 0 within noise, for latency as for rate. A read of contents that only the home has waits for one round trip: 2 us per us. Names below: `near` is WayFS with the line between \
+client and station varied, `far` with the one between station and home; `programs` is the mix as system calls on the mount, `safe writes` ends each write with fsync, `cold reads` are of files that came to the home and were never read; responses are those of one operation at a time unless it says otherwise.";
 
 /// Says what came out, and where it differs from what was published.
 pub(super) fn tell(findings: &mut Findings, sweeps: &[Sweep], without_nfs: Option<&str>) {
     let find = |name: &str, knob: Knob| sweeps.iter().find(|sweep| sweep.name == name && sweep.knob == knob);
     let mut said: Vec<String> = without_nfs.map(str::to_owned).into_iter().collect();
-    for name in [NFS_UDP, NFS_TCP, NEAR_SAFE, NEAR_CLOSED, FAR_SAFE, FAR_CLOSED] {
+    for name in [NFS_UDP, NFS_TCP, NEAR_SAFE, NEAR_CLOSED, FAR_SAFE, FAR_CLOSED, FAR_COLD] {
         if let Some(sweep) = find(name, Knob::Latency) {
             said.push(format!("{name}: response grows by {} us per us of latency.", interval(growth(sweep))));
         }
@@ -28,6 +28,7 @@ pub(super) fn tell(findings: &mut Findings, sweeps: &[Sweep], without_nfs: Optio
     findings.came_out = said.join(" ");
     let mut why: Vec<String> = find(NFS_UDP, Knob::Latency).and_then(published).into_iter().collect();
     why.extend([FAR_SAFE, FAR_CLOSED].into_iter().filter_map(|name| wide(find(name, Knob::Latency)?)));
+    why.extend(find(FAR_COLD, Knob::Latency).and_then(cold));
     findings.why_they_differ = why.join(" ");
 }
 
@@ -94,6 +95,18 @@ fn wide(sweep: &Sweep) -> Option<String> {
             sweep.name,
             interval(ours),
             100.0 * ours.mean
+        )
+    })
+}
+
+/// If a cold read takes more or less than its round trip.
+fn cold(sweep: &Sweep) -> Option<String> {
+    let ours = growth(sweep);
+    (!ours.holds(ROUND_TRIP)).then(|| {
+        format!(
+            "{}: {} us per us instead of {ROUND_TRIP}; more is a second request before the contents come, less is contents that were here already.",
+            sweep.name,
+            interval(ours)
         )
     })
 }
