@@ -9,8 +9,9 @@
 use super::Part;
 use super::backlog::{self, Load};
 use super::gauges::{Gauges, Spent, processor_time, serve_arguments};
+use crate::experiments::chosen::number;
 use crate::{
-    Axis, Context, Estimate, Figure, LabError, Origin, Row, Series, Sites, SitesPlan, Style, line, station_of,
+    Aim, Axis, Context, Estimate, Figure, LabError, Origin, Row, Series, Sites, SitesPlan, Style, line, station_of,
 };
 use std::time::{Duration, Instant};
 use wayfs_link::LineState;
@@ -24,6 +25,8 @@ const STATIONS_MAX: usize = 63;
 const LOOK: Duration = Duration::from_millis(20);
 /// Longest wait for all records.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// Records of which none was confirmed for so long are stuck: nothing but a new session moves them.
+const STUCK: Duration = Duration::from_secs(20);
 /// The home is done with telling others when it uses less than this share of a processor.
 const IDLE_SHARE: f64 = 0.05;
 /// Over which that share is taken.
@@ -34,11 +37,19 @@ struct Step {
     stations: usize,
     /// Records that the home took, and their times since the lines are back.
     applied: Vec<(f64, u64)>,
-    /// Seconds since the lines are back until every station had all its records confirmed: durable at the home.
-    confirmed: f64,
+    confirmation: Confirmation,
     spent: Spent,
     /// Bytes in the memory of a station, on average.
     memory: f64,
+}
+
+/// How the home's word came back to the stations.
+#[derive(Clone, Copy)]
+enum Confirmation {
+    /// Every station had all its records confirmed, durable at the home, so many seconds after the lines were back.
+    Whole(f64),
+    /// So many records were at the home, and their stations did not hear of it.
+    Stuck(u64),
 }
 
 impl Step {
@@ -72,7 +83,7 @@ impl Step {
 
 pub(super) fn run(context: &mut Context<'_>) -> Result<Part, LabError> {
     let counts = counts(context)?;
-    let records = context.choose(4_000, 25_600);
+    let records = number(context, "records", context.choose(4_000, 25_600))?;
     let most = counts.last().copied().unwrap_or_default();
     let plan = SitesPlan { wide: vec![line(LINE)?; most], serve: serve_arguments(), ..SitesPlan::profiles(&[])? };
     context.progress(0, counts.len(), "stations: building the network");
@@ -137,13 +148,13 @@ fn measure(sites: &mut Sites, stations: usize, files: usize) -> Result<Step, Lab
         sites.lab().set_state(sites.wide(site), LineState::Connected);
     }
     let applied = watch(sites, restored, begin, records)?;
-    for site in 0..stations {
-        await_confirmation(sites, site, restored)?;
-    }
-    let confirmed = restored.elapsed().as_secs_f64();
+    let confirmation = await_confirmation(sites, stations, restored)?;
     await_idle(sites)?;
     let spent = Spent::by_home(sites)?.since(before);
-    Ok(Step { stations, applied, confirmed, spent, memory })
+    if let Confirmation::Stuck(_) = confirmation {
+        begin_anew(sites, stations)?;
+    }
+    Ok(Step { stations, applied, confirmation, spent, memory })
 }
 
 fn watch(sites: &Sites, restored: Instant, begin: u64, records: u64) -> Result<Vec<(f64, u64)>, LabError> {
@@ -163,19 +174,42 @@ fn watch(sites: &Sites, restored: Instant, begin: u64, records: u64) -> Result<V
     sites.lab().inside("home", looking)?
 }
 
-/// Waits until a station knows that the home has all its records.
-fn await_confirmation(sites: &Sites, site: usize, restored: Instant) -> Result<(), LabError> {
-    let station = station_of(site);
-    while Gauges::of(sites, &station)?.waiting() > 0 {
-        if restored.elapsed() > PATIENCE {
-            return Err(LabError::TimedOut {
-                what: format!("confirmation of the records of {station}"),
-                within: PATIENCE,
-            });
+/// Waits until all stations know that the home has all their records, or none of them hears anything any more.
+fn await_confirmation(sites: &Sites, stations: usize, restored: Instant) -> Result<Confirmation, LabError> {
+    let (mut least, mut moved) = (u64::MAX, Instant::now());
+    loop {
+        let waiting = (0..stations).map(|site| Ok(Gauges::of(sites, &station_of(site))?.waiting()));
+        let waiting = waiting.sum::<Result<u64, LabError>>()?;
+        if waiting == 0 {
+            return Ok(Confirmation::Whole(restored.elapsed().as_secs_f64()));
+        }
+        if waiting < least {
+            (least, moved) = (waiting, Instant::now());
+        }
+        if moved.elapsed() > STUCK {
+            return Ok(Confirmation::Stuck(waiting));
         }
         std::thread::sleep(LOOK);
     }
-    Ok(())
+}
+
+/// Ends the sessions of stations that are stuck: in new ones they hear all that they have missed.
+fn begin_anew(sites: &Sites, stations: usize) -> Result<(), LabError> {
+    for site in 0..stations {
+        backlog::cut(sites, site);
+    }
+    for site in 0..stations {
+        backlog::await_silence(sites, site)?;
+    }
+    for site in 0..stations {
+        sites.lab().set_state(sites.wide(site), LineState::Connected);
+    }
+    match await_confirmation(sites, stations, Instant::now())? {
+        Confirmation::Whole(_) => Ok(()),
+        Confirmation::Stuck(records) => {
+            Err(LabError::Experiment(format!("{records} records are not confirmed in a new session, either")))
+        }
+    }
 }
 
 /// Waits until the home has told the other stations.
@@ -208,8 +242,7 @@ fn part(steps: &[Step]) -> Part {
         let row = |what: &str, unit: &str, value: f64| Row::new(format!("{what}, {of}"), unit, Estimate::exact(value));
         part.rows.push(row("records that the home took per second", "/s", step.rate()).note(RATE_NOTE));
         part.rows.push(row("records per second that its own work allows", "/s", step.rate_of_home()).note(HOME_NOTE));
-        part.rows
-            .push(row("until all were confirmed, since the lines are back", "s", step.confirmed).note(CONFIRMED_NOTE));
+        part.rows.extend(confirmation(step.confirmation, row));
         part.rows.push(row("processor time of the home per record", "us", step.processor_us()));
     }
     if let Some(last) = steps.last() {
@@ -218,6 +251,19 @@ fn part(steps: &[Step]) -> Part {
     }
     part.figures.push(figure(steps));
     part
+}
+
+fn confirmation(confirmation: Confirmation, row: impl Fn(&str, &str, f64) -> Row) -> Vec<Row> {
+    let stuck = match confirmation {
+        Confirmation::Whole(_) => 0,
+        Confirmation::Stuck(records) => records,
+    };
+    let stuck = row(STUCK_ROW, "", stuck as f64);
+    let mut rows = vec![stuck.aim(Aim::AtMost(0.0)).note(STUCK_NOTE)];
+    if let Confirmation::Whole(seconds) = confirmation {
+        rows.push(row("until all were confirmed, since the lines are back", "s", seconds).note(CONFIRMED_NOTE));
+    }
+    rows
 }
 
 fn figure(steps: &[Step]) -> Figure {
@@ -241,6 +287,9 @@ fn figure(steps: &[Step]) -> Figure {
 
 const RATE_NOTE: &str =
     "from the second to the ninth tenth of them, into its memory; the home shares its processors with all stations";
+/// Begin of the name of a row: records that are at the home while their stations wait for its word.
+pub(super) const STUCK_ROW: &str = "records whose stations did not hear of their confirmation";
+const STUCK_NOTE: &str = "the home has them; only a new session brings the word";
 const CONFIRMED_NOTE: &str = "with the search for the home, at which every station is for itself";
 const HOME_NOTE: &str =
     "records by the time of the home's engine or disk, whichever is longer; also the telling of all other stations";
@@ -253,7 +302,7 @@ mod tests {
     fn the_rate_leaves_the_late_comers_out() {
         let applied = vec![(0.5, 0), (1.0, 10), (1.4, 50), (1.8, 90), (5.0, 100)];
         let spent = Spent { engine: 0.5, disk: 0.1, processor: 1.0 };
-        let step = Step { stations: 2, applied, confirmed: 6.0, spent, memory: 0.0 };
+        let step = Step { stations: 2, applied, confirmation: Confirmation::Whole(6.0), spent, memory: 0.0 };
         assert!((step.rate() - 100.0).abs() < 1e-9);
         assert!((step.rate_of_home() - 200.0).abs() < 1e-9);
         assert!((step.processor_us() - 10_000.0).abs() < 1e-6);

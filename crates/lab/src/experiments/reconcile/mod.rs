@@ -97,6 +97,13 @@ fn tell(findings: &mut Findings) {
     if let (Some(first), Some(last)) = (rates.first(), rates.last()) {
         said.push(format!("{}: {:.0}; {}: {:.0}.", first.what, first.ours.mean, last.what, last.ours.mean));
     }
+    let stuck: Vec<&Row> = named(fleet::STUCK_ROW).into_iter().filter(|row| row.ours.mean > 0.0).collect();
+    if let Some(worst) = stuck.iter().max_by(|a, b| a.ours.mean.total_cmp(&b.ours.mean)) {
+        said.push(format!(
+            "{} (at worst): {:.0}. They are at the home; a new session brought the word.",
+            worst.what, worst.ours.mean
+        ));
+    }
     if let Some(back) = echo(&findings.rows) {
         said.push(back);
     }
