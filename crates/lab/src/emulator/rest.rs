@@ -7,6 +7,10 @@
 /// Longest time without any sleep before a rest is due, in nanoseconds.
 const AWAKE_MAX: u64 = 10_000_000;
 
+/// Waits that are shorter gave nobody else the core: a look at devices without any sleep takes a microsecond or a few, and a worker
+/// that spins does little else.
+const SLEEP_MIN: u64 = 10_000;
+
 /// What a worker owes to the others on its core, in nanoseconds.
 #[derive(Debug)]
 pub(super) struct Rest {
@@ -25,6 +29,7 @@ impl Rest {
 
     /// Counts: the worker goes to sleep at `begin` and is awake again at `end`, in nanoseconds of its clock.
     pub(super) fn count(&mut self, begin: u64, end: u64) {
+        let begin = if end.saturating_sub(begin) < SLEEP_MIN { end } else { begin };
         let (busy, slept) = (begin.saturating_sub(self.since), end.saturating_sub(begin));
         let owed = self.debt + busy * self.percent / 100;
         self.debt = owed.saturating_sub(slept * (100 - self.percent) / 100);
@@ -49,6 +54,13 @@ mod tests {
         let mut rest = Rest::leaving(30);
         (0..10_000).for_each(|n| rest.count(n * 100_000 + 60_000, (n + 1) * 100_000));
         assert!(!rest.is_due());
+    }
+
+    #[test]
+    fn a_worker_that_only_looks_rests_as_one_that_works() {
+        let mut rest = Rest::leaving(30);
+        (0..10_000).for_each(|n| rest.count(n * 2_000 + 500, (n + 1) * 2_000));
+        assert!(rest.is_due());
     }
 
     #[test]

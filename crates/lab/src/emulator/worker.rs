@@ -20,7 +20,7 @@ const BATCH: usize = 32;
 const PACKET_LEN_MAX: usize = 65_536;
 
 /// Share of the time that a worker leaves to the programs under test, in percent.
-const REST_PERCENT: u64 = 30;
+const REST_PERCENT: u64 = 15;
 
 /// A medium and its devices, line by line.
 struct Served {
