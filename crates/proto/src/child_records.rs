@@ -22,12 +22,6 @@ impl<S: MetaStore> Replica<S> {
             if origin == self.config.origin || origin == OriginId::GENESIS {
                 return Err(Trouble::Peer(peer, format!("sent record {} in our own name", record.id)));
             }
-            if let Some(row) = self.children.by_origin.get_mut(&child).filter(|row| row.is_ahead()) {
-                if !row.ahead.queue(SentRecord { record, held }) {
-                    return Err(Trouble::Peer(peer, "sends more than may be on its way".to_owned()));
-                }
-                continue;
-            }
             self.add_subject(child, origin);
             self.staged.echo.insert(origin);
             self.take_child_record(peer, child, is_station, record, held)?;

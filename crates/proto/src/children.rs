@@ -12,7 +12,6 @@
 //!
 //! Everything that a child is told leaves only when the batch that it rests upon is durable.
 
-use crate::ahead::KeptAhead;
 use crate::api::{Neighbour, PeerId, Role};
 use crate::replica::{Replica, Trouble, Whom};
 use crate::tables::{origin_key, pack, parse_origin_key, table, unpack};
@@ -76,6 +75,8 @@ pub(crate) struct Child {
     /// Keys of the first cut that no scan would find.
     pub(crate) extra: BTreeSet<Key>,
     pub(crate) started: bool,
+    /// Images were sent that more of the same cut are to follow.
+    pub(crate) cut_is_open: bool,
     pub(crate) resumed: bool,
     pub(crate) watches: BTreeSet<FileId>,
     pub(crate) asks: VecDeque<ParkedAsk>,
@@ -85,8 +86,6 @@ pub(crate) struct Child {
     /// Client: up to here it has told us which contents of its own it still holds. Beyond, what came by another way is
     /// not safe for all we know.
     pub(crate) accounted: u64,
-    /// Records that are not durable at the child, kept for it.
-    pub(crate) ahead: KeptAhead,
 }
 
 /// A message that waits for the disk.
@@ -95,8 +94,6 @@ pub(crate) struct Letter {
     /// It rests upon this batch.
     ticket: Ticket,
     bytes: Bytes,
-    /// Nobody waits for it: the sync may serve the changes of the next moment, too.
-    can_wait: bool,
 }
 
 impl Child {
@@ -116,6 +113,7 @@ impl Child {
             pending: BTreeMap::new(),
             extra: BTreeSet::new(),
             started: false,
+            cut_is_open: false,
             resumed: false,
             watches: BTreeSet::new(),
             asks: VecDeque::new(),
@@ -123,7 +121,6 @@ impl Child {
             stable: BTreeSet::new(),
             notices: Vec::new(),
             accounted: 0,
-            ahead: KeptAhead::default(),
         }
     }
 
@@ -174,10 +171,6 @@ pub(crate) struct Children {
     pub(crate) blocked: BTreeMap<OriginId, VecDeque<(u64, u64)>>,
     /// Children with something in the outbox.
     gated: BTreeSet<OriginId>,
-    /// Children of whom records are kept that they sent ahead.
-    pub(crate) ahead: BTreeSet<OriginId>,
-    /// Who is to be told *safe*, and up to which record.
-    pub(crate) safe_through: Vec<(OriginId, u64)>,
     /// Children with questions that wait for us to catch up.
     pub(crate) waiting: BTreeSet<OriginId>,
     /// How far stations that are away have come: traces of removed keys are kept for them.
@@ -218,14 +211,6 @@ impl Children {
         }
     }
 
-    /// What a child sent ahead is in this batch.
-    pub(crate) fn kept_ahead(&mut self, origin: OriginId, ticket: Ticket) {
-        if let Some(child) = self.by_origin.get_mut(&origin) {
-            child.ahead.committed(ticket);
-            self.ahead.insert(origin);
-        }
-    }
-
     pub(crate) fn first_blocked(&self, origin: OriginId) -> Option<u64> {
         self.blocked.get(&origin)?.front().map(|(sequence, _)| *sequence)
     }
@@ -255,7 +240,6 @@ impl Children {
         }
         self.busy.remove(&origin);
         self.gated.remove(&origin);
-        self.ahead.remove(&origin);
         Some(child)
     }
 
@@ -302,9 +286,6 @@ impl<S: MetaStore> Replica<S> {
             rows.push((parse_origin_key(key)?, unpack::<ChildRow>(value)?));
             Ok(())
         })?;
-        for origin in self.origins_ahead()? {
-            rows.push((origin, ChildRow { is_station: false, cursor: 0 }));
-        }
         for (origin, row) in rows {
             if row.is_station {
                 self.children.station_cursors.insert(origin, row.cursor);
@@ -376,8 +357,6 @@ impl<S: MetaStore> Replica<S> {
         }
         let trusted = child.phase == Phase::Live && !lease_over(child, self.now, self.config.lease);
         child.peer = None;
-        child.ahead = KeptAhead::default();
-        self.children.ahead.remove(&origin);
         child.outbox.clear();
         child.asks.clear();
         child.phase = Phase::Ghost;
@@ -412,11 +391,8 @@ impl<S: MetaStore> Replica<S> {
                 // It may trust its cache until its lease ends, and keeps its locks so long.
                 continue;
             }
-            if let Some(child) = self.children.remove(origin).filter(|child| !child.is_station) {
+            if self.children.remove(origin).is_some_and(|child| !child.is_station) {
                 self.overlay.delete_raw(origin_key(table::CHILD, origin));
-                if child.unknown {
-                    self.adopt_ahead(origin)?;
-                }
             }
             self.locks_release_child(origin);
         }
@@ -445,7 +421,6 @@ impl<S: MetaStore> Replica<S> {
                     || (child.unreceived.is_empty()
                         && child.pending.is_empty()
                         && child.asks.is_empty()
-                        && !child.is_ahead()
                         && child.phase != Phase::Greeting
                         && child.phase != Phase::Ready
                         && child.next >= self.counters.change.0)
@@ -454,10 +429,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// Sends to a child once everything committed so far is durable.
     pub(crate) fn send_child(&mut self, origin: OriginId, down: Down) {
-        let (ticket, can_wait) = (self.ticket, self.can_wait);
+        let ticket = self.ticket;
         if let Some(child) = self.children.by_origin.get_mut(&origin).filter(|child| child.peer.is_some()) {
             let bytes = wayfs_wire::encode(&Message::Down(down));
-            child.outbox.push_back(Letter { ticket, bytes, can_wait });
+            child.outbox.push_back(Letter { ticket, bytes });
             self.children.gated.insert(origin);
             self.flush_child(origin);
         }
@@ -473,8 +448,6 @@ impl<S: MetaStore> Replica<S> {
         }
         if child.outbox.is_empty() {
             self.children.gated.remove(&origin);
-        } else if child.outbox.iter().all(|letter| letter.can_wait) {
-            self.sync_with_the_next();
         } else {
             self.sync_wanted = true;
         }
@@ -544,8 +517,6 @@ impl<S: MetaStore> Replica<S> {
             Up::Records { records } => self.handle_records(peer, origin, records),
             Up::Holds { through, versions } => self.handle_holds(peer, origin, through, versions),
             Up::Cancelled { spans, records } => self.handle_cancelled(peer, origin, spans, records),
-            Up::Ahead { records } => self.handle_ahead(peer, origin, records),
-            Up::Durable { through } => self.handle_durable(peer, origin, through),
             Up::Received { serial } => self.handle_received(peer, origin, serial),
             Up::Ask { ask, question, seen } => {
                 if child.asks.len() >= ASKS_MAX {

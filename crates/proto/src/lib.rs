@@ -33,6 +33,7 @@ mod ahead;
 mod api;
 mod report;
 pub mod testing;
+pub use ahead::AHEAD_MAX;
 pub use api::*;
 pub use report::*;
 

@@ -165,8 +165,6 @@ impl<S: MetaStore> Replica<S> {
             | Up::Ask { .. }
             | Up::Have { .. }
             | Up::Want { .. }
-            | Up::Ahead { .. }
-            | Up::Durable { .. }
             | Up::Cancelled { .. }
             | Up::Holds { .. }
             | Up::Ping { .. } => {}

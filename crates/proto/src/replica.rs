@@ -115,10 +115,6 @@ pub(crate) struct Staged {
     pub(crate) outputs: Vec<Output>,
     /// Origins whose marks may have moved.
     pub(crate) marks: BTreeSet<OriginId>,
-    /// Children of whom records were put aside that they sent ahead.
-    pub(crate) kept_ahead: BTreeSet<OriginId>,
-    /// Children whose records took effect after they had been durable: up to which.
-    pub(crate) safe_through: Vec<(OriginId, u64)>,
     /// Versions that were overwritten before they stood in the view.
     pub(crate) superseded: Vec<Superseded>,
     /// The record over lost numbers was written.
@@ -175,8 +171,6 @@ pub struct Replica<S> {
     pub(crate) sync_wanted: bool,
     /// When a batch that nobody waits for is to be synced after all.
     pub(crate) sync_at: Option<Time>,
-    /// What this input leads to is durable already, in rows of its own: messages about it need no sync of their own.
-    pub(crate) can_wait: bool,
     pub(crate) failed: bool,
     pub(crate) log: Log,
     pub(crate) upstream: Option<Upstream>,
@@ -247,7 +241,6 @@ impl<S: MetaStore> Replica<S> {
             sync_asked: Ticket(0),
             sync_wanted: false,
             sync_at: None,
-            can_wait: false,
             failed: false,
             log: Log::default(),
             upstream: None,
@@ -408,7 +401,6 @@ impl<S: MetaStore> Replica<S> {
         self.now = self.now.max(now);
         self.wall = wall;
         self.more_work = false;
-        self.can_wait = false;
         let outcome = self.dispatch(input).and_then(|()| Ok(self.commit()?));
         self.settle(outcome);
         let outcome = self.follow_up();
@@ -424,7 +416,6 @@ impl<S: MetaStore> Replica<S> {
             Input::Message { peer, bytes } => self.handle_message(peer, &bytes)?,
             Input::Stored { ticket } => {
                 self.handle_stored(ticket);
-                self.apply_all_ahead()?;
             }
             Input::ContentHere { root } => self.handle_content_here(root)?,
             Input::Pushed { version } => self.handle_pushed(version),
@@ -534,10 +525,6 @@ impl<S: MetaStore> Replica<S> {
         for record in &staged.confirmed {
             self.log.confirm(*record);
         }
-        for origin in staged.kept_ahead {
-            self.children.kept_ahead(origin, self.ticket);
-        }
-        self.children.safe_through.extend(staged.safe_through);
         self.skips &= !staged.skipped;
         self.contents.supersede(staged.superseded);
         for position in &staged.forgotten {

@@ -19,7 +19,6 @@ impl<S: MetaStore> Replica<S> {
         if upstream.standing == Standing::Greeting {
             return Ok(());
         }
-        self.confirm_ahead();
         self.tell_held()?;
         if self.may_send_records() {
             self.send_records()?;
@@ -65,19 +64,23 @@ impl<S: MetaStore> Replica<S> {
             upstream.records_at = Some(self.now);
             upstream.gathering = None;
             let up = self.cancel_gathered(records)?;
-            if let (Up::Records { records } | Up::Cancelled { records, .. }, Some(upstream)) =
-                (&up, self.upstream.as_mut())
-            {
-                for sent in records {
-                    let id = sent.record.id;
-                    upstream.note_flight(Some(id), wayfs_wire::record_len(sent));
-                    if id.origin() == self.config.origin {
-                        upstream.accounted = upstream.accounted.max(id.sequence());
-                        self.sent_through = self.sent_through.max(id.sequence());
-                    }
-                }
+            if let Up::Records { records } | Up::Cancelled { records, .. } = &up {
+                self.note_sent(records);
             }
             self.tell_parent(up);
+        }
+    }
+
+    /// These records are on their way.
+    pub(crate) fn note_sent(&mut self, records: &[SentRecord]) {
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        for sent in records {
+            let id = sent.record.id;
+            upstream.note_flight(id, wayfs_wire::record_len(sent));
+            if id.origin() == self.config.origin {
+                upstream.accounted = upstream.accounted.max(id.sequence());
+                self.sent_through = self.sent_through.max(id.sequence());
+            }
         }
     }
 

@@ -54,7 +54,6 @@ impl<S: MetaStore> Replica<S> {
                 self.queue_mark(child, mark);
             }
         }
-        self.tell_safe()?;
         for origin in std::mem::take(&mut self.children.busy) {
             self.pump_child(origin)?;
         }
@@ -102,6 +101,7 @@ impl<S: MetaStore> Replica<S> {
     fn send_images(&mut self, origin: OriginId, parcel: Parcel, through: CommitNumber, more: bool) {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
         child.serial += 1;
+        child.cut_is_open = more;
         if child.unreceived.is_empty() {
             child.unreceived_since = self.now;
         }
@@ -156,9 +156,10 @@ impl<S: MetaStore> Replica<S> {
             child.next = if reached { current.0 } else { at };
             let through = CommitNumber(child.next);
             if reached && is_station {
-                // `started` stays set until the first cut is complete, which is sent even if it is empty.
+                // `started` stays set until the first cut is complete, which is sent even if it is empty; so is the end
+                // of a cut whose last images filled a message.
                 child.started = false;
-                if started || !parcel.images.is_empty() {
+                if started || child.cut_is_open || !parcel.images.is_empty() {
                     self.send_images(origin, parcel, through, false);
                 }
                 return Ok(());

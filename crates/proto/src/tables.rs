@@ -23,7 +23,6 @@ pub(crate) mod table {
     pub(crate) const OWED: u8 = b'o';
     pub(crate) const WATCH: u8 = b'w';
     pub(crate) const CHILD: u8 = b'c';
-    pub(crate) const AHEAD: u8 = b'h';
 }
 
 const INODE: u8 = b'i';

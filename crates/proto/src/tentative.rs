@@ -129,11 +129,6 @@ impl Log {
         self.tentative.keys().copied()
     }
 
-    /// The batch that holds the record at a position.
-    pub(crate) fn ticket_of(&self, position: u64) -> Option<Ticket> {
-        self.items.get(&position).map(|item| item.ticket)
-    }
-
     /// A tentative record's position.
     pub(crate) fn position_of(&self, record: RecordId) -> Option<u64> {
         let queue = self.tentative.get(&record.origin())?;

@@ -5,13 +5,13 @@
 //!        └──the parent has not yet what we have seen there──▶ Migrating ──it has──▶ CatchingUp
 //! ```
 //!
-//! Records go up once they are durable here, so a sequence is never used twice
-//! and contents are never named that a crash could take. While Migrating (a
+//! Records go up once they are durable here (or a little before, see `ahead`), so
+//! a sequence is never used twice and contents are never named that a crash could
+//! take. While Migrating (a
 //! client that moved) the view stays as the former parent left it: reading goes
 //! on as if offline until the new parent has every record that the former one
 //! had confirmed, so that nobody sees his own past undone.
 
-use crate::ahead::SentAhead;
 use crate::api::{Output, PeerId, Role};
 use crate::lock_requests::LockAsk;
 use crate::replica::{Replica, Trouble, Whom};
@@ -60,8 +60,6 @@ pub(crate) struct Upstream {
     pub(crate) applied: BTreeMap<OriginId, u64>,
     /// Positions of the log up to here were sent or need not be.
     pub(crate) position: u64,
-    /// Sent before they were durable here.
-    pub(crate) ahead: SentAhead,
     /// Sent and not acknowledged: sequence, and bytes.
     in_flight: BTreeMap<OriginId, VecDeque<(u64, usize)>>,
     pub(crate) in_flight_len: usize,
@@ -101,8 +99,7 @@ impl Upstream {
     }
 
     /// A record is on its way, and so many bytes.
-    pub(crate) fn note_flight(&mut self, record: Option<RecordId>, len: usize) {
-        let Some(record) = record else { return };
+    pub(crate) fn note_flight(&mut self, record: RecordId, len: usize) {
         self.in_flight.entry(record.origin()).or_default().push_back((record.sequence(), len));
         self.in_flight_len += 1;
         self.in_flight_bytes += len;
@@ -134,7 +131,6 @@ impl<S: MetaStore> Replica<S> {
             stamp: None,
             applied: BTreeMap::new(),
             position: 0,
-            ahead: SentAhead::default(),
             in_flight: BTreeMap::new(),
             in_flight_len: 0,
             in_flight_bytes: 0,
@@ -221,7 +217,6 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_answer(peer, serial, (ask, verdict), through, images)
             }
             Down::Marks { marks } => self.handle_marks(peer, &marks),
-            Down::Safe { through } => self.handle_safe(peer, through),
             Down::Stable { versions } => Ok(self.handle_stable(&versions)?),
             Down::Want { versions } => {
                 self.handle_wanted(versions);
@@ -371,8 +366,9 @@ impl<S: MetaStore> Replica<S> {
                 upstream.anew = false;
                 self.spill()?;
             }
-            // While catching up nobody trusts our cache, so parts need not wait for the whole cut.
-            if standing == Standing::CatchingUp {
+            // While catching up nobody trusts our cache, so parts need not wait for the whole cut. Nobody waits for a
+            // station's word at all, and a long cut does not go on without it: only so much may be under way.
+            if standing == Standing::CatchingUp || self.config.role == Role::Station {
                 self.stage_to_parent(Up::Received { serial });
             }
             return Ok(());

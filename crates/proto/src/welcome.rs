@@ -27,7 +27,6 @@ impl<S: MetaStore> Replica<S> {
         if !is_station && origins.iter().any(|of| *of != origin) {
             return Err(Trouble::Peer(peer, "carries records of foreign origins".to_owned()));
         }
-        self.drop_ahead(origin)?;
         let stamp = self.own_stamp();
         let current = self.counters.change;
         let resume = resume.filter(|resume| {

@@ -57,7 +57,8 @@ impl World {
             let root = content.root();
             root.is_some_and(|root| !servers.iter().any(|server| server.disk.0.borrow().has_chunk(root)))
         };
-        let mut new = self.history.updates.iter().filter(|(record, _)| (after..=through).contains(record));
+        let is_new = |record: &RecordId| (after..=through).contains(record) && !self.history.is_uncertain(*record);
+        let mut new = self.history.updates.iter().filter(|(record, _)| is_new(record));
         let lost = new.find(|(record, update)| nowhere(&update.content) && !self.history.is_superseded(**record));
         if let Some((record, update)) = lost {
             let line = format!("{record} of {} was called safe and its content is at no server", update.file);
@@ -66,12 +67,15 @@ impl World {
     }
 
     /// Whether a removal may have been the end of the version that it names: it took the last name, or the file is
-    /// gone, or somebody else took the file's other name meanwhile (`docs/conflicts.md`, "What the rules do not save").
+    /// gone, or somebody else took the file's other name meanwhile (`docs/conflicts.md`, "What the rules do not save"), or
+    /// the file came back with the bytes of one who had not seen the version (there, "writes `a`" against "removes `a`").
     fn is_end(&self, record: RecordId, gone: &Removal, home: &TreeDump) -> bool {
         let by_another =
             |other: &RecordId, their: &Removal| other.origin() != record.origin() && their.file == gone.file;
+        let came_back =
+            |inode: &Inode| inode.version != gone.version && !self.history.descends(inode.version, gone.version);
         gone.is_last
-            || !home.inodes.contains_key(&gone.file)
+            || home.inodes.get(&gone.file).is_none_or(came_back)
             || self.history.removals.iter().any(|(other, their)| by_another(other, their))
     }
 

@@ -1,6 +1,6 @@
 //! What clients did and what they were told: the evidence for the checkers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::{Content, FileId, OriginId, RecordId, Time};
 
 /// An update that a client made.
@@ -36,6 +36,8 @@ pub(crate) struct History {
     pub(crate) safe: BTreeMap<OriginId, u64>,
     /// Updates reported safe, with when and by which station.
     pub(crate) safe_at: Vec<SafeReport>,
+    /// Records that a crash took from their writer, and that may have reached others.
+    uncertain: BTreeSet<RecordId>,
 }
 
 /// A report of *safe*.
@@ -75,8 +77,23 @@ impl History {
             || self.removals.values().any(|gone| gone.version == record)
     }
 
+    /// A crash took an origin's records after `last`, and none after `ahead` can have reached anybody.
+    pub(crate) fn lose(&mut self, origin: OriginId, last: u64, ahead: u64) {
+        let is_lost = |record: &RecordId| record.origin() == origin && record.sequence() > last;
+        let is_gone = |record: &RecordId| record.origin() == origin && record.sequence() > ahead;
+        self.updates.retain(|record, _| !is_gone(record));
+        self.removals.retain(|record, _| !is_gone(record));
+        let left = self.updates.keys().chain(self.removals.keys());
+        self.uncertain.extend(left.copied().filter(is_lost));
+    }
+
+    /// Whether a crash took this record from its writer: nobody promised it, but it may have happened.
+    pub(crate) fn is_uncertain(&self, record: RecordId) -> bool {
+        self.uncertain.contains(&record)
+    }
+
     /// Whether an update was reported safe.
     pub(crate) fn is_safe(&self, record: RecordId) -> bool {
-        self.safe.get(&record.origin()).is_some_and(|safe| record.sequence() <= *safe)
+        !self.is_uncertain(record) && self.safe.get(&record.origin()).is_some_and(|safe| record.sequence() <= *safe)
     }
 }

@@ -27,6 +27,8 @@ pub struct Plan {
     pub big: f64,
     /// Chance that a station sends contents ahead.
     pub propagate: f64,
+    /// Images in one message: few make long cuts of many messages.
+    pub images_per_message: usize,
 }
 
 impl Plan {
@@ -46,6 +48,7 @@ impl Plan {
             wide_delay: Duration::from_millis(random.random_range(0..200)),
             big: random.random_range(0.0..0.8),
             propagate: random.random_range(0.0..1.0),
+            images_per_message: if random.random_bool(0.25) { random.random_range(1..=4) } else { 512 },
         }
     }
 }

@@ -81,7 +81,7 @@ fn tamper_down(bug: Bug, mut down: Down) -> Down {
 }
 
 fn tamper_up(mut up: Up) -> Up {
-    if let Up::Records { records } | Up::Ahead { records } | Up::Cancelled { records, .. } = &mut up
+    if let Up::Records { records } | Up::Cancelled { records, .. } = &mut up
         && let Some(last) = records.last_mut()
     {
         last.record.op = Op::Touch;

@@ -64,7 +64,7 @@ pub fn run_planned(plan: Plan, bug: Option<Bug>, verbose: bool) -> Report {
 impl World {
     fn set_up(&mut self) {
         let (stations, clients) = (self.plan.stations, self.plan.clients);
-        self.hosts.push(Host::new(config(Role::Home, OriginId::GENESIS, 0), vec![], 0));
+        self.hosts.push(Host::new(config(&self.plan, Role::Home, OriginId::GENESIS, 0), vec![], 0));
         let home_origin = OriginId::new(1).expect("in range");
         self.hosts[0].config.origin = home_origin;
         self.start(0);
@@ -75,7 +75,7 @@ impl World {
             let origin = self.admit(index, admitted);
             let parents = if role == Role::Station { vec![0] } else { (0..=stations).collect() };
             let skew = self.random.random_range(-5_000_000_000..5_000_000_000);
-            let mut host = Host::new(config(role, origin, index), parents, skew);
+            let mut host = Host::new(config(&self.plan, role, origin, index), parents, skew);
             host.parent_wanted = if role == Role::Station { 0 } else { self.random.random_range(0..=stations) };
             for parent in host.parents.clone() {
                 let link = self.new_link(role, parent);
@@ -236,6 +236,9 @@ fn node(index: usize) -> NodeId {
     NodeId::from_bytes([index as u8; 32])
 }
 
-fn config(role: Role, origin: OriginId, index: usize) -> Config {
-    Config::new(VolumeId::from_bytes([7; 16]), role, origin, format!("user{index}@host{index}"), node(index))
+fn config(plan: &Plan, role: Role, origin: OriginId, index: usize) -> Config {
+    let label = format!("user{index}@host{index}");
+    let mut config = Config::new(VolumeId::from_bytes([7; 16]), role, origin, label, node(index));
+    config.images_per_message = plan.images_per_message;
+    config
 }

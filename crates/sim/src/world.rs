@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
-use wayfs_proto::{Input, Neighbour, Output, PeerId, Replica, Role};
+use wayfs_proto::{AHEAD_MAX, Input, Neighbour, Output, PeerId, Replica, Role};
 use wayfs_types::request::{Answer, Level, Outcome, Request, RequestId};
 use wayfs_types::{Content, Digest, FileId, RecordId, Ticket, Time};
 
@@ -230,14 +230,14 @@ impl World {
         }
     }
 
-    /// Records that a crash took before they were durable never happened; their numbers are used again.
+    /// What a crash took before it was durable is nobody's promise. It may have been sent ahead, and happen all the
+    /// same; what cannot have been never happened, and its numbers are used again.
     fn forget_what_was_lost(&mut self, index: usize) {
         let origin = self.hosts[index].config.origin;
         let Some(replica) = self.hosts[index].replica.as_ref() else { return };
         let last = replica.progress().last_record.map_or(0, RecordId::sequence);
-        let lost = |record: &RecordId| record.origin() == origin && record.sequence() > last;
-        self.history.updates.retain(|record, _| !lost(record));
-        self.history.removals.retain(|record, _| !lost(record));
+        let ahead = if self.hosts[index].is_client() { last + AHEAD_MAX } else { last };
+        self.history.lose(origin, last, ahead);
     }
 
     /// Gives an input to a host's engine and carries its outputs out.

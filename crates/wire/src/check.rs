@@ -57,7 +57,7 @@ fn check_up(up: &Up) -> Checked {
         Up::Hello { origins, .. } => at_most(origins.len(), IDS_MAX, "origins"),
         Up::Watch { files } | Up::Unwatch { files } => at_most(files.len(), IDS_MAX, "watches"),
         Up::Refresh { keys } => at_most(keys.len(), IDS_MAX, "keys"),
-        Up::Records { records } | Up::Ahead { records } => {
+        Up::Records { records } => {
             at_most(records.len(), RECORDS_MAX, "records")?;
             records.iter().try_for_each(|sent| check_record(&sent.record))
         }
@@ -72,7 +72,7 @@ fn check_up(up: &Up) -> Checked {
         Up::Lock { request, .. } | Up::TestLock { request, .. } => check_lock(request),
         Up::Unlock { range, .. } => check_range(*range),
         Up::Start | Up::Received { .. } | Up::Want { .. } | Up::LockCancel { .. } => Ok(()),
-        Up::Ping { .. } | Up::Durable { .. } => Ok(()),
+        Up::Ping { .. } => Ok(()),
         Up::Holds { versions, .. } => {
             at_most(versions.len(), RECORDS_MAX, "versions")?;
             versions.iter().try_for_each(|held| within(held.content.is_well_formed(), "content"))
@@ -95,7 +95,7 @@ fn check_down(down: &Down) -> Checked {
         }
         Down::Marks { marks } => at_most(marks.len(), IDS_MAX, "marks"),
         Down::Stable { versions } | Down::Want { versions } => at_most(versions.len(), IDS_MAX, "versions"),
-        Down::LockAnswer { .. } | Down::Shared { .. } | Down::Pong { .. } | Down::Safe { .. } => Ok(()),
+        Down::LockAnswer { .. } | Down::Shared { .. } | Down::Pong { .. } => Ok(()),
     }
 }
 

@@ -9,9 +9,6 @@
 //!     Received ───────────────────────────▶  (an answered callback)
 //!     Records ────────────────────────────▶
 //!     ◀──────────────────────────── Marks    how far each origin's records have come
-//!     Ahead ──────────────────────────────▶  records that somebody waits for, not yet durable at the child: keep them
-//!     Durable ────────────────────────────▶  now they are: let them take effect
-//!     ◀──────────────────────────── Safe     without waiting for one more sync
 //!     Ask ────────────────────────────────▶
 //!     ◀─────────────────────────── Answer
 //! ```
@@ -189,18 +186,6 @@ pub enum Up {
         /// Counts up.
         number: u64,
     },
-    /// Records of the child's own, in order, that its disk is still making durable and that somebody waits for: to be
-    /// made durable meanwhile, and to take effect when the child says [`Up::Durable`]. Each is small: none names
-    /// contents that travel apart.
-    Ahead {
-        /// The records; at most 64 may be ahead.
-        records: Vec<SentRecord>,
-    },
-    /// The records sent ahead are durable at the child.
-    Durable {
-        /// Up to this sequence.
-        through: u64,
-    },
     /// Records as in [`Up::Records`], of which a station cancelled some: others of the same message stand for them.
     Cancelled {
         /// What belongs together, one span of an origin at most.
@@ -373,11 +358,5 @@ pub enum Down {
         number: u64,
         /// Everything of the child's interest up to here was told; `None` while something is on its way.
         through: Option<CommitNumber>,
-    },
-    /// The child's own records up to here are safe: what was sent ahead is durable here and has taken effect, and nobody
-    /// else had to be told first. A [`Down::Marks`] with the rest follows.
-    Safe {
-        /// Up to this sequence.
-        through: u64,
     },
 }

@@ -4,8 +4,7 @@ use super::world::{HOME, World, name, small};
 use crate::Role;
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Request, RequestId};
-use wayfs_types::{FileId, Kind, Op, Record, RecordId, UserId};
-use wayfs_wire::{Message, SentRecord, Up};
+use wayfs_types::{FileId, Kind};
 
 fn station_world() -> (World, usize, usize) {
     let mut world = World::new();
@@ -42,20 +41,18 @@ fn both_disks_sync_at_once_and_nothing_waits_for_a_third_sync() {
     let wait = wait_safe(&mut world, client);
     world.settle();
     assert!(!is_safe(&mut world, client, wait));
-    assert_ne!(world.hosts[station].replica.inode(file).unwrap().unwrap().content, small("one"), "takes no effect yet");
+    assert_eq!(world.syncs_asked(station), 1, "the station syncs while the client does");
     world.sync_once(station);
     world.settle();
     assert!(!is_safe(&mut world, client, wait), "not durable at the client");
     world.sync_once(client);
-    world.settle();
-    assert!(is_safe(&mut world, client, wait), "safe although the station's disk has done one sync only");
+    assert!(is_safe(&mut world, client, wait), "and no further message");
     assert_eq!(world.hosts[station].replica.inode(file).unwrap().unwrap().content, small("one"));
 }
 
 #[test]
-fn the_effect_of_what_was_ahead_is_synced_with_what_comes_next() {
+fn a_safe_close_costs_the_parent_one_sync() {
     let mut world = World::new();
-    world.hosts[HOME].replica.configure(|config| config.sync_gather = Duration::from_millis(5));
     let client = world.add(Role::Client, "ann@a");
     world.connect(client, HOME);
     world.settle();
@@ -66,12 +63,50 @@ fn the_effect_of_what_was_ahead_is_synced_with_what_comes_next() {
     world.store(client, file, small("one"));
     let wait = wait_safe(&mut world, client);
     world.settle();
+    assert_eq!(world.syncs_asked(HOME), 1);
     world.sync_once(HOME);
     world.settle();
     assert!(is_safe(&mut world, client, wait));
-    assert_eq!(world.syncs_asked(HOME), 0, "nobody waits for the effect to be durable");
-    world.pass(Duration::from_millis(6));
-    assert_eq!(world.syncs_asked(HOME), 1, "it is soon, all the same");
+    assert_eq!(world.syncs_asked(HOME), 0, "nothing follows that anybody waits for");
+}
+
+#[test]
+fn nobody_hears_of_what_is_durable_nowhere() {
+    let (mut world, station, client) = station_world();
+    let file = world.create(client, FileId::ROOT, "f");
+    world.settle();
+    world.hosts[station].hold_syncs = true;
+    world.hosts[client].hold_syncs = true;
+    world.store(client, file, small("one"));
+    wait_safe(&mut world, client);
+    world.settle();
+    assert_ne!(content_at_home(&world, file), Some(small("one")));
+    world.sync_once(station);
+    world.settle();
+    world.pass(Duration::from_secs(3));
+    assert_eq!(content_at_home(&world, file), Some(small("one")), "durable at the station is enough");
+}
+
+#[test]
+fn a_client_that_lost_what_it_had_sent_gets_it_back_and_goes_on_behind_it() {
+    let (mut world, station, client) = station_world();
+    let file = world.create(client, FileId::ROOT, "f");
+    world.settle();
+    world.hosts[client].hold_syncs = true;
+    let lost = world.store(client, file, small("one"));
+    wait_safe(&mut world, client);
+    world.settle();
+    world.crash(client, 0);
+    world.hosts[client].hold_syncs = false;
+    world.connect(client, station);
+    world.settle();
+    assert_eq!(world.lookup(client, FileId::ROOT, "f").unwrap().1.content, small("one"));
+    let next = world.store(client, file, small("two"));
+    assert!(next.sequence() > lost.sequence() + 1, "{next} is behind all that may have been sent");
+    world.settle();
+    world.pass(Duration::from_secs(3));
+    assert_eq!(content_at_home(&world, file), Some(small("two")));
+    assert!(world.hosts[HOME].replica.conflicts(None, 10).unwrap().is_empty());
 }
 
 #[test]
@@ -202,30 +237,4 @@ fn a_station_that_crashed_lets_what_it_called_safe_take_effect_without_its_clien
     world.connect(station, HOME);
     world.pass(Duration::from_secs(30));
     assert_eq!(content_at_home(&world, file), Some(small("one")));
-}
-
-#[test]
-fn who_sends_without_end_behind_what_is_ahead_is_cut_off() {
-    let mut world = World::new();
-    let liar = world.admit(wayfs_types::Admitted::Client, "eve@e");
-    let peer = crate::PeerId(900);
-    let send = |world: &mut World, up: Up| {
-        let (now, wall) = (world.now, world.wall());
-        let bytes = wayfs_wire::encode(&Message::Up(up));
-        world.hosts[HOME].replica.handle(now, wall, crate::Input::Message { peer, bytes });
-        std::iter::from_fn(|| world.hosts[HOME].replica.poll_output())
-            .any(|output| matches!(output, crate::Output::Disconnect { .. }))
-    };
-    let (now, wall, volume) = (world.now, world.wall(), world.hosts[HOME].replica.config().volume);
-    let neighbour = crate::Neighbour::ChildClient { origin: liar };
-    world.hosts[HOME].replica.handle(now, wall, crate::Input::PeerUp { peer, neighbour });
-    assert!(!send(&mut world, Up::Hello { volume, resume: None, origins: vec![liar], safe: 0 }));
-    let record = |sequence: u64| SentRecord {
-        record: Record { id: RecordId::new(liar, sequence).unwrap(), time: wall, user: UserId(0), op: Op::Touch },
-        held: true,
-    };
-    // The home's disk never syncs, so what is ahead stays ahead.
-    assert!(!send(&mut world, Up::Ahead { records: vec![record(1)] }));
-    let mut batches = (0..20).map(|n| (2 + n * 1000..1002 + n * 1000).map(record).collect());
-    assert!(batches.any(|records| send(&mut world, Up::Records { records })));
 }

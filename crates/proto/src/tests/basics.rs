@@ -29,6 +29,30 @@ fn what_a_client_makes_is_seen_at_home_and_at_another_client() {
 }
 
 #[test]
+fn a_station_that_is_told_more_than_may_be_under_way_hears_all_of_it() {
+    let mut world = World::new();
+    world.configure(HOME, |config| config.images_per_message = 2);
+    let (busy, calm) = (world.add(Role::Station, "st@busy"), world.add(Role::Station, "st@calm"));
+    let client = world.add(Role::Client, "ann@a");
+    let line = world.connect(busy, HOME);
+    world.connect(calm, HOME);
+    world.settle();
+    world.connect(client, busy);
+    world.settle();
+    world.names(client, FileId::ROOT).unwrap();
+    world.close(line);
+    for n in 0..100 {
+        world.create(client, FileId::ROOT, &format!("f{n}"));
+    }
+    world.connect(busy, HOME);
+    world.pass(Duration::from_secs(5));
+    assert_eq!(world.wait(client, Level::Visible), Ok(Answer::Reached));
+    for host in [busy, calm, client] {
+        world.assert_agrees(host);
+    }
+}
+
+#[test]
 fn a_station_between_takes_records_at_once_and_the_home_hears_within_a_period() {
     let mut world = World::new();
     let station = world.add(Role::Station, "st@s");
