@@ -29,7 +29,8 @@ struct State {
     stop: bool,
 }
 
-/// What is to be made durable. A leaf in the order of locks.
+/// What is to be made durable. A leaf in the order of locks. Whoever wakes the thread has let go of the lock: the thread would
+/// only run into it, and on a busy core its waker would not go on to release it for a while.
 #[derive(Default)]
 pub(crate) struct SyncQueue {
     state: Mutex<State>,
@@ -48,18 +49,26 @@ enum Turn {
 impl SyncQueue {
     /// Everything up to `ticket` is to be durable soon.
     pub(crate) fn want(&self, ticket: Ticket) {
-        let mut state = self.lock();
-        if ticket > state.wanted {
-            state.wanted = ticket;
+        let is_new = {
+            let mut state = self.lock();
+            let is_new = ticket > state.wanted;
+            state.wanted = state.wanted.max(ticket);
+            is_new
+        };
+        if is_new {
             self.work.notify_one();
         }
     }
 
     /// Something was committed.
     pub(crate) fn note_commit(&self) {
-        let mut state = self.lock();
-        if state.unwritten_since.is_none() {
-            state.unwritten_since = Some(Instant::now());
+        let is_first = {
+            let mut state = self.lock();
+            let is_first = state.unwritten_since.is_none();
+            state.unwritten_since.get_or_insert_with(Instant::now);
+            is_first
+        };
+        if is_first {
             self.work.notify_one();
         }
     }
@@ -77,6 +86,7 @@ impl SyncQueue {
             return done(Err(StorageError::Io("the queue of the syncer is closed or full".into())));
         }
         state.contents.push(done);
+        drop(state);
         self.work.notify_one();
     }
 
@@ -148,6 +158,7 @@ impl SyncQueue {
             (_, Err(StorageError::NoSpace)) => {}
             (_, Err(error)) => state.failed = Some(error.clone()),
         }
+        drop(state);
         self.done.notify_all();
     }
 

@@ -26,9 +26,15 @@ pub(crate) struct Timer {
 impl Timer {
     /// Wakes at `deadline` at the latest.
     pub(crate) fn arm(&self, deadline: Time) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.deadline.is_none_or(|armed| deadline < armed) {
-            state.deadline = Some(deadline);
+        let is_sooner = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_sooner = state.deadline.is_none_or(|armed| deadline < armed);
+            if is_sooner {
+                state.deadline = Some(deadline);
+            }
+            is_sooner
+        };
+        if is_sooner {
             self.changed.notify_one();
         }
     }
