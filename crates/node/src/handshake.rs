@@ -169,3 +169,25 @@ impl Reply {
         Self::Welcome { servers }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server_info::{ADDRESSES_MAX, ServerKind};
+    use wayfs_types::NodeId;
+
+    #[test]
+    fn the_longest_list_of_servers_fits_into_a_message() {
+        let address = "[2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff]:65535".parse().unwrap();
+        let server = |number: u8| ServerInfo {
+            node: NodeId::from_bytes([number | 0x80; 32]),
+            kind: ServerKind::Station,
+            label: "\"".repeat(64),
+            addresses: vec![address; ADDRESSES_MAX],
+        };
+        let reply = Reply::welcome((0..=u8::MAX).map(server).collect());
+        let bytes = encode(&reply);
+        assert!(bytes.len() <= LEN_MAX, "{} bytes", bytes.len());
+        assert!(matches!(decode(&bytes), Ok(Reply::Welcome { servers }) if servers.len() == SERVERS_MAX));
+    }
+}

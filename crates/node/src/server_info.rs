@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use wayfs_types::NodeId;
 
-/// Most servers that a list may hold: what a peer says beyond is cut off.
-pub const SERVERS_MAX: usize = 64;
+/// Most servers that a list may hold: what a peer says beyond is cut off. With eight long addresses each they still fit
+/// into a message of the handshake (64 KiB).
+pub const SERVERS_MAX: usize = 80;
 /// Most addresses of one server.
 pub const ADDRESSES_MAX: usize = 8;
 

@@ -18,9 +18,9 @@ use wayfs_link::LineState;
 
 /// Lines that are no bottleneck: this part is about the home.
 const LINE: &str = "gigabit";
-/// Most stations: a client is told of 64 servers of its volume, the home among them, and can choose its station only if it is
-/// told of it.
-const STATIONS_MAX: usize = 63;
+/// Most stations: each has a client, and a topology has room for 250 hosts. A client can choose its station only if it is told of
+/// it, among at most 80 servers.
+const STATIONS_MAX: usize = 64;
 /// Between two looks at the home.
 const LOOK: Duration = Duration::from_millis(20);
 /// Longest wait for all records.

@@ -28,7 +28,7 @@ impl Experiment for Reconcile {
     }
 
     fn about(&self) -> &'static str {
-        "What does it cost a home, and how long does it take, to hear what stations have: 100 to 100,000 records, 1 to 63 stations?"
+        "What does it cost a home, and how long does it take, to hear what stations have: 100 to 100,000 records, 1 to 64 stations?"
     }
 
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
