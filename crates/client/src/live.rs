@@ -206,6 +206,7 @@ impl Contents for Live {
 
     fn fetch(&self, wanted: Wanted, patience: Duration) -> Result<(), FsError> {
         let begin = Instant::now();
+        self.ahead.waits(wanted.file);
         let fetched = self.volume.fetch(wanted.file, wanted.version, &wanted.digests, patience);
         fetched.map_err(|error| fetch_error(&error))?;
         self.ahead.waited(wanted.file, begin.elapsed());

@@ -36,13 +36,27 @@ impl LiveAhead {
         })
     }
 
+    /// A reader is about to wait for a file. If he has waited for another lately, what follows is asked for beside it,
+    /// not after it.
+    pub(crate) fn waits(self: &Arc<Self>, file: FileId) {
+        let state = self.state();
+        if state.has_missed(Instant::now(), file) {
+            self.missed(state, file);
+        }
+    }
+
     /// A reader waited for a file.
     pub(crate) fn waited(self: &Arc<Self>, file: FileId, took: Duration) {
-        if took < SLOW_MIN {
-            return;
-        }
         tracing::debug!(%file, ?took, "a reader waited");
         let mut state = self.state();
+        if took < SLOW_MIN {
+            state.was_quick(file);
+        } else {
+            self.missed(state, file);
+        }
+    }
+
+    fn missed(self: &Arc<Self>, mut state: MutexGuard<'_, TreeAhead>, file: FileId) {
         state.missed(Instant::now(), file, &View(&self.volume));
         self.is_walking.store(state.is_walking(), Ordering::Relaxed);
         drop(state);

@@ -15,9 +15,9 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use wayfs_types::{Digest, FileId, Name, RecordId};
 
-/// Bytes fetched ahead before anything of a walk was read: about ten sources. Half a second of a 1 Mb/s line at worst, less as
-/// it packs.
-const FIRST_LEN: u64 = 64 * 1024;
+/// Bytes fetched ahead before anything of a walk was read: about twenty sources. A second of a 1 Mb/s line at worst, a third of
+/// that as sources pack.
+const FIRST_LEN: u64 = 128 * 1024;
 /// Most bytes fetched ahead: fills a path of 100 Mb/s and 150 ms.
 const AHEAD_LEN_MAX: u64 = 2 << 20;
 /// Files above this are not fetched ahead: read-ahead within them does enough.
@@ -118,9 +118,20 @@ impl Open {
 }
 
 impl TreeAhead {
-    /// A file had to be waited for.
+    /// Whether another file than this had to be waited for lately.
+    pub(crate) fn has_missed(&self, now: Instant, file: FileId) -> bool {
+        self.last.is_some_and(|last| last.file != file && now.duration_since(last.at) < IDLE)
+    }
+
+    /// What was taken for a wait was none.
+    pub(crate) fn was_quick(&mut self, file: FileId) {
+        self.last = self.last.filter(|last| last.file != file);
+    }
+
+    /// A file has to be waited for.
     pub(crate) fn missed(&mut self, now: Instant, file: FileId, tree: &dyn Tree) {
         let Some((directory, name)) = tree.place(file) else { return };
+        let is_second = self.has_missed(now, file);
         let last = self.last.replace(Miss { file, directory, at: now });
         if let Some(walk) = &mut self.walk
             && !walk.open.is_empty()
@@ -131,8 +142,7 @@ impl TreeAhead {
             walk.at = now;
             return;
         }
-        let is_recent = |last: &Miss| last.file != file && now.duration_since(last.at) < IDLE;
-        if let Some(last) = last.filter(is_recent)
+        if let Some(last) = last.filter(|_| is_second)
             && let Some(mut walk) = Walk::from(last.directory, (directory, name), tree, now)
         {
             // A walk that follows on another trusts as much as that one earned.

@@ -2,7 +2,7 @@ use super::*;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-const LEN: u64 = 8 * 1024;
+const LEN: u64 = 16 * 1024;
 
 /// Directories with files of 8 KiB.
 #[derive(Default)]
@@ -90,6 +90,21 @@ fn one_file_begins_no_walk_and_neither_do_two_of_different_trees() {
 }
 
 #[test]
+fn who_waited_lately_is_expected_to_wait_again_unless_it_was_quick() {
+    let (fake, files) = project();
+    let (mut ahead, now) = (TreeAhead::default(), Instant::now());
+    assert!(!ahead.has_missed(now, files[0]));
+    ahead.missed(now, files[0], &fake);
+    assert!(!ahead.has_missed(now, files[0]), "that is the one");
+    assert!(ahead.has_missed(now, files[1]));
+    assert!(!ahead.has_missed(now + IDLE, files[1]));
+    ahead.was_quick(files[1]);
+    assert!(ahead.has_missed(now, files[1]), "that was another");
+    ahead.was_quick(files[0]);
+    assert!(!ahead.has_missed(now, files[1]));
+}
+
+#[test]
 fn files_of_directories_near_each_other_begin_a_walk() {
     let (fake, files) = project();
     let (mut ahead, now) = (TreeAhead::default(), Instant::now());
@@ -109,7 +124,7 @@ fn a_walk_fetches_what_comes_next_and_opens_its_window_as_it_is_read() {
     ahead.missed(now, files[0], &fake);
     ahead.missed(now, files[1], &fake);
     let first = fake.fetch(&mut ahead, now);
-    assert_eq!(first, files[2..10], "64 KiB, also from the directory below");
+    assert_eq!(first, files[2..10], "128 KiB, also from the directory below");
     assert!(ahead.next(now, &fake).is_none());
     assert!(ahead.read(now, &digest(first[0])));
     assert!(!ahead.read(now, &digest(first[0])), "counted once");
@@ -117,7 +132,7 @@ fn a_walk_fetches_what_comes_next_and_opens_its_window_as_it_is_read() {
     for file in &files[3..13] {
         ahead.read(now, &digest(*file));
     }
-    assert_eq!(fake.fetch(&mut ahead, now), files[13..43], "64 KiB and twice 88 KiB");
+    assert_eq!(fake.fetch(&mut ahead, now), files[13..43], "128 KiB and twice 176 KiB");
 }
 
 #[test]
