@@ -160,6 +160,25 @@ pub enum Op {
     },
 }
 
+impl Op {
+    /// What it is called in reports.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Create { .. } => "create",
+            Self::Mkdir { .. } => "mkdir",
+            Self::Link { .. } => "link",
+            Self::Unlink { .. } => "unlink",
+            Self::Rmdir { .. } => "rmdir",
+            Self::Rename { .. } => "rename",
+            Self::SetAttr { .. } => "setattr",
+            Self::SetXattr { .. } => "setxattr",
+            Self::Store { .. } => "store",
+            Self::Resolve { .. } => "resolve",
+            Self::Touch | Self::Skip { .. } => "nothing",
+        }
+    }
+}
+
 /// Attributes to change; `None` stays.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttrChange {

@@ -8,8 +8,8 @@ use wayfs_node::LinkState;
 use wayfs_node::LiveReplica;
 use wayfs_node::paths::path_of_record;
 use wayfs_proto::Progress;
+use wayfs_types::WallTime;
 use wayfs_types::request::Level;
-use wayfs_types::{Op, WallTime};
 
 /// An update older than this that does not move is stuck.
 const STUCK_MS: u64 = 60_000;
@@ -151,7 +151,7 @@ impl Target {
             path: self.volume().look(|replica| path_of_record(replica, &item.record)).flatten(),
             volume: self.parts.name.clone(),
             record: item.record.id.to_string(),
-            operation: operation(&item.record.op).to_owned(),
+            operation: item.record.op.name().to_owned(),
             size_bytes: item.bytes,
             sent_bytes: if item.level >= Level::Safe {
                 item.bytes
@@ -190,20 +190,4 @@ impl Target {
 /// Milliseconds since a time; a clock that was set back makes it zero.
 pub(super) fn age_ms(time: WallTime) -> u64 {
     u64::try_from(unix_ms(wayfs_node::clock::wall()) - unix_ms(time)).unwrap_or(0)
-}
-
-fn operation(op: &Op) -> &'static str {
-    match op {
-        Op::Create { .. } => "create",
-        Op::Mkdir { .. } => "mkdir",
-        Op::Link { .. } => "link",
-        Op::Unlink { .. } => "unlink",
-        Op::Rmdir { .. } => "rmdir",
-        Op::Rename { .. } => "rename",
-        Op::SetAttr { .. } => "setattr",
-        Op::SetXattr { .. } => "setxattr",
-        Op::Store { .. } => "store",
-        Op::Resolve { .. } => "resolve",
-        Op::Touch | Op::Skip { .. } => "touch",
-    }
 }

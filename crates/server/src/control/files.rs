@@ -12,7 +12,7 @@ use wayfs_node::LiveReplica;
 use wayfs_node::paths::path_of_record;
 use wayfs_proto::Holder;
 use wayfs_types::request::Level;
-use wayfs_types::{FileId, Inode, Kind, Name, Op, StorageError};
+use wayfs_types::{FileId, Inode, Kind, Name, StorageError};
 
 /// A record that the home has not confirmed for so long, though it is connected, is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
@@ -128,7 +128,7 @@ pub(super) fn queue(volumes: &[Arc<Served>], limit: usize) -> Result<QueueReport
                 path: served.volume.look(|replica| path_of_record(replica, &item.record)).flatten(),
                 volume: served.name().to_owned(),
                 record: item.record.id.to_string(),
-                operation: operation(&item.record.op).to_owned(),
+                operation: item.record.op.name().to_owned(),
                 size_bytes: item.bytes,
                 sent_bytes: if item.level == Level::Stable {
                     item.bytes
@@ -147,20 +147,4 @@ pub(super) fn queue(volumes: &[Arc<Served>], limit: usize) -> Result<QueueReport
     report.items.sort_by_key(|item| std::cmp::Reverse(item.age_ms));
     report.items.truncate(limit);
     Ok(report)
-}
-
-fn operation(op: &Op) -> &'static str {
-    match op {
-        Op::Create { .. } => "create",
-        Op::Mkdir { .. } => "mkdir",
-        Op::Link { .. } => "link",
-        Op::Unlink { .. } => "unlink",
-        Op::Rmdir { .. } => "rmdir",
-        Op::Rename { .. } => "rename",
-        Op::SetAttr { .. } => "setattr",
-        Op::SetXattr { .. } => "setxattr",
-        Op::Store { .. } => "store",
-        Op::Resolve { .. } => "resolve",
-        Op::Touch | Op::Skip { .. } => "nothing",
-    }
 }
