@@ -17,9 +17,10 @@ mod witness;
 mod words;
 mod workload;
 
+use super::chosen::{chosen, number, scenarios};
 use crate::corpus::CProgram;
 use crate::peers::{self, PEERS, Peer};
-use crate::{Context, Csv, Experiment, Findings, LabError, Profile};
+use crate::{Context, Csv, Experiment, Findings, LabError};
 use phases::{Outcome, PHASES};
 use results::{Results, State};
 use std::time::Duration;
@@ -101,15 +102,15 @@ struct Plan {
 
 impl Plan {
     fn of(context: &Context<'_>) -> Result<Self, LabError> {
-        let modules = number(context, "modules", context.choose(QUICK_MODULES, 0))?;
+        let modules = number(context, "modules", context.choose(QUICK_MODULES, 0_u32))?;
         let program = if modules > 0 { CProgram::new(modules as usize, 1) } else { CProgram::of_the_benchmark() };
         let trials = number(context, "trials", context.choose(1, 5))?;
-        let bound = Duration::from_secs(number(context, "peer-bound-s", context.choose(25, 480))?.into());
-        let all: Vec<&'static str> = Profile::scenarios().iter().map(|profile| profile.name).collect();
+        let bound = Duration::from_secs(number(context, "peer-bound-s", context.choose(25, 480))?);
+        let all = scenarios();
         // Who names scenarios may have any, also in a quick run.
         let is_quick = context.is_quick() && context.setting("scenarios").is_none();
         let scenarios = if is_quick { QUICK_SCENARIOS.to_vec() } else { all };
-        let scenarios = chosen(context, "scenarios", scenarios, |name| name);
+        let scenarios = chosen(context, "scenarios", &scenarios, |name| name)?;
         let setting = |scenario, number, bound| Setting { scenario, number, bound };
         // Trials are outermost: what else the machine does for a while falls on all scenarios.
         let ours_bound = Duration::from_secs(600);
@@ -118,7 +119,7 @@ impl Plan {
             .collect();
         let mut of_peers = Vec::new();
         let mut missing = Vec::new();
-        for peer in chosen(context, "peers", PEERS.to_vec(), |peer| peer.name()) {
+        for peer in chosen(context, "peers", PEERS, |peer| peer.name())? {
             let programs = peers::missing(peer);
             if !programs.is_empty() {
                 missing.push(format!("{} (no {})", peer.name(), programs.join(", ")));
@@ -133,18 +134,6 @@ impl Plan {
         }
         Ok(Self { program, trials, settings, of_peers, missing })
     }
-}
-
-/// Those whose names a setting lists, separated by commas; all if it is not given.
-fn chosen<T: Copy>(context: &Context<'_>, key: &str, all: Vec<T>, name: impl Fn(T) -> &'static str) -> Vec<T> {
-    let Some(wanted) = context.setting(key) else { return all };
-    let wanted: Vec<&str> = wanted.split(',').collect();
-    all.into_iter().filter(|it| wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(name(*it)))).collect()
-}
-
-fn number(context: &Context<'_>, key: &str, default: u32) -> Result<u32, LabError> {
-    let wrong = |_| LabError::Experiment(format!("{key} is to be a whole number"));
-    context.setting(key).map_or(Ok(default), |typed| typed.parse().map_err(wrong))
 }
 
 /// The raw data.
