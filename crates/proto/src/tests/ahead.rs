@@ -26,12 +26,16 @@ fn is_safe(world: &mut World, client: usize, wait: RequestId) -> bool {
     world.answer(client, wait) == Some(Ok(Answer::Reached))
 }
 
-fn content_at_home(world: &World, file: FileId) -> Option<wayfs_types::Content> {
-    world.hosts[HOME].replica.inode(file).unwrap().map(|inode| inode.content)
+/// A store that somebody waits for, in a world whose station and client have not synced it yet.
+struct Ahead {
+    world: World,
+    station: usize,
+    client: usize,
+    file: FileId,
+    wait: RequestId,
 }
 
-#[test]
-fn both_disks_sync_at_once_and_nothing_waits_for_a_third_sync() {
+fn stored_while_no_disk_syncs() -> Ahead {
     let (mut world, station, client) = station_world();
     let file = world.create(client, FileId::ROOT, "f");
     world.settle();
@@ -40,6 +44,16 @@ fn both_disks_sync_at_once_and_nothing_waits_for_a_third_sync() {
     world.store(client, file, small("one"));
     let wait = wait_safe(&mut world, client);
     world.settle();
+    Ahead { world, station, client, file, wait }
+}
+
+fn content_at_home(world: &World, file: FileId) -> Option<wayfs_types::Content> {
+    world.hosts[HOME].replica.inode(file).unwrap().map(|inode| inode.content)
+}
+
+#[test]
+fn both_disks_sync_at_once_and_nothing_waits_for_a_third_sync() {
+    let Ahead { mut world, station, client, file, wait } = stored_while_no_disk_syncs();
     assert!(!is_safe(&mut world, client, wait));
     assert_eq!(world.syncs_asked(station), 1, "the station syncs while the client does");
     world.sync_once(station);
@@ -72,14 +86,7 @@ fn a_safe_close_costs_the_parent_one_sync() {
 
 #[test]
 fn nobody_hears_of_what_is_durable_nowhere() {
-    let (mut world, station, client) = station_world();
-    let file = world.create(client, FileId::ROOT, "f");
-    world.settle();
-    world.hosts[station].hold_syncs = true;
-    world.hosts[client].hold_syncs = true;
-    world.store(client, file, small("one"));
-    wait_safe(&mut world, client);
-    world.settle();
+    let Ahead { mut world, station, file, .. } = stored_while_no_disk_syncs();
     assert_ne!(content_at_home(&world, file), Some(small("one")));
     world.sync_once(station);
     world.settle();
@@ -111,14 +118,7 @@ fn a_client_that_lost_what_it_had_sent_gets_it_back_and_goes_on_behind_it() {
 
 #[test]
 fn the_order_of_the_two_syncs_does_not_matter() {
-    let (mut world, station, client) = station_world();
-    let file = world.create(client, FileId::ROOT, "f");
-    world.settle();
-    world.hosts[station].hold_syncs = true;
-    world.hosts[client].hold_syncs = true;
-    world.store(client, file, small("one"));
-    let wait = wait_safe(&mut world, client);
-    world.settle();
+    let Ahead { mut world, station, client, wait, .. } = stored_while_no_disk_syncs();
     world.sync_once(client);
     world.settle();
     assert!(!is_safe(&mut world, client, wait), "not durable at the station");
