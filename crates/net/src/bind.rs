@@ -2,6 +2,7 @@
 
 use crate::certificate;
 use crate::gate::Gate;
+use crate::here::SharedRuntime;
 use crate::{ConfigError, NetConfig, NodeIdentity};
 use rustix::net::sockopt;
 use rustls::sign::CertifiedKey;
@@ -55,9 +56,7 @@ pub(crate) fn endpoint(
     config: &NetConfig,
     transport: &Arc<quinn::TransportConfig>,
 ) -> Result<quinn::Endpoint, BindError> {
-    if tokio::runtime::Handle::try_current().is_err() {
-        return Err(BindError::NoRuntime);
-    }
+    let Ok(handle) = tokio::runtime::Handle::try_current() else { return Err(BindError::NoRuntime) };
     let socket = socket(addr, config.socket_buffer)?;
     let tls = certificate::server_config(own).map_err(|error| BindError::Tls(error.to_string()))?;
     let tls =
@@ -65,7 +64,7 @@ pub(crate) fn endpoint(
     let mut server = quinn::ServerConfig::with_crypto(Arc::new(tls));
     server.transport_config(Arc::clone(transport));
     server.max_incoming(config.handshakes_max);
-    let runtime = Arc::new(quinn::TokioRuntime);
+    let runtime = Arc::new(SharedRuntime::new(handle));
     quinn::Endpoint::new(quinn::EndpointConfig::default(), Some(server), socket, runtime)
         .map_err(|source| BindError::Io { addr, source })
 }

@@ -2,33 +2,29 @@
 //!
 //! The dialling side opens one bidirectional stream before all others and greets on it. What follows is frames
 //! (`frame.rs`), each plain or packed as its sender sees fit (`packing_rule.rs`). Anything else is a peer that is
-//! broken or hostile, and ends the connection with a code that says which.
+//! broken or hostile, and ends the connection with a code that says which. `outbox.rs` is the way out.
 
 use crate::close::{CloseCode, Closed};
 use crate::connection::Shared;
-use crate::frame::{FRAME_LEN_MAX, FrameFault, FrameFinder, FrameLayout};
-use crate::packing::{Packer, UnpackError};
-use crate::packing_rule::PackingRule;
+use crate::frame::{FRAME_LEN_MAX, FrameFault, FrameFinder};
+use crate::outbox::{Outbox, Room};
+use crate::packing::UnpackError;
 use crate::traffic::count;
 use bytes::Bytes;
 use quinn::{ReadError, RecvStream, SendStream};
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, mpsc, oneshot};
 use tracing::debug;
 
 /// Priority of the control stream; bodies have 0 and 10.
 pub(crate) const PRIORITY: i32 = 100;
 
-/// Frames taken from the queue at once.
-const BATCH_LEN_MAX: usize = 64;
 /// Most bytes taken from the stream at once.
 const READ_LEN_MAX: usize = 256 << 10;
 
 /// Sends frames. Clones share one queue and one order.
 #[derive(Debug, Clone)]
 pub struct FrameSender {
-    queue: mpsc::Sender<Command>,
-    room: Arc<Semaphore>,
+    outbox: Arc<Outbox>,
     shared: Arc<Shared>,
 }
 
@@ -78,12 +74,6 @@ pub enum FrameError {
     Truncated,
 }
 
-#[derive(Debug)]
-pub(crate) enum Command {
-    Frame(Bytes, #[allow(dead_code, reason = "held until the frame is written")] OwnedSemaphorePermit),
-    Finish(oneshot::Sender<()>),
-}
-
 impl FrameSender {
     /// Queues a frame, if there is room.
     ///
@@ -96,18 +86,13 @@ impl FrameSender {
         if self.shared.quic.close_reason().is_some() {
             return Err(TrySendError::Closed);
         }
-        let permit = match Arc::clone(&self.room).try_acquire_many_owned(charge(&frame)) {
-            Ok(permit) => permit,
-            Err(TryAcquireError::NoPermits) => return Err(TrySendError::Full(frame)),
-            Err(TryAcquireError::Closed) => return Err(TrySendError::Closed),
-        };
-        match self.queue.try_reserve() {
-            Ok(place) => {
-                place.send(Command::Frame(frame, permit));
+        match self.outbox.try_room(frame.len()) {
+            Room::Taken(place) => {
+                self.outbox.put(frame, place);
                 Ok(())
             }
-            Err(mpsc::error::TrySendError::Full(())) => Err(TrySendError::Full(frame)),
-            Err(mpsc::error::TrySendError::Closed(())) => Err(TrySendError::Closed),
+            Room::Full => Err(TrySendError::Full(frame)),
+            Room::Closed => Err(TrySendError::Closed),
         }
     }
 
@@ -124,8 +109,8 @@ impl FrameSender {
             return Err(Closed::from(&closed).into());
         }
         let queued = async {
-            let permit = Arc::clone(&self.room).acquire_many_owned(charge(&frame)).await.ok()?;
-            self.queue.reserve().await.ok()?.send(Command::Frame(frame, permit));
+            let place = self.outbox.room(frame.len()).await?;
+            self.outbox.put(frame, place);
             Some(())
         };
         tokio::select! {
@@ -191,62 +176,14 @@ pub(crate) fn start(
 ) -> (FrameSender, FrameReceiver, tokio::task::JoinHandle<()>) {
     // Only a stream that is over refuses a priority, and then the first write says so.
     let _ = send.set_priority(PRIORITY);
-    let (queue, commands) = mpsc::channel(shared.config.frame_queue_len_max);
-    let room = Arc::new(Semaphore::new(shared.config.frame_queue_bytes_max as usize));
-    let task = tokio::spawn(write_frames(Arc::clone(shared), send, commands));
-    let sender = FrameSender { queue, room, shared: Arc::clone(shared) };
+    let outbox = Arc::new(Outbox::new(shared, send));
+    let task = tokio::spawn(Arc::clone(&outbox).empty());
+    let sender = FrameSender { outbox, shared: Arc::clone(shared) };
     let receiver = FrameReceiver { stream: recv, finder: FrameFinder::new(), shared: Arc::clone(shared) };
     (sender, receiver, task)
 }
 
 /// Says the last frame, and waits until the peer has them all. Bounded by the caller.
 pub(crate) async fn finish(sender: &FrameSender) {
-    let (done, finished) = oneshot::channel();
-    if sender.queue.send(Command::Finish(done)).await.is_ok() {
-        // An error means that the writer ended before: then there is nothing to wait for.
-        let _ = finished.await;
-    }
-}
-
-fn charge(frame: &Bytes) -> u32 {
-    u32::try_from(frame.len().max(1)).expect("a frame is at most 4 MiB")
-}
-
-async fn write_frames(shared: Arc<Shared>, mut stream: SendStream, mut commands: mpsc::Receiver<Command>) {
-    let mut batch = Vec::with_capacity(BATCH_LEN_MAX);
-    let mut layout = FrameLayout::new(Packer::new());
-    let mut rule = PackingRule::new(shared.config.frame_packing);
-    while commands.recv_many(&mut batch, BATCH_LEN_MAX).await > 0 {
-        let form = rule.choose(&shared.quic);
-        let mut finish = None;
-        let mut permits = Vec::with_capacity(batch.len());
-        for command in batch.drain(..) {
-            match command {
-                Command::Frame(frame, permit) => {
-                    permits.push(permit);
-                    count(&shared.counters.frame_bytes_sent_unpacked, frame.len());
-                    count(&shared.counters.frame_bytes_sent, layout.push(frame, form));
-                }
-                Command::Finish(done) => {
-                    finish = Some(done);
-                    break;
-                }
-            }
-        }
-        if let Err(error) = stream.write_all_chunks(&mut layout.take()).await {
-            debug!(peer = %shared.peer, %error, "control stream ended");
-            // A peer that stops the control stream alone has broken the protocol; if the
-            // connection is over already, closing it again changes nothing.
-            shared.quic.close(CloseCode::CONTROL_LOST.to_wire(), b"control stream refused");
-            return;
-        }
-        drop(permits);
-        if let Some(done) = finish {
-            let _ = stream.finish();
-            let _ = stream.stopped().await;
-            let _ = done.send(());
-            return;
-        }
-    }
-    let _ = stream.finish();
+    sender.outbox.finish().await;
 }

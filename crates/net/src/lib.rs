@@ -5,6 +5,7 @@
 //!
 //! 1. **frames** of the replica protocol, ordered, on one stream that goes before
 //!    everything else, packed where the path is slow ([`FrameSender`], [`FrameReceiver`]);
+//!    a thread may send them itself where somebody waits for them ([`SendHere`]);
 //! 2. **requests** for contents, each on a stream of its own behind the frames
 //!    ([`Connection::request`], [`IncomingRequest`], [`SendBody`], [`RecvBody`]);
 //! 3. **probes** that find the end of an outage soon ([`Waiting`]).
@@ -28,7 +29,9 @@ mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gate;
+mod here;
 mod identity;
+mod outbox;
 mod packing;
 mod packing_rule;
 mod probe;
@@ -50,6 +53,7 @@ pub use control::{FrameError, FrameReceiver, FrameSender, TrySendError};
 pub use dial::{AttemptError, ConnectError};
 pub use endpoint::Endpoint;
 pub use frame::FRAME_LEN_MAX;
+pub use here::SendHere;
 pub use identity::{IdentityError, NodeIdentity, verify_signature};
 pub use packing::UnpackError;
 pub use packing_rule::FramePacking;

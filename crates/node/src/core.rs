@@ -8,7 +8,7 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 use tracing::{debug, error, info, warn};
-use wayfs_net::{CloseCode, Waiting};
+use wayfs_net::{CloseCode, SendHere, Waiting};
 use wayfs_proto::{Changed, Input, Neighbour, Output, PeerId, Replica};
 use wayfs_store::FjallMetaStore;
 use wayfs_types::request::{Answer, Outcome, RequestId};
@@ -79,6 +79,15 @@ pub(crate) struct Orders {
     pub(crate) applied: u64,
     /// How long the engine worked.
     pub(crate) worked: Duration,
+    /// Somebody waits for the frames that were sent: they leave from this thread when the lock is dropped.
+    pub(crate) sending: Option<SendHere>,
+}
+
+impl Orders {
+    /// Orders of an input whose frames somebody waits for.
+    pub(crate) fn sending_here() -> Self {
+        Self { sending: Some(SendHere::begin()), ..Self::default() }
+    }
 }
 
 /// Changes whose way to safety is timed at once; what comes beyond is not timed.

@@ -146,7 +146,7 @@ impl Volume {
     /// # Errors
     /// The [`FsError`] of the answer; `Io` if the volume has stopped or failed.
     pub fn request(&self, request: Request, timeout: Duration) -> Outcome {
-        let mut orders = Orders::default();
+        let mut orders = Orders::sending_here();
         let mut core = self.lock();
         let id = core.next_request();
         let deadline = clock::now() + timeout;
@@ -171,13 +171,14 @@ impl Volume {
     /// Asks the replica; `callback` gets the answer. Answered at once, it is called on this thread and the result
     /// is `None`; else it is called later, on a thread of the volume, perhaps even before this function returns.
     pub fn submit(&self, request: Request, timeout: Duration, callback: Callback) -> Option<RequestId> {
-        let mut orders = Orders::default();
+        let mut orders = Orders::sending_here();
         let mut core = self.lock();
         let id = core.next_request();
         let deadline = clock::now() + timeout;
         match core.handle(Input::Request { id, request, deadline }, Some(id), &mut orders) {
             Some(outcome) => {
                 drop(core);
+                drop(orders.sending.take());
                 callback(outcome);
                 self.carry_out(orders);
                 None
@@ -299,7 +300,15 @@ impl Volume {
 
     /// Feeds the engine one input.
     pub fn step(&self, input: Input) {
-        let mut orders = Orders::default();
+        self.step_with(input, Orders::default());
+    }
+
+    /// The same, and this thread sends what follows from it.
+    fn step_sending(&self, input: Input) {
+        self.step_with(input, Orders::sending_here());
+    }
+
+    fn step_with(&self, input: Input, mut orders: Orders) {
         self.lock().handle(input, None, &mut orders);
         self.carry_out(orders);
     }
@@ -428,13 +437,15 @@ impl Volume {
         self.core.lock().expect("a panic inside the engine ends the program, and the test in which it happens")
     }
 
-    /// Does what the engine wants, with no lock held. What goes into queues goes first, so that a slow hook delays no sync.
+    /// Does what the engine wants, with no lock held. What goes into queues goes first, so that a slow hook delays no sync;
+    /// then what is to be sent, while the disk works.
     fn carry_out(&self, orders: Orders) {
         match orders.sync {
             Some(ticket) => self.syncs.want(ticket),
             None if orders.is_committed => self.syncs.note_commit(),
             None => {}
         }
+        drop(orders.sending);
         if let Some(wake) = orders.wake {
             self.timer.arm(wake);
         }
@@ -507,7 +518,8 @@ fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> std::io::Result<J
 fn report(volume: &Weak<Volume>, result: Result<wayfs_types::Ticket, StorageError>) {
     let Some(volume) = volume.upgrade() else { return };
     match result {
-        Ok(ticket) => volume.step(Input::Stored { ticket }),
+        // Whoever waits for the disk waits for what follows from it.
+        Ok(ticket) => volume.step_sending(Input::Stored { ticket }),
         Err(error) => {
             let mut orders = Orders::default();
             volume.lock().fail(error.to_string(), &mut orders);

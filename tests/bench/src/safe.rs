@@ -1,4 +1,7 @@
 //! Time to safe of a 4 KiB file: close that waits, beside one round trip plus one group commit.
+//!
+//! Of a volume of its own, in which nobody else works; and again while another machine watches the directory, which must
+//! have heard of the change before it is safe: a round trip more.
 
 use crate::measure::median;
 use crate::places::Places;
@@ -14,28 +17,23 @@ use wayfs_system_tests::Machine;
 /// Files written.
 const FILES: usize = 200;
 
-/// Measures it on a second mount whose close waits.
+/// Measures it on a mount whose close waits.
 pub(crate) fn time_to_safe(places: &Places) -> Result<Vec<Row>> {
     eprintln!("time to safe");
-    let client = Machine::new("safe");
-    let mount = client.mount(&places.server.ticket(&places.home, "bench"), &["--close", "safe"]);
-    let (mut closes, mut wholes) = (Vec::new(), Vec::new());
-    let start = Instant::now();
-    for n in 0..FILES {
-        let begin = Instant::now();
-        let mut file = File::create(mount.path(&format!("safe-{n}")))?;
-        file.write_all(&[7; 4096])?;
-        // From here on there is a version that can be safe or not.
-        let written = Instant::now();
-        drop(file);
-        closes.push(written.elapsed().as_secs_f64() * 1e6);
-        wholes.push(begin.elapsed().as_secs_f64() * 1e6);
-    }
-    let per_second = FILES as f64 / start.elapsed().as_secs_f64() / 1000.0;
-    let (close, whole) = (median(&mut closes), median(&mut wholes));
-    let commit = group_commit(places.scratch())?;
-    let trip = round_trip()?;
+    places.server.wayfs(&places.home, &["volume", "create", "safe"]).ok();
+    let ticket = || places.server.ticket(&places.home, "safe");
+    let writer = Machine::new("safe");
+    let mount = writer.mount(&ticket(), &["--close", "safe"]);
+    let before = (group_commit(places.scratch())?, round_trip()?);
+    let alone = closes(mount.root(), "alone")?;
+    let after = (group_commit(places.scratch())?, round_trip()?);
+    let (commit, trip) = (before.0.midpoint(after.0), before.1.midpoint(after.1));
+    let reader = Machine::new("watching");
+    let watching = reader.mount(&ticket(), &[]);
+    std::fs::read_dir(watching.root())?.for_each(drop);
+    let watched = closes(mount.root(), "watched")?;
     let limit = Some(commit + trip);
+    let Closes { close, whole, per_second } = alone;
     Ok(vec![
         Row {
             what: "time to safe, 4 KiB file, from its close".to_owned(),
@@ -44,6 +42,13 @@ pub(crate) fn time_to_safe(places: &Places) -> Result<Vec<Row>> {
             limit: format!(
                 "round trip {trip:.0} us + group commit {commit:.0} us (in the column native); sight 1.5 of it: 0.67"
             ),
+            is_time: true,
+        },
+        Row {
+            what: "the same, while another machine watches the directory".to_owned(),
+            unit: "us",
+            figures: [Some(commit + 2.0 * trip), None, watched.close],
+            limit: "a round trip more: the other must have heard of it".to_owned(),
             is_time: true,
         },
         Row {
@@ -61,6 +66,31 @@ pub(crate) fn time_to_safe(places: &Places) -> Result<Vec<Row>> {
             is_time: false,
         },
     ])
+}
+
+/// What writing files took, in us.
+struct Closes {
+    close: Option<f64>,
+    whole: Option<f64>,
+    /// Thousands.
+    per_second: f64,
+}
+
+fn closes(directory: &Path, round: &str) -> Result<Closes> {
+    let (mut closes, mut wholes) = (Vec::new(), Vec::new());
+    let start = Instant::now();
+    for n in 0..FILES {
+        let begin = Instant::now();
+        let mut file = File::create(directory.join(format!("{round}-{n}")))?;
+        file.write_all(&[7; 4096])?;
+        // From here on there is a version that can be safe or not.
+        let written = Instant::now();
+        drop(file);
+        closes.push(written.elapsed().as_secs_f64() * 1e6);
+        wholes.push(begin.elapsed().as_secs_f64() * 1e6);
+    }
+    let per_second = FILES as f64 / start.elapsed().as_secs_f64() / 1000.0;
+    Ok(Closes { close: median(&mut closes), whole: median(&mut wholes), per_second })
 }
 
 /// Median of appending 4 KiB and making it durable.
