@@ -22,8 +22,6 @@ use wayfs_net::{Endpoint, NodeIdentity};
 use wayfs_node::{LinkSettings, LinkState, ParentLink, Volume, VolumeSettings};
 use wayfs_proto::Role;
 
-/// Threads of the network runtime: enough that hashing a chunk delays no frame.
-const RUNTIME_THREADS: usize = 2;
 /// Body files that nobody has open, beside the bytes they may take.
 const IDLE_COUNT_MAX: usize = 512;
 /// A fresh member waits so long for its first session, so that the first `ls` shows something.
@@ -96,11 +94,7 @@ impl Client {
     /// [`StartError`]; nothing is left mounted.
     pub fn start(config: ClientConfig) -> Result<Self, StartError> {
         raise_file_limit();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(RUNTIME_THREADS)
-            .thread_name("net")
-            .enable_all()
-            .build()?;
+        let runtime = wayfs_node::runtime("net")?;
         let membership = Membership::find(&config, runtime.handle())?;
         let Membership { directory, saved, endpoint, is_fresh } = membership;
         let events = Arc::new(Events::new(saved.name.clone()));

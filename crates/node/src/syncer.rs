@@ -25,6 +25,8 @@ struct State {
     contents: Vec<Done>,
     /// When the first commit came that was neither written nor synced.
     unwritten_since: Option<Instant>,
+    /// The thread sleeps until it is woken. Else it looks by itself within [`WRITE_AFTER`].
+    is_asleep: bool,
     failed: Option<StorageError>,
     stop: bool,
 }
@@ -66,7 +68,7 @@ impl SyncQueue {
             let mut state = self.lock();
             let is_first = state.unwritten_since.is_none();
             state.unwritten_since.get_or_insert_with(Instant::now);
-            is_first
+            is_first && state.is_asleep
         };
         if is_first {
             self.work.notify_one();
@@ -125,6 +127,7 @@ impl SyncQueue {
 
     fn next(&self) -> Option<Turn> {
         let mut state = self.lock();
+        let mut is_drowsy = false;
         loop {
             if state.stop {
                 return None;
@@ -138,7 +141,18 @@ impl SyncQueue {
                 return Some(Turn::Sync { ticket, contents: std::mem::take(&mut state.contents) });
             }
             let Some(since) = state.unwritten_since.filter(|_| !is_broken) else {
-                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                // Where something was committed, more is: to be woken for it would cost whoever commits more than to look
+                // once more.
+                if is_drowsy {
+                    state.is_asleep = true;
+                    state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.is_asleep = false;
+                } else {
+                    let (next, waited) =
+                        self.work.wait_timeout(state, WRITE_AFTER).unwrap_or_else(PoisonError::into_inner);
+                    state = next;
+                    is_drowsy = waited.timed_out();
+                }
                 continue;
             };
             let Some(left) = WRITE_AFTER.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) else {
@@ -171,13 +185,15 @@ impl SyncQueue {
 const RETRY: Duration = Duration::from_millis(500);
 
 /// What the thread works with.
-pub(crate) struct Stores<C, W, R> {
+pub(crate) struct Stores<C, W, R, P> {
     /// Makes all chunks durable.
     pub(crate) sync_chunks: C,
     /// Hands what is committed to the system.
     pub(crate) write_records: W,
     /// Makes what is committed durable, up to a ticket at least.
     pub(crate) sync_records: R,
+    /// Prepares for the next sync, when those who waited for the last were told.
+    pub(crate) make_ready: P,
 }
 
 /// Runs until [`SyncQueue::stop`]. How long each sync took goes to `took`.
@@ -187,6 +203,7 @@ pub(crate) fn run(
         impl FnMut() -> Result<(), StorageError>,
         impl FnMut() -> Result<(), StorageError>,
         impl FnMut(Ticket) -> Result<(), StorageError>,
+        impl FnMut(),
     >,
     took: &Histogram,
     mut stored: impl FnMut(Result<Ticket, StorageError>),
@@ -215,7 +232,10 @@ pub(crate) fn run(
             done(chunks.clone());
         }
         match (ticket, result) {
-            (Some(ticket), Ok(())) => stored(Ok(ticket)),
+            (Some(ticket), Ok(())) => {
+                stored(Ok(ticket));
+                (stores.make_ready)();
+            }
             (_, Err(StorageError::NoSpace)) => std::thread::sleep(RETRY),
             (_, Err(error)) => stored(Err(error)),
             (None, Ok(())) => {}
@@ -253,6 +273,7 @@ mod tests {
                         let _ = record_log.send(format!("records {ticket}"));
                         Ok(())
                     },
+                    make_ready: || {},
                 },
                 &thread_took,
                 |_| {},

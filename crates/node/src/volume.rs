@@ -473,6 +473,7 @@ impl Volume {
                 sync_chunks: || chunks.sync(),
                 write_records: || syncer.write(),
                 sync_records: |ticket| syncer.sync_to(ticket).map(|_| ()),
+                make_ready: || syncer.make_ready(),
             };
             syncer::run(&queue, stores, &metrics.sync, |result| report(&stored, result));
         })?);

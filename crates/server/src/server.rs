@@ -72,12 +72,7 @@ impl Server {
             Some(text) => text.parse().map_err(|source| StartError::Policy { text: text.clone(), source })?,
         };
         let identity = NodeIdentity::load_or_create(&layout.identity())?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("wayfs-net")
-            .enable_all()
-            .build()
-            .map_err(StartError::Runtime)?;
+        let runtime = wayfs_node::runtime("wayfs-net").map_err(StartError::Runtime)?;
         let endpoint = {
             let _inside = runtime.enter();
             Endpoint::bind(config.listen, &identity, config.net.clone())?

@@ -3,7 +3,7 @@
 //! What the engine does not promise by itself is added here: a checksum in each value,
 //! the [`crate::chain`] that shows where the store ends, a look at the journals before
 //! each open, room kept free so that no write fails in the middle, and a sync that does
-//! not hold up commits.
+//! not hold up commits and has little to write down.
 
 use crate::chain::{BatchSum, CHAIN_KEY, Chain, END_PREFIX, TABLE_PREFIX};
 use crate::checked_value;
@@ -13,6 +13,7 @@ use crate::error::{OpenError, is_no_space};
 use crate::gathering::{Changes, Direction, Gathering};
 use crate::group_sync::GroupSync;
 use crate::journal_inspection::{Inspection, VALUE_MAX, cut, inspect};
+use crate::journal_room::JournalRoom;
 use crate::poison::Poison;
 use crate::space::Space;
 use crate::syncer::{SyncBackend, Syncer};
@@ -31,6 +32,8 @@ const KEY_MAX: usize = 4096;
 const SEALED_MAX: usize = 3;
 /// Unmerged tables on disk that a commit waits behind, for the same reason (the engine: 30).
 const UNMERGED_MAX: usize = 24;
+/// What the journal takes for a change beside key and value, and a share of what it takes for a batch.
+const ITEM_LEN_MAX: usize = 64;
 /// Longest wait for the engine to catch up. A disk that takes longer for one memory table is broken.
 const BEHIND_MAX: Duration = Duration::from_secs(30);
 
@@ -88,6 +91,8 @@ struct Shared {
     space: Space,
     /// Bytes committed since the room was looked at.
     unchecked: AtomicU64,
+    /// Bytes given to the engine's journals since the open, or a little more.
+    journalled: AtomicU64,
     poison: Poison,
     /// Keeps the directory locked while the store lives.
     _directory: DataDir,
@@ -97,6 +102,7 @@ struct SyncState {
     journal_id: u64,
     journal: File,
     marker: DurableMarker,
+    room: JournalRoom,
 }
 
 /// Whether an open may go on after a loss.
@@ -160,9 +166,10 @@ impl FjallMetaStore {
             gather_bytes: config.gather_bytes,
             chain: Mutex::new(found),
             group: GroupSync::from(found.ticket.0),
-            sync: Mutex::new(SyncState { journal_id, journal, marker }),
+            sync: Mutex::new(SyncState { journal_id, journal, marker, room: JournalRoom::default() }),
             space: Space::watch(&engine_path, config.min_free).map_err(OpenError::io("watch", &engine_path))?,
             unchecked: AtomicU64::new(u64::MAX / 2),
+            journalled: AtomicU64::new(0),
             poison: Poison::default(),
             engine_path,
             _directory: directory.clone(),
@@ -324,6 +331,8 @@ impl Shared {
             let key = stored_key(key);
             let value = value.as_ref().map(|value| checked_value::seal(&key, value));
             sum.add(&key, value.as_deref());
+            let len = key.len() + value.as_ref().map_or(0, Vec::len) + ITEM_LEN_MAX;
+            self.journalled.fetch_add(len as u64, Ordering::Relaxed);
             match value {
                 Some(value) => write.insert(&self.tables, key, value),
                 None => write.remove(&self.tables, key),
@@ -401,6 +410,22 @@ impl Shared {
         Ok(reached.ticket.0)
     }
 
+    /// Fills the journal ahead, if it is time to. A failure costs speed only: the next sync writes down more.
+    fn fill_ahead(&self) -> std::io::Result<()> {
+        let mut sync = self.sync_state();
+        let (journal_id, committed) = (sync.journal_id, self.journalled.load(Ordering::Relaxed));
+        if !sync.room.is_wanted(journal_id, committed) {
+            return Ok(());
+        }
+        let path = journal_path(&self.engine_path, journal_id);
+        let journal = {
+            // All that is written to a journal is written by whoever holds the chain.
+            let _chain = self.chain();
+            sync.room.fill(&path, journal_id, committed)?
+        };
+        journal.sync_data()
+    }
+
     fn sync_state(&self) -> MutexGuard<'_, SyncState> {
         // What a panic could leave half done here is only which journal was looked at last.
         self.sync.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -445,6 +470,12 @@ impl SyncBackend for Shared {
 
     fn durable(&self) -> Ticket {
         Ticket(self.group.durable())
+    }
+
+    fn make_ready(&self) {
+        if let Err(error) = self.fill_ahead() {
+            tracing::debug!(%error, "the journal was not filled ahead");
+        }
     }
 }
 

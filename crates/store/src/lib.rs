@@ -17,6 +17,7 @@ mod fjall_meta;
 mod gathering;
 mod group_sync;
 mod journal_inspection;
+mod journal_room;
 mod memory_meta;
 mod poison;
 mod space;
