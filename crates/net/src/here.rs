@@ -8,6 +8,8 @@
 //! noted, and when it is dropped the thread drives those connections once itself. Everything else (what comes in, timers,
 //! what did not fit) is the task's, as ever.
 
+use crate::patient_timer::PatientTimer;
+use crate::socket::Socket;
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
 use std::cell::RefCell;
 use std::future::Future;
@@ -83,7 +85,7 @@ impl SharedRuntime {
 
 impl Runtime for SharedRuntime {
     fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
-        TokioRuntime.new_timer(at)
+        Box::pin(PatientTimer::new(at))
     }
 
     fn spawn(&self, future: Future_) {
@@ -101,7 +103,7 @@ impl Runtime for SharedRuntime {
     }
 
     fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
-        TokioRuntime.wrap_udp_socket(socket)
+        Ok(Arc::new(Socket::new(socket)?))
     }
 
     fn now(&self) -> Instant {

@@ -19,7 +19,7 @@ const FILL_LEN: u64 = 1 << 20;
 const LEFT_MIN: u64 = 128 << 10;
 /// Who writes more between two looks syncs so much at a time that this saves nothing.
 const BULK_MIN: u64 = 256 << 10;
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// How far a journal was filled.
 #[derive(Debug, Default)]
