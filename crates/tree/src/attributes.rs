@@ -1,7 +1,6 @@
 //! Attributes, extended attributes, and reports that somebody dealt with.
 
 use crate::edit::{Edit, Met, later};
-use crate::lineage::holds;
 use crate::view::ViewMut;
 use crate::{Effect, Outcome};
 use bytes::Bytes;
@@ -19,7 +18,7 @@ pub(crate) fn set_attr<V: ViewMut>(
         return Ok(Effect::on(Outcome::NoEffect, file));
     };
     let mut inode = *inode;
-    let overrides = !holds(inode.attr_version, base) && differs(&inode, change);
+    let overrides = differs(&inode, change) && !edit.holds(inode.attr_version, base)?;
     let winner = edit.record.id;
     inode.mode = change.mode.map_or(inode.mode, |mode| mode & 0o7777);
     inode.uid = change.uid.unwrap_or(inode.uid);

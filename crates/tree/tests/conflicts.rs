@@ -72,6 +72,34 @@ fn a_third_writer_upon_the_losing_version_goes_on_in_the_copy() {
 }
 
 #[test]
+fn a_version_is_not_lost_to_one_that_was_made_upon_another_of_its_writer() {
+    let mut w = with_file();
+    // At the station of 1 and 2, the version of 1 comes first, and that of 0, who moves there, becomes a copy. The home
+    // hears of 0 first.
+    w.write(0, "a.txt", "zero");
+    w.write(1, "a.txt", "one");
+    let (zero, one) = (w.clients[0].pending[0].clone(), w.clients[1].pending[0].clone());
+    for client in [0, 2] {
+        let view = &mut w.clients[client].view;
+        *view = w.home.clone();
+        apply(view, &one).unwrap();
+        apply(view, &zero).unwrap();
+    }
+    w.write(0, "a.txt", "zero upon one");
+    let upon_one = w.clients[0].pending[1].clone();
+    apply(&mut w.clients[2].view, &upon_one).unwrap();
+    w.write(2, "a.txt", "two upon zero upon one");
+    // Then the station is cut off, and 1 and 2 go to the home themselves.
+    w.send_one(0);
+    w.send_one(1);
+    w.send_one(2);
+    assert!(w.listing().contains(&"a.txt=zero".to_owned()), "{:?}", w.listing());
+    w.send_one(0);
+    assert!(w.listing().contains(&"a.txt=zero".to_owned()), "{:?}", w.listing());
+    assert!(w.listing().iter().any(|file| file.ends_with("=two upon zero upon one")), "{:?}", w.listing());
+}
+
+#[test]
 fn two_files_of_one_name_stand_side_by_side() {
     let mut w = world(|_| ());
     w.create(0, "a");
