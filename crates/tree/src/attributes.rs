@@ -1,6 +1,7 @@
 //! Attributes, extended attributes, and reports that somebody dealt with.
 
 use crate::edit::{Edit, Met, later};
+use crate::lineage::holds;
 use crate::view::ViewMut;
 use crate::{Effect, Outcome};
 use bytes::Bytes;
@@ -18,7 +19,7 @@ pub(crate) fn set_attr<V: ViewMut>(
         return Ok(Effect::on(Outcome::NoEffect, file));
     };
     let mut inode = *inode;
-    let overrides = differs(&inode, change) && !edit.holds(inode.attr_version, base)?;
+    let overrides = differs(&inode, change) && !holds(file, inode.attr_version, base);
     let winner = edit.record.id;
     inode.mode = change.mode.map_or(inode.mode, |mode| mode & 0o7777);
     inode.uid = change.uid.unwrap_or(inode.uid);

@@ -2,7 +2,6 @@
 //! places and counts in agreement.
 
 use crate::conflict_name::conflict_name;
-use crate::lineage::holds;
 use crate::view::{ViewMut, entry, inode, resolve};
 use crate::{Effect, Outcome};
 use std::collections::BTreeMap;
@@ -56,11 +55,6 @@ impl<'a, V: ViewMut> Edit<'a, V> {
     /// The file that the record makes, if it makes one.
     pub(crate) fn own_file(&self) -> FileId {
         FileId::made_by(self.record.id)
-    }
-
-    /// Whether the current version is the base of the record, or an ancestor of it.
-    pub(crate) fn holds(&self, current: RecordId, base: RecordId) -> Result<bool, StorageError> {
-        holds(self.view, self.record.id.origin(), current, base)
     }
 
     pub(crate) fn new_inode(&self, kind: Kind, mode: u16, uid: u32, gid: u32, content: Content) -> Inode {

@@ -4,7 +4,7 @@
 
 use crate::edit::Edit;
 use crate::landing::place_of;
-use crate::lineage::follow;
+use crate::lineage::{follow, holds};
 use crate::view::ViewMut;
 use crate::{Effect, Outcome};
 use wayfs_types::{ConflictKind, FileId, Name, Place, RecordId, StorageError};
@@ -28,7 +28,7 @@ pub(crate) fn unlink<V: ViewMut>(
     };
     // What the remover saw may have become a conflict copy. That stays, too: it may have had
     // another name where the remover looked.
-    let was_seen = seen.file == file && edit.holds(inode.version, seen.base)?;
+    let was_seen = seen.file == file && holds(file, inode.version, seen.base);
     if inode.places.len() == 1 && !was_seen {
         return edit.refuse(ConflictKind::StoreUnlink, file, Some(asked));
     }

@@ -3,7 +3,7 @@
 
 use crate::edit::{Edit, Met, later};
 use crate::landing::{locate, settle};
-use crate::lineage::follow;
+use crate::lineage::{follow, holds};
 use crate::make::landed;
 use crate::view::ViewMut;
 use crate::{Effect, Outcome};
@@ -26,7 +26,7 @@ pub(crate) fn store<V: ViewMut>(
     let id = edit.record.id;
     let effect = if inode.is_removed() {
         bring_back(edit, seen.file, *inode, &new)?
-    } else if edit.holds(inode.version, seen.base)? {
+    } else if holds(seen.file, inode.version, seen.base) {
         let inode = new.written_into(*inode, id, edit.record.time);
         edit.put_inode(seen.file, inode)?;
         Effect::on(Outcome::AsMeant, seen.file).storing(seen.file, id)
