@@ -167,7 +167,9 @@ impl Canceller {
             Op::Store { file, .. } => self.store(record, *file),
             Op::SetAttr { file, base, change } => self.set_attr(record, *file, *base, *change),
             Op::SetXattr { file, name, .. } => self.set_xattr(record, *file, name),
-            Op::Unlink { parent, name, file, .. } => self.unlink(record, *file, (*parent, name.clone())),
+            Op::Unlink { parent, name, file, version } => {
+                self.unlink(record, (*file, *version), (*parent, name.clone()))
+            }
             Op::Rename { .. } => self.rename(record),
             Op::Link { file, .. } => {
                 // With two names it depends on others which removal is the last: what was stored
@@ -352,8 +354,8 @@ impl Canceller {
         earlier.map(|header| vec![header.touch()]).unwrap_or_default()
     }
 
-    fn unlink(&mut self, record: &Record, file: FileId, place: (FileId, Name)) -> Vec<Record> {
-        let Some((made, before)) = self.take_whole_life(file, &place) else {
+    fn unlink(&mut self, record: &Record, (file, seen): (FileId, RecordId), place: (FileId, Name)) -> Vec<Record> {
+        let Some((made, before)) = self.take_whole_life(file, seen, &place) else {
             // The record names a version: what stored it must reach the home under that name.
             let log = self.file(file, record.id);
             log.store = None;
@@ -380,7 +382,7 @@ impl Canceller {
         let mut changed = Vec::new();
         let mut before = *replaced;
         if let Some(seen) = replaced {
-            match self.take_whole_life(seen.file, &to) {
+            match self.take_whole_life(seen.file, seen.version, &to) {
                 Some((made, earlier)) => {
                     changed.extend(made.records.iter().map(|header| header.touch()));
                     before = earlier;
@@ -412,9 +414,17 @@ impl Canceller {
 
     /// Forgets a file that was made in the log and loses its only name at `place`, and answers its
     /// life and what its place held before; nothing if some of it must stay.
-    fn take_whole_life(&mut self, file: FileId, place: &(FileId, Name)) -> Option<(Made, Option<Replaced>)> {
+    ///
+    /// Who removes it must have seen the last of it: where a version of somebody else came between and is in the log no more,
+    /// what the writer stored upon his own lives on as a copy.
+    fn take_whole_life(
+        &mut self,
+        file: FileId,
+        seen: RecordId,
+        place: &(FileId, Name),
+    ) -> Option<(Made, Option<Replaced>)> {
         let made = self.files.get(&file)?.made.as_ref();
-        let made = made.filter(|made| made.place == *place && made.create.id > self.kept)?;
+        let made = made.filter(|made| made.current == seen && made.place == *place && made.create.id > self.kept)?;
         let before = match &made.replaced {
             None => None,
             // Nobody may have touched the replaced file under another of its names since.

@@ -342,3 +342,26 @@ fn a_long_log_is_taken_without_a_search() {
     assert_eq!(touched, 0);
     assert_eq!(resolve(&volume(1), FileId::ROOT), Ok(FileId::ROOT));
 }
+
+#[test]
+fn a_life_is_not_cancelled_by_who_did_not_see_the_last_of_it() {
+    let mut world = World::new(2);
+    world.create(0, "a");
+    world.write(0, "a", "one");
+    let log: Vec<Record> = world.clients[0].pending.iter().cloned().collect();
+    let file = FileId::made_by(log[0].id);
+    let unlink = |version: RecordId| {
+        let id = RecordId::new(world::origin(0), 9).unwrap();
+        let name = wayfs_types::Name::new("a").unwrap();
+        Record { id, op: Op::Unlink { parent: FileId::ROOT, name, file, version }, ..log[1].clone() }
+    };
+    let instead = |version| {
+        let mut canceller = Canceller::new(CreateFolding::Keep);
+        log.iter().for_each(|record| assert_eq!(canceller.push(record), []));
+        canceller.push(&unlink(version))
+    };
+    assert_eq!(instead(log[1].id).len(), 3, "nothing of it is left");
+    // Somebody's version came between: what was stored upon the writer's own is a copy by now, and stays.
+    assert_eq!(instead(RecordId::new(world::origin(1), 4).unwrap()), []);
+    assert_eq!(instead(log[0].id), []);
+}
