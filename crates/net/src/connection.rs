@@ -1,6 +1,7 @@
 //! A connection to one peer, whose key is known.
 
 use crate::close::{CloseCode, Closed};
+use crate::congestion;
 use crate::control::{self, FrameReceiver, FrameSender};
 use crate::gate::Gate;
 use crate::probe::{self, Waits};
@@ -100,6 +101,12 @@ impl Connection {
     /// Smoothed round-trip time.
     pub fn rtt(&self) -> Duration {
         self.inner.shared.quic.rtt()
+    }
+
+    /// Bytes per second that the path delivered to the peer when it was full, if it was within the last 10 s. Costs a
+    /// copy of all that is remembered of the path, tens of kilobytes when much was sent: not for every packet.
+    pub fn rate_when_full(&self) -> Option<u64> {
+        congestion::rate_when_full(&self.inner.shared.quic)
     }
 
     /// Tells connections apart while they live.
