@@ -1,6 +1,6 @@
 //! One session with a neighbour: frames to the engine, requests to the contents.
 
-use crate::contents::serve;
+use crate::contents::{History, serve};
 use crate::hooks::{SessionChange, SessionEvent};
 use crate::volume::Volume;
 use std::sync::{Arc, Weak};
@@ -17,6 +17,8 @@ pub(crate) struct Session {
     pub(crate) neighbour: Neighbour,
     pub(crate) connection: Connection,
     pub(crate) sender: FrameSender,
+    /// What went over it lately.
+    pub(crate) history: Arc<History>,
     /// Why we are ending it, once we are: nothing more is sent.
     pub(crate) broken: Option<String>,
 }

@@ -1,5 +1,6 @@
 //! What can be set for a volume.
 
+use crate::ContentPacking;
 use std::path::PathBuf;
 use std::time::Duration;
 use wayfs_proto::Config;
@@ -24,6 +25,8 @@ pub struct VolumeSettings {
     pub sweep_period: Duration,
     /// Contents pushed at the same time. Default 4: enough to fill a path, few enough that each is soon whole.
     pub pushes_max: usize,
+    /// How contents are packed. Default: as the path is worth it.
+    pub content_packing: ContentPacking,
 }
 
 impl VolumeSettings {
@@ -37,6 +40,7 @@ impl VolumeSettings {
             unreferenced_grace: Duration::from_secs(600),
             sweep_period: Duration::from_secs(60),
             pushes_max: 4,
+            content_packing: ContentPacking::default(),
         }
     }
 }

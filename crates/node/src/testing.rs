@@ -1,8 +1,8 @@
 //! Volumes on loopback for tests: homes, stations and clients in one process, over real QUIC and real disks.
 
 use crate::{
-    Callback, ChildRole, Hooks, Host, LinkSettings, NoAdmission, NoHooks, ParentLink, ServerInfo, ServerKind, Volume,
-    VolumeSettings,
+    Callback, ChildRole, ContentPacking, Hooks, Host, LinkSettings, NoAdmission, NoHooks, ParentLink, ServerInfo,
+    ServerKind, Volume, VolumeSettings,
 };
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -50,6 +50,8 @@ pub struct Plan<'a> {
     pub servers: Vec<ServerInfo>,
     /// Bound of its cache.
     pub cache_bytes_max: Option<u64>,
+    /// How its contents are packed.
+    pub content_packing: ContentPacking,
     /// Port, or 0.
     pub port: u16,
 }
@@ -57,7 +59,16 @@ pub struct Plan<'a> {
 impl<'a> Plan<'a> {
     /// The defaults.
     pub fn new(directory: &'a Path, role: Role, origin: OriginId) -> Self {
-        Self { directory, role, origin, hooks: Arc::new(NoHooks), servers: Vec::new(), cache_bytes_max: None, port: 0 }
+        Self {
+            directory,
+            role,
+            origin,
+            hooks: Arc::new(NoHooks),
+            servers: Vec::new(),
+            cache_bytes_max: None,
+            content_packing: ContentPacking::ByPath,
+            port: 0,
+        }
     }
 }
 
@@ -84,6 +95,7 @@ impl Machine {
         let mut settings = VolumeSettings::new(config, store.clone(), runtime.handle().clone());
         settings.unreferenced_grace = Duration::from_millis(200);
         settings.cache_bytes_max = plan.cache_bytes_max;
+        settings.content_packing = plan.content_packing;
         let volume = Volume::open(settings, plan.hooks).expect("a volume");
         let host = (plan.role != Role::Client).then(|| {
             let host = Host::start(endpoint.clone(), runtime.handle(), Arc::new(NoAdmission));
@@ -344,6 +356,25 @@ pub fn name(text: &str) -> Name {
 /// A change that makes an empty file in the root.
 pub fn create(name: &str) -> Change {
     Change::Create { parent: FileId::ROOT, name: self::name(name), kind: Kind::File, mode: 0o644, uid: 0, gid: 0 }
+}
+
+/// Bytes that compress as sources do, the same for the same seed: words of one vocabulary in lines.
+pub fn text(len: usize, seed: u64) -> Vec<u8> {
+    let letters = noise(3000, 0);
+    let words: Vec<String> = letters
+        .chunks_exact(10)
+        .map(|word| word[..3 + usize::from(word[9] % 7)].iter().map(|byte| char::from(b'a' + byte % 26)).collect())
+        .collect();
+    let mut text = Vec::with_capacity(len + 16);
+    for (number, choice) in noise(len, seed).chunks_exact(2).enumerate() {
+        text.extend_from_slice(words[usize::from(choice[0]) * usize::from(choice[1]) % words.len()].as_bytes());
+        text.push(if number % 12 == 11 { b'\n' } else { b' ' });
+        if text.len() >= len {
+            break;
+        }
+    }
+    text.truncate(len);
+    text
 }
 
 /// Bytes that do not compress, the same for the same seed.

@@ -11,7 +11,7 @@
 //! **Order of locks**: the core; then any one of the leaves (sync queue, timer, uploads, fetches, recency,
 //! servers), which are never held while another is taken. Hooks and callbacks run with none held.
 
-use crate::contents::{Contents, Fetches, Sent, Uploads};
+use crate::contents::{Contents, Fetches, Former, Sent, Uploads};
 use crate::core::{CLOSE_STOPPING, Core, LiveReplica, Orders};
 use crate::directory::Directory;
 use crate::error::{MemberError, OpenError};
@@ -37,7 +37,8 @@ use wayfs_types::{Admitted, FsError, NodeId, OriginId, RecordId, StorageError, V
 
 /// How long past its deadline a request may stay unanswered before its thread gives up by itself.
 const ANSWER_SLACK: Duration = Duration::from_secs(2);
-/// Chunks of at most 1 MiB that all neighbours together may have in memory here; one more waits its turn.
+/// Chunks of at most 1 MiB, and as many bytes of bases, that all neighbours together may have in memory here; one more
+/// waits its turn.
 const BODIES_MAX: usize = 96;
 /// Longest wait for the last sync when a volume stops.
 const STOP_SYNC_MAX: Duration = Duration::from_secs(30);
@@ -53,6 +54,8 @@ pub struct Volume {
     pub(crate) uploads: Uploads,
     pub(crate) sent: Sent,
     pub(crate) fetches: Fetches,
+    /// Versions that went over slow paths. A leaf in the order of locks.
+    pub(crate) former: Mutex<Former>,
     pub(crate) directory: Directory,
     pub(crate) sweeper: Arc<Sweeper>,
     /// Chunks in memory on behalf of neighbours.
@@ -90,6 +93,7 @@ impl Volume {
             uploads: Uploads::new(settings.pushes_max),
             sent: Sent::default(),
             fetches: Fetches::default(),
+            former: Mutex::default(),
             directory,
             sweeper: Arc::default(),
             bodies: Semaphore::new(BODIES_MAX),
@@ -404,6 +408,7 @@ impl Volume {
                 neighbour,
                 connection: connection.clone(),
                 sender,
+                history: Arc::default(),
                 broken: None,
             };
             core.attach(session, &mut orders);

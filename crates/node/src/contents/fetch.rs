@@ -3,7 +3,8 @@
 //! Any number may want the same chunk: one task gets it, all wait for that task, each as long as it
 //! likes. Who asked us is not asked back.
 
-use super::message::{self, Ask, Reply};
+use super::bases::Offer;
+use super::message::{self, Ask, Form, Reply};
 use super::serve;
 use crate::contents::ContentsError;
 use crate::session::Session;
@@ -280,11 +281,32 @@ impl Volume {
     }
 
     async fn ask_for(self: &Arc<Self>, session: &Session, want: Want, end: Instant) -> Fetched {
+        let offer = self.offer(session, want).await;
+        if self.ask_once(session, want, offer, end).await? == Came::WithoutBase {
+            debug!(node = %session.node.short(), digest = %want.digest, "a base is lost: asked for again without any");
+            self.metrics.bases_lost.add(1);
+            if self.ask_once(session, want, Offer::default(), end).await? == Came::WithoutBase {
+                return Err(FetchError::Refused("a difference to chunks that were not offered".into()));
+            }
+        }
+        self.note_fetched(session, want);
+        self.back_fetched_from(session, want);
+        Ok(())
+    }
+
+    async fn ask_once(
+        self: &Arc<Self>,
+        session: &Session,
+        want: Want,
+        offer: Offer,
+        end: Instant,
+    ) -> Result<Came, FetchError> {
         let left = end.saturating_duration_since(Instant::now());
         let patience = left.saturating_sub(HOP_COST).max(HOP_COST);
         let patience_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
         let Want { file, version, digest } = want;
-        let ask = message::encode(&Ask::Give { file, version, digest, patience_ms });
+        let Offer { number, named: bases } = offer.clone();
+        let ask = message::encode(&Ask::Give { file, version, digest, patience_ms, number, bases });
         let asking = async {
             let (header, body) = session.connection.request_at(ask, Priority::Foreground).await?;
             let bytes = body.read_all(CHUNK_MAX).await?;
@@ -301,9 +323,15 @@ impl Volume {
         match Reply::decode(&header) {
             Ok(Reply::Found(form)) => {
                 self.metrics.bytes_down.add(bytes.len() as u64);
-                serve::store(self, digest, form, bytes).await?;
-                self.back_fetched_from(session, want);
-                Ok(())
+                let Some(bases) = self.bases_of_answer(session, &offer, form, end).await else {
+                    return Ok(Came::WithoutBase);
+                };
+                match serve::store(self, digest, form, bytes, bases).await {
+                    Ok(()) => Ok(Came::Here),
+                    // One of the bases, here or there, is not what it should be.
+                    Err(ContentsError::Peer(_)) if is_difference(form) => Ok(Came::WithoutBase),
+                    Err(error) => Err(error.into()),
+                }
             }
             Ok(Reply::Absent) => Err(FetchError::NotHeld),
             Ok(Reply::Unreachable) => Err(FetchError::Unreachable),
@@ -312,6 +340,13 @@ impl Volume {
             Ok(_) => Err(FetchError::Refused("an answer to another question".into())),
             Err(error) => Err(FetchError::Refused(error.to_string())),
         }
+    }
+
+    /// Waits for a chunk that is on its way here, whatever becomes of it.
+    pub(crate) async fn fetch_under_way(&self, digest: &Digest, end: Instant) {
+        let Some(mut progress) = self.fetches.lock().get(digest).cloned() else { return };
+        // Whether it came is seen when it is read.
+        let _ = tokio::time::timeout_at(end.into(), progress.wait_for(Option::is_some)).await;
     }
 
     /// A chunk came up from a child: perhaps the version is whole by now, and then we hold it, too.
@@ -366,6 +401,18 @@ impl Volume {
             other => Err(ContentsError::Io(format!("{other:?}"))),
         }
     }
+}
+
+/// How an answer with a chunk ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Came {
+    Here,
+    /// It is the difference to something that is not here.
+    WithoutBase,
+}
+
+fn is_difference(form: Form) -> bool {
+    matches!(form, Form::Difference { .. })
 }
 
 enum Source {

@@ -1,5 +1,6 @@
 //! The headers of content requests and their replies; `docs/format/content-stream.md` draws them.
 
+use super::history::Before;
 use super::presence::{Piece, Presence};
 use crate::server_info::ServerInfo;
 use bytes::Bytes;
@@ -7,11 +8,13 @@ use serde::{Deserialize, Serialize};
 use wayfs_types::{Content, Digest, FileId, OriginId, RecordId};
 
 /// First byte of every header.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Most pieces in one [`Ask::Presence`] and most digests in one [`Reply::Missing`].
 pub(crate) const PIECES_MAX: usize = 1024;
 /// Most members in one [`Ask::Labels`].
 pub(crate) const LABELS_MAX: usize = 1024;
+/// Most chunks that a question names as bases.
+pub(crate) const NAMED_MAX: usize = 8;
 /// Longest header: 1,024 pieces of at most 45 bytes, or an inline content, with room to spare.
 const HEADER_LEN_MAX: usize = 128 << 10;
 
@@ -22,6 +25,9 @@ pub(crate) enum Form {
     Plain,
     /// Compressed by zstd; this many bytes when unpacked.
     Zstd { len: u32 },
+    /// The same, as the difference to other chunks, its bases: those that the question names, by the bits of `named`, and
+    /// those of earlier answers, by the bits of `before` (`history.rs`).
+    Difference { len: u32, named: u8, before: Before },
 }
 
 impl Form {
@@ -29,9 +35,22 @@ impl Form {
     pub(crate) fn len(self) -> usize {
         match self {
             Self::Plain => 0,
-            Self::Zstd { len } => len as usize,
+            Self::Zstd { len } | Self::Difference { len, .. } => len as usize,
         }
     }
+
+    /// Whether its bases are among those that a question names.
+    pub(crate) fn names_only(self, bases: &[Digest]) -> bool {
+        match self {
+            Self::Plain | Self::Zstd { .. } => true,
+            Self::Difference { named, before, .. } => before == 0 && names_within(named, bases),
+        }
+    }
+}
+
+/// Whether every bit of a mask stands for one of these.
+pub(crate) fn names_within(named: u8, bases: &[Digest]) -> bool {
+    (u8::BITS - named.leading_zeros()) as usize <= bases.len()
 }
 
 /// A question.
@@ -39,14 +58,17 @@ impl Form {
 pub(crate) enum Ask {
     /// How much of these have you? Reply: [`Reply::Presence`].
     Presence { pieces: Vec<Piece> },
-    /// Take this chunk (the body). Reply: [`Reply::Taken`], before the body was read if it is there already.
-    Take { digest: Digest, form: Form },
+    /// Take this chunk (the body), which may be the difference to some of these. Reply: [`Reply::Taken`], before the body
+    /// was read if it is there already, or [`Reply::BaseGone`].
+    Take { digest: Digest, form: Form, bases: Vec<Digest> },
     /// All chunks of this version's content were sent: check and make durable. Reply: [`Reply::Durable`] or [`Reply::Missing`].
     Complete { file: FileId, version: RecordId, content: Content },
-    /// Both at once, for a content of one chunk (the body). Reply: [`Reply::Durable`].
-    TakeWhole { file: FileId, version: RecordId, content: Content, form: Form },
-    /// Give me this chunk of this version, within this time. Reply: [`Reply::Found`] and the body, or [`Reply::Absent`] and others.
-    Give { file: FileId, version: RecordId, digest: Digest, patience_ms: u32 },
+    /// Both at once, for a content of one chunk (the body). Reply: [`Reply::Durable`], or [`Reply::BaseGone`].
+    TakeWhole { file: FileId, version: RecordId, content: Content, form: Form, bases: Vec<Digest> },
+    /// Give me this chunk of this version, within this time. It may be the difference to some of these chunks, and to those that
+    /// answered questions with lower numbers, if this has a number, not 0. Reply: [`Reply::Found`] and the body, or
+    /// [`Reply::Absent`] and others.
+    Give { file: FileId, version: RecordId, digest: Digest, patience_ms: u32, number: u32, bases: Vec<Digest> },
     /// Who serves this volume? Reply: [`Reply::Servers`].
     Servers,
     /// How are these members called? Reply: [`Reply::Labels`], of those that are known there.
@@ -80,6 +102,8 @@ pub(crate) enum Reply {
     Servers(Vec<ServerInfo>),
     /// To [`Ask::Labels`].
     Labels(Vec<(OriginId, String)>),
+    /// The chunk is the difference to one that is not here: send it without bases.
+    BaseGone,
 }
 
 /// A header that cannot be read.
@@ -108,9 +132,14 @@ impl Ask {
         let ask: Self = decode(bytes)?;
         let is_sound = match &ask {
             Self::Presence { pieces } => pieces.len() <= PIECES_MAX && pieces.iter().all(Piece::is_well_formed),
-            Self::Complete { content, .. } | Self::TakeWhole { content, .. } => content.is_well_formed(),
+            Self::Complete { content, .. } => content.is_well_formed(),
+            Self::TakeWhole { content, form, bases, .. } => {
+                content.is_well_formed() && bases.len() <= NAMED_MAX && form.names_only(bases)
+            }
+            Self::Take { form, bases, .. } => bases.len() <= NAMED_MAX && form.names_only(bases),
+            Self::Give { bases, .. } => bases.len() <= NAMED_MAX,
             Self::Labels { origins } => origins.len() <= LABELS_MAX,
-            Self::Take { .. } | Self::Give { .. } | Self::Servers => true,
+            Self::Servers => true,
         };
         if is_sound { Ok(ask) } else { Err(BadHeader) }
     }
@@ -128,7 +157,7 @@ impl Reply {
                 list.len() <= LABELS_MAX && list.iter().all(|(_, label)| crate::host::is_label(label))
             }
             Self::Taken | Self::Durable | Self::Found(_) | Self::Absent | Self::Unreachable | Self::NoSpace => true,
-            Self::Invalid(_) | Self::Failed(_) => true,
+            Self::Invalid(_) | Self::Failed(_) | Self::BaseGone => true,
         };
         if is_sound { Ok(reply) } else { Err(BadHeader) }
     }

@@ -3,11 +3,16 @@
 //! A content is a tree of chunks ([`wayfs_content`]). It moves by four questions, each on a stream of its
 //! own (`docs/format/content-stream.md`): *how much of this have you*, *take this chunk*, *now it is whole:
 //! make it durable*, and *give me this chunk*. Who receives checks every hash; who lacks something that a
-//! neighbour holds gets it from there while the asker waits (back-fetch), chunk by chunk.
+//! neighbour holds gets it from there while the asker waits (back-fetch), chunk by chunk. Over slow paths chunks
+//! travel as differences to others that both sides have.
 
+mod bases;
 mod chunks;
 mod codec;
+mod effort;
 mod fetch;
+mod former;
+mod history;
 pub(crate) mod message;
 mod presence;
 mod protection;
@@ -18,8 +23,11 @@ pub(crate) mod serve;
 mod uploads;
 
 pub use chunks::{Contents, ContentsError, LocalSink};
+pub use effort::ContentPacking;
 pub use fetch::FetchError;
 pub(crate) use fetch::Fetches;
+pub(crate) use former::Former;
+pub(crate) use history::History;
 pub(crate) use presence::{Piece, Walk, walk};
 pub(crate) use sent::Sent;
 pub(crate) use uploads::Uploads;

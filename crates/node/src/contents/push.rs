@@ -1,17 +1,18 @@
 //! Bringing one content to the parent: only what lacks there travels.
 
-use super::codec;
-use super::message::{self, Ask, PIECES_MAX, Reply};
+use super::bases::Packed;
+use super::message::{self, Ask, Form, PIECES_MAX, Reply};
 use super::presence::{Piece, Presence};
 use super::sent;
 use crate::contents::ContentsError;
 use crate::core::PushOrder;
+use crate::session::Session;
 use crate::volume::Volume;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::task::JoinSet;
+use tracing::debug;
 use wayfs_net::{Connection, Priority, RequestError};
 use wayfs_types::Digest;
 
@@ -19,9 +20,6 @@ use wayfs_types::Digest;
 const WHOLE_LEN_MAX: u64 = wayfs_content::CHUNK_MAX as u64;
 /// Chunks of one content under way at once.
 const CHUNKS_AT_ONCE: usize = 8;
-/// A neighbour with a shorter round trip is in the same room and on a wire, which carries more than compression does;
-/// wireless and wide-area paths take longer.
-const NEAR_RTT: Duration = Duration::from_millis(1);
 /// Rounds of "complete?" and "these lack": more mean that the parent loses what it takes.
 const ROUNDS_MAX: usize = 8;
 /// Longest answer body: none is expected.
@@ -45,15 +43,23 @@ pub(crate) enum PushError {
 }
 
 /// Sends what the parent lacks and returns when all is durable there.
-pub(crate) async fn push(volume: &Arc<Volume>, connection: &Connection, order: &PushOrder) -> Result<(), PushError> {
+pub(crate) async fn push(volume: &Arc<Volume>, session: &Session, order: &PushOrder) -> Result<(), PushError> {
     let Some(top) = Piece::top(&order.content) else { return Ok(()) };
     if top.level == 0 && top.len <= WHOLE_LEN_MAX {
-        return push_whole(volume, connection, order, top).await;
+        push_whole(volume, session, order, top).await?;
+    } else {
+        push_tree(volume, session, order, top).await?;
     }
+    volume.note_version(session, order.file, &order.content);
+    Ok(())
+}
+
+async fn push_tree(volume: &Arc<Volume>, session: &Session, order: &PushOrder, top: Piece) -> Result<(), PushError> {
+    let connection = &session.connection;
     let mut wanted = vec![top];
     for _ in 0..ROUNDS_MAX {
         let sent = volume.sent.begin(order.version);
-        send_missing(volume, connection, wanted, &sent).await?;
+        send_missing(volume, session, order, wanted, &sent).await?;
         let (file, version, content) = (order.file, order.version, order.content.clone());
         match ask(connection, &Ask::Complete { file, version, content }).await? {
             Reply::Durable => return Ok(()),
@@ -64,22 +70,17 @@ pub(crate) async fn push(volume: &Arc<Volume>, connection: &Connection, order: &
     Err(PushError::Refused("it asks for the same chunks again and again".into()))
 }
 
-async fn push_whole(
-    volume: &Arc<Volume>,
-    connection: &Connection,
-    order: &PushOrder,
-    top: Piece,
-) -> Result<(), PushError> {
+async fn push_whole(volume: &Arc<Volume>, session: &Session, order: &PushOrder, top: Piece) -> Result<(), PushError> {
     let chunk = match volume.contents.read(top.digest).await {
         Ok(chunk) => chunk,
         Err(lost @ (ContentsError::Missing(_) | ContentsError::Damaged(_))) => {
-            return complete_without(connection, order, lost).await;
+            return complete_without(&session.connection, order, lost).await;
         }
         Err(error) => return Err(error.into()),
     };
-    let (form, packed) = pack_for(volume, connection, chunk).await;
-    let ask = Ask::TakeWhole { file: order.file, version: order.version, content: order.content.clone(), form };
-    match upload(volume, connection, &ask, packed).await? {
+    let (file, version) = (order.file, order.version);
+    let ask = |form, bases| Ask::TakeWhole { file, version, content: order.content.clone(), form, bases };
+    match upload_chunk(volume, session, order, (top.digest, chunk), ask).await? {
         Reply::Durable => Ok(()),
         other => Err(refusal(other)),
     }
@@ -98,18 +99,19 @@ async fn complete_without(connection: &Connection, order: &PushOrder, lost: Cont
 /// Walks down the tree, level by level, below nodes that the parent has not complete, and sends what lacks.
 async fn send_missing(
     volume: &Arc<Volume>,
-    connection: &Connection,
+    session: &Session,
+    order: &PushOrder,
     tops: Vec<Piece>,
     sent: &sent::Sending<'_>,
 ) -> Result<(), PushError> {
     let mut level = tops;
-    let mut sending = Sending { volume, connection, tasks: JoinSet::new() };
+    let mut sending = Sending { volume, session, order, tasks: JoinSet::new() };
     while !level.is_empty() {
         let mut below = Vec::new();
         let mut seen = BTreeSet::new();
         level.retain(|piece| seen.insert(piece.digest));
         for pieces in level.chunks(PIECES_MAX) {
-            let states = presence(connection, pieces).await?;
+            let states = presence(&session.connection, pieces).await?;
             for (piece, state) in pieces.iter().zip(states) {
                 if state == Presence::Complete || (state == Presence::Partial && piece.level == 0) {
                     sent.add(piece.len);
@@ -141,7 +143,8 @@ async fn presence(connection: &Connection, pieces: &[Piece]) -> Result<Vec<Prese
 /// Chunks under way.
 struct Sending<'a> {
     volume: &'a Arc<Volume>,
-    connection: &'a Connection,
+    session: &'a Session,
+    order: &'a PushOrder,
     /// Each ends with the bytes of the file that it brought.
     tasks: JoinSet<Result<u64, PushError>>,
 }
@@ -151,8 +154,8 @@ impl Sending<'_> {
         if self.tasks.len() >= CHUNKS_AT_ONCE {
             self.join_one(sent).await?;
         }
-        let (volume, connection) = (Arc::clone(self.volume), self.connection.clone());
-        self.tasks.spawn(async move { send_chunk(&volume, &connection, digest).await.map(|()| counted) });
+        let (volume, session, order) = (Arc::clone(self.volume), self.session.clone(), self.order.clone());
+        self.tasks.spawn(async move { send_chunk(&volume, &session, &order, digest).await.map(|()| counted) });
         Ok(())
     }
 
@@ -172,30 +175,54 @@ impl Sending<'_> {
     }
 }
 
-async fn send_chunk(volume: &Arc<Volume>, connection: &Connection, digest: Digest) -> Result<(), PushError> {
+async fn send_chunk(
+    volume: &Arc<Volume>,
+    session: &Session,
+    order: &PushOrder,
+    digest: Digest,
+) -> Result<(), PushError> {
     let chunk = volume.contents.read(digest).await?;
-    let (form, packed) = pack_for(volume, connection, chunk).await;
-    match upload(volume, connection, &Ask::Take { digest, form }, packed).await? {
+    let ask = |form, bases| Ask::Take { digest, form, bases };
+    match upload_chunk(volume, session, order, (digest, chunk), ask).await? {
         Reply::Taken => Ok(()),
         other => Err(refusal(other)),
     }
 }
 
-/// Compresses for a path that is worth it.
-async fn pack_for(volume: &Arc<Volume>, connection: &Connection, chunk: Bytes) -> (message::Form, Bytes) {
-    if connection.rtt() < NEAR_RTT {
-        return (message::Form::Plain, chunk);
+/// Sends a chunk, packed as the path is worth it; without bases if the parent has not those that were chosen.
+async fn upload_chunk(
+    volume: &Arc<Volume>,
+    session: &Session,
+    order: &PushOrder,
+    (digest, chunk): (Digest, Bytes),
+    ask: impl Fn(Form, Vec<Digest>) -> Ask,
+) -> Result<Reply, PushError> {
+    let len = chunk.len();
+    let packed = volume.pack_push(session, order, (digest, chunk.clone())).await;
+    let is_difference = packed.is_difference();
+    let mut reply = upload_packed(volume, session, packed, len, &ask).await?;
+    if is_difference && matches!(reply, Reply::BaseGone | Reply::Invalid(_)) {
+        debug!(%digest, ?reply, "the parent has not what this is the difference to: sent again as it is");
+        volume.metrics.bases_lost.add(1);
+        let packed = volume.pack_alone(chunk, session.path(volume)).await;
+        reply = upload_packed(volume, session, packed, len, &ask).await?;
     }
-    pack(volume, chunk).await
+    if matches!(reply, Reply::Taken | Reply::Durable) {
+        session.history.pushed().add(digest, len);
+    }
+    Ok(reply)
 }
 
-/// Compresses on a thread that may be busy for a while.
-pub(crate) async fn pack(volume: &Arc<Volume>, chunk: Bytes) -> (message::Form, Bytes) {
-    if chunk.len() < 32 << 10 {
-        return codec::pack(&chunk);
-    }
-    let plain = chunk.clone();
-    volume.settings.runtime.spawn_blocking(move || codec::pack(&chunk)).await.unwrap_or((message::Form::Plain, plain))
+async fn upload_packed(
+    volume: &Arc<Volume>,
+    session: &Session,
+    packed: Packed,
+    len: usize,
+    ask: impl Fn(Form, Vec<Digest>) -> Ask,
+) -> Result<Reply, PushError> {
+    let Packed { form, body, bases } = packed;
+    volume.metrics.bytes_up_unpacked.add(len as u64);
+    upload(volume, &session.connection, &ask(form, bases), body).await
 }
 
 async fn upload(volume: &Arc<Volume>, connection: &Connection, ask: &Ask, body: Bytes) -> Result<Reply, PushError> {
@@ -249,5 +276,6 @@ fn name(reply: &Reply) -> &'static str {
         Reply::Failed(_) => "failed",
         Reply::Servers(_) => "servers",
         Reply::Labels(_) => "labels",
+        Reply::BaseGone => "base gone",
     }
 }

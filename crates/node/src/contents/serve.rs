@@ -3,13 +3,14 @@
 //! Only admitted sessions come here. A chunk that is not here is fetched from whoever holds it while the asker
 //! waits, and kept; the asker hears "still at work" meanwhile.
 
+use super::bases::{Offer, Packed};
 use super::codec;
 use super::fetch::{FetchError, Want};
 use super::message::{self, Ask, Form, Reply};
 use super::presence::{self, Piece, Presence, Walk};
-use super::push::pack;
 use super::recent::RECENT_LEN_MAX;
 use crate::contents::ContentsError;
+use crate::session::Session;
 use crate::volume::Volume;
 use bytes::Bytes;
 use std::future::Future;
@@ -30,10 +31,10 @@ const SIGN_PERIOD: Duration = Duration::from_secs(2);
 pub(crate) async fn answer(volume: Arc<Volume>, peer: PeerId, request: IncomingRequest) {
     let IncomingRequest { header, body, mut responder, .. } = request;
     let result = match Ask::decode(&header) {
-        Ok(Ask::Give { file, version, digest, patience_ms }) => {
+        Ok(Ask::Give { file, version, digest, patience_ms, number, bases: named }) => {
             let want = Want { file, version, digest };
             let patience = Duration::from_millis(u64::from(patience_ms)).min(PATIENCE_MAX);
-            give(&volume, peer, want, patience, responder).await
+            give(&volume, peer, want, Offer { number, named }, patience, responder).await
         }
         Ok(ask) => {
             let working = serve(&volume, peer, ask, body);
@@ -67,19 +68,19 @@ async fn serve(volume: &Arc<Volume>, peer: PeerId, ask: Ask, body: RecvBody) -> 
     }
     match ask {
         Ask::Presence { pieces } => presences(volume, pieces).await,
-        Ask::Take { digest, form } => match take(volume, digest, form, body).await {
+        Ask::Take { digest, form, bases } => match take(volume, digest, (form, &bases), body).await {
             Ok(()) => Reply::Taken,
             Err(reply) => reply,
         },
-        Ask::Complete { file, version, content } => complete(volume, file, version, content).await,
-        Ask::TakeWhole { file, version, content, form } => {
+        Ask::Complete { file, version, content } => complete_for(volume, peer, file, version, content).await,
+        Ask::TakeWhole { file, version, content, form, bases } => {
             let Content::Tree { root, depth: 0, size } = content else {
                 return Reply::Invalid("only a content of one chunk comes whole".into());
             };
-            match take(volume, root, form, body).await {
+            match take(volume, root, (form, &bases), body).await {
                 Ok(()) => {
                     volume.metrics.pushes_in.add(1);
-                    complete(volume, file, version, Content::Tree { size, root, depth: 0 }).await
+                    complete_for(volume, peer, file, version, Content::Tree { size, root, depth: 0 }).await
                 }
                 Err(reply) => reply,
             }
@@ -121,33 +122,66 @@ async fn presences(volume: &Arc<Volume>, pieces: Vec<Piece>) -> Reply {
 }
 
 /// Takes a chunk in; the reply says why not.
-async fn take(volume: &Arc<Volume>, digest: Digest, form: Form, body: RecvBody) -> Result<(), Reply> {
+async fn take(
+    volume: &Arc<Volume>,
+    digest: Digest,
+    (form, bases): (Form, &[Digest]),
+    body: RecvBody,
+) -> Result<(), Reply> {
     volume.contents.protect(digest);
     if volume.contents.has(&digest) {
         return Ok(());
     }
     let _room = volume.bodies.acquire().await;
+    let Some(bases) = volume.bases_of_push(form, bases).await else { return Err(Reply::BaseGone) };
     let bytes = body.read_all(CHUNK_MAX).await.map_err(|error| Reply::Invalid(error.to_string()))?;
     volume.metrics.bytes_down.add(bytes.len() as u64);
-    store(volume, digest, form, bytes).await.map_err(reply_of)
+    store(volume, digest, form, bytes, bases).await.map_err(reply_of)
 }
 
 /// Unpacks, checks and stores a chunk that came over the wire. A small one is not worth another thread.
-pub(crate) async fn store(volume: &Arc<Volume>, digest: Digest, form: Form, bytes: Bytes) -> Result<(), ContentsError> {
+pub(crate) async fn store(
+    volume: &Arc<Volume>,
+    digest: Digest,
+    form: Form,
+    bytes: Bytes,
+    bases: Bytes,
+) -> Result<(), ContentsError> {
     if bytes.len().max(form.len()) <= RECENT_LEN_MAX {
-        return store_now(volume, digest, form, bytes);
+        return store_now(volume, digest, form, bytes, &bases);
     }
     let target = Arc::clone(volume);
-    let stored = volume.settings.runtime.spawn_blocking(move || store_now(&target, digest, form, bytes));
+    let stored = volume.settings.runtime.spawn_blocking(move || store_now(&target, digest, form, bytes, &bases));
     stored.await.map_err(|error| ContentsError::Io(error.to_string()))?
 }
 
-fn store_now(volume: &Arc<Volume>, digest: Digest, form: Form, bytes: Bytes) -> Result<(), ContentsError> {
-    let chunk = codec::unpack(form, bytes).map_err(|error| ContentsError::Peer(error.to_string()))?;
+fn store_now(
+    volume: &Arc<Volume>,
+    digest: Digest,
+    form: Form,
+    bytes: Bytes,
+    bases: &[u8],
+) -> Result<(), ContentsError> {
+    let chunk = codec::unpack(form, bytes, bases).map_err(|error| ContentsError::Peer(error.to_string()))?;
     if Digest::of(&chunk) != digest {
         return Err(ContentsError::Peer(format!("the bytes sent for {digest} hash to something else")));
     }
+    volume.metrics.bytes_down_unpacked.add(chunk.len() as u64);
+    if matches!(form, Form::Difference { .. }) {
+        volume.metrics.differences_in.add(1);
+    }
     volume.contents.put(digest, chunk)
+}
+
+/// Completes a version for a neighbour.
+async fn complete_for(volume: &Arc<Volume>, peer: PeerId, file: FileId, version: RecordId, content: Content) -> Reply {
+    let reply = complete(volume, file, version, content.clone()).await;
+    if reply == Reply::Durable
+        && let Some(session) = volume.session(peer)
+    {
+        volume.note_version(&session, file, &content);
+    }
+    reply
 }
 
 /// Checks that all is here, makes it durable, and tells the engine.
@@ -180,6 +214,7 @@ async fn give(
     volume: &Arc<Volume>,
     peer: PeerId,
     want: Want,
+    offer: Offer,
     patience: Duration,
     mut responder: Responder,
 ) -> Result<(), RequestError> {
@@ -200,25 +235,37 @@ async fn give(
         Err(error) => return responder.answer(message::encode(&reply_of(error))).await,
     };
     let _room = room;
-    tell_of_reader(volume, peer, want);
-    let (form, packed) = pack(volume, chunk).await;
-    volume.metrics.bytes_up.add(packed.len() as u64);
+    let Some(session) = volume.session(peer) else {
+        return responder.answer(message::encode(&Reply::Unreachable)).await;
+    };
+    tell_of_reader(volume, &session, want);
+    let len = chunk.len() as u64;
+    let Packed { form, body, .. } = volume.pack_answer(&session, chunk, &offer).await;
+    volume.metrics.bytes_up.add(body.len() as u64);
+    volume.metrics.bytes_up_unpacked.add(len);
+    let given = answer_with(responder, form, body).await;
+    if given.is_err() {
+        session.history.given().take_back(offer.number);
+    }
+    given
+}
+
+async fn answer_with(responder: Responder, form: Form, bytes: Bytes) -> Result<(), RequestError> {
     let header = message::encode(&Reply::Found(form));
-    let mut body = responder.answer_with_body(header, packed.len() as u64).await?;
-    body.send(packed).await?;
+    let mut body = responder.answer_with_body(header, bytes.len() as u64).await?;
+    body.send(bytes).await?;
     body.finish().await
 }
 
 /// Sharing is noticed by who reads: the engine hears of children, the policy of the parent. The top of a tree is
 /// fetched once for each reading, so that it stands for all of it.
-fn tell_of_reader(volume: &Arc<Volume>, peer: PeerId, want: Want) {
-    let Some(session) = volume.session(peer) else { return };
+fn tell_of_reader(volume: &Arc<Volume>, session: &Session, want: Want) {
     match session.neighbour {
         Neighbour::Parent => volume.hooks.back_fetched(want.file, want.version),
         Neighbour::ChildStation { .. } | Neighbour::ChildClient { .. } => {
             let inode = volume.look(|replica| replica.inode(want.file)).and_then(Result::ok).flatten();
             if inode.is_some_and(|inode| inode.content.root() == Some(want.digest)) {
-                volume.step(Input::Fetched { peer, file: want.file });
+                volume.step(Input::Fetched { peer: session.peer, file: want.file });
             }
         }
     }

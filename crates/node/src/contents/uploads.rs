@@ -129,7 +129,7 @@ async fn run(volume: Weak<Volume>, runtime: Handle, order: PushOrder) {
     loop {
         let Some(strong) = volume.upgrade() else { return };
         let Some(session) = strong.session(order.peer).filter(|session| session.broken.is_none()) else { break };
-        let result = push::push(&strong, &session.connection, &order).await;
+        let result = push::push(&strong, &session, &order).await;
         match result {
             Ok(()) => {
                 strong.step(Input::Pushed { version: order.version });

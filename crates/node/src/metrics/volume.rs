@@ -13,6 +13,14 @@ pub struct VolumeMetrics {
     pub bytes_up: Counter,
     /// Bytes of contents received, as they came over the wire.
     pub bytes_down: Counter,
+    /// The contents sent before packing.
+    pub bytes_up_unpacked: Counter,
+    /// The contents received after unpacking.
+    pub bytes_down_unpacked: Counter,
+    /// Chunks received as the difference to others.
+    pub differences_in: Counter,
+    /// Chunks that were sent again because the receiver had not what they were the difference to.
+    pub bases_lost: Counter,
     /// Contents taken in whole from children.
     pub pushes_in: Counter,
     /// Chunks that were fetched and did not come.
@@ -88,6 +96,7 @@ pub fn render(text: &mut Text, volume: &Volume, name: &str) {
         &label,
         metrics.bytes_down.value(),
     );
+    render_packing(text, metrics, &label);
     text.counter("wayfs_fetches_failed_total", "Chunks that could not be had.", &label, metrics.fetches_failed.value());
     text.counter(
         "wayfs_chunks_swept_total",
@@ -108,6 +117,34 @@ pub fn render(text: &mut Text, volume: &Volume, name: &str) {
         "Waits of a server for a chunk that it lacked.",
         &label,
         &metrics.backfetch_wait,
+    );
+}
+
+/// What packing saved.
+fn render_packing(text: &mut Text, metrics: &VolumeMetrics, label: &[(&str, &str)]) {
+    text.counter(
+        "wayfs_content_sent_unpacked_bytes_total",
+        "The contents sent, before packing.",
+        label,
+        metrics.bytes_up_unpacked.value(),
+    );
+    text.counter(
+        "wayfs_content_received_unpacked_bytes_total",
+        "The contents received, after unpacking.",
+        label,
+        metrics.bytes_down_unpacked.value(),
+    );
+    text.counter(
+        "wayfs_content_differences_total",
+        "Chunks received as the difference to others.",
+        label,
+        metrics.differences_in.value(),
+    );
+    text.counter(
+        "wayfs_content_bases_lost_total",
+        "Chunks sent again because a base was lost.",
+        label,
+        metrics.bases_lost.value(),
     );
 }
 

@@ -137,7 +137,7 @@ fn chunks_that_lie_about_name_length_or_compression_are_refused() {
     let digest = Digest::of(&right);
     let wrong = Bytes::from(noise(50_000, 4));
     for form in [Form::Plain, Form::Zstd { len: 50_000 }, Form::Zstd { len: u32::MAX }] {
-        let reply = liar.upload(&Ask::Take { digest, form }, wrong.clone());
+        let reply = liar.upload(&Ask::Take { digest, form, bases: vec![] }, wrong.clone());
         assert!(matches!(reply, Reply::Invalid(_)), "{reply:?}");
     }
     assert!(!home.volume.contents().has(&digest));
@@ -148,11 +148,40 @@ fn chunks_that_lie_about_name_length_or_compression_are_refused() {
         content: Content::Tree { size, root: digest, depth },
     };
     assert!(matches!(liar.upload(&claim(50_000, 0), Bytes::new()), Reply::Missing(_)));
-    assert_eq!(liar.upload(&Ask::Take { digest, form: Form::Plain }, right), Reply::Taken);
+    assert_eq!(liar.upload(&Ask::Take { digest, form: Form::Plain, bases: vec![] }, right), Reply::Taken);
     // The chunk is there, but shorter than the content claims, and it is no list node.
     assert!(matches!(liar.upload(&claim(60_000, 0), Bytes::new()), Reply::Invalid(_)));
     assert!(matches!(liar.upload(&claim(60_000, 2), Bytes::new()), Reply::Invalid(_)));
     assert_eq!(liar.upload(&claim(50_000, 0), Bytes::new()), Reply::Durable);
+    works(&home, &dir.path().join("c"));
+}
+
+#[test]
+fn differences_to_nothing_to_others_and_to_too_much_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let (liar, _frames, _) = Liar::member(&home);
+    let (base, chunk) = (Bytes::from(noise(50_000, 5)), Bytes::from(noise(50_000, 6)));
+    let (here, digest) = (Digest::of(&base), Digest::of(&chunk));
+    assert_eq!(liar.upload(&Ask::Take { digest: here, form: Form::Plain, bases: vec![] }, base), Reply::Taken);
+    let take = |named, before, bases: Vec<Digest>, len| {
+        let form = Form::Difference { len, named, before };
+        liar.upload(&Ask::Take { digest, form, bases }, Bytes::from(noise(3000, 7)))
+    };
+    assert_eq!(take(1, 0, vec![Digest::of(b"nowhere")], 50_000), Reply::BaseGone);
+    let refused = [
+        take(1, 0, vec![here], 50_000),
+        take(1, 0, vec![here], u32::MAX),
+        take(0, 0, vec![], 50_000),
+        take(2, 0, vec![here], 50_000),
+        take(1, 1, vec![here], 50_000),
+        take(1, 0, vec![here; 9], 50_000),
+    ];
+    for reply in refused {
+        assert!(matches!(reply, Reply::Invalid(_)), "{reply:?}");
+    }
+    assert_eq!(take(0xff, 0, vec![home.keep(&noise(200_000, 8)).root().unwrap(); 8], 50_000), Reply::BaseGone);
+    assert!(!home.volume.contents().has(&digest));
     works(&home, &dir.path().join("c"));
 }
 

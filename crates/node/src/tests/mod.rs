@@ -1,6 +1,7 @@
 //! Sessions, contents and sweeps between volumes in one process, over QUIC on loopback.
 
 mod contents;
+mod differences;
 mod full_disk;
 mod hostile;
 mod sessions;
