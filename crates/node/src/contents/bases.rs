@@ -25,8 +25,8 @@ use wayfs_types::{Content, Digest, FileId, Inode, Place};
 /// Longest chunk that is compared with others than its own former version: what it can gain shrinks beside what it has in itself.
 const SIBLING_LEN_MAX: usize = 128 << 10;
 /// Longest that is packed on a thread of the runtime, bases included, at a level that takes no longer than 0.5 ms for it.
-const INLINE_LEN_MAX: usize = 32 << 10;
-const INLINE_LEVEL_MAX: i32 = 9;
+const QUICK_LEN_MAX: usize = 32 << 10;
+const QUICK_LEVEL_MAX: i32 = 9;
 
 /// What the answer to a question may be the difference to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -49,11 +49,6 @@ pub(crate) struct Packed {
 impl Packed {
     fn alone((form, body): (Form, Bytes)) -> Self {
         Self { form, body, bases: Vec::new() }
-    }
-
-    /// Whether the receiver needs other chunks for it.
-    pub(crate) const fn is_difference(&self) -> bool {
-        matches!(self.form, Form::Difference { .. })
     }
 }
 
@@ -275,7 +270,7 @@ impl Volume {
 
 /// Whether packing is over before the threads of the runtime could notice.
 fn is_quick(len: usize, path: Path) -> bool {
-    len < INLINE_LEN_MAX && path.level(len) <= INLINE_LEVEL_MAX
+    len < QUICK_LEN_MAX && path.level(len) <= QUICK_LEVEL_MAX
 }
 
 /// Those that bits stand for; `None` if one stands for nothing.

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const PATHS: [Path; 5] = [Path::Near, Path::Fast, Path::Far, Path::Thin, Path::VeryThin];
+    const PATHS: [Path; 6] = [Path::Near, Path::Fast, Path::Moderate, Path::Far, Path::Thin, Path::VeryThin];
     const DIFFERENCE: Form = Form::Difference { len: 0, named: 1, before: 0 };
 
     fn difference(len: usize) -> Form {

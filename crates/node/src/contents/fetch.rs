@@ -4,7 +4,7 @@
 //! likes. Who asked us is not asked back.
 
 use super::bases::Offer;
-use super::message::{self, Ask, Form, Reply};
+use super::message::{self, Ask, Reply};
 use super::serve;
 use crate::contents::ContentsError;
 use crate::session::Session;
@@ -329,7 +329,7 @@ impl Volume {
                 match serve::store(self, digest, form, bytes, bases).await {
                     Ok(()) => Ok(Came::Here),
                     // One of the bases, here or there, is not what it should be.
-                    Err(ContentsError::Peer(_)) if is_difference(form) => Ok(Came::WithoutBase),
+                    Err(ContentsError::Peer(_)) if form.is_difference() => Ok(Came::WithoutBase),
                     Err(error) => Err(error.into()),
                 }
             }
@@ -409,10 +409,6 @@ enum Came {
     Here,
     /// It is the difference to something that is not here.
     WithoutBase,
-}
-
-fn is_difference(form: Form) -> bool {
-    matches!(form, Form::Difference { .. })
 }
 
 enum Source {

@@ -39,6 +39,11 @@ impl Form {
         }
     }
 
+    /// Whether the receiver needs other chunks for it.
+    pub(crate) const fn is_difference(self) -> bool {
+        matches!(self, Self::Difference { .. })
+    }
+
     /// Whether its bases are among those that a question names.
     pub(crate) fn names_only(self, bases: &[Digest]) -> bool {
         match self {
@@ -160,5 +165,46 @@ impl Reply {
             Self::Invalid(_) | Self::Failed(_) | Self::BaseGone => true,
         };
         if is_sound { Ok(reply) } else { Err(BadHeader) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines of the page, byte by byte.
+    #[test]
+    fn headers_are_as_the_page_draws_them() {
+        let page = include_str!("../../../../docs/format/content-stream.md");
+        let replies = [
+            (
+                "Found(Difference { len: 8000, named: 0, before: 0b101 })",
+                Reply::Found(Form::Difference { len: 8000, named: 0, before: 0b101 }),
+            ),
+            ("Found(Zstd { len: 8000 })", Reply::Found(Form::Zstd { len: 8000 })),
+            ("BaseGone", Reply::BaseGone),
+        ];
+        for (words, reply) in replies {
+            let header = encode(&reply);
+            let drawn = page.lines().find_map(|line| line.strip_prefix(&format!("| `{words}` | `"))).unwrap();
+            let drawn: String = drawn.chars().filter(char::is_ascii_hexdigit).collect();
+            let bytes: String = header.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(drawn, bytes, "{words}");
+            assert_eq!(Reply::decode(&header), Ok(reply));
+        }
+    }
+
+    #[test]
+    fn bits_for_nothing_and_too_many_bases_are_refused() {
+        let digest = Digest::of(b"base");
+        let take = |named, before, count| {
+            let form = Form::Difference { len: 10, named, before };
+            Ask::decode(&encode(&Ask::Take { digest, form, bases: vec![digest; count] }))
+        };
+        assert!(take(0b11, 0, 2).is_ok());
+        assert_eq!(take(0b100, 0, 2), Err(BadHeader));
+        assert_eq!(take(0b1, 1, 2), Err(BadHeader));
+        assert!(take(0xff, 0, NAMED_MAX).is_ok());
+        assert_eq!(take(0xff, 0, NAMED_MAX + 1), Err(BadHeader));
     }
 }

@@ -23,6 +23,7 @@ pub(crate) mod serve;
 mod uploads;
 
 pub use chunks::{Contents, ContentsError, LocalSink};
+pub(crate) use codec::unpack as unpack_chunk;
 pub use effort::ContentPacking;
 pub use fetch::FetchError;
 pub(crate) use fetch::Fetches;

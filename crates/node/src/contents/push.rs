@@ -199,7 +199,7 @@ async fn upload_chunk(
 ) -> Result<Reply, PushError> {
     let len = chunk.len();
     let packed = volume.pack_push(session, order, (digest, chunk.clone())).await;
-    let is_difference = packed.is_difference();
+    let is_difference = packed.form.is_difference();
     let mut reply = upload_packed(volume, session, packed, len, &ask).await?;
     if is_difference && matches!(reply, Reply::BaseGone | Reply::Invalid(_)) {
         debug!(%digest, ?reply, "the parent has not what this is the difference to: sent again as it is");

@@ -167,7 +167,7 @@ fn store_now(
         return Err(ContentsError::Peer(format!("the bytes sent for {digest} hash to something else")));
     }
     volume.metrics.bytes_down_unpacked.add(chunk.len() as u64);
-    if matches!(form, Form::Difference { .. }) {
+    if form.is_difference() {
         volume.metrics.differences_in.add(1);
     }
     volume.contents.put(digest, chunk)
