@@ -3,8 +3,8 @@
 //! ```text
 //!   client                                         parent
 //!     Records (not yet durable here) ─────────────▶  taken like any others: applied, synced
-//!     ◀──────────────────────────────────────── Marks  durable there: safe
-//!       our own disk follows within a second, or at once for `fsync`
+//!       its own sync runs meanwhile
+//!     ◀──────────────────────────────────────── Marks  durable there; safe once they are durable here, too
 //! ```
 //!
 //! Otherwise a record goes up only when it is durable here, and the parent's
@@ -13,7 +13,8 @@
 //! cheaper in one message with one sync.
 //!
 //! Why nothing is lost and no number is used twice:
-//! * *Safe* is what is durable at the parent, whatever our own disk has.
+//! * *Safe* is what is durable at both: the parent's mark counts as far as our own
+//!   disk has come (`Replica::own_through`).
 //! * A client that loses records which it had sent ahead gets their effects back
 //!   as images, and goes on behind their numbers: the first record of every life
 //!   but the first is an [`Op::Skip`] over as many numbers as can have been ahead.

@@ -104,8 +104,7 @@ impl<S: MetaStore> Replica<S> {
         match (self.config.role, level) {
             (_, Level::Modified) | (Role::Home, _) | (Role::Station, Level::Safe) => durable,
             (Role::Station, Level::Visible) => durable.min(applied()),
-            // The parent's disk has it; ours may not yet (`ahead`).
-            (Role::Client, Level::Safe) => marks.safe,
+            (Role::Client, Level::Safe) => durable.min(marks.safe),
             (Role::Client, Level::Visible) => durable.min(marks.visible),
             (Role::Station | Role::Client, Level::Stable) => durable.min(marks.stable),
         }

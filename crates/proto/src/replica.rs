@@ -171,8 +171,6 @@ pub struct Replica<S> {
     pub(crate) sync_wanted: bool,
     /// When a batch that nobody waits for is to be synced after all.
     pub(crate) sync_at: Option<Time>,
-    /// When what could be sent if it were durable has gathered long enough.
-    pub(crate) gather_until: Option<Time>,
     pub(crate) failed: bool,
     pub(crate) log: Log,
     pub(crate) upstream: Option<Upstream>,
@@ -243,7 +241,6 @@ impl<S: MetaStore> Replica<S> {
             sync_asked: Ticket(0),
             sync_wanted: false,
             sync_at: None,
-            gather_until: None,
             failed: false,
             log: Log::default(),
             upstream: None,
@@ -582,7 +579,6 @@ impl<S: MetaStore> Replica<S> {
         self.sync_asked = self.sync_asked.max(self.stored);
         if self.stored == self.ticket {
             self.sync_at = None;
-            self.gather_until = None;
         }
         self.levels_moved = true;
         self.release_gated();
@@ -594,7 +590,6 @@ impl<S: MetaStore> Replica<S> {
         if wanted && self.ticket > self.stored && self.ticket > self.sync_asked {
             self.sync_asked = self.ticket;
             self.sync_at = None;
-            self.gather_until = None;
             self.outputs.push_back(Output::Sync { ticket: self.ticket });
         }
     }
@@ -612,9 +607,10 @@ impl<S: MetaStore> Replica<S> {
         if self.more_work {
             return Some(self.now);
         }
-        let syncs = [self.sync_at, self.gather_until].into_iter();
-        let others = [self.requests.next_deadline(), self.upstream_timeout(), self.children_timeout()];
-        syncs.chain(others).flatten().min()
+        [self.sync_at, self.requests.next_deadline(), self.upstream_timeout(), self.children_timeout()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// A file's inode in the view; of a removed or merged file its marker.

@@ -488,10 +488,7 @@ impl<S: MetaStore> Replica<S> {
         if self.own_through(until) >= sequence {
             return Ok(Attempt::Done(Ok(Answer::Reached)));
         }
-        // What is to be safe need not be durable on this disk: the parent's is what counts. Where records cannot go ahead
-        // of it, whoever sends them asks for a sync.
-        let is_parents_word = self.config.role == Role::Client && until == Level::Safe;
-        if self.own_durable() < sequence && !is_parents_word {
+        if self.own_durable() < sequence {
             self.sync_wanted = true;
         }
         if until == Level::Stable && self.config.role != Role::Home {

@@ -20,14 +20,10 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         self.tell_held()?;
-        let may_send = self.may_send_records();
-        if may_send {
+        if self.may_send_records() {
             self.send_records()?;
         }
         self.send_ahead()?;
-        if may_send {
-            self.sync_unsent();
-        }
         self.pump_contents()
     }
 
@@ -101,9 +97,11 @@ impl<S: MetaStore> Replica<S> {
         let Some(upstream) = &self.upstream else { return Vec::new() };
         let mut next = Vec::new();
         let mut wanted_len = 0;
+        let mut undurable = false;
         let mut sent: BTreeMap<OriginId, u64> = BTreeMap::new();
         for (position, item) in self.log.from(upstream.position + 1) {
             if item.ticket > self.stored {
+                undurable = true;
                 break;
             }
             let room = match upstream.in_flight_bytes {
@@ -128,24 +126,30 @@ impl<S: MetaStore> Replica<S> {
             next.push((position, true));
             wanted_len += 1;
         }
+        if undurable {
+            self.sync_soon();
+        }
         next
     }
 
-    /// Makes durable what could be sent if it were: at once if somebody waits, else together with the changes of the next
-    /// moment, if it has not gone ahead by then.
-    fn sync_unsent(&mut self) {
-        let Some(upstream) = &self.upstream else { return };
-        let first = self.log.from(upstream.position + 1).next();
-        if first.is_none_or(|(_, item)| item.ticket <= self.sync_asked) {
-            self.gather_until = None;
-        } else if self.config.role != Role::Client
-            || self.config.sync_gather.is_zero()
-            || self.requests.has_level_waiters()
-        {
+    /// Makes the log durable, so that it can be sent: at once if somebody waits, else together with the changes of
+    /// the next moment.
+    pub(crate) fn sync_soon(&mut self) {
+        if self.config.role != Role::Client || self.requests.has_level_waiters() {
             self.sync_wanted = true;
         } else {
-            self.gather_until.get_or_insert(self.now + self.config.sync_gather);
+            self.sync_with_the_next();
         }
+    }
+
+    /// Makes everything durable together with the changes of the next moment.
+    pub(crate) fn sync_with_the_next(&mut self) {
+        if self.config.sync_gather.is_zero() {
+            self.sync_wanted = true;
+            return;
+        }
+        let gathered = self.now + self.config.sync_gather;
+        self.sync_at = Some(self.sync_at.map_or(gathered, |at| at.min(gathered)));
     }
 
     pub(crate) fn records_in_flight(&self) -> u64 {

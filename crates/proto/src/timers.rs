@@ -11,8 +11,8 @@ impl<S: MetaStore> Replica<S> {
         self.check_upstream();
         self.wake_waiting();
         self.release_superseded()?;
-        if [self.sync_at, self.gather_until].into_iter().flatten().any(|at| self.now >= at) {
-            (self.sync_at, self.gather_until) = (None, None);
+        if self.sync_at.is_some_and(|at| self.now >= at) {
+            self.sync_at = None;
             self.sync_wanted = true;
         }
         Ok(())

@@ -77,8 +77,10 @@ impl History {
             || self.removals.values().any(|gone| gone.version == record)
     }
 
-    /// A crash took an origin's records after `last`, and none after `ahead` can have reached anybody.
+    /// A crash took an origin's records after `last`, and none after `ahead` can have reached anybody. What had been reported
+    /// safe by then stays promised.
     pub(crate) fn lose(&mut self, origin: OriginId, last: u64, ahead: u64) {
+        let last = last.max(self.safe.get(&origin).copied().unwrap_or_default());
         let is_lost = |record: &RecordId| record.origin() == origin && record.sequence() > last;
         let is_gone = |record: &RecordId| record.origin() == origin && record.sequence() > ahead;
         self.updates.retain(|record, _| !is_gone(record));
