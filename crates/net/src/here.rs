@@ -23,7 +23,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 use tokio::runtime::Handle;
 
-type Future_ = Pin<Box<dyn Future<Output = ()> + Send>>;
+type DriverFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 thread_local! {
     /// How many [`SendHere`] this thread holds, and the connections woken since the first.
@@ -88,7 +88,7 @@ impl Runtime for SharedRuntime {
         Box::pin(PatientTimer::new(at))
     }
 
-    fn spawn(&self, future: Future_) {
+    fn spawn(&self, future: DriverFuture) {
         if !self.has_endpoint.swap(true, Ordering::AcqRel) {
             self.handle.spawn(future);
             return;
@@ -114,7 +114,7 @@ impl Runtime for SharedRuntime {
 /// The driver of a connection, polled by its task and by threads that send. It is its own waker.
 struct Driver {
     /// Gone when the connection is over. Whoever polls holds it; nobody waits for it.
-    future: Mutex<Option<Future_>>,
+    future: Mutex<Option<DriverFuture>>,
     /// Since it was polled last.
     is_woken: AtomicBool,
     task: Mutex<Option<Waker>>,

@@ -60,7 +60,8 @@ struct State {
     /// Laid out and not yet in the stream: the next bytes of it, and the room that they take.
     rest: Vec<Bytes>,
     rest_places: Vec<Place>,
-    finish: Option<oneshot::Sender<()>>,
+    /// Who waits until all was said.
+    finish: Vec<oneshot::Sender<()>>,
 }
 
 impl Outbox {
@@ -73,7 +74,7 @@ impl Outbox {
             rule: PackingRule::new(config.frame_packing),
             rest: Vec::new(),
             rest_places: Vec::new(),
-            finish: None,
+            finish: Vec::new(),
         };
         Self {
             state: Mutex::new(state),
@@ -124,9 +125,16 @@ impl Outbox {
     /// Has the last frame said, and waits until the peer has them all.
     pub(crate) async fn finish(&self) {
         let (done, finished) = oneshot::channel();
-        self.state().finish = Some(done);
+        {
+            let mut state = self.state();
+            if self.frames.is_closed() {
+                // The task has ended, and nobody would answer.
+                return;
+            }
+            state.finish.push(done);
+        }
         self.work.notify_one();
-        // An error means that the task ended before: then there is nothing to wait for.
+        // An error means that the task ended meanwhile: then there is nothing to wait for.
         let _ = finished.await;
     }
 
@@ -140,18 +148,22 @@ impl Outbox {
                 self.shared.quic.close(CloseCode::CONTROL_LOST.to_wire(), b"control stream refused");
                 break;
             }
-            let finish = self.state().take_finish();
-            if let Some(done) = finish {
+            if self.state().finish_stream() {
                 let stopped = self.state().stream.stopped();
                 let _ = stopped.await;
-                let _ = done.send(());
+                let finished = std::mem::take(&mut self.state().finish);
+                for done in finished {
+                    // Who asked may have lost patience.
+                    let _ = done.send(());
+                }
                 break;
             }
             self.work.notified().await;
         }
         self.frames.close();
         self.bytes.close();
-        self.state().finish = None;
+        // Who asked for the end before it could be seen that nobody answers any more.
+        self.state().finish.clear();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -193,14 +205,13 @@ impl State {
         true
     }
 
-    /// Whoever waits for the end, once nothing is left to be said; nothing more is then.
-    fn take_finish(&mut self) -> Option<oneshot::Sender<()>> {
-        if !self.queue.is_empty() || !self.rest.is_empty() {
-            return None;
+    /// Ends the stream if somebody waits for that and nothing is left to be said; nothing more is then.
+    fn finish_stream(&mut self) -> bool {
+        if self.finish.is_empty() || !self.queue.is_empty() || !self.rest.is_empty() {
+            return false;
         }
-        let done = self.finish.take()?;
         let _ = self.stream.finish();
-        Some(done)
+        true
     }
 }
 

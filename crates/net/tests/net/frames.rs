@@ -163,6 +163,16 @@ async fn receive_in_a_hurry(frame_packing: FramePacking) {
 }
 
 #[tokio::test]
+async fn finishing_what_is_over_waits_for_nobody() {
+    let pair = pair().await;
+    let forever = Duration::from_secs(3600);
+    pair.far.close(CloseCode::GOODBYE, "");
+    soon("the end", pair.near.closed()).await;
+    soon("the end of the first", pair.near.finish(CloseCode::GOODBYE, "", forever)).await;
+    soon("the end of the second", pair.near.finish(CloseCode::GOODBYE, "", forever)).await;
+}
+
+#[tokio::test]
 async fn finishing_delivers_what_was_queued() {
     let pair = pair().await;
     let (sender, _receiver) = pair.near.control().unwrap();
@@ -178,7 +188,8 @@ async fn finishing_delivers_what_was_queued() {
         count
     });
     let patience = Duration::from_secs(5);
-    soon("the end", pair.near.finish(CloseCode::GOODBYE, "", patience)).await;
+    let finish = || pair.near.finish(CloseCode::GOODBYE, "", patience);
+    soon("the end, for two who ask for it", async { tokio::join!(finish(), finish()) }).await;
     assert_eq!(soon("all frames", read).await.unwrap(), 100);
     assert!(matches!(sender.try_send("late".into()), Err(TrySendError::Closed)));
 }
