@@ -38,6 +38,7 @@ pub use api::*;
 pub use report::*;
 
 mod answers;
+mod backwards;
 mod cancel;
 mod child_records;
 mod children;

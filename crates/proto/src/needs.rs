@@ -130,29 +130,36 @@ impl<S: MetaStore> Replica<S> {
     /// Foreign records whose effect our cache shows on what is asked for.
     pub(crate) fn seen_on(&self, question: &Question) -> Result<Vec<RecordId>, StorageError> {
         let mut newest: BTreeMap<OriginId, u64> = BTreeMap::new();
-        let own = self.config.origin;
         let mut note = |record: RecordId| {
-            if record.origin() != own && record.origin() != OriginId::GENESIS {
+            if self.is_foreign(record) {
                 let sequence = newest.entry(record.origin()).or_insert(0);
                 *sequence = (*sequence).max(record.sequence());
             }
         };
-        let file = match question {
-            Question::Lookup { parent, name } => self.entry(*parent, name)?.map(|entry| {
-                note(entry.version);
-                entry.file
-            }),
-            Question::Attributes { file } => Some(*file),
-            Question::List { directory, after, .. } => {
-                for (_, entry) in self.list(*directory, after.as_ref(), SEEN_MAX)? {
+        let files = match question {
+            Question::Lookup { parent, name } => {
+                let entry = self.entry(*parent, name)?;
+                entry.iter().for_each(|entry| note(entry.version));
+                entry.map(|entry| entry.file).into_iter().collect()
+            }
+            Question::Attributes { file } => vec![*file],
+            Question::List { directory, after, limit } => {
+                let mut listed = Vec::new();
+                for (_, entry) in self.list(*directory, after.as_ref(), *limit as usize)? {
                     note(entry.version);
+                    listed.push(entry.file);
                 }
-                None
+                listed
             }
         };
-        if let Some(inode) = file.map(|file| self.inode(file)).transpose()?.flatten() {
-            note(inode.version);
-            note(inode.attr_version);
+        for file in files {
+            if let Some(inode) = self.inode(file)? {
+                note(inode.version);
+                note(inode.attr_version);
+                for place in inode.places {
+                    self.entry(place.parent, &place.name)?.iter().for_each(|entry| note(entry.version));
+                }
+            }
         }
         let seen = newest.into_iter().take(SEEN_MAX);
         Ok(seen.filter_map(|(origin, sequence)| RecordId::new(origin, sequence).ok()).collect())

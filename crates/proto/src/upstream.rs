@@ -380,7 +380,7 @@ impl<S: MetaStore> Replica<S> {
         if is_first && self.config.role == Role::Client {
             self.add_settled_conflicts(&mut cut)?;
         }
-        self.take_cut(cut)?;
+        self.take_told(cut)?;
         self.counters.resume = Some(Resume { stamp, cursor: through });
         if standing == Standing::CatchingUp {
             self.sweep()?;
@@ -437,6 +437,14 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
+    /// Applies what the parent says unasked.
+    fn take_told(&mut self, mut cut: Vec<KeyImage>) -> Result<(), StorageError> {
+        if self.config.role == Role::Client {
+            self.keep_what_was_seen(&mut cut)?;
+        }
+        self.take_cut(cut)
+    }
+
     /// Applies a cut. A client notes that the parent vouched for what it names; so does a station that takes
     /// over the whole state, and sweeps the rest later.
     pub(crate) fn take_cut(&mut self, cut: Vec<KeyImage>) -> Result<(), StorageError> {
@@ -464,7 +472,7 @@ impl<S: MetaStore> Replica<S> {
             let bound = matches!(pair.key, Key::Origin(_)) || self.aside(&pair.key)?.is_some();
             if bound { kept.push(pair) } else { free.push(pair) }
         }
-        self.take_cut(free)?;
+        self.take_told(free)?;
         if let Some(upstream) = self.upstream.as_mut() {
             upstream.partial = kept;
         }

@@ -107,6 +107,13 @@ impl Watches {
         self.absent.contains(&(directory, name.clone()))
     }
 
+    /// Whether the parent said that a name stands for nothing, and will tell when that changes.
+    pub(crate) fn is_free(&self, directory: FileId, name: &Name) -> bool {
+        let watch = self.by_file.get(&directory).filter(|watch| watch.row.since.is_some());
+        let is_listed = |watch: &Watch| watch.row.fresh || watch.listed.as_ref().is_some_and(|listed| name <= listed);
+        watch.is_some_and(is_listed) || self.is_absent(directory, name)
+    }
+
     pub(crate) fn note_absence(&mut self, directory: FileId, name: Name) {
         if self.absent.insert((directory, name.clone())) {
             self.absent_order.push_back((directory, name));
@@ -149,6 +156,13 @@ impl<S: MetaStore> Replica<S> {
     fn write_watch(&mut self, file: FileId, row: Row) {
         self.watches.set(file, row);
         self.overlay.put_raw(number_key(table::WATCH, file.inode_number()), pack(&row));
+    }
+
+    /// A directory is to be listed anew before its listing is trusted.
+    pub(crate) fn doubt_listing(&mut self, directory: FileId) {
+        if let Some(row) = self.watches.by_file.get(&directory).map(|watch| watch.row).filter(|row| row.fresh) {
+            self.write_watch(directory, Row { fresh: false, ..row });
+        }
     }
 
     /// A directory of our own making: nothing is in it that we do not know.
@@ -199,7 +213,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether an inode as cached at a change is covered by a watch: of itself, or of a directory in which it
     /// still stands. (One that moved out of all that we watch while we were away is not told of again; but the
     /// entry that it left is.)
-    fn is_covered(&self, file: FileId, number: u64, inode: &Inode) -> Result<bool, StorageError> {
+    pub(crate) fn is_covered(&self, file: FileId, number: u64, inode: &Inode) -> Result<bool, StorageError> {
         let holds = |watched| self.watches.since(watched).is_some_and(|since| number >= since);
         if holds(file) {
             return Ok(true);

@@ -3,7 +3,7 @@
 use super::world::{HOME, World, big, name, small};
 use crate::Role;
 use std::time::Duration;
-use wayfs_types::request::{Answer, Level, Request, RequestId};
+use wayfs_types::request::{Answer, Change, Level, Request, RequestId};
 use wayfs_types::{FileId, FsError};
 
 fn two_stations() -> (World, [usize; 2], usize, [crate::PeerId; 2]) {
@@ -281,4 +281,56 @@ fn who_moved_to_a_station_that_stays_behind_is_told_so() {
     let id = lookup(&mut world, client, dir, "f");
     world.settle();
     assert_eq!(world.answer(client, id), Some(Err(FsError::Unreachable)), "at once from then on");
+}
+
+#[test]
+fn the_echo_of_an_old_record_does_not_hide_what_was_seen_since() {
+    for to_home in [false, true] {
+        let (mut world, [s1, s2], client, [upper, _]) = two_stations();
+        let other = world.add(Role::Client, "ben@b");
+        world.settle();
+        world.pass(Duration::from_secs(2));
+        let first = world.connect(client, s1);
+        world.connect(other, s1);
+        world.settle();
+        let file = world.create(client, FileId::ROOT, "f");
+        let dir = world.mkdir(client, FileId::ROOT, "d");
+        world.pass(Duration::from_secs(3));
+        world.close(upper);
+        for host in [client, other] {
+            world.lookup(host, FileId::ROOT, "f").unwrap();
+            world.names(host, dir).unwrap();
+        }
+        world.store(client, file, small("mine"));
+        world.create(client, dir, "g");
+        world.create(client, dir, "k");
+        world.settle();
+        world.store(other, file, small("his"));
+        world.lookup(other, dir, "g").unwrap();
+        world.rename(other, (dir, "g"), (dir, "h")).unwrap();
+        world.lookup(other, dir, "k").unwrap();
+        world.change(other, Change::Unlink { parent: dir, name: name("k") }).unwrap();
+        world.settle();
+        assert_eq!(world.lookup(client, FileId::ROOT, "f").unwrap().1.content, small("his"));
+        assert_eq!(world.names(client, dir).unwrap(), ["h"]);
+        world.close(first);
+        let second = world.connect(client, if to_home { HOME } else { s2 });
+        world.pass(Duration::from_secs(3));
+        let id = lookup(&mut world, client, FileId::ROOT, "f");
+        world.pass(Duration::from_secs(15));
+        let answer = world.answer(client, id);
+        let is_his = |inode: &wayfs_types::Inode| inode.content == small("his");
+        assert!(matches!(&answer, Some(Ok(Answer::File(_, inode))) if is_his(inode)), "{answer:?}");
+        assert_eq!(world.names(client, dir).unwrap(), ["h"]);
+        world.close(second);
+        world.settle();
+        assert_eq!(world.lookup(client, FileId::ROOT, "f").unwrap().1.content, small("his"), "offline");
+        assert_eq!(world.names(client, dir).unwrap(), ["h"], "offline");
+        world.connect(s1, HOME);
+        world.connect(client, s2);
+        world.pass(Duration::from_secs(6));
+        assert_eq!(world.lookup(client, FileId::ROOT, "f").unwrap().1.content, small("his"));
+        assert_eq!(world.names(client, dir).unwrap(), ["h"]);
+        world.assert_agrees(client);
+    }
 }

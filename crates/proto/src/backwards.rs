@@ -1,0 +1,145 @@
+//! What a parent that we moved to may not undo.
+//!
+//! A client that moves brings its own records along, not those of others that it has seen. If the new parent has not heard
+//! of those, it says of what they changed how it was before: the echo of our own records, above all. Such an image
+//! is true, and old. What we have seen is newer, so it stays; nobody vouches for it, so it is asked for before it is
+//! trusted, and the question names the records that an answer must know of (`needs.rs`).
+//!
+//! Whatever this parent vouched for itself it may change: its stream knows the order.
+
+use crate::confirm::UNVOUCHED;
+use crate::replica::Replica;
+use crate::tables::{image_key, pack, table};
+use crate::tentative::Aside;
+use wayfs_tree::View;
+use wayfs_types::{FileId, Image, Inode, Key, MetaStore, Name, OriginId, RecordId, StorageError};
+use wayfs_wire::KeyImage;
+
+impl<S: MetaStore> Replica<S> {
+    /// Takes images out of a cut that would undo what we have seen of others.
+    pub(crate) fn keep_what_was_seen(&mut self, cut: &mut Vec<KeyImage>) -> Result<(), StorageError> {
+        let mut kept = Vec::with_capacity(cut.len());
+        for pair in cut.drain(..) {
+            if self.may_undo(&pair)? {
+                self.doubt(pair)?;
+            } else {
+                kept.push(pair);
+            }
+        }
+        *cut = kept;
+        Ok(())
+    }
+
+    /// What stays is not vouched for, whatever else the cut brings, and neither is a listing in which it stands.
+    fn doubt(&mut self, KeyImage { key, image: refused }: KeyImage) -> Result<(), StorageError> {
+        if let Key::Entry(parent, _) = &key {
+            self.doubt_listing(*parent);
+        }
+        if let Some(Image::Inode(inode)) = refused {
+            inode.places.iter().for_each(|place| self.doubt_listing(place.parent));
+        }
+        if let Some(Aside { image, .. }) = self.aside(&key)? {
+            self.overlay.put_raw(image_key(table::ASIDE, &key), pack(&Aside { number: UNVOUCHED, image }));
+        } else if let Some(image) = self.tx().image(&key)? {
+            self.overlay.pin(key.clone(), UNVOUCHED);
+            self.put_image(key, Some(image))?;
+        }
+        Ok(())
+    }
+
+    fn may_undo(&mut self, pair: &KeyImage) -> Result<bool, StorageError> {
+        match (&pair.key, &pair.image) {
+            (Key::Inode(file), Some(Image::Inode(new))) => match self.unvouched_inode(*file)? {
+                Some(old) => self.may_undo_inode(&old, new),
+                None => Ok(false),
+            },
+            (Key::Entry(parent, name), Some(Image::Entry(new))) => {
+                self.may_undo_entry(*parent, name, Some((new.version, new.file)))
+            }
+            (Key::Entry(parent, name), _) => self.may_undo_entry(*parent, name, None),
+            // A record of ours was about a file that is not known there: that is a conflict, and reported.
+            (Key::Inode(_) | Key::Conflict(_) | Key::Origin(_), _) => Ok(false),
+        }
+    }
+
+    fn may_undo_inode(&mut self, old: &Inode, new: &Inode) -> Result<bool, StorageError> {
+        // A record of ours met a conflict there, which is reported: what follows from that is not to be taken apart.
+        if new.merged_into.is_some() {
+            return Ok(false);
+        }
+        if self.is_unheard(old.version, new.version) || self.is_unheard(old.attr_version, new.attr_version) {
+            return Ok(true);
+        }
+        if old.is_removed() && !new.is_removed() {
+            return Ok(true);
+        }
+        // A record that moves a file shows in the entry where it stands now.
+        for place in old.places.iter().filter(|place| !new.places.contains(place)) {
+            if self.is_put_by_others(place.parent, &place.name)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn may_undo_entry(
+        &mut self,
+        parent: FileId,
+        name: &Name,
+        new: Option<(RecordId, FileId)>,
+    ) -> Result<bool, StorageError> {
+        if let Some(old) = self.unvouched_entry(parent, name)? {
+            return Ok(self.is_unheard(old, new.map_or(RecordId::GENESIS, |(version, _)| version)));
+        }
+        // The name is free as far as we know. The file may have been taken away from it.
+        let Some((_, file)) = new.filter(|_| !self.watches.is_free(parent, name)) else { return Ok(false) };
+        let Some(inode) = self.unvouched_inode(file)? else { return Ok(false) };
+        let is_there = inode.places.iter().any(|place| place.parent == parent && place.name == *name);
+        let key = Key::Entry(parent, name.clone());
+        if is_there || self.confirmed_at(&key)?.is_some() || self.aside(&key)?.is_some() {
+            return Ok(false);
+        }
+        let mut is_elsewhere = inode.is_removed();
+        for place in &inode.places {
+            is_elsewhere |= self.is_put_by_others(place.parent, &place.name)?;
+        }
+        Ok(is_elsewhere)
+    }
+
+    fn is_put_by_others(&mut self, parent: FileId, name: &Name) -> Result<bool, StorageError> {
+        Ok(self.unvouched_entry(parent, name)?.is_some_and(|version| self.is_foreign(version)))
+    }
+
+    /// The version of an entry that we know without this parent's word.
+    fn unvouched_entry(&mut self, parent: FileId, name: &Name) -> Result<Option<RecordId>, StorageError> {
+        let key = Key::Entry(parent, name.clone());
+        let Some((number, Image::Entry(entry))) = self.confirmed_at(&key)? else { return Ok(None) };
+        let is_vouched = self.watches.since(parent).is_some_and(|since| number >= since);
+        Ok((!is_vouched).then_some(entry.version))
+    }
+
+    /// What we know of a file without this parent's word.
+    fn unvouched_inode(&mut self, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {
+        let Some((number, Image::Inode(inode))) = self.confirmed_at(&Key::Inode(file))? else { return Ok(None) };
+        Ok((!self.is_covered(file, number, &inode)?).then_some(inode))
+    }
+
+    /// What some parent said last of a key, and when.
+    fn confirmed_at(&mut self, key: &Key) -> Result<Option<(u64, Image)>, StorageError> {
+        if let Some(aside) = self.aside(key)? {
+            return Ok(aside.image.map(|image| (aside.number, image)));
+        }
+        let tx = self.tx();
+        tx.image(key)?.map(|image| Ok((tx.vouched_at(key)?, image))).transpose()
+    }
+
+    /// Whether `old` is the record of somebody else, and `new` does not tell that its writer knew of it.
+    fn is_unheard(&self, old: RecordId, new: RecordId) -> bool {
+        let is_later = new.origin() == old.origin() && new.sequence() >= old.sequence();
+        self.is_foreign(old) && !is_later
+    }
+
+    pub(crate) fn is_foreign(&self, record: RecordId) -> bool {
+        record.origin() != self.config.origin && record.origin() != OriginId::GENESIS
+    }
+}
