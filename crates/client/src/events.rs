@@ -5,7 +5,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use wayfs_control::{Event, EventKind};
 use wayfs_node::{LevelWatch, Reached, Volume};
-use wayfs_types::request::Level;
 use wayfs_types::{FileId, RecordId, WallTime};
 
 /// Events kept for one listener; what comes on top is counted as lost.
@@ -73,17 +72,10 @@ impl Events {
         if !self.is_heard() {
             return watch.clear();
         }
-        let overlooked = watch.take_overlooked();
-        let reached = if watch.is_empty() { None } else { volume.look(|replica| watch.look(replica)) };
+        let (steps, overlooked) = watch.steps(volume);
         drop(watch);
-        for step in reached.unwrap_or_default() {
-            let kind = match step.level {
-                Level::Modified => continue,
-                Level::Safe => EventKind::Safe,
-                Level::Visible => EventKind::Visible,
-                Level::Stable => EventKind::Stable,
-            };
-            let Reached { record, path, size_bytes, .. } = step;
+        for Reached { record, level, path, size_bytes } in steps {
+            let Some(kind) = EventKind::of_level(level) else { continue };
             let (record, size_bytes) = (Some(record), Some(size_bytes));
             self.tell(kind, About { path, record, size_bytes, ..About::default() });
         }

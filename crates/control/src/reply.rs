@@ -8,6 +8,7 @@ use crate::report::{
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use wayfs_types::request::Level;
 
 /// One line of an answer. [`Reply::Done`] and [`Reply::Error`] are the last.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -95,6 +96,18 @@ pub enum EventKind {
     Attention,
     /// Events were lost because the reader was too slow; `detail` says how many.
     Lost,
+}
+
+impl EventKind {
+    /// That an update came so far. `None`: that it was made is told as what it changed.
+    pub fn of_level(level: Level) -> Option<Self> {
+        match level {
+            Level::Modified => None,
+            Level::Safe => Some(Self::Safe),
+            Level::Visible => Some(Self::Visible),
+            Level::Stable => Some(Self::Stable),
+        }
+    }
 }
 
 /// Results, one kind for each kind of command.

@@ -2,6 +2,7 @@
 
 use crate::core::LiveReplica;
 use crate::paths::path_of;
+use crate::volume::Volume;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use wayfs_types::request::Level;
@@ -50,24 +51,20 @@ impl LevelWatch {
         }
     }
 
-    /// Whether nothing is watched.
-    pub fn is_empty(&self) -> bool {
-        self.watched.is_empty()
-    }
-
     /// Forgets all: nobody listens any more.
     pub fn clear(&mut self) {
         self.watched.clear();
         self.overlooked = 0;
     }
 
-    /// How many records were not watched because there were too many; since it was last asked.
-    pub fn take_overlooked(&mut self) -> u64 {
-        std::mem::take(&mut self.overlooked)
+    /// What came further since the last look, and how many records were not watched because there were too many.
+    pub fn steps(&mut self, volume: &Volume) -> (Vec<Reached>, u64) {
+        let reached = if self.watched.is_empty() { None } else { volume.look(|replica| self.look(replica)) };
+        (reached.unwrap_or_default(), std::mem::take(&mut self.overlooked))
     }
 
-    /// What came further since the last look. A record that is stable is watched no longer.
-    pub fn look(&mut self, replica: &LiveReplica) -> Vec<Reached> {
+    /// A record that is stable is watched no longer.
+    fn look(&mut self, replica: &LiveReplica) -> Vec<Reached> {
         let mut reached = Vec::new();
         let mut done = Vec::new();
         for (record, watched) in self.watched.iter_mut().take(LOOKED_AT_MAX) {

@@ -5,23 +5,37 @@
 //! is true, and old. What we have seen is newer, so it stays; nobody vouches for it, so it is asked for before it is
 //! trusted, and the question names the records that an answer must know of (`needs.rs`).
 //!
-//! Whatever this parent vouched for itself it may change: its stream knows the order.
+//! Whatever came since the move this parent vouched for itself, and may change: its stream knows the order.
 
-use crate::confirm::UNVOUCHED;
+use crate::api::Role;
 use crate::replica::Replica;
-use crate::tables::{image_key, pack, table};
-use crate::tentative::Aside;
-use wayfs_tree::View;
+use crate::tables::{MOVED_AT, pack, unpack};
 use wayfs_types::{FileId, Image, Inode, Key, MetaStore, Name, OriginId, RecordId, StorageError};
 use wayfs_wire::KeyImage;
 
 impl<S: MetaStore> Replica<S> {
+    pub(crate) fn read_moved_at(&mut self) -> Result<(), StorageError> {
+        self.moved_at = self.store.get(MOVED_AT)?.map_or(Ok(0), |bytes| unpack(&bytes))?;
+        Ok(())
+    }
+
+    /// From now on another parent vouches.
+    pub(crate) fn note_move(&mut self) {
+        if self.config.role == Role::Client && self.counters.synced {
+            self.moved_at = self.counters.change.0 + 1;
+            self.overlay.put_raw(MOVED_AT.to_vec(), pack(&self.moved_at));
+        }
+    }
+
     /// Takes images out of a cut that would undo what we have seen of others.
     pub(crate) fn keep_what_was_seen(&mut self, cut: &mut Vec<KeyImage>) -> Result<(), StorageError> {
+        if self.moved_at == 0 {
+            return Ok(());
+        }
         let mut kept = Vec::with_capacity(cut.len());
         for pair in cut.drain(..) {
             if self.may_undo(&pair)? {
-                self.doubt(pair)?;
+                self.doubt(pair);
             } else {
                 kept.push(pair);
             }
@@ -30,21 +44,14 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// What stays is not vouched for, whatever else the cut brings, and neither is a listing in which it stands.
-    fn doubt(&mut self, KeyImage { key, image: refused }: KeyImage) -> Result<(), StorageError> {
-        if let Key::Entry(parent, _) = &key {
-            self.doubt_listing(*parent);
+    /// What stays is not vouched for, and neither is a listing in which it stands.
+    fn doubt(&mut self, refused: KeyImage) {
+        if let Key::Entry(parent, _) = refused.key {
+            self.doubt_listing(parent);
         }
-        if let Some(Image::Inode(inode)) = refused {
+        if let Some(Image::Inode(inode)) = refused.image {
             inode.places.iter().for_each(|place| self.doubt_listing(place.parent));
         }
-        if let Some(Aside { image, .. }) = self.aside(&key)? {
-            self.overlay.put_raw(image_key(table::ASIDE, &key), pack(&Aside { number: UNVOUCHED, image }));
-        } else if let Some(image) = self.tx().image(&key)? {
-            self.overlay.pin(key.clone(), UNVOUCHED);
-            self.put_image(key, Some(image))?;
-        }
-        Ok(())
     }
 
     fn may_undo(&mut self, pair: &KeyImage) -> Result<bool, StorageError> {
@@ -96,7 +103,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(inode) = self.unvouched_inode(file)? else { return Ok(false) };
         let is_there = inode.places.iter().any(|place| place.parent == parent && place.name == *name);
         let key = Key::Entry(parent, name.clone());
-        if is_there || self.confirmed_at(&key)?.is_some() || self.aside(&key)?.is_some() {
+        if is_there || self.tx().numbered(&key)?.is_some() || self.aside(&key)?.is_some() {
             return Ok(false);
         }
         let mut is_elsewhere = inode.is_removed();
@@ -112,25 +119,27 @@ impl<S: MetaStore> Replica<S> {
 
     /// The version of an entry that we know without this parent's word.
     fn unvouched_entry(&mut self, parent: FileId, name: &Name) -> Result<Option<RecordId>, StorageError> {
-        let key = Key::Entry(parent, name.clone());
-        let Some((number, Image::Entry(entry))) = self.confirmed_at(&key)? else { return Ok(None) };
-        let is_vouched = self.watches.since(parent).is_some_and(|since| number >= since);
-        Ok((!is_vouched).then_some(entry.version))
+        Ok(match self.unvouched(&Key::Entry(parent, name.clone()))? {
+            Some(Image::Entry(entry)) => Some(entry.version),
+            _ => None,
+        })
     }
 
     /// What we know of a file without this parent's word.
     fn unvouched_inode(&mut self, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {
-        let Some((number, Image::Inode(inode))) = self.confirmed_at(&Key::Inode(file))? else { return Ok(None) };
-        Ok((!self.is_covered(file, number, &inode)?).then_some(inode))
+        Ok(match self.unvouched(&Key::Inode(file))? {
+            Some(Image::Inode(inode)) => Some(inode),
+            _ => None,
+        })
     }
 
-    /// What some parent said last of a key, and when.
-    fn confirmed_at(&mut self, key: &Key) -> Result<Option<(u64, Image)>, StorageError> {
-        if let Some(aside) = self.aside(key)? {
-            return Ok(aside.image.map(|image| (aside.number, image)));
-        }
-        let tx = self.tx();
-        tx.image(key)?.map(|image| Ok((tx.vouched_at(key)?, image))).transpose()
+    /// What a former parent said last of a key, or what we guessed since.
+    fn unvouched(&mut self, key: &Key) -> Result<Option<Image>, StorageError> {
+        let known = match self.aside(key)? {
+            Some(aside) => Some((aside.number, aside.image)),
+            None => self.tx().numbered(key)?.map(|known| (known.number.0, Some(known.image))),
+        };
+        Ok(known.filter(|(number, _)| *number < self.moved_at).and_then(|(_, image)| image))
     }
 
     /// Whether `old` is the record of somebody else, and `new` does not tell that its writer knew of it.

@@ -36,7 +36,7 @@ pub(crate) struct TouchedKey {
 }
 
 /// At this number nobody vouched for a key: it is asked for before it is trusted.
-pub(crate) const UNVOUCHED: u64 = 0;
+const UNVOUCHED: u64 = 0;
 
 /// A cut, sorted by what it meets.
 #[derive(Default)]

@@ -15,15 +15,25 @@
 //! part of one ends the session. In the next one the station hears how far
 //! the parent is, and cancels among what is left.
 
-use crate::api::Role;
+use crate::api::{Config, Role};
 use crate::contents::content_of;
 use crate::replica::{Replica, Trouble};
 use crate::tables::{record_key, table};
 use crate::upstream::Upstream;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_tree::{Canceller, CreateFolding};
-use wayfs_types::{FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError};
+use wayfs_types::{FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Time};
 use wayfs_wire::{SentRecord, Span, Up};
+
+/// Records that wait to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gathering {
+    /// When the first of them came.
+    since: Time,
+    /// Position of the last, and when it came.
+    newest: u64,
+    newest_at: Time,
+}
 
 /// Files whose content or names a record is about.
 fn files_of(record: &Record) -> impl Iterator<Item = FileId> {
@@ -113,20 +123,28 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// When the records that wait may leave: after a period if others are under way; else after the moment that is
-    /// given to what may undo them.
-    pub(crate) fn gathered_at(&self, upstream: &Upstream) -> Option<wayfs_types::Time> {
-        let since = upstream.gathering?;
+    /// given to what may undo them. While more keep coming somebody is at work, and may hold a lock for as long: then
+    /// that moment begins anew, for half a period at most.
+    pub(crate) fn gathered_at(&self, upstream: &Upstream) -> Option<Time> {
+        let Gathering { since, newest_at, .. } = upstream.gathering?;
+        let Config { reconcile_period, reconcile_gather, .. } = self.config;
         match upstream.records_at.filter(|_| upstream.is_flying()) {
-            Some(at) => Some(at + self.config.reconcile_period),
-            None => Some(since + self.config.reconcile_gather),
+            Some(at) => Some(at + reconcile_period),
+            None => Some((newest_at + reconcile_gather).min(since + reconcile_gather.max(reconcile_period / 2))),
         }
     }
 
     /// Notes since when records wait to be sent.
     pub(crate) fn note_gathering(&mut self) {
+        let now = self.now;
+        let newest = self.log.newest();
         let Some(upstream) = self.upstream.as_mut() else { return };
-        let waits = self.log.from(upstream.position + 1).next().is_some();
-        upstream.gathering = waits.then(|| upstream.gathering.unwrap_or(self.now));
+        let waiting = newest.filter(|newest| *newest > upstream.position);
+        upstream.gathering = waiting.map(|newest| match upstream.gathering {
+            Some(known) if known.newest == newest => known,
+            Some(known) => Gathering { newest, newest_at: now, ..known },
+            None => Gathering { since: now, newest, newest_at: now },
+        });
     }
 }
 

@@ -178,6 +178,8 @@ pub struct Replica<S> {
     pub(crate) children: Children,
     pub(crate) requests: Requests,
     pub(crate) watches: Watches,
+    /// Images of earlier changes were vouched for by a former parent; 0: there was none.
+    pub(crate) moved_at: u64,
     pub(crate) contents: Contents,
     pub(crate) locks: LockTable,
     /// Work is left over that did not fit into this input's share.
@@ -248,6 +250,7 @@ impl<S: MetaStore> Replica<S> {
             children: Children::default(),
             requests: Requests::default(),
             watches: Watches::default(),
+            moved_at: 0,
             contents: Contents::default(),
             locks: LockTable::default(),
             more_work: false,
@@ -260,6 +263,7 @@ impl<S: MetaStore> Replica<S> {
             config,
         };
         replica.check_identity()?;
+        replica.read_moved_at()?;
         replica.log = replica.read_log()?;
         replica.watches = Watches::read(&replica.store)?;
         replica.totals = replica.read_totals()?;

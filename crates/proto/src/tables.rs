@@ -25,6 +25,9 @@ pub(crate) mod table {
     pub(crate) const CHILD: u8 = b'c';
 }
 
+/// Row of the change at which a client last came to another parent; absent: it never did.
+pub(crate) const MOVED_AT: &[u8] = &[table::META, b'm'];
+
 const INODE: u8 = b'i';
 const ENTRY: u8 = b'e';
 const CONFLICT: u8 = b'c';

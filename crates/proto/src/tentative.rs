@@ -124,6 +124,11 @@ impl Log {
         self.items.range(position..).map(|(position, item)| (*position, item))
     }
 
+    /// Position of the last record.
+    pub(crate) fn newest(&self) -> Option<u64> {
+        self.items.last_key_value().map(|(position, _)| *position)
+    }
+
     /// Origins with tentative records.
     pub(crate) fn origins(&self) -> impl Iterator<Item = OriginId> {
         self.tentative.keys().copied()

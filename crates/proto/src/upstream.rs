@@ -65,8 +65,8 @@ pub(crate) struct Upstream {
     pub(crate) in_flight_len: usize,
     pub(crate) in_flight_bytes: usize,
     pub(crate) records_at: Option<Time>,
-    /// Since when records wait to be sent.
-    pub(crate) gathering: Option<Time>,
+    /// Records that wait to be sent.
+    pub(crate) gathering: Option<crate::gathered::Gathering>,
     /// Client: up to here the parent knows which contents of our own we still hold.
     pub(crate) accounted: u64,
     /// The parent could not resume: what it does not name of small tables is no more.
@@ -300,6 +300,7 @@ impl<S: MetaStore> Replica<S> {
     /// The parent cannot tell what changed since we left: a client verifies its cache on use, a station
     /// takes the whole state over.
     fn begin_anew(&mut self) {
+        self.note_move();
         self.counters.resume = None;
         if let Some(upstream) = self.upstream.as_mut() {
             upstream.anew = true;

@@ -213,7 +213,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether an inode as cached at a change is covered by a watch: of itself, or of a directory in which it
     /// still stands. (One that moved out of all that we watch while we were away is not told of again; but the
     /// entry that it left is.)
-    pub(crate) fn is_covered(&self, file: FileId, number: u64, inode: &Inode) -> Result<bool, StorageError> {
+    fn is_covered(&self, file: FileId, number: u64, inode: &Inode) -> Result<bool, StorageError> {
         let holds = |watched| self.watches.since(watched).is_some_and(|since| number >= since);
         if holds(file) {
             return Ok(true);

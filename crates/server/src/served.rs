@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use wayfs_control::EventKind;
 use wayfs_node::{Hooks, LevelWatch, ParentLink, SessionChange, SessionEvent, Volume};
 use wayfs_proto::Neighbour;
-use wayfs_types::request::Level;
 use wayfs_types::{Content, FileId, NodeId, RecordId, VolumeId, WallTime};
 
 /// A volume, and what this server adds to it.
@@ -79,16 +78,10 @@ impl ServerHooks {
         if !self.events.has_listeners() {
             return watch.clear();
         }
-        let overlooked = watch.take_overlooked();
-        let reached = if watch.is_empty() { None } else { volume.look(|replica| watch.look(replica)) };
+        let (steps, overlooked) = watch.steps(volume);
         drop(watch);
-        for step in reached.unwrap_or_default() {
-            let kind = match step.level {
-                Level::Modified => continue,
-                Level::Safe => EventKind::Safe,
-                Level::Visible => EventKind::Visible,
-                Level::Stable => EventKind::Stable,
-            };
+        for step in steps {
+            let Some(kind) = EventKind::of_level(step.level) else { continue };
             let mut event = crate::events::new(kind, Some(&self.name), String::new());
             event.record = Some(step.record.to_string());
             event.path = step.path;

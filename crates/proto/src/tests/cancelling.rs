@@ -96,6 +96,40 @@ fn a_lock_file_of_a_program_never_crosses_the_wide_area() {
 }
 
 #[test]
+fn a_lock_that_is_held_while_somebody_works_does_not_cross_either() {
+    let (mut world, station, client) = gathering_station();
+    let lock = world.mkdir(client, FileId::ROOT, "#cvs.lock");
+    for round in 0..9 {
+        world.pass(Duration::from_millis(40));
+        world.create(client, FileId::ROOT, &format!("f{round}"));
+    }
+    world.change(client, Change::Rmdir { parent: FileId::ROOT, name: name("#cvs.lock") }).unwrap();
+    assert!(world.names(HOME, FileId::ROOT).unwrap().is_empty(), "others wait for the end of it");
+    world.pass(Duration::from_millis(60));
+    assert_eq!(world.names(HOME, FileId::ROOT).unwrap().len(), 9);
+    assert!(!made_at_home(&world, lock));
+    world.pass(Duration::from_secs(3));
+    for host in [station, client] {
+        world.assert_agrees(host);
+    }
+}
+
+#[test]
+fn who_works_without_a_pause_is_seen_all_the_same() {
+    let (mut world, _, client) = gathering_station();
+    let mut seen_first = None;
+    for round in 0..40 {
+        world.create(client, FileId::ROOT, &format!("f{round:02}"));
+        world.pass(Duration::from_millis(20));
+        if seen_first.is_none() && !world.names(HOME, FileId::ROOT).unwrap().is_empty() {
+            seen_first = Some(round);
+        }
+    }
+    // Half a period is 25 rounds.
+    assert!(seen_first.is_some_and(|round| (20..=26).contains(&round)), "{seen_first:?}");
+}
+
+#[test]
 fn saves_that_a_station_gathered_arrive_as_the_last() {
     let (mut world, station, client) = gathering_station();
     let file = world.create(client, FileId::ROOT, "notes");
