@@ -68,7 +68,7 @@ pub struct Config {
     pub reconcile_period: Duration,
     /// Station: a record that finds the link to the home idle waits so long for what may undo it (the lock and
     /// temporary files of programs live for milliseconds), so that neither crosses; longer while others keep coming
-    /// within that time of each other, up to half a [`Config::reconcile_period`]. Default 50 ms. Zero: it leaves
+    /// within that time of each other, up to [`Config::reconcile_period`]. Default 50 ms. Zero: it leaves
     /// at once.
     pub reconcile_gather: Duration,
     /// Changes that nobody waits for are gathered so long for one sync, and at a client for one message. Default 5 ms.

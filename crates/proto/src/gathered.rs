@@ -124,13 +124,13 @@ impl<S: MetaStore> Replica<S> {
 
     /// When the records that wait may leave: after a period if others are under way; else after the moment that is
     /// given to what may undo them. While more keep coming somebody is at work, and may hold a lock for as long: then
-    /// that moment begins anew, for half a period at most.
+    /// that moment begins anew, for a period at most.
     pub(crate) fn gathered_at(&self, upstream: &Upstream) -> Option<Time> {
         let Gathering { since, newest_at, .. } = upstream.gathering?;
         let Config { reconcile_period, reconcile_gather, .. } = self.config;
         match upstream.records_at.filter(|_| upstream.is_flying()) {
             Some(at) => Some(at + reconcile_period),
-            None => Some((newest_at + reconcile_gather).min(since + reconcile_gather.max(reconcile_period / 2))),
+            None => Some((newest_at + reconcile_gather).min(since + reconcile_gather.max(reconcile_period))),
         }
     }
 

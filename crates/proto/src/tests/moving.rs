@@ -283,6 +283,7 @@ fn who_moved_to_a_station_that_stays_behind_is_told_so() {
     assert_eq!(world.answer(client, id), Some(Err(FsError::Unreachable)), "at once from then on");
 }
 
+/// Proves [S-move].
 #[test]
 fn the_echo_of_an_old_record_does_not_hide_what_was_seen_since() {
     for to_home in [false, true] {
