@@ -18,7 +18,7 @@ use quinn::congestion::{BbrConfig, Controller, ControllerFactory, ControllerMetr
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How a connection finds its sending rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -104,14 +104,23 @@ impl ControllerFactory for ProbingFactory {
             delivered: 0,
             delivery: self.measures.then(Delivery::default),
             mtu: u64::from(current_mtu),
+            app_limited: true,
+            low_since: None,
+            now,
             armed: Arc::new(AtomicBool::new(false)),
             yields: Arc::new(AtomicBool::new(false)),
         })
     }
 }
 
+/// BBR's smallest window in packets, which it takes for a moment every ten seconds to let the queue run empty.
+const LOWEST_PACKETS: u64 = 4;
+/// How long that moment is at most, besides two round trips. A window that stays so low is too low.
+const LOWEST_TIME_MAX: Duration = Duration::from_secs(1);
+
 /// Any controller, with room for one packet more while armed, and no window wider than
-/// twice what was ever in flight, nor (for BBR) than what the path was seen to deliver.
+/// twice what was ever in flight, nor (for BBR) than what the path was seen to deliver. And (for BBR)
+/// as much wider than it says as the path has become longer, see `delivery.rs`.
 struct Probing {
     inner: Box<dyn Controller>,
     /// Upper estimate of the bytes in flight; exact after each batch of acknowledgements.
@@ -122,17 +131,48 @@ struct Probing {
     /// What the path delivers; `None` if the window is not to be bounded by it.
     delivery: Option<Delivery>,
     mtu: u64,
+    /// Who sends had nothing more to send of late.
+    app_limited: bool,
+    /// When BBR's window became its smallest.
+    low_since: Option<Instant>,
+    /// Of the last event.
+    now: Instant,
     armed: Arc<AtomicBool>,
     yields: Arc<AtomicBool>,
 }
 
+impl Probing {
+    /// What BBR would say if it knew how long the path is now.
+    fn window_stretched(&self, delivery: &Delivery) -> u64 {
+        let window = self.inner.window();
+        let lowest = LOWEST_PACKETS * self.mtu;
+        if delivery.drains(self.now) {
+            return lowest;
+        }
+        if window > lowest {
+            // Saturates where the number is beyond any window.
+            return (window as f64 * delivery.stretch()) as u64;
+        }
+        // Below what it was seen to deliver a path is not kept busy, nor is a short answer in one piece.
+        let floor = if self.app_limited { delivery.window_max() } else { delivery.window_filled() };
+        let is_moment = |since| self.now.saturating_duration_since(since) < LOWEST_TIME_MAX + 2 * delivery.rtt();
+        if !self.app_limited && self.low_since.is_none_or(is_moment) {
+            return window;
+        }
+        window.max(floor.unwrap_or(0).min(INITIAL_WINDOW))
+    }
+}
+
 impl Controller for Probing {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
+        let before = self.in_flight;
+        self.now = now;
         self.in_flight = self.in_flight.saturating_add(bytes);
         self.in_flight_max = self.in_flight_max.max(self.in_flight);
         self.armed.store(false, Ordering::Relaxed);
         if let Some(delivery) = &mut self.delivery {
-            delivery.on_sent(now);
+            let is_little = before < LOWEST_PACKETS * self.mtu;
+            delivery.on_sent(now, is_little.then_some(before.saturating_add(bytes)));
         }
         self.inner.on_sent(now, bytes, last_packet_number);
     }
@@ -149,6 +189,9 @@ impl Controller for Probing {
         self.in_flight = in_flight;
         self.armed.store(false, Ordering::Relaxed);
         self.inner.on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
+        (self.now, self.app_limited) = (now, app_limited);
+        let is_low = self.inner.window() <= LOWEST_PACKETS * self.mtu;
+        self.low_since = if is_low { self.low_since.or(Some(now)) } else { None };
     }
 
     fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent_congestion: bool, lost_bytes: u64) {
@@ -167,7 +210,8 @@ impl Controller for Probing {
         // only double what was tried before.
         let tried = self.in_flight_max.saturating_mul(2).max(INITIAL_WINDOW);
         let delivered = self.delivery.as_ref().and_then(Delivery::window_max).unwrap_or(u64::MAX);
-        let mut window = self.inner.window().min(tried).min(delivered.max(INITIAL_WINDOW));
+        let modelled = self.delivery.as_ref().map_or_else(|| self.inner.window(), |it| self.window_stretched(it));
+        let mut window = modelled.min(tried).min(delivered.max(INITIAL_WINDOW));
         if self.yields.load(Ordering::Relaxed)
             && let Some(held) = self.delivery.as_ref().and_then(Delivery::window_yielding)
         {
@@ -194,6 +238,9 @@ impl Controller for Probing {
             delivered: self.delivered,
             delivery: self.delivery.clone(),
             mtu: self.mtu,
+            app_limited: self.app_limited,
+            low_since: self.low_since,
+            now: self.now,
             armed: Arc::clone(&self.armed),
             yields: Arc::clone(&self.yields),
         })
@@ -241,6 +288,9 @@ mod tests {
             delivered: 0,
             delivery: None,
             mtu: 1200,
+            app_limited: true,
+            low_since: None,
+            now: Instant::now(),
             armed: Arc::default(),
             yields: Arc::default(),
         };

@@ -6,6 +6,13 @@
 //! next frame stands behind seconds of queue. So the rate is measured here as BBR's authors
 //! do it: from the moment a packet was sent to the moment it was acknowledged, how much else
 //! was delivered? That time is never shorter than a round trip, so a bunch cannot deceive it.
+//!
+//! Quinn knows the shortest round trip of a connection's whole life. A path that became longer (another relay, a
+//! satellite instead of a cable) has a round trip that never comes down to it again: BBR would keep a small part of
+//! the path full for as long as the connection lives, and take every acknowledgement for late. So the shortest round trip of
+//! the last seconds is measured here, too, from packets with nearly nothing before them. Who has much to send has no such
+//! packets, and a long path looks like a long queue to him: if no acknowledgement was quick for ten seconds, the
+//! window **drains** for a round trip, and the next packet tells which it is.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -16,6 +23,8 @@ const MEMORY: Duration = Duration::from_secs(5);
 /// Sendings remembered at once. When there are more, some are not, which makes the measured
 /// time longer and the rate lower for those, and the best of many is taken anyway.
 const SENDINGS_LEN_MAX: usize = 4096;
+/// So long no acknowledgement is quick before the window drains.
+const SLOW_MAX: Duration = Duration::from_secs(10);
 /// Longest time a peer may sit on an acknowledgement (QUIC's default).
 const ACK_DELAY_MAX: Duration = Duration::from_millis(25);
 /// Window per product of rate and round trip. Anything from 2 on lets a window double in
@@ -25,47 +34,72 @@ const GAIN: f64 = 3.0;
 /// round trip when the path has become faster.
 const GAIN_YIELDING: f64 = 1.25;
 
+#[derive(Debug, Clone, Copy)]
+struct Sending {
+    at: Instant,
+    /// What had been delivered.
+    delivered: u64,
+    /// What was under way with it, if that was little.
+    before: Option<u64>,
+}
+
 /// Measures one path.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Delivery {
     delivered: u64,
     /// When something was sent, and how much had been delivered before.
-    sendings: VecDeque<(Instant, u64)>,
+    sendings: VecDeque<Sending>,
     /// Best rates, in bytes per second, of the present and the last stretch of [`MEMORY`].
     best: f64,
     best_before: f64,
     stretch_began: Option<Instant>,
+    /// The shortest round trip of the connection's life.
     rtt_min: Duration,
+    /// Those of the present and the last stretch of [`MEMORY`], without the queue.
+    rtt: Option<Duration>,
+    rtt_before: Option<Duration>,
+    rtt_stretch_began: Option<Instant>,
+    /// The quickest acknowledgement since a moment.
+    quickest: Option<Duration>,
+    quickest_since: Option<Instant>,
+    /// The window is low until a packet tells how long the path is, or this moment.
+    drains_until: Option<Instant>,
     /// When a queue was last seen.
     full_at: Option<Instant>,
     is_full: bool,
 }
 
 impl Delivery {
-    pub(crate) fn on_sent(&mut self, now: Instant) {
+    /// A packet leaves; `before`: bytes under way with it, if they are few.
+    pub(crate) fn on_sent(&mut self, now: Instant, before: Option<u64>) {
         if self.sendings.len() < SENDINGS_LEN_MAX {
-            self.sendings.push_back((now, self.delivered));
+            self.sendings.push_back(Sending { at: now, delivered: self.delivered, before });
         }
     }
 
     pub(crate) fn on_ack(&mut self, now: Instant, ack: Acknowledged) {
         self.delivered += ack.bytes;
         self.rtt_min = ack.rtt_min;
+        let rtt_min = self.rtt();
         // A window of [`GAIN_YIELDING`] fills a longer queue than this, so what it limits goes on to look full.
-        let is_late = now.saturating_duration_since(ack.sent) > ack.rtt_min + ack.rtt_min / 8 + ACK_DELAY_MAX;
+        let is_late = now.saturating_duration_since(ack.sent) > rtt_min + rtt_min / 8 + ACK_DELAY_MAX;
         if is_late && !ack.app_limited {
             self.full_at = Some(now);
         }
+        self.watch_quickest(now, now.saturating_duration_since(ack.sent));
         self.is_full = self.full_at.is_some_and(|at| now.saturating_duration_since(at) < 2 * MEMORY);
-        while self.sendings.get(1).is_some_and(|(at, _)| *at <= ack.sent) {
+        while self.sendings.get(1).is_some_and(|sending| sending.at <= ack.sent) {
             self.sendings.pop_front();
         }
-        let Some((at, before)) = self.sendings.front().filter(|(at, _)| *at <= ack.sent) else { return };
-        let took = now.saturating_duration_since(*at).max(ack.rtt_min);
+        let Some(sending) = self.sendings.front().copied().filter(|sending| sending.at <= ack.sent) else { return };
+        if let Some(before) = sending.before.filter(|_| sending.at == ack.sent) {
+            self.note_round_trip(now, now.saturating_duration_since(ack.sent), before);
+        }
+        let took = now.saturating_duration_since(sending.at).max(ack.rtt_min);
         if took.is_zero() {
             return;
         }
-        let rate = (self.delivered - before) as f64 / took.as_secs_f64();
+        let rate = (self.delivered - sending.delivered) as f64 / took.as_secs_f64();
         // A sender with nothing to send learns nothing about the path, and forgets nothing.
         if !ack.app_limited {
             self.turn(now);
@@ -76,17 +110,69 @@ impl Delivery {
     /// The most that should be in flight, in bytes; `None` before anything was delivered.
     pub(crate) fn window_max(&self) -> Option<u64> {
         let rate = self.best.max(self.best_before);
-        let window = GAIN * rate * (self.rtt_min + ACK_DELAY_MAX).as_secs_f64();
+        let window = GAIN * rate * (self.rtt() + ACK_DELAY_MAX).as_secs_f64();
         // Saturates where the number is beyond any window.
         (rate > 0.0).then_some(window as u64)
     }
 
     /// The most that should be in flight for those who yield; `None` while the path was not seen full.
     pub(crate) fn window_yielding(&self) -> Option<u64> {
+        self.window_filled().filter(|_| self.is_full)
+    }
+
+    /// What keeps the path busy and lets it show that it is faster; `None` before anything was delivered.
+    pub(crate) fn window_filled(&self) -> Option<u64> {
         let rate = self.best.max(self.best_before);
-        let window = GAIN_YIELDING * rate * (self.rtt_min + ACK_DELAY_MAX).as_secs_f64();
+        let window = GAIN_YIELDING * rate * (self.rtt() + ACK_DELAY_MAX).as_secs_f64();
         // Saturates where the number is beyond any window.
-        (self.is_full && rate > 0.0).then_some(window as u64)
+        (rate > 0.0).then_some(window as u64)
+    }
+
+    /// How many times longer the path is than it was in the connection's best moment; 1 and more.
+    pub(crate) fn stretch(&self) -> f64 {
+        if self.rtt_min.is_zero() { 1.0 } else { self.rtt().as_secs_f64() / self.rtt_min.as_secs_f64() }
+    }
+
+    /// The shortest round trip of late, without queue and delayed acknowledgements.
+    pub(crate) fn rtt(&self) -> Duration {
+        self.rtt.into_iter().chain(self.rtt_before).min().unwrap_or_default().max(self.rtt_min)
+    }
+
+    /// Whether the window is to be low until the queue has gone.
+    pub(crate) fn drains(&self, now: Instant) -> bool {
+        self.drains_until.is_some_and(|until| now < until)
+    }
+
+    fn watch_quickest(&mut self, now: Instant, took: Duration) {
+        let since = *self.quickest_since.get_or_insert(now);
+        let quickest = self.quickest.map_or(took, |quickest| quickest.min(took));
+        self.quickest = Some(quickest);
+        let rtt = self.rtt();
+        if quickest <= rtt + rtt / 2 + ACK_DELAY_MAX {
+            (self.quickest, self.quickest_since) = (None, Some(now));
+        } else if now.saturating_duration_since(since) > SLOW_MAX {
+            (self.quickest, self.quickest_since) = (None, Some(now));
+            self.drains_until = Some(now + quickest * 3);
+        }
+    }
+
+    fn note_round_trip(&mut self, now: Instant, took: Duration, before: u64) {
+        let rate = self.best.max(self.best_before);
+        let queue = if rate > 0.0 { Duration::from_secs_f64((before as f64 / rate).min(60.0)) } else { Duration::ZERO };
+        match self.rtt_stretch_began {
+            Some(began) if now.saturating_duration_since(began) < MEMORY => {}
+            Some(_) => {
+                self.rtt_before = self.rtt.take();
+                self.rtt_stretch_began = Some(now);
+            }
+            None => self.rtt_stretch_began = Some(now),
+        }
+        let rtt = took.saturating_sub(queue + ACK_DELAY_MAX);
+        if self.drains_until.take().is_some() {
+            // That is what it was for: what was known before is of another path, or confirmed.
+            (self.rtt, self.rtt_before) = (None, None);
+        }
+        self.rtt = Some(self.rtt.map_or(rtt, |known| known.min(rtt)));
     }
 
     /// Bytes per second that the path delivered when it was full; `None` if it was not seen full lately.
@@ -127,7 +213,7 @@ mod tests {
     fn run(delivery: &mut Delivery, start: Instant, bunch: u32, packets: u32) {
         let sent = |number: u32| start + Duration::from_millis(u64::from(number));
         for number in 0..packets {
-            delivery.on_sent(sent(number));
+            delivery.on_sent(sent(number), None);
             let waiting = number.saturating_sub(RTT.as_millis() as u32);
             if waiting > 0 && waiting % bunch == 0 {
                 for acked in waiting - bunch..waiting {
@@ -145,7 +231,7 @@ mod tests {
     #[test]
     fn nothing_is_known_before_the_first_delivery() {
         let mut delivery = Delivery::default();
-        delivery.on_sent(Instant::now());
+        delivery.on_sent(Instant::now(), None);
         assert_eq!(delivery.window_max(), None);
     }
 
@@ -172,7 +258,7 @@ mod tests {
         let (start, mut delivery) = (Instant::now(), Delivery::default());
         let mut ack = |sent_ms: u64, took_ms: u64, app_limited: bool| {
             let sent = start + Duration::from_millis(sent_ms);
-            delivery.on_sent(sent);
+            delivery.on_sent(sent, None);
             let now = sent + Duration::from_millis(took_ms);
             delivery.on_ack(now, Acknowledged { sent, bytes: 1000, app_limited, rtt_min: RTT });
             delivery.window_yielding()
@@ -189,7 +275,7 @@ mod tests {
         let (start, mut delivery) = (Instant::now(), Delivery::default());
         let mut rate_after = |sent_ms: u64, took_ms: u64| {
             let sent = start + Duration::from_millis(sent_ms);
-            delivery.on_sent(sent);
+            delivery.on_sent(sent, None);
             let ack = Acknowledged { sent, bytes: 1000, app_limited: false, rtt_min: RTT };
             delivery.on_ack(sent + Duration::from_millis(took_ms), ack);
             delivery.rate_when_full()
@@ -199,11 +285,65 @@ mod tests {
         assert_eq!(rate_after(11_000, 20), None);
     }
 
+    /// A packet of 1000 bytes each 100 ms, with as many bytes under way before it.
+    fn sparse(delivery: &mut Delivery, start: Instant, packets: u32, took: Duration, before: Option<u64>) -> Instant {
+        for number in 0..packets {
+            let sent = start + Duration::from_millis(100) * number;
+            delivery.on_sent(sent, before);
+            delivery.on_ack(sent + took, Acknowledged { sent, bytes: 1000, app_limited: true, rtt_min: RTT });
+        }
+        start + Duration::from_millis(100) * packets
+    }
+
+    #[test]
+    fn a_path_that_became_longer_is_followed_and_so_is_one_that_became_shorter() {
+        let (mut delivery, start) = (Delivery::default(), Instant::now());
+        let at = sparse(&mut delivery, start, 100, RTT, Some(0));
+        assert_eq!(delivery.rtt(), RTT);
+        let long = Duration::from_millis(425);
+        let at = sparse(&mut delivery, at, 20, long, Some(0));
+        assert_eq!(delivery.rtt(), RTT, "a moment's queue of others, perhaps");
+        let at = sparse(&mut delivery, at, 100, long, Some(0));
+        assert!((delivery.rtt().as_millis() as i64 - 400).abs() < 30, "{:?}", delivery.rtt());
+        assert!((15.0..21.0).contains(&delivery.stretch()));
+        sparse(&mut delivery, at, 1, RTT, Some(0));
+        assert_eq!((delivery.rtt(), delivery.stretch()), (RTT, 1.0), "at once");
+    }
+
+    #[test]
+    fn who_sends_without_a_pause_drains_to_learn_that_the_path_is_longer() {
+        let (mut delivery, start) = (Delivery::default(), Instant::now());
+        let at = sparse(&mut delivery, start, 10, RTT, Some(0));
+        let long = Duration::from_millis(425);
+        let at = sparse(&mut delivery, at, 105, long, None);
+        assert!(delivery.drains(at) && delivery.rtt() == RTT);
+        let at = sparse(&mut delivery, at, 1, long, Some(0));
+        assert!(!delivery.drains(at) && delivery.rtt() > Duration::from_millis(390));
+        let at = sparse(&mut delivery, at, 200, long, None);
+        assert!(!delivery.drains(at), "it is known");
+        let at = sparse(&mut delivery, at, 1, RTT, None);
+        assert_eq!(delivery.rtt(), long - ACK_DELAY_MAX, "not by a packet in a crowd");
+        sparse(&mut delivery, at, 1, RTT, Some(0));
+        assert_eq!(delivery.rtt(), RTT);
+    }
+
+    #[test]
+    fn a_queue_of_our_own_is_no_longer_path() {
+        let (mut delivery, start) = (Delivery::default(), Instant::now());
+        // 7 kB/s: 4800 bytes before it take 0.7 s.
+        let at = sparse(&mut delivery, start, 1, Duration::from_millis(143), Some(0));
+        let at = sparse(&mut delivery, at, 200, Duration::from_millis(20), None);
+        delivery.best = 7000.0;
+        delivery.best_before = 0.0;
+        sparse(&mut delivery, at, 200, Duration::from_millis(700), Some(4800));
+        assert!(delivery.rtt() < Duration::from_millis(40), "{:?}", delivery.rtt());
+    }
+
     #[test]
     fn what_is_remembered_is_bounded() {
         let mut delivery = Delivery::default();
         for _ in 0..2 * SENDINGS_LEN_MAX {
-            delivery.on_sent(Instant::now());
+            delivery.on_sent(Instant::now(), None);
         }
         assert_eq!(delivery.sendings.len(), SENDINGS_LEN_MAX);
     }

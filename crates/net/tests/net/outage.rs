@@ -4,7 +4,7 @@ use crate::pair::{Pair, addr, endpoint, pair_at, soon};
 use crate::proxy::Proxy;
 use bytes::Bytes;
 use std::time::{Duration, Instant};
-use wayfs_net::{Congestion, NetConfig, Priority};
+use wayfs_net::{Congestion, FramePacking, NetConfig, Priority};
 
 const OUTAGE: Duration = Duration::from_secs(2);
 
@@ -241,4 +241,31 @@ async fn a_body_behind_a_more_urgent_one_is_not_taken_for_dead() {
         })
     })
     .await;
+}
+
+/// Bytes that fill a line of 2 MB/s whose round trip takes 0.41 s are 820,000.
+const MUCH: u64 = 400_000;
+
+#[tokio::test]
+async fn a_path_that_became_longer_is_filled_again() {
+    let (proxy, pair) = through_proxy(NetConfig { frame_packing: FramePacking::Never, ..NetConfig::default() }).await;
+    proxy.limit(2_000_000);
+    let (sender, _receiver) = pair.near.control().unwrap();
+    let (_sender, mut receiver) = pair.far.control().unwrap();
+    let send = async { while sender.send(Bytes::from(vec![1; 20_000])).await.is_ok() {} };
+    let watch = async {
+        for _ in 0..200 {
+            receiver.recv().await.unwrap().unwrap();
+        }
+        assert!(pair.near.stats().congestion_window < MUCH, "the short one");
+        proxy.lengthen(200);
+        while pair.near.stats().congestion_window < MUCH {
+            receiver.recv().await.unwrap().unwrap();
+        }
+    };
+    // It must look slow for a while before anybody asks why.
+    let both = async {
+        tokio::select! { () = send => {}, () = watch => {} }
+    };
+    tokio::time::timeout(Duration::from_secs(60), both).await.expect("the window grows with the path");
 }

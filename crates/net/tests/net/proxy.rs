@@ -8,7 +8,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
 
-/// One way, constant.
+/// One way, until it is changed.
 const DELAY: Duration = Duration::from_millis(5);
 /// Packets that the path holds; what comes on top is lost, as on a real one.
 const QUEUE_LEN_MAX: usize = 2000;
@@ -31,6 +31,8 @@ struct Faults {
     loss_permille: AtomicU32,
     /// Bytes per second of each way; zero is no limit.
     rate: AtomicU32,
+    /// Milliseconds of each way on top of [`DELAY`].
+    delay_more_ms: AtomicU32,
     /// A fixed sequence: the same losses in each run, as far as the packets are the same.
     random: AtomicU32,
 }
@@ -99,6 +101,11 @@ impl Proxy {
         self.faults.rate.store(bytes_per_second, Ordering::Relaxed);
     }
 
+    /// From now on each way takes so much longer.
+    pub(crate) fn lengthen(&self, ms: u32) {
+        self.faults.delay_more_ms.store(ms, Ordering::Relaxed);
+    }
+
     pub(crate) fn lose(&self, permille: u32) {
         self.faults.loss_permille.store(permille, Ordering::Relaxed);
     }
@@ -125,7 +132,8 @@ async fn read(socket: Arc<UdpSocket>, sender: Option<Peer>, faults: Arc<Faults>,
             continue;
         }
         line_free = line_free.max(Instant::now()) + faults.time_on_the_line(len);
-        let _ = queue.try_send((line_free + DELAY, buffer[..len].to_vec()));
+        let delay = DELAY + Duration::from_millis(faults.delay_more_ms.load(Ordering::Relaxed).into());
+        let _ = queue.try_send((line_free + delay, buffer[..len].to_vec()));
     }
 }
 
