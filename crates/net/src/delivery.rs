@@ -25,6 +25,8 @@ const MEMORY: Duration = Duration::from_secs(5);
 const SENDINGS_LEN_MAX: usize = 4096;
 /// So long no acknowledgement is quick before the window drains.
 const SLOW_MAX: Duration = Duration::from_secs(10);
+/// The window drains no longer, whatever an outage made of the round trips.
+const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// Longest time a peer may sit on an acknowledgement (QUIC's default).
 const ACK_DELAY_MAX: Duration = Duration::from_millis(25);
 /// Window per product of rate and round trip. Anything from 2 on lets a window double in
@@ -152,7 +154,7 @@ impl Delivery {
             (self.quickest, self.quickest_since) = (None, Some(now));
         } else if now.saturating_duration_since(since) > SLOW_MAX {
             (self.quickest, self.quickest_since) = (None, Some(now));
-            self.drains_until = Some(now + quickest * 3);
+            self.drains_until = Some(now + (quickest * 3).min(DRAIN_MAX));
         }
     }
 
