@@ -96,7 +96,8 @@ impl Machine {
         let mut mount = Mount { process, directory, is_over: false };
         eventually("the volume is mounted", READY, || {
             assert!(mount.process.ended().is_none(), "the mount ended: {}", mount.process.log());
-            is_mounted(&mount.directory)
+            // It can be commanded a moment after the kernel shows it.
+            is_mounted(&mount.directory) && mount.process.has_said("Mounted ")
         });
         mount
     }

@@ -84,6 +84,8 @@ fn kill_group(child: &Child) {
 pub struct Process {
     child: Child,
     log: PathBuf,
+    /// Bytes that earlier processes wrote to it.
+    log_begin: u64,
 }
 
 impl Process {
@@ -91,10 +93,11 @@ impl Process {
     pub fn start(command: &mut Command, log: &Path) -> Self {
         let file = File::options().create(true).append(true).open(log).expect("open a log file");
         let copy = file.try_clone().expect("clone a log file");
+        let log_begin = file.metadata().expect("a log file has a length").len();
         command.stdin(Stdio::null()).stdout(file).stderr(copy);
         let child = command.spawn().unwrap_or_else(|error| panic!("start {command:?}: {error}"));
         outlive_nobody(child.id());
-        Self { child, log: log.to_owned() }
+        Self { child, log: log.to_owned(), log_begin }
     }
 
     /// SIGKILL, and waits for its end.
@@ -124,6 +127,13 @@ impl Process {
     pub fn log(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         String::from_utf8_lossy(&text[text.len().saturating_sub(4096)..]).into_owned()
+    }
+
+    /// Whether it has said something in its log, whatever earlier processes said there.
+    pub fn has_said(&self, what: &str) -> bool {
+        let text = std::fs::read(&self.log).unwrap_or_default();
+        let own = text.get(self.log_begin as usize..).unwrap_or_default();
+        String::from_utf8_lossy(own).contains(what)
     }
 
     /// Its process id.
