@@ -25,6 +25,8 @@ const MEMORY: Duration = Duration::from_secs(5);
 const SENDINGS_LEN_MAX: usize = 4096;
 /// So long no acknowledgement is quick before the window drains.
 const SLOW_MAX: Duration = Duration::from_secs(10);
+/// Who heard no acknowledgement for a round trip and this was idle: his queue has gone by itself.
+const IDLE_MIN: Duration = Duration::from_millis(500);
 /// The window drains no longer, whatever an outage made of the round trips.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// Longest time a peer may sit on an acknowledgement (QUIC's default).
@@ -61,9 +63,10 @@ pub(crate) struct Delivery {
     rtt: Option<Duration>,
     rtt_before: Option<Duration>,
     rtt_stretch_began: Option<Instant>,
-    /// The quickest acknowledgement since a moment.
+    acked_at: Option<Instant>,
+    /// Since when no acknowledgement was quick, and the quickest of those.
+    slow_since: Option<Instant>,
     quickest: Option<Duration>,
-    quickest_since: Option<Instant>,
     /// The window is low until a packet tells how long the path is, or this moment.
     drains_until: Option<Instant>,
     /// When a queue was last seen.
@@ -146,14 +149,17 @@ impl Delivery {
     }
 
     fn watch_quickest(&mut self, now: Instant, took: Duration) {
-        let since = *self.quickest_since.get_or_insert(now);
+        let rtt = self.rtt();
+        let was_idle = self.acked_at.replace(now).is_some_and(|at| now.saturating_duration_since(at) > took + IDLE_MIN);
+        if was_idle || took <= rtt + rtt / 2 + ACK_DELAY_MAX {
+            (self.quickest, self.slow_since) = (None, None);
+            return;
+        }
         let quickest = self.quickest.map_or(took, |quickest| quickest.min(took));
         self.quickest = Some(quickest);
-        let rtt = self.rtt();
-        if quickest <= rtt + rtt / 2 + ACK_DELAY_MAX {
-            (self.quickest, self.quickest_since) = (None, Some(now));
-        } else if now.saturating_duration_since(since) > SLOW_MAX {
-            (self.quickest, self.quickest_since) = (None, Some(now));
+        let since = *self.slow_since.get_or_insert(now);
+        if now.saturating_duration_since(since) > SLOW_MAX {
+            (self.quickest, self.slow_since) = (None, None);
             self.drains_until = Some(now + (quickest * 3).min(DRAIN_MAX));
         }
     }
@@ -327,6 +333,16 @@ mod tests {
         assert_eq!(delivery.rtt(), long - ACK_DELAY_MAX, "not by a packet in a crowd");
         sparse(&mut delivery, at, 1, RTT, Some(0));
         assert_eq!(delivery.rtt(), RTT);
+    }
+
+    #[test]
+    fn a_slow_burst_after_a_pause_is_no_reason_to_drain() {
+        let (mut delivery, start) = (Delivery::default(), Instant::now());
+        let mut at = sparse(&mut delivery, start, 10, RTT, Some(0));
+        for _ in 0..5 {
+            at = sparse(&mut delivery, at + 2 * SLOW_MAX, 20, Duration::from_millis(200), None);
+            assert!(!delivery.drains(at));
+        }
     }
 
     #[test]
