@@ -5,16 +5,24 @@ use crate::wait::eventually;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
 /// Longest time for a daemon to be ready, on a busy machine.
 const READY: Duration = Duration::from_secs(30);
 
-/// A port that is free at the moment, on loopback.
+/// A UDP port that nothing uses, and that nobody is given who asks for any: a server that is killed gets it back.
 pub fn free_port() -> u16 {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback has ports");
-    socket.local_addr().expect("a bound socket has an address").port()
+    // Below the range that the kernel gives from.
+    const PORTS: std::ops::Range<u16> = 10_000..30_000;
+    static TAKEN: AtomicU16 = AtomicU16::new(0);
+    let begin = std::process::id().wrapping_mul(97);
+    let port = || {
+        let at = begin.wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed).into()) % u32::from(PORTS.end - PORTS.start);
+        PORTS.start + at as u16
+    };
+    std::iter::repeat_with(port).find(|port| UdpSocket::bind(("127.0.0.1", *port)).is_ok()).expect("endless")
 }
 
 /// The program under test: beside the test binaries, or `$WAYFS_BIN`.
