@@ -144,12 +144,12 @@ impl<S: MetaStore> Replica<S> {
             }
             Question::Attributes { file } => vec![*file],
             Question::List { directory, after, limit } => {
-                let mut listed = Vec::new();
-                for (_, entry) in self.list(*directory, after.as_ref(), *limit as usize)? {
-                    note(entry.version);
-                    listed.push(entry.file);
-                }
-                listed
+                // What our parent told us itself it knows; of files that somebody else told of, their own versions count, too.
+                let has_moved = self.moved_at > 0;
+                let limit = if has_moved { *limit as usize } else { SEEN_MAX };
+                let listed = self.list(*directory, after.as_ref(), limit)?;
+                listed.iter().for_each(|(_, entry)| note(entry.version));
+                listed.into_iter().filter(|_| has_moved).map(|(_, entry)| entry.file).collect()
             }
         };
         for file in files {

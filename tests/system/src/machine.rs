@@ -22,7 +22,8 @@ pub fn free_port() -> u16 {
         let at = begin.wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed).into()) % u32::from(PORTS.end - PORTS.start);
         PORTS.start + at as u16
     };
-    std::iter::repeat_with(port).find(|port| UdpSocket::bind(("127.0.0.1", *port)).is_ok()).expect("endless")
+    let mut ports = std::iter::repeat_with(port).take(PORTS.len());
+    ports.find(|port| UdpSocket::bind(("127.0.0.1", *port)).is_ok()).expect("loopback has free ports")
 }
 
 /// The program under test: beside the test binaries, or `$WAYFS_BIN`.

