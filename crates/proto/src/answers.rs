@@ -1,7 +1,9 @@
 //! The parent's answers to our questions.
 
 use crate::api::PeerId;
+use crate::needs::QUESTIONS_MAX;
 use crate::replica::{Replica, Trouble};
+use crate::seen::Asked;
 use crate::tables::table;
 use crate::upstream::Standing;
 use std::collections::BTreeSet;
@@ -21,18 +23,27 @@ impl<S: MetaStore> Replica<S> {
         if upstream.standing != Standing::Live || !upstream.partial.is_empty() {
             return Err(Trouble::Peer(peer, "answered out of turn".to_owned()));
         }
-        let Some(question) = upstream.asks.remove(&ask) else {
+        let Some(asked) = upstream.asks.remove(&ask) else {
             return Err(Trouble::Peer(peer, "answered what nobody asked".to_owned()));
         };
-        upstream.by_question.remove(&question);
         let stamp = upstream.stamp;
         self.check_own_mark(peer, &images)?;
         self.counters.resume = stamp.map(|stamp| Resume { stamp, cursor: through });
+        self.stage_to_parent(Up::Received { serial });
+        let unheard = self.unheard_in(&images, &asked.seen)?;
+        if !unheard.is_empty() && asked.times < QUESTIONS_MAX {
+            let seen = asked.seen.extended_by(&unheard);
+            self.put_question(ask, Asked { seen, times: asked.times + 1, ..asked });
+            return Ok(());
+        }
+        let verdict = if unheard.is_empty() { verdict } else { Verdict::Behind };
+        if let Some(upstream) = self.upstream.as_mut() {
+            upstream.by_question.remove(&asked.question);
+        }
         let mut listed = None;
         if !matches!(verdict, Verdict::Behind | Verdict::Unready) {
-            listed = self.take_answer(&question, verdict, images)?;
+            listed = self.take_answer(&asked.question, verdict, images)?;
         }
-        self.stage_to_parent(Up::Received { serial });
         self.requests.answered(ask, verdict, listed);
         Ok(())
     }

@@ -9,6 +9,7 @@
 
 use crate::api::Role;
 use crate::replica::Replica;
+use crate::seen::Seen;
 use crate::tables::{MOVED_AT, pack, unpack};
 use wayfs_types::{FileId, Image, Inode, Key, MetaStore, Name, OriginId, RecordId, StorageError};
 use wayfs_wire::KeyImage;
@@ -41,6 +42,39 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         *cut = kept;
+        Ok(())
+    }
+
+    /// What we have seen of others that an answer would undo, and that its question did not name. (An answer to a question
+    /// that named it knows of it: what that says came after.)
+    pub(crate) fn unheard_in(&mut self, images: &[KeyImage], named: &Seen) -> Result<Seen, StorageError> {
+        let mut seen = Seen::default();
+        if self.config.role != Role::Client || self.moved_at == 0 {
+            return Ok(seen);
+        }
+        for pair in images {
+            if self.may_undo(pair)? {
+                self.note_unvouched(pair, &mut seen)?;
+            }
+        }
+        Ok(seen.beyond(named))
+    }
+
+    fn note_unvouched(&mut self, pair: &KeyImage, seen: &mut Seen) -> Result<(), StorageError> {
+        let file = match (&pair.key, &pair.image) {
+            (Key::Inode(file), _) => Some(*file),
+            (Key::Entry(parent, name), image) => {
+                let known = self.unvouched_entry(*parent, name)?;
+                self.note_seen(known, seen);
+                image.as_ref().and_then(|image| if let Image::Entry(entry) = image { Some(entry.file) } else { None })
+            }
+            _ => None,
+        };
+        if let Some(file) = file
+            && let Some(inode) = self.unvouched_inode(file)?
+        {
+            self.note_seen_file(&inode, seen)?;
+        }
         Ok(())
     }
 

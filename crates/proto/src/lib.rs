@@ -60,6 +60,7 @@ mod pushing;
 mod replica;
 mod reports_kept;
 mod requests;
+mod seen;
 mod sending;
 mod stream;
 mod tables;

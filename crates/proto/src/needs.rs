@@ -3,15 +3,15 @@
 use crate::api::Role;
 use crate::replica::{Replica, Trouble};
 use crate::requests::{Attempt, FIRST_SESSION_MAX, Need, On, Waiting};
-use std::collections::BTreeMap;
+use crate::seen::{Asked, Seen};
 use wayfs_types::request::Change;
-use wayfs_types::{FileId, FsError, MetaStore, Name, OriginId, RecordId, StorageError};
+use wayfs_types::{FileId, FsError, Inode, MetaStore, Name, RecordId, StorageError};
 use wayfs_wire::{AskId, Question, Up};
 
 /// Questions asked for one request before it is served from what is there.
 pub(crate) const QUESTIONS_MAX: u8 = 8;
-/// Records seen on what is asked for that are named in a question.
-const SEEN_MAX: usize = 32;
+/// Names of a listing that are looked through for what was seen, as long as one parent told us all that we know.
+const LISTED_MAX: usize = 32;
 
 impl<S: MetaStore> Replica<S> {
     /// The first thing that is not known, as something to wait for; `None`: go ahead.
@@ -121,48 +121,59 @@ impl<S: MetaStore> Replica<S> {
         let Some(upstream) = self.upstream.as_mut() else { return Ok(AskId(0)) };
         let ask = AskId(upstream.next_ask);
         upstream.next_ask += 1;
-        upstream.asks.insert(ask, question.clone());
         upstream.by_question.insert(question.clone(), ask);
-        self.tell_parent(Up::Ask { ask, question, seen });
+        self.put_question(ask, Asked { question, seen, times: 1 });
         Ok(ask)
     }
 
+    /// Puts a question to the parent, for the first time or once more.
+    pub(crate) fn put_question(&mut self, ask: AskId, asked: Asked) {
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        let (question, seen) = (asked.question.clone(), asked.seen.records());
+        upstream.asks.insert(ask, asked);
+        self.tell_parent(Up::Ask { ask, question, seen });
+    }
+
     /// Foreign records whose effect our cache shows on what is asked for.
-    pub(crate) fn seen_on(&self, question: &Question) -> Result<Vec<RecordId>, StorageError> {
-        let mut newest: BTreeMap<OriginId, u64> = BTreeMap::new();
-        let mut note = |record: RecordId| {
-            if self.is_foreign(record) {
-                let sequence = newest.entry(record.origin()).or_insert(0);
-                *sequence = (*sequence).max(record.sequence());
-            }
-        };
+    fn seen_on(&self, question: &Question) -> Result<Seen, StorageError> {
+        let mut seen = Seen::default();
+        // What our parent told us itself it knows; of files that somebody else told of, their own versions count, too.
+        let has_moved = self.moved_at > 0;
         let files = match question {
             Question::Lookup { parent, name } => {
                 let entry = self.entry(*parent, name)?;
-                entry.iter().for_each(|entry| note(entry.version));
-                entry.map(|entry| entry.file).into_iter().collect()
+                self.note_seen(entry.as_ref().map(|entry| entry.version), &mut seen);
+                let directory = has_moved.then_some(*parent);
+                directory.into_iter().chain(entry.map(|entry| entry.file)).collect()
             }
             Question::Attributes { file } => vec![*file],
             Question::List { directory, after, limit } => {
-                // What our parent told us itself it knows; of files that somebody else told of, their own versions count, too.
-                let has_moved = self.moved_at > 0;
-                let limit = if has_moved { *limit as usize } else { SEEN_MAX };
+                let limit = if has_moved { *limit as usize } else { LISTED_MAX };
                 let listed = self.list(*directory, after.as_ref(), limit)?;
-                listed.iter().for_each(|(_, entry)| note(entry.version));
-                listed.into_iter().filter(|_| has_moved).map(|(_, entry)| entry.file).collect()
+                self.note_seen(listed.iter().map(|(_, entry)| entry.version), &mut seen);
+                let files = listed.into_iter().map(|(_, entry)| entry.file);
+                files.chain([*directory]).filter(|_| has_moved).collect()
             }
         };
         for file in files {
             if let Some(inode) = self.inode(file)? {
-                note(inode.version);
-                note(inode.attr_version);
-                for place in inode.places {
-                    self.entry(place.parent, &place.name)?.iter().for_each(|entry| note(entry.version));
-                }
+                self.note_seen_file(&inode, &mut seen)?;
             }
         }
-        let seen = newest.into_iter().take(SEEN_MAX);
-        Ok(seen.filter_map(|(origin, sequence)| RecordId::new(origin, sequence).ok()).collect())
+        Ok(seen)
+    }
+
+    /// Notes the records of others that made a file what it is, and put it where it is.
+    pub(crate) fn note_seen_file(&self, inode: &Inode, seen: &mut Seen) -> Result<(), StorageError> {
+        self.note_seen([inode.version, inode.attr_version], seen);
+        for place in &inode.places {
+            self.note_seen(self.entry(place.parent, &place.name)?.map(|entry| entry.version), seen);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn note_seen(&self, records: impl IntoIterator<Item = RecordId>, seen: &mut Seen) {
+        records.into_iter().filter(|record| self.is_foreign(*record)).for_each(|record| seen.note(record));
     }
 
     /// What a change must know.

@@ -15,6 +15,7 @@
 use crate::api::{Output, PeerId, Role};
 use crate::lock_requests::LockAsk;
 use crate::replica::{Replica, Trouble, Whom};
+use crate::seen::Asked;
 use crate::tables::{number_key, table};
 use crate::watches::Watches;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -73,7 +74,7 @@ pub(crate) struct Upstream {
     anew: bool,
     /// The cut so far.
     pub(crate) partial: Vec<KeyImage>,
-    pub(crate) asks: BTreeMap<AskId, Question>,
+    pub(crate) asks: BTreeMap<AskId, Asked>,
     pub(crate) by_question: BTreeMap<Question, AskId>,
     pub(crate) next_ask: u64,
     pub(crate) lock_asks: BTreeMap<AskId, LockAsk>,

@@ -235,14 +235,17 @@ impl World {
     }
 
     /// Whether the client was told that an update met another one, after which it shows an older version: the one
-    /// that it saw last, or one which that was built upon down to the one shown, since later updates follow an earlier
-    /// one to its copy.
+    /// that it saw last; or one which that was built upon down to the one shown, since later updates follow an earlier
+    /// one to its copy; or a later one, of which only the last was sent.
     fn is_reported(&self, index: usize, seen: RecordId, shown: RecordId) -> bool {
         let replica = self.hosts[index].replica.as_ref();
         let reports = replica.and_then(|replica| replica.conflicts(None, usize::MAX).ok()).unwrap_or_default();
         let later = self.history.line(seen).take_while(|version| *version != shown);
         let undone: BTreeSet<RecordId> = later.chain([shown]).collect();
-        reports.iter().any(|report| undone.contains(&report.conflict.record))
+        reports
+            .iter()
+            .map(|report| report.conflict.record)
+            .any(|met| undone.contains(&met) || self.history.descends(met, seen))
     }
 
     fn check_open_after_close(&mut self, index: usize, file: FileId, version: RecordId) {

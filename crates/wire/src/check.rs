@@ -11,7 +11,7 @@ const IMAGES_MAX: usize = 32_768;
 /// Most identifiers in a list.
 const IDS_MAX: usize = 262_144;
 /// Most records that a question may name as seen.
-const SEEN_MAX: usize = 256;
+pub const SEEN_MAX: usize = 256;
 /// Most entries in an answer.
 const LIST_MAX: u32 = 4096;
 /// Longest target of a symbolic link.

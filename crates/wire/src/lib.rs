@@ -9,7 +9,7 @@ mod message;
 #[cfg(test)]
 mod tests;
 
-pub use check::{Malformed, check_image, check_record};
+pub use check::{Malformed, SEEN_MAX, check_image, check_record};
 pub use codec::{FORMAT_VERSION, LEN_MAX, WireError, decode, encode, image_len, record_len};
 pub use message::{
     AskId, Down, HaveList, HeldVersion, KeyImage, LockVerdict, Mark, Message, Question, Resume, SentRecord, Span,

@@ -335,3 +335,40 @@ fn the_echo_of_an_old_record_does_not_hide_what_was_seen_since() {
         world.assert_agrees(client);
     }
 }
+
+/// Proves [S-move].
+#[test]
+fn an_answer_about_a_name_does_not_hide_what_was_seen_of_the_file_behind_it() {
+    let (mut world, [s1, _], client, [upper, _]) = two_stations();
+    let other = world.add(Role::Client, "ben@b");
+    world.settle();
+    world.pass(Duration::from_secs(2));
+    let first = world.connect(client, s1);
+    world.connect(other, s1);
+    world.settle();
+    let file = world.create(other, FileId::ROOT, "before");
+    world.pass(Duration::from_secs(3));
+    world.close(upper);
+    world.store(other, file, small("new"));
+    world.rename(other, (FileId::ROOT, "before"), (FileId::ROOT, "after")).unwrap();
+    world.settle();
+    assert_eq!(world.lookup(client, FileId::ROOT, "after").unwrap().1.content, small("new"));
+    world.close(first);
+    world.connect(client, HOME);
+    world.pass(Duration::from_secs(1));
+    // For the home, the file still has its former name, and its former content.
+    let id = lookup(&mut world, client, FileId::ROOT, "before");
+    world.pass(Duration::from_secs(1));
+    assert_eq!(world.answer(client, id), None, "the home is behind");
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.answer(client, id), Some(Err(FsError::Unreachable)));
+    let id = world.request_within(client, Request::Attributes { file }, Duration::from_secs(30));
+    world.pass(Duration::from_secs(15));
+    let answer = world.answer(client, id);
+    assert!(matches!(&answer, Some(Ok(Answer::File(_, inode))) if inode.content == small("new")), "{answer:?}");
+    world.connect(s1, HOME);
+    world.pass(Duration::from_secs(6));
+    assert_eq!(world.lookup(client, FileId::ROOT, "before"), Err(FsError::NotFound));
+    assert_eq!(world.lookup(client, FileId::ROOT, "after").unwrap().1.content, small("new"));
+    world.assert_agrees(client);
+}
