@@ -68,8 +68,8 @@ pub struct Config {
     pub reconcile_period: Duration,
     /// Station: a record that finds the link to the home idle waits so long for what may undo it (the lock and
     /// temporary files of programs live for milliseconds), so that neither crosses; longer while others keep coming
-    /// within that time of each other, up to [`Config::reconcile_period`]. Default 50 ms. Zero: it leaves
-    /// at once.
+    /// within that time of each other, and while something was made and left empty, up to
+    /// [`Config::reconcile_period`]. Default 50 ms. Zero: it leaves at once.
     pub reconcile_gather: Duration,
     /// Changes that nobody waits for are gathered so long for one sync, and at a client for one message. Default 5 ms.
     /// Zero: each goes by itself, and costs every machine on its way a sync, a message and an acknowledgement.

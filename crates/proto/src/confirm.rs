@@ -19,9 +19,9 @@ use crate::api::Role;
 use crate::replica::Replica;
 use crate::tables::{image_key, number_key, pack, parse_image_key, table, unpack};
 use crate::tentative::{Aside, TOUCH, echo_hash};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wayfs_tree::View;
-use wayfs_types::{Image, Inode, Key, MetaStore, OriginId, StorageError};
+use wayfs_types::{Image, Inode, Key, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::KeyImage;
 
 /// A key that tentative records touched, as a new cut finds it.
@@ -197,10 +197,13 @@ impl<S: MetaStore> Replica<S> {
                 self.put_image(parse_image_key(&key)?, unpack::<Aside>(&value)?.image)?;
             }
         }
+        let met = self.put_told(cut)?;
         self.tx().note_touches();
         for position in cut.confirmed.clone() {
             let record = self.log_entry(position)?.record;
-            wayfs_tree::apply(&mut self.tx(), &record)?;
+            if !met.contains(&record.id) {
+                wayfs_tree::apply(&mut self.tx(), &record)?;
+            }
         }
         let before = self.tx().take_touches();
         for key in std::mem::take(&mut cut.untold) {
@@ -209,6 +212,21 @@ impl<S: MetaStore> Replica<S> {
             cut.touched.push(TouchedKey { key, before, after, number: Some(UNVOUCHED) });
         }
         before.into_iter().try_for_each(|(key, image)| self.put_image(key, image))
+    }
+
+    /// Puts what the parent tells of a cut into the view, and answers which records met a conflict there: those made
+    /// nothing of the file that they were for, and what was built upon them follows to their copies.
+    fn put_told(&mut self, cut: &Cut) -> Result<BTreeSet<RecordId>, StorageError> {
+        let direct = cut.direct.iter().map(|(key, image)| (key, image));
+        let touched = cut.touched.iter().map(|touched| (&touched.key, &touched.after));
+        let mut met = BTreeSet::new();
+        for (key, image) in direct.chain(touched) {
+            if let (Key::Conflict(record), Some(_)) = (key, image) {
+                met.insert(*record);
+            }
+            self.put_image(key.clone(), image.clone())?;
+        }
+        Ok(met)
     }
 
     /// What the parent confirmed of a key that tentative records touched.

@@ -1,7 +1,7 @@
 //! A station cancels among the records that it gathered, before they cross the wide area.
 //!
 //! The rules are `wayfs_tree::Canceller`'s, one for each origin, over the
-//! records of one message. Only what is sent changes: the station's log and view
+//! records that are gathered. Only what is sent changes: the station's log and view
 //! keep every record as it came, so *safe* means what it meant, and a message
 //! that is lost is made anew from the log. A cancelled record travels as an
 //! empty one: it counts for the marks and waits of its writer as if it had been
@@ -18,6 +18,7 @@
 use crate::api::{Config, Role};
 use crate::contents::content_of;
 use crate::replica::{Replica, Trouble};
+use crate::stream::PARCEL_LEN;
 use crate::tables::{record_key, table};
 use crate::upstream::Upstream;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,13 +27,22 @@ use wayfs_types::{FileId, MetaStore, Op, OriginId, Record, RecordId, StorageErro
 use wayfs_wire::{SentRecord, Span, Up};
 
 /// Records that wait to be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Gathering {
     /// When the first of them came.
     since: Time,
     /// Position of the last, and when it came.
     newest: u64,
     newest_at: Time,
+    /// What they made and left empty so far.
+    empty: BTreeSet<FileId>,
+}
+
+impl Gathering {
+    /// What waits when a session or a message begins: it has waited long enough.
+    pub(crate) fn of_old(newest: u64, now: Time) -> Self {
+        Self { since: now, newest, newest_at: now, empty: BTreeSet::new() }
+    }
 }
 
 /// Files whose content or names a record is about.
@@ -93,15 +103,48 @@ fn widen(spans: &mut BTreeMap<OriginId, Span>, id: RecordId) {
     span.through = span.through.max(sequence);
 }
 
+/// Records in messages of a size that delays nobody for long; all of the spans in one, whatever its size.
+fn messages(mut records: Vec<SentRecord>, spans: &BTreeMap<OriginId, Span>, most: usize) -> Vec<Up> {
+    let is_bound = |sent: &SentRecord| {
+        let (origin, sequence) = (sent.record.id.origin(), sent.record.id.sequence());
+        spans.get(&origin).is_some_and(|span| (span.from..=span.through).contains(&sequence))
+    };
+    let Some(first) = records.iter().position(is_bound) else { return parcels(records, most) };
+    let last = records.iter().rposition(is_bound).unwrap_or(first);
+    let behind = records.split_off(last + 1);
+    let bound = records.split_off(first);
+    let mut messages = parcels(records, most);
+    messages.push(Up::Cancelled { spans: spans.values().copied().collect(), records: bound });
+    messages.extend(parcels(behind, most));
+    messages
+}
+
+fn parcels(records: Vec<SentRecord>, most: usize) -> Vec<Up> {
+    let mut parcels: Vec<Vec<SentRecord>> = Vec::new();
+    let mut len = 0;
+    for record in records {
+        let more = wayfs_wire::record_len(&record);
+        match parcels.last_mut().filter(|parcel| parcel.len() < most && len + more <= PARCEL_LEN) {
+            Some(parcel) => parcel.push(record),
+            None => {
+                parcels.push(vec![record]);
+                len = 0;
+            }
+        }
+        len += more;
+    }
+    parcels.into_iter().map(|records| Up::Records { records }).collect()
+}
+
 /// The station's half.
 impl<S: MetaStore> Replica<S> {
-    /// Puts records into the form in which they are sent.
+    /// Puts records into the form in which they are sent, as messages.
     ///
     /// # Errors
     /// [`StorageError`] if the view cannot be read.
-    pub(crate) fn cancel_gathered(&mut self, mut records: Vec<SentRecord>) -> Result<Up, StorageError> {
+    pub(crate) fn cancel_gathered(&mut self, mut records: Vec<SentRecord>) -> Result<Vec<Up>, StorageError> {
         if self.config.role != Role::Station || records.len() < 2 {
-            return Ok(Up::Records { records });
+            return Ok(vec![Up::Records { records }]);
         }
         let shared = shared_files(&records, |file| wayfs_tree::resolve(&self.tx(), file))?;
         let mut instead = cancelled(&records, &shared);
@@ -116,22 +159,22 @@ impl<S: MetaStore> Replica<S> {
             }
             sent.record = record;
         }
-        if spans.is_empty() {
-            return Ok(Up::Records { records });
-        }
-        Ok(Up::Cancelled { spans: spans.into_values().collect(), records })
+        Ok(messages(records, &spans, self.config.records_per_message))
     }
 
     /// When the records that wait may leave: after a period if others are under way; else after the moment that is
     /// given to what may undo them. While more keep coming somebody is at work, and may hold a lock for as long: then
-    /// that moment begins anew, for a period at most.
+    /// that moment begins anew, for a period at most. What was made and left empty may be such a lock, of somebody who
+    /// reads for a while: all wait for that period.
     pub(crate) fn gathered_at(&self, upstream: &Upstream) -> Option<Time> {
-        let Gathering { since, newest_at, .. } = upstream.gathering?;
+        let Gathering { since, newest_at, empty, .. } = upstream.gathering.as_ref()?;
         let Config { reconcile_period, reconcile_gather, .. } = self.config;
-        match upstream.records_at.filter(|_| upstream.is_flying()) {
-            Some(at) => Some(at + reconcile_period),
-            None => Some((newest_at + reconcile_gather).min(since + reconcile_gather.max(reconcile_period))),
+        if let Some(at) = upstream.records_at.filter(|_| upstream.is_flying()) {
+            return Some(at + reconcile_period);
         }
+        let latest = *since + reconcile_gather.max(reconcile_period);
+        let is_patient = !empty.is_empty() && !reconcile_gather.is_zero();
+        Some(if is_patient { latest } else { latest.min(*newest_at + reconcile_gather) })
     }
 
     /// Notes since when records wait to be sent.
@@ -139,12 +182,26 @@ impl<S: MetaStore> Replica<S> {
         let now = self.now;
         let newest = self.log.newest();
         let Some(upstream) = self.upstream.as_mut() else { return };
-        let waiting = newest.filter(|newest| *newest > upstream.position);
-        upstream.gathering = waiting.map(|newest| match upstream.gathering {
-            Some(known) if known.newest == newest => known,
-            Some(known) => Gathering { newest, newest_at: now, ..known },
-            None => Gathering { since: now, newest, newest_at: now },
-        });
+        let Some(newest) = newest.filter(|newest| *newest > upstream.position) else {
+            upstream.gathering = None;
+            return;
+        };
+        let gathering = upstream.gathering.get_or_insert_with(|| Gathering::of_old(upstream.position, now));
+        if gathering.newest < newest {
+            for (_, item) in self.log.from(gathering.newest + 1) {
+                item.emptiness.note(item.id, &mut gathering.empty);
+            }
+            (gathering.newest, gathering.newest_at) = (newest, now);
+        }
+    }
+
+    /// A message left. What comes behind it has waited.
+    pub(crate) fn begin_gathering_anew(&mut self) {
+        let now = self.now;
+        let newest = self.log.newest();
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        let left = newest.filter(|newest| *newest > upstream.position);
+        upstream.gathering = left.map(|newest| Gathering::of_old(newest, now));
     }
 }
 

@@ -44,6 +44,7 @@ mod child_records;
 mod children;
 mod confirm;
 mod contents;
+mod emptiness;
 mod gathered;
 mod graves;
 mod held;

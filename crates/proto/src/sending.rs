@@ -39,6 +39,7 @@ impl<S: MetaStore> Replica<S> {
 
     pub(crate) fn send_records(&mut self) -> Result<(), StorageError> {
         loop {
+            let len_max = self.len_together();
             let positions = self.next_records();
             let Some((last, _)) = positions.last().copied() else { return Ok(()) };
             let (mut records, mut len, mut sent) = (Vec::new(), 0, last);
@@ -49,7 +50,7 @@ impl<S: MetaStore> Replica<S> {
                 let entry = self.log_entry(position)?;
                 let record = SentRecord { held: self.is_held(&entry.record, entry.held)?, record: entry.record };
                 let more = wayfs_wire::record_len(&record);
-                if !records.is_empty() && len + more > self.config.message_len_max.min(PARCEL_LEN) {
+                if !records.is_empty() && len + more > len_max {
                     sent = position - 1;
                     break;
                 }
@@ -62,13 +63,22 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             upstream.records_at = Some(self.now);
-            upstream.gathering = None;
-            let up = self.cancel_gathered(records)?;
-            if let Up::Records { records } | Up::Cancelled { records, .. } = &up {
-                self.note_sent(records);
+            self.begin_gathering_anew();
+            for up in self.cancel_gathered(records)? {
+                if let Up::Records { records } | Up::Cancelled { records, .. } = &up {
+                    self.note_sent(records);
+                }
+                self.tell_parent(up);
             }
-            self.tell_parent(up);
         }
+    }
+
+    /// Bytes of records that are looked at together. A station takes as much as may be under way, since it cancels among
+    /// them; what is left leaves in parts where it can.
+    fn len_together(&self) -> usize {
+        let flying = self.upstream.as_ref().map_or(0, |upstream| upstream.in_flight_bytes);
+        let gathered = if self.config.role == Role::Station { IN_FLIGHT_LEN.saturating_sub(flying) } else { 0 };
+        self.config.message_len_max.min(gathered.max(PARCEL_LEN))
     }
 
     /// These records are on their way.
@@ -99,16 +109,18 @@ impl<S: MetaStore> Replica<S> {
         let mut wanted_len = 0;
         let mut undurable = false;
         let mut sent: BTreeMap<OriginId, u64> = BTreeMap::new();
+        let room = match upstream.in_flight_bytes {
+            bytes if bytes >= IN_FLIGHT_LEN => 0,
+            _ => self.config.records_in_flight_max.saturating_sub(upstream.in_flight_len),
+        };
+        let is_client = self.config.role == Role::Client;
+        let most = if is_client { room.min(self.config.records_per_message) } else { room };
         for (position, item) in self.log.from(upstream.position + 1) {
             if item.ticket > self.stored {
                 undurable = true;
                 break;
             }
-            let room = match upstream.in_flight_bytes {
-                bytes if bytes >= IN_FLIGHT_LEN => 0,
-                _ => self.config.records_in_flight_max.saturating_sub(upstream.in_flight_len),
-            };
-            if wanted_len >= self.config.records_per_message.min(room) {
+            if wanted_len >= most {
                 break;
             }
             let origin = item.id.origin();

@@ -7,6 +7,7 @@
 //! recognised as an echo without replaying anything.
 
 use crate::api::Role;
+use crate::emptiness::Emptiness;
 use crate::replica::Replica;
 use crate::tables::{image_key, number_key, pack, parse_number_key, table, unpack};
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,7 @@ pub(crate) struct LogItem {
     /// Batch that holds it.
     pub(crate) ticket: Ticket,
     pub(crate) structural: bool,
+    pub(crate) emptiness: Emptiness,
     /// The parent's state does not have it yet.
     pub(crate) tentative: bool,
 }
@@ -193,6 +195,7 @@ impl<S: MetaStore> Replica<S> {
                     time: entry.record.time,
                     ticket: Ticket(0),
                     structural: entry.structural,
+                    emptiness: Emptiness::of(&entry.record.op),
                     tentative: id.sequence() > applied,
                 };
                 log.append(parse_number_key(&key)?, item);
@@ -224,8 +227,9 @@ impl<S: MetaStore> Replica<S> {
         let position = self.counters.position;
         self.counters.position += 1;
         let (id, time, after) = (record.id, record.time, record.follows());
+        let emptiness = Emptiness::of(&record.op);
         let (effect, structural) = self.apply_tentative(position, record, held)?;
-        let item = LogItem { id, after, time, ticket: Ticket(0), structural, tentative: true };
+        let item = LogItem { id, after, time, ticket: Ticket(0), structural, emptiness, tentative: true };
         self.staged.appended.push((position, item));
         Ok(effect)
     }

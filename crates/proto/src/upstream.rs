@@ -13,6 +13,7 @@
 //! had confirmed, so that nobody sees his own past undone.
 
 use crate::api::{Output, PeerId, Role};
+use crate::gathered::Gathering;
 use crate::lock_requests::LockAsk;
 use crate::replica::{Replica, Trouble, Whom};
 use crate::seen::Asked;
@@ -67,7 +68,7 @@ pub(crate) struct Upstream {
     pub(crate) in_flight_bytes: usize,
     pub(crate) records_at: Option<Time>,
     /// Records that wait to be sent.
-    pub(crate) gathering: Option<crate::gathered::Gathering>,
+    pub(crate) gathering: Option<Gathering>,
     /// Client: up to here the parent knows which contents of our own we still hold.
     pub(crate) accounted: u64,
     /// The parent could not resume: what it does not name of small tables is no more.
@@ -136,7 +137,7 @@ impl<S: MetaStore> Replica<S> {
             in_flight_len: 0,
             in_flight_bytes: 0,
             records_at: None,
-            gathering: None,
+            gathering: self.log.newest().map(|newest| Gathering::of_old(newest, self.now)),
             accounted: self.marks(self.config.origin)?.safe,
             anew: false,
             partial: Vec::new(),

@@ -101,7 +101,8 @@ fn a_lock_that_is_held_while_somebody_works_does_not_cross_either() {
     let lock = world.mkdir(client, FileId::ROOT, "#cvs.lock");
     for round in 0..9 {
         world.pass(Duration::from_millis(40));
-        world.create(client, FileId::ROOT, &format!("f{round}"));
+        let file = world.create(client, FileId::ROOT, &format!("f{round}"));
+        world.store(client, file, small("done"));
     }
     world.change(client, Change::Rmdir { parent: FileId::ROOT, name: name("#cvs.lock") }).unwrap();
     assert!(world.names(HOME, FileId::ROOT).unwrap().is_empty(), "others wait for the end of it");
@@ -112,6 +113,56 @@ fn a_lock_that_is_held_while_somebody_works_does_not_cross_either() {
     for host in [station, client] {
         world.assert_agrees(host);
     }
+}
+
+#[test]
+fn a_lock_of_somebody_who_reads_for_a_while_does_not_cross() {
+    let (mut world, _, client) = gathering_station();
+    let lock = world.create(client, FileId::ROOT, "#cvs.pfl");
+    world.mkdir(client, FileId::ROOT, "#cvs.lock");
+    world.change(client, Change::Rmdir { parent: FileId::ROOT, name: name("#cvs.lock") }).unwrap();
+    world.pass(Duration::from_millis(700));
+    assert!(!made_at_home(&world, lock));
+    let file = world.create(client, FileId::ROOT, "f");
+    world.store(client, file, small("committed"));
+    world.change(client, Change::Unlink { parent: FileId::ROOT, name: name("#cvs.pfl") }).unwrap();
+    world.pass(Duration::from_millis(60));
+    assert!(made_at_home(&world, file), "what has contents leaves after a moment");
+    assert!(!made_at_home(&world, lock));
+}
+
+#[test]
+fn a_lock_under_which_more_is_written_than_a_message_holds_does_not_cross() {
+    let (mut world, station, client) = gathering_station();
+    // What comes before and behind the lock's span leaves in messages of the usual size.
+    let mut locks = Vec::new();
+    for number in 0..60 {
+        match number {
+            20 => locks.push(world.create(client, FileId::ROOT, "#cvs.pfl")),
+            40 => drop(world.change(client, Change::Unlink { parent: FileId::ROOT, name: name("#cvs.pfl") }).unwrap()),
+            _ => {}
+        }
+        let file = world.create(client, FileId::ROOT, &format!("f{number}"));
+        world.store(client, file, small(&format!("{number:03}").repeat(900)));
+    }
+    world.pass(Duration::from_millis(1100));
+    assert_eq!(world.names(HOME, FileId::ROOT).unwrap().len(), 60);
+    assert!(!made_at_home(&world, locks[0]));
+    world.pass(Duration::from_secs(3));
+    for host in [station, client] {
+        assert!(world.hosts[host].replica.is_settled(), "host {host}");
+        world.assert_agrees(host);
+    }
+}
+
+#[test]
+fn a_name_with_nothing_behind_it_is_seen_after_a_period() {
+    let (mut world, _, client) = gathering_station();
+    let directory = world.mkdir(client, FileId::ROOT, "d");
+    world.pass(Duration::from_millis(900));
+    assert!(!made_at_home(&world, directory));
+    world.pass(Duration::from_millis(150));
+    assert!(made_at_home(&world, directory));
 }
 
 #[test]

@@ -372,3 +372,41 @@ fn an_answer_about_a_name_does_not_hide_what_was_seen_of_the_file_behind_it() {
     assert_eq!(world.lookup(client, FileId::ROOT, "after").unwrap().1.content, small("new"));
     world.assert_agrees(client);
 }
+
+/// Where an update met a conflict, the file is not what that update made of it.
+#[test]
+fn what_met_a_conflict_at_the_new_parent_is_seen_in_its_copy_only() {
+    let (mut world, [s1, s2], client, _) = two_stations();
+    let other = world.add(Role::Client, "ben@b");
+    world.settle();
+    world.pass(Duration::from_secs(2));
+    let first = world.connect(client, s1);
+    world.connect(other, s2);
+    world.settle();
+    let file = world.create(other, FileId::ROOT, "f");
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.names(client, FileId::ROOT).unwrap(), ["f"]);
+    // What was sent is not folded into what comes later, though it never arrived.
+    world.stall(first, true);
+    world.store(client, file, small("mine"));
+    world.store(other, file, small("his"));
+    world.pass(Duration::from_millis(100));
+    world.close(first);
+    // More than may be under way, so that the last is not confirmed when the first is.
+    world.configure(client, |config| config.records_in_flight_max = 64);
+    for number in 0..70 {
+        world.create(client, FileId::ROOT, &format!("g{number}"));
+    }
+    world.store(client, file, small("mine too"));
+    let second = world.connect(client, s2);
+    world.settle();
+    world.close(second);
+    let listed = world.names(client, FileId::ROOT).unwrap();
+    let copy = listed.iter().find(|name| name.starts_with("f.conflict")).unwrap().clone();
+    assert_eq!(world.lookup(client, FileId::ROOT, &copy).unwrap().1.content, small("mine too"));
+    assert_eq!(world.lookup(client, FileId::ROOT, "f").unwrap().1.content, small(""));
+    world.connect(client, s2);
+    world.pass(Duration::from_secs(6));
+    assert_eq!(world.lookup(client, FileId::ROOT, "f").unwrap().1.content, small("his"));
+    world.assert_agrees(client);
+}
