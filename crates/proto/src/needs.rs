@@ -117,7 +117,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(ask) = self.upstream.as_ref().and_then(|up| up.by_question.get(&question).copied()) {
             return Ok(ask);
         }
-        let seen = self.seen_on(&question)?;
+        let seen = self.seen_on(&question)?.bounded();
         let Some(upstream) = self.upstream.as_mut() else { return Ok(AskId(0)) };
         let ask = AskId(upstream.next_ask);
         upstream.next_ask += 1;

@@ -69,6 +69,13 @@ fn gathering_station() -> (World, usize, usize) {
     (world, station, client)
 }
 
+fn assert_all_is_over(world: &mut World, hosts: [usize; 2]) {
+    for host in hosts {
+        assert!(world.hosts[host].replica.is_settled(), "host {host}");
+        world.assert_agrees(host);
+    }
+}
+
 fn made_at_home(world: &World, file: FileId) -> bool {
     world.hosts[HOME].replica.inode(file).unwrap().is_some()
 }
@@ -89,10 +96,7 @@ fn a_lock_file_of_a_program_never_crosses_the_wide_area() {
     assert_eq!(commits, 1, "only how far the client's records have come");
     world.pass(Duration::from_secs(3));
     assert_eq!(world.hosts[station].replica.progress().bytes_at_risk, 0, "nobody need keep its bytes");
-    for host in [station, client] {
-        assert!(world.hosts[host].replica.is_settled(), "host {host}");
-        world.assert_agrees(host);
-    }
+    assert_all_is_over(&mut world, [station, client]);
 }
 
 #[test]
@@ -149,10 +153,7 @@ fn a_lock_under_which_more_is_written_than_a_message_holds_does_not_cross() {
     assert_eq!(world.names(HOME, FileId::ROOT).unwrap().len(), 60);
     assert!(!made_at_home(&world, locks[0]));
     world.pass(Duration::from_secs(3));
-    for host in [station, client] {
-        assert!(world.hosts[host].replica.is_settled(), "host {host}");
-        world.assert_agrees(host);
-    }
+    assert_all_is_over(&mut world, [station, client]);
 }
 
 #[test]
@@ -198,10 +199,7 @@ fn saves_that_a_station_gathered_arrive_as_the_last() {
     assert_ne!(now, file);
     assert!(world.hosts[HOME].chunks.len() < 10, "the home did not get each of them");
     assert!(world.hosts[HOME].replica.conflicts(None, 9).unwrap().is_empty());
-    for host in [station, client] {
-        assert!(world.hosts[host].replica.is_settled(), "host {host}");
-        world.assert_agrees(host);
-    }
+    assert_all_is_over(&mut world, [station, client]);
 }
 
 #[test]
@@ -232,10 +230,7 @@ fn a_lock_directory_of_a_program_never_crosses_the_wide_area() {
     world.pass(Duration::from_secs(3));
     assert_eq!(world.wait(client, Level::Stable), Ok(Answer::Reached));
     assert!(!made_at_home(&world, lock), "the home never heard of the directory");
-    for host in [station, client] {
-        assert!(world.hosts[host].replica.is_settled(), "host {host}");
-        world.assert_agrees(host);
-    }
+    assert_all_is_over(&mut world, [station, client]);
 }
 
 #[test]

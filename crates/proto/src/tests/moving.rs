@@ -15,6 +15,15 @@ fn two_stations() -> (World, [usize; 2], usize, [crate::PeerId; 2]) {
     (world, stations, client, peers)
 }
 
+/// The same with a second client, which has no parent yet.
+fn two_stations_and_two_clients() -> (World, [usize; 2], [usize; 2], [crate::PeerId; 2]) {
+    let (mut world, stations, client, uppers) = two_stations();
+    let other = world.add(Role::Client, "ben@b");
+    world.settle();
+    world.pass(Duration::from_secs(2));
+    (world, stations, [client, other], uppers)
+}
+
 #[test]
 fn updates_and_the_past_move_along() {
     let (mut world, [s1, s2], client, [upper, _]) = two_stations();
@@ -213,10 +222,7 @@ fn what_only_the_client_has_is_not_called_safe_by_a_parent_that_knows_its_record
 /// A client whose update the home has by way of the first station, moved to the second, which has not heard of it. In
 /// the directory lies a file that it has not seen.
 fn ahead_of_its_station() -> (World, usize, FileId, usize) {
-    let (mut world, [s1, s2], client, [_, upper]) = two_stations();
-    let other = world.add(Role::Client, "ben@b");
-    world.settle();
-    world.pass(Duration::from_secs(2));
+    let (mut world, [s1, s2], [client, other], [_, upper]) = two_stations_and_two_clients();
     world.close(upper);
     let peer = world.connect(client, s1);
     world.connect(other, s1);
@@ -239,10 +245,7 @@ fn lookup(world: &mut World, client: usize, parent: FileId, text: &str) -> Reque
 
 #[test]
 fn what_is_asked_during_a_move_is_answered_by_the_new_parent() {
-    let (mut world, [s1, s2], client, _) = two_stations();
-    let other = world.add(Role::Client, "ben@b");
-    world.settle();
-    world.pass(Duration::from_secs(2));
+    let (mut world, [s1, s2], [client, other], _) = two_stations_and_two_clients();
     world.connect(other, s1);
     world.settle();
     let dir = world.mkdir(other, FileId::ROOT, "d");
@@ -287,10 +290,7 @@ fn who_moved_to_a_station_that_stays_behind_is_told_so() {
 #[test]
 fn the_echo_of_an_old_record_does_not_hide_what_was_seen_since() {
     for to_home in [false, true] {
-        let (mut world, [s1, s2], client, [upper, _]) = two_stations();
-        let other = world.add(Role::Client, "ben@b");
-        world.settle();
-        world.pass(Duration::from_secs(2));
+        let (mut world, [s1, s2], [client, other], [upper, _]) = two_stations_and_two_clients();
         let first = world.connect(client, s1);
         world.connect(other, s1);
         world.settle();
@@ -339,10 +339,7 @@ fn the_echo_of_an_old_record_does_not_hide_what_was_seen_since() {
 /// Proves [S-move].
 #[test]
 fn an_answer_about_a_name_does_not_hide_what_was_seen_of_the_file_behind_it() {
-    let (mut world, [s1, _], client, [upper, _]) = two_stations();
-    let other = world.add(Role::Client, "ben@b");
-    world.settle();
-    world.pass(Duration::from_secs(2));
+    let (mut world, [s1, _], [client, other], [upper, _]) = two_stations_and_two_clients();
     let first = world.connect(client, s1);
     world.connect(other, s1);
     world.settle();
@@ -376,10 +373,7 @@ fn an_answer_about_a_name_does_not_hide_what_was_seen_of_the_file_behind_it() {
 /// Where an update met a conflict, the file is not what that update made of it.
 #[test]
 fn what_met_a_conflict_at_the_new_parent_is_seen_in_its_copy_only() {
-    let (mut world, [s1, s2], client, _) = two_stations();
-    let other = world.add(Role::Client, "ben@b");
-    world.settle();
-    world.pass(Duration::from_secs(2));
+    let (mut world, [s1, s2], [client, other], _) = two_stations_and_two_clients();
     let first = world.connect(client, s1);
     world.connect(other, s2);
     world.settle();
