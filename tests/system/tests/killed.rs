@@ -111,19 +111,25 @@ fn confirm(root: &Path, diary: &mut Diary, before: Vec<(String, usize)>) {
     }
 }
 
+/// A path that does not hold what it must.
+#[derive(Debug)]
+struct Lost {
+    name: String,
+    why: String,
+}
+
 /// Every path holds the last safe attempt or a later one.
-fn check(root: &Path, diary: &Diary) {
+fn check(root: &Path, diary: &Diary) -> Result<(), Lost> {
     for (name, path) in diary.iter().filter(|(_, path)| path.safe > 0) {
-        let found = fs::read(root.join(name)).unwrap_or_else(|error| panic!("{name} was safe and is gone: {error}"));
-        let later = &path.attempts[path.safe - 1..];
-        assert!(
-            later.contains(&found),
-            "{name} holds {} bytes, which are neither its last safe content nor a later one ({} attempts, {} safe)",
-            found.len(),
-            path.attempts.len(),
-            path.safe
-        );
+        let lost = |why: String| Lost { name: name.clone(), why };
+        let found = fs::read(root.join(name)).map_err(|error| lost(format!("was safe and is gone: {error}")))?;
+        if !path.attempts[path.safe - 1..].contains(&found) {
+            let (all, safe) = (path.attempts.len(), path.safe);
+            let what = "bytes, which are neither its last safe content nor a later one";
+            return Err(lost(format!("holds {} {what} ({all} attempts, {safe} safe)", found.len())));
+        }
     }
+    Ok(())
 }
 
 fn kills() -> usize {
@@ -175,28 +181,51 @@ fn what_was_reported_safe_survives_the_death_of_every_process() {
         }
     }
     stop.store(true, Ordering::Relaxed);
-    let calm = Instant::now() + CALM;
+    let over = Instant::now();
+    let calm = over + CALM;
     for worker in workers {
         eventually("the workers stop", calm.saturating_duration_since(Instant::now()), || worker.is_finished());
         worker.join().expect("a worker does not panic");
     }
     let diaries = diaries.lock().expect("no worker panics with it").clone();
     let safe: usize = diaries.iter().flat_map(BTreeMap::values).filter(|path| path.safe > 0).count();
-    println!("{} kills, {safe} paths reported safe", kills());
+    println!("{} kills, {safe} paths reported safe; the workers stopped after {:?}", kills(), over.elapsed());
     assert!(safe > 10, "the work went on between the kills");
     for (number, client) in clients.iter().enumerate() {
         client.as_ref().expect("mounted").sync(&machines[number], "visible");
+        println!("all of client{number} visible after {:?}", over.elapsed());
     }
     for client in &clients {
         let (root, diaries) = (client.as_ref().expect("mounted").root().to_owned(), diaries.clone());
         // Each client must see the other's files, too: through its own station and the home.
-        within("read everything back", CALM, move || {
+        let result = within("read everything back", CALM, move || {
             eventually("the other site's files are here", Duration::from_secs(30), || {
                 (0..2).all(|number| root.join(format!("own{number}")).exists())
             });
             std::thread::sleep(Duration::from_secs(3));
-            diaries.iter().for_each(|diary| check(&root, diary));
+            diaries.iter().try_for_each(|diary| check(&root, diary))
         });
+        if let Err(lost) = result {
+            tell(&lost, &volume, &clients, &machines);
+            panic!("{} {}", lost.name, lost.why);
+        }
+    }
+}
+
+/// What every process knows of a path that was lost: whoever looks into it has nothing else left.
+fn tell(lost: &Lost, volume: &Volume, clients: &[Option<Mount>], machines: &[Arc<Machine>]) {
+    for (number, client) in clients.iter().enumerate() {
+        let (client, machine) = (client.as_ref().expect("mounted"), &machines[number]);
+        let path = client.path(&lost.name);
+        println!("client{number} reads {:?} now", fs::read(&path).map(|bytes| bytes.len()));
+        for arguments in [&["info", "--json", &path.to_string_lossy()][..], &["status", "--json"]] {
+            println!("client{number} {}: {}", arguments[0], client.wayfs(machine, arguments).out);
+        }
+        println!("client{number} log: {}", client.process.log());
+    }
+    let servers = std::iter::once(&volume.home_server).chain(volume.stations.iter().map(|(_, server)| server));
+    for (number, server) in servers.enumerate() {
+        println!("server{number} log: {}", server.process.log());
     }
 }
 
