@@ -212,6 +212,7 @@ impl Volume {
         let end = Instant::now() + patience;
         let mut last;
         let mut refusals = 0;
+        let mut parent_asked = false;
         loop {
             if self.is_stopped() {
                 return Err(FetchError::Unreachable);
@@ -229,7 +230,17 @@ impl Volume {
                         }
                     }
                 },
-                Source::Away => {
+                Source::Meanwhile(parent) if !parent_asked => {
+                    parent_asked = true;
+                    match self.ask_for(&parent, want, end).await {
+                        Ok(()) => return Ok(()),
+                        Err(error @ FetchError::Local(_)) => return Err(error),
+                        // That the parent has none of it says nothing of the child.
+                        Err(error) => debug!(digest = %want.digest, %error, "chunk not had from above either"),
+                    }
+                    last = FetchError::Unreachable;
+                }
+                Source::Away | Source::Meanwhile(_) => {
                     last = FetchError::Unreachable;
                     let waited = patience.saturating_sub(end.saturating_duration_since(Instant::now()));
                     if self.role() == Role::Client && waited >= PARENT_WAIT_MAX {
@@ -272,7 +283,11 @@ impl Volume {
                 match session {
                     Some(session) if Some(session.peer) != asker => Source::Ask(Box::new(session.clone())),
                     Some(_) => parent(),
-                    None => Source::Away,
+                    // Away from us, but it may have moved, and given the contents to another parent.
+                    None => match parent() {
+                        Source::Ask(session) => Source::Meanwhile(session),
+                        _ => Source::Away,
+                    },
                 }
             }
             // On record as here but not found: damaged or lost. The parent may have it, too.
@@ -413,6 +428,8 @@ enum Came {
 
 enum Source {
     Ask(Box<Session>),
+    /// Our parent, once, while a child is away.
+    Meanwhile(Box<Session>),
     /// There is one, but not at the moment.
     Away,
     Nobody,

@@ -1,11 +1,14 @@
 use crate::ChildRole;
-use crate::testing::{Machine, eventually, noise};
+use crate::parent::LinkState;
+use crate::testing::{Machine, create, eventually, noise};
+use bytes::Bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use wayfs_content::MemorySink;
 use wayfs_proto::{Holder, Input, Replica};
-use wayfs_types::request::Level;
-use wayfs_types::{FileId, RecordId};
+use wayfs_types::request::{Change, Level};
+use wayfs_types::{FileId, RecordId, WallTime};
 
 #[test]
 fn a_large_file_is_pushed_and_fetched_whole() {
@@ -124,6 +127,44 @@ fn contents_at_a_dead_station_are_an_error_and_not_a_hang() {
     let root = inode.content.root().unwrap();
     let error = far.volume.fetch(file, inode.version, &[root], Duration::from_secs(2)).unwrap_err();
     assert!(matches!(error, crate::FetchError::Unreachable | crate::FetchError::TimedOut), "{error:?}");
+}
+
+/// A station knows the record of contents that its client could not push to it, and pushed at the home.
+/// Proves [S-move-contents].
+#[test]
+fn what_a_client_was_to_push_and_pushed_elsewhere_is_read_by_way_of_the_parent() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let station = Machine::below(&home, &dir.path().join("s"), ChildRole::Station, &[&home]);
+    let writer = Machine::below(&home, &dir.path().join("w"), ChildRole::Client, &[&home, &station]);
+    let reader = Machine::below(&home, &dir.path().join("r"), ChildRole::Client, &[&station]);
+    let link = writer.link.as_ref().unwrap();
+    let moves_to = |server: &Machine| {
+        link.pin(Some(server.endpoint.id()));
+        eventually("it moved", || {
+            let status = link.status();
+            status.state == LinkState::Connected
+                && status.parent.is_some_and(|parent| parent.node == server.endpoint.id())
+        });
+    };
+    moves_to(&station);
+    // The record goes its way, and the push ends at contents that the chunk store does not have yet.
+    let photo = noise(90_000, 13);
+    let content = wayfs_content::build(&Bytes::from(photo.clone()), &mut MemorySink::default()).unwrap();
+    let (file, made) = writer.change(create("photo"));
+    let store = Change::Store { file, base: made.version, content, mtime: WallTime::from_nanos(1) };
+    let (_, inode) = writer.change(store);
+    writer.wait(Level::Visible);
+    let at_station = || station.volume.look(|replica| replica.holder(file, inode.version)).unwrap().unwrap();
+    assert!(matches!(at_station(), Holder::Child(origin, Some(_)) if origin == writer.origin()), "{:?}", at_station());
+    moves_to(&home);
+    writer.keep(&photo);
+    writer.wait(Level::Stable);
+    assert_eq!(at_station(), Holder::Child(writer.origin(), None), "the station has not heard of it");
+    eventually("the reader sees it", || {
+        reader.find(FileId::ROOT, "photo").is_some_and(|(_, inode)| inode.content.size() == 90_000)
+    });
+    assert!(reader.read("photo").unwrap() == photo);
 }
 
 #[test]
