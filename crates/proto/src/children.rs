@@ -490,6 +490,10 @@ impl<S: MetaStore> Replica<S> {
                     return lie("is of another volume");
                 }
                 child.accounted = safe;
+                if !child.is_station {
+                    // What was called safe elsewhere its writer may have let go.
+                    self.note_let_go(origin, 1, safe, &BTreeSet::new())?;
+                }
                 self.welcome(peer, origin, resume, &origins)
             }
             Up::Watch { files } => {

@@ -150,6 +150,11 @@ impl Contents {
         }
     }
 
+    /// Whether the driver announced these contents before any record named them.
+    pub(crate) fn is_announced(&self, root: &Digest) -> bool {
+        self.announced_set.contains(root)
+    }
+
     /// Versions left the view.
     pub(crate) fn supersede(&mut self, versions: impl IntoIterator<Item = Superseded>) {
         self.superseded.extend(versions);
@@ -236,7 +241,7 @@ impl<S: MetaStore> Replica<S> {
                 self.tell_stable(origin, record.id);
                 Ok(None)
             }
-            Source::Child { origin, .. } if self.contents.announced_set.contains(&root) => {
+            Source::Child { origin, .. } if self.contents.is_announced(&root) => {
                 if is_home {
                     self.tell_stable(origin, record.id);
                 } else {
@@ -278,7 +283,7 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    fn owe(&mut self, record: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
+    pub(crate) fn owe(&mut self, record: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
         let key = record_key(table::OWED, record);
         if self.tx().get_raw(&key)?.is_none() {
             self.staged.totals.owed += 1;
@@ -314,8 +319,8 @@ impl<S: MetaStore> Replica<S> {
         self.tx().get_raw(&record_key(table::MISSING, record))?.map(|bytes| unpack(&bytes)).transpose()
     }
 
-    /// The contents of a version came, or nobody needs them.
-    fn settle_missing(&mut self, record: RecordId, missing: &Missing) {
+    /// The contents of a version came, or nobody needs them from below.
+    pub(crate) fn settle_missing(&mut self, record: RecordId, missing: &Missing) {
         self.overlay.delete_raw(record_key(table::MISSING, record));
         self.overlay.delete_raw(record_key(AWAITED, record));
         if let Some(root) = missing.content.root() {
@@ -432,6 +437,13 @@ impl<S: MetaStore> Replica<S> {
         for record in versions {
             self.release(*record)?;
             if self.config.role == Role::Station {
+                if self.tx().get_raw(&record_key(AWAITED, *record))?.is_some() {
+                    // Its writer is to push it to us, or to say that it need not, before we call anything safe.
+                    continue;
+                }
+                if let Some(missing) = self.missing(*record)? {
+                    self.settle_missing(*record, &missing);
+                }
                 self.tell_stable(record.origin(), *record);
             }
             self.contents.stable.insert(*record, self.wall);

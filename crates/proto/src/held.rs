@@ -11,6 +11,7 @@ use crate::api::{Output, PeerId, Role};
 use crate::contents::{AWAITED, Missing, Owed};
 use crate::replica::{Replica, Trouble};
 use crate::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
+use std::collections::BTreeSet;
 use wayfs_types::{Content, FileId, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::{HeldVersion, Up};
 
@@ -71,13 +72,45 @@ impl<S: MetaStore> Replica<S> {
         if through > applied || versions.iter().any(foreign) {
             return Err(Trouble::Peer(peer, "accounts for records that did not come".to_owned()));
         }
+        let held: BTreeSet<RecordId> = versions.iter().map(|held| held.version).collect();
         for HeldVersion { version, file, content } in versions {
             self.note_held(child, version, file, content)?;
         }
+        let from = self.children.by_origin.get(&child).map_or(through, |row| row.accounted);
+        self.note_let_go(child, from + 1, through, &held)?;
         if let Some(row) = self.children.by_origin.get_mut(&child) {
             row.accounted = row.accounted.max(through);
         }
         self.staged.marks.insert(child);
+        Ok(())
+    }
+
+    /// A client of ours holds nothing of its records from one sequence through another but these: another parent called
+    /// the rest safe, and nobody is going to push it to us.
+    pub(crate) fn note_let_go(
+        &mut self,
+        child: OriginId,
+        from: u64,
+        through: u64,
+        held: &BTreeSet<RecordId>,
+    ) -> Result<(), StorageError> {
+        let (start, _) = origin_range(AWAITED, child, from);
+        let (end, _) = origin_range(AWAITED, child, through.saturating_add(1).min(RecordId::SEQUENCE_MAX));
+        for (key, _) in self.tx().scan_raw(&start, &end, usize::MAX / 2)? {
+            let record = parse_record_key(&key)?;
+            if held.contains(&record) {
+                continue;
+            }
+            self.overlay.delete_raw(key);
+            self.staged.marks.insert(child);
+            let Some(mut missing) = self.missing(record)? else { continue };
+            if missing.holders.iter().any(|holder| *holder != child) {
+                missing.holders.retain(|holder| *holder != child);
+                self.overlay.put_raw(record_key(table::MISSING, record), pack(&missing));
+            } else if self.config.role == Role::Station {
+                self.settle_missing(record, &missing);
+            }
+        }
         Ok(())
     }
 
@@ -105,6 +138,10 @@ impl<S: MetaStore> Replica<S> {
                 // It is here, or was replaced by somebody who had seen it.
                 self.children.tell_stable(child, version);
                 return Ok(());
+            }
+            None if self.contents.is_announced(&root) => {
+                // Its push was faster than its account.
+                return self.owe(version, file, content);
             }
             None => {
                 self.staged.totals.missing += 1;

@@ -3,6 +3,7 @@
 use crate::api::Role;
 use crate::replica::Replica;
 use crate::stream::PARCEL_LEN;
+use crate::tables::{record_key, table};
 use crate::upstream::Standing;
 use std::collections::BTreeMap;
 use wayfs_types::{MetaStore, OriginId, Record, StorageError};
@@ -94,12 +95,12 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// A client that moved has given contents to its former station once they were safe there.
+    /// A client that moved has let contents go once a former parent called them safe, one by one or all up to there.
     pub(crate) fn is_held(&mut self, record: &Record, held: bool) -> Result<bool, StorageError> {
         if self.config.role != Role::Client || !held {
             return Ok(held);
         }
-        Ok(record.id.sequence() > self.marks(self.config.origin)?.safe)
+        Ok(self.tx().get_raw(&record_key(table::OWED, record.id))?.is_some())
     }
 
     /// The next positions of the log that the session may pass, and whether each is to be sent.

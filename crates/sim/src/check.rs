@@ -5,7 +5,7 @@ use crate::tree_dump::TreeDump;
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use wayfs_proto::Holder;
+use wayfs_proto::{Holder, Replica};
 use wayfs_types::{Content, FileId, Inode, Kind, Place, RecordId};
 
 /// A broken promise.
@@ -139,6 +139,62 @@ impl World {
             if !self.held(*file, inode.version, root) && (!destroyed || self.history.is_safe(inode.version)) {
                 let line = format!("{} of {file} is not where the home has it on record", inode.version);
                 return self.violations.push(Violation::new("every current version has a holder", line));
+            }
+        }
+    }
+
+    /// Invariant 8, seen from below: what the home can show, every station and every client can read.
+    pub(crate) fn check_readable(&mut self, home: &TreeDump) {
+        for index in self.running().into_iter().skip(1) {
+            let unreadable = home.inodes.iter().find(|(file, inode)| {
+                let root = inode.content.root().filter(|_| inode.kind == Kind::File);
+                root.is_some_and(|root| self.held(**file, inode.version, root) && !self.reaches(index, **file, inode))
+            });
+            if let Some((file, inode)) = unreadable {
+                let line = format!("host {index} finds no way to {} of {file}", inode.version);
+                self.violations.push(Violation::new("what is held somewhere can be read everywhere", line));
+            }
+        }
+    }
+
+    /// Whether a replica finds the bytes of a version that the home finds: here, below it, or through its parent.
+    fn reaches(&self, index: usize, file: FileId, inode: &Inode) -> bool {
+        let (Some(root), host) = (inode.content.root(), &self.hosts[index]) else { return true };
+        let holds = |host: &crate::host::Host| host.disk.0.borrow().has_chunk(root);
+        if holds(host) {
+            return true;
+        }
+        // A client that knows the file otherwise asks when it is used.
+        let same = |known: Box<Inode>| known.version == inode.version && known.content == inode.content;
+        let knows = |replica: &&Replica<_>| replica.inode(file).ok().flatten().is_some_and(same);
+        let holder =
+            host.replica.as_ref().filter(knows).map_or(Ok(Holder::Parent), |known| known.holder(file, inode.version));
+        match holder.ok() {
+            Some(Holder::Child(origin, Some(_))) => {
+                self.hosts.iter().any(|child| child.config.origin == origin && holds(child))
+            }
+            // A child that is away is waited for, and the parent is asked.
+            Some(Holder::Child(_, None) | Holder::Parent) => match self.parent_of(index) {
+                Some(0) => true,
+                Some(station) => self.reaches(station, file, inode),
+                None => false,
+            },
+            Some(Holder::Here | Holder::Unknown) | None => false,
+        }
+    }
+
+    fn parent_of(&self, index: usize) -> Option<usize> {
+        let session = self.sessions.get(&self.hosts[index].parent_session?)?;
+        Some(session.parent)
+    }
+
+    /// In a world that has been quiet for long, nothing waits for its contents: all is safe, and the clients know.
+    pub(crate) fn check_all_is_safe(&mut self) {
+        for index in self.running() {
+            let Some(progress) = self.hosts[index].replica.as_ref().map(Replica::progress) else { continue };
+            if progress.last_record.is_some_and(|last| progress.safe_through < last.sequence()) {
+                let line = format!("host {index}: safe up to {} of {:?}", progress.safe_through, progress.last_record);
+                self.violations.push(Violation::new("in the end everything is safe", line));
             }
         }
     }

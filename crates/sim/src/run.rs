@@ -125,7 +125,7 @@ impl World {
         self.note(|| "healed".to_string());
     }
 
-    fn running(&self) -> Vec<usize> {
+    pub(crate) fn running(&self) -> Vec<usize> {
         (0..self.hosts.len()).filter(|index| !self.hosts[*index].destroyed).collect()
     }
 
@@ -182,6 +182,7 @@ impl World {
         self.check_tree(0, &home);
         self.check_nothing_safe_lost(&home);
         self.check_holders(&home);
+        self.check_readable(&home);
         for index in self.running().into_iter().skip(1) {
             match self.dump(index) {
                 Ok(dump) => self.check_same_tree(index, &home, &dump),
@@ -189,6 +190,7 @@ impl World {
             }
         }
         self.check_order();
+        self.check_all_is_safe();
     }
 
     /// Invariant 3: each client's records took effect at the home, all of them, once.

@@ -219,6 +219,66 @@ fn what_only_the_client_has_is_not_called_safe_by_a_parent_that_knows_its_record
     }
 }
 
+/// A client left its first station before it had pushed what it stored, and pushed it at the home.
+fn pushed_elsewhere() -> (World, [usize; 2], FileId, wayfs_types::RecordId) {
+    let (mut world, [s1, _], client, _) = two_stations();
+    let first = world.connect(client, s1);
+    world.settle();
+    let file = world.create(client, FileId::ROOT, "f");
+    world.hold_pushes(first, true);
+    let version = world.store(client, file, big("f"));
+    world.pass(Duration::from_secs(2));
+    world.close(first);
+    let second = world.connect(client, HOME);
+    assert_eq!(world.wait(client, Level::Safe), Ok(Answer::Reached));
+    world.close(second);
+    (world, [s1, client], file, version)
+}
+
+/// Proves [S-move-contents].
+#[test]
+fn a_station_waits_no_more_for_what_its_client_pushed_elsewhere() {
+    let (mut world, [s1, client], file, version) = pushed_elsewhere();
+    world.connect(client, s1);
+    world.pass(Duration::from_secs(2));
+    assert_eq!(world.hosts[s1].replica.holder(file, version).unwrap(), crate::Holder::Parent);
+    let other = world.create(client, FileId::ROOT, "g");
+    world.store(client, other, big("g"));
+    assert_eq!(world.wait(client, Level::Safe), Ok(Answer::Reached));
+    let progress = world.hosts[client].replica.progress();
+    assert_eq!(Some(progress.safe_through), progress.last_record.map(wayfs_types::RecordId::sequence));
+}
+
+#[test]
+fn a_station_calls_nothing_safe_while_its_writer_is_away() {
+    let (mut world, [s1, client], file, version) = pushed_elsewhere();
+    world.pass(Duration::from_secs(3));
+    // The home's word may be of a push that a crash took from the client's account: the writer has to say it.
+    let origin = world.hosts[client].origin;
+    assert_eq!(world.hosts[s1].replica.holder(file, version).unwrap(), crate::Holder::Child(origin, None));
+}
+
+#[test]
+fn contents_that_come_before_the_account_of_them_are_safe() {
+    let (mut world, [s1, s2], client, _) = two_stations();
+    let first = world.connect(client, s1);
+    world.settle();
+    let file = world.create(client, FileId::ROOT, "f");
+    world.hold_pushes(first, true);
+    let version = world.store(client, file, big("f"));
+    world.pass(Duration::from_secs(2));
+    world.close(first);
+    let root = big("f").root().unwrap();
+    // Said once: a driver need not say it again when the account is taken.
+    world.input(s2, crate::Input::ContentHere { root });
+    let second = world.connect(client, s2);
+    world.hold_pushes(second, true);
+    world.pass(Duration::from_secs(1));
+    assert_eq!(world.hosts[s2].replica.holder(file, version).unwrap(), crate::Holder::Here);
+    assert_eq!(world.wait(client, Level::Safe), Ok(Answer::Reached));
+    assert_eq!(world.hosts[s2].replica.progress().versions_at_risk, 1, "and the station owes them to the home");
+}
+
 /// A client whose update the home has by way of the first station, moved to the second, which has not heard of it. In
 /// the directory lies a file that it has not seen.
 fn ahead_of_its_station() -> (World, usize, FileId, usize) {
