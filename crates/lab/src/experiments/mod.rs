@@ -5,6 +5,7 @@ mod chosen;
 mod links;
 mod reconcile;
 mod replay;
+mod safe;
 mod scenarios;
 mod sensitivity;
 mod sharing;
@@ -18,6 +19,7 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &links::Links,
     &reconcile::Reconcile,
     &replay::Replay,
+    &safe::Safe,
     &sensitivity::Sensitivity,
     &sharing::Sharing,
     &visibility::Visibility,
