@@ -75,6 +75,9 @@ impl<S: MetaStore> Replica<S> {
             self.staged.outputs.push(crate::api::Output::Applied { file, record: record.id, content });
         }
         self.staged.marks.insert(origin);
+        if let Some(row) = self.children.by_origin.get_mut(&child) {
+            row.note_brought(&record);
+        }
         if !is_station {
             self.staged.taken.push(record.id);
         }

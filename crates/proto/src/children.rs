@@ -13,6 +13,7 @@
 //! Everything that a child is told leaves only when the batch that it rests upon is durable.
 
 use crate::api::{Neighbour, PeerId, Role};
+use crate::omitting::Brought;
 use crate::replica::{Replica, Trouble, Whom};
 use crate::tables::{origin_key, pack, parse_origin_key, table, unpack};
 use bytes::Bytes;
@@ -86,6 +87,8 @@ pub(crate) struct Child {
     /// Client: up to here it has told us which contents of its own it still holds. Beyond, what came by another way is
     /// not safe for all we know.
     pub(crate) accounted: u64,
+    /// What it sent up and need not be told.
+    pub(crate) brought: Brought,
 }
 
 /// A message that waits for the disk.
@@ -121,6 +124,7 @@ impl Child {
             stable: BTreeSet::new(),
             notices: Vec::new(),
             accounted: 0,
+            brought: Brought::default(),
         }
     }
 
@@ -358,6 +362,7 @@ impl<S: MetaStore> Replica<S> {
         let trusted = child.phase == Phase::Live && !lease_over(child, self.now, self.config.lease);
         child.peer = None;
         child.outbox.clear();
+        child.brought.forget();
         child.asks.clear();
         child.phase = Phase::Ghost;
         child.unknown = false;

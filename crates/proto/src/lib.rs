@@ -56,6 +56,7 @@ mod lock_requests;
 mod locks;
 mod marks;
 mod needs;
+mod omitting;
 mod overlay;
 mod pushing;
 mod replica;

@@ -2,6 +2,7 @@
 
 use crate::children::{Child, ParkedAsk, Phase};
 use crate::interest::is_interesting;
+use crate::omitting::Brought;
 use crate::replica::Replica;
 use crate::tables::{
     self, entries_from, entries_until, number_key, parse_image_key, parse_number_key, read_view, table,
@@ -9,7 +10,7 @@ use crate::tables::{
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, OriginId, StorageError};
-use wayfs_wire::{Down, KeyImage, Mark, Question, Verdict};
+use wayfs_wire::{Down, KeyImage, Mark, Omitted, Question, Verdict};
 
 /// Messages of images to one child that may be under way.
 const WINDOW: usize = 32;
@@ -25,12 +26,15 @@ const BEHIND_MAX: Duration = Duration::from_secs(2);
 #[derive(Default)]
 struct Parcel {
     images: Vec<KeyImage>,
+    omitted: Vec<Omitted>,
     len: usize,
     first: u64,
 }
 
 impl Parcel {
-    fn add(&mut self, number: u64, pair: KeyImage) {
+    fn add(&mut self, number: u64, mut pair: KeyImage, brought: &mut Brought) {
+        let index = self.images.len() as u32;
+        self.omitted.extend(brought.omit(&mut pair).map(|digest| Omitted { index, digest }));
         if self.images.is_empty() {
             self.first = number;
         }
@@ -107,7 +111,17 @@ impl<S: MetaStore> Replica<S> {
         }
         child.unreceived.push_back((child.serial, parcel.first));
         let serial = child.serial;
-        self.send_child(origin, Down::Images { serial, through, more, images: parcel.images });
+        let Parcel { images, omitted, .. } = parcel;
+        if !more {
+            child.brought.cut_ends();
+        }
+        self.send_child(origin, Down::Images { serial, through, more, images, omitted });
+    }
+
+    fn add_to(&mut self, parcel: &mut Parcel, origin: OriginId, number: u64, pair: KeyImage) {
+        if let Some(child) = self.children.by_origin.get_mut(&origin) {
+            parcel.add(number, pair, &mut child.brought);
+        }
     }
 
     fn image_now(&self, key: &Key) -> Result<Option<Image>, StorageError> {
@@ -180,13 +194,13 @@ impl<S: MetaStore> Replica<S> {
             let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(false) };
             let Some(key) = child.extra.pop_first() else { return Ok(false) };
             let image = self.image_now(&key)?;
-            parcel.add(0, KeyImage { key, image });
+            self.add_to(parcel, origin, 0, KeyImage { key, image });
         }
         Ok(true)
     }
 
     fn add_scanned(
-        &self,
+        &mut self,
         origin: OriginId,
         is_station: bool,
         number: u64,
@@ -204,7 +218,7 @@ impl<S: MetaStore> Replica<S> {
                 .get(&origin)
                 .is_some_and(|child| is_interesting(origin, child, &key, image.as_ref()));
         if wanted {
-            parcel.add(number, KeyImage { key, image });
+            self.add_to(parcel, origin, number, KeyImage { key, image });
         }
         Ok(())
     }
@@ -245,7 +259,7 @@ impl<S: MetaStore> Replica<S> {
                 self.send_images(origin, full, current, true);
             }
             let image = self.image_now(&key)?;
-            parcel.add(number, KeyImage { key, image });
+            self.add_to(&mut parcel, origin, number, KeyImage { key, image });
         }
         self.send_images(origin, parcel, current, false);
         Ok(())

@@ -214,7 +214,10 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_welcome(peer, stamp, current, resume, applied)
             }
             _ if !greeted => Err(Trouble::Peer(peer, "spoke before its welcome".to_owned())),
-            Down::Images { serial, through, more, images } => self.handle_images(peer, serial, through, more, images),
+            Down::Images { serial, through, more, mut images, omitted } => {
+                self.put_back(peer, &mut images, &omitted)?;
+                self.handle_images(peer, serial, through, more, images)
+            }
             Down::Answer { serial, ask, verdict, through, images } => {
                 self.handle_answer(peer, serial, (ask, verdict), through, images)
             }

@@ -80,6 +80,7 @@ impl<S: MetaStore> Replica<S> {
             child.extra.extend(base);
             child.extra.insert(Key::Origin(origin));
             child.started = true;
+            child.brought.forget();
             child.phase = Phase::Scanning;
         }
         Ok(())

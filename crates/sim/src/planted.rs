@@ -67,8 +67,9 @@ pub(crate) fn tamper(bug: Option<Bug>, from: End, healed: bool, bytes: Bytes, ra
 
 fn tamper_down(bug: Bug, mut down: Down) -> Down {
     match (bug, &mut down) {
-        (Bug::ImageSkipped, Down::Images { images, .. }) => {
+        (Bug::ImageSkipped, Down::Images { images, omitted, .. }) => {
             images.pop();
+            omitted.retain(|omitted| (omitted.index as usize) < images.len());
         }
         (Bug::AckDropped, Down::Marks { marks }) => marks.clear(),
         (Bug::SafeBeforeContents, Down::Marks { marks }) => marks.iter_mut().for_each(|mark| mark.safe = mark.applied),

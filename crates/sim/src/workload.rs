@@ -103,7 +103,8 @@ impl World {
             self.hosts[index].disk.0.borrow_mut().put_chunk(root);
             Content::Tree { size: 10_000, root, depth: 0 }
         } else {
-            Content::Inline(Bytes::copy_from_slice(&unique.to_le_bytes()))
+            // Long enough to be left out when it comes back.
+            Content::Inline(Bytes::from(unique.to_le_bytes().repeat(16)))
         }
     }
 

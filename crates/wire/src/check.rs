@@ -1,8 +1,8 @@
 //! The bounds of what a peer may say, checked after decoding.
 
-use crate::message::{Down, KeyImage, Message, Question, Up};
+use crate::message::{Down, KeyImage, Message, Omitted, Question, Up};
 use wayfs_types::request::{LockRange, LockRequest};
-use wayfs_types::{Image, Inode, Key, Kind, Op, Record};
+use wayfs_types::{Content, Image, Inode, Key, Kind, Op, Record};
 
 /// Most records in a message.
 const RECORDS_MAX: usize = 8192;
@@ -89,14 +89,27 @@ fn check_up(up: &Up) -> Checked {
 fn check_down(down: &Down) -> Checked {
     match down {
         Down::Welcome { applied, .. } => at_most(applied.len(), IDS_MAX, "origins"),
-        Down::Images { images, .. } | Down::Answer { images, .. } => {
-            at_most(images.len(), IMAGES_MAX, "images")?;
-            images.iter().try_for_each(check_image)
+        Down::Images { images, omitted, .. } => {
+            check_images(images)?;
+            at_most(omitted.len(), images.len(), "contents left out")?;
+            omitted.iter().try_for_each(|omitted| within(is_left_out(images, *omitted), "contents left out"))
         }
+        Down::Answer { images, .. } => check_images(images),
         Down::Marks { marks } => at_most(marks.len(), IDS_MAX, "marks"),
         Down::Stable { versions } | Down::Want { versions } => at_most(versions.len(), IDS_MAX, "versions"),
         Down::LockAnswer { .. } | Down::Shared { .. } | Down::Pong { .. } => Ok(()),
     }
+}
+
+fn check_images(images: &[KeyImage]) -> Checked {
+    at_most(images.len(), IMAGES_MAX, "images")?;
+    images.iter().try_for_each(check_image)
+}
+
+/// Whether there is an inode without contents where some are said to be left out.
+fn is_left_out(images: &[KeyImage], omitted: Omitted) -> bool {
+    let image = images.get(omitted.index as usize).and_then(|pair| pair.image.as_ref());
+    matches!(image, Some(Image::Inode(inode)) if inode.content == Content::EMPTY)
 }
 
 fn check_lock(request: &LockRequest) -> Checked {

@@ -15,7 +15,9 @@
 
 use serde::{Deserialize, Serialize};
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
-use wayfs_types::{CommitNumber, Content, FileId, Image, Key, Name, OriginId, Record, RecordId, VolumeId, WallTime};
+use wayfs_types::{
+    CommitNumber, Content, Digest, FileId, Image, Key, Name, OriginId, Record, RecordId, VolumeId, WallTime,
+};
 
 /// Anything that travels in a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -234,6 +236,15 @@ pub struct KeyImage {
     pub image: Option<Image>,
 }
 
+/// Contents that were left out of an image: the receiver sent them itself, in a record that its log still holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Omitted {
+    /// Which of the images of the message: an inode whose contents are empty inline ones.
+    pub index: u32,
+    /// Of the bytes.
+    pub digest: Digest,
+}
+
 /// How far an origin's records have come, as the parent knows it. Each number is the
 /// sequence up to which (inclusive) it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -309,6 +320,8 @@ pub enum Down {
         more: bool,
         /// Keys and what they are now.
         images: Vec<KeyImage>,
+        /// What is left out of them.
+        omitted: Vec<Omitted>,
     },
     /// Answers a question; of the same cut as the images before it.
     Answer {

@@ -1,7 +1,7 @@
 //! The codec against random, mutated and golden bytes.
 
 use crate::{
-    AskId, Down, FORMAT_VERSION, HeldVersion, KeyImage, LEN_MAX, LockVerdict, Mark, Message, Question, Resume,
+    AskId, Down, FORMAT_VERSION, HeldVersion, KeyImage, LEN_MAX, LockVerdict, Mark, Message, Omitted, Question, Resume,
     SentRecord, Span, Stamp, Up, Verdict, WireError, decode, encode, image_len, record_len,
 };
 use bytes::Bytes;
@@ -158,16 +158,26 @@ fn key_image() -> impl Strategy<Value = KeyImage> {
     ]
 }
 
+/// Leaves the contents of all inodes out.
+fn left_out(images: &mut [KeyImage]) -> Vec<Omitted> {
+    let mut omitted = Vec::new();
+    for (index, pair) in images.iter_mut().enumerate() {
+        if let Some(Image::Inode(inode)) = &mut pair.image {
+            inode.content = Content::EMPTY;
+            omitted.push(Omitted { index: index as u32, digest: Digest::of(b"left out") });
+        }
+    }
+    omitted
+}
+
 fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
         proptest::collection::vec(sent(), 0..10).prop_map(|records| Message::Up(Up::Records { records })),
         (any::<u64>(), any::<u64>(), any::<bool>(), proptest::collection::vec(key_image(), 0..10)).prop_map(
-            |(serial, through, more, images)| Message::Down(Down::Images {
-                serial,
-                through: CommitNumber(through),
-                more,
-                images
-            })
+            |(serial, through, more, mut images)| {
+                let omitted = left_out(&mut images);
+                Message::Down(Down::Images { serial, through: CommitNumber(through), more, images, omitted })
+            }
         ),
         (
             any::<[u8; 16]>(),
@@ -296,8 +306,15 @@ fn bounds_are_held() {
     };
     assert!(malformed(Message::Up(Up::Lock { ask: AskId(1), request: lock })));
     let image = Some(Image::Entry(Entry { file: FileId::ROOT, version: RecordId::GENESIS }));
-    let images = vec![KeyImage { key: Key::Inode(FileId::ROOT), image }];
-    assert!(malformed(Message::Down(Down::Images { serial: 1, through: CommitNumber(1), more: false, images })));
+    let told = |images: Vec<KeyImage>, omitted: Vec<Omitted>| {
+        Message::Down(Down::Images { serial: 1, through: CommitNumber(1), more: false, images, omitted })
+    };
+    assert!(malformed(told(vec![KeyImage { key: Key::Inode(FileId::ROOT), image: image.clone() }], Vec::new())));
+    let entry = KeyImage { key: Key::Entry(FileId::ROOT, Name::new("a").unwrap()), image };
+    let omitted = |index| vec![Omitted { index, digest: Digest::of(b"") }];
+    assert!(!malformed(told(vec![entry.clone()], Vec::new())));
+    assert!(malformed(told(vec![entry.clone()], omitted(0))), "an entry has no contents");
+    assert!(malformed(told(vec![entry], omitted(1))), "there is no such image");
     assert_eq!(decode(&vec![1; LEN_MAX + 1]), Err(WireError::TooLong(LEN_MAX + 1)));
     assert_eq!(decode(&[9, 0, 0]), Err(WireError::Version(9)));
     assert!(decode(&[]).is_err());
@@ -307,17 +324,17 @@ fn bounds_are_held() {
 #[test]
 fn golden_vectors() {
     let hex = |message: &Message| data_encoding_hex(&encode(message));
-    assert_eq!(hex(&Message::Up(Up::Ping { number: 300 })), "02000eac02");
-    assert_eq!(hex(&Message::Up(Up::Start)), "020004");
+    assert_eq!(hex(&Message::Up(Up::Ping { number: 300 })), "03000eac02");
+    assert_eq!(hex(&Message::Up(Up::Start)), "030004");
     let pong = Down::Pong { number: 300, through: Some(CommitNumber(5)) };
-    assert_eq!(hex(&Message::Down(pong)), "020108ac020105");
+    assert_eq!(hex(&Message::Down(pong)), "030108ac020105");
     let lookup = Question::Lookup { parent: FileId::ROOT, name: Name::new("a").unwrap() };
     assert_eq!(
         hex(&Message::Up(Up::Ask { ask: AskId(1), question: lookup, seen: Vec::new() })),
-        "02000701000101 6100".replace(' ', "")
+        "03000701000101 6100".replace(' ', "")
     );
     let answer = Down::LockAnswer { ask: AskId(2), verdict: LockVerdict::Granted };
-    assert_eq!(hex(&Message::Down(answer)), "0201070200");
+    assert_eq!(hex(&Message::Down(answer)), "0301070200");
     let image = KeyImage {
         key: Key::Entry(FileId::ROOT, Name::new("a").unwrap()),
         image: Some(Image::Entry(Entry { file: FileId::ROOT, version: RecordId::GENESIS })),
@@ -330,7 +347,13 @@ fn golden_vectors() {
         through: CommitNumber(9),
         images: vec![image],
     };
-    assert_eq!(hex(&Message::Down(images)), "02010201010009010101016101010101");
+    assert_eq!(hex(&Message::Down(images)), "03010201010009010101016101010101");
+    let mut told = vec![KeyImage { key: Key::Entry(FileId::ROOT, Name::new("a").unwrap()), image: None }];
+    let omitted = left_out(&mut told);
+    let images = Down::Images { serial: 1, through: CommitNumber(9), more: true, images: told, omitted };
+    assert_eq!(hex(&Message::Down(images)), "0301010109010101010161 0000".replace(' ', ""));
+    let omitted = Omitted { index: 3, digest: Digest::from_bytes([0xab; 32]) };
+    assert_eq!(data_encoding_hex(&postcard::to_allocvec(&omitted).unwrap()), format!("03{}", "ab".repeat(32)));
 }
 
 fn data_encoding_hex(bytes: &[u8]) -> String {

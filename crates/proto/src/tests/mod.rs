@@ -9,6 +9,7 @@ mod liars;
 mod locking;
 mod moving;
 mod noise;
+mod omitting;
 mod reports;
 mod storms;
 mod volume;

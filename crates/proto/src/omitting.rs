@@ -1,0 +1,109 @@
+//! Contents that a child sent up do not come back down to it.
+//!
+//! What a record made of its file is told to its writer like to everybody else, as an image; only the contents that
+//! travelled in the record are left out, and the writer puts them in again from its log. So a small file crosses each
+//! line once. The parent leaves out what came in this session, since the child began to be told of changes, and only
+//! until it has told the child that the record took effect (the image of its origin, in a whole cut): so long the child
+//! keeps the record as a tentative one. A digest stands for what is left out. If the child finds that it has not got
+//! that, the session ends, and in the next one nothing of it is left out.
+
+use crate::api::PeerId;
+use crate::children::{Child, Phase};
+use crate::contents::content_of;
+use crate::replica::{Replica, Trouble};
+use bytes::Bytes;
+use std::collections::BTreeSet;
+use wayfs_types::{Content, Digest, Image, Inode, Key, MetaStore, OriginId, Record, RecordId};
+use wayfs_wire::{KeyImage, Omitted};
+
+/// Shorter contents cost less than what stands for them.
+const LEN_MIN: usize = 64;
+/// Records that are remembered for one child. The contents of others come back.
+const BROUGHT_MAX: usize = 65_536;
+
+/// Records whose contents a child is not to be told.
+#[derive(Debug, Default)]
+pub(crate) struct Brought {
+    records: BTreeSet<RecordId>,
+    /// How far origins come by the cut that is under way.
+    told: Vec<(OriginId, u64)>,
+}
+
+impl Brought {
+    /// A new session: what is left of the child's log may have come by another way.
+    pub(crate) fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    fn add(&mut self, record: RecordId) {
+        if self.records.len() < BROUGHT_MAX {
+            self.records.insert(record);
+        }
+    }
+
+    /// Takes out of an image that is going to be told what the child has. Answers what that was.
+    pub(crate) fn omit(&mut self, pair: &mut KeyImage) -> Option<Digest> {
+        match (&pair.key, pair.image.as_mut()) {
+            (Key::Origin(origin), Some(Image::Origin(image))) => {
+                self.told.push((*origin, image.applied));
+                None
+            }
+            (Key::Inode(_), Some(Image::Inode(inode))) if self.records.contains(&inode.version) => take_out(inode),
+            _ => None,
+        }
+    }
+
+    /// The cut is told: of what it confirms, the child may forget its records.
+    pub(crate) fn cut_ends(&mut self) {
+        for (origin, applied) in self.told.drain(..) {
+            let (Ok(first), Ok(next)) = (RecordId::new(origin, 1), RecordId::new(origin, applied + 1)) else {
+                continue;
+            };
+            let mut later = self.records.split_off(&first);
+            self.records.append(&mut later.split_off(&next));
+        }
+    }
+}
+
+fn take_out(inode: &mut Inode) -> Option<Digest> {
+    let Content::Inline(bytes) = &mut inode.content else { return None };
+    if bytes.len() < LEN_MIN {
+        return None;
+    }
+    Some(Digest::of(&std::mem::take(bytes)))
+}
+
+impl Child {
+    /// A record came from the child and took effect.
+    pub(crate) fn note_brought(&mut self, record: &Record) {
+        let is_told = matches!(self.phase, Phase::Scanning | Phase::Live);
+        if let Some((_, Content::Inline(bytes))) = content_of(record)
+            && bytes.len() >= LEN_MIN
+            && is_told
+        {
+            self.brought.add(record.id);
+        }
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Puts contents of our own records into images from which the parent left them out.
+    pub(crate) fn put_back(&self, peer: PeerId, images: &mut [KeyImage], omitted: &[Omitted]) -> Result<(), Trouble> {
+        let lie = || Trouble::Peer(peer, "left out contents that we have not got".to_owned());
+        for Omitted { index, digest } in omitted {
+            let pair = images.get_mut(*index as usize).ok_or_else(lie)?;
+            let Some(Image::Inode(inode)) = &mut pair.image else { return Err(lie()) };
+            let bytes = self.sent_contents(inode.version)?.filter(|bytes| Digest::of(bytes) == *digest);
+            inode.content = Content::Inline(bytes.ok_or_else(lie)?);
+        }
+        Ok(())
+    }
+
+    fn sent_contents(&self, version: RecordId) -> Result<Option<Bytes>, Trouble> {
+        let record = self.logged(version)?;
+        Ok(match record.as_ref().and_then(content_of) {
+            Some((_, Content::Inline(bytes))) => Some(bytes.clone()),
+            _ => None,
+        })
+    }
+}
