@@ -12,6 +12,7 @@ use crate::{NetConfig, Waiting};
 use quinn::{RecvStream, SendStream};
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -36,6 +37,7 @@ pub(crate) enum Side {
 /// What everything that belongs to a connection needs of it. Holding it does not keep the
 /// connection open.
 pub(crate) struct Shared {
+    pub(crate) number: u64,
     pub(crate) quic: quinn::Connection,
     pub(crate) peer: NodeId,
     pub(crate) config: Arc<NetConfig>,
@@ -79,6 +81,9 @@ impl fmt::Debug for ChannelBinding {
     }
 }
 
+/// Connections that this process has had.
+static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
+
 const BINDING_LABEL: &[u8] = b"EXPORTER-wayfs-channel-binding";
 
 impl Connection {
@@ -109,9 +114,9 @@ impl Connection {
         congestion::rate_when_full(&self.inner.shared.quic)
     }
 
-    /// Tells connections apart while they live.
-    pub fn stable_id(&self) -> usize {
-        self.inner.shared.quic.stable_id()
+    /// Tells connections of this process apart. (The transport's own number is an address, and given again.)
+    pub fn number(&self) -> u64 {
+        self.inner.shared.number
     }
 
     /// Counters of this connection, and the path as it looks at the moment.
@@ -193,6 +198,7 @@ impl Connection {
         let waits = Arc::new(Waits::default());
         let pause = config.waiting_probe;
         let shared = Arc::new(Shared {
+            number: CONNECTIONS.fetch_add(1, Ordering::Relaxed),
             quic: quic.clone(),
             peer,
             config: Arc::clone(config),

@@ -124,18 +124,18 @@ pub(crate) struct Ledger {
 #[derive(Debug, Default)]
 struct LedgerState {
     gone: Traffic,
-    alive: BTreeMap<usize, Weak<Shared>>,
+    alive: BTreeMap<u64, Weak<Shared>>,
 }
 
 impl Ledger {
     pub(crate) fn enter(&self, connection: &Arc<Shared>) {
-        self.lock().alive.insert(connection.quic.stable_id(), Arc::downgrade(connection));
+        self.lock().alive.insert(connection.number, Arc::downgrade(connection));
     }
 
     pub(crate) fn leave(&self, connection: &Shared) {
         let last = connection.stats().traffic;
         let mut state = self.lock();
-        if state.alive.remove(&connection.quic.stable_id()).is_some() {
+        if state.alive.remove(&connection.number).is_some() {
             state.gone += last;
         }
     }

@@ -47,6 +47,22 @@ async fn a_channel_binding_is_the_same_on_both_ends_and_differs_between_connecti
     assert!(!secret.verify(&two.far.channel_binding(), one.far.peer(), &proof));
 }
 
+/// Whoever compares a connection's counters with those of an earlier look must not take another for it.
+#[tokio::test]
+async fn a_connection_never_gets_the_number_of_one_that_is_gone() {
+    let (client, server) = (endpoint(NetConfig::default()), endpoint(NetConfig::default()));
+    let mut numbers = std::collections::BTreeSet::new();
+    for _ in 0..200 {
+        let to = [addr(&server)];
+        let (near, far) =
+            soon("a connection", async { tokio::join!(client.connect(&to, server.id()), server.accept()) }).await;
+        let (near, far) = (near.unwrap(), far.unwrap());
+        assert!(numbers.insert(near.number()) && numbers.insert(far.number()), "{numbers:?}");
+        drop(near);
+        soon("its end", far.closed()).await;
+    }
+}
+
 #[tokio::test]
 async fn a_port_in_use_is_named_with_what_to_do() {
     let server = endpoint(NetConfig::default());

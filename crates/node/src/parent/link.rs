@@ -246,7 +246,7 @@ fn look_nearby(shared: &Arc<Shared>) {
 
 /// Reads the counters of the present connection: seldom, and often while much goes over it.
 async fn sample(link: Weak<Shared>) {
-    let mut last: Option<(usize, Instant, wayfs_net::Traffic)> = None;
+    let mut last: Option<(u64, Instant, wayfs_net::Traffic)> = None;
     let mut pause = CALM_PERIOD;
     loop {
         tokio::time::sleep(pause).await;
@@ -259,7 +259,7 @@ async fn sample(link: Weak<Shared>) {
         };
         let (now, traffic) = (Instant::now(), connection.stats().traffic);
         let known =
-            last.replace((connection.stable_id(), now, traffic)).filter(|(id, ..)| *id == connection.stable_id());
+            last.replace((connection.number(), now, traffic)).filter(|(number, ..)| *number == connection.number());
         let Some((_, at, before)) = known else { continue };
         if traffic.wire_bytes_received > before.wire_bytes_received {
             state.heard = Some(clock::wall());
