@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use wayfs_system_tests::{Machine, Mount, Server, eventually, free_port, within};
 
@@ -61,6 +62,12 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
         .collect()
 }
 
+/// Says where bytes part that ought to be the same.
+fn assert_same(found: &[u8], wanted: &[u8], what: &str) {
+    let same = found.iter().zip(wanted).take_while(|(one, other)| one == other).count();
+    assert!(found == wanted, "{what}: {} bytes of {}, the first {same} the same", found.len(), wanted.len());
+}
+
 /// Proves [S-kill], [S-close-large].
 #[test]
 fn what_was_closed_last_is_there_after_the_daemon_was_killed() {
@@ -70,7 +77,7 @@ fn what_was_closed_last_is_there_after_the_daemon_was_killed() {
     fs::write(mount.path("first"), &first).unwrap();
     mount.kill();
     let mut mount = world.writer.mount(VOLUME, &[]);
-    assert!(fs::read(mount.path("first")).unwrap() == first, "closed, and killed before it was hashed");
+    assert_same(&fs::read(mount.path("first")).unwrap(), &first, "closed, and killed before it was hashed");
     let second = noise(LEN, 2);
     fs::write(mount.path("fresh"), &second).unwrap();
     fs::rename(mount.path("fresh"), mount.path("first")).unwrap();
@@ -78,12 +85,41 @@ fn what_was_closed_last_is_there_after_the_daemon_was_killed() {
     std::thread::sleep(Duration::from_millis(500));
     mount.kill();
     let mount = world.writer.mount(VOLUME, &[]);
-    assert!(fs::read(mount.path("first")).unwrap() == second && !mount.path("fresh").exists());
+    assert_same(&fs::read(mount.path("first")).unwrap(), &second, "replaced by what was closed and renamed");
+    assert!(!mount.path("fresh").exists());
     mount.sync(&world.writer, "visible");
     let reader = world.mount(&world.reader);
     within("the reader reads", CALM, move || {
-        assert!(fs::read(reader.path("first")).unwrap() == second);
+        assert_same(&fs::read(reader.path("first")).unwrap(), &second, "what the reader reads");
     });
+}
+
+/// Proves [S-kill]: when a program forks, copies of its handles are closed at any time, also while the daemon is
+/// killed.
+#[test]
+fn what_was_closed_is_there_if_copies_of_its_handle_were_closed_again() {
+    let world = World::new();
+    let mut mount = world.mount(&world.writer);
+    let bytes = noise(LEN / 12, 4);
+    for round in 0..8 {
+        let name = format!("f{round}");
+        let mut file = File::create(mount.path(&name)).unwrap();
+        file.write_all(&bytes).unwrap();
+        drop(file.try_clone().unwrap());
+        let is_killed = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_killed.load(Ordering::Relaxed) {
+                    drop(file.try_clone().unwrap());
+                }
+            });
+            std::thread::sleep(Duration::from_millis(20 + round));
+            mount.kill();
+            is_killed.store(true, Ordering::Relaxed);
+        });
+        mount = world.writer.mount(VOLUME, &[]);
+        assert_same(&fs::read(mount.path(&name)).unwrap(), &bytes, &name);
+    }
 }
 
 /// Proves [S-fsync].

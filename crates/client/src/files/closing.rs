@@ -8,6 +8,10 @@
 //! goes on where the other was: that is all the memory of a closed file that no record holds. A note is taken
 //! back when the record is durable. After a crash of the whole machine the host promises nothing of a body that was never synced, so
 //! notes name the boot that they were written in and count no further than that.
+//!
+//! A body has one note at a time. While a commit of the file runs, or its note waits for the disk, nobody closes
+//! it early: such a note would name a base that a kill may still undo, or go with the one before it. Handles that
+//! a fork copied are closed in the middle of what the program writes, so this happens.
 
 use super::body::{Body, BodyFile};
 use super::open_file::{Changes, OpenFile, State};
@@ -28,6 +32,19 @@ pub(super) const CLOSING_AGE: Duration = Duration::from_secs(1);
 const FORMAT: u32 = 1;
 /// What notes are called, beside the body they are about.
 const EXTENSION: &str = "closed";
+/// What a note is called while it is written.
+const EXTENSION_HALF: &str = "closed-half";
+
+/// How the close of a file goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EarlyClose {
+    /// It returns: the file is committed soon, and the next daemon knows of it if this one is killed.
+    Noted,
+    /// It waits for its commit and for the disk: an earlier commit of the file is not through.
+    BehindAnother,
+    /// It waits for its commit, as every close of a file that was not written whole does.
+    Unfit,
+}
 
 /// What the next daemon must know about a body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,6 +122,13 @@ fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
+/// Puts a note where an earlier one may be: whoever is killed leaves the one or the other.
+fn write_note(path: &Path, note: &Note) -> std::io::Result<()> {
+    let half = path.with_extension(EXTENSION_HALF);
+    std::fs::write(&half, serde_json::to_vec(note)?)?;
+    std::fs::rename(&half, path)
+}
+
 fn forget_note(path: &Path) {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -118,7 +142,12 @@ impl State {
     /// Whether all that the file holds is to be committed and lies in its body.
     fn is_all_new(&self) -> bool {
         let is_whole = self.unsaved.is_any && self.unsaved.ranges.contains(&(0..self.size));
-        is_whole && self.size > 0 && self.saving.is_none() && self.removed.is_none() && !self.is_watched()
+        is_whole && self.size > 0 && self.removed.is_none() && !self.is_watched()
+    }
+
+    /// Whether a commit runs, or one that took a note is not known to be durable.
+    fn is_being_committed(&self) -> bool {
+        self.saving.is_some() || !self.closed.is_empty()
     }
 
     fn note(&self) -> Note {
@@ -136,29 +165,37 @@ impl State {
 
 impl FileTable {
     /// Lets the close of a file return before its commit, if it is one that can wait; `room` is the free
-    /// space of the disk. Whoever gets `true` has it committed soon.
-    pub fn close_early(&self, file: &OpenFile, room: u64) -> bool {
+    /// space of the disk.
+    pub fn close_early(&self, file: &OpenFile, room: u64) -> EarlyClose {
         let mut state = file.state();
+        if state.is_being_committed() {
+            return EarlyClose::BehindAnother;
+        }
         if !state.is_all_new() {
-            return false;
+            return EarlyClose::Unfit;
         }
-        let before = state.closing.take();
-        self.end_closing(before);
-        let Some(Body::Disk { file: body, .. }) = &state.body else { return false };
+        let Some(Body::Disk { file: body, .. }) = &state.body else { return EarlyClose::Unfit };
+        let note = body.path().with_extension(EXTENSION);
+        let counted = state.closing.as_ref().map_or(0, |before| before.len);
         let len = state.size;
-        let fits = |closing: u64| closing.checked_add(len).filter(|sum| *sum <= CLOSING_LEN_MAX.min(room));
+        let most = CLOSING_LEN_MAX.min(room);
+        let fits = |closing: u64| closing.saturating_sub(counted).checked_add(len).filter(|sum| *sum <= most);
         if self.closing_len.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
-            return false;
+            return EarlyClose::Unfit;
         }
-        let closing = Closing { since: Instant::now(), len, note: body.path().with_extension(EXTENSION) };
-        let written = serde_json::to_vec(&state.note()).map_err(std::io::Error::from);
-        if let Err(error) = written.and_then(|bytes| std::fs::write(&closing.note, bytes)) {
+        if let Err(error) = write_note(&note, &state.note()) {
             tracing::debug!(%error, "note a closed file");
-            self.end_closing(Some(closing));
-            return false;
+            self.closing_len.fetch_add(counted, Ordering::Relaxed);
+            self.closing_len.fetch_sub(len, Ordering::Relaxed);
+            return EarlyClose::Unfit;
         }
-        state.closing = Some(closing);
-        true
+        let closing = Closing { since: Instant::now(), len, note };
+        if let Some(before) = state.closing.replace(closing)
+            && state.closing.as_ref().is_some_and(|closing| closing.note != before.note)
+        {
+            forget_note(&before.note);
+        }
+        EarlyClose::Noted
     }
 
     /// Forgets that a file is closing: its record is durable, or nobody wants it any more.
@@ -166,6 +203,29 @@ impl FileTable {
         let Some(closing) = closing else { return };
         self.closing_len.fetch_sub(closing.len, Ordering::Relaxed);
         forget_note(&closing.note);
+    }
+
+    /// Takes back the notes about what was committed, as soon as that is durable.
+    pub(super) fn take_back_notes(&self, file: &OpenFile) {
+        let Some(newest) = file.state().closed.last().map(|closing| closing.since) else { return };
+        if let Err(error) = self.contents.sync() {
+            tracing::warn!(%error, "a closed file is in the log and not durable yet: its note stays");
+            return;
+        }
+        let mut state = file.state();
+        // Another thread may have been here meanwhile, and yet another commit, which this sync says nothing of.
+        // The lock is held to the end: the next close writes its note where these are.
+        for closing in state.closed.extract_if(.., |closing| closing.since <= newest) {
+            self.end_closing(Some(closing));
+        }
+    }
+
+    /// Files whose notes could not be taken back because the disk did not say that their records are durable.
+    pub(super) fn behind_the_disk(&self) -> Vec<Arc<OpenFile>> {
+        if self.closing_len() == 0 {
+            return Vec::new();
+        }
+        self.files_here().into_iter().filter(|file| !file.state().closed.is_empty()).collect()
     }
 
     /// Makes a file of the table what an earlier daemon left of it.

@@ -36,6 +36,7 @@ pub mod ranges;
 mod recently_removed;
 pub mod table;
 
+pub use closing::EarlyClose;
 pub use contents::{Contents, Patience, Slow, Store, Stored, Wanted};
 pub use open_file::{Access, OpenFile, Overlay};
 pub use past::Writes;

@@ -1,13 +1,15 @@
 //! Bodies that programs write past us, and files that are closed before their commit.
 
 use super::closing::CLOSING_LEN_MAX;
-use super::open_file::{Extend, Seek};
+use super::closing::EarlyClose::{BehindAnother, Noted, Unfit};
+use super::open_file::{Changes, Extend, Seek};
 use super::table::{DirtyFile, KernelWay, TableSettings};
 use super::testing::{Fake, file, record};
 use super::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wayfs_fuse::BackingId;
@@ -282,7 +284,7 @@ fn a_close_returns_early_and_the_commit_takes_the_note_back() {
     let past = bench.open_past();
     let bytes = noise(2 << 20, 6);
     past.body.write_all_at(&bytes, 0).unwrap();
-    assert!(bench.table.close_early(&past.open, ROOM));
+    assert_eq!(bench.table.close_early(&past.open, ROOM), Noted);
     assert_eq!((bench.table.closing_len(), bench.notes().len()), (2 << 20, 1));
     assert!(bench.table.is_closing(file(1)));
     let open = Arc::clone(&past.open);
@@ -301,20 +303,20 @@ fn what_closes_early_is_bounded_and_whole() {
     let bench = bench();
     let past = bench.open_past();
     past.body.set_len(CLOSING_LEN_MAX + 1).unwrap();
-    assert!(!bench.table.close_early(&past.open, ROOM), "too much");
+    assert_eq!(bench.table.close_early(&past.open, ROOM), Unfit, "too much");
     past.body.set_len(1 << 20).unwrap();
-    assert!(!bench.table.close_early(&past.open, (1 << 20) - 1), "no room for a second copy");
-    assert!(bench.table.close_early(&past.open, 1 << 20));
+    assert_eq!(bench.table.close_early(&past.open, (1 << 20) - 1), Unfit, "no room for a second copy");
+    assert_eq!(bench.table.close_early(&past.open, 1 << 20), Noted);
     assert_eq!(bench.table.closing_len(), 1 << 20);
     past.body.set_len(2 << 20).unwrap();
-    assert!(bench.table.close_early(&past.open, ROOM), "a duplicated handle is closed once more");
+    assert_eq!(bench.table.close_early(&past.open, ROOM), Noted, "a duplicated handle is closed once more");
     assert_eq!(bench.table.closing_len(), 2 << 20);
     let other = {
         let inode = bench.fake.make(file(2), &noise(1 << 20, 7));
         bench.table.open_file(file(2), &inode, Access::Write)
     };
     bench.table.write(&other, Some(5), &[1; 300_000], 0).unwrap();
-    assert!(!bench.table.close_early(&other, ROOM), "an edit of what was there");
+    assert_eq!(bench.table.close_early(&other, ROOM), Unfit, "an edit of what was there");
 }
 
 /// Proves [S-kill].
@@ -324,7 +326,7 @@ fn what_was_closed_early_is_there_after_the_daemon_was_killed() {
     let past = bench.open_past();
     let bytes = noise(3 << 20, 8);
     past.body.write_all_at(&bytes, 0).unwrap();
-    assert!(bench.table.close_early(&past.open, ROOM));
+    assert_eq!(bench.table.close_early(&past.open, ROOM), Noted);
     let mtime = past.open.overlay().mtime;
     let bench = bench.killed();
     assert_eq!(bench.table.overlay(file(1)).map(|overlay| (overlay.size, overlay.mtime)), Some((3 << 20, mtime)));
@@ -340,7 +342,7 @@ fn a_daemon_killed_between_the_record_and_the_note_makes_no_second_record() {
     let bench = bench();
     let past = bench.open_past();
     past.body.write_all_at(&noise(1 << 20, 9), 0).unwrap();
-    assert!(bench.table.close_early(&past.open, ROOM));
+    assert_eq!(bench.table.close_early(&past.open, ROOM), Noted);
     let note = bench.notes().remove(0);
     let text = std::fs::read(&note).unwrap();
     bench.table.commit(&past.open, patience()).unwrap().unwrap();
@@ -351,13 +353,58 @@ fn a_daemon_killed_between_the_record_and_the_note_makes_no_second_record() {
     assert!(bench.notes().is_empty());
 }
 
+/// Proves [S-kill]: a handle that a fork copied is closed in the middle of what is written, and its commit is not
+/// through when the program closes the file.
+#[test]
+fn nobody_closes_early_behind_a_commit_that_is_not_durable() {
+    let bench = bench();
+    let past = bench.open_past();
+    past.body.write_all_at(&noise(1 << 20, 12), 0).unwrap();
+    assert_eq!(bench.table.close_early(&past.open, ROOM), Noted);
+    bench.fake.is_disk_stuck.store(true, Ordering::Relaxed);
+    bench.table.commit(&past.open, patience()).unwrap().unwrap();
+    assert_eq!((bench.table.closing_len(), bench.notes().len()), (1 << 20, 1), "no disk has the record");
+    let bytes = noise(2 << 20, 13);
+    past.body.write_all_at(&bytes, 0).unwrap();
+    assert_eq!(bench.table.close_early(&past.open, ROOM), BehindAnother, "its note would go with the other");
+    bench.fake.is_disk_stuck.store(false, Ordering::Relaxed);
+    bench.table.commit(&past.open, patience()).unwrap().unwrap();
+    assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
+    past.body.write_all_at(b"more", 0).unwrap();
+    past.open.state().saving = Some(Changes::default());
+    assert_eq!(bench.table.close_early(&past.open, ROOM), BehindAnother, "its note would name the wrong base");
+    past.open.state().saving = None;
+    assert_eq!(bench.table.close_early(&past.open, ROOM), Noted);
+    bench.close_past(past);
+    bench.table.commit_older(Duration::ZERO, Duration::from_secs(5));
+    assert_eq!(bench.fake.bytes_of(file(1)), [b"more", &bytes[4..]].concat());
+    assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
+}
+
+#[test]
+fn a_note_goes_when_a_disk_that_was_stuck_has_the_record() {
+    let bench = bench();
+    let past = bench.open_past();
+    past.body.write_all_at(&noise(1 << 20, 14), 0).unwrap();
+    assert_eq!(bench.table.close_early(&past.open, ROOM), Noted);
+    bench.close_past(past);
+    bench.fake.is_disk_stuck.store(true, Ordering::Relaxed);
+    bench.table.commit_older(Duration::ZERO, Duration::from_secs(5));
+    bench.table.commit_older(Duration::ZERO, Duration::from_secs(5));
+    assert_eq!((bench.table.closing_len(), bench.notes().len()), (1 << 20, 1));
+    bench.fake.is_disk_stuck.store(false, Ordering::Relaxed);
+    bench.table.commit_older(Duration::from_secs(30), Duration::from_secs(5));
+    assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
+    assert_eq!(bench.fake.stores.lock().unwrap().len(), 1);
+}
+
 #[test]
 fn notes_of_another_boot_and_of_removed_files_are_thrown_away() {
     for is_reboot in [true, false] {
         let bench = bench();
         let past = bench.open_past();
         past.body.write_all_at(&noise(1 << 20, 10), 0).unwrap();
-        assert!(bench.table.close_early(&past.open, ROOM));
+        assert_eq!(bench.table.close_early(&past.open, ROOM), Noted);
         let note = bench.notes().remove(0);
         if is_reboot {
             let mut text: serde_json::Value = serde_json::from_slice(&std::fs::read(&note).unwrap()).unwrap();
@@ -378,7 +425,7 @@ fn an_open_that_empties_takes_a_body_of_its_own() {
     let past = bench.open_past();
     let bytes = noise(1 << 20, 11);
     past.body.write_all_at(&bytes, 0).unwrap();
-    assert!(bench.table.close_early(&past.open, ROOM));
+    assert_eq!(bench.table.close_early(&past.open, ROOM), Noted);
     let body = past.body.try_clone().unwrap();
     bench.close_past(past);
     let again = bench.open_past();

@@ -68,7 +68,7 @@ pub type Register<'a> = dyn Fn(&BodyFile) -> Option<BackingId> + 'a;
 
 /// The table.
 pub struct FileTable {
-    contents: Arc<dyn Contents>,
+    pub(super) contents: Arc<dyn Contents>,
     files: BodyFiles,
     settings: TableSettings,
     map: Mutex<Map>,
@@ -203,7 +203,8 @@ impl FileTable {
             return;
         }
         let state = entry.file.state();
-        if state.is_watched() || (state.is_dirty() && state.removed.is_none()) {
+        let is_behind = !state.closed.is_empty();
+        if state.is_watched() || ((state.is_dirty() || is_behind) && state.removed.is_none()) {
             return;
         }
         let keep_len = match &state.body {
@@ -430,20 +431,6 @@ impl FileTable {
         outcome
     }
 
-    /// Ends the closing of what was committed, as soon as that is durable.
-    fn take_back_notes(&self, file: &OpenFile) {
-        let closed = std::mem::take(&mut file.state().closed);
-        if closed.is_empty() {
-            return;
-        }
-        if let Err(error) = self.contents.sync() {
-            tracing::warn!(%error, "a closed file is in the log and not durable yet");
-        }
-        for closing in closed {
-            self.end_closing(Some(closing));
-        }
-    }
-
     /// The last name of a file went by our own doing: its handles keep it, and no record will.
     pub fn removed(&self, removed: Removed) {
         let Removed { file, inode } = removed;
@@ -488,9 +475,22 @@ impl FileTable {
         missed && !file.state().missed_news
     }
 
+    /// Every file of the table.
+    pub(super) fn files_here(&self) -> Vec<Arc<OpenFile>> {
+        self.map().entries.values().map(|entry| Arc::clone(&entry.file)).collect()
+    }
+
+    /// Makes durable what was committed before.
+    ///
+    /// # Errors
+    /// As [`Contents::sync`].
+    pub fn sync(&self) -> Result<(), FsError> {
+        self.contents.sync()
+    }
+
     /// Uncommitted files, those longest so first.
     pub fn dirty(&self) -> Vec<DirtyFile> {
-        let files: Vec<Arc<OpenFile>> = self.map().entries.values().map(|entry| Arc::clone(&entry.file)).collect();
+        let files = self.files_here();
         let mut dirty: Vec<DirtyFile> = files
             .iter()
             .filter_map(|file| {
@@ -512,6 +512,10 @@ impl FileTable {
     /// Commits everything uncommitted for at least `age`, and what failed before; returns what could not be.
     pub fn commit_older(&self, age: Duration, patience: Duration) -> Vec<(FileId, FsError)> {
         let mut failed = Vec::new();
+        for file in self.behind_the_disk() {
+            self.take_back_notes(&file);
+            self.settle(&mut self.map(), file.id());
+        }
         for dirty in self.dirty() {
             let is_asked_for = age.is_zero();
             if !is_asked_for && (dirty.is_resting || (dirty.age < age && !dirty.is_due)) {

@@ -4,7 +4,7 @@ use super::contents::{Contents, Store, Stored, Wanted};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 use wayfs_types::{Content, Digest, FileId, FsError, Inode, Kind, OriginId, Place, RecordId, WallTime};
 
@@ -15,6 +15,8 @@ pub(crate) struct Fake {
     pub(crate) stores: Mutex<Vec<Store>>,
     pub(crate) refuse: Mutex<Option<FsError>>,
     pub(crate) is_cut_off: Mutex<bool>,
+    /// Nothing becomes durable.
+    pub(crate) is_disk_stuck: AtomicBool,
     pub(crate) put_len: AtomicUsize,
     pub(crate) prefetched: Mutex<BTreeSet<Digest>>,
     clock: AtomicI64,
@@ -57,6 +59,7 @@ impl Fake {
             stores: Mutex::default(),
             refuse: Mutex::default(),
             is_cut_off: Mutex::default(),
+            is_disk_stuck: AtomicBool::new(false),
             put_len: AtomicUsize::new(0),
             prefetched: Mutex::default(),
             clock: AtomicI64::new(0),
@@ -160,6 +163,9 @@ impl Contents for Fake {
     }
 
     fn sync(&self) -> Result<(), FsError> {
+        if self.is_disk_stuck.load(Ordering::Relaxed) {
+            return Err(FsError::TimedOut);
+        }
         self.refuse.lock().unwrap().map_or(Ok(()), Err)
     }
 

@@ -10,7 +10,7 @@ use super::errno::errno;
 use super::handles::OpenHandle;
 use super::pending::ReplySlot;
 use crate::files::commit::Committed;
-use crate::files::{Access, Patience, Slow};
+use crate::files::{Access, EarlyClose, Patience, Slow};
 use crate::notices::Stale;
 use std::sync::Arc;
 use wayfs_fuse::{Errno, FileHandle, LockOwner, Reply};
@@ -41,13 +41,21 @@ impl Vfs {
                 Ok(committed) => return self.flushed(caller, committed, reply),
             }
         }
+        let early = match self.settings.close {
+            Close::Asynchronous => self.files.close_early(&open.file, self.room()),
+            Close::Safe => EarlyClose::Unfit,
+        };
         // A large file that was written whole is complete on this disk: its commit follows in the background.
-        if self.settings.close == Close::Asynchronous && self.files.close_early(&open.file, self.room()) {
+        if early == EarlyClose::Noted {
             return answered(reply.ok());
         }
         let asker = caller.clone();
         self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
-            let outcome = vfs.commit(&open, Patience::lasting(vfs.settings.read_timeout));
+            let mut outcome = vfs.commit(&open, Patience::lasting(vfs.settings.read_timeout));
+            if early == EarlyClose::BehindAnother {
+                // What a note would have promised.
+                outcome = outcome.and_then(|committed| Ok(vfs.files.sync().map(|()| committed)?));
+            }
             let Some(reply) = slot.take() else { return };
             match outcome {
                 Ok(committed) => vfs.flushed(&asker, committed, reply),
