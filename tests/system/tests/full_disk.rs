@@ -72,11 +72,13 @@ fn a_full_cache_disk_refuses_and_loses_nothing() {
     let client = Machine::new("client");
     let Some(disk) = SmallDisk::new(&client.path("cache")) else { return };
     let mount = client.mount(&server.ticket(&home, "work"), &[]);
+    // Whether a name is free can be told offline only of a directory that was listed before.
+    assert_eq!(fs::read_dir(mount.root()).unwrap().count(), 0);
     mount.wayfs(&client, &["offline"]).ok();
     let root = mount.root().to_owned();
     let (taken, refusal) = within("fill the disk", Duration::from_secs(60), move || fill(&root, 100));
     let refusal = refusal.expect("100 pieces do not fit");
-    assert_eq!(refusal.raw_os_error(), Some(libc::ENOSPC), "{refusal}");
+    assert_eq!(refusal.raw_os_error(), Some(libc::ENOSPC), "piece {taken}: {refusal}");
     assert!(taken > 2, "only {taken} pieces were taken");
     for number in 0..taken {
         assert!(
