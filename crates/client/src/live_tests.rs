@@ -254,8 +254,10 @@ fn a_mount_starts_offline_from_its_cache_and_is_heard_later() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    // Below the range that the kernel gives from: nobody takes it while the home is away.
-    let port = (20_000..30_000).find(|port| std::net::UdpSocket::bind(("127.0.0.1", *port)).is_ok()).unwrap();
+    // Below the range that the kernel gives from, and not where another process looks: nobody takes it while the home
+    // is away.
+    let first = 20_000 + (std::process::id() % 9_000) as u16;
+    let port = (first..30_000).find(|port| std::net::UdpSocket::bind(("127.0.0.1", *port)).is_ok()).unwrap();
     let home = Home::start(directory.path(), port);
     let ann = Machine::new();
     let a = ann.mount(home.ticket());

@@ -85,7 +85,7 @@ pub use network_file::{CellOfFile, HostOfNetwork, LinkOfFile, Network, NetworkFi
 pub use process::Process;
 pub use report::report;
 pub use run_directory::sweep;
-pub use sites::{Sites, SitesPlan, client_of, station_of};
+pub use sites::{CacheDisk, Sites, SitesPlan, client_of, station_of};
 pub use summary::{Aim, Findings, LatenessOf, Machine, Row, Summary, Verdict};
 pub use topology::{Link, Service, Topology};
 pub use vigil::IdleCores;

@@ -30,6 +30,18 @@ pub struct SitesPlan {
     pub serve: Vec<String>,
     /// More arguments of every `wayfs mount`.
     pub mount: Vec<String>,
+    /// Where clients keep their caches.
+    pub cache: CacheDisk,
+}
+
+/// The disk of clients.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CacheDisk {
+    /// The laboratory's, which every host shares: what one of them syncs the others wait for.
+    #[default]
+    Shared,
+    /// Memory: a disk that keeps nobody else waiting, as every machine's own does.
+    Memory,
 }
 
 impl SitesPlan {
@@ -39,7 +51,7 @@ impl SitesPlan {
     /// [`LabError::Description`] for an unknown name.
     pub fn profiles(wide: &[&str]) -> Result<Self, LabError> {
         let wide = wide.iter().map(|name| line(name)).collect::<Result<_, _>>()?;
-        Ok(Self { wide, local: line("ethernet-100")?, serve: Vec::new(), mount: Vec::new() })
+        Ok(Self { wide, local: line("ethernet-100")?, serve: Vec::new(), mount: Vec::new(), cache: CacheDisk::Shared })
     }
 }
 
@@ -70,6 +82,8 @@ struct Client {
     host: String,
     mount: MountPoint,
     process: Option<Process>,
+    /// The disk of its own.
+    disk: Option<MountPoint>,
 }
 
 impl Sites {
@@ -151,7 +165,11 @@ impl Sites {
         let ticket = self.wayfs("home", &["volume", "ticket", VOLUME], TOOL)?;
         let mount = self.lab.mount_point(&host)?;
         self.clients.retain(|client| client.host != host);
-        self.clients.push(Client { host: host.clone(), mount, process: None });
+        let disk = match self.plan.cache {
+            CacheDisk::Shared => None,
+            CacheDisk::Memory => Some(self.lab.memory_disk(&format!("{host}-disk"))?),
+        };
+        self.clients.push(Client { host: host.clone(), mount, process: None, disk });
         self.mount_again(site, Volume::By(ticket.trim()))?;
         let station = format!("{}:{PORT}", self.lab.address(&station_of(site))?);
         self.until("the client to know its station", |sites| {
@@ -179,8 +197,12 @@ impl Sites {
     /// [`LabError`] if it does not end, or is not mounted in time.
     pub fn mount_anew(&mut self, site: usize) -> Result<(), LabError> {
         self.unmount(site)?;
-        let cache = self.cache(&client_of(site))?;
-        std::fs::remove_dir_all(&cache).map_err(LabError::io(format!("remove {}", cache.display())))?;
+        let client = self.client(site)?;
+        // A disk of its own is a new one after every mount.
+        if client.disk.is_none() {
+            let cache = self.cache(client)?;
+            std::fs::remove_dir_all(&cache).map_err(LabError::io(format!("remove {}", cache.display())))?;
+        }
         self.mount(site)
     }
 
@@ -302,7 +324,7 @@ impl Sites {
         let host = client_of(site);
         let place = self.client(site)?.mount.path().to_owned();
         let mut command = self.lab.wayfs(&host, &self.program)?;
-        let cache = self.cache(&host)?;
+        let cache = self.cache(self.client(site)?)?;
         command.arg("mount");
         match what {
             // A ticket is a secret: not in the arguments, where every process sees it.
@@ -371,8 +393,11 @@ impl Sites {
         Ok(self.lab.directory(host)?.join("data"))
     }
 
-    fn cache(&self, host: &str) -> Result<PathBuf, LabError> {
-        Ok(self.lab.directory(host)?.join("volume-cache"))
+    fn cache(&self, client: &Client) -> Result<PathBuf, LabError> {
+        match &client.disk {
+            Some(disk) => Ok(disk.path().join("volume-cache")),
+            None => Ok(self.lab.directory(&client.host)?.join("volume-cache")),
+        }
     }
 
     fn client(&self, site: usize) -> Result<&Client, LabError> {

@@ -277,6 +277,18 @@ impl Topology {
         Ok(MountPoint::new(path))
     }
 
+    /// A disk in memory, seen by the whole machine, that goes when the mount point is dropped.
+    ///
+    /// # Errors
+    /// [`LabError::Io`] if it cannot be made.
+    pub fn memory_disk(&self, name: &str) -> Result<MountPoint, LabError> {
+        let disk = self.mount_point(name)?;
+        let mounted =
+            rustix::mount::mount("tmpfs", disk.path(), "tmpfs", rustix::mount::MountFlags::empty(), c"mode=0700");
+        mounted.map_err(|errno| LabError::io("mount a disk in memory")(errno.into()))?;
+        Ok(disk)
+    }
+
     /// Sets a kernel parameter of a host, such as `net.ipv4.tcp_sack`.
     ///
     /// # Errors

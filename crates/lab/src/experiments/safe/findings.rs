@@ -1,6 +1,6 @@
 //! What the cells say: rows, plots, words, raw data.
 
-use super::{Cell, PAUSE, Sample, WIDE};
+use super::{Cell, PAUSE, Sample, WIDE, disk_name};
 use crate::{Aim, Axis, Context, Estimate, Figure, Findings, LabError, Origin, Row, Series, Verdict};
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ fn expected() -> String {
         "A close sends the record with its bytes at once; while it is on its way the client's own disk syncs; the station applies it, syncs once, and \
          answers: one round trip and one group commit, and what two machines compute. The limit is measured between the closes (every {} ms on \
          average): the same number of bytes in datagrams over the same line with a short answer, and a durable append on the same disk. \
-         The median is to stay within {RATIO_MAX} times that. The home is behind the {WIDE} line, and nothing of it is to be seen.",
+         The median is to stay within {RATIO_MAX} times that. The client's cache is in memory, or on the disk that the station's is on. The home is behind the {WIDE} line, and nothing of it is to be seen.",
         PAUSE.as_millis(),
     )
 }
@@ -55,7 +55,7 @@ fn expected() -> String {
 fn rows(cells: &[Cell]) -> Vec<Row> {
     let mut rows = Vec::new();
     for cell in cells {
-        let name = cell.line;
+        let name = cell.name();
         let limit = format!(
             "limit {:.2} ms: round trip {:.2} ms, group commit {:.2} ms",
             Estimate::quantile(&mut cell.limits(), 0.5).mean,
@@ -98,7 +98,7 @@ fn came_out(cells: &[Cell], rows: &[Row]) -> String {
         .iter()
         .map(|cell| {
             let close = cell.median(|sample| sample.close).mean;
-            format!("{close:.2} ms on {} ({:.2} of the limit)", cell.line, cell.ratio().mean)
+            format!("{close:.2} ms on {} ({:.2} of the limit)", cell.name(), cell.ratio().mean)
         })
         .collect();
     let missed: Vec<&str> =
@@ -124,16 +124,16 @@ fn why(cells: &[Cell]) -> String {
     }
     format!(
         "Beyond its limit a close takes {least:.2} to {most:.2} ms: the kernel's request to the mount and its answer, the record built, encrypted, sent and \
-         read on both sides, two threads woken at each, and a second disk, the client's, that is the same disk here as the station's. The faster the line, the \
-         larger is that share."
+         read on both sides, and two threads woken at each. The faster the line, the larger is that share. With one disk for both, client and station wait for \
+         each other's syncs; two machines have two."
     )
 }
 
 fn cumulative(cells: &[Cell]) -> Figure {
     let mut series = Vec::new();
     for cell in cells {
-        series.push(Series::cumulative(cell.line, Origin::Measured, cell.closes()));
-        series.push(Series::cumulative(&format!("{}, limit", cell.line), Origin::Model, cell.limits()));
+        series.push(Series::cumulative(&cell.name(), Origin::Measured, cell.closes()));
+        series.push(Series::cumulative(&format!("{}, limit", cell.name()), Origin::Model, cell.limits()));
     }
     Figure {
         title: "Time to safe".into(),
@@ -147,13 +147,14 @@ fn cumulative(cells: &[Cell]) -> Figure {
 }
 
 fn write(context: &mut Context<'_>, cells: &[Cell]) -> Result<(), LabError> {
-    let mut csv =
-        context.csv("closes", &["line", "close_ms", "round_trip_ms", "commit_ms", "up_bytes", "down_bytes"])?;
+    let mut csv = context
+        .csv("closes", &["line", "client_disk", "close_ms", "round_trip_ms", "commit_ms", "up_bytes", "down_bytes"])?;
     for cell in cells {
         for sample in &cell.samples {
             let times = [sample.close, sample.round_trip, sample.commit];
             let numbers = times.map(|time| format!("{:.4}", time.as_secs_f64() * 1000.0));
-            csv.row(&[&[cell.line.to_owned()][..], &numbers, &sample.carried.map(|len| len.to_string())].concat())?;
+            let place = [cell.line.to_owned(), disk_name(cell.disk).to_owned()];
+            csv.row(&[&place[..], &numbers, &sample.carried.map(|len| len.to_string())].concat())?;
         }
     }
     csv.finish()
@@ -162,6 +163,7 @@ fn write(context: &mut Context<'_>, cells: &[Cell]) -> Result<(), LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::CacheDisk;
 
     fn cell(line: &'static str, close: u64, round_trip: u64, commit: u64) -> Cell {
         let ms = Duration::from_millis;
@@ -171,7 +173,7 @@ mod tests {
             commit: ms(commit),
             carried: [5000, 500],
         };
-        Cell { line, samples: (0..9).map(sample).collect(), unsafe_files: 0 }
+        Cell { line, disk: CacheDisk::Memory, samples: (0..9).map(sample).collect(), unsafe_files: 0 }
     }
 
     #[test]

@@ -4,13 +4,17 @@
 //! and answers. So it is measured beside what no protocol can do without, in the same seconds: one round trip of the same
 //! line with as many bytes, and one durable append on the same disk. The wide area behind the station is a long one, and
 //! is not to be seen in it.
+//!
+//! Here all hosts are one machine with one disk, which serves the client's sync and the station's in turns. So it is
+//! measured twice: as it is, and with the client's cache in memory, where only the station's sync waits for the disk. Two
+//! machines have two disks, and the client's is done before the station's answer is there.
 
 mod findings;
 mod limit;
 
 use super::chosen::{chosen, number};
 use super::links::Poisson;
-use crate::{Context, Experiment, Findings, LabError, Sites, SitesPlan, client_of, line, station_of};
+use crate::{CacheDisk, Context, Experiment, Findings, LabError, Sites, SitesPlan, client_of, line, station_of};
 use limit::{Commit, Echo};
 use std::fs::File;
 use std::io::Write;
@@ -24,6 +28,8 @@ pub(super) struct Safe;
 const LINES: &[&str] = &["gigabit", "ethernet-100", "wifi", "local-area"];
 /// Of the quick one: a cable and the air.
 const LINES_QUICK: &[&str] = &["ethernet-100", "wifi"];
+/// Where the client keeps its cache.
+const DISKS: &[CacheDisk] = &[CacheDisk::Memory, CacheDisk::Shared];
 /// Between the station and its home.
 const WIDE: &str = "intercontinental";
 /// Bytes of each file: the record carries them.
@@ -50,6 +56,7 @@ struct Sample {
 #[derive(Debug)]
 struct Cell {
     line: &'static str,
+    disk: CacheDisk,
     samples: Vec<Sample>,
     /// Files of which the client did not say that they are safe when `close` had returned.
     unsafe_files: usize,
@@ -69,25 +76,52 @@ impl Experiment for Safe {
         let all = if context.setting("lines").is_some() { LINES } else { all };
         let lines = chosen(context, "lines", all, |name| name)?;
         let closes = number(context, "closes", context.choose(100, 400))?;
+        let disks = chosen(context, "disks", DISKS, disk_name)?;
         let mut cells = Vec::new();
-        for (done, name) in lines.iter().enumerate() {
-            context.progress(done, lines.len(), name);
-            cells.push(measure(context, name, closes)?);
+        let wanted: Vec<_> = lines.iter().flat_map(|line| disks.iter().map(move |disk| (*line, *disk))).collect();
+        for (done, (line, disk)) in wanted.iter().enumerate() {
+            context.progress(done, wanted.len(), line);
+            cells.push(measure(context, line, *disk, closes)?);
         }
-        context.progress(lines.len(), lines.len(), "done");
+        context.progress(wanted.len(), wanted.len(), "done");
         findings::tell(context, &cells)
     }
 }
 
+/// What it is called in settings.
+const fn disk_name(disk: CacheDisk) -> &'static str {
+    match disk {
+        CacheDisk::Memory => "memory",
+        CacheDisk::Shared => "shared",
+    }
+}
+
+impl Cell {
+    /// What it is called in reports.
+    fn name(&self) -> String {
+        match self.disk {
+            CacheDisk::Memory => self.line.to_owned(),
+            CacheDisk::Shared => format!("{} with one disk for both", self.line),
+        }
+    }
+}
+
 /// Closes small files on a mount whose `close` waits until they are safe.
-fn measure(context: &mut Context<'_>, name: &'static str, closes: usize) -> Result<Cell, LabError> {
+fn measure(
+    context: &mut Context<'_>,
+    line_name: &'static str,
+    disk: CacheDisk,
+    closes: usize,
+) -> Result<Cell, LabError> {
     let mut plan = SitesPlan::profiles(&[WIDE])?;
-    plan.local = line(name)?;
+    plan.local = line(line_name)?;
+    plan.cache = disk;
     plan.mount = vec!["--close".into(), "safe".into()];
-    let sites = Sites::start(context, name, context.seed(), plan)?;
+    let part = format!("{line_name}-{}", disk_name(disk));
+    let sites = Sites::start(context, &part, context.seed(), plan)?;
     let echo = Echo::between(sites.lab(), &client_of(0), &station_of(0), FILE_LEN)?;
     let mut commit = Commit::on(&sites.lab().directory(&station_of(0))?.join("group-commit"), FILE_LEN)?;
-    let mut cell = Cell { line: name, samples: Vec::new(), unsafe_files: 0 };
+    let mut cell = Cell { line: line_name, disk, samples: Vec::new(), unsafe_files: 0 };
     for (number, pause) in Poisson::new(context.seed(), PAUSE.as_secs_f64()).take(WARM_UP + closes).enumerate() {
         let path = sites.at(0).join(format!("file-{number}"));
         let (round_trip, commit) = (echo.round_trip()?, commit.append()?);
@@ -101,7 +135,7 @@ fn measure(context: &mut Context<'_>, name: &'static str, closes: usize) -> Resu
         }
         std::thread::sleep(Duration::from_secs_f64(pause));
     }
-    sites.finish(context, name);
+    sites.finish(context, &part);
     Ok(cell)
 }
 
