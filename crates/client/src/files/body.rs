@@ -44,6 +44,11 @@ impl BodyFile {
         &self.path
     }
 
+    /// Its place in the order in which they were made.
+    pub(super) fn number(&self) -> Option<u64> {
+        number(&self.path)
+    }
+
     /// Its length, and when its bytes last changed.
     pub(super) fn look(&self) -> std::io::Result<Look> {
         let metadata = self.file.metadata()?;
@@ -64,6 +69,11 @@ impl BodyFile {
     pub(super) fn stamp(&self) -> Option<std::time::SystemTime> {
         self.file.metadata().and_then(|metadata| metadata.modified()).ok()
     }
+}
+
+/// The number of a body, in its name and in that of the note about it.
+fn number(path: &Path) -> Option<u64> {
+    path.file_stem()?.to_str()?.parse().ok()
 }
 
 /// What a body file shows of itself.
@@ -106,8 +116,7 @@ impl BodyFiles {
                 std::fs::remove_file(path)?;
             }
         }
-        let number = |path: &PathBuf| path.file_stem()?.to_str()?.parse::<u64>().ok();
-        let last = kept.iter().filter_map(number).max().unwrap_or(0);
+        let last = kept.iter().filter_map(|path| number(path)).max().unwrap_or(0);
         Ok(Self { directory: directory.to_owned(), next: AtomicU64::new(last + 1) })
     }
 

@@ -18,6 +18,8 @@ use super::open_file::{Changes, OpenFile, State};
 use super::ranges::RangeSet;
 use super::table::FileTable;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -98,10 +100,17 @@ impl Left {
 pub(super) fn find_left(directory: &Path) -> Vec<Left> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let paths = entries.flatten().map(|entry| entry.path());
-    paths
-        .filter(|path| path.extension().is_some_and(|found| found == EXTENSION))
-        .filter_map(|path| left(&path))
-        .collect()
+    let notes = paths.filter(|path| path.extension().is_some_and(|found| found == EXTENSION));
+    // Between the note of a body and the end of the note of the one before, a file has two: the newer body counts.
+    let mut newest = HashMap::new();
+    for left in notes.filter_map(|path| left(&path)) {
+        match newest.entry(left.file()) {
+            Entry::Vacant(entry) => drop(entry.insert(left)),
+            Entry::Occupied(mut entry) if entry.get().body.number() < left.body.number() => drop(entry.insert(left)),
+            Entry::Occupied(_) => {}
+        }
+    }
+    newest.into_values().collect()
 }
 
 fn left(path: &Path) -> Option<Left> {

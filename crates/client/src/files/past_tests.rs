@@ -338,6 +338,26 @@ fn what_was_closed_early_is_there_after_the_daemon_was_killed() {
 }
 
 #[test]
+fn of_two_bodies_that_a_kill_left_of_one_file_the_newer_counts() {
+    for newer in ["0", "1000"] {
+        let bench = bench();
+        let past = bench.open_past();
+        let bytes = noise(1 << 20, 15);
+        past.body.write_all_at(&bytes, 0).unwrap();
+        assert_eq!(bench.table.close_early(&past.open, ROOM), Noted);
+        let note = bench.notes().remove(0);
+        let other = note.with_file_name(newer);
+        std::fs::write(&other, noise(1 << 20, 16)).unwrap();
+        std::fs::copy(&note, other.with_extension("closed")).unwrap();
+        let bench = bench.killed();
+        bench.table.commit_older(Duration::ZERO, Duration::from_secs(5));
+        let found = bench.fake.bytes_of(file(1));
+        assert!(found == if newer == "0" { bytes } else { noise(1 << 20, 16) }, "{newer}");
+        assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
+    }
+}
+
+#[test]
 fn a_daemon_killed_between_the_record_and_the_note_makes_no_second_record() {
     let bench = bench();
     let past = bench.open_past();
