@@ -47,7 +47,7 @@ fn expected() -> String {
         "A close sends the record with its bytes at once; while it is on its way the client's own disk syncs; the station applies it, syncs once, and \
          answers: one round trip and one group commit, and what two machines compute. The limit is measured between the closes (every {} ms on \
          average): the same number of bytes in datagrams over the same line with a short answer, and a durable append on the same disk. \
-         The median is to stay within {RATIO_MAX} times that. The client's cache is in memory, or on the disk that the station's is on. The home is behind the {WIDE} line, and nothing of it is to be seen.",
+         The median is to stay within {RATIO_MAX} times that. The client's cache is on the station's disk, or in memory (a disk of its own). The home is behind the {WIDE} line, and nothing of it is to be seen.",
         PAUSE.as_millis(),
     )
 }
@@ -124,8 +124,8 @@ fn why(cells: &[Cell]) -> String {
     }
     format!(
         "Beyond its limit a close takes {least:.2} to {most:.2} ms: the kernel's request to the mount and its answer, the record built, encrypted, sent and \
-         read on both sides, and two threads woken at each. The faster the line, the larger is that share. With one disk for both, client and station wait for \
-         each other's syncs; two machines have two."
+         read on both sides, and two threads woken at each. The faster the line, the larger is that share. What a disk of the client's own changes is \
+         what the two syncs of one disk wait for each other."
     )
 }
 

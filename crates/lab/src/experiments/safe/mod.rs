@@ -6,7 +6,7 @@
 //! is not to be seen in it.
 //!
 //! Here all hosts are one machine with one disk, which serves the client's sync and the station's in turns. So it is
-//! measured twice: as it is, and with the client's cache in memory, where only the station's sync waits for the disk. Two
+//! measured twice: as it is, and with the client's cache in memory, where only the station's sync waits for the disk: two
 //! machines have two disks, and the client's is done before the station's answer is there.
 
 mod findings;
@@ -16,6 +16,8 @@ use super::chosen::{chosen, number};
 use super::links::Poisson;
 use crate::{CacheDisk, Context, Experiment, Findings, LabError, Sites, SitesPlan, client_of, line, station_of};
 use limit::{Commit, Echo};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -29,7 +31,9 @@ const LINES: &[&str] = &["gigabit", "ethernet-100", "wifi", "local-area"];
 /// Of the quick one: a cable and the air.
 const LINES_QUICK: &[&str] = &["ethernet-100", "wifi"];
 /// Where the client keeps its cache.
-const DISKS: &[CacheDisk] = &[CacheDisk::Memory, CacheDisk::Shared];
+const DISKS: &[CacheDisk] = &[CacheDisk::Shared, CacheDisk::Memory];
+/// Of the quick one.
+const DISKS_QUICK: &[CacheDisk] = &[CacheDisk::Shared];
 /// Between the station and its home.
 const WIDE: &str = "intercontinental";
 /// Bytes of each file: the record carries them.
@@ -76,7 +80,8 @@ impl Experiment for Safe {
         let all = if context.setting("lines").is_some() { LINES } else { all };
         let lines = chosen(context, "lines", all, |name| name)?;
         let closes = number(context, "closes", context.choose(100, 400))?;
-        let disks = chosen(context, "disks", DISKS, disk_name)?;
+        let all = context.choose(DISKS_QUICK, DISKS);
+        let disks = chosen(context, "disks", if context.setting("disks").is_some() { DISKS } else { all }, disk_name)?;
         let mut cells = Vec::new();
         let wanted: Vec<_> = lines.iter().flat_map(|line| disks.iter().map(move |disk| (*line, *disk))).collect();
         for (done, (line, disk)) in wanted.iter().enumerate() {
@@ -100,8 +105,8 @@ impl Cell {
     /// What it is called in reports.
     fn name(&self) -> String {
         match self.disk {
-            CacheDisk::Memory => self.line.to_owned(),
-            CacheDisk::Shared => format!("{} with one disk for both", self.line),
+            CacheDisk::Shared => self.line.to_owned(),
+            CacheDisk::Memory => format!("{} and a disk of its own", self.line),
         }
     }
 }
@@ -121,12 +126,15 @@ fn measure(
     let sites = Sites::start(context, &part, context.seed(), plan)?;
     let echo = Echo::between(sites.lab(), &client_of(0), &station_of(0), FILE_LEN)?;
     let mut commit = Commit::on(&sites.lab().directory(&station_of(0))?.join("group-commit"), FILE_LEN)?;
+    let (mut random, mut bytes) = (ChaCha8Rng::seed_from_u64(context.seed()), [0; FILE_LEN]);
     let mut cell = Cell { line: line_name, disk, samples: Vec::new(), unsafe_files: 0 };
     for (number, pause) in Poisson::new(context.seed(), PAUSE.as_secs_f64()).take(WARM_UP + closes).enumerate() {
         let path = sites.at(0).join(format!("file-{number}"));
         let (round_trip, commit) = (echo.round_trip()?, commit.append()?);
+        // None can be compressed, so every byte has to cross, as in the round trip.
+        random.fill_bytes(&mut bytes);
         let before = carried(&sites);
-        let close = close(&path)?;
+        let close = close(&path, &bytes)?;
         let after = carried(&sites);
         let sample = Sample { close, round_trip, commit, carried: [after[0] - before[0], after[1] - before[1]] };
         cell.unsafe_files += usize::from(!is_safe(&path));
@@ -153,10 +161,10 @@ fn is_safe(path: &Path) -> bool {
 }
 
 /// How long the close of a new file takes.
-fn close(path: &Path) -> Result<Duration, LabError> {
+fn close(path: &Path, bytes: &[u8; FILE_LEN]) -> Result<Duration, LabError> {
     let failed = || LabError::io(format!("write {}", path.display()));
     let mut file = File::create(path).map_err(failed())?;
-    file.write_all(&[7; FILE_LEN]).map_err(failed())?;
+    file.write_all(bytes).map_err(failed())?;
     // From here on there is a version that can be safe or not.
     let written = Instant::now();
     drop(file);
