@@ -173,7 +173,7 @@ mod tests {
             commit: ms(commit),
             carried: [5000, 500],
         };
-        Cell { line, disk: CacheDisk::Memory, samples: (0..9).map(sample).collect(), unsafe_files: 0 }
+        Cell { line, disk: CacheDisk::Shared, samples: (0..9).map(sample).collect(), unsafe_files: 0 }
     }
 
     #[test]
@@ -183,6 +183,15 @@ mod tests {
         assert_eq!(verdict("time to safe by its limit, near"), Verdict::Missed, "14 by 5");
         assert_eq!(verdict("time to safe by its limit, far"), Verdict::Met, "14 by 10");
         assert_eq!(verdict("closes that returned before the file was safe"), Verdict::Met);
+    }
+
+    #[test]
+    fn a_disk_of_the_clients_own_has_rows_of_its_own() {
+        let rows = rows(&[cell("near", 10, 4, 1), Cell { disk: CacheDisk::Memory, ..cell("near", 10, 8, 2) }]);
+        let ratio = |what: &str| rows.iter().find(|row| row.what == what).unwrap().ours.mean;
+        assert!(
+            ratio("time to safe by its limit, near") > ratio("time to safe by its limit, near and a disk of its own")
+        );
     }
 
     #[test]
