@@ -3,6 +3,7 @@
 mod andrew;
 mod chosen;
 mod links;
+mod noise;
 mod reconcile;
 mod replay;
 mod safe;

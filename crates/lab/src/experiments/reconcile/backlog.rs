@@ -1,7 +1,9 @@
 //! One reconciliation: records gather at a station while its line is cut, then all go home at once.
 
 use super::gauges::{Gauges, Spent};
+use crate::experiments::noise::noise;
 use crate::{LabError, Sites, station_of};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 use wayfs_link::LineState;
 
@@ -103,7 +105,9 @@ pub(super) fn gather(sites: &Sites, site: usize, name: &str, files: usize, load:
 
 /// Bytes that no other file has.
 fn content(name: &str, file: usize, len: usize) -> Vec<u8> {
-    format!("{name} {file} ").into_bytes().into_iter().cycle().take(len).collect()
+    let mut seed = DefaultHasher::new();
+    (name, file).hash(&mut seed);
+    noise(seed.finish(), len)
 }
 
 /// Lets the station forget its session with the home, as if the line had been cut for long: it is started anew.

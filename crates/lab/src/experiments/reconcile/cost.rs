@@ -145,12 +145,12 @@ fn part(measured: &[Measured]) -> Part {
 
 /// Bytes of a record on the wire: by how much a reconciliation with one more grows, so that the handshake does not count.
 fn bytes_rows(one: &Measured) -> Vec<Row> {
-    let (kind, contents) = match one.load {
-        Load::Empty => ("record without contents".to_owned(), 0),
-        Load::Bytes(len) => (format!("file of {len} bytes, beside its contents"), len),
+    let kind = match one.load {
+        Load::Empty => "record without contents".to_owned(),
+        Load::Bytes(len) => format!("file of {len} bytes"),
     };
     let growth = |bytes: fn(&Reconciliation) -> u64| {
-        let of = |files: usize, seen: &Reconciliation| (files as f64, bytes(seen) as f64 - (files * contents) as f64);
+        let of = |files: usize, seen: &Reconciliation| (files as f64, bytes(seen) as f64);
         let points: Vec<(f64, f64)> =
             one.trials.iter().flat_map(|(files, trials)| trials.iter().map(move |seen| of(*files, seen))).collect();
         Estimate::exact(slope(&points))

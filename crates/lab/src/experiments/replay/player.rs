@@ -6,7 +6,8 @@
 
 use super::order::Order;
 use super::trace::{FileNumber, Operation, Step, Trace};
-use super::tree::{Tree, noise};
+use super::tree::Tree;
+use crate::experiments::noise::noise;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};

@@ -5,6 +5,7 @@
 
 use super::trace::{Before, FileNumber, Operation, Step, Trace};
 use crate::LabError;
+use crate::experiments::noise::noise;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -115,20 +116,6 @@ fn make_directory(path: &Path, entries: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes that do not compress and that no other block has (xorshift; its state is never zero).
-pub(super) fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    };
-    let mut bytes: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| next()).collect();
-    bytes.truncate(len);
-    bytes
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::trace::HEADER;
@@ -149,11 +136,5 @@ mod tests {
         assert_eq!(fs::read_dir(tree.path(FileNumber(102))).unwrap().count(), 3);
         assert!(!tree.path(FileNumber(250)).exists() && tree.path(FileNumber(250)).parent().unwrap().exists());
         tree.make(&trace).unwrap();
-    }
-
-    #[test]
-    fn noise_differs() {
-        assert_ne!(noise(1, 100), noise(2, 100));
-        assert_eq!(noise(0, 13).len(), 13);
     }
 }

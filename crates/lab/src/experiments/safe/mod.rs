@@ -14,10 +14,9 @@ mod limit;
 
 use super::chosen::{chosen, number};
 use super::links::Poisson;
+use super::noise::noise;
 use crate::{CacheDisk, Context, Experiment, Findings, LabError, Sites, SitesPlan, client_of, line, station_of};
 use limit::{Commit, Echo};
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -126,13 +125,12 @@ fn measure(
     let sites = Sites::start(context, &part, context.seed(), plan)?;
     let echo = Echo::between(sites.lab(), &client_of(0), &station_of(0), FILE_LEN)?;
     let mut commit = Commit::on(&sites.lab().directory(&station_of(0))?.join("group-commit"), FILE_LEN)?;
-    let (mut random, mut bytes) = (ChaCha8Rng::seed_from_u64(context.seed()), [0; FILE_LEN]);
     let mut cell = Cell { line: line_name, disk, samples: Vec::new(), unsafe_files: 0 };
     for (number, pause) in Poisson::new(context.seed(), PAUSE.as_secs_f64()).take(WARM_UP + closes).enumerate() {
         let path = sites.at(0).join(format!("file-{number}"));
         let (round_trip, commit) = (echo.round_trip()?, commit.append()?);
         // None can be compressed, so every byte has to cross, as in the round trip.
-        random.fill_bytes(&mut bytes);
+        let bytes = noise(context.seed() ^ number as u64, FILE_LEN);
         let before = carried(&sites);
         let close = close(&path, &bytes)?;
         let after = carried(&sites);
@@ -161,7 +159,7 @@ fn is_safe(path: &Path) -> bool {
 }
 
 /// How long the close of a new file takes.
-fn close(path: &Path, bytes: &[u8; FILE_LEN]) -> Result<Duration, LabError> {
+fn close(path: &Path, bytes: &[u8]) -> Result<Duration, LabError> {
     let failed = || LabError::io(format!("write {}", path.display()));
     let mut file = File::create(path).map_err(failed())?;
     file.write_all(bytes).map_err(failed())?;

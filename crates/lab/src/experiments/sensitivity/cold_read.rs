@@ -6,7 +6,8 @@
 //! chain of directories: the client reads ahead from one file to others that are near, and what it had ahead would not wait
 //! for the home.
 
-use super::file_set::{BLOCK, bytes};
+use super::file_set::BLOCK;
+use crate::experiments::noise::noise;
 use crate::load::{Operation, Worker};
 use crate::sites::VOLUME;
 use crate::{LabError, Sites};
@@ -60,7 +61,7 @@ fn write(stock: &Path, files: usize) -> Result<(), LabError> {
         let path = stock.join(path(number));
         let parent = path.parent().unwrap_or(stock);
         std::fs::create_dir_all(parent).map_err(LabError::io(format!("make {}", parent.display())))?;
-        std::fs::write(&path, bytes(SEED + number as u64, BLOCK))
+        std::fs::write(&path, noise(SEED + number as u64, BLOCK as usize))
             .map_err(LabError::io(format!("write {}", path.display())))?;
     }
     Ok(())

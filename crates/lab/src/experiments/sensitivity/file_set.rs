@@ -1,6 +1,7 @@
 //! The files that the load works on.
 
 use crate::LabError;
+use crate::experiments::noise::noise;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::path::Path;
@@ -59,7 +60,7 @@ impl FileSet {
         }
         for (number, file) in self.files.iter().enumerate() {
             let path = root.join(directory_name(file.directory)).join(&file.name);
-            std::fs::write(&path, bytes(number as u64, file.len))
+            std::fs::write(&path, noise(number as u64, file.len as usize))
                 .map_err(LabError::io(format!("write {}", path.display())))?;
         }
         Ok(())
@@ -79,13 +80,6 @@ impl FileSet {
 pub(super) struct Block {
     pub(super) offset: u64,
     pub(super) len: u64,
-}
-
-/// Bytes that nobody has yet: what is known already need not be sent by a system that goes by contents.
-pub(super) fn bytes(seed: u64, len: u64) -> Vec<u8> {
-    let mut bytes = vec![0; len as usize];
-    ChaCha8Rng::seed_from_u64(seed).fill_bytes(&mut bytes);
-    bytes
 }
 
 /// Name of a directory.
@@ -120,12 +114,6 @@ mod tests {
             assert_eq!(sizes.iter().filter(|size| **size == kib * 1024).count() as u64, share);
         }
         assert_eq!(FileSet::new(1), FileSet::new(1));
-    }
-
-    #[test]
-    fn other_seeds_are_other_bytes() {
-        assert_eq!((bytes(1, 9), bytes(1, 9).len()), (bytes(1, 9), 9));
-        assert_ne!(bytes(1, 9), bytes(2, 9));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The load on a mounted volume.
 
-use super::file_set::{Block, FileSet, bytes, directory_name, link_name};
+use super::file_set::{Block, FileSet, directory_name, link_name};
+use crate::experiments::noise::noise;
 use crate::load::{Operation, Worker};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
@@ -61,7 +62,7 @@ impl MountWorker {
     fn write(&mut self, random: u64) -> io::Result<()> {
         let (path, block) = self.file(random);
         let file = OpenOptions::new().write(true).open(&path)?;
-        file.write_all_at(&bytes(random ^ self.made, block.len), block.offset)?;
+        file.write_all_at(&noise(random ^ self.made, block.len as usize), block.offset)?;
         self.made += 1;
         self.written = Some(path);
         self.finish(&file)
@@ -71,7 +72,7 @@ impl MountWorker {
         let file = File::create(self.own(self.made))?;
         self.made += 1;
         if self.promise == Promise::Safe {
-            file.write_all_at(&bytes(random ^ self.made, SMALL), 0)?;
+            file.write_all_at(&noise(random ^ self.made, SMALL as usize), 0)?;
         }
         self.finish(&file)
     }

@@ -1,7 +1,8 @@
 //! The load on an NFS server: the calls themselves, with nothing cached.
 
-use super::file_set::{FileSet, bytes, directory_name, link_name};
+use super::file_set::{FileSet, directory_name, link_name};
 use crate::LabError;
+use crate::experiments::noise::noise;
 use crate::load::{Operation, Worker};
 use crate::nfs::{Handle, NfsClient, NfsError, Stability};
 use std::collections::BTreeMap;
@@ -61,7 +62,7 @@ impl NfsWorker {
             Operation::Read => client.read(file, block.offset, block.len as u32).map(drop),
             Operation::Write => {
                 self.written = number;
-                client.write(file, block.offset, &bytes(random, block.len), Stability::Unstable)
+                client.write(file, block.offset, &noise(random, block.len as usize), Stability::Unstable)
             }
             Operation::Getattr => client.getattr(file).map(drop),
             Operation::Readlink => {
