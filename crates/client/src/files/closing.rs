@@ -214,12 +214,13 @@ impl FileTable {
         forget_note(&closing.note);
     }
 
-    /// Takes back the notes about what was committed, as soon as that is durable.
-    pub(super) fn take_back_notes(&self, file: &OpenFile) {
-        let Some(newest) = file.state().closed.last().map(|closing| closing.since) else { return };
+    /// Takes back the notes about what was committed, as soon as that is durable; answers `false` if the disk does
+    /// not say so.
+    pub(super) fn take_back_notes(&self, file: &OpenFile) -> bool {
+        let Some(newest) = file.state().closed.last().map(|closing| closing.since) else { return true };
         if let Err(error) = self.contents.sync() {
             tracing::warn!(%error, "a closed file is in the log and not durable yet: its note stays");
-            return;
+            return false;
         }
         let mut state = file.state();
         // Another thread may have been here meanwhile, and yet another commit, which this sync says nothing of.
@@ -227,14 +228,21 @@ impl FileTable {
         for closing in state.closed.extract_if(.., |closing| closing.since <= newest) {
             self.end_closing(Some(closing));
         }
+        true
     }
 
-    /// Files whose notes could not be taken back because the disk did not say that their records are durable.
-    pub(super) fn behind_the_disk(&self) -> Vec<Arc<OpenFile>> {
+    /// Takes back the notes that stayed because the disk did not say that their records are durable, while it says so:
+    /// a disk that is stuck is waited for once, not once for each file.
+    pub(super) fn catch_up_with_the_disk(&self) {
         if self.closing_len() == 0 {
-            return Vec::new();
+            return;
         }
-        self.files_here().into_iter().filter(|file| !file.state().closed.is_empty()).collect()
+        for file in self.files_here().into_iter().filter(|file| !file.state().closed.is_empty()) {
+            if !self.take_back_notes(&file) {
+                return;
+            }
+            self.settle_unused(&file);
+        }
     }
 
     /// Makes a file of the table what an earlier daemon left of it.

@@ -277,14 +277,20 @@ fn dirty(bench: &Bench) -> DirtyFile {
     bench.table.dirty()[0]
 }
 
+/// A file that a program wrote past us and closed, and that is not committed yet; its handle is still there.
+fn closed_early(bytes: &[u8]) -> (Bench, Past) {
+    let bench = bench();
+    let past = bench.open_past();
+    past.body.write_all_at(bytes, 0).unwrap();
+    assert_eq!(bench.table.close_early(&past.open, ROOM), Noted);
+    (bench, past)
+}
+
 /// Proves [S-close-large].
 #[test]
 fn a_close_returns_early_and_the_commit_takes_the_note_back() {
-    let bench = bench();
-    let past = bench.open_past();
     let bytes = noise(2 << 20, 6);
-    past.body.write_all_at(&bytes, 0).unwrap();
-    assert_eq!(bench.table.close_early(&past.open, ROOM), Noted);
+    let (bench, past) = closed_early(&bytes);
     assert_eq!((bench.table.closing_len(), bench.notes().len()), (2 << 20, 1));
     assert!(bench.table.is_closing(file(1)));
     let open = Arc::clone(&past.open);
@@ -322,11 +328,8 @@ fn what_closes_early_is_bounded_and_whole() {
 /// Proves [S-kill].
 #[test]
 fn what_was_closed_early_is_there_after_the_daemon_was_killed() {
-    let bench = bench();
-    let past = bench.open_past();
     let bytes = noise(3 << 20, 8);
-    past.body.write_all_at(&bytes, 0).unwrap();
-    assert_eq!(bench.table.close_early(&past.open, ROOM), Noted);
+    let (bench, past) = closed_early(&bytes);
     let mtime = past.open.overlay().mtime;
     let bench = bench.killed();
     assert_eq!(bench.table.overlay(file(1)).map(|overlay| (overlay.size, overlay.mtime)), Some((3 << 20, mtime)));
@@ -340,11 +343,8 @@ fn what_was_closed_early_is_there_after_the_daemon_was_killed() {
 #[test]
 fn of_two_bodies_that_a_kill_left_of_one_file_the_newer_counts() {
     for newer in ["0", "1000"] {
-        let bench = bench();
-        let past = bench.open_past();
         let bytes = noise(1 << 20, 15);
-        past.body.write_all_at(&bytes, 0).unwrap();
-        assert_eq!(bench.table.close_early(&past.open, ROOM), Noted);
+        let (bench, _past) = closed_early(&bytes);
         let note = bench.notes().remove(0);
         let other = note.with_file_name(newer);
         std::fs::write(&other, noise(1 << 20, 16)).unwrap();
@@ -359,10 +359,7 @@ fn of_two_bodies_that_a_kill_left_of_one_file_the_newer_counts() {
 
 #[test]
 fn a_daemon_killed_between_the_record_and_the_note_makes_no_second_record() {
-    let bench = bench();
-    let past = bench.open_past();
-    past.body.write_all_at(&noise(1 << 20, 9), 0).unwrap();
-    assert_eq!(bench.table.close_early(&past.open, ROOM), Noted);
+    let (bench, past) = closed_early(&noise(1 << 20, 9));
     let note = bench.notes().remove(0);
     let text = std::fs::read(&note).unwrap();
     bench.table.commit(&past.open, patience()).unwrap().unwrap();
@@ -377,10 +374,7 @@ fn a_daemon_killed_between_the_record_and_the_note_makes_no_second_record() {
 /// through when the program closes the file.
 #[test]
 fn nobody_closes_early_behind_a_commit_that_is_not_durable() {
-    let bench = bench();
-    let past = bench.open_past();
-    past.body.write_all_at(&noise(1 << 20, 12), 0).unwrap();
-    assert_eq!(bench.table.close_early(&past.open, ROOM), Noted);
+    let (bench, past) = closed_early(&noise(1 << 20, 12));
     bench.fake.is_disk_stuck.store(true, Ordering::Relaxed);
     bench.table.commit(&past.open, patience()).unwrap().unwrap();
     assert_eq!((bench.table.closing_len(), bench.notes().len()), (1 << 20, 1), "no disk has the record");
@@ -403,28 +397,28 @@ fn nobody_closes_early_behind_a_commit_that_is_not_durable() {
 
 #[test]
 fn a_note_goes_when_a_disk_that_was_stuck_has_the_record() {
-    let bench = bench();
-    let past = bench.open_past();
-    past.body.write_all_at(&noise(1 << 20, 14), 0).unwrap();
-    assert_eq!(bench.table.close_early(&past.open, ROOM), Noted);
+    let (bench, past) = closed_early(&noise(1 << 20, 14));
     bench.close_past(past);
+    let other = bench.table.open_file(file(2), &bench.fake.make(file(2), b""), Access::Write);
+    bench.table.write(&other, Some(0), &noise(2 << 20, 17), 0).unwrap();
+    assert_eq!(bench.table.close_early(&other, ROOM), Noted);
+    bench.table.close_file(&other, Access::Write);
     bench.fake.is_disk_stuck.store(true, Ordering::Relaxed);
     bench.table.commit_older(Duration::ZERO, Duration::from_secs(5));
-    bench.table.commit_older(Duration::ZERO, Duration::from_secs(5));
-    assert_eq!((bench.table.closing_len(), bench.notes().len()), (1 << 20, 1));
+    let before = bench.fake.sync_count.load(Ordering::Relaxed);
+    bench.table.commit_older(Duration::from_secs(30), Duration::from_secs(5));
+    assert_eq!((bench.table.closing_len(), bench.notes().len()), (3 << 20, 2));
+    assert_eq!(bench.fake.sync_count.load(Ordering::Relaxed) - before, 1, "the disk is waited for once");
     bench.fake.is_disk_stuck.store(false, Ordering::Relaxed);
     bench.table.commit_older(Duration::from_secs(30), Duration::from_secs(5));
     assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
-    assert_eq!(bench.fake.stores.lock().unwrap().len(), 1);
+    assert_eq!(bench.fake.stores.lock().unwrap().len(), 2);
 }
 
 #[test]
 fn notes_of_another_boot_and_of_removed_files_are_thrown_away() {
     for is_reboot in [true, false] {
-        let bench = bench();
-        let past = bench.open_past();
-        past.body.write_all_at(&noise(1 << 20, 10), 0).unwrap();
-        assert_eq!(bench.table.close_early(&past.open, ROOM), Noted);
+        let (bench, _past) = closed_early(&noise(1 << 20, 10));
         let note = bench.notes().remove(0);
         if is_reboot {
             let mut text: serde_json::Value = serde_json::from_slice(&std::fs::read(&note).unwrap()).unwrap();
@@ -441,11 +435,8 @@ fn notes_of_another_boot_and_of_removed_files_are_thrown_away() {
 
 #[test]
 fn an_open_that_empties_takes_a_body_of_its_own() {
-    let bench = bench();
-    let past = bench.open_past();
     let bytes = noise(1 << 20, 11);
-    past.body.write_all_at(&bytes, 0).unwrap();
-    assert_eq!(bench.table.close_early(&past.open, ROOM), Noted);
+    let (bench, past) = closed_early(&bytes);
     let body = past.body.try_clone().unwrap();
     bench.close_past(past);
     let again = bench.open_past();

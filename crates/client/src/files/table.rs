@@ -196,6 +196,11 @@ impl FileTable {
         self.settle(&mut map, file.id());
     }
 
+    /// As [`FileTable::settle`], for whoever does not hold the map.
+    pub(super) fn settle_unused(&self, file: &OpenFile) {
+        self.settle(&mut self.map(), file.id());
+    }
+
     /// Drops or lays aside a file that nobody has open.
     fn settle(&self, map: &mut Map, id: FileId) {
         let Some(entry) = map.entries.get(&id) else { return };
@@ -512,10 +517,7 @@ impl FileTable {
     /// Commits everything uncommitted for at least `age`, and what failed before; returns what could not be.
     pub fn commit_older(&self, age: Duration, patience: Duration) -> Vec<(FileId, FsError)> {
         let mut failed = Vec::new();
-        for file in self.behind_the_disk() {
-            self.take_back_notes(&file);
-            self.settle(&mut self.map(), file.id());
-        }
+        self.catch_up_with_the_disk();
         for dirty in self.dirty() {
             let is_asked_for = age.is_zero();
             if !is_asked_for && (dirty.is_resting || (dirty.age < age && !dirty.is_due)) {

@@ -17,6 +17,7 @@ pub(crate) struct Fake {
     pub(crate) is_cut_off: Mutex<bool>,
     /// Nothing becomes durable.
     pub(crate) is_disk_stuck: AtomicBool,
+    pub(crate) sync_count: AtomicUsize,
     pub(crate) put_len: AtomicUsize,
     pub(crate) prefetched: Mutex<BTreeSet<Digest>>,
     clock: AtomicI64,
@@ -60,6 +61,7 @@ impl Fake {
             refuse: Mutex::default(),
             is_cut_off: Mutex::default(),
             is_disk_stuck: AtomicBool::new(false),
+            sync_count: AtomicUsize::new(0),
             put_len: AtomicUsize::new(0),
             prefetched: Mutex::default(),
             clock: AtomicI64::new(0),
@@ -163,6 +165,7 @@ impl Contents for Fake {
     }
 
     fn sync(&self) -> Result<(), FsError> {
+        self.sync_count.fetch_add(1, Ordering::Relaxed);
         if self.is_disk_stuck.load(Ordering::Relaxed) {
             return Err(FsError::TimedOut);
         }
