@@ -200,5 +200,15 @@ impl Future for Task {
     }
 }
 
+impl Drop for Task {
+    /// A runtime that ends drops tasks that are not over. The future keeps its waker, which is the driver, which keeps the
+    /// future: without this the socket below stays open for the life of the process.
+    fn drop(&mut self) {
+        let future = self.0.future.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Without the lock: what is dropped may wake the driver.
+        drop(future);
+    }
+}
+
 #[cfg(test)]
 mod tests;

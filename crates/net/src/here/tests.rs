@@ -118,3 +118,11 @@ fn no_wake_is_lost_between_many_threads() {
     log.wake();
     log.wait_for(before + 1);
 }
+
+#[test]
+fn a_runtime_that_ends_lets_go_of_connections_that_are_not_over() {
+    let (tokio, log) = driven(usize::MAX);
+    assert_eq!(Arc::strong_count(&log), 2, "the driver's future has the other");
+    drop(tokio);
+    assert_eq!(Arc::strong_count(&log), 1, "its socket would stay open");
+}
