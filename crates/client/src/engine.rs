@@ -25,6 +25,10 @@ pub trait Engine: Send + Sync + 'static {
     /// A file as seen here at present, without waiting.
     fn inode(&self, file: FileId) -> Option<Inode>;
 
+    /// How often something changed here since the replica was opened. What was asked for before the last change may be
+    /// out of date. Costs next to nothing.
+    fn changes(&self) -> u64;
+
     /// Waits until everything answered so far is durable on this machine.
     ///
     /// # Errors

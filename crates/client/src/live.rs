@@ -91,6 +91,10 @@ impl Engine for Live {
         None
     }
 
+    fn changes(&self) -> u64 {
+        self.volume.commits()
+    }
+
     fn sync(&self, timeout: Duration) -> Result<(), StorageError> {
         self.volume.sync(timeout)
     }

@@ -16,6 +16,8 @@ use wayfs_types::{
 #[derive(Default)]
 pub(crate) struct Toy {
     state: Mutex<State>,
+    /// What happens between the next look at a file's attributes and their being told.
+    meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     chunks: Mutex<BTreeMap<Digest, Bytes>>,
 }
 
@@ -294,6 +296,11 @@ impl Toy {
         self.state.lock().unwrap()
     }
 
+    /// Has something happen after the replica knows the answer to the next question for attributes, before it tells it.
+    pub(crate) fn meanwhile(&self, happens: impl FnOnce() + Send + 'static) {
+        *self.meanwhile.lock().unwrap() = Some(Box::new(happens));
+    }
+
     /// Stores so far.
     pub(crate) fn stores(&self) -> u64 {
         self.state().stores
@@ -363,6 +370,7 @@ impl Engine for Toy {
             state.waiting.insert(id, (*wish, callback));
             return Some(id);
         }
+        let is_look = matches!(request, Request::Attributes { .. });
         let outcome = state.answer(request);
         let free: Vec<RequestId> = state
             .waiting
@@ -379,6 +387,10 @@ impl Engine for Toy {
             }
         }
         drop(state);
+        let meanwhile = if is_look { self.meanwhile.lock().unwrap().take() } else { None };
+        if let Some(happens) = meanwhile {
+            happens();
+        }
         callback(outcome);
         for callback in woken {
             callback(Ok(Answer::Done));
@@ -399,6 +411,10 @@ impl Engine for Toy {
 
     fn inode(&self, file: FileId) -> Option<Inode> {
         self.state().inodes.get(&file).cloned()
+    }
+
+    fn changes(&self) -> u64 {
+        self.state().sequence
     }
 
     fn sync(&self, _timeout: Duration) -> Result<(), StorageError> {

@@ -6,6 +6,8 @@ use crate::waiter::Waiter;
 use crate::{Hooks, clock};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tracing::{debug, error, info, warn};
 use wayfs_net::{CloseCode, SendHere, Waiting};
@@ -122,8 +124,8 @@ pub(crate) struct Core {
     next_peer: u64,
     /// Newest batch that was asked to be durable.
     pub(crate) newest_sync: Ticket,
-    /// Commits counted when the last orders were given.
-    commits_seen: u64,
+    /// Commits counted when the last orders were given. Written under the lock, read without it.
+    commits_seen: Arc<AtomicU64>,
     armed: Option<Time>,
     pub(crate) failed: Option<String>,
     /// Makes the connection to the parent look for the end of outages while someone waits.
@@ -143,7 +145,7 @@ impl Core {
             next_request: 1,
             next_peer: 1,
             newest_sync: Ticket::default(),
-            commits_seen: 0,
+            commits_seen: Arc::default(),
             armed: None,
             failed: None,
             probing: None,
@@ -164,6 +166,11 @@ impl Core {
 
     pub(crate) fn wait(&mut self, id: RequestId, waiter: Waiter) {
         self.waiting.insert(id, waiter);
+    }
+
+    /// The count of commits, for whoever does not hold the lock.
+    pub(crate) fn commits_seen(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.commits_seen)
     }
 
     /// The session to the parent.
@@ -202,8 +209,8 @@ impl Core {
     /// Commits may share a ticket, so they are counted.
     fn note_commits(&mut self, orders: &mut Orders) {
         let commits = self.replica.as_ref().map_or(0, |replica| replica.store().commits());
-        orders.is_committed |= commits != self.commits_seen;
-        self.commits_seen = commits;
+        // Whoever hears of what a commit did finds it counted.
+        orders.is_committed |= commits != self.commits_seen.swap(commits, Ordering::AcqRel);
     }
 
     /// Sees which own changes have become safe.

@@ -24,7 +24,7 @@ use crate::timer::{self, Timer};
 use crate::waiter::{Callback, Slot, Waiter};
 use crate::{VolumeSettings, clock};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -47,6 +47,8 @@ const STOP_SYNC_MAX: Duration = Duration::from_secs(30);
 pub struct Volume {
     pub(crate) settings: VolumeSettings,
     core: Mutex<Core>,
+    /// Commits of the replica so far, counted under the lock of the core.
+    commits: Arc<AtomicU64>,
     pub(crate) hooks: Arc<dyn Hooks>,
     pub(crate) syncs: Arc<SyncQueue>,
     timer: Arc<Timer>,
@@ -84,8 +86,10 @@ impl Volume {
         let directory = Directory::load(&settings.directory.join("servers.json"));
         let syncer = store.syncer();
         let replica = Replica::open(settings.replica.clone(), store, clock::now())?;
+        let core = Core::new(replica);
         let volume = Arc::new_cyclic(|me| Self {
-            core: Mutex::new(Core::new(replica)),
+            commits: core.commits_seen(),
+            core: Mutex::new(core),
             hooks,
             syncs: Arc::default(),
             timer: Arc::default(),
@@ -210,6 +214,12 @@ impl Volume {
         // Let go before the panic goes on, or the lock would count as spoilt.
         drop(core);
         looked.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    /// How many commits there were since the volume was opened. Takes no lock: who hears of what a commit did reads a
+    /// count that has it.
+    pub fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Acquire)
     }
 
     /// Waits until everything that was answered so far is durable on this machine, at most `timeout`.

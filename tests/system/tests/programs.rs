@@ -12,6 +12,10 @@ static WORLD: LazyLock<World> = LazyLock::new(World::default);
 /// Longest time for one program.
 const PROGRAM: Duration = Duration::from_secs(120);
 
+/// Shells at work at once, and how often each does its work.
+const SHELLS: usize = 4;
+const SHELL_ROUNDS: usize = 8;
+
 /// Whether a program is on this machine; a missing one is said aloud.
 fn have(program: &str) -> bool {
     let found =
@@ -24,7 +28,7 @@ fn have(program: &str) -> bool {
 
 fn shell(directory: &Path, script: &str) -> Finished {
     let mut command = Command::new("bash");
-    command.args(["-euo", "pipefail", "-c", script]).current_dir(directory);
+    command.args(["-euxo", "pipefail", "-c", script]).current_dir(directory);
     command.env("REAL_HOME", std::env::var_os("HOME").unwrap_or_default());
     command.env("HOME", WORLD.client.path("home")).env("GIT_CONFIG_NOSYSTEM", "1");
     run_for(PROGRAM, &mut command)
@@ -185,15 +189,23 @@ if __name__ == "__main__":
     shell(&directory, "python3 l.py").ok();
 }
 
+/// Several at once and again and again: what a shell looks at right after a close is not what was there before.
 #[test]
-fn a_shell_appends_redirects_and_finds() {
-    let directory = WORLD.directory("shell");
+fn shells_append_redirect_and_find() {
     let script = "echo one > a; echo two >> a; cat < a > b; cmp a b; : > a; test ! -s a
         mkdir -p x/y/z; touch x/y/z/file; test \"$(find . -type f | wc -l)\" = 3
         cp -a x copy; mv copy/y moved; test -e moved/z/file; ln b c; rm b; test \"$(cat c)\" = $'one\\ntwo'
         chmod 600 c; test \"$(stat -c %a c)\" = 600; dd if=/dev/zero of=d bs=64k count=20 status=none; test \"$(stat -c %s d)\" = 1310720
         rm -r x moved copy; test \"$(ls | wc -l)\" = 3";
-    shell(&directory, script).ok();
+    std::thread::scope(|threads| {
+        for number in 0..SHELLS {
+            threads.spawn(move || {
+                for round in 0..SHELL_ROUNDS {
+                    shell(&WORLD.directory(&format!("shell-{number}-{round}")), script).ok();
+                }
+            });
+        }
+    });
 }
 
 /// What `:w` does in vim by default (`backupcopy=auto`, `writebackup`), then with `backupcopy=yes`; what emacs, and what

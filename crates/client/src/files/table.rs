@@ -248,14 +248,6 @@ impl FileTable {
         (overlay.mtime.is_some() || overlay.is_removed).then_some(overlay)
     }
 
-    /// Whether a file is here, without changes of its own, on another version than this one.
-    pub fn is_on_another(&self, id: FileId, version: RecordId) -> bool {
-        self.find(id).is_some_and(|file| {
-            let state = file.state();
-            !state.is_dirty() && state.base.version != version
-        })
-    }
-
     /// Decides how the kernel reads through a new handle; [`FileTable::kernel_close`] takes it back.
     pub fn kernel_open(&self, file: &OpenFile, access: Access, writes: Writes, register: &Register<'_>) -> KernelWay {
         let mut guard = file.state();

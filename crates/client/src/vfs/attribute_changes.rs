@@ -20,11 +20,12 @@ impl Vfs {
             // The root is always there, so that `df`, `cd` and unmounting never wait for anyone. What is
             // cached of it may be out of date, so the kernel asks again soon.
             let inode = self.engine.inode(file).unwrap_or_else(unknown_root);
-            return answered(reply.attributes(&self.attributes(file, &inode), ROOT_TTL));
+            return answered(reply.attributes(&self.attributes(file, &inode, caller.since), ROOT_TTL));
         }
+        let since = caller.since;
         self.with_inode(caller, file, reply, move |vfs, reply, actual, inode| {
             let number = wayfs_fuse::Inode::new(file.inode_number());
-            let attributes = Attributes { inode: number, ..vfs.attributes(actual, inode) };
+            let attributes = Attributes { inode: number, ..vfs.attributes(actual, inode, since) };
             let _ = reply.attributes(&attributes, vfs.settings.ttl);
         });
     }
@@ -118,12 +119,13 @@ impl Vfs {
         }
         let is_removed = self.files.overlay(file).is_some_and(|overlay| overlay.is_removed);
         if changes_nothing(&change, inode) || is_removed {
-            return answered(reply.attributes(&self.attributes(file, inode), self.settings.ttl));
+            return answered(reply.attributes(&self.attributes(file, inode, caller.since), self.settings.ttl));
         }
         let ask = Ask::Change { user: caller.uid, change: Change::SetAttr { file, change } };
+        let since = caller.since;
         self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
             Ok(Answer::Changed { inode, .. }) => {
-                let _ = reply.attributes(&vfs.attributes(file, &inode), vfs.settings.ttl);
+                let _ = reply.attributes(&vfs.attributes(file, &inode, since), vfs.settings.ttl);
             }
             // Gone between the look and the change.
             Err(FsError::NotFound) => answered(reply.error(Errno::STALE)),

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use wayfs_fuse::{Attributes, Entry, Errno, InterruptFlag, Notifier, Reply, Request, Unique};
 use wayfs_types::request::{Answer, Change, Outcome, Removed, Request as Ask};
-use wayfs_types::{FileId, FsError, Inode};
+use wayfs_types::{FileId, FsError, Inode, Kind};
 
 /// When `close` returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -262,28 +262,37 @@ impl Vfs {
         }
     }
 
-    /// A file as the kernel wants it.
-    pub(super) fn attributes(&self, file: FileId, inode: &Inode) -> Attributes {
+    /// A file as the kernel wants it. The engine told the inode when it had changed `since` times, or later.
+    ///
+    /// The kernel keeps the answer, and nobody tells it of what is committed here: it wrote that itself. So it must
+    /// not get what was before a commit that ended between the two looks, at the engine and at the open file (which
+    /// may be gone by then): neither has what was written.
+    pub(super) fn attributes(&self, file: FileId, inode: &Inode, since: u64) -> Attributes {
         let number = file.inode_number();
-        let overlay = self.files.overlay(file);
-        if overlay.is_none() && self.files.is_on_another(file, inode.version) {
-            // A commit ended after the engine was asked and before the open file was: neither has what it stored.
-            // The kernel would keep the answer.
-            if let Some(newer) = self.engine.inode(file).filter(|newer| !newer.is_removed()) {
-                return attributes(number, &newer, self.files.overlay(file));
+        let (mut since, mut newer) = (since, None);
+        loop {
+            let overlay = self.files.overlay(file);
+            let changes = self.engine.changes();
+            let inode = newer.as_ref().unwrap_or(inode);
+            if overlay.is_some() || changes == since || inode.kind != Kind::File {
+                return attributes(number, inode, overlay);
             }
+            since = changes;
+            let Some(now) = self.engine.inode(file).filter(|now| !now.is_removed()) else {
+                return attributes(number, inode, overlay);
+            };
+            newer = Some(now);
         }
-        attributes(number, inode, overlay)
     }
 
-    /// A name's answer.
-    pub(super) fn entry(&self, file: FileId, inode: &Inode) -> Entry {
+    /// A name's answer; `since` as in [`Vfs::attributes`].
+    pub(super) fn entry(&self, file: FileId, inode: &Inode, since: u64) -> Entry {
         Entry {
             inode: wayfs_fuse::Inode::new(file.inode_number()),
             generation: 0,
             entry_ttl: self.settings.ttl,
             attributes_ttl: self.settings.ttl,
-            attributes: self.attributes(file, inode),
+            attributes: self.attributes(file, inode, since),
         }
     }
 
@@ -320,16 +329,19 @@ pub(super) struct Caller {
     pub(super) gid: u32,
     pub(super) pid: u32,
     pub(super) flag: InterruptFlag,
+    /// How often the replica had changed when the request came: what it is answered with is of then or later.
+    pub(super) since: u64,
 }
 
 impl Caller {
-    pub(super) fn of(request: &Request) -> Self {
+    pub(super) fn of(request: &Request, since: u64) -> Self {
         Self {
             unique: request.unique(),
             uid: request.uid(),
             gid: request.gid(),
             pid: request.pid(),
             flag: request.interrupt_flag(),
+            since,
         }
     }
 }

@@ -20,7 +20,7 @@ impl Handler for Front {
                 return;
             }
         };
-        let caller = Caller::of(&request);
+        let caller = Caller::of(&request, self.0.engine.changes());
         if let Err((reply, errno)) = self.names(&request, &caller, file, reply) {
             let _ = reply.error(errno);
         }

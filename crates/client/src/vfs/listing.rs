@@ -9,6 +9,7 @@ use super::core::{Caller, Vfs, answered, refuse};
 use super::handles::Handle;
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use wayfs_fuse::{
     DirectoryBuffer, DirectoryEntry, Entry, Errno, FileHandle, FileKind, OpenFlags, Opened, Pushed, Reply,
 };
@@ -38,8 +39,8 @@ struct State {
     /// Where each page that was gone through begins, in order; the first is the directory's begin.
     /// Pages may be short: the replica bounds them by bytes, too.
     pages: Vec<PageBegin>,
-    /// Position of the first entry of the page that is here, and its entries.
-    here: Option<(u64, Entries)>,
+    /// The page that is here.
+    here: Option<Here>,
     /// Entries in all, once the end was seen.
     end: Option<u64>,
 }
@@ -57,6 +58,15 @@ struct PageBegin {
     position: u64,
     /// The name before it; `None`: from the start.
     after: Option<Name>,
+}
+
+/// A page that was asked for.
+struct Here {
+    /// Position of its first entry.
+    first: u64,
+    entries: Entries,
+    /// How often the replica had changed by then.
+    since: u64,
 }
 
 /// Entries of a page.
@@ -83,7 +93,7 @@ impl State {
         if self.end.is_some_and(|end| position >= end) {
             return Next::End;
         }
-        let is_here = |(first, entries): &(u64, Entries)| (*first..*first + entries.len() as u64).contains(&position);
+        let is_here = |here: &Here| (here.first..here.first + here.entries.len() as u64).contains(&position);
         if self.here.as_ref().is_some_and(is_here) {
             return Next::Here;
         }
@@ -92,7 +102,7 @@ impl State {
         Next::Ask(self.pages[page].clone())
     }
 
-    fn take_in(&mut self, first: u64, entries: Entries, end: bool) {
+    fn take_in(&mut self, first: u64, (entries, since): (Entries, u64), end: bool) {
         let next = first + entries.len() as u64;
         if end {
             self.end = Some(next);
@@ -101,7 +111,7 @@ impl State {
         {
             self.pages.push(PageBegin { position: next, after: Some(last.clone()) });
         }
-        self.here = Some((first, entries));
+        self.here = Some(Here { first, entries, since });
     }
 }
 
@@ -127,7 +137,7 @@ impl Vfs {
     fn list_on(self: &Arc<Self>, caller: &Caller, listing: &Arc<Listing>, page: Page, reply: Reply) {
         let next = listing.state().next(page.offset.saturating_sub(DOTS));
         let Next::Ask(PageBegin { position, after }) = next else {
-            return answered(reply.directory(&self.pack(listing, page)));
+            return answered(reply.directory(&self.pack(listing, page, caller.since)));
         };
         let ask = Ask::List { directory: listing.directory, after, limit: PAGE };
         let (asker, listing) = (caller.clone(), Arc::clone(listing));
@@ -135,15 +145,15 @@ impl Vfs {
             Ok(Answer::List { entries, end }) => {
                 // A page without entries would not get us further.
                 let end = end || entries.is_empty();
-                listing.state().take_in(position, entries, end);
+                listing.state().take_in(position, (entries, asker.since), end);
                 vfs.list_on(&asker, &listing, page, reply);
             }
             other => refuse(reply, other),
         });
     }
 
-    /// Fills an answer from the page that is here.
-    fn pack(&self, listing: &Listing, page: Page) -> DirectoryBuffer {
+    /// Fills an answer from the page that is here. The request came when the replica had changed `since` times.
+    fn pack(&self, listing: &Listing, page: Page, since: u64) -> DirectoryBuffer {
         let mut buffer = DirectoryBuffer::new(page.size);
         let mut offset = page.offset;
         while offset < DOTS {
@@ -158,16 +168,16 @@ impl Vfs {
                 next_offset: offset,
                 name: OsStr::new(name),
             };
-            let nothing = Entry::negative(std::time::Duration::ZERO);
+            let nothing = Entry::negative(Duration::ZERO);
             let pushed = if page.plus { buffer.push_plus(&dot, &nothing) } else { buffer.push(&dot) };
             if pushed == Pushed::Full {
                 return buffer;
             }
         }
         let state = listing.state();
-        let Some((first, entries)) = &state.here else { return buffer };
-        let skipped = (offset - DOTS).saturating_sub(*first);
-        for (name, file, inode) in entries.iter().skip(skipped as usize) {
+        let Some(here) = &state.here else { return buffer };
+        let skipped = (offset - DOTS).saturating_sub(here.first);
+        for (name, file, inode) in here.entries.iter().skip(skipped as usize) {
             offset += 1;
             let entry = DirectoryEntry {
                 inode: wayfs_fuse::Inode::new(file.inode_number()),
@@ -175,13 +185,26 @@ impl Vfs {
                 next_offset: offset,
                 name: name.as_os_str(),
             };
-            let pushed =
-                if page.plus { buffer.push_plus(&entry, &self.entry(*file, inode)) } else { buffer.push(&entry) };
+            let pushed = match (page.plus, here.since == since) {
+                (true, true) => buffer.push_plus(&entry, &self.entry(*file, inode, since)),
+                (true, false) => buffer.push_plus(&entry, &self.entry_by_now((listing.directory, name), *file, since)),
+                (false, _) => buffer.push(&entry),
+            };
             if pushed == Pushed::Full {
                 break;
             }
         }
         buffer
+    }
+
+    /// What the kernel may keep of an entry that was asked for by an earlier request. It takes all of it for as new as
+    /// the present one, and was told since of what changed between them. What is gone is listed and not kept.
+    fn entry_by_now(&self, (directory, name): (FileId, &Name), file: FileId, since: u64) -> Entry {
+        let stands = |inode: &Inode| inode.places.iter().any(|at| at.parent == directory && at.name == *name);
+        match self.engine.inode(file).filter(stands) {
+            Some(inode) => self.entry(file, &inode, since),
+            None => Entry::negative(Duration::ZERO),
+        }
     }
 
     fn parent_of(&self, directory: FileId) -> FileId {
@@ -211,23 +234,23 @@ mod tests {
     fn pages_of_any_length_follow_each_other_by_name() {
         let mut state = State::default();
         assert!(matches!(state.next(0), Next::Ask(PageBegin { position: 0, after: None })));
-        state.take_in(0, entries(0, 200), false);
+        state.take_in(0, (entries(0, 200), 0), false);
         assert!(matches!(state.next(199), Next::Here));
         let Next::Ask(page) = state.next(200) else { panic!("the second page is asked for") };
         assert_eq!((page.position, page.after.unwrap().as_bytes()), (200, &b"00000199"[..]));
-        state.take_in(200, entries(200, 5), true);
+        state.take_in(200, (entries(200, 5), 0), true);
         assert!(matches!(state.next(204), Next::Here));
         assert!(matches!(state.next(205), Next::End));
         // Going back asks for the first page again, and that does not begin a new one.
         assert!(matches!(state.next(3), Next::Ask(PageBegin { position: 0, .. })));
-        state.take_in(0, entries(0, 200), false);
+        state.take_in(0, (entries(0, 200), 0), false);
         assert_eq!(state.pages.len(), 2);
     }
 
     #[test]
     fn an_empty_directory_ends_at_once() {
         let mut state = State::default();
-        state.take_in(0, Vec::new(), true);
+        state.take_in(0, (Vec::new(), 0), true);
         assert!(matches!(state.next(0), Next::End));
     }
 }

@@ -25,6 +25,8 @@ pub mod opening;
 mod past_write_tests;
 pub mod pending;
 pub mod saving;
+#[cfg(test)]
+mod stale_tests;
 mod warming;
 pub mod xattrs;
 

@@ -38,8 +38,9 @@ pub(super) fn checked(name: &OsStr, reply: Reply) -> Option<(Name, Reply)> {
 impl Vfs {
     pub(super) fn lookup(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, reply: Reply) {
         let Some((name, reply)) = checked(name, reply) else { return };
-        let known = self.ask(caller, Ask::Lookup { parent, name }, reply, |vfs, reply, outcome| match outcome {
-            Ok(Answer::File(file, inode)) => answered(reply.entry(&vfs.entry(file, &inode))),
+        let since = caller.since;
+        let known = self.ask(caller, Ask::Lookup { parent, name }, reply, move |vfs, reply, outcome| match outcome {
+            Ok(Answer::File(file, inode)) => answered(reply.entry(&vfs.entry(file, &inode, since))),
             Err(FsError::NotFound) => answered(reply.entry(&Entry::negative(vfs.settings.ttl))),
             other => refuse(reply, other),
         });
@@ -67,8 +68,9 @@ impl Vfs {
     }
 
     fn make(self: &Arc<Self>, caller: &Caller, change: Change, reply: Reply) {
-        self.change(caller, change, reply, |vfs, reply, Changed { file, inode, .. }| {
-            let _ = reply.entry(&vfs.entry(file, &inode));
+        let since = caller.since;
+        self.change(caller, change, reply, move |vfs, reply, Changed { file, inode, .. }| {
+            let _ = reply.entry(&vfs.entry(file, &inode, since));
         });
     }
 

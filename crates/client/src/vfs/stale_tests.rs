@@ -1,0 +1,50 @@
+//! Real mounts: answers that become out of date while they are given. The kernel would keep them.
+
+use super::Close;
+use super::mount_tests::{eventually, mounted};
+use std::fs::{self, OpenOptions};
+use std::sync::Arc;
+
+/// Files of a directory that is listed by several requests out of one page.
+const FILES: usize = 900;
+
+#[test]
+fn a_size_is_not_from_before_a_commit_that_ended_while_it_was_asked_for() {
+    let Some(mount) = mounted(Close::Asynchronous) else { return };
+    fs::write(mount.path("a"), b"one\ntwo\n").unwrap();
+    let (file, stores) = (mount.toy.find("a"), mount.toy.stores());
+    // A shell's `: > a`. Its close is answered before the commit, so whoever looks next may be faster.
+    let emptied = OpenOptions::new().write(true).truncate(true).open(mount.path("a")).unwrap();
+    let (toy, vfs) = (Arc::clone(&mount.toy), Arc::clone(&mount.vfs));
+    mount.toy.meanwhile(move || {
+        drop(emptied);
+        eventually(|| toy.stores() > stores && vfs.files().find(file).is_none());
+    });
+    assert_eq!(fs::metadata(mount.path("a")).unwrap().len(), 0);
+    assert_eq!(mount.toy.stores(), stores + 1);
+    assert_eq!(fs::metadata(mount.path("a")).unwrap().len(), 0);
+}
+
+#[test]
+fn a_listing_that_goes_on_brings_back_nothing_that_was_removed_or_changed_meanwhile() {
+    let Some(mount) = mounted(Close::Asynchronous) else { return };
+    fs::create_dir(mount.path("d")).unwrap();
+    let path = |number: usize| mount.path(&format!("d/{number:03}"));
+    for number in 0..FILES {
+        fs::write(path(number), b"old").unwrap();
+    }
+    let mut listing = fs::read_dir(mount.path("d")).unwrap();
+    listing.next().unwrap().unwrap();
+    // Looking at entries makes the kernel ask for the next ones with their attributes.
+    fs::metadata(path(1)).unwrap();
+    fs::write(path(FILES - 1), b"changed").unwrap();
+    fs::remove_file(path(FILES - 2)).unwrap();
+    fs::rename(path(FILES - 3), mount.path("elsewhere")).unwrap();
+    assert!(listing.count() >= FILES - 3);
+    assert_eq!(fs::metadata(path(FILES - 1)).unwrap().len(), 7);
+    for gone in [FILES - 2, FILES - 3] {
+        let kind = fs::metadata(path(gone)).map(|_| ()).map_err(|error| error.kind());
+        assert_eq!(kind, Err(std::io::ErrorKind::NotFound), "{gone}");
+    }
+    assert_eq!(fs::read(mount.path("elsewhere")).unwrap(), b"old");
+}
