@@ -335,12 +335,12 @@ impl Toy {
         file
     }
 
-    /// Makes a file behind the mount's back.
-    pub(crate) fn make_behind(&self, name: &str) {
+    /// Makes a file, or something else that is no directory, behind the mount's back.
+    pub(crate) fn make_behind(&self, name: &str, kind: Kind) {
         let create = Change::Create {
             parent: FileId::ROOT,
             name: Name::try_from(name).unwrap(),
-            kind: Kind::File,
+            kind,
             mode: 0o644,
             uid: 0,
             gid: 0,

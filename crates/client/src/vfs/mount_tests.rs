@@ -243,7 +243,7 @@ fn changes_from_elsewhere_are_seen_after_their_notice() {
     assert!(!mount.path("other").exists());
     assert_eq!(fs::read_dir(&mount.point).unwrap().count(), 1);
     let file = mount.toy.change_behind("f", b"theirs!");
-    mount.toy.make_behind("other");
+    mount.toy.make_behind("other", wayfs_types::Kind::File);
     mount.vfs.files().changed_elsewhere(file);
     mount.notices.inode(file, Stale::Pages);
     mount.notices.entry(wayfs_types::FileId::ROOT, "other".try_into().unwrap());

@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use wayfs_fuse::{BackingId, Delivery, Errno, FileHandle, OpenFlags, Opened, Reply};
+use wayfs_fuse::{BackingId, Delivery, FileHandle, OpenFlags, Opened, Reply};
 use wayfs_types::request::{Answer, Change, Request as Ask};
 use wayfs_types::{AttrChange, FileId, FsError, Inode, Kind};
 
@@ -43,10 +43,6 @@ impl Vfs {
     pub(super) fn open(self: &Arc<Self>, caller: &Caller, file: FileId, flags: i32, kill_suid_gid: bool, reply: Reply) {
         let asker = caller.clone();
         self.with_inode(caller, file, reply, move |vfs, reply, file, inode| {
-            if inode.is_directory() {
-                let _ = reply.error(Errno::ISDIR);
-                return;
-            }
             match vfs.open_inode(&asker, file, (inode, Found::Old), flags) {
                 Ok((handle, opened)) => {
                     if kill_suid_gid {
@@ -61,7 +57,8 @@ impl Vfs {
         });
     }
 
-    /// Opens a file whose inode is known.
+    /// Opens a file whose inode is known. What is no file (a symlink, made where the kernel knew of nothing) would be
+    /// refused by the kernel, who then never closes what was opened: it is told to walk the path again.
     fn open_inode(
         &self,
         caller: &Caller,
@@ -69,6 +66,11 @@ impl Vfs {
         (inode, found): (&Inode, Found),
         flags: i32,
     ) -> Result<(FileHandle, Opened), FsError> {
+        match inode.kind {
+            Kind::File => {}
+            Kind::Directory => return Err(FsError::IsDirectory),
+            _ => return Err(FsError::Stale),
+        }
         let access = access(flags);
         let kind = written_only(inode, found, flags);
         let writes = kind.as_ref().map_or(Writes::ByRequest, |kind| self.guess(inode, kind, flags));
@@ -147,7 +149,6 @@ impl Vfs {
             Err(FsError::Exists) if new.flags & libc::O_EXCL == 0 => {
                 let again = asker.clone();
                 vfs.ask(&again, Ask::Lookup { parent, name }, reply, move |vfs, reply, outcome| match outcome {
-                    Ok(Answer::File(_, inode)) if inode.is_directory() => answered(reply.error(Errno::ISDIR)),
                     Ok(Answer::File(file, inode)) => {
                         vfs.answer_created(&asker, file, (&inode, Found::Old), new.flags, reply);
                     }

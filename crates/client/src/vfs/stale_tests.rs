@@ -4,6 +4,7 @@ use super::Close;
 use super::mount_tests::{eventually, mounted};
 use std::fs::{self, OpenOptions};
 use std::sync::Arc;
+use wayfs_types::Kind;
 
 /// Files of a directory that is listed by several requests out of one page.
 const FILES: usize = 900;
@@ -47,4 +48,17 @@ fn a_listing_that_goes_on_brings_back_nothing_that_was_removed_or_changed_meanwh
         assert_eq!(kind, Err(std::io::ErrorKind::NotFound), "{gone}");
     }
     assert_eq!(fs::read(mount.path("elsewhere")).unwrap(), b"old");
+}
+
+#[test]
+fn what_is_made_where_a_symlink_appeared_is_made_where_it_points() {
+    let Some(mount) = mounted(Close::Asynchronous) else { return };
+    assert!(!mount.path("link").exists());
+    // The kernel knows of nothing there, and makes the file at once.
+    mount.toy.make_behind("link", Kind::Symlink(bytes::Bytes::from_static(b"target")));
+    fs::write(mount.path("link"), b"through").unwrap();
+    assert_eq!(fs::read(mount.path("target")).unwrap(), b"through");
+    assert_eq!(fs::read_link(mount.path("link")).unwrap().to_str(), Some("target"));
+    eventually(|| mount.vfs.open_handles() == 0);
+    assert_eq!(mount.vfs.commit_all(), []);
 }
