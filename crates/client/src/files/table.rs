@@ -333,8 +333,10 @@ impl FileTable {
         }
     }
 
-    /// Looks after files that programs may have mapped past us; called once a second or so.
-    pub fn watch_mappings(&self) {
+    /// Looks after files that programs may have mapped past us; called once a second or so. Answers which of them took
+    /// in news that had come meanwhile: the kernel may have read their old bytes again since it was told.
+    pub fn watch_mappings(&self) -> Vec<FileId> {
+        let mut caught_up = Vec::new();
         let files: Vec<Arc<OpenFile>> = self.map().entries.values().map(|entry| Arc::clone(&entry.file)).collect();
         for file in files {
             // First the lock, then the question: see [`FileTable::open_file`].
@@ -343,14 +345,19 @@ impl FileTable {
                 continue;
             }
             state.end_watch();
+            let missed = state.missed_news;
             if !state.is_watched()
                 && let Some(inode) = self.contents.inode(file.id())
             {
                 state.refresh(&inode);
             }
+            if missed && !state.missed_news {
+                caught_up.push(file.id());
+            }
             drop(state);
             self.settle(&mut self.map(), file.id());
         }
+        caught_up
     }
 
     /// The kernel dropped its inode, and its pages with it.

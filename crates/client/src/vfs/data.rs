@@ -4,6 +4,7 @@ use super::core::{Caller, Vfs, answered};
 use super::errno::errno;
 use crate::files::open_file::{Extend, Seek};
 use crate::files::{Access, Patience, Slow};
+use crate::notices::Stale;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wayfs_fuse::{Errno, FileHandle, FileSystemStatistics, Reply, SeekWhence};
@@ -76,7 +77,13 @@ impl Vfs {
         let appends = place.flags & libc::O_APPEND != 0 && !place.from_cache;
         let offset = (!appends).then_some(place.offset);
         match self.files.write(&open.file, offset, data, caller.uid) {
-            Ok(_) => {
+            Ok(at) => {
+                if at != place.offset {
+                    // The kernel did not know where the file ends (another machine wrote on, or one program emptied it
+                    // while another wrote): the pages that it keeps of what was appended are in the wrong place. It
+                    // holds some of them until it has the answer, so it is told on another thread.
+                    self.notices.inode(open.file.id(), Stale::Pages);
+                }
                 if place.kill_suid_gid
                     && let Some(inode) = self.engine.inode(open.file.id())
                 {

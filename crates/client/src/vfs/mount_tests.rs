@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(super) struct Mounted {
     pub(super) toy: Arc<Toy>,
     pub(super) vfs: Arc<Vfs>,
-    notices: Arc<Notices>,
+    pub(super) notices: Arc<Notices>,
     pub(super) point: PathBuf,
     session: Option<BackgroundSession>,
     _notice_threads: NoticeThreads,
@@ -89,7 +89,7 @@ impl Mounted {
         self.vfs.files().find(self.toy.find(name)).is_some_and(|file| file.is_written_past())
     }
 
-    fn settle(&self) {
+    pub(super) fn settle(&self) {
         assert!(self.notices.drain(Duration::from_secs(5)), "notices are told in time");
     }
 }

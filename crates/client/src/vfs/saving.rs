@@ -298,15 +298,21 @@ impl Vfs {
         });
     }
 
+    fn watch_mappings(&self) {
+        for file in self.files.watch_mappings() {
+            self.notices.inode(file, Stale::Pages);
+        }
+    }
+
     /// Commits every file that is dirty; returns what could not be.
     pub fn commit_all(&self) -> Vec<(FileId, FsError)> {
-        self.files.watch_mappings();
+        self.watch_mappings();
         self.files.commit_older(std::time::Duration::ZERO, self.settings.read_timeout)
     }
 
     /// Commits files whose writes are old; called once a second or so.
     pub fn commit_aged(&self) {
-        self.files.watch_mappings();
+        self.watch_mappings();
         for (file, error) in self.files.commit_older(self.settings.dirty_age, self.settings.read_timeout) {
             tracing::warn!(%file, %error, "commit of an open file: will be tried again");
         }

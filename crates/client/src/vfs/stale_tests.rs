@@ -2,7 +2,9 @@
 
 use super::Close;
 use super::mount_tests::{eventually, mounted};
+use crate::notices::Stale;
 use std::fs::{self, OpenOptions};
+use std::io::{Read, Write};
 use std::sync::Arc;
 use wayfs_types::Kind;
 
@@ -61,4 +63,28 @@ fn what_is_made_where_a_symlink_appeared_is_made_where_it_points() {
     assert_eq!(fs::read_link(mount.path("link")).unwrap().to_str(), Some("target"));
     eventually(|| mount.vfs.open_handles() == 0);
     assert_eq!(mount.vfs.commit_all(), []);
+}
+
+#[test]
+fn what_is_appended_through_a_handle_from_before_the_file_grew_elsewhere_is_read_where_it_is() {
+    let Some(mount) = mounted(Close::Asynchronous) else { return };
+    // Opened for reading as well, so that it is written through the kernel's page cache.
+    let opened = |options: &mut OpenOptions| options.read(true).open(mount.path("log")).unwrap();
+    opened(OpenOptions::new().write(true).create(true));
+    let mut writer = opened(OpenOptions::new().append(true));
+    let reader = opened(&mut OpenOptions::new());
+    let theirs = vec![b't'; 6000];
+    let file = mount.toy.change_behind("log", &theirs);
+    mount.vfs.files().changed_elsewhere(file);
+    mount.notices.inode(file, Stale::Pages);
+    mount.settle();
+    // The kernel believes that the file is empty until somebody opens it or asks for its size.
+    let added = vec![b'a'; 8192];
+    writer.write_all(&added).unwrap();
+    mount.settle();
+    let mut bytes = Vec::new();
+    (&reader).read_to_end(&mut bytes).unwrap();
+    assert!(bytes == [theirs, added].concat(), "{} bytes, {:?} first", bytes.len(), bytes.first());
+    drop(writer);
+    eventually(|| mount.toy.bytes_of("log") == bytes);
 }
