@@ -104,6 +104,8 @@ fn what_was_closed_is_there_if_copies_of_its_handle_were_closed_again() {
     for round in 0..8 {
         let name = format!("f{round}");
         let mut file = File::create(mount.path(&name)).unwrap();
+        // That the file exists is a record like any other: without it there is nothing to find.
+        File::open(mount.root()).unwrap().sync_all().unwrap();
         file.write_all(&bytes).unwrap();
         drop(file.try_clone().unwrap());
         let is_killed = AtomicBool::new(false);
