@@ -102,6 +102,14 @@ pub(super) struct State {
     pub(super) is_only_emptied: bool,
 }
 
+/// Whether an open file became another version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "what the kernel has of the old version is no longer of the new one"]
+pub(super) enum Refreshed {
+    Yes,
+    No,
+}
+
 /// How the kernel reads this inode at present. It refuses to mix the two ways.
 #[derive(Debug, Default)]
 pub(super) enum KernelOpens {
@@ -157,19 +165,22 @@ impl State {
     }
 
     /// Takes the engine's word for what the file holds; only when nothing is uncommitted. The marker of a removed file
-    /// says nothing of that.
-    pub(super) fn refresh(&mut self, inode: &Inode) {
-        if self.is_dirty() || self.removed.is_some() || self.is_watched() || self.is_written_past() {
+    /// says nothing of that; one that came back (its removal met a change of it) is a file like any other.
+    /// Answers whether it is another version now.
+    pub(super) fn refresh(&mut self, inode: &Inode) -> Refreshed {
+        let stays_removed = self.removed.is_some() && inode.is_removed();
+        if self.is_dirty() || stays_removed || self.is_watched() || self.is_written_past() {
             self.missed_news = true;
-            return;
+            return Refreshed::No;
         }
         self.missed_news = false;
         if inode.is_removed() {
-            return;
+            return Refreshed::No;
         }
+        self.removed = None;
         self.mtime = inode.mtime;
         if self.base.version == inode.version && self.base.content == inode.content {
-            return;
+            return Refreshed::No;
         }
         self.base.version = inode.version;
         if self.base.content != inode.content {
@@ -178,6 +189,7 @@ impl State {
             self.base.content = inode.content.clone();
             self.body = None;
         }
+        Refreshed::Yes
     }
 
     /// The size below which a hole would hide bytes of the base, or of the base to come.

@@ -4,7 +4,7 @@ use super::body::{Body, BodyFile, BodyFiles};
 use super::closing::{self, CLOSING_AGE, Left};
 use super::commit::Committed;
 use super::contents::{Contents, Patience, Slow};
-use super::open_file::{Access, Extend, KernelOpens, OpenFile, Overlay};
+use super::open_file::{Access, Extend, KernelOpens, OpenFile, Overlay, Refreshed};
 use super::past::Writes;
 use super::recently_removed::RecentlyRemoved;
 use bytes::Bytes;
@@ -83,7 +83,8 @@ struct Map {
     idle: BTreeMap<u64, FileId>,
     idle_len: u64,
     tick: u64,
-    /// The version whose pages the kernel may have, for inodes that it knows.
+    /// The version whose pages the kernel may have, for inodes that it knows. Not there where it may have pages of
+    /// several, which also holds when the file came back to a version that it was before.
     pages: HashMap<FileId, RecordId>,
     /// Files that went by our own doing a moment ago.
     removed: RecentlyRemoved,
@@ -169,7 +170,7 @@ impl FileTable {
         // The caller asked the engine a while ago; a commit may have come between, and taking the older
         // word would undo it for this handle. Under the file's lock the engine's word is not older.
         let newest = self.contents.inode(id);
-        state.refresh(newest.as_ref().unwrap_or(inode));
+        let refreshed = state.refresh(newest.as_ref().unwrap_or(inode));
         if state.removed.is_none() && newest.is_none_or(|inode| inode.is_removed()) {
             state.removed = removed;
         }
@@ -178,7 +179,15 @@ impl FileTable {
             Access::Write => state.writers += 1,
         }
         drop(state);
+        self.note_refresh(id, refreshed);
         file
+    }
+
+    /// What the kernel read so far is of another version.
+    fn note_refresh(&self, file: FileId, refreshed: Refreshed) {
+        if refreshed == Refreshed::Yes {
+            self.map().pages.remove(&file);
+        }
     }
 
     /// Ends an open. What is still uncommitted stays until a commit succeeds.
@@ -314,6 +323,12 @@ impl FileTable {
                 if *count == 0 {
                     state.opens = KernelOpens::None;
                 }
+                let was_behind = state.missed_news || state.removed.is_some();
+                drop(state);
+                if was_behind {
+                    // What was read through the handle is not what others are told that the file is.
+                    self.map().pages.remove(&file.id());
+                }
                 None
             }
             (KernelOpens::Passthrough { count, backing, .. }, KernelWay::Passthrough(_) | KernelWay::Direct(_)) => {
@@ -346,15 +361,13 @@ impl FileTable {
             }
             state.end_watch();
             let missed = state.missed_news;
-            if !state.is_watched()
-                && let Some(inode) = self.contents.inode(file.id())
-            {
-                state.refresh(&inode);
-            }
+            let inode = self.contents.inode(file.id()).filter(|_| !state.is_watched());
+            let refreshed = inode.map_or(Refreshed::No, |inode| state.refresh(&inode));
             if missed && !state.missed_news {
                 caught_up.push(file.id());
             }
             drop(state);
+            self.note_refresh(file.id(), refreshed);
             self.settle(&mut self.map(), file.id());
         }
         caught_up
@@ -424,12 +437,18 @@ impl FileTable {
         }
         self.take_back_notes(file);
         let mut map = self.map();
-        if let Ok(Some(committed)) = &outcome
-            && committed.is_ours
-            && let Some(version) = map.pages.get_mut(&file.id())
-            && *version == committed.base
-        {
-            *version = committed.stored.inode.version;
+        match &outcome {
+            Ok(Some(committed)) if !committed.is_ours => {
+                map.pages.remove(&file.id());
+            }
+            Ok(Some(committed)) => {
+                if let Some(version) = map.pages.get_mut(&file.id())
+                    && *version == committed.base
+                {
+                    *version = committed.stored.inode.version;
+                }
+            }
+            Ok(None) | Err(_) => {}
         }
         self.settle(&mut map, file.id());
         outcome
@@ -464,9 +483,10 @@ impl FileTable {
         let Some(file) = self.find(id) else { return };
         // First the lock, then the question: see [`FileTable::open_file`].
         let mut state = file.state();
-        if let Some(inode) = self.contents.inode(id) {
-            state.refresh(&inode);
-        }
+        let inode = self.contents.inode(id);
+        let refreshed = inode.map_or(Refreshed::No, |inode| state.refresh(&inode));
+        drop(state);
+        self.note_refresh(id, refreshed);
     }
 
     /// Takes in news that came while a writer had the file, who left without having written anything more. Answers

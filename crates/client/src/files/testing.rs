@@ -78,6 +78,11 @@ impl Fake {
         made
     }
 
+    /// Makes a file what it was, or what it will be.
+    pub(crate) fn put(&self, id: FileId, inode: Inode) {
+        self.inodes.lock().unwrap().insert(id, inode);
+    }
+
     /// Leaves of a file what the tree leaves of a removed one; answers what it was.
     pub(crate) fn mark_removed(&self, id: FileId) -> Inode {
         let place = Place { parent: FileId::ROOT, name: "gone".try_into().unwrap() };

@@ -2,14 +2,14 @@
 
 use super::open_file::{Extend, Seek};
 use super::table::{KernelWay, TableSettings};
-use super::testing::{Fake, file};
+use super::testing::{Fake, file, record};
 use super::*;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wayfs_fuse::BackingId;
 use wayfs_types::request::Removed;
-use wayfs_types::{Content, FsError};
+use wayfs_types::{Content, FsError, Inode};
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -197,6 +197,50 @@ fn a_reader_keeps_a_file_that_another_machine_removes() {
         let last = bench.table.last_seen(file(number)).unwrap();
         assert_eq!((last.content.size(), last.links()), (len, 0));
     }
+}
+
+/// The kernel keeps pages over a close and an open of one version. A version that comes back (updates that are put
+/// into order) says nothing of the pages: those of the version between are there, read through a handle that was open.
+#[test]
+fn the_kernel_keeps_no_pages_from_between_of_a_version_that_came_back() {
+    let bench = bench();
+    let between = Inode { version: record(7), ..bench.fake.make(file(1), b"between") };
+    let first = bench.fake.make(file(1), b"first");
+    let open_way = || {
+        let open = bench.open(1, Access::Read);
+        let way = bench.table.kernel_open(&open, Access::Read, Writes::ByRequest, &|_| None);
+        (open, way)
+    };
+    let close = |(open, way): (Arc<OpenFile>, KernelWay)| {
+        bench.table.kernel_close(&open, Access::Read, way);
+        bench.table.close_file(&open, Access::Read);
+    };
+    close(open_way());
+    let early = open_way();
+    assert_eq!(early.1, KernelWay::Cached { keep: true });
+    bench.fake.put(file(1), between.clone());
+    bench.table.changed_elsewhere(file(1));
+    assert_eq!(bench.read_all(&early.0), b"between");
+    bench.fake.put(file(1), first.clone());
+    bench.table.changed_elsewhere(file(1));
+    close(early);
+    let late = open_way();
+    assert_eq!(late.1, KernelWay::Cached { keep: false });
+    close(late);
+
+    // The same with a file that is removed here, read on through a handle, and comes back.
+    let early = open_way();
+    bench.fake.put(file(1), between);
+    bench.table.changed_elsewhere(file(1));
+    bench.remove(1);
+    assert_eq!(bench.read_all(&early.0), b"between");
+    bench.fake.put(file(1), first);
+    bench.table.changed_elsewhere(file(1));
+    assert_eq!(bench.read_all(&early.0), b"first", "it is a file like any other");
+    close(early);
+    let late = open_way();
+    assert_eq!(late.1, KernelWay::Cached { keep: false });
+    close(late);
 }
 
 /// A handle writes to what another machine removed: an update beats a removal.
