@@ -335,6 +335,17 @@ impl Toy {
         file
     }
 
+    /// Undoes a removal from the root behind the mount's back.
+    pub(crate) fn bring_back(&self, name: &str, file: FileId, bytes: &[u8]) {
+        let place = Place { parent: FileId::ROOT, name: Name::try_from(name).unwrap() };
+        let mut state = self.state();
+        state.entries.insert((place.parent, place.name.clone()), file);
+        let inode = state.inodes.get_mut(&file).unwrap();
+        (inode.places, inode.removed_from) = (vec![place], None);
+        drop(state);
+        self.change_behind(name, bytes);
+    }
+
     /// Makes a file, or something else that is no directory, behind the mount's back.
     pub(crate) fn make_behind(&self, name: &str, kind: Kind) {
         let create = Change::Create {

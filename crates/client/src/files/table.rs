@@ -489,14 +489,15 @@ impl FileTable {
         self.note_refresh(id, refreshed);
     }
 
-    /// Takes in news that came while a writer had the file, who left without having written anything more. Answers
-    /// whether there were any: then the kernel may have read the old bytes again since it was told.
+    /// Takes in news that came while somebody had the file who wrote to it or had removed it, if that is over. Answers
+    /// whether there were any: then the kernel may have asked again since it was told, and have been told what
+    /// the handle saw.
     pub fn catch_up(&self, file: &OpenFile) -> bool {
         let missed = std::mem::take(&mut file.state().missed_news);
         if missed {
             self.changed_elsewhere(file.id());
         }
-        missed && !file.state().missed_news
+        missed
     }
 
     /// Every file of the table.

@@ -201,10 +201,12 @@ impl Vfs {
         {
             tracing::warn!(%error, "take back a passthrough registration");
         }
-        if self.files.catch_up(&open.file) {
+        let missed = self.files.catch_up(&open.file);
+        self.files.close_file(&open.file, open.access);
+        // When the handle is gone, so that the kernel does not hear of what it saw once more.
+        if missed {
             self.notices.inode(open.file.id(), Stale::Pages);
         }
-        self.files.close_file(&open.file, open.access);
         Some(open)
     }
 }

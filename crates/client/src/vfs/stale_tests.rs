@@ -5,6 +5,7 @@ use super::mount_tests::{eventually, mounted};
 use crate::notices::Stale;
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use wayfs_types::Kind;
 
@@ -87,4 +88,28 @@ fn what_is_appended_through_a_handle_from_before_the_file_grew_elsewhere_is_read
     assert!(bytes == [theirs, added].concat(), "{} bytes, {:?} first", bytes.len(), bytes.first());
     drop(writer);
     eventually(|| mount.toy.bytes_of("log") == bytes);
+}
+
+#[test]
+fn a_file_that_was_removed_and_came_back_is_shown_as_it_is_when_its_handles_are_gone() {
+    let Some(mount) = mounted(Close::Asynchronous) else { return };
+    fs::write(mount.path("f"), b"whole").unwrap();
+    let emptied = OpenOptions::new().write(true).truncate(true).open(mount.path("f")).unwrap();
+    let file = mount.toy.find("f");
+    fs::remove_file(mount.path("f")).unwrap();
+    // Where all updates are put into order, the removal met a change.
+    mount.toy.bring_back("f", file, b"whole");
+    mount.vfs.files().changed_elsewhere(file);
+    mount.notices.inode(file, Stale::Pages);
+    mount.notices.entry(wayfs_types::FileId::ROOT, "f".try_into().unwrap());
+    mount.settle();
+    // The handle still sees what it did, and so does who looks meanwhile.
+    assert_eq!(emptied.metadata().unwrap().len(), 0);
+    assert_eq!(fs::metadata(mount.path("f")).unwrap().len(), 0);
+    drop(emptied);
+    eventually(|| mount.vfs.open_handles() == 0);
+    mount.settle();
+    let is = fs::metadata(mount.path("f")).unwrap();
+    assert_eq!((is.len(), is.nlink()), (5, 1));
+    assert_eq!(fs::read(mount.path("f")).unwrap(), b"whole");
 }
