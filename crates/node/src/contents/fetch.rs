@@ -93,6 +93,12 @@ impl Volume {
         receive.recv_timeout(timeout + HOP_COST * 4).unwrap_or(Err(FetchError::TimedOut))
     }
 
+    /// Chunks that are looked for.
+    #[cfg(test)]
+    pub(crate) fn fetches_under_way(&self) -> usize {
+        self.fetches.lock().len()
+    }
+
     /// The same without waiting: `done` is called on a thread of the runtime, or on this one if all is here.
     pub fn fetch_then(
         self: &Arc<Self>,
@@ -176,35 +182,46 @@ impl Volume {
         asker: Option<PeerId>,
         patience: Duration,
     ) -> Fetched {
-        if self.contents.has(&want.digest) {
-            return Ok(());
-        }
-        let mut progress = {
-            let mut under_way = self.fetches.lock();
-            match under_way.get(&want.digest) {
-                Some(progress) => progress.clone(),
-                None => {
-                    let (report, progress) = watch::channel(None);
-                    under_way.insert(want.digest, progress.clone());
-                    let volume = Arc::clone(self);
-                    self.settings.runtime.spawn(async move {
-                        let started = Instant::now();
-                        let result = volume.find(want, asker, patience).await;
-                        volume.fetches.lock().remove(&want.digest);
-                        volume.metrics.fetched(volume.role(), started.elapsed(), result.is_ok());
-                        // Whoever asked may have given up.
-                        let _ = report.send(Some(result));
-                    });
-                    progress
-                }
+        let end = Instant::now() + patience;
+        loop {
+            if self.contents.has(&want.digest) {
+                return Ok(());
             }
-        };
-        let waited = tokio::time::timeout(patience, progress.wait_for(Option::is_some)).await;
-        match waited {
-            Err(_) => Err(FetchError::TimedOut),
-            Ok(Err(_)) => Err(FetchError::Unreachable),
-            Ok(Ok(result)) => result.clone().unwrap_or(Err(FetchError::TimedOut)),
+            let left = end.saturating_duration_since(Instant::now());
+            let (mut progress, is_own) = self.begin_or_join(want, asker, left);
+            let waited = tokio::time::timeout(left, progress.wait_for(Option::is_some)).await;
+            let result = match waited {
+                Err(_) => Err(FetchError::TimedOut),
+                Ok(Err(_)) => Err(FetchError::Unreachable),
+                Ok(Ok(result)) => result.clone().unwrap_or(Err(FetchError::TimedOut)),
+            };
+            match result {
+                // Another's patience was over, not ours.
+                Err(FetchError::TimedOut | FetchError::Unreachable)
+                    if !is_own && Instant::now() + LOOK_PERIOD < end && !self.is_stopped() => {}
+                result => return result,
+            }
         }
+    }
+
+    /// Begins to look for a chunk, unless that is under way on another's behalf. Answers whether it began.
+    fn begin_or_join(self: &Arc<Self>, want: Want, asker: Option<PeerId>, patience: Duration) -> (Progress, bool) {
+        let mut under_way = self.fetches.lock();
+        if let Some(progress) = under_way.get(&want.digest) {
+            return (progress.clone(), false);
+        }
+        let (report, progress) = watch::channel(None);
+        under_way.insert(want.digest, progress.clone());
+        let volume = Arc::clone(self);
+        self.settings.runtime.spawn(async move {
+            let started = Instant::now();
+            let result = volume.find(want, asker, patience).await;
+            volume.fetches.lock().remove(&want.digest);
+            volume.metrics.fetched(volume.role(), started.elapsed(), result.is_ok());
+            // Whoever asked may have given up.
+            let _ = report.send(Some(result));
+        });
+        (progress, true)
     }
 
     /// Asks holder after holder until the chunk is here or the time is over.

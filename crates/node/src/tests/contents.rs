@@ -184,3 +184,30 @@ fn many_who_want_one_chunk_make_one_request() {
     });
     assert!(b.volume.metrics().bytes_down.value() < 300_000);
 }
+
+#[test]
+fn who_joins_a_search_that_is_given_up_goes_on_for_as_long_as_it_has_patience() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let station = Machine::below(&home, &dir.path().join("s"), ChildRole::Station, &[&home]);
+    let near = Machine::below(&home, &dir.path().join("near"), ChildRole::Client, &[&station]);
+    let far = Machine::below(&home, &dir.path().join("far"), ChildRole::Client, &[&home]);
+    let photo = noise(90_000, 15);
+    let (file, inode) = near.write("photo", &photo);
+    near.wait(Level::Visible);
+    eventually("far sees it", || {
+        far.find(FileId::ROOT, "photo").is_some_and(|(_, inode)| inode.content.size() == 90_000)
+    });
+    drop(near);
+    station.crash();
+    let root = inode.content.root().unwrap();
+    let fetch = |patience| far.volume.fetch(file, inode.version, &[root], patience);
+    std::thread::scope(|scope| {
+        let hasty = scope.spawn(|| fetch(Duration::from_secs(1)));
+        eventually("it is looked for", || far.volume.fetches_under_way() > 0);
+        let patient = scope.spawn(|| fetch(crate::testing::PATIENCE));
+        hasty.join().unwrap().unwrap_err();
+        home.keep(&photo);
+        patient.join().unwrap().unwrap();
+    });
+}
