@@ -34,6 +34,8 @@ pub(crate) const AWAITED: u8 = b'f';
 const ANNOUNCED_MAX: usize = 16_384;
 /// Most children remembered as holders of one version.
 pub(crate) const HOLDERS_MAX: usize = 8;
+/// Most records that have not come and of which the home remembers who has contents.
+const EARLY_MAX: usize = 65_536;
 /// Most versions remembered as stable one by one.
 const STABLE_MAX: usize = 65_536;
 
@@ -96,6 +98,9 @@ pub(crate) struct Contents {
     superseded: Vec<Superseded>,
     /// Those of them that their clients wait for, by the version whose contents must be here first.
     kept_for: BTreeMap<RecordId, Vec<Superseded>>,
+    /// Home: stations that told that they have contents of records which have not come yet. A client that moves may be
+    /// faster by its new station, and the former one has no reason to send the record then, nor to tell again.
+    early_haves: BTreeMap<RecordId, BTreeSet<OriginId>>,
     floors: Floors,
 }
 
@@ -156,6 +161,15 @@ impl Contents {
     }
 
     /// Versions left the view.
+    /// A station has contents of a record that has not come yet. Past the bound one is forgotten: it is told again
+    /// in the station's next session.
+    fn note_early(&mut self, record: RecordId, child: OriginId) {
+        self.early_haves.entry(record).or_default().insert(child);
+        if self.early_haves.len() > EARLY_MAX {
+            self.early_haves.pop_first();
+        }
+    }
+
     pub(crate) fn supersede(&mut self, versions: impl IntoIterator<Item = Superseded>) {
         self.superseded.extend(versions);
     }
@@ -226,6 +240,7 @@ impl<S: MetaStore> Replica<S> {
         effect: &Effect,
         source: Source,
     ) -> Result<Option<Content>, StorageError> {
+        let others = self.contents.early_haves.remove(&record.id).unwrap_or_default();
         let Some((file, content)) = content_of(record) else { return Ok(None) };
         let Some(root) = content.root() else { return Ok(None) };
         let is_home = self.config.role == Role::Home;
@@ -238,12 +253,12 @@ impl<S: MetaStore> Replica<S> {
                 Ok(None)
             }
             Source::Child { origin, .. } if is_home && effect.stored.is_none() => {
-                self.tell_stable(origin, record.id);
+                self.tell_all_stable(others, origin, record.id);
                 Ok(None)
             }
             Source::Child { origin, .. } if self.contents.is_announced(&root) => {
                 if is_home {
-                    self.tell_stable(origin, record.id);
+                    self.tell_all_stable(others, origin, record.id);
                 } else {
                     self.owe(record.id, file, content.clone())?;
                 }
@@ -251,11 +266,12 @@ impl<S: MetaStore> Replica<S> {
             }
             Source::Child { origin, is_station, held } => {
                 let stored = effect.stored.map_or((file, record.id), |stored| (stored.file, stored.version));
+                let holders = others.into_iter().filter(|other| *other != origin).chain(held.then_some(origin));
                 let missing = Missing {
                     file: stored.0,
                     version: stored.1,
                     content: content.clone(),
-                    holders: if held { vec![origin] } else { Vec::new() },
+                    holders: holders.take(HOLDERS_MAX).collect(),
                 };
                 self.overlay.put_raw(record_key(table::MISSING, record.id), pack(&missing));
                 self.overlay.put_raw(root_key(&root, record.id), Vec::new());
@@ -404,6 +420,8 @@ impl<S: MetaStore> Replica<S> {
                     let applied = wayfs_tree::applied(&self.tx(), record.origin())?;
                     if record.sequence() <= applied {
                         self.tell_stable(child, *record);
+                    } else {
+                        self.contents.note_early(*record, child);
                     }
                 }
                 None => {}
@@ -425,6 +443,12 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_have(child, &[record.id])
             }
             Some(_) | None => Ok(()),
+        }
+    }
+
+    fn tell_all_stable(&mut self, others: BTreeSet<OriginId>, origin: OriginId, record: RecordId) {
+        for child in others.into_iter().filter(|other| *other != origin).chain([origin]) {
+            self.tell_stable(child, record);
         }
     }
 

@@ -118,6 +118,31 @@ fn contents_that_the_former_station_took_stay_its_duty() {
     assert_eq!(world.hosts[s1].replica.progress().versions_at_risk, 0);
 }
 
+/// The former station tells that it has contents, of a record that it has not sent yet and that comes to the home by
+/// the new one, which has none of them.
+#[test]
+fn the_home_remembers_who_has_contents_of_a_record_that_comes_later_by_another_way() {
+    let (mut world, [s1, s2], client, _) = two_stations();
+    world.configure(s1, |config| config.reconcile_gather = Duration::from_secs(1));
+    let peer = world.connect(client, s1);
+    world.settle();
+    let file = world.create(client, FileId::ROOT, "f");
+    let version = world.store(client, file, big("contents"));
+    assert_eq!(world.wait(client, Level::Safe), Ok(Answer::Reached));
+    assert!(world.hosts[HOME].replica.inode(file).unwrap().is_none(), "only the word of the contents is there");
+    world.close(peer);
+    world.connect(client, s2);
+    world.settle();
+    let home = &world.hosts[HOME].replica;
+    assert_eq!(home.inode(file).unwrap().unwrap().version, version, "it came by the new station");
+    let of = world.hosts[s1].origin;
+    let holder = home.holder(file, version).unwrap();
+    assert!(matches!(holder, crate::Holder::Child(child, Some(_)) if child == of), "{holder:?}");
+    assert_eq!(world.wait(client, Level::Stable), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.hosts[s1].replica.progress().versions_at_risk, 0);
+}
+
 #[test]
 fn a_client_goes_from_station_to_home_and_back_while_it_writes() {
     let (mut world, [s1, s2], client, _) = two_stations();
