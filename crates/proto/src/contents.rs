@@ -266,12 +266,12 @@ impl<S: MetaStore> Replica<S> {
             }
             Source::Child { origin, is_station, held } => {
                 let stored = effect.stored.map_or((file, record.id), |stored| (stored.file, stored.version));
-                let holders = others.into_iter().filter(|other| *other != origin).chain(held.then_some(origin));
+                let others = others.into_iter().filter(|other| *other != origin).take(HOLDERS_MAX - 1);
                 let missing = Missing {
                     file: stored.0,
                     version: stored.1,
                     content: content.clone(),
-                    holders: holders.take(HOLDERS_MAX).collect(),
+                    holders: others.chain(held.then_some(origin)).collect(),
                 };
                 self.overlay.put_raw(record_key(table::MISSING, record.id), pack(&missing));
                 self.overlay.put_raw(root_key(&root, record.id), Vec::new());

@@ -183,6 +183,7 @@ impl Volume {
         patience: Duration,
     ) -> Fetched {
         let end = Instant::now() + patience;
+        let mut has_joined = false;
         loop {
             if self.contents.has(&want.digest) {
                 return Ok(());
@@ -196,9 +197,13 @@ impl Volume {
                 Ok(Ok(result)) => result.clone().unwrap_or(Err(FetchError::TimedOut)),
             };
             match result {
-                // Another's patience was over, not ours.
+                // It began before us, and its patience was over, not ours. The next one began after us, and what it
+                // says counts: of many who wait for an absent parent, none waits for all the others.
                 Err(FetchError::TimedOut | FetchError::Unreachable)
-                    if !is_own && Instant::now() + LOOK_PERIOD < end && !self.is_stopped() => {}
+                    if !is_own && !has_joined && Instant::now() + LOOK_PERIOD < end && !self.is_stopped() =>
+                {
+                    has_joined = true;
+                }
                 result => return result,
             }
         }
