@@ -218,7 +218,7 @@ impl Core {
         if self.unsafe_since.is_empty() {
             return;
         }
-        let Some(safe) = self.replica.as_ref().map(|replica| replica.progress().safe_through) else { return };
+        let Some(safe) = self.replica.as_ref().map(Replica::safe_through) else { return };
         let now = clock::now();
         while let Some((sequence, since)) = self.unsafe_since.front().copied()
             && sequence <= safe

@@ -114,6 +114,12 @@ impl<S: MetaStore> Replica<S> {
         })
     }
 
+    /// Last sequence of its own records that is safe. Its cost does not grow with the log: the driver asks for it
+    /// after each message.
+    pub fn safe_through(&self) -> u64 {
+        self.own_through(Level::Safe)
+    }
+
     /// Where the replica stands.
     pub fn progress(&self) -> Progress {
         let positive = |value: i64| u64::try_from(value).unwrap_or(0);
