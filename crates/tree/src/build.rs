@@ -3,8 +3,9 @@
 //!
 //! A built record applied to the same view does what was asked, without a
 //! conflict. The two exceptions are asked for: a store upon a version that is no
-//! longer current, and a store to a removed file (whose holder of an open handle
-//! did not remove it), are settled by the conflict rules.
+//! longer current, and a store to a file that another removed, are settled by the
+//! conflict rules. A store to a file that its own origin removed is refused: who
+//! removed it saw all that it held, and what is written to it afterwards has no name.
 
 use crate::attributes::xattrs_len;
 use crate::make::SYMLINK_TARGET_LEN_MAX;
@@ -68,7 +69,10 @@ pub fn build(view: &impl View, change: &Change, author: Author) -> Result<Record
         }
         Change::SetAttr { file, change } => set_attr(view, *file, change)?,
         Change::SetXattr { file, name, value, presence } => set_xattr(view, *file, name, value.as_ref(), *presence)?,
-        Change::Store { file, base, content, mtime } => store(view, *file, *base, content, *mtime)?,
+        Change::Store { file, base, content, mtime } => {
+            let file = storable(view, *file, author.id)?;
+            store(view, file, *base, content, *mtime)?
+        }
         Change::Resolve { conflict } => match view.image(&Key::Conflict(*conflict))? {
             Some(_) => Op::Resolve { conflict: *conflict },
             None => return Err(FsError::NotFound.into()),
@@ -219,8 +223,17 @@ fn set_xattr(
     Ok(Op::SetXattr { file, name: name.clone(), value: value.cloned() })
 }
 
-fn store(view: &impl View, file: FileId, base: RecordId, content: &Content, mtime: WallTime) -> Result<Op, BuildError> {
+/// The file that a store means, unless its own writer removed that.
+fn storable(view: &impl View, file: FileId, author: RecordId) -> Result<FileId, BuildError> {
     let file = resolve(view, file)?;
+    let by_own_hand = |inode: &Inode| inode.is_removed() && inode.attr_version.origin() == author.origin();
+    match inode(view, file)? {
+        Some(inode) if inode.merged_into.is_none() && by_own_hand(&inode) => Err(FsError::Stale.into()),
+        _ => Ok(file),
+    }
+}
+
+fn store(view: &impl View, file: FileId, base: RecordId, content: &Content, mtime: WallTime) -> Result<Op, BuildError> {
     let inode = inode(view, file)?.ok_or(FsError::NotFound)?;
     match inode.kind {
         Kind::File if content.is_well_formed() => Ok(Op::Store { file, base, content: content.clone(), mtime }),

@@ -126,7 +126,7 @@ impl<'a, V: ViewMut> Edit<'a, V> {
         let is_directory = inode.is_directory();
         let removed = inode.places.is_empty().then_some(file);
         if removed.is_some() {
-            inode = marker(inode, place.clone());
+            inode = marker(inode, place.clone(), self.record.id);
         }
         self.put_inode(file, inode)?;
         self.view.put(Key::Entry(place.parent, place.name.clone()), None)?;
@@ -253,8 +253,9 @@ pub(crate) struct Met {
 }
 
 /// What is kept of a removed file: enough for a late store to bring it back
-/// with its rights, nothing that costs room. The store brings the content along.
-fn marker(inode: Inode, last: Place) -> Inode {
+/// with its rights, nothing that costs room. The store brings the content along. The removal counts as the last change
+/// of its attributes: so whoever removed it is known.
+fn marker(inode: Inode, last: Place, remover: RecordId) -> Inode {
     let kind = match inode.kind {
         Kind::Symlink(_) => Kind::Symlink(Default::default()),
         other => other,
@@ -264,6 +265,7 @@ fn marker(inode: Inode, last: Place) -> Inode {
         content: Content::EMPTY,
         places: Vec::new(),
         removed_from: Some(last),
+        attr_version: remover,
         subdirectories: 0,
         xattrs: BTreeMap::new(),
         ..inode

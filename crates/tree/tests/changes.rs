@@ -202,3 +202,23 @@ fn closing_a_file_changes_no_time_that_the_last_write_had_not_set() {
     let file = inode(&w.clients[0].view, w.file(0, "f")).unwrap().unwrap();
     assert_eq!(file.ctime, file.mtime);
 }
+
+#[test]
+fn what_is_stored_into_a_file_that_its_own_writer_removed_is_refused() {
+    let mut w = World::new(2);
+    w.create(0, "f");
+    w.write(0, "f", "old");
+    w.settle();
+    let (file, version) = (w.file(0, "f"), inode(&w.home, w.file(0, "f")).unwrap().unwrap().version);
+    w.unlink(0, "f");
+    let late = Change::Store { file, base: version, content: Content::EMPTY, mtime: WallTime::EPOCH };
+    assert_eq!(refusal(&mut w, &late), FsError::Stale);
+    w.settle();
+    assert_eq!(refusal(&mut w, &late), FsError::Stale, "also when the home has ordered the removal");
+    // Another, who did not remove it, brings it back, and then it is a file like any other.
+    w.change(1, &late).unwrap();
+    w.settle();
+    let again = Change::Store { file, base: version, content: Content::EMPTY, mtime: WallTime::from_nanos(7) };
+    w.change(0, &again).unwrap();
+    assert_eq!(w.listing(), ["f="]);
+}

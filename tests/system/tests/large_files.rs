@@ -167,3 +167,32 @@ fn another_machine_sees_each_version_whole() {
         });
     }
 }
+
+/// Proves [S-unlinked], [S-close-large]: a file that is removed, or replaced, right after its close is gone, and so is
+/// the directory that it was in.
+#[test]
+fn what_is_removed_right_after_its_close_does_not_come_back() {
+    let world = World::new();
+    let mount = world.mount(&world.writer);
+    let bytes = noise(4 << 20, 6);
+    for round in 0..30 {
+        let name = mount.path(&format!("f{round}"));
+        fs::write(&name, &bytes).unwrap();
+        fs::remove_file(&name).unwrap();
+        let tree = mount.path("tree");
+        fs::create_dir(&tree).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        fs::write(tree.join("large"), &bytes).unwrap();
+        fs::remove_dir_all(&tree).unwrap();
+        fs::write(mount.path("replaced"), &bytes).unwrap();
+        fs::write(mount.path("small"), "small").unwrap();
+        fs::rename(mount.path("small"), mount.path("replaced")).unwrap();
+    }
+    mount.sync(&world.writer, "visible");
+    let names = |root: &std::path::Path| -> Vec<_> {
+        fs::read_dir(root).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    assert_eq!(names(mount.root()), ["replaced"]);
+    assert_eq!(fs::read_to_string(mount.path("replaced")).unwrap(), "small");
+    let reader = world.mount(&world.reader);
+    assert_eq!(names(reader.root()), ["replaced"]);
+}

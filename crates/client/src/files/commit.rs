@@ -6,6 +6,9 @@
 //!
 //! A write that races with the hashing may be in the content or not; it is in the unsaved half in
 //! either case, and the next commit reads its range again.
+//!
+//! A removal that races with the hashing calls the commit off. Which of the two came first is decided by the engine,
+//! which works off one change at a time: it refuses to store what a program of this machine has removed.
 
 use super::body::{Body, BodyFile, BodyFiles};
 use super::contents::{Contents, Patience, Slow, Store, Stored};
@@ -59,6 +62,8 @@ enum SnapshotBytes {
 enum Setback {
     /// The file became shorter while it was read.
     Shrank,
+    /// Its last name went by our own doing: no record will hold it.
+    Removed,
     Slow(Slow),
 }
 
@@ -98,6 +103,10 @@ impl OpenFile {
                     return stored;
                 }
                 Err(Setback::Shrank) => self.give_up(),
+                Err(Setback::Removed) => {
+                    self.give_up();
+                    return Ok(None);
+                }
                 Err(Setback::Slow(slow)) => {
                     self.give_up();
                     return Err(slow);
@@ -144,9 +153,9 @@ impl OpenFile {
         match &snapshot.bytes {
             SnapshotBytes::Unchanged => Ok(snapshot.base.content.clone()),
             SnapshotBytes::Memory(bytes) => {
-                let mut sink = Sink { contents };
+                let mut sink = Sink { contents, file: self };
                 wayfs_content::build(bytes, &mut sink).map_err(|error| match error {
-                    WriteError::Io(slow) => Setback::Slow(slow),
+                    WriteError::Io(setback) => setback,
                     WriteError::Content(_) => Setback::Slow(FsError::FileTooLarge.into()),
                 })
             }
@@ -163,16 +172,17 @@ impl OpenFile {
         patience: Patience,
     ) -> Result<Content, Setback> {
         loop {
-            let mut sink = Sink { contents };
+            let mut sink = Sink { contents, file: self };
             let nodes = |digest: &Digest| contents.chunk(digest).ok().flatten();
-            let mut read = |offset: u64, len: usize| -> Result<Bytes, Slow> {
+            let mut read = |offset: u64, len: usize| -> Result<Bytes, Setback> {
+                self.check_wanted()?;
                 let range = offset..offset + len as u64;
                 if is_dirty(&snapshot.dirty, &range)
                     && let Ok(bytes) = super::body::read_at_quietly(file, offset, len)
                 {
                     return Ok(bytes.into());
                 }
-                self.read(contents, files, range, patience)
+                Ok(self.read(contents, files, range, patience)?)
             };
             // What was written whole is cut without a look at what was there, which may not be on this machine.
             let is_whole = matches!(snapshot.dirty.as_slice(), [only] if *only == (0..snapshot.size));
@@ -180,7 +190,7 @@ impl OpenFile {
             let made = wayfs_content::rewrite(old, &nodes, &snapshot.dirty, snapshot.size, &mut read, &mut sink);
             match made {
                 Ok(rewritten) => return Ok(rewritten.content),
-                Err(WriteError::Io(slow)) => return Err(slow.into()),
+                Err(WriteError::Io(setback)) => return Err(setback),
                 Err(WriteError::Content(ContentError::MissingNode(digest))) => {
                     loading::fetch(contents, &snapshot.base, vec![digest], patience)?;
                 }
@@ -203,13 +213,13 @@ impl OpenFile {
         content: Content,
     ) -> Result<Option<Committed>, Slow> {
         let Some(version) = same_version(contents, snapshot, &content) else {
-            return self.store(contents, snapshot, content).map(Some);
+            return self.store(contents, snapshot, content);
         };
         self.settle(snapshot, content).base.version = version;
         Ok(None)
     }
 
-    fn store(&self, contents: &dyn Contents, snapshot: &Snapshot, content: Content) -> Result<Committed, Slow> {
+    fn store(&self, contents: &dyn Contents, snapshot: &Snapshot, content: Content) -> Result<Option<Committed>, Slow> {
         let store = Store {
             user: snapshot.user,
             file: self.id,
@@ -218,12 +228,24 @@ impl OpenFile {
             mtime: snapshot.mtime,
         };
         match contents.store(store) {
-            Ok(stored) => Ok(self.finish(snapshot, content, stored)),
+            Ok(stored) => Ok(Some(self.finish(snapshot, content, stored))),
+            // A program of this machine removed it while it was hashed, and the engine heard of that first.
+            Err(FsError::Stale) => {
+                self.give_up();
+                let last = self.last_seen();
+                self.state().removed.get_or_insert(last);
+                Ok(None)
+            }
             Err(error) => {
                 self.give_up();
                 Err(error.into())
             }
         }
+    }
+
+    /// Whether the commit that is running is still for something.
+    fn check_wanted(&self) -> Result<(), Setback> {
+        if self.is_removed() { Err(Setback::Removed) } else { Ok(()) }
     }
 
     fn finish(&self, snapshot: &Snapshot, content: Content, stored: Stored) -> Committed {
@@ -291,15 +313,17 @@ fn is_dirty(dirty: &[Range<u64>], range: &Range<u64>) -> bool {
     dirty.get(next).is_some_and(|one| one.start <= range.start)
 }
 
-/// Gives chunks to the chunk store.
+/// Gives chunks to the chunk store, as long as anybody wants the file.
 struct Sink<'a> {
     contents: &'a dyn Contents,
+    file: &'a OpenFile,
 }
 
 impl ChunkSink for Sink<'_> {
-    type Error = Slow;
+    type Error = Setback;
 
-    fn put(&mut self, digest: Digest, bytes: Bytes) -> Result<(), Slow> {
-        Ok(self.contents.put(digest, bytes)?)
+    fn put(&mut self, digest: Digest, bytes: Bytes) -> Result<(), Setback> {
+        self.file.check_wanted()?;
+        Ok(self.contents.put(digest, bytes).map_err(Slow::from)?)
     }
 }

@@ -286,6 +286,11 @@ impl OpenFile {
         Overlay { size: state.size, mtime, is_removed: state.removed.is_some() }
     }
 
+    /// Whether its last name went by our own doing. Does not look at what was written past us.
+    pub(super) fn is_removed(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).removed.is_some()
+    }
+
     /// The inode kept when the last name went.
     pub fn removed_inode(&self) -> Option<Box<Inode>> {
         self.state().removed.clone()

@@ -450,3 +450,42 @@ fn an_open_that_empties_takes_a_body_of_its_own() {
     assert_eq!(bench.fake.bytes_of(file(1)), b"second");
     assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
 }
+
+/// A file that was closed before its commit, of which the commit is about to begin.
+fn about_to_be_committed(bench: &Bench) -> Arc<OpenFile> {
+    let past = bench.open_past();
+    past.body.write_all_at(&noise(3 << 20, 5), 0).unwrap();
+    assert_eq!(bench.table.close_early(&past.open, ROOM), Noted);
+    bench.close_past(past);
+    bench.table.find(file(1)).unwrap()
+}
+
+/// Proves [S-unlinked]: the background commit of a file is called off when the file is removed.
+#[test]
+fn a_file_that_is_removed_while_it_is_hashed_is_not_stored() {
+    let bench = Arc::new(bench());
+    let open = about_to_be_committed(&bench);
+    let remover = Arc::clone(&bench);
+    *bench.fake.meanwhile.lock().unwrap() = Some(Box::new(move || {
+        let last = remover.fake.mark_removed(file(1));
+        remover.table.removed(wayfs_types::request::Removed { file: file(1), inode: Box::new(last) });
+    }));
+    assert_eq!(bench.table.commit(&open, patience()), Ok(None));
+    assert!(bench.fake.put_len.load(Ordering::Relaxed) < 3 << 20, "it was hashed to its end");
+    assert_eq!(bench.fake.stores.lock().unwrap().len(), 0);
+    assert!(bench.table.find(file(1)).is_none(), "nobody has it, and nothing will come of it");
+    assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
+}
+
+/// The engine has heard of the removal, and the thread that asked for it not yet.
+#[test]
+fn a_file_that_the_engine_refuses_to_store_because_it_was_removed_here_is_let_go() {
+    let bench = bench();
+    let open = about_to_be_committed(&bench);
+    bench.fake.mark_removed(file(1));
+    bench.fake.removed_here.lock().unwrap().insert(file(1));
+    assert_eq!(bench.table.commit(&open, patience()), Ok(None));
+    assert_eq!(bench.table.dirty(), []);
+    assert!(bench.table.find(file(1)).is_none());
+    assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
+}

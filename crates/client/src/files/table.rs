@@ -436,6 +436,10 @@ impl FileTable {
             outcome = file.commit(&*self.contents, &self.files, patience);
         }
         self.take_back_notes(file);
+        if file.is_removed() {
+            let closing = file.state().closing.take();
+            self.end_closing(closing);
+        }
         let mut map = self.map();
         match &outcome {
             Ok(Some(committed)) if !committed.is_ours => {

@@ -20,6 +20,10 @@ pub(crate) struct Fake {
     pub(crate) sync_count: AtomicUsize,
     pub(crate) put_len: AtomicUsize,
     pub(crate) prefetched: Mutex<BTreeSet<Digest>>,
+    /// What happens beside the next chunk that is kept, or, if none is, the next store.
+    pub(crate) meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// Files that programs of this machine removed: the engine stores nothing into them.
+    pub(crate) removed_here: Mutex<BTreeSet<FileId>>,
     clock: AtomicI64,
 }
 
@@ -64,6 +68,8 @@ impl Fake {
             sync_count: AtomicUsize::new(0),
             put_len: AtomicUsize::new(0),
             prefetched: Mutex::default(),
+            meanwhile: Mutex::default(),
+            removed_here: Mutex::default(),
             clock: AtomicI64::new(0),
         }
     }
@@ -90,6 +96,13 @@ impl Fake {
         let inode = inodes.get_mut(&id).unwrap();
         let marker = Inode { content: Content::EMPTY, removed_from: Some(place), ..inode.clone() };
         std::mem::replace(inode, marker)
+    }
+
+    fn happen(&self) {
+        let meanwhile = self.meanwhile.lock().unwrap().take();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
+        }
     }
 
     /// Moves all chunks away.
@@ -142,6 +155,7 @@ impl Contents for Fake {
         if let Some(error) = *self.refuse.lock().unwrap() {
             return Err(error);
         }
+        self.happen();
         self.put_len.fetch_add(bytes.len(), Ordering::Relaxed);
         self.near.lock().unwrap().insert(digest, bytes);
         Ok(())
@@ -154,6 +168,10 @@ impl Contents for Fake {
     fn store(&self, store: Store) -> Result<Stored, FsError> {
         if let Some(error) = *self.refuse.lock().unwrap() {
             return Err(error);
+        }
+        self.happen();
+        if self.removed_here.lock().unwrap().contains(&store.file) {
+            return Err(FsError::Stale);
         }
         let mut stores = self.stores.lock().unwrap();
         let record = record(1_000_000 + stores.len() as u64);
