@@ -14,6 +14,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("wayfs-content", 1),
     ("wayfs-policy", 1),
     ("wayfs-link", 1),
+    ("wayfs-tcp", 1),
     ("wayfs-proto", 2),
     ("wayfs-store", 2),
     ("wayfs-net", 2),
@@ -28,8 +29,16 @@ const FLOORS: &[(&str, u32)] = &[
 ];
 
 /// Crates without input, output, clocks, threads and randomness, and all that they may import from elsewhere.
-const PURE: &[&str] =
-    &["wayfs-types", "wayfs-wire", "wayfs-tree", "wayfs-content", "wayfs-policy", "wayfs-link", "wayfs-proto"];
+const PURE: &[&str] = &[
+    "wayfs-types",
+    "wayfs-wire",
+    "wayfs-tree",
+    "wayfs-content",
+    "wayfs-policy",
+    "wayfs-link",
+    "wayfs-tcp",
+    "wayfs-proto",
+];
 
 /// Pure libraries: data structures, codecs, arithmetic. `tracing` does nothing by itself: who listens to it does.
 const PURE_LIBRARIES: &[&str] = &[

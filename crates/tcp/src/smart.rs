@@ -1,0 +1,48 @@
+//! SMART: each acknowledgement names the segment that caused it.
+//!
+//! Where packets are not reordered, everything that was sent before that segment and is not acknowledged is lost, retransmissions
+//! included, without waiting for duplicates. The window is halved once per window of losses.
+
+use crate::Seq;
+use crate::recovery::{Ack, Core, Recovery};
+use wayfs_types::Time;
+
+#[derive(Debug, Default)]
+pub(crate) struct Smart {
+    /// The window is not halved again until this is acknowledged.
+    recover: Option<Seq>,
+    /// The latest transmission that is known to have arrived.
+    arrived: u64,
+}
+
+impl Recovery for Smart {
+    fn on_ack(&mut self, core: &mut Core, ack: &Ack<'_>) {
+        let named = ack
+            .segment
+            .echo
+            .and_then(|echo| core.flight.iter().find(|sent| sent.seq == echo))
+            .map(|s| (s.seq, s.end()));
+        let sacked = named.map(|(from, to)| core.flight.mark_sacked(from, to)).unwrap_or_default();
+        core.delivered += sacked.iter().map(|sent| u64::from(sent.len)).sum::<u64>();
+        let latest = ack.acked.iter().chain(&sacked).map(|sent| sent.order).max();
+        self.arrived = self.arrived.max(latest.unwrap_or(0));
+        if self.recover.is_some_and(|recover| !core.una.before(recover)) {
+            self.recover = None;
+        }
+        let lost = core.mark_lost_before(self.arrived, 0);
+        if lost > 0 && self.recover.is_none() {
+            self.recover = Some(core.nxt);
+            core.fast_retransmits += 1;
+            core.window.halve(core.peer_window);
+            core.window.cwnd = core.window.ssthresh;
+            core.flight.urge_first_lost();
+        } else if ack.is_new() && self.recover.is_none() {
+            core.window.open();
+        }
+    }
+
+    fn on_timeout(&mut self, core: &mut Core, _now: Time) {
+        self.recover = None;
+        core.start_anew();
+    }
+}
