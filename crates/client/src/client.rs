@@ -2,6 +2,7 @@
 
 use crate::ager::Ager;
 use crate::hooks::MountHooks;
+use crate::inotify::WatcherThread;
 use crate::notices::NoticeThreads;
 use crate::saved::Saved;
 use crate::vfs::Vfs;
@@ -32,6 +33,7 @@ pub struct Client {
 pub(crate) struct Parts {
     pub(crate) session: BackgroundSession,
     pub(crate) stopper: Stopper,
+    pub(crate) watcher: Option<WatcherThread>,
     pub(crate) notices: NoticeThreads,
     pub(crate) ager: Ager,
     pub(crate) control: ControlServer,
@@ -137,6 +139,7 @@ impl Client {
     pub fn run(self) -> Ended {
         let Parts {
             session,
+            watcher,
             notices,
             ager,
             control,
@@ -153,6 +156,7 @@ impl Client {
         let served = session.join();
         drop(registered);
         drop(ager);
+        drop(watcher);
         drop(notices);
         let lost = vfs.commit_all();
         vfs.stop();
@@ -177,12 +181,13 @@ impl Client {
 
     /// Ends as a crash of the process would, for tests: nothing is committed, nothing synced.
     pub fn abandon(self) {
-        let Parts { session, stopper, notices, ager, volume, vfs, runtime, control, .. } = self.parts;
+        let Parts { session, stopper, watcher, notices, ager, volume, vfs, runtime, control, .. } = self.parts;
         volume.abandon();
         if let Err(error) = stopper.stop(UmountMode::Force) {
             tracing::warn!(%error, "unmount an abandoned client");
         }
         drop(ager);
+        drop(watcher);
         drop(notices);
         let _ = session.join();
         vfs.stop();

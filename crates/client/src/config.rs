@@ -40,6 +40,8 @@ pub struct ClientConfig {
     pub allow_other: bool,
     /// Begin without looking for a station. Default false.
     pub offline: bool,
+    /// Tell programs that watch files of changes from elsewhere by inotify. Default true.
+    pub watch: bool,
     /// Look for stations on the local network by multicast DNS. Default false: whoever embeds a mount decides.
     pub mdns: bool,
     /// Serve metrics here, on loopback. Default: not.
@@ -70,6 +72,7 @@ impl ClientConfig {
             read_only: false,
             allow_other: rustix::process::geteuid().is_root(),
             offline: false,
+            watch: true,
             mdns: false,
             metrics: None,
             bind: None,

@@ -2,6 +2,7 @@
 
 use crate::events::{About, Events};
 use crate::files::FileTable;
+use crate::inotify::Watchers;
 use crate::notices::{Notices, Stale};
 use crate::pins::Pins;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ pub struct MountHooks {
     pub(crate) events: Arc<Events>,
     pub(crate) pins: Arc<Pins>,
     table: OnceLock<Weak<FileTable>>,
+    watchers: OnceLock<Arc<Watchers>>,
     volume: OnceLock<Weak<Volume>>,
     failure: Mutex<Option<String>>,
 }
@@ -29,9 +31,16 @@ impl MountHooks {
             events,
             pins,
             table: OnceLock::new(),
+            watchers: OnceLock::new(),
             volume: OnceLock::new(),
             failure: Mutex::default(),
         })
+    }
+
+    /// Who tells programs of changes by inotify.
+    pub fn attach_watchers(&self, watchers: &Arc<Watchers>) {
+        // Attached once; a second time would name the same.
+        let _ = self.watchers.set(Arc::clone(watchers));
     }
 
     /// The open files and the volume, as soon as there are any.
@@ -62,6 +71,15 @@ impl MountHooks {
 
 impl Hooks for MountHooks {
     fn invalidate_inode(&self, file: FileId, changed: Changed) {
+        let is_directory = self.is_directory(file);
+        if let Some(watchers) = self.watchers.get() {
+            match changed {
+                Changed::Content => watchers.content(file),
+                // Those of a directory change with each name in it, and that is told by itself.
+                Changed::Attributes if is_directory => {}
+                Changed::Attributes => watchers.attributes(file),
+            }
+        }
         let stale = match changed {
             Changed::Content => {
                 // First the open file, then the kernel: what it asks after dropping its pages is new.
@@ -71,7 +89,7 @@ impl Hooks for MountHooks {
                 Stale::Pages
             }
             // The kernel keeps listings as pages of the directory.
-            Changed::Attributes if self.is_directory(file) => Stale::Pages,
+            Changed::Attributes if is_directory => Stale::Pages,
             Changed::Attributes => Stale::Attributes,
         };
         self.notices.inode(file, stale);
@@ -83,6 +101,9 @@ impl Hooks for MountHooks {
     fn invalidate_entry(&self, parent: FileId, name: &Name) {
         self.notices.entry(parent, name.clone());
         self.notices.inode(parent, Stale::Pages);
+        if let Some(watchers) = self.watchers.get() {
+            watchers.entry(parent, name);
+        }
         if self.events.is_heard() {
             let path = self.path_of(parent).map(|path| path.join(name.as_os_str()));
             self.events.tell(EventKind::Changed, About { path, ..About::default() });

@@ -10,6 +10,7 @@
 //! * [`vfs`]: the kernel's requests;
 //! * [`files`]: open files, between reads and writes and contents by name;
 //! * [`notices`]: what the kernel must forget;
+//! * [`inotify`]: changes from elsewhere, raised for programs that watch files;
 //! * [`target`]: the control socket's commands;
 //! * [`saved`], [`pins`]: what survives a restart beside the replica.
 //!
@@ -22,6 +23,7 @@ pub mod engine;
 pub mod events;
 pub mod files;
 pub mod hooks;
+pub mod inotify;
 pub mod labels;
 pub mod live;
 mod live_ahead;

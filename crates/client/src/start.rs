@@ -117,6 +117,12 @@ impl Client {
         let stopper = Stopper::new(session.unmounter());
         let notice_threads = hooks.notices.start(&session.notifier())?;
         let mountpoint = session.unmounter().map_or(config.mountpoint.clone(), |u| u.mountpoint().to_owned());
+        let watcher = if config.watch {
+            hooks.attach_watchers(vfs.watchers());
+            Some(vfs.watchers().start(Arc::clone(vfs.engine()), mountpoint.clone())?)
+        } else {
+            None
+        };
         let labels = Arc::new(Labels::load(&directory.join("labels.json"), (saved.origin, saved.label.clone())));
         let target = Arc::new(Target::new(crate::target::TargetParts {
             volume: Arc::clone(&volume),
@@ -145,6 +151,7 @@ impl Client {
         Ok(Self::from_parts(Parts {
             session,
             stopper,
+            watcher,
             notices: notice_threads,
             ager,
             control,

@@ -67,6 +67,7 @@ fn config(context: &Context, settings: &MountSettings) -> Result<ClientConfig, F
     config.allow_other = settings.allow_other;
     config.offline = settings.offline;
     config.mdns = settings.mdns;
+    config.watch = settings.watch;
     config.metrics = settings.metrics;
     config.vfs.close = match settings.close {
         Close::Asynchronous => wayfs_client::Close::Asynchronous,

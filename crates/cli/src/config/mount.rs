@@ -80,6 +80,8 @@ pub(crate) struct MountSettings {
     pub(crate) offline: bool,
     /// Looks for stations by multicast DNS.
     pub(crate) mdns: bool,
+    /// Raises inotify events for changes from elsewhere.
+    pub(crate) watch: bool,
     /// Where to serve metrics.
     pub(crate) metrics: Option<SocketAddr>,
     /// Waits that differ from the mount's defaults.
@@ -110,6 +112,7 @@ struct Options {
     metrics: Option<SocketAddr>,
     offline: bool,
     no_mdns: bool,
+    watch: Option<bool>,
 }
 
 impl MountSettings {
@@ -138,6 +141,7 @@ impl MountSettings {
             allow_other: typed_allow_other.unwrap_or(allow_other_default),
             offline: args.offline || options.offline,
             mdns: !args.no_mdns && !options.no_mdns && file.mdns.unwrap_or(true),
+            watch: options.watch.or(file.watch).unwrap_or(true),
             metrics: args.metrics.or(options.metrics).or(file.metrics),
             timeouts: Timeouts {
                 metadata: file.metadata_timeout_s.map(Duration::from_secs),
@@ -248,7 +252,7 @@ impl Options {
 
     fn take(&mut self, key: &str, value: Option<&str>) -> Result<(), Failure> {
         let wrong = || {
-            let known = "Known are ro, rw, allow_other, offline, nomdns, cache=DIR, cache_size=SIZE, close=asynchronous|safe, metrics=ADDRESS:PORT.";
+            let known = "Known are ro, rw, allow_other, offline, nomdns, cache=DIR, cache_size=SIZE, close=asynchronous|safe, watch=on|off, metrics=ADDRESS:PORT.";
             Failure::usage(format_args!("mount option `{key}` is unknown or has no proper value"), known)
         };
         match (key, value) {
@@ -261,6 +265,8 @@ impl Options {
             ("cache_size", Some(size)) => self.cache_size = Some(size.to_owned()),
             ("close", Some("safe")) => self.close = Some(CloseArg::Safe),
             ("close", Some("asynchronous")) => self.close = Some(CloseArg::Asynchronous),
+            ("watch", Some("on")) => self.watch = Some(true),
+            ("watch", Some("off")) => self.watch = Some(false),
             ("metrics", Some(address)) => self.metrics = Some(address.parse().map_err(|_| wrong())?),
             // What fstab holds for mount(8) itself and for the service manager.
             (

@@ -52,6 +52,9 @@ pub(crate) const TEMPLATE: &str = r#"# Configuration of wayfs. Take the `#! ` aw
 # Look for stations of the volume on the local network (multicast DNS). Only keys that are known already are used.
 #! mdns = true
 
+# Raise inotify events for what other machines change, for programs that watch files (editors, build tools).
+#! watch = true
+
 # Serve Prometheus metrics of the mount over HTTP here. Default: not at all.
 #! metrics = "127.0.0.1:9421"
 

@@ -7,6 +7,7 @@ use super::locks::HeldLocks;
 use super::pending::{Pending, ReplySlot};
 use crate::engine::Engine;
 use crate::files::{FileTable, Patience};
+use crate::inotify::Watchers;
 use crate::notices::Notices;
 use crate::workers::Workers;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -86,6 +87,8 @@ pub struct Vfs {
     pub(super) space: super::data::SpaceGuard,
     /// What the kernel must forget.
     pub(super) notices: Arc<Notices>,
+    /// Changes from elsewhere that programs are told of by inotify.
+    pub(super) watchers: Arc<Watchers>,
 }
 
 /// Threads that wait for bytes from afar: as many reads can be under way.
@@ -124,12 +127,23 @@ impl Vfs {
             has_passthrough: AtomicBool::new(false),
             space: super::data::SpaceGuard::default(),
             notices,
+            watchers: Arc::default(),
         }))
     }
 
     /// The open files.
     pub fn files(&self) -> &Arc<FileTable> {
         &self.files
+    }
+
+    /// Changes from elsewhere that programs are told of by inotify.
+    pub fn watchers(&self) -> &Arc<Watchers> {
+        &self.watchers
+    }
+
+    /// What it asks.
+    pub fn engine(&self) -> &Arc<dyn Engine> {
+        &self.engine
     }
 
     /// Its settings.

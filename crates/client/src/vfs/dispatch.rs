@@ -21,6 +21,10 @@ impl Handler for Front {
             }
         };
         let caller = Caller::of(&request, self.0.engine.changes());
+        let reply = match self.0.rehearse(&request, &caller, file, reply) {
+            Some(reply) => reply,
+            None => return,
+        };
         if let Err((reply, errno)) = self.names(&request, &caller, file, reply) {
             let _ = reply.error(errno);
         }

@@ -24,6 +24,7 @@ pub mod opening;
 #[cfg(test)]
 mod past_write_tests;
 pub mod pending;
+mod rehearsing;
 pub mod saving;
 #[cfg(test)]
 mod stale_tests;
