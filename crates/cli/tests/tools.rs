@@ -7,8 +7,8 @@ use std::process::{Command as Process, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wayfs_control::report::{
-    ConflictsReport, FileInfo, QueueReport, ResolveFailure, ResolveReport, StatusReport, SyncReport, TicketReport,
-    UmountReport,
+    ConflictsReport, FileInfo, Known, QueueReport, ResolveFailure, ResolveReport, StatusReport, SyncReport,
+    TicketReport, UmountReport,
 };
 use wayfs_control::{
     Command, ControlError, ControlServer, ControlTarget, DaemonKind, Done, ErrorKind, Event, EventKind, Level,
@@ -294,6 +294,9 @@ fn file_info(path: PathBuf) -> FileInfo {
         version: "2.1".into(),
         written_by: None,
         state: Level::Safe,
+        safe: Known::Yes,
+        visible: Known::No,
+        stable: Known::No,
         safe_at: None,
         safe_unix_ms: None,
         visible_unix_ms: None,

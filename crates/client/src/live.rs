@@ -12,7 +12,7 @@ use wayfs_node::LiveReplica;
 use wayfs_node::{ContentsError, FetchError, Volume};
 use wayfs_proto::Holder;
 use wayfs_types::request::{Answer, Change, Level, Outcome, Request, RequestId};
-use wayfs_types::{Digest, FileId, FsError, Inode, OriginId, StorageError, WallTime};
+use wayfs_types::{Digest, Fact, FileId, FsError, Inode, OriginId, StorageError, WallTime};
 
 /// Most read-ahead fetches under way: past it, reading ahead would only delay who waits.
 const PREFETCH_MAX: usize = 8;
@@ -108,18 +108,19 @@ impl Engine for Live {
     }
 
     fn attribute(&self, file: FileId, what: &str) -> Option<String> {
-        let state = || self.volume.look(|replica| replica.level(file)).and_then(|level| level.ok().flatten());
-        let reached = |wanted: Level, at: Option<WallTime>, level: Level| match at {
-            Some(time) => time.compact(),
-            None if level >= wanted => "yes".to_owned(),
-            None => "no".to_owned(),
+        let facts = || Some(self.volume.look(|replica| replica.level(file))?.ok()??.facts);
+        let told = |fact: Fact| match fact {
+            Fact::Holds(Some(time)) => time.compact(),
+            Fact::Holds(None) => "yes".to_owned(),
+            Fact::No => "no".to_owned(),
+            Fact::Unknown => "unknown here".to_owned(),
         };
         match what {
-            "state" => Some(level_name(state()?.level).to_owned()),
+            "state" => Some(level_name(facts()?.level()).to_owned()),
             "version" => Engine::inode(self, file).map(|inode| inode.version.to_string()),
-            "safe" => state().map(|state| reached(Level::Safe, state.safe_at, state.level)),
-            "visible" => state().map(|state| reached(Level::Visible, state.visible_at, state.level)),
-            "stable" => state().map(|state| reached(Level::Stable, state.stable_at, state.level)),
+            "safe" => facts().map(|facts| told(facts.safe)),
+            "visible" => facts().map(|facts| told(facts.visible)),
+            "stable" => facts().map(|facts| told(facts.stable)),
             "holder" => {
                 let version = Engine::inode(self, file)?.version;
                 let holder = self.volume.look(|replica| replica.holder(file, version))?.ok()?;
@@ -139,7 +140,7 @@ impl Engine for Live {
     }
 
     fn level(&self, file: FileId) -> Option<Level> {
-        self.volume.look(|replica| replica.level(file))?.ok().flatten().map(|state| state.level)
+        self.volume.look(|replica| replica.level(file))?.ok().flatten().map(|state| state.facts.level())
     }
 }
 

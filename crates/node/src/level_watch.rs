@@ -3,10 +3,10 @@
 use crate::core::LiveReplica;
 use crate::paths::path_of;
 use crate::volume::Volume;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use wayfs_types::request::Level;
-use wayfs_types::{FileId, RecordId};
+use wayfs_types::{Content, FileId, RecordId};
 
 /// Most records watched; past it, newer ones are only counted.
 const WATCHED_MAX: usize = 16_384;
@@ -18,7 +18,7 @@ const LOOKED_AT_MAX: usize = 512;
 pub struct Reached {
     /// The record; the version of its file, if it gave it a content.
     pub record: RecordId,
-    /// How far.
+    /// Which fact holds now.
     pub level: Level,
     /// Its file's path from the volume's root, if that is known here.
     pub path: Option<PathBuf>,
@@ -31,7 +31,10 @@ struct Watched {
     file: FileId,
     path: Option<PathBuf>,
     size_bytes: u64,
-    told: Level,
+    /// What it names, if that is known.
+    content: Option<Content>,
+    /// The facts that were told: each by itself, since they come in any order.
+    told: BTreeSet<Level>,
 }
 
 /// Records on their way.
@@ -45,7 +48,8 @@ impl LevelWatch {
     /// Watches a record from now on.
     pub fn note(&mut self, record: RecordId, file: FileId, size_bytes: u64) {
         if self.watched.len() < WATCHED_MAX {
-            self.watched.insert(record, Watched { file, path: None, size_bytes, told: Level::Modified });
+            let watched = Watched { file, path: None, size_bytes, content: None, told: BTreeSet::new() };
+            self.watched.insert(record, watched);
         } else {
             self.overlooked += 1;
         }
@@ -72,16 +76,17 @@ impl LevelWatch {
                 watched.path = path_of(replica, watched.file);
                 let inode = replica.inode(watched.file).ok().flatten();
                 let own = inode.filter(|inode| inode.version == *record);
-                watched.size_bytes = own.map_or(watched.size_bytes, |inode| inode.content.size());
+                watched.size_bytes = own.as_ref().map_or(watched.size_bytes, |inode| inode.content.size());
+                watched.content = own.map(|inode| inode.content);
             }
-            let Ok(level) = replica.level_of(*record) else { continue };
-            let steps = [Level::Safe, Level::Visible, Level::Stable];
-            for step in steps.into_iter().filter(|step| watched.told < *step && *step <= level) {
+            let Ok(facts) = replica.facts_of(*record, watched.content.as_ref()) else { continue };
+            let steps = [(Level::Safe, facts.safe), (Level::Visible, facts.visible), (Level::Stable, facts.stable)];
+            for (step, _) in steps.into_iter().filter(|(step, fact)| fact.holds() && !watched.told.contains(step)) {
                 let (path, size_bytes) = (watched.path.clone(), watched.size_bytes);
                 reached.push(Reached { record: *record, level: step, path, size_bytes });
             }
-            watched.told = watched.told.max(level);
-            if level == Level::Stable {
+            watched.told.extend(steps.into_iter().filter(|(_, fact)| fact.holds()).map(|(step, _)| step));
+            if facts.stable.holds() {
                 done.push(*record);
             }
         }

@@ -55,6 +55,8 @@ pub(crate) struct Missing {
     pub(crate) content: Content,
     /// Children that said they have it, newest last.
     pub(crate) holders: Vec<OriginId>,
+    /// When a station first said that all of it is durable there.
+    pub(crate) safe: Option<WallTime>,
 }
 
 /// Whose record names a content.
@@ -266,11 +268,14 @@ impl<S: MetaStore> Replica<S> {
             }
             Source::Child { origin, is_station, held } => {
                 let stored = effect.stored.map_or((file, record.id), |stored| (stored.file, stored.version));
+                let is_server = |other: &OriginId| self.children.by_origin.get(other).is_some_and(|c| c.is_station);
+                let safe = others.iter().any(is_server).then_some(self.wall);
                 let others = others.into_iter().filter(|other| *other != origin).take(HOLDERS_MAX - 1);
                 let missing = Missing {
                     file: stored.0,
                     version: stored.1,
                     content: content.clone(),
+                    safe,
                     holders: others.chain(held.then_some(origin)).collect(),
                 };
                 self.overlay.put_raw(record_key(table::MISSING, record.id), pack(&missing));
@@ -410,6 +415,8 @@ impl<S: MetaStore> Replica<S> {
                 Some(mut missing) => {
                     missing.holders.retain(|holder| *holder != child);
                     missing.holders.push(child);
+                    let is_server = self.children.by_origin.get(&child).is_some_and(|child| child.is_station);
+                    missing.safe = missing.safe.or(is_server.then_some(self.wall));
                     let excess = missing.holders.len().saturating_sub(HOLDERS_MAX);
                     missing.holders.drain(..excess);
                     self.overlay.put_raw(record_key(table::MISSING, *record), pack(&missing));

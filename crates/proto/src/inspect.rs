@@ -11,7 +11,8 @@ use crate::tables::{
 use crate::tentative::LogEntry;
 use wayfs_types::request::Level;
 use wayfs_types::{
-    Admitted, Content, Entry, FileId, Image, Key, MetaStore, Name, NodeId, Op, Origin, OriginId, RecordId, StorageError,
+    Admitted, Content, Entry, Facts, FileId, Image, Key, MetaStore, Name, NodeId, Op, Origin, OriginId, RecordId,
+    StorageError,
 };
 
 /// Longest path that is put together, in names: deeper trees exist only where a peer lied.
@@ -156,15 +157,16 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if they cannot be read.
     pub fn queue(&self, after: u64, limit: usize) -> Result<Vec<(u64, QueueItem)>, StorageError> {
-        let mut items = Vec::new();
+        let (mut items, empty) = (Vec::new(), Content::EMPTY);
         for (position, item) in self.log.from(after + 1).take(limit) {
             let Some(bytes) = self.store.get(&number_key(table::LOG, position))? else { continue };
             let entry: LogEntry = unpack(&bytes)?;
             let file = file_of(&entry.record.op, item.id);
             let path = file.map(|file| self.path_of(file)).transpose()?.flatten();
             let bytes = content_of(&entry.record).map_or(0, |(_, content)| content.size());
-            let level = self.version_level(item.id)?;
-            items.push((position, QueueItem { record: entry.record, level, file, path, bytes }));
+            let content = content_of(&entry.record).map_or(&empty, |(_, content)| content);
+            let facts = self.record_facts(item.id, Some(content))?;
+            items.push((position, QueueItem { record: entry.record, facts, file, path, bytes }));
         }
         Ok(items)
     }
@@ -213,12 +215,13 @@ impl<S: MetaStore> Replica<S> {
         Ok(self.origins()?.into_iter().filter(|(_, origin)| origin.node == node).collect())
     }
 
-    /// How far one record has come, as far as this replica knows.
+    /// How far one record has come, as far as this replica knows. `content`: what it names, if that is known; contents
+    /// that travel in their record are wherever it is.
     ///
     /// # Errors
     /// [`StorageError`] if it cannot be read.
-    pub fn level_of(&self, record: RecordId) -> Result<Level, StorageError> {
-        self.version_level(record)
+    pub fn facts_of(&self, record: RecordId, content: Option<&Content>) -> Result<Facts, StorageError> {
+        self.record_facts(record, content)
     }
 
     /// Whether records and contents of an origin are taken: it is known here, not revoked, and may write.

@@ -1,12 +1,15 @@
 //! How far each origin's records have come, and when.
 
 use crate::api::Role;
+use crate::contents::{AWAITED, HOLDERS_MAX, Missing};
 use crate::replica::Replica;
 use crate::report::VersionState;
-use crate::tables::{milestone_key, origin_key, pack, record_key, table, unpack};
+use crate::tables::{
+    after_prefix, milestone_key, origin_key, pack, parse_root_key, record_key, root_prefix, table, unpack,
+};
 use serde::{Deserialize, Serialize};
 use wayfs_types::request::Level;
-use wayfs_types::{FileId, MetaStore, OriginId, RecordId, StorageError, WallTime};
+use wayfs_types::{Content, Fact, Facts, FileId, MetaStore, OriginId, RecordId, StorageError, WallTime};
 use wayfs_wire::Mark;
 
 /// Steps of each level of an origin whose times are kept.
@@ -23,9 +26,11 @@ pub(crate) struct Marks {
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Milestone {
+pub(crate) struct Milestone {
     through: u64,
     at: WallTime,
+    /// The server that said so; `None`: this replica saw it itself.
+    by: Option<OriginId>,
 }
 
 impl<S: MetaStore> Replica<S> {
@@ -44,6 +49,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn advance_marks(&mut self, mark: Mark) -> Result<Marks, StorageError> {
         let mut marks = self.marks(mark.origin)?;
         let before = marks;
+        let by = self.upstream.as_ref().and_then(|upstream| upstream.stamp).map(|stamp| stamp.origin);
         let levels = [(0, mark.safe), (1, mark.visible), (2, mark.stable)];
         for (level, through) in levels {
             let known = match level {
@@ -58,7 +64,8 @@ impl<S: MetaStore> Replica<S> {
             let step = &mut marks.steps[usize::from(level)];
             let slot = *step % MILESTONES;
             *step += 1;
-            self.overlay.put_raw(milestone_key(mark.origin, level, slot), pack(&Milestone { through, at: self.wall }));
+            self.overlay
+                .put_raw(milestone_key(mark.origin, level, slot), pack(&Milestone { through, at: self.wall, by }));
         }
         if marks != before {
             self.overlay.put_raw(origin_key(table::MARK, mark.origin), pack(&marks));
@@ -96,83 +103,160 @@ impl<S: MetaStore> Replica<S> {
         undurable.map_or(self.counters.sequence, |first| first - 1)
     }
 
-    /// Last sequence of our own that has come so far.
+    /// Last sequence of our own up to which every fact holds that a level implies.
+    ///
+    /// What is stable is safe, too: record and contents are durable at the home. A wait for *safe* alone asks for the
+    /// station's word, which comes after the caches of its other clients were told.
     pub(crate) fn own_through(&self, level: Level) -> u64 {
-        let durable = self.own_durable();
         let Ok(marks) = self.marks_committed(self.config.origin) else { return 0 };
-        let applied = || self.confirmed_applied_committed(self.config.origin).unwrap_or_default();
-        match (self.config.role, level) {
-            (_, Level::Modified) | (Role::Home, _) | (Role::Station, Level::Safe) => durable,
-            (Role::Station, Level::Visible) => durable.min(applied()),
-            (Role::Client, Level::Safe) => durable.min(marks.safe),
-            (Role::Client, Level::Visible) => durable.min(marks.visible),
-            (Role::Station | Role::Client, Level::Stable) => durable.min(marks.stable),
+        let through = |fact| self.own_fact_through(&marks, fact);
+        let (safe, stable) = (through(Level::Safe), through(Level::Stable));
+        let reached = match level {
+            Level::Modified => u64::MAX,
+            Level::Safe => safe,
+            Level::Visible => through(Level::Visible).min(safe.max(stable)),
+            Level::Stable => through(Level::Visible).min(stable),
+        };
+        self.own_durable().min(reached)
+    }
+
+    /// Last sequence of our own of which one fact holds, whatever the others say.
+    fn own_fact_through(&self, marks: &Marks, fact: Level) -> u64 {
+        match (self.config.role, fact) {
+            (Role::Home, _) | (_, Level::Modified) | (Role::Station, Level::Safe) => u64::MAX,
+            (Role::Station, Level::Visible) => self.confirmed_applied_committed(self.config.origin).unwrap_or_default(),
+            (Role::Client, Level::Safe) => marks.safe,
+            (Role::Client, Level::Visible) => marks.visible,
+            (Role::Station | Role::Client, Level::Stable) => marks.stable,
         }
     }
 
-    /// How far the current version of a file has come. `None`: no such file here.
+    /// How far the current version of a file has come, as far as this replica knows. `None`: no such file here.
     ///
     /// # Errors
     /// [`StorageError`] if the tables cannot be read.
     pub fn level(&self, file: FileId) -> Result<Option<VersionState>, StorageError> {
         let Some(inode) = self.inode(file)? else { return Ok(None) };
         let version = inode.version;
-        let origin = version.origin();
-        let level = self.version_level(version)?;
-        let at = |of: u8, wanted: Level| -> Result<Option<WallTime>, StorageError> {
-            if level < wanted { Ok(None) } else { self.milestone(origin, of, version.sequence()) }
+        let facts = self.record_facts(version, Some(&inode.content))?;
+        let is_own = self.config.role == Role::Client && version.origin() == self.config.origin;
+        let safe_at = match self.config.role {
+            Role::Client if is_own && facts.safe.holds() => {
+                self.milestone_row(version.origin(), 0, version.sequence())?.and_then(|step| step.by)
+            }
+            Role::Home | Role::Station | Role::Client => None,
         };
-        let stable_at = match self.stable_alone(version) {
-            Some(at) => Some(at),
-            None => at(2, Level::Stable)?,
-        };
-        Ok(Some(VersionState {
-            version,
-            level,
-            safe_at: at(0, Level::Safe)?,
-            visible_at: at(1, Level::Visible)?,
-            stable_at,
-        }))
+        Ok(Some(VersionState { version, facts, safe_at }))
     }
 
-    /// How far one record has come, as far as this replica knows.
-    pub(crate) fn version_level(&self, version: RecordId) -> Result<Level, StorageError> {
-        let (origin, sequence) = (version.origin(), version.sequence());
-        if origin == OriginId::GENESIS {
-            return Ok(Level::Stable);
+    /// What this replica knows of one record. `content`: what it names, [`Content::EMPTY`] if it names none; `None`: that
+    /// is not known.
+    pub(crate) fn record_facts(&self, record: RecordId, content: Option<&Content>) -> Result<Facts, StorageError> {
+        if record.origin() == OriginId::GENESIS {
+            return Ok(Facts::GENESIS);
         }
-        let has = |of: u8| Ok::<bool, StorageError>(self.store.get(&record_key(of, version))?.is_some());
-        let missing = has(table::MISSING)?;
-        Ok(match self.config.role {
-            Role::Home if missing => Level::Visible,
-            Role::Home => Level::Stable,
-            Role::Station => {
-                let visible = sequence <= self.confirmed_applied_committed(origin)?;
-                match (visible, missing, has(table::OWED)?) {
-                    (true, false, false) if self.marks_committed(origin)?.stable >= sequence => Level::Stable,
-                    (true, false, false) if self.stable_alone(version).is_some() => Level::Stable,
-                    (true, _, _) => Level::Visible,
-                    (false, true, _) => Level::Modified,
-                    (false, false, _) => Level::Safe,
+        let mut facts = match self.config.role {
+            Role::Home => self.facts_at_home(record, content)?,
+            Role::Station => self.facts_at_station(record, content)?,
+            Role::Client if record.origin() == self.config.origin => self.facts_of_own(record)?,
+            // Nothing is shown to a client that is not durable at a server.
+            Role::Client if is_in_record(content) => Facts { safe: Fact::Holds(None), ..Facts::default() },
+            Role::Client => Facts::default(),
+        };
+        if let Some(at) = self.stable_alone(record) {
+            facts.stable = Fact::Holds(Some(at));
+        }
+        if is_in_record(content) && facts.visible.holds() {
+            facts.stable = facts.stable.or(facts.visible);
+        }
+        Ok(facts.completed())
+    }
+
+    fn facts_at_home(&self, record: RecordId, content: Option<&Content>) -> Result<Facts, StorageError> {
+        if record.sequence() > self.confirmed_applied_committed(record.origin())? {
+            return Ok(Facts { safe: Fact::Unknown, visible: Fact::No, stable: Fact::No });
+        }
+        let visible = Fact::Holds(self.milestone(record.origin(), 1, record.sequence())?);
+        let Some(missing) = self.missing_row(record, content)? else {
+            let stable = Fact::Holds(self.milestone(record.origin(), 2, record.sequence())?);
+            return Ok(Facts { safe: Fact::Unknown, visible, stable });
+        };
+        let is_awaited = self.store.get(&record_key(AWAITED, record))?.is_some();
+        let safe = match missing.safe {
+            Some(since) => Fact::Holds(Some(since)),
+            None if is_awaited => Fact::No,
+            // A station may be waiting for its client.
+            None => Fact::Unknown,
+        };
+        Ok(Facts { safe, visible, stable: Fact::No })
+    }
+
+    fn facts_at_station(&self, record: RecordId, content: Option<&Content>) -> Result<Facts, StorageError> {
+        let (origin, sequence) = (record.origin(), record.sequence());
+        let is_visible = sequence <= self.confirmed_applied_committed(origin)?;
+        let is_owed = self.store.get(&record_key(table::OWED, record))?.is_some();
+        let missing = self.missing_row(record, content)?;
+        let is_awaited = self.store.get(&record_key(AWAITED, record))?.is_some();
+        let is_logged = self.log.position_of(record).is_some();
+        let is_durable = self.log.ticket_of(record).is_none_or(|ticket| ticket <= self.stored);
+        let safe = match (missing, is_awaited) {
+            (_, true) => Fact::No,
+            // Another server vouched for it: its client lets it go.
+            (Some(_), false) => Fact::Unknown,
+            (None, false) if !is_durable => Fact::No,
+            (None, false) if is_owed || is_logged || is_in_record(content) => {
+                Fact::Holds(self.milestone(origin, 0, sequence)?)
+            }
+            (None, false) => Fact::Unknown,
+        };
+        let visible = if is_visible { Fact::Holds(self.milestone(origin, 1, sequence)?) } else { Fact::No };
+        let stable = if self.marks_committed(origin)?.stable >= sequence {
+            Fact::Holds(self.milestone(origin, 2, sequence)?)
+        } else if is_owed {
+            Fact::No
+        } else {
+            Fact::Unknown
+        };
+        Ok(Facts { safe, visible, stable })
+    }
+
+    /// What the parent told of our own records.
+    fn facts_of_own(&self, record: RecordId) -> Result<Facts, StorageError> {
+        let (origin, sequence) = (record.origin(), record.sequence());
+        let marks = self.marks_committed(origin)?;
+        let fact = |of: u8, through: u64| {
+            Ok::<_, StorageError>(if sequence <= through {
+                Fact::Holds(self.milestone(origin, of, sequence)?)
+            } else {
+                Fact::No
+            })
+        };
+        Ok(Facts { safe: fact(0, marks.safe)?, visible: fact(1, marks.visible)?, stable: fact(2, marks.stable)? })
+    }
+
+    /// The row that says that contents are not here, be it under the name of another record whose contents are equal.
+    fn missing_row(&self, record: RecordId, content: Option<&Content>) -> Result<Option<Missing>, StorageError> {
+        if let Some(bytes) = self.store.get(&record_key(table::MISSING, record))? {
+            return Ok(Some(unpack(&bytes)?));
+        }
+        let Some(root) = content.and_then(Content::root) else { return Ok(None) };
+        let prefix = root_prefix(&root);
+        for (key, _) in self.store.scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
+            if let Some(bytes) = self.store.get(&record_key(table::MISSING, parse_root_key(&key)?))? {
+                let missing: Missing = unpack(&bytes)?;
+                if missing.version == record {
+                    return Ok(Some(missing));
                 }
             }
-            Role::Client if origin == self.config.origin => {
-                let through = |level| sequence <= self.own_through(level);
-                if through(Level::Stable) || (self.stable_alone(version).is_some() && through(Level::Visible)) {
-                    Level::Stable
-                } else if through(Level::Visible) {
-                    Level::Visible
-                } else if through(Level::Safe) {
-                    Level::Safe
-                } else {
-                    Level::Modified
-                }
-            }
-            Role::Client => Level::Safe,
-        })
+        }
+        Ok(None)
     }
 
     fn milestone(&self, origin: OriginId, level: u8, sequence: u64) -> Result<Option<WallTime>, StorageError> {
+        Ok(self.milestone_row(origin, level, sequence)?.map(|step| step.at))
+    }
+
+    fn milestone_row(&self, origin: OriginId, level: u8, sequence: u64) -> Result<Option<Milestone>, StorageError> {
         let (from, until) = (milestone_key(origin, level, 0), milestone_key(origin, level, MILESTONES));
         let mut best: Option<Milestone> = None;
         self.each(&from, &until, |_, value| {
@@ -182,6 +266,11 @@ impl<S: MetaStore> Replica<S> {
             }
             Ok(())
         })?;
-        Ok(best.map(|step| step.at))
+        Ok(best)
     }
+}
+
+/// Whether contents are known to travel in their record, or there are none.
+fn is_in_record(content: Option<&Content>) -> bool {
+    content.is_some_and(|content| content.root().is_none())
 }

@@ -1,24 +1,18 @@
 //! What a replica tells about itself: the words of status, queue and info.
 
 use crate::api::Role;
-use wayfs_types::request::Level;
-use wayfs_types::{Conflict, FileId, Record, RecordId, WallTime};
+use wayfs_types::{Conflict, Facts, FileId, OriginId, Record, RecordId, WallTime};
 
 /// How far the current version of a file has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VersionState {
     /// The version.
     pub version: RecordId,
-    /// How far, as far as this replica knows. Of a version of another writer a client knows no
-    /// more than that it is safe at its station.
-    pub level: Level,
-    /// When this replica learnt that it is safe; `None` if it is not, or that is forgotten
-    /// (the last 1024 steps of each writer are kept).
-    pub safe_at: Option<WallTime>,
-    /// When this replica learnt that it is visible.
-    pub visible_at: Option<WallTime>,
-    /// When this replica learnt that it is stable.
-    pub stable_at: Option<WallTime>,
+    /// What this replica knows of it without asking anybody. Times are those at which it learnt of a fact; the last
+    /// 1024 steps of each writer are kept.
+    pub facts: Facts,
+    /// The server that said at that time that it is safe there; `None`: not known, or it is this one.
+    pub safe_at: Option<OriginId>,
 }
 
 /// Where a replica stands as a whole.
@@ -68,7 +62,7 @@ pub struct QueueItem {
     /// The record.
     pub record: Record,
     /// How far it is.
-    pub level: Level,
+    pub facts: Facts,
     /// The file that it is about, if it is about one.
     pub file: Option<FileId>,
     /// The path of that file at present, if it has one that is known here.

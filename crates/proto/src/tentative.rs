@@ -136,6 +136,11 @@ impl Log {
         self.tentative.keys().copied()
     }
 
+    /// The batch that holds a tentative record.
+    pub(crate) fn ticket_of(&self, record: RecordId) -> Option<Ticket> {
+        self.items.get(&self.position_of(record)?).map(|item| item.ticket)
+    }
+
     /// A tentative record's position.
     pub(crate) fn position_of(&self, record: RecordId) -> Option<u64> {
         let queue = self.tentative.get(&record.origin())?;

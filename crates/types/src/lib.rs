@@ -5,6 +5,7 @@
 
 mod content;
 mod errors;
+mod facts;
 mod ids;
 mod image;
 mod name;
@@ -15,6 +16,7 @@ mod time;
 
 pub use content::{Content, Digest, INLINE_MAX};
 pub use errors::FsError;
+pub use facts::{Fact, Facts};
 pub use ids::{CommitNumber, FileId, IdError, NodeId, OriginId, RecordId, UserId, VolumeId};
 pub use image::{Admitted, Conflict, ConflictKind, Entry, Image, Inode, Key, Kind, Origin, Place};
 pub use name::{Name, NameError, XattrName};

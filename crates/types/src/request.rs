@@ -189,7 +189,8 @@ pub enum XattrPresence {
     MustExist,
 }
 
-/// How far an update has come. Ordered: each includes the ones before it.
+/// What somebody waits for. Ordered: each implies the ones before it, so a wait is over when all these facts hold. What is
+/// known of a version are three facts, [`crate::Facts`], which come in any order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -197,9 +198,9 @@ pub enum Level {
     Modified,
     /// Record and contents durable at the station.
     Safe,
-    /// The home has ordered the record.
+    /// Safe, and the home has ordered the record.
     Visible,
-    /// The home has the contents.
+    /// Safe and visible, and the home has the contents.
     Stable,
 }
 

@@ -5,7 +5,7 @@ use super::table::{clean, table};
 use std::fmt::Write;
 use std::path::Path;
 use wayfs_control::Level;
-use wayfs_control::report::{FileInfo, PinsReport, QueueItem, QueueReport, SyncReport, UmountReport};
+use wayfs_control::report::{FileInfo, Known, PinsReport, QueueItem, QueueReport, SyncReport, UmountReport};
 
 /// How far, in a word.
 pub(crate) fn level(level: Level) -> &'static str {
@@ -40,9 +40,9 @@ pub(crate) fn info(report: &FileInfo, now_unix_ms: i64) -> String {
     line("state", level(report.state));
     let at = report.safe_at.as_ref().map(|at| format!("at {}, ", clean(at))).unwrap_or_default();
     let since = |time: Option<i64>| time.map(|ms| format!("since {}", date_and_age(ms, now_unix_ms)));
-    line("safe", &reached(report.state, Level::Safe, &at, since(report.safe_unix_ms)));
-    line("visible", &reached(report.state, Level::Visible, "", since(report.visible_unix_ms)));
-    line("stable", &reached(report.state, Level::Stable, "", since(report.stable_unix_ms)));
+    line("safe", &known(report.safe, &at, since(report.safe_unix_ms)));
+    line("visible", &known(report.visible, "", since(report.visible_unix_ms)));
+    line("stable", &known(report.stable, "", since(report.stable_unix_ms)));
     line("waits for", &clean(&report.waiting_for));
     line("held by", &clean(report.holders.join(", ")));
     line("cached", &format!("{} of {}", bytes(report.cached_bytes), bytes(report.size_bytes)));
@@ -51,8 +51,11 @@ pub(crate) fn info(report: &FileInfo, now_unix_ms: i64) -> String {
     text
 }
 
-fn reached(state: Level, level: Level, before: &str, since: Option<String>) -> String {
-    if state < level { "not yet".to_owned() } else { format!("{before}{}", since.unwrap_or_else(|| "yes".to_owned())) }
+fn known(fact: Known, before: &str, since: Option<String>) -> String {
+    match fact {
+        Known::Yes => format!("{before}{}", since.unwrap_or_else(|| fact.to_string())),
+        Known::No | Known::Unknown => fact.to_string(),
+    }
 }
 
 /// What is under way.
@@ -143,6 +146,9 @@ mod tests {
             sent_bytes: 1024,
             age_ms: 1500,
             state: Level::Modified,
+            safe: Known::No,
+            visible: Known::No,
+            stable: Known::No,
             stuck: true,
             reason: "no station".into(),
         };
@@ -167,6 +173,9 @@ AGE    STATE  WHAT   SENT                PATH
             version: "2.3".into(),
             written_by: Some("ann@lap".into()),
             state: Level::Safe,
+            safe: Known::Yes,
+            visible: Known::No,
+            stable: Known::Unknown,
             safe_at: Some("office".into()),
             safe_unix_ms: Some(0),
             visible_unix_ms: None,
@@ -179,6 +188,7 @@ AGE    STATE  WHAT   SENT                PATH
         };
         let text = info(&report, 3_000);
         assert!(text.contains("safe        at office, since 1970-01-01 00:00:00 UTC (3.0 s ago)\n"), "{text}");
+        assert!(text.contains("stable      unknown here\n"), "{text}");
         assert!(text.contains("visible     not yet\n") && text.contains("held by     here, parent\n"), "{text}");
         assert!(!text.contains("pinned"));
     }

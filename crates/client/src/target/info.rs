@@ -5,10 +5,8 @@ use crate::events::unix_ms;
 use std::path::Path;
 use wayfs_control::ControlError;
 use wayfs_control::report::FileInfo;
-use wayfs_node::LinkState;
-use wayfs_proto::Holder;
-use wayfs_types::request::Level;
-use wayfs_types::{Content, FileId, Inode, Kind, OriginId};
+use wayfs_node::{LinkState, ServerKind};
+use wayfs_types::{Content, Fact, Facts, Inode, Kind, OriginId};
 
 impl Target {
     pub(super) fn info(&self, path: &Path) -> Result<FileInfo, ControlError> {
@@ -17,7 +15,11 @@ impl Target {
             crate::paths::resolve(self.volume(), path, PATIENCE).map_err(|error| refused(&what, error))?;
         let level = self.volume().look(|replica| replica.level(file)).and_then(|level| level.ok().flatten());
         let is_dirty = self.parts.vfs.files().find(file).is_some_and(|open| open.is_dirty());
-        let state = if is_dirty { Level::Modified } else { level.map_or(Level::Stable, |level| level.level) };
+        // A handle's writes are in no record yet: of what the file holds here nobody else has anything.
+        let unwritten = Facts { safe: Fact::No, visible: Fact::No, stable: Fact::No };
+        let facts = if is_dirty { unwritten } else { level.map_or(Facts::default(), |level| level.facts) };
+        let safe_by = level.filter(|_| !is_dirty).and_then(|level| level.safe_at);
+        let cached_bytes = self.cached_bytes(&inode);
         let overlay = self.parts.vfs.files().overlay(file);
         Ok(FileInfo {
             path: path.to_owned(),
@@ -27,14 +29,17 @@ impl Target {
             size_bytes: overlay.map_or(inode.content.size(), |overlay| overlay.size),
             version: inode.version.to_string(),
             written_by: self.label_of(inode.version.origin()),
-            state,
-            safe_at: level.and_then(|l| l.safe_at).and_then(|_| self.parts.link.status().parent.map(|p| p.label)),
-            safe_unix_ms: level.and_then(|level| level.safe_at).map(unix_ms),
-            visible_unix_ms: level.and_then(|level| level.visible_at).map(unix_ms),
-            stable_unix_ms: level.and_then(|level| level.stable_at).map(unix_ms),
-            waiting_for: self.waiting_for(state, is_dirty),
-            holders: self.holders(file, &inode),
-            cached_bytes: self.cached_bytes(&inode),
+            state: facts.level(),
+            safe: facts.safe.into(),
+            safe_at: safe_by.map(|server| self.label_of(server).unwrap_or_else(|| server.to_string())),
+            safe_unix_ms: facts.safe.since().map(unix_ms),
+            visible: facts.visible.into(),
+            visible_unix_ms: facts.visible.since().map(unix_ms),
+            stable: facts.stable.into(),
+            stable_unix_ms: facts.stable.since().map(unix_ms),
+            waiting_for: self.waiting_for(facts, is_dirty),
+            holders: self.holders(facts, safe_by, cached_bytes == inode.content.size()),
+            cached_bytes,
             pinned: self.parts.hooks.pins.covers(self.volume(), file),
             conflicts: self.conflicts_of(file),
         })
@@ -45,29 +50,32 @@ impl Target {
         self.parts.labels.label(origin)
     }
 
-    fn waiting_for(&self, state: Level, is_dirty: bool) -> String {
+    fn waiting_for(&self, facts: Facts, is_dirty: bool) -> String {
         let connected = self.parts.link.status().state == LinkState::Connected;
-        match (state, is_dirty, connected) {
-            (Level::Stable, ..) => "",
-            (Level::Modified, true, _) => "a close or fsync: writes to the open file are in no record yet",
-            (Level::Modified, false, false) => "a station: none is connected",
-            (Level::Modified, false, true) => "the station's word",
-            (Level::Safe, ..) => "the station's next reconciliation with the home",
-            (Level::Visible, ..) => "a reader elsewhere, or the propagation policy: the home fetches the contents then",
+        if is_dirty {
+            return "a close or fsync: writes to the open file are in no record yet".to_owned();
+        }
+        match (facts.safe, facts.visible, facts.stable) {
+            (Fact::No, ..) if connected => "the station's word that it has record and contents",
+            (Fact::No, ..) => "a station: none is connected",
+            (_, Fact::No, _) => "the station's next reconciliation with the home",
+            (_, _, Fact::No) => "a reader elsewhere, or the propagation policy: the home fetches the contents then",
+            (Fact::Holds(_) | Fact::Unknown, Fact::Holds(_) | Fact::Unknown, Fact::Holds(_) | Fact::Unknown) => "",
         }
         .to_owned()
     }
 
-    fn holders(&self, file: FileId, inode: &Inode) -> Vec<String> {
+    /// Who has all of the contents, as far as that follows from what this machine was told.
+    fn holders(&self, facts: Facts, safe_by: Option<OriginId>, is_here: bool) -> Vec<String> {
         let mut holders = Vec::new();
-        if self.cached_bytes(inode) == inode.content.size() {
+        if is_here {
             holders.push("here".to_owned());
         }
-        let holder = self.volume().look(|replica| replica.holder(file, inode.version)).and_then(Result::ok);
-        match holder {
-            Some(Holder::Parent) => holders.push("parent".to_owned()),
-            Some(Holder::Child(origin, _)) => holders.push(self.label_of(origin).unwrap_or_else(|| origin.to_string())),
-            Some(Holder::Here | Holder::Unknown) | None => {}
+        if facts.stable.holds() {
+            let home = self.volume().directory().list().into_iter().find(|server| server.kind == ServerKind::Home);
+            holders.push(home.map_or_else(|| "the home".to_owned(), |home| home.label));
+        } else if facts.safe.holds() {
+            holders.push(safe_by.and_then(|server| self.label_of(server)).unwrap_or_else(|| "a station".to_owned()));
         }
         holders
     }

@@ -2,7 +2,7 @@
 
 use super::{Target, stopped, storage};
 use crate::events::unix_ms;
-use wayfs_control::report::{QueueItem, QueueReport, StatusReport, StatusWord, VolumeRole, VolumeStatus};
+use wayfs_control::report::{Known, QueueItem, QueueReport, StatusReport, StatusWord, VolumeRole, VolumeStatus};
 use wayfs_control::{ControlError, DaemonKind};
 use wayfs_node::LinkState;
 use wayfs_node::LiveReplica;
@@ -120,7 +120,10 @@ impl Target {
                 size_bytes: dirty.len,
                 sent_bytes: 0,
                 age_ms: u64::try_from(dirty.age.as_millis()).unwrap_or(u64::MAX),
-                state: wayfs_types::request::Level::Modified,
+                state: Level::Modified,
+                safe: Known::No,
+                visible: Known::No,
+                stable: Known::No,
                 stuck: false,
                 reason: "written to an open file, not yet closed or synced".to_owned(),
             });
@@ -153,13 +156,16 @@ impl Target {
             record: item.record.id.to_string(),
             operation: item.record.op.name().to_owned(),
             size_bytes: item.bytes,
-            sent_bytes: if item.level >= Level::Safe {
+            sent_bytes: if item.facts.safe.holds() {
                 item.bytes
             } else {
                 self.volume().sent_bytes(item.record.id).min(item.bytes)
             },
             age_ms,
-            state: item.level,
+            state: item.facts.level(),
+            safe: item.facts.safe.into(),
+            visible: item.facts.visible.into(),
+            stable: item.facts.stable.into(),
             stuck: is_stuck,
             reason: reason.to_owned(),
         }

@@ -114,14 +114,14 @@ impl Target {
     fn remaining(&self, path: Option<&Path>, until: Level) -> Result<Remaining, ControlError> {
         let mut remaining = Remaining::default();
         self.each_in_queue(|item| {
-            if item.level < until && path.is_none_or(|path| self.is_below(item, path)) {
+            if !item.facts.reached(until) && path.is_none_or(|path| self.is_below(item, path)) {
                 remaining.items += 1;
                 remaining.bytes += item.bytes;
                 remaining.last = Some(item.record.id);
             }
             true
         })?;
-        // Records leave the queue when they are visible; what is below a path is then asked of the files.
+        // Records leave the queue when they are visible and safe; what is below a path is then asked of the files.
         if let Some(path) = path.filter(|_| until == Level::Stable) {
             self.add_unstable(path, &mut remaining)?;
         }
@@ -141,7 +141,10 @@ impl Target {
                 let Some(inode) = replica.inode(file)? else { continue };
                 files.extend(files_in(replica, file, &inode)?);
                 let is_ours = inode.version.origin() == own;
-                if is_ours && replica.level(file)?.is_some_and(|state| state.level == Level::Visible) {
+                let is_left = replica
+                    .level(file)?
+                    .is_some_and(|state| state.facts.reached(Level::Visible) && !state.facts.reached(Level::Stable));
+                if is_ours && is_left {
                     remaining.items += 1;
                     remaining.bytes += inode.content.size();
                     remaining.last = remaining.last.max(Some(inode.version));

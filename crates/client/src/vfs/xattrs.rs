@@ -40,10 +40,18 @@ impl Vfs {
         });
     }
 
-    /// A file with uncommitted writes is *modified*, whatever the engine says of its last version.
+    /// A file with uncommitted writes is *modified* and none of the facts holds of it, whatever the engine says of its last
+    /// version.
     fn tell(&self, file: FileId, what: &str) -> Option<String> {
-        if what == "state" && self.files.find(file).is_some_and(|open| open.is_dirty()) {
-            return Some("modified".to_owned());
+        let told = match what {
+            "state" => Some("modified"),
+            "safe" | "visible" | "stable" => Some("no"),
+            _ => None,
+        };
+        if let Some(told) = told
+            && self.files.find(file).is_some_and(|open| open.is_dirty())
+        {
+            return Some(told.to_owned());
         }
         self.engine.attribute(file, what)
     }

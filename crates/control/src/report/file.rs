@@ -2,8 +2,43 @@
 
 use crate::path_text;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::path::PathBuf;
+use wayfs_types::Fact;
 use wayfs_types::request::Level;
+
+/// What a daemon knows of a fact.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Known {
+    /// It holds.
+    Yes,
+    /// It does not hold yet.
+    No,
+    /// This daemon cannot tell.
+    #[default]
+    Unknown,
+}
+
+impl From<Fact> for Known {
+    fn from(fact: Fact) -> Self {
+        match fact {
+            Fact::Holds(_) => Self::Yes,
+            Fact::No => Self::No,
+            Fact::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Yes => "yes",
+            Self::No => "not yet",
+            Self::Unknown => "unknown here",
+        })
+    }
+}
 
 /// All about one file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,17 +59,23 @@ pub struct FileInfo {
     /// Who wrote that version, by label.
     #[serde(default)]
     pub written_by: Option<String>,
-    /// How far it has come.
+    /// The furthest level of which all facts are known to hold.
     pub state: Level,
-    /// The station at which it is safe, by label.
+    /// Whether record and all contents are durable at a server.
+    pub safe: Known,
+    /// The server that said so, by label; `None`: not known.
     #[serde(default)]
     pub safe_at: Option<String>,
     /// Since when it is safe, as far as this daemon saw it.
     #[serde(default)]
     pub safe_unix_ms: Option<i64>,
+    /// Whether the home knows it.
+    pub visible: Known,
     /// Since when the home knows it.
     #[serde(default)]
     pub visible_unix_ms: Option<i64>,
+    /// Whether the home has record and contents.
+    pub stable: Known,
     /// Since when the home has its contents.
     #[serde(default)]
     pub stable_unix_ms: Option<i64>,
@@ -73,8 +114,17 @@ pub struct QueueItem {
     pub sent_bytes: u64,
     /// Milliseconds since it was written.
     pub age_ms: u64,
-    /// How far it is.
+    /// The furthest level of which all facts hold.
     pub state: Level,
+    /// Whether record and all contents are durable at a server.
+    #[serde(default)]
+    pub safe: Known,
+    /// Whether the home knows it.
+    #[serde(default)]
+    pub visible: Known,
+    /// Whether the home has record and contents.
+    #[serde(default)]
+    pub stable: Known,
     /// Whether it has not moved for longer than it should.
     #[serde(default)]
     pub stuck: bool,

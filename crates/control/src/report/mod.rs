@@ -11,7 +11,7 @@ pub use conflict::{
     ConflictReport, ConflictsReport, DiffReport, ResolveFailure, ResolveReport, ResolvedConflict, SideReport,
 };
 pub use doctor::{DoctorFact, DoctorReport, Verdict};
-pub use file::{FileInfo, PinReport, PinsReport, QueueItem, QueueReport, SyncReport, UmountReport};
+pub use file::{FileInfo, Known, PinReport, PinsReport, QueueItem, QueueReport, SyncReport, UmountReport};
 pub use station::{StationReport, StationsReport, WhyReport};
 pub use status::{StatusReport, StatusWord, VolumeRole, VolumeStatus};
 pub use volume::{CopyReport, DeleteReport, MemberReport, MembersReport, TicketReport, VolumeReport, VolumesReport};

@@ -4,7 +4,7 @@ use super::world::{HOME, World, big, name, small};
 use crate::{Holder, Role};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Request};
-use wayfs_types::{FileId, FsError};
+use wayfs_types::{Fact, FileId, FsError};
 
 #[test]
 fn what_a_client_makes_is_seen_at_home_and_at_another_client() {
@@ -76,12 +76,13 @@ fn a_station_between_takes_records_at_once_and_the_home_hears_within_a_period() 
     assert!(matches!(at_home, Holder::Child(origin, Some(_)) if origin == station_origin), "{at_home:?}");
     assert_eq!(world.hosts[station].replica.holder(file, version).unwrap(), Holder::Here);
     assert_eq!(world.hosts[b].replica.holder(file, version).unwrap(), Holder::Parent);
-    let level = world.hosts[a].replica.level(file).unwrap().unwrap();
-    assert_eq!(level.level, Level::Visible);
-    assert!(level.safe_at.is_some() && level.visible_at.is_some() && level.stable_at.is_none());
+    let state = world.hosts[a].replica.level(file).unwrap().unwrap();
+    assert_eq!(state.facts.level(), Level::Visible);
+    assert!(state.facts.safe.since().is_some() && state.facts.visible.since().is_some());
+    assert_eq!((state.facts.stable, state.safe_at), (Fact::No, Some(station_origin)));
     assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
     assert_eq!(world.hosts[HOME].replica.holder(file, version).unwrap(), Holder::Here);
-    assert_eq!(world.hosts[a].replica.level(file).unwrap().unwrap().level, Level::Stable);
+    assert_eq!(world.hosts[a].replica.level(file).unwrap().unwrap().facts.level(), Level::Stable);
     assert_eq!(world.hosts[station].replica.progress().versions_at_risk, 0);
     for host in [station, a, b] {
         world.assert_agrees(host);
@@ -101,7 +102,7 @@ fn an_answer_comes_at_once_and_safe_only_with_the_contents() {
     let wait = world.request(a, Request::Wait { record: None, until: Level::Safe });
     world.settle();
     assert_eq!(world.answer(a, wait), None);
-    assert_eq!(world.hosts[a].replica.level(file).unwrap().unwrap().level, Level::Modified);
+    assert_eq!(world.hosts[a].replica.level(file).unwrap().unwrap().facts.level(), Level::Modified);
     assert_eq!(world.hosts[a].replica.progress().bytes_at_risk, 1_000_000);
     world.stall(peer, false);
     world.settle();

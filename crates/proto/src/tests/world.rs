@@ -251,6 +251,11 @@ impl World {
         self.session(peer).stalled = stalled;
     }
 
+    /// The open session of a child with its parent.
+    pub(crate) fn line_of(&self, child: usize) -> PeerId {
+        self.sessions.iter().find(|session| session.open && session.child == child).unwrap().peer
+    }
+
     pub(crate) fn hold_pushes(&mut self, peer: PeerId, held: bool) {
         self.session(peer).holds_pushes = held;
     }

@@ -11,11 +11,13 @@ use wayfs_control::{ControlError, ErrorKind};
 use wayfs_node::LiveReplica;
 use wayfs_node::paths::path_of_record;
 use wayfs_proto::Holder;
-use wayfs_types::request::Level;
-use wayfs_types::{FileId, Inode, Kind, Name, StorageError};
+use wayfs_types::{Content, Fact, Facts, FileId, Kind, Name, OriginId, StorageError};
 
 /// A record that the home has not confirmed for so long, though it is connected, is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
+
+/// What this server itself is called among the holders.
+const HERE: &str = "here";
 
 /// The file at a path from the root of the volume. Symbolic links are not followed.
 pub(super) fn at_path(replica: &LiveReplica, path: &Path) -> Result<Option<FileId>, StorageError> {
@@ -50,25 +52,33 @@ pub(super) fn kind_word(kind: &Kind) -> &'static str {
 pub(super) fn info(served: &Served, path: &Path) -> Result<FileInfo, ControlError> {
     let found = served.volume.look(|replica| look(served, replica, path));
     let found = found.ok_or_else(|| failed("look at file", "the volume has stopped"))?;
-    found.map_err(|error| failed("look at file", error))?.ok_or_else(|| {
+    let (mut info, content) = found.map_err(|error| failed("look at file", error))?.ok_or_else(|| {
         ControlError::new(
             ErrorKind::NotFound,
             format!("{} is not in volume `{}`", path.display(), served.name()),
             "Give the path from the volume's root.",
         )
-    })
+    })?;
+    // That a root is here says nothing of the chunks below it. The walk reads list nodes, so the lock is not held.
+    let is_whole = served.volume.contents().has_all(&content);
+    info.cached_bytes = if is_whole { content.size() } else { 0 };
+    if is_whole && info.holders.iter().all(|holder| holder != HERE) {
+        info.holders.insert(0, HERE.to_owned());
+    } else if !is_whole {
+        info.holders.retain(|holder| holder != HERE);
+    }
+    Ok(info)
 }
 
-fn look(served: &Served, replica: &LiveReplica, path: &Path) -> Result<Option<FileInfo>, StorageError> {
+fn look(served: &Served, replica: &LiveReplica, path: &Path) -> Result<Option<(FileInfo, Content)>, StorageError> {
     let Some(file) = at_path(replica, path)? else { return Ok(None) };
     let Some(inode) = replica.inode(file)? else { return Ok(None) };
-    let level = replica.level(file)?;
+    let facts = replica.level(file)?.map_or(Facts::default(), |level| level.facts);
     let origins = replica.origins()?;
     let label = |origin| origins.iter().find(|(id, _)| *id == origin).map(|(_, origin)| origin.label.clone());
     let holder = replica.holder(file, inode.version)?;
     let conflicts = replica.conflicts(None, 10_000)?;
-    let state = level.as_ref().map_or(Level::Stable, |level| level.level);
-    Ok(Some(FileInfo {
+    let info = FileInfo {
         path: path.to_owned(),
         volume: served.name().to_owned(),
         inode: file.inode_number(),
@@ -76,42 +86,44 @@ fn look(served: &Served, replica: &LiveReplica, path: &Path) -> Result<Option<Fi
         size_bytes: inode.content.size(),
         version: inode.version.to_string(),
         written_by: label(inode.version.origin()),
-        state,
-        safe_at: Some(served.file.label.clone()).filter(|_| state >= Level::Safe),
-        safe_unix_ms: level.as_ref().and_then(|level| level.safe_at).map(unix_ms),
-        visible_unix_ms: level.as_ref().and_then(|level| level.visible_at).map(unix_ms),
-        stable_unix_ms: level.as_ref().and_then(|level| level.stable_at).map(unix_ms),
-        waiting_for: waiting_for(state).to_owned(),
-        holders: vec![match holder {
-            Holder::Here => "here".into(),
-            Holder::Parent => "parent".into(),
-            Holder::Child(origin, _) => label(origin).unwrap_or_else(|| origin.to_string()),
-            Holder::Unknown => "nobody on record".into(),
-        }],
-        cached_bytes: cached(served, &inode),
+        state: facts.level(),
+        safe: facts.safe.into(),
+        safe_at: None,
+        safe_unix_ms: facts.safe.since().map(unix_ms),
+        visible: facts.visible.into(),
+        visible_unix_ms: facts.visible.since().map(unix_ms),
+        stable: facts.stable.into(),
+        stable_unix_ms: facts.stable.since().map(unix_ms),
+        waiting_for: waiting_for(facts).to_owned(),
+        holders: holders(holder, facts, label),
+        cached_bytes: 0,
         pinned: false,
         conflicts: conflicts
             .into_iter()
             .filter(|open| open.conflict.file == file || open.conflict.copy == Some(file))
             .map(|open| open.id.to_string())
             .collect(),
-    }))
+    };
+    Ok(Some((info, inode.content.clone())))
 }
 
-fn waiting_for(state: Level) -> &'static str {
-    match state {
-        Level::Modified => "its contents on their way to this server",
-        Level::Safe => "the next reconciliation with the home",
-        Level::Visible => "its contents to be sent to the home, by policy or when someone reads them there",
-        Level::Stable => "",
+/// Who has all of the contents on record. What is here is looked for, not taken from the record.
+fn holders(holder: Holder, facts: Facts, label: impl Fn(OriginId) -> Option<String>) -> Vec<String> {
+    match holder {
+        Holder::Here => vec![HERE.to_owned()],
+        Holder::Parent if facts.stable.holds() => vec!["the home".to_owned()],
+        Holder::Parent => Vec::new(),
+        Holder::Child(origin, _) => vec![label(origin).unwrap_or_else(|| origin.to_string())],
+        Holder::Unknown => vec!["nobody on record".to_owned()],
     }
 }
 
-fn cached(served: &Served, inode: &Inode) -> u64 {
-    // Whether a root is here says enough for a server, which holds files whole; walking the tree would hold the lock.
-    match inode.content.root() {
-        Some(root) if !served.volume.contents().has(&root) => 0,
-        Some(_) | None => inode.content.size(),
+fn waiting_for(facts: Facts) -> &'static str {
+    match (facts.safe, facts.visible, facts.stable) {
+        (Fact::No, ..) => "its contents on their way to a server",
+        (_, Fact::No, _) => "the next reconciliation with the home",
+        (_, _, Fact::No) => "its contents to be sent to the home, by policy or when someone reads them there",
+        (Fact::Holds(_) | Fact::Unknown, Fact::Holds(_) | Fact::Unknown, Fact::Holds(_) | Fact::Unknown) => "",
     }
 }
 
@@ -123,20 +135,23 @@ pub(super) fn queue(volumes: &[Arc<Served>], limit: usize) -> Result<QueueReport
         let Some((items, progress)) = found else { continue };
         for (_, item) in items.map_err(|error| failed("list queue", error))? {
             let age_ms = age_ms(item.record.time);
-            let stuck = connected && u128::from(age_ms) > STUCK_AFTER.as_millis() && item.level < Level::Visible;
+            let stuck = connected && u128::from(age_ms) > STUCK_AFTER.as_millis() && !item.facts.visible.holds();
             report.items.push(QueueItem {
                 path: served.volume.look(|replica| path_of_record(replica, &item.record)).flatten(),
                 volume: served.name().to_owned(),
                 record: item.record.id.to_string(),
                 operation: item.record.op.name().to_owned(),
                 size_bytes: item.bytes,
-                sent_bytes: if item.level == Level::Stable {
+                sent_bytes: if item.facts.stable.holds() {
                     item.bytes
                 } else {
                     served.volume.sent_bytes(item.record.id).min(item.bytes)
                 },
                 age_ms,
-                state: item.level,
+                state: item.facts.level(),
+                safe: item.facts.safe.into(),
+                visible: item.facts.visible.into(),
+                stable: item.facts.stable.into(),
                 stuck,
                 reason: if connected { String::new() } else { "the home is not reached".into() },
             });

@@ -113,7 +113,7 @@ fn left_below(served: &Served, path: &Path, until: Level) -> Result<Left, Contro
     while let Some(file) = files.pop() {
         let looked = served.volume.look(|replica| {
             let Some(inode) = replica.inode(file)? else { return Ok((Vec::new(), 0)) };
-            let is_left = replica.level(file)?.is_some_and(|level| level.level < until);
+            let is_left = replica.level(file)?.is_some_and(|level| !level.facts.reached(until));
             let bytes = if is_left { inode.content.size() } else { 0 };
             left.items += u64::from(is_left);
             Ok::<_, wayfs_types::StorageError>((files_in(replica, file, &inode)?, bytes))
@@ -126,7 +126,8 @@ fn left_below(served: &Served, path: &Path, until: Level) -> Result<Left, Contro
     loop {
         let page = served.volume.look(|replica| {
             let page = replica.queue(after, PAGE)?;
-            let waiting = page.iter().filter(|(_, item)| item.level < until && is_below(replica, &item.record, path));
+            let waiting =
+                page.iter().filter(|(_, item)| !item.facts.reached(until) && is_below(replica, &item.record, path));
             left.items += waiting.count() as u64;
             Ok::<_, wayfs_types::StorageError>(page.last().map(|(place, _)| *place).filter(|_| page.len() == PAGE))
         });

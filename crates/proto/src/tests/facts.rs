@@ -1,0 +1,105 @@
+//! Safe, visible and stable are three facts, and each replica says only what it knows.
+
+use super::world::{HOME, World, big, small};
+use crate::Role;
+use wayfs_types::request::{Answer, Level, Request};
+use wayfs_types::{Fact, FileId, RecordId};
+
+/// A client whose record is known to the home while its contents are on their way.
+fn visible_and_not_safe() -> (World, usize, FileId, RecordId) {
+    let mut world = World::new();
+    let client = world.add(Role::Client, "ann@a");
+    let line = world.connect(client, HOME);
+    world.settle();
+    world.names(client, FileId::ROOT).unwrap();
+    let file = world.create(client, FileId::ROOT, "film");
+    world.settle();
+    world.hold_pushes(line, true);
+    let version = world.store(client, file, big("film"));
+    world.settle();
+    (world, client, file, version)
+}
+
+#[test]
+fn what_is_visible_is_not_safe_while_its_contents_are_nowhere_else() {
+    let (mut world, client, file, _) = visible_and_not_safe();
+    assert_eq!(world.hosts[HOME].replica.path_of(file).unwrap().as_deref(), Some("/film"), "the home knows of it");
+    let facts = world.hosts[client].replica.level(file).unwrap().unwrap().facts;
+    assert!(facts.visible.holds(), "{facts:?}");
+    assert_eq!((facts.safe, facts.stable), (Fact::No, Fact::No));
+    assert_eq!(facts.level(), Level::Modified);
+    for until in [Level::Safe, Level::Visible, Level::Stable] {
+        let wait = world.request(client, Request::Wait { record: None, until });
+        world.settle();
+        assert_eq!(world.answer(client, wait), None, "{until:?}");
+    }
+    let facts = world.hosts[HOME].replica.level(file).unwrap().unwrap().facts;
+    assert!(facts.visible.holds());
+    assert_eq!((facts.safe, facts.stable), (Fact::No, Fact::No));
+}
+
+#[test]
+fn what_is_not_safe_stays_in_the_queue_though_it_is_visible() {
+    let (mut world, client, _, version) = visible_and_not_safe();
+    let queue = world.hosts[client].replica.queue(0, 10).unwrap();
+    let item = queue.iter().map(|(_, item)| item).find(|item| item.record.id == version).expect("it waits");
+    assert!(item.facts.visible.holds() && !item.facts.reached(Level::Safe) && !item.facts.reached(Level::Visible));
+    let line = world.line_of(client);
+    world.hold_pushes(line, false);
+    world.settle();
+    assert_eq!(world.wait(client, Level::Stable), Ok(Answer::Reached));
+    assert!(world.hosts[client].replica.queue(0, 10).unwrap().is_empty());
+}
+
+#[test]
+fn a_client_does_not_say_of_the_files_of_others_what_it_was_not_told() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "st@s");
+    let (ann, bob) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    world.connect(station, HOME);
+    world.settle();
+    world.connect(ann, HOME);
+    world.connect(bob, station);
+    world.settle();
+    let (near, far) = (world.create(ann, FileId::ROOT, "small"), world.create(ann, FileId::ROOT, "large"));
+    world.store(ann, near, small("x"));
+    world.store(ann, far, big("x"));
+    world.settle();
+    world.names(bob, FileId::ROOT).unwrap();
+    let facts = world.hosts[bob].replica.level(far).unwrap().unwrap().facts;
+    assert_eq!((facts.safe, facts.visible, facts.stable), (Fact::Unknown, Fact::Unknown, Fact::Unknown));
+    let facts = world.hosts[bob].replica.level(near).unwrap().unwrap().facts;
+    assert!(facts.safe.holds(), "its contents came with its record, from a server");
+    assert_eq!((facts.visible, facts.stable), (Fact::Unknown, Fact::Unknown));
+    let facts = world.hosts[station].replica.level(far).unwrap().unwrap().facts;
+    assert!(facts.visible.holds(), "a station has it from the home");
+    assert_eq!((facts.safe, facts.stable), (Fact::Unknown, Fact::Unknown));
+    let facts = world.hosts[HOME].replica.level(far).unwrap().unwrap().facts;
+    assert_eq!(facts.level(), Level::Stable);
+}
+
+#[test]
+fn a_home_calls_safe_what_a_station_has_whole_and_not_what_a_station_waits_for() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "st@s");
+    let ann = world.add(Role::Client, "ann@a");
+    world.connect(station, HOME);
+    world.settle();
+    let line = world.connect(ann, station);
+    world.settle();
+    world.names(ann, FileId::ROOT).unwrap();
+    let file = world.create(ann, FileId::ROOT, "film");
+    world.hold_pushes(line, true);
+    world.store(ann, file, big("film"));
+    world.pass(std::time::Duration::from_secs(3));
+    let at = |world: &World, host: usize| world.hosts[host].replica.level(file).unwrap().unwrap().facts;
+    assert!(at(&world, HOME).visible.holds() && at(&world, station).visible.holds());
+    assert_eq!((at(&world, HOME).safe, at(&world, HOME).stable), (Fact::Unknown, Fact::No));
+    assert_eq!((at(&world, station).safe, at(&world, ann).safe), (Fact::No, Fact::No));
+    world.hold_pushes(line, false);
+    world.pass(std::time::Duration::from_secs(1));
+    for host in [HOME, station, ann] {
+        assert!(at(&world, host).safe.since().is_some(), "host {host}: {:?}", at(&world, host));
+        assert_eq!(at(&world, host).level(), Level::Visible, "host {host}");
+    }
+}
