@@ -1,25 +1,103 @@
-//! `cargo xtask sim`: replays one seed, or hunts through many.
+//! `cargo xtask sim`: replays one seed, hunts through many, or looks for the planted bugs.
 
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
-use wayfs_sim::{Plan, run, run_planned};
+use wayfs_sim::{Branch, Bug, Coverage, Disaster, Plan, Report, run_planned};
 
-const USAGE: &str = "usage: cargo xtask sim SEED [--quiet] | cargo xtask sim --from A --count N [--failures K]";
+const USAGE: &str = "usage: cargo xtask sim SEED [--quiet] [--with DISASTER,...]
+       cargo xtask sim --from A --count N [--failures K] [--with DISASTER,...]
+       cargo xtask sim --planted [--count N]
+--with makes disasters happen in every seed, also those that are off: see `Disaster`";
 
-/// Runs what the arguments ask for.
-pub(crate) fn main(arguments: &[String]) -> Result<()> {
-    match arguments {
-        [seed] => replay(seed.parse().context(USAGE)?, true),
-        [seed, quiet] if quiet == "--quiet" => replay(seed.parse().context(USAGE)?, false),
-        [first, ..] if first.starts_with("--") => hunt(arguments),
-        _ => bail!(USAGE),
+/// Seeds from which on a hunt must have come by every branch.
+const COVERING: u64 = 1000;
+
+/// What the arguments ask for.
+struct Options {
+    seed: Option<u64>,
+    is_quiet: bool,
+    is_planted: bool,
+    from: u64,
+    count: u64,
+    failures_max: u64,
+    with: Vec<Disaster>,
+}
+
+impl Options {
+    fn parse(arguments: &[String]) -> Result<Self> {
+        let mut options = Self {
+            seed: None,
+            is_quiet: false,
+            is_planted: false,
+            from: 0,
+            count: 1000,
+            failures_max: 5,
+            with: Vec::new(),
+        };
+        let mut left = arguments.iter();
+        while let Some(argument) = left.next() {
+            let mut number = || -> Result<u64> {
+                let value = left.next().with_context(|| format!("{argument} takes a number"))?;
+                value.parse().with_context(|| format!("{argument} takes a number"))
+            };
+            match argument.as_str() {
+                "--quiet" => options.is_quiet = true,
+                "--planted" => options.is_planted = true,
+                "--from" => options.from = number()?,
+                "--count" => options.count = number()?,
+                "--failures" => options.failures_max = number()?,
+                "--with" => options.with = disasters(left.next().context(USAGE)?)?,
+                seed => options.seed = Some(seed.parse().context(USAGE)?),
+            }
+        }
+        Ok(options)
+    }
+
+    fn plan(&self, seed: u64) -> Plan {
+        Plan::with(seed, &Disaster::ON, &self.with)
+    }
+
+    /// What replays a seed.
+    fn replay(&self, seed: u64) -> String {
+        let names = Disaster::ALL.iter().filter(|(_, disaster)| self.with.contains(disaster)).map(|(name, _)| *name);
+        let names: Vec<&str> = names.collect();
+        if names.is_empty() {
+            format!("cargo xtask sim {seed}")
+        } else {
+            format!("cargo xtask sim {seed} --with {}", names.join(","))
+        }
     }
 }
 
-fn replay(seed: u64, verbose: bool) -> Result<()> {
-    let plan = Plan::of_seed(seed);
+fn disasters(names: &str) -> Result<Vec<Disaster>> {
+    let known = Disaster::ALL.map(|(name, _)| name).join(", ");
+    let find = |name: &str| {
+        let found = Disaster::ALL.iter().find(|(known, _)| *known == name);
+        found
+            .map(|(_, disaster)| *disaster)
+            .with_context(|| format!("no disaster is called `{name}`; there are {known}"))
+    };
+    names.split(',').map(find).collect()
+}
+
+/// Runs what the arguments ask for.
+pub(crate) fn main(arguments: &[String]) -> Result<()> {
+    let options = Options::parse(arguments)?;
+    match options.seed {
+        _ if options.is_planted => planted(&options),
+        Some(seed) => replay(&options, seed),
+        None if arguments.is_empty() => bail!(USAGE),
+        None => hunt(&options),
+    }
+}
+
+fn replay(options: &Options, seed: u64) -> Result<()> {
+    let plan = options.plan(seed);
     println!("{plan:#?}");
-    let report = run_planned(plan, None, verbose);
+    let report = run_planned(plan, None, !options.is_quiet);
     println!(
         "{} events, {} updates, {} reported safe, trace {:016x}",
         report.events, report.updates, report.safe, report.trace
@@ -30,46 +108,86 @@ fn replay(seed: u64, verbose: bool) -> Result<()> {
     }
 }
 
-fn hunt(arguments: &[String]) -> Result<()> {
-    let (mut from, mut count, mut failures_max) = (0, 1000, 5);
-    for pair in arguments.chunks(2) {
-        let [option, value] = pair else { bail!(USAGE) };
-        let value: u64 = value.parse().with_context(|| format!("{option} takes a number"))?;
-        match option.as_str() {
-            "--from" => from = value,
-            "--count" => count = value,
-            "--failures" => failures_max = value,
-            _ => bail!(USAGE),
-        }
-    }
-    let (next, failures, done) = (AtomicU64::new(from), AtomicU64::new(0), AtomicU64::new(0));
+/// What a hunt gathers over its seeds.
+#[derive(Default)]
+struct Gathered {
+    coverage: Coverage,
+    updates: usize,
+    safe: usize,
+}
+
+fn hunt(options: &Options) -> Result<()> {
+    let (next, failures, done) = (AtomicU64::new(options.from), AtomicU64::new(0), AtomicU64::new(0));
+    let gathered = Mutex::new(Gathered::default());
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= from + count || failures.load(Ordering::Relaxed) >= failures_max {
+                    let is_over = failures.load(Ordering::Relaxed) >= options.failures_max;
+                    if seed >= options.from + options.count || is_over {
                         return;
                     }
-                    let outcome = std::panic::catch_unwind(|| run(seed, None));
-                    let line = match outcome {
-                        Ok(report) => report.violations.first().map(ToString::to_string),
-                        Err(_) => Some("the engine panicked".to_string()),
-                    };
-                    if let Some(line) = line {
+                    if let Some(line) = try_seed(options, seed, &gathered) {
                         failures.fetch_add(1, Ordering::Relaxed);
-                        println!("seed {seed}: {line}");
+                        println!("seed {seed}: {line}\n  replay with: {}", options.replay(seed));
                     }
                     let done = done.fetch_add(1, Ordering::Relaxed) + 1;
                     if done.is_multiple_of(500) {
-                        eprintln!("{done} of {count} seeds");
+                        eprintln!("{done} of {} seeds", options.count);
                     }
                 }
             });
         }
     });
     let (done, failures) = (done.into_inner(), failures.into_inner());
-    println!("{done} seeds, {failures} failed");
-    if failures > 0 { bail!("replay with: cargo xtask sim SEED") } else { Ok(()) }
+    let gathered = gathered.into_inner().unwrap_or_else(PoisonError::into_inner);
+    println!("{done} seeds, {} updates, {} of them reported safe, {failures} failed", gathered.updates, gathered.safe);
+    if failures > 0 {
+        bail!("{failures} seeds failed");
+    }
+    check_coverage(options, done, &gathered.coverage)
+}
+
+/// Runs one seed; what is wrong with it.
+fn try_seed(options: &Options, seed: u64, gathered: &Mutex<Gathered>) -> Option<String> {
+    let outcome = std::panic::catch_unwind(|| run_planned(options.plan(seed), None, false));
+    let Ok(Report { coverage, updates, safe, violations, .. }) = outcome else {
+        return Some("the engine panicked".to_owned());
+    };
+    let mut gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
+    gathered.coverage.extend(coverage);
+    gathered.updates += updates;
+    gathered.safe += safe;
+    violations.first().map(ToString::to_string)
+}
+
+/// A long hunt that never came by a branch looked elsewhere, and proves nothing of it.
+fn check_coverage(options: &Options, done: u64, coverage: &Coverage) -> Result<()> {
+    let may = |branch: &Branch| {
+        branch.needs().is_none_or(|needed| options.with.contains(&needed) || Disaster::ON.contains(&needed))
+    };
+    let missed: BTreeSet<Branch> = Branch::ALL.into_iter().filter(may).filter(|b| !coverage.contains(b)).collect();
+    if missed.is_empty() || done < COVERING {
+        return Ok(());
+    }
+    bail!("{done} seeds never came by {missed:?}")
+}
+
+/// Looks for the first seed that finds each planted bug.
+fn planted(options: &Options) -> Result<()> {
+    let mut unnoticed = Vec::new();
+    for bug in Bug::ALL {
+        let seeds = options.from..options.from + options.count;
+        let found = seeds.clone().find_map(|seed| {
+            let report = run_planned(bug.plan(seed), Some(bug), false);
+            Some((seed, report.violations.into_iter().next()?))
+        });
+        match found {
+            Some((seed, violation)) => println!("{bug:?}: seed {seed}: {}", violation.promise),
+            None => unnoticed.push(bug),
+        }
+    }
+    if unnoticed.is_empty() { Ok(()) } else { bail!("unnoticed for {} seeds: {unnoticed:?}", options.count) }
 }

@@ -30,6 +30,11 @@ impl fmt::Display for Violation {
 }
 
 impl World {
+    /// A promise is broken.
+    pub(crate) fn violate(&mut self, promise: &'static str, evidence: String) {
+        self.violations.push(Violation::new(promise, evidence));
+    }
+
     /// Invariant 1: what was reported safe is current, an ancestor of what is current, a copy,
     /// or was removed by someone who had seen it.
     pub(crate) fn check_nothing_safe_lost(&mut self, home: &TreeDump) {
@@ -52,10 +57,10 @@ impl World {
     /// Invariant 1, at the moment of the promise: a server has on its disk what its client is told is safe.
     pub(crate) fn check_safe_is_kept(&mut self, through: RecordId, before: u64) {
         let Ok(after) = RecordId::new(through.origin(), before + 1) else { return };
-        let servers: Vec<_> = self.hosts.iter().filter(|host| !host.is_client()).collect();
+        let servers: Vec<usize> = (0..self.hosts.len()).filter(|index| !self.hosts[*index].is_client()).collect();
         let nowhere = |content: &Content| {
             let root = content.root();
-            root.is_some_and(|root| !servers.iter().any(|server| server.disk.0.borrow().has_chunk(root)))
+            root.is_some_and(|root| !servers.iter().any(|server| self.is_whole_durable(*server, root)))
         };
         let is_new = |record: &RecordId| (after..=through).contains(record) && !self.history.is_uncertain(*record);
         let mut new = self.history.updates.iter().filter(|(record, _)| is_new(record));
@@ -136,56 +141,26 @@ impl World {
             let (Kind::File, Some(root)) = (&inode.kind, inode.content.root()) else { continue };
             let destroyed =
                 self.hosts.iter().any(|host| host.destroyed && host.config.origin == inode.version.origin());
-            if !self.held(*file, inode.version, root) && (!destroyed || self.history.is_safe(inode.version)) {
+            if !self.is_held(*file, inode.version, root) && (!destroyed || self.history.is_safe(inode.version)) {
                 let line = format!("{} of {file} is not where the home has it on record", inode.version);
                 return self.violations.push(Violation::new("every current version has a holder", line));
             }
         }
     }
 
-    /// Invariant 8, seen from below: what the home can show, every station and every client can read.
+    /// Invariant 8, seen from below: what the home can show, every station and every client can read to the last byte.
     pub(crate) fn check_readable(&mut self, home: &TreeDump) {
-        for index in self.running().into_iter().skip(1) {
-            let unreadable = home.inodes.iter().find(|(file, inode)| {
-                let root = inode.content.root().filter(|_| inode.kind == Kind::File);
-                root.is_some_and(|root| self.held(**file, inode.version, root) && !self.reaches(index, **file, inode))
-            });
-            if let Some((file, inode)) = unreadable {
-                let line = format!("host {index} finds no way to {} of {file}", inode.version);
-                self.violations.push(Violation::new("what is held somewhere can be read everywhere", line));
+        for index in self.running() {
+            for (file, inode) in &home.inodes {
+                let Some(root) = inode.content.root().filter(|_| inode.kind == Kind::File) else { continue };
+                // A client that knows the file otherwise asks when it is used.
+                if self.is_held(*file, inode.version, root) && !self.can_read(index, *file, inode.version, root) {
+                    let way = self.way_to(*file, inode.version, root);
+                    let line = format!("host {index} finds no way to {} of {file}: {way}", inode.version);
+                    return self.violate("what is held somewhere can be read everywhere", line);
+                }
             }
         }
-    }
-
-    /// Whether a replica finds the bytes of a version that the home finds: here, below it, or through its parent.
-    fn reaches(&self, index: usize, file: FileId, inode: &Inode) -> bool {
-        let (Some(root), host) = (inode.content.root(), &self.hosts[index]) else { return true };
-        let holds = |host: &crate::host::Host| host.disk.0.borrow().has_chunk(root);
-        if holds(host) {
-            return true;
-        }
-        // A client that knows the file otherwise asks when it is used.
-        let same = |known: Box<Inode>| known.version == inode.version && known.content == inode.content;
-        let knows = |replica: &&Replica<_>| replica.inode(file).ok().flatten().is_some_and(same);
-        let holder =
-            host.replica.as_ref().filter(knows).map_or(Ok(Holder::Parent), |known| known.holder(file, inode.version));
-        match holder.ok() {
-            Some(Holder::Child(origin, Some(_))) => {
-                self.hosts.iter().any(|child| child.config.origin == origin && holds(child))
-            }
-            // A child that is away is waited for, and the parent is asked.
-            Some(Holder::Child(_, None) | Holder::Parent) => match self.parent_of(index) {
-                Some(0) => true,
-                Some(station) => self.reaches(station, file, inode),
-                None => false,
-            },
-            Some(Holder::Here | Holder::Unknown) | None => false,
-        }
-    }
-
-    fn parent_of(&self, index: usize) -> Option<usize> {
-        let session = self.sessions.get(&self.hosts[index].parent_session?)?;
-        Some(session.parent)
     }
 
     /// In a world that has been quiet for long, nothing waits for its contents: all is safe, and the clients know.
@@ -199,21 +174,31 @@ impl World {
         }
     }
 
+    /// Who has a version, and whom each engine names, in words.
+    fn way_to(&self, file: FileId, version: RecordId, root: wayfs_types::Digest) -> String {
+        let tell = |index: usize| {
+            let holder = self.hosts[index].replica.as_ref().map(|replica| replica.holder(file, version));
+            let (whole, parent) = (self.is_whole(index, root), self.parent_of(index));
+            format!("host {index} (whole {whole}, parent {parent:?}) names {holder:?}; ")
+        };
+        self.running().into_iter().map(tell).collect()
+    }
+
     /// Follows the holders from the home to someone who has the bytes.
-    fn held(&self, file: FileId, version: RecordId, root: wayfs_types::Digest) -> bool {
+    fn is_held(&self, file: FileId, version: RecordId, root: wayfs_types::Digest) -> bool {
         let mut index = 0;
         // Home, station, client: nobody is further than two steps away.
         for _ in 0..3 {
             let Some(replica) = self.hosts[index].replica.as_ref() else { return false };
             let Ok(holder) = replica.holder(file, version) else { return false };
             match holder {
-                Holder::Here => return self.hosts[index].disk.0.borrow().has_chunk(root),
+                Holder::Here => return self.is_whole(index, root),
                 Holder::Child(origin, _) => {
                     let Some(child) = self.hosts.iter().position(|host| host.config.origin == origin) else {
                         return false;
                     };
                     if self.hosts[child].is_client() {
-                        return self.hosts[child].disk.0.borrow().has_chunk(root);
+                        return self.is_whole(child, root);
                     }
                     index = child;
                 }

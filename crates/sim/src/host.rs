@@ -54,8 +54,12 @@ pub(crate) struct Host {
     pub(crate) last_record: Option<RecordId>,
     /// The earliest wake-up that is under way.
     pub(crate) wake_at: Option<Time>,
-    /// Contents whose bytes came in and await the next sync.
-    pub(crate) arriving: Vec<Digest>,
+    /// When chunks were put or read last.
+    pub(crate) touched: BTreeMap<Digest, Time>,
+    /// Contents on their way to the parent: a sweep leaves them alone.
+    pub(crate) pushing: BTreeMap<RecordId, Digest>,
+    /// Its disk lost or damaged something that the engine relies on.
+    pub(crate) is_harmed: bool,
 }
 
 impl Host {
@@ -79,7 +83,9 @@ impl Host {
             seen: BTreeMap::new(),
             last_record: None,
             wake_at: None,
-            arriving: Vec::new(),
+            touched: BTreeMap::new(),
+            pushing: BTreeMap::new(),
+            is_harmed: false,
         }
     }
 
@@ -113,6 +119,15 @@ impl Host {
         }
     }
 
+    /// Roots of contents that were put for changes which wait for their turn, or are being pushed.
+    pub(crate) fn promised_roots(&self) -> impl Iterator<Item = Digest> {
+        let stored = self.waiting.values().filter_map(|expectation| match expectation {
+            Expectation::Stored { content, .. } => content.root(),
+            _ => None,
+        });
+        stored.chain(self.pushing.values().copied())
+    }
+
     /// All that dies with the process.
     pub(crate) fn forget_life(&mut self) {
         self.replica = None;
@@ -120,7 +135,8 @@ impl Host {
         self.parent_session = None;
         self.waiting.clear();
         self.wake_at = None;
-        self.arriving.clear();
+        self.touched.clear();
+        self.pushing.clear();
     }
 }
 

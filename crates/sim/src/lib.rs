@@ -6,7 +6,10 @@
 //! trace.
 
 mod check;
+mod contents;
+mod coverage;
 mod disk;
+mod faults;
 mod history;
 mod host;
 mod network;
@@ -21,6 +24,7 @@ mod world;
 mod tests;
 
 pub use check::Violation;
-pub use plan::Plan;
+pub use coverage::{Branch, Coverage};
+pub use plan::{Disaster, Plan};
 pub use planted::Bug;
 pub use run::{Report, run, run_planned};

@@ -4,6 +4,7 @@
 //! engine meets its world, so that the engine which ships stays as it is.
 
 use crate::network::End;
+use crate::plan::Plan;
 use bytes::Bytes;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -30,11 +31,13 @@ pub enum Bug {
     WelcomeOverstates,
     /// Parents call records safe before they have the contents, and before other clients have heard.
     SafeBeforeContents,
+    /// Parents take a content for whole when its first piece is there.
+    PartialAsWhole,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::StoredBeforeDurable,
         Self::DiskLies,
         Self::ImageSkipped,
@@ -43,7 +46,15 @@ impl Bug {
         Self::AckDropped,
         Self::WelcomeOverstates,
         Self::SafeBeforeContents,
+        Self::PartialAsWhole,
     ];
+}
+
+impl Bug {
+    /// A plan in which the bug can matter.
+    pub fn plan(self, seed: u64) -> Plan {
+        Plan::of_seed(seed)
+    }
 }
 
 /// What becomes of a frame under a bug.

@@ -1,6 +1,7 @@
 //! One run: set up, break things, heal, check.
 
 use crate::check::Violation;
+use crate::coverage::Coverage;
 use crate::host::{Expectation, Host, name};
 use crate::network::Link;
 use crate::plan::Plan;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use wayfs_link::DirectionConfig;
 use wayfs_proto::{Config, Replica, Role};
 use wayfs_types::request::{Change, Request};
-use wayfs_types::{Admitted, FileId, Kind, Name, NodeId, OriginId, Ticket, VolumeId};
+use wayfs_types::{Admitted, FileId, Kind, Name, NodeId, OriginId, VolumeId};
 
 /// Simulated time that a healed world has to become quiet.
 const CALM_DOWN: Duration = Duration::from_secs(240);
@@ -30,6 +31,8 @@ pub struct Report {
     pub updates: usize,
     /// Of these, reported safe.
     pub safe: usize,
+    /// Branches that it came by.
+    pub coverage: Coverage,
     /// Broken promises; empty if all is well.
     pub violations: Vec<Violation>,
 }
@@ -56,6 +59,7 @@ pub fn run_planned(plan: Plan, bug: Option<Bug>, verbose: bool) -> Report {
         events: world.events,
         updates: world.history.updates.len(),
         safe,
+        coverage: world.coverage,
         violations: world.violations,
         plan: world.plan,
     }
@@ -85,6 +89,7 @@ impl World {
         }
         for index in 1..self.hosts.len() {
             self.start(index);
+            self.sweep_and_plan(index);
             if self.hosts[index].is_client() {
                 let first = self.millis(1, 3000);
                 self.after(first, Event::Work { host: index });
@@ -105,8 +110,8 @@ impl World {
         let origin = home
             .grant_origin(now, wall, node(index), admitted, &format!("user{index}@host{index}"))
             .expect("a fresh home grants");
-        self.hosts[0].disk.0.borrow_mut().sync(Ticket(u64::MAX));
-        let ticket = self.hosts[0].disk.0.borrow().newest();
+        self.hosts[0].disk.0.borrow_mut().sync_all();
+        let ticket = self.hosts[0].disk.0.borrow().sync_point().ticket;
         self.feed(0, wayfs_proto::Input::Stored { ticket });
         origin
     }
@@ -115,6 +120,9 @@ impl World {
         self.healed = true;
         for link in self.links.values_mut() {
             link.heal();
+        }
+        for host in &self.hosts {
+            host.disk.0.borrow_mut().is_full = false;
         }
         // Sleepers wake by themselves: what happens to them waits for that time already.
         let awake = self.hosts.iter().map(|host| host.asleep_until).max().unwrap_or(self.now);

@@ -1,17 +1,16 @@
-//! What clients do and what goes wrong.
+//! What clients do, and what they learn by it.
 
 use crate::check::Violation;
+use crate::coverage::Branch;
 use crate::history::{Removal, Update};
-use crate::host::{Expectation, Host, name};
-use crate::network::{End, IDLE_TIMEOUT};
+use crate::host::{Expectation, name};
 use crate::world::{Event, World};
 use bytes::Bytes;
 use rand::Rng;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use wayfs_proto::Role;
 use wayfs_types::request::{Answer, Change, Level, Outcome, RenameTarget, Request};
-use wayfs_types::{AttrChange, Content, Digest, FileId, Inode, Kind, Op, RecordId};
+use wayfs_types::{AttrChange, Content, FileId, Inode, Kind, Op, RecordId};
 
 /// Names that clients draw from.
 const NAMES: u32 = 5;
@@ -38,7 +37,8 @@ impl World {
             70..73 => self.link(index),
             73..77 => self.set_mode(index),
             77..85 => self.wait_safe(index),
-            85..95 => self.look(index),
+            85..91 => self.look(index),
+            91..95 => self.read(index),
             _ => self.list(index),
         }
     }
@@ -88,23 +88,24 @@ impl World {
         if inode.kind != Kind::File {
             return;
         }
-        let content = self.fresh_content(index);
+        let Some(content) = self.fresh_content(index) else { return self.cover(Branch::DiskFull, true) };
         let mtime = self.hosts[index].wall(self.now);
         let base = inode.version;
         let expectation = Expectation::Stored { base, content: content.clone() };
         self.change(index, Change::Store { file, base, content, mtime }, expectation);
     }
 
-    /// Bytes that no one ever wrote before; big ones go into the chunk store first.
-    fn fresh_content(&mut self, index: usize) -> Content {
-        let unique: u64 = self.random.random();
+    /// Bytes that no one ever wrote before; big ones go into the chunk store first. `None`: it is full.
+    fn fresh_content(&mut self, index: usize) -> Option<Content> {
         if self.random.random_bool(self.plan.big) {
-            let root = Digest::of(&unique.to_le_bytes());
-            self.hosts[index].disk.0.borrow_mut().put_chunk(root);
-            Content::Tree { size: 10_000, root, depth: 0 }
+            let content = self.fresh_tree();
+            let pieces = content.root().map(|root| self.pieces(root));
+            let has_room = pieces.is_none_or(|pieces| pieces.iter().all(|piece| self.put_piece(index, *piece)));
+            has_room.then_some(content)
         } else {
             // Long enough to be left out when it comes back.
-            Content::Inline(Bytes::from(unique.to_le_bytes().repeat(16)))
+            let unique: u64 = self.random.random();
+            Some(Content::Inline(Bytes::from(unique.to_le_bytes().repeat(16))))
         }
     }
 
@@ -155,12 +156,18 @@ impl World {
         }
     }
 
+    fn read(&mut self, index: usize) {
+        if let Some(file) = self.file(index) {
+            self.read_file(index, file);
+        }
+    }
+
     fn list(&mut self, index: usize) {
         let directory = self.directory(index);
         self.ask(index, Request::List { directory, after: None, limit: 16 }, Expectation::Nothing);
     }
 
-    fn inode(&self, index: usize, file: FileId) -> Option<Box<Inode>> {
+    pub(crate) fn inode(&self, index: usize, file: FileId) -> Option<Box<Inode>> {
         self.hosts[index].replica.as_ref()?.inode(file).ok()?.filter(|inode| !inode.is_removed())
     }
 
@@ -271,92 +278,6 @@ impl World {
             let line =
                 format!("host {index} saw {version} of {file}; {} was acknowledged at host {station}", report.record);
             self.violations.push(Violation::new("open sees an acknowledged close", line));
-        }
-    }
-
-    // Faults.
-
-    /// Breaks something, and schedules the next.
-    pub(crate) fn fault(&mut self) {
-        let Some(every) = self.plan.fault_every.filter(|_| !self.healed) else { return };
-        let next = Duration::from_micros(self.random.random_range(1..2 * every.as_micros() as u64));
-        self.after(next, Event::Fault);
-        let index = self.random.random_range(0..self.hosts.len());
-        match self.random.random_range(0..10) {
-            0..3 => self.crash(index),
-            3..6 => self.cut(index),
-            6..7 => {
-                let span = self.millis(100, 40_000);
-                // What waits for the end of a sleep waits for the first end: another sleep must not bring it forward.
-                let host = &mut self.hosts[index];
-                host.asleep_until = host.asleep_until.max(self.now + span);
-            }
-            7..8 => self.hosts[index].skew = self.random.random_range(-100_000_000..100_000_000) * 1_000_000_000,
-            _ => self.move_client(index),
-        }
-    }
-
-    /// Kills a process; a client's disk may go with it.
-    pub(crate) fn crash(&mut self, index: usize) {
-        if self.hosts[index].replica.is_none() {
-            return;
-        }
-        let risk = self.hosts[index].disk.0.borrow().at_risk();
-        let kept = self.random.random_range(0..=risk);
-        self.note(|| format!("host {index} crashes, {kept} of {risk} unsynced batches survive"));
-        self.hosts[index].disk.0.borrow_mut().crash(kept);
-        self.hosts[index].forget_life();
-        self.abandon_sessions(index);
-        let host = &mut self.hosts[index];
-        host.last_record = None;
-        // What was answered and not yet durable may be gone, so it is no longer "seen".
-        host.seen.clear();
-        if host.is_client() && self.random.random_bool(0.15) {
-            host.destroyed = true;
-            return;
-        }
-        let (later, life) = (self.millis(10, 20_000), self.hosts[index].life);
-        self.after(later, Event::Restart { host: index, life });
-    }
-
-    fn abandon_sessions(&mut self, index: usize) {
-        let mine: Vec<_> = self
-            .sessions
-            .values()
-            .filter_map(|s| match (s.child == index, s.parent == index) {
-                (true, _) => Some((s.peer, End::Child)),
-                (_, true) => Some((s.peer, End::Parent)),
-                _ => None,
-            })
-            .collect();
-        for (peer, end) in mine {
-            self.end_session(peer, end);
-        }
-    }
-
-    fn cut(&mut self, index: usize) {
-        let links: Vec<_> =
-            self.links.keys().filter(|(child, parent)| *child == index || *parent == index).copied().collect();
-        let Some(link) = (!links.is_empty()).then(|| links[self.random.random_range(0..links.len())]) else { return };
-        let since = self.now;
-        let state = self.links.get_mut(&link).expect("just listed");
-        if state.cut_since.is_some() {
-            return;
-        }
-        state.cut_since = Some(since);
-        let span = self.millis(100, 60_000);
-        self.after(span, Event::Reconnect { link });
-        self.after(IDLE_TIMEOUT, Event::CutCheck { link, since });
-    }
-
-    fn move_client(&mut self, index: usize) {
-        let host: &mut Host = &mut self.hosts[index];
-        if host.role() != Role::Client || host.parents.len() < 2 {
-            return;
-        }
-        host.parent_wanted = host.parents[self.random.random_range(0..host.parents.len())];
-        if let Some(peer) = self.hosts[index].parent_session {
-            self.end_session(peer, End::Child);
         }
     }
 }

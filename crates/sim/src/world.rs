@@ -1,6 +1,9 @@
 //! The simulated world: a queue of events and the hosts they happen to.
 
 use crate::check::Violation;
+use crate::contents::{Fetch, Push};
+use crate::coverage::{Branch, Coverage};
+use crate::disk::SyncPoint;
 use crate::history::History;
 use crate::host::{Expectation, Host};
 use crate::network::{End, IDLE_TIMEOUT, Link, Session};
@@ -11,10 +14,11 @@ use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::rc::Rc;
 use std::time::Duration;
 use wayfs_proto::{AHEAD_MAX, Input, Neighbour, Output, PeerId, Replica, Role};
 use wayfs_types::request::{Answer, Level, Outcome, Request, RequestId};
-use wayfs_types::{Content, Digest, FileId, RecordId, Ticket, Time};
+use wayfs_types::{Content, Digest, FileId, RecordId, Time};
 
 /// Something that happens to someone at some time.
 #[derive(Debug, Clone)]
@@ -22,7 +26,7 @@ pub(crate) enum Event {
     /// Frames of a session may have arrived from an end.
     Deliver { session: PeerId, from: End },
     /// A sync that was asked for is done.
-    Synced { host: usize, life: u32, ticket: Ticket },
+    Synced { host: usize, life: u32, point: SyncPoint },
     /// An engine's timer.
     Wake { host: usize, life: u32 },
     /// A child without a parent tries to get one.
@@ -31,10 +35,20 @@ pub(crate) enum Event {
     Notice { session: PeerId, end: End },
     /// A link that was cut is still cut after the idle timeout?
     CutCheck { link: (usize, usize), since: Time },
-    /// Contents pushed by a child reach its parent.
-    PushArrives { session: PeerId, version: RecordId, root: Digest },
+    /// A piece of a content pushed by a child reaches its parent.
+    PushStep(Push),
+    /// A parent synced the pieces of a push.
+    PushDurable { push: Push, chunk_writes: u64 },
     /// A parent's confirmation of a push reaches the child.
     PushConfirmed { session: PeerId, version: RecordId },
+    /// A server synced a content that became whole otherwise.
+    Whole { host: usize, life: u32, root: Digest, chunk_writes: u64 },
+    /// A reader gets one more piece.
+    FetchStep(Fetch),
+    /// A host removes chunks that it need not keep.
+    Sweep { host: usize },
+    /// A full disk has room again.
+    Room { host: usize },
     /// A station's policy sends contents ahead.
     Propagate { host: usize, life: u32, file: FileId, version: RecordId },
     /// A client does something.
@@ -79,6 +93,10 @@ pub(crate) struct World {
     pub(crate) sessions: BTreeMap<PeerId, Session>,
     pub(crate) history: History,
     pub(crate) violations: Vec<Violation>,
+    /// Pieces of every content that was made, by its root.
+    pub(crate) trees: BTreeMap<Digest, Rc<[Digest]>>,
+    /// Branches that this run came by.
+    pub(crate) coverage: Coverage,
     /// No more faults, no more work.
     pub(crate) healed: bool,
     /// A running digest of everything that happened, for the same-seed check.
@@ -102,6 +120,8 @@ impl World {
             sessions: BTreeMap::new(),
             history: History::default(),
             violations: Vec::new(),
+            trees: BTreeMap::new(),
+            coverage: Coverage::new(),
             healed: false,
             trace: 0xcbf2_9ce4_8422_2325,
             verbose,
@@ -159,7 +179,7 @@ impl World {
         }
         match event {
             Event::Deliver { session, from } => self.deliver(session, from),
-            Event::Synced { host, life, ticket } => self.synced(host, life, ticket),
+            Event::Synced { host, life, point } => self.synced(host, life, point),
             Event::Wake { host, life } => {
                 if self.hosts[host].life == life {
                     self.hosts[host].wake_at = None;
@@ -169,9 +189,19 @@ impl World {
             Event::Connect { host, life } => self.connect(host, life),
             Event::Notice { session, end } => self.end_session(session, end),
             Event::CutCheck { link, since } => self.cut_check(link, since),
-            Event::PushArrives { session, version, root } => self.push_arrives(session, version, root),
+            Event::PushStep(push) => self.push_step(push),
+            Event::PushDurable { push, chunk_writes } => self.push_durable(push, chunk_writes),
+            Event::Whole { host, life, root, chunk_writes } => {
+                if self.hosts[host].life == life {
+                    self.whole(host, root, chunk_writes);
+                }
+            }
+            Event::FetchStep(fetch) => self.fetch_step(fetch),
+            Event::Sweep { host } => self.sweep_and_plan(host),
+            Event::Room { host } => self.hosts[host].disk.0.borrow_mut().is_full = false,
             Event::PushConfirmed { session, version } => {
                 let Some(child) = self.living_end(session, End::Child) else { return };
+                self.hosts[child].pushing.remove(&version);
                 self.feed(child, Input::Pushed { version });
             }
             Event::Propagate { host, life, file, version } => {
@@ -202,11 +232,18 @@ impl World {
             | Event::Wake { host, .. }
             | Event::Connect { host, .. }
             | Event::Propagate { host, .. }
+            | Event::Whole { host, .. }
+            | Event::FetchStep(Fetch { host, .. })
+            | Event::Sweep { host }
             | Event::Work { host } => *host,
             Event::Notice { session, end } => self.sessions.get(session)?.host(*end),
-            Event::PushArrives { session, .. } => self.sessions.get(session)?.parent,
+            Event::PushStep(push) | Event::PushDurable { push, .. } => self.sessions.get(&push.session)?.parent,
             Event::PushConfirmed { session, .. } => self.sessions.get(session)?.child,
-            Event::CutCheck { .. } | Event::Fault | Event::Restart { .. } | Event::Reconnect { .. } => return None,
+            Event::CutCheck { .. }
+            | Event::Fault
+            | Event::Restart { .. }
+            | Event::Reconnect { .. }
+            | Event::Room { .. } => return None,
         };
         (self.hosts[host].asleep_until > self.now).then_some(host)
     }
@@ -274,14 +311,17 @@ impl World {
             Output::Send { peer, bytes } => self.send(index, peer, bytes),
             Output::Disconnect { peer, reason } => self.disconnected(index, peer, &reason),
             Output::Sync { ticket } => {
-                let span = Duration::from_micros(self.random.random_range(50..8000));
-                if self.bug == Some(Bug::StoredBeforeDurable) && self.hosts[index].role() == Role::Station {
-                    return self.after(Duration::from_micros(1), Event::Synced { host: index, life, ticket });
-                }
-                self.after(span, Event::Synced { host: index, life, ticket });
+                // What is put or committed after this moment is for the next sync.
+                let point = SyncPoint { ticket, ..self.hosts[index].disk.0.borrow().sync_point() };
+                let lies = self.bug == Some(Bug::StoredBeforeDurable) && self.hosts[index].role() == Role::Station;
+                let span = if lies { Duration::from_micros(1) } else { self.sync_span() };
+                self.after(span, Event::Synced { host: index, life, point });
             }
             Output::Push { version, content, .. } => self.push(index, version, &content),
             Output::Applied { file, record, content } => {
+                if let Some(root) = content.as_ref().and_then(Content::root) {
+                    self.note_whole(index, root);
+                }
                 let wanted = content.is_some() && self.random.random_bool(self.plan.propagate);
                 if wanted && self.hosts[index].role() == Role::Station {
                     let later = self.millis(0, 20_000);
@@ -291,19 +331,25 @@ impl World {
             Output::Failed { reason } => {
                 self.violations.push(Violation::new("a sound disk never fails", format!("host {index}: {reason}")));
             }
-            Output::InvalidateInode { .. }
-            | Output::InvalidateEntry { .. }
-            | Output::InvalidateAll
-            | Output::Shared { .. }
-            | Output::Conflict { .. } => {}
+            Output::InvalidateAll => self.cover(Branch::InvalidateAll, true),
+            Output::Shared { .. } => self.cover(Branch::Shared, true),
+            Output::Conflict { .. } => self.cover(Branch::Conflict, true),
+            Output::InvalidateInode { .. } | Output::InvalidateEntry { .. } => {}
         }
     }
 
     /// An engine ends a session. Silence, newer sessions, strangers and records that came by two ways are good reasons between
     /// honest peers; anything else means that one of them broke the protocol.
     fn disconnected(&mut self, index: usize, peer: PeerId, reason: &str) {
-        const GOOD: [&str; 5] =
-            ["for a lease", "another session", "its origin is not known here", "revoked", "came by another way"];
+        const GOOD: [&str; 6] = [
+            "for a lease",
+            "another session",
+            "its origin is not known here",
+            "revoked",
+            "came by another way",
+            "no space left",
+        ];
+        self.cover(Branch::Disconnected, true);
         if !GOOD.iter().any(|good| reason.contains(good)) {
             let line = format!("host {index} disconnected {peer:?}: {reason}");
             self.violations.push(Violation::new("honest peers get along", line));
@@ -313,20 +359,20 @@ impl World {
         self.after(Duration::ZERO, Event::Notice { session: peer, end });
     }
 
-    fn synced(&mut self, index: usize, life: u32, ticket: Ticket) {
+    fn synced(&mut self, index: usize, life: u32, point: SyncPoint) {
         if self.hosts[index].life != life {
             return;
         }
+        let ticket = point.ticket;
+        let is_client = self.hosts[index].is_client();
         let lies = self.bug == Some(Bug::StoredBeforeDurable) && self.hosts[index].role() == Role::Station
-            || self.bug == Some(Bug::DiskLies) && self.hosts[index].is_client();
+            || self.bug == Some(Bug::DiskLies) && is_client;
         if !lies {
-            self.hosts[index].disk.0.borrow_mut().sync(ticket);
+            let mut disk = self.hosts[index].disk.0.borrow_mut();
+            disk.sync_chunks(point.chunk_writes);
+            disk.sync_records(ticket);
         }
-        let arrived = std::mem::take(&mut self.hosts[index].arriving);
         self.feed(index, Input::Stored { ticket });
-        for root in arrived {
-            self.feed(index, Input::ContentHere { root });
-        }
     }
 
     // Sessions.
@@ -409,6 +455,7 @@ impl World {
         }
         if end == End::Child && self.hosts[child].parent_session == Some(peer) {
             self.hosts[child].parent_session = None;
+            self.hosts[child].pushing.clear();
             let (later, life) = (self.millis(10, 1000), self.hosts[child].life);
             self.after(later, Event::Connect { host: child, life });
         }
@@ -431,42 +478,6 @@ impl World {
                 self.after(later, Event::Notice { session: peer, end });
             }
         }
-    }
-
-    // Contents.
-
-    fn push(&mut self, index: usize, version: RecordId, content: &Content) {
-        let (Some(peer), Some(root)) = (self.hosts[index].parent_session, content.root()) else { return };
-        if !self.hosts[index].disk.0.borrow().has_chunk(root) {
-            self.violations.push(Violation::new(
-                "a push has its contents",
-                format!("host {index} was told to push {version} but does not have it"),
-            ));
-            return;
-        }
-        let span = self.millis(1, 3000);
-        self.after(span, Event::PushArrives { session: peer, version, root });
-    }
-
-    fn push_arrives(&mut self, peer: PeerId, version: RecordId, root: Digest) {
-        let Some(session) = self.sessions.get(&peer) else { return };
-        let (link, delay) = {
-            let link = &self.links[&(session.child, session.parent)];
-            (link.cut_since, link.delay())
-        };
-        if link.is_some() {
-            return self.after(Duration::from_millis(300), Event::PushArrives { session: peer, version, root });
-        }
-        let Some(parent) = self.living_end(peer, End::Parent) else { return };
-        if self.bug != Some(Bug::ContentsForgotten) {
-            let mut disk = self.hosts[parent].disk.0.borrow_mut();
-            disk.put_chunk(root);
-            let newest = disk.newest();
-            // The driver syncs contents before it says that they are here.
-            disk.sync(newest);
-        }
-        self.feed(parent, Input::ContentHere { root });
-        self.after(delay, Event::PushConfirmed { session: peer, version });
     }
 
     // Requests.

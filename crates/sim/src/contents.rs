@@ -1,0 +1,335 @@
+//! The driver's half for contents: trees of chunks that are pushed, fetched and put piece by piece.
+//!
+//! It does what `node::contents` does: a push sends what the parent lacks and is
+//! confirmed when all of it is durable there; a fetch asks whom the engine names,
+//! each of which asks on in turn, and all on the way keep what passes.
+
+use crate::coverage::Branch;
+use crate::disk::Chunk;
+use crate::network::End;
+use crate::planted::Bug;
+use crate::world::{Event, World};
+use rand::Rng;
+use std::rc::Rc;
+use std::time::Duration;
+use wayfs_proto::{Holder, Input, PeerId, Role};
+use wayfs_types::{Content, Digest, FileId, RecordId};
+
+/// Most pieces of a content: a list node and four chunks.
+pub(crate) const PIECES_MAX: usize = 5;
+/// Home, station, client, and back: a chunk is never further away.
+const HOPS_MAX: usize = 5;
+/// Looks for a chunk that cannot be had before a reader gives up.
+const TRIES_MAX: u32 = 10;
+
+/// A content on its way to a parent, and how many of its pieces were sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Push {
+    pub(crate) session: PeerId,
+    pub(crate) version: RecordId,
+    pub(crate) root: Digest,
+    pub(crate) sent: usize,
+}
+
+/// A content that a reader gets piece by piece.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fetch {
+    pub(crate) host: usize,
+    pub(crate) life: u32,
+    pub(crate) file: FileId,
+    pub(crate) version: RecordId,
+    pub(crate) root: Digest,
+    pub(crate) had: usize,
+    pub(crate) tries: u32,
+}
+
+/// A piece, and what it is a part of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) file: FileId,
+    pub(crate) version: RecordId,
+    pub(crate) piece: Digest,
+}
+
+impl World {
+    /// A content that nobody ever wrote before, of 1 to [`PIECES_MAX`] pieces.
+    pub(crate) fn fresh_tree(&mut self) -> Content {
+        let unique: u64 = self.random.random();
+        let chunks = if self.random.random_bool(0.4) { 1 } else { self.random.random_range(2..PIECES_MAX) };
+        let piece = |number: usize| Digest::of(&[unique.to_le_bytes(), (number as u64).to_le_bytes()].concat());
+        let root = piece(0);
+        let pieces: Rc<[Digest]> =
+            if chunks == 1 { Rc::from([root]) } else { std::iter::once(root).chain((1..=chunks).map(piece)).collect() };
+        self.trees.insert(root, pieces);
+        Content::Tree { size: 10_000 * chunks as u64, root, depth: u8::from(chunks > 1) }
+    }
+
+    /// The pieces of a content, its root first.
+    pub(crate) fn pieces(&self, root: Digest) -> Rc<[Digest]> {
+        self.trees.get(&root).cloned().unwrap_or_else(|| Rc::from([root]))
+    }
+
+    /// Whether a host has every piece, as far as it sees without reading the chunks.
+    pub(crate) fn is_whole(&self, index: usize, root: Digest) -> bool {
+        let disk = self.hosts[index].disk.0.borrow();
+        disk.read_chunk(root) == Some(Chunk::Sound) && self.pieces(root).iter().all(|piece| disk.has_chunk(*piece))
+    }
+
+    /// Whether every piece would be read well from a host's disk after a power cut at this moment.
+    pub(crate) fn is_whole_durable(&self, index: usize, root: Digest) -> bool {
+        let disk = self.hosts[index].disk.0.borrow();
+        self.pieces(root).iter().all(|piece| disk.is_chunk_durable(*piece))
+    }
+
+    /// Puts a chunk into a host's store. Whether there was room.
+    pub(crate) fn put_piece(&mut self, index: usize, piece: Digest) -> bool {
+        let now = self.now;
+        self.hosts[index].touched.insert(piece, now);
+        self.hosts[index].disk.0.borrow_mut().put_chunk(piece)
+    }
+
+    /// How long a sync takes.
+    pub(crate) fn sync_span(&mut self) -> Duration {
+        Duration::from_micros(self.random.random_range(50..8000))
+    }
+
+    // Upward.
+
+    pub(crate) fn push(&mut self, index: usize, version: RecordId, content: &Content) {
+        let (Some(session), Some(root)) = (self.hosts[index].parent_session, content.root()) else { return };
+        if !self.is_whole(index, root) && !self.hosts[index].is_harmed {
+            let line = format!("host {index} was told to push {version} but does not have it");
+            return self.violate("a push has its contents", line);
+        }
+        self.hosts[index].pushing.insert(version, root);
+        let span = self.millis(1, 1500);
+        self.after(span, Event::PushStep(Push { session, version, root, sent: 0 }));
+    }
+
+    /// One piece of a push reaches the parent.
+    pub(crate) fn push_step(&mut self, push: Push) {
+        let Some(session) = self.sessions.get(&push.session) else { return };
+        if self.links[&(session.child, session.parent)].cut_since.is_some() {
+            return self.after(Duration::from_millis(300), Event::PushStep(push));
+        }
+        let ends = (self.living_end(push.session, End::Child), self.living_end(push.session, End::Parent));
+        let (Some(child), Some(parent)) = ends else { return self.cover(Branch::PushInterrupted, push.sent > 0) };
+        let pieces = self.pieces(push.root);
+        let next = match self.bug {
+            Some(Bug::ContentsForgotten) => None,
+            Some(Bug::PartialAsWhole) if push.sent > 0 => None,
+            _ => pieces.get(push.sent).copied(),
+        };
+        let Some(piece) = next else {
+            let span = self.sync_span();
+            let chunk_writes = self.hosts[parent].disk.0.borrow().sync_point().chunk_writes;
+            return self.after(span, Event::PushDurable { push, chunk_writes });
+        };
+        let is_there = self.hosts[parent].disk.0.borrow().read_chunk(piece) == Some(Chunk::Sound);
+        let is_readable = self.hosts[child].disk.0.borrow().read_chunk(piece) == Some(Chunk::Sound);
+        if !is_there && !is_readable {
+            // The writer lost it. It asks from time to time whether the parent got it by another way.
+            let later = self.millis(1000, 4000);
+            return self.after(later, Event::PushStep(Push { sent: 0, ..push }));
+        }
+        if !self.put_piece(parent, piece) {
+            self.cover(Branch::PushRefused, true);
+            let later = self.millis(250, 4000);
+            return self.after(later, Event::PushStep(push));
+        }
+        let span = if is_there { Duration::ZERO } else { self.millis(0, 800) };
+        self.after(span, Event::PushStep(Push { sent: push.sent + 1, ..push }));
+    }
+
+    /// The parent synced all that was pushed, and confirms.
+    pub(crate) fn push_durable(&mut self, push: Push, chunk_writes: u64) {
+        let Some(parent) = self.living_end(push.session, End::Parent) else { return };
+        let lies = matches!(self.bug, Some(Bug::ContentsForgotten | Bug::PartialAsWhole));
+        self.hosts[parent].disk.0.borrow_mut().sync_chunks(chunk_writes);
+        if !lies && !self.is_whole(parent, push.root) {
+            // A sweep took a piece of what no record named so far.
+            return self.push_step(Push { sent: 0, ..push });
+        }
+        self.feed(parent, Input::ContentHere { root: push.root });
+        let Some(session) = self.sessions.get(&push.session) else { return };
+        let delay = self.links[&(session.child, session.parent)].delay();
+        self.after(delay, Event::PushConfirmed { session: push.session, version: push.version });
+    }
+
+    /// If all of a content is at a server, it says so when that is durable.
+    pub(crate) fn note_whole(&mut self, index: usize, root: Digest) {
+        if self.hosts[index].is_client() || !self.is_whole(index, root) {
+            return;
+        }
+        let (span, life) = (self.sync_span(), self.hosts[index].life);
+        let chunk_writes = self.hosts[index].disk.0.borrow().sync_point().chunk_writes;
+        self.after(span, Event::Whole { host: index, life, root, chunk_writes });
+    }
+
+    pub(crate) fn whole(&mut self, index: usize, root: Digest, chunk_writes: u64) {
+        self.hosts[index].disk.0.borrow_mut().sync_chunks(chunk_writes);
+        if self.is_whole(index, root) {
+            self.feed(index, Input::ContentHere { root });
+        }
+    }
+
+    // Downward, and back from below.
+
+    /// A user reads a file: piece by piece, from wherever it is.
+    pub(crate) fn read_file(&mut self, index: usize, file: FileId) {
+        let Some(inode) = self.inode(index, file) else { return };
+        let Some(root) = inode.content.root() else { return };
+        let (span, life) = (self.millis(1, 200), self.hosts[index].life);
+        let fetch = Fetch { host: index, life, file, version: inode.version, root, had: 0, tries: 0 };
+        self.after(span, Event::FetchStep(fetch));
+    }
+
+    pub(crate) fn fetch_step(&mut self, fetch: Fetch) {
+        if self.hosts[fetch.host].life != fetch.life {
+            return;
+        }
+        let Some(piece) = self.pieces(fetch.root).get(fetch.had).copied() else {
+            return self.cover(Branch::FileRead, true);
+        };
+        let wanted = Wanted { file: fetch.file, version: fetch.version, piece };
+        let next = if self.obtain(fetch.host, None, wanted, HOPS_MAX) {
+            Fetch { had: fetch.had + 1, tries: 0, ..fetch }
+        } else {
+            Fetch { tries: fetch.tries + 1, ..fetch }
+        };
+        if next.tries < TRIES_MAX {
+            let later = if next.tries == 0 { self.millis(1, 300) } else { Duration::from_secs(1) };
+            self.after(later, Event::FetchStep(next));
+        }
+    }
+
+    /// Reads all of a version at a host, in a calm world: whatever can be had is had at once.
+    pub(crate) fn can_read(&mut self, index: usize, file: FileId, version: RecordId, root: Digest) -> bool {
+        let pieces = self.pieces(root);
+        pieces.iter().all(|piece| self.obtain(index, None, Wanted { file, version, piece: *piece }, HOPS_MAX))
+    }
+
+    /// Gets a piece into a host's store from whom its engine names; `asker` is not asked back. Whether it is there.
+    fn obtain(&mut self, index: usize, asker: Option<usize>, wanted: Wanted, hops: usize) -> bool {
+        let found = self.hosts[index].disk.0.borrow().read_chunk(wanted.piece);
+        let now = self.now;
+        match found {
+            Some(Chunk::Sound) => {
+                self.hosts[index].touched.insert(wanted.piece, now);
+                return true;
+            }
+            Some(Chunk::Damaged) => self.cover(Branch::DamageFound, true),
+            None => {}
+        }
+        if hops == 0 {
+            return false;
+        }
+        for source in self.sources(index, asker, wanted) {
+            if !self.obtain(source, Some(index), wanted, hops - 1) {
+                continue;
+            }
+            if !self.put_piece(index, wanted.piece) {
+                return false;
+            }
+            let is_child = self.parent_of(source) == Some(index);
+            self.cover(if is_child { Branch::FetchedFromBelow } else { Branch::FetchedFromAbove }, true);
+            if is_child {
+                self.back_fetched(index, wanted);
+            } else if let Some(peer) = self.hosts[index].parent_session {
+                self.feed(source, Input::Fetched { peer, file: wanted.file });
+            }
+            return true;
+        }
+        false
+    }
+
+    /// A chunk came up from a child: perhaps the version is whole by now.
+    fn back_fetched(&mut self, index: usize, wanted: Wanted) {
+        let inode = self.inode(index, wanted.file).filter(|inode| inode.version == wanted.version);
+        if let Some(root) = inode.and_then(|inode| inode.content.root()) {
+            self.note_whole(index, root);
+        }
+    }
+
+    /// Whom to ask for a version, as `node::contents::fetch` decides it.
+    fn sources(&self, index: usize, asker: Option<usize>, wanted: Wanted) -> Vec<usize> {
+        let Some(replica) = self.hosts[index].replica.as_ref() else { return Vec::new() };
+        let parent = self.parent_of(index).filter(|parent| Some(*parent) != asker && self.is_awake(*parent));
+        match replica.holder(wanted.file, wanted.version).unwrap_or(Holder::Unknown) {
+            Holder::Child(origin, _) => {
+                let child = self.child_of(index, origin).filter(|child| self.is_awake(*child));
+                match child {
+                    Some(child) if Some(child) != asker => vec![child],
+                    Some(_) | None => parent.into_iter().collect(),
+                }
+            }
+            Holder::Here | Holder::Parent | Holder::Unknown => parent.into_iter().collect(),
+        }
+    }
+
+    fn is_awake(&self, index: usize) -> bool {
+        self.hosts[index].replica.is_some() && self.hosts[index].asleep_until <= self.now
+    }
+
+    /// The host at the other end of a living session upward over a link that works.
+    pub(crate) fn parent_of(&self, index: usize) -> Option<usize> {
+        let session = self.sessions.get(&self.hosts[index].parent_session?)?;
+        let whole = session.alive == [true; 2] && self.links[&(session.child, session.parent)].cut_since.is_none();
+        whole.then_some(session.parent)
+    }
+
+    fn child_of(&self, index: usize, origin: wayfs_types::OriginId) -> Option<usize> {
+        let is_child =
+            |child: &usize| self.hosts[*child].config.origin == origin && self.parent_of(*child) == Some(index);
+        (0..self.hosts.len()).find(is_child)
+    }
+
+    /// Removes what a sweep of the live node would: chunks that nothing refers to, and at a client with a bounded
+    /// cache those of others' contents that were read longest ago.
+    pub(crate) fn sweep(&mut self, index: usize) {
+        let Some(in_use) = self.contents_in_use(index) else { return };
+        let (mut kept, mut cached) = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
+        let is_client = self.hosts[index].role() == Role::Client;
+        for (root, is_owed) in in_use {
+            let marks = if is_owed || !is_client { &mut kept } else { &mut cached };
+            marks.extend(self.pieces(root).iter().copied());
+        }
+        let host = &self.hosts[index];
+        let grace = self.plan.sweep_grace;
+        let is_fresh = |piece: &Digest| host.touched.get(piece).is_some_and(|at| *at + grace > self.now);
+        let names = host.disk.0.borrow().chunk_names();
+        let mut gone: Vec<Digest> =
+            names.iter().filter(|p| !kept.contains(p) && !cached.contains(p) && !is_fresh(p)).copied().collect();
+        let unnamed = gone.len();
+        if let Some(max) = self.plan.cache_chunks_max.filter(|_| is_client) {
+            let excess = (names.len() - gone.len()).saturating_sub(max);
+            let mut clean: Vec<Digest> = cached.difference(&kept).filter(|p| names.contains(p)).copied().collect();
+            clean.sort_by_key(|piece| host.touched.get(piece).copied());
+            gone.extend(clean.into_iter().take(excess));
+        }
+        self.cover(Branch::SweptUnnamed, unnamed > 0);
+        self.cover(Branch::Evicted, gone.len() > unnamed);
+        let host = &mut self.hosts[index];
+        for piece in gone {
+            host.disk.0.borrow_mut().remove_chunk(piece);
+            host.touched.remove(&piece);
+        }
+    }
+
+    /// Roots that the engine names, with whether they must stay.
+    fn contents_in_use(&self, index: usize) -> Option<Vec<(Digest, bool)>> {
+        let host = &self.hosts[index];
+        let replica = host.replica.as_ref()?;
+        let mut roots: Vec<(Digest, bool)> = replica.roots_announced().into_iter().map(|root| (root, true)).collect();
+        roots.extend(host.promised_roots().map(|root| (root, true)));
+        let mut after = None;
+        loop {
+            let page = replica.contents_in_use(after, 64).ok()?;
+            roots.extend(page.contents.iter().filter_map(|content| Some((content.content.root()?, content.owed))));
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Some(roots),
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Branches that must have happened: a hunt in which one never did was not looking there.
+
+use crate::plan::Disaster;
+use crate::world::World;
+use std::collections::BTreeSet;
+
+/// Something that a run may come by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Branch {
+    /// A push ended with its session after some of its pieces.
+    PushInterrupted,
+    /// A parent had no room for a piece.
+    PushRefused,
+    /// A reader got every piece of a content.
+    FileRead,
+    /// A piece came from the parent.
+    FetchedFromAbove,
+    /// A piece came from a child.
+    FetchedFromBelow,
+    /// A sweep removed what nothing referred to.
+    SweptUnnamed,
+    /// A bounded cache let others' contents go.
+    Evicted,
+    /// A read met a damaged chunk.
+    DamageFound,
+    /// A crash kept a prefix of the chunk writes and of the batches that do not fit each other.
+    Torn,
+    /// A request or a peer met a full disk.
+    DiskFull,
+    /// A conflict was reported.
+    Conflict,
+    /// A version broke a copy of another.
+    Shared,
+    /// A client lost what it had not made durable.
+    Lost,
+    /// Everything that a replica showed was to be asked for again.
+    InvalidateAll,
+    /// An engine ended a session.
+    Disconnected,
+}
+
+impl Branch {
+    /// Those that every long hunt must come by.
+    pub const ALL: [Self; 15] = [
+        Self::PushInterrupted,
+        Self::PushRefused,
+        Self::FileRead,
+        Self::FetchedFromAbove,
+        Self::FetchedFromBelow,
+        Self::SweptUnnamed,
+        Self::Evicted,
+        Self::DamageFound,
+        Self::Torn,
+        Self::DiskFull,
+        Self::Conflict,
+        Self::Shared,
+        Self::Lost,
+        Self::InvalidateAll,
+        Self::Disconnected,
+    ];
+}
+
+impl Branch {
+    /// The disaster without which it cannot be.
+    pub const fn needs(self) -> Option<Disaster> {
+        match self {
+            Self::DamageFound => Some(Disaster::Damage),
+            Self::Torn => Some(Disaster::Torn),
+            Self::PushRefused | Self::DiskFull => Some(Disaster::Full),
+            Self::PushInterrupted
+            | Self::FileRead
+            | Self::FetchedFromAbove
+            | Self::FetchedFromBelow
+            | Self::SweptUnnamed
+            | Self::Evicted
+            | Self::Conflict
+            | Self::Shared
+            | Self::Lost
+            | Self::InvalidateAll
+            | Self::Disconnected => None,
+        }
+    }
+}
+
+/// What a run came by.
+pub type Coverage = BTreeSet<Branch>;
+
+impl World {
+    /// Notes a branch if it was taken.
+    pub(crate) fn cover(&mut self, branch: Branch, taken: bool) {
+        if taken {
+            self.coverage.insert(branch);
+        }
+    }
+}

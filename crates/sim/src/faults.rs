@@ -1,0 +1,146 @@
+//! What goes wrong.
+
+use crate::coverage::Branch;
+use crate::disk::{Disk, Survivors};
+use crate::host::Host;
+use crate::network::{End, IDLE_TIMEOUT};
+use crate::plan::Disaster;
+use crate::world::{Event, World};
+use rand::Rng;
+use std::time::Duration;
+use wayfs_proto::Role;
+
+impl World {
+    /// Breaks something, and schedules the next.
+    pub(crate) fn fault(&mut self) {
+        let Some(every) = self.plan.fault_every.filter(|_| !self.healed) else { return };
+        let next = Duration::from_micros(self.random.random_range(1..2 * every.as_micros() as u64));
+        self.after(next, Event::Fault);
+        let index = self.random.random_range(0..self.hosts.len());
+        let disasters: Vec<Disaster> = self.plan.disasters.iter().copied().filter(|d| d.strikes()).collect();
+        if !disasters.is_empty() && self.random.random_bool(0.15) {
+            let disaster = disasters[self.random.random_range(0..disasters.len())];
+            return self.strike(disaster);
+        }
+        match self.random.random_range(0..10) {
+            0..3 => self.crash(index),
+            3..6 => self.cut(index),
+            6..7 => {
+                let span = self.millis(100, 40_000);
+                // What waits for the end of a sleep waits for the first end: another sleep must not bring it forward.
+                let host = &mut self.hosts[index];
+                host.asleep_until = host.asleep_until.max(self.now + span);
+            }
+            7..8 => self.hosts[index].skew = self.random.random_range(-100_000_000..100_000_000) * 1_000_000_000,
+            _ => self.move_client(index),
+        }
+    }
+
+    /// Kills a process; a client's disk may go with it.
+    pub(crate) fn crash(&mut self, index: usize) {
+        if self.hosts[index].replica.is_none() {
+            return;
+        }
+        self.cut_power(index);
+        self.hosts[index].forget_life();
+        self.abandon_sessions(index);
+        let host = &mut self.hosts[index];
+        host.last_record = None;
+        // What was answered and not yet durable may be gone, so it is no longer "seen".
+        host.seen.clear();
+        if host.is_client() && self.random.random_bool(0.15) {
+            host.destroyed = true;
+            *host.disk.0.borrow_mut() = Disk::default();
+            return;
+        }
+        let (later, life) = (self.millis(10, 20_000), self.hosts[index].life);
+        self.after(later, Event::Restart { host: index, life });
+    }
+
+    /// Any prefix of the chunk writes and any prefix of the batches survive; without [`Disaster::Torn`] a batch comes
+    /// with the chunks that were put before it.
+    fn cut_power(&mut self, index: usize) {
+        let risk = self.hosts[index].disk.0.borrow().at_risk();
+        let batches = self.random.random_range(0..=risk.batches);
+        let before = self.hosts[index].disk.0.borrow().chunk_writes_before(batches).min(risk.chunk_writes);
+        let least = if self.plan.disasters.contains(&Disaster::Torn) { 0 } else { before };
+        let survivors = Survivors { batches, chunk_writes: self.random.random_range(least..=risk.chunk_writes) };
+        self.note(|| format!("host {index} crashes: of {risk:?} survive {survivors:?}"));
+        self.cover(Branch::Torn, survivors.chunk_writes < before);
+        self.cover(Branch::Lost, batches < risk.batches);
+        self.hosts[index].is_harmed |= survivors.chunk_writes < before;
+        self.hosts[index].disk.0.borrow_mut().crash(survivors);
+    }
+
+    /// One of the rare things.
+    fn strike(&mut self, disaster: Disaster) {
+        let index = self.random.random_range(0..self.hosts.len());
+        match disaster {
+            Disaster::Torn => {}
+            Disaster::Full => {
+                let span = self.millis(500, 30_000);
+                self.hosts[index].disk.0.borrow_mut().is_full = true;
+                self.after(span, Event::Room { host: index });
+            }
+            Disaster::Damage => {
+                let chunks = self.hosts[index].disk.0.borrow().durable_chunk_names();
+                if let Some(at) = (!chunks.is_empty()).then(|| self.random.random_range(0..chunks.len())) {
+                    self.hosts[index].disk.0.borrow_mut().damage(chunks[at]);
+                    self.hosts[index].is_harmed = true;
+                }
+            }
+        }
+    }
+
+    /// Sweeps a host that runs, and plans its next sweep.
+    pub(crate) fn sweep_and_plan(&mut self, index: usize) {
+        if self.hosts[index].replica.is_some() {
+            self.sweep(index);
+        }
+        if !self.healed {
+            let later = self.millis(1000, 9000);
+            self.after(later, Event::Sweep { host: index });
+        }
+    }
+
+    fn abandon_sessions(&mut self, index: usize) {
+        let mine: Vec<_> = self
+            .sessions
+            .values()
+            .filter_map(|s| match (s.child == index, s.parent == index) {
+                (true, _) => Some((s.peer, End::Child)),
+                (_, true) => Some((s.peer, End::Parent)),
+                _ => None,
+            })
+            .collect();
+        for (peer, end) in mine {
+            self.end_session(peer, end);
+        }
+    }
+
+    fn cut(&mut self, index: usize) {
+        let links: Vec<_> =
+            self.links.keys().filter(|(child, parent)| *child == index || *parent == index).copied().collect();
+        let Some(link) = (!links.is_empty()).then(|| links[self.random.random_range(0..links.len())]) else { return };
+        let since = self.now;
+        let state = self.links.get_mut(&link).expect("just listed");
+        if state.cut_since.is_some() {
+            return;
+        }
+        state.cut_since = Some(since);
+        let span = self.millis(100, 60_000);
+        self.after(span, Event::Reconnect { link });
+        self.after(IDLE_TIMEOUT, Event::CutCheck { link, since });
+    }
+
+    fn move_client(&mut self, index: usize) {
+        let host: &mut Host = &mut self.hosts[index];
+        if host.role() != Role::Client || host.parents.len() < 2 {
+            return;
+        }
+        host.parent_wanted = host.parents[self.random.random_range(0..host.parents.len())];
+        if let Some(peer) = self.hosts[index].parent_session {
+            self.end_session(peer, End::Child);
+        }
+    }
+}
