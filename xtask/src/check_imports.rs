@@ -15,6 +15,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("wayfs-policy", 1),
     ("wayfs-link", 1),
     ("wayfs-tcp", 1),
+    ("wayfs-hop", 1),
     ("wayfs-proto", 2),
     ("wayfs-store", 2),
     ("wayfs-net", 2),
@@ -37,6 +38,7 @@ const PURE: &[&str] = &[
     "wayfs-policy",
     "wayfs-link",
     "wayfs-tcp",
+    "wayfs-hop",
     "wayfs-proto",
 ];
 

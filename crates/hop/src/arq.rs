@@ -1,0 +1,665 @@
+//! One end of a repaired hop, to one other end: numbers frames, reports what arrived, repeats what did not.
+//!
+//! Words: a *frame* has a number that stays when it is sent again, and an *order* that counts transmissions. A *report* says which
+//! numbers have arrived and the latest order. A radio does not reorder, so what was sent before the latest order
+//! and has not arrived is lost ([`Losses::Selective`], no timer needed, retransmissions included); with
+//! [`Losses::Duplicates`] a report that repeats asks for the first frame, as acknowledgements of TCP do.
+//!
+//! What keeps the air free: small packets (acknowledgements of higher layers) and reports wait while the other end has a backlog,
+//! which every frame tells, for [`ArqConfig::hold`] at most, and then share a frame.
+//!
+//! Only the tail needs a timer. When nothing is heard for a timeout, the first frame that is not reported goes again and asks for a report; while
+//! that is unanswered nothing else is sent (nothing goes into a bad channel). Its repetitions come at linearly growing
+//! times first, since bad periods are short, and at doubling ones after [`LINEAR`] of them.
+//!
+//! With [`ArqConfig::reservation`] the sender asks for room (RTS) and has never more on its way than the receiver said (CTS), so a
+//! receiver's buffer does not overflow.
+
+use crate::estimate::RoundTrip;
+use crate::frame::{Frame, Report};
+use crate::packet::Packet;
+use crate::signal::Signal;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use wayfs_types::Time;
+
+/// Polls whose distance grows by a constant; from then on it doubles.
+const LINEAR: u32 = 3;
+/// Longest time between polls.
+const POLL_MAX: Duration = Duration::from_secs(1);
+/// A packet of at most so many bytes is small: it may wait to share a frame.
+const SMALL: usize = 200;
+/// Bytes of a frame that small packets share.
+const SHARED_LEN_MAX: usize = 1400;
+/// While at least so many frames wait at the other end, small packets and reports may wait here.
+const BACKLOG_TO_HOLD: u32 = 3;
+/// A report that was asked for waits so long for a packet that takes it along.
+const REPORT_DELAY: Duration = Duration::from_millis(3);
+/// Most ranges of a report.
+const RANGES_MAX: usize = 16;
+
+/// In which order packets are handed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// As they were given, except for those that were given up.
+    Kept,
+    /// As they come; each once.
+    AsTheyCome,
+}
+
+/// How losses are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Losses {
+    /// By reports that repeat, and by the timer.
+    Duplicates,
+    /// By reports of what arrived later.
+    Selective,
+}
+
+/// Settings of an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArqConfig {
+    /// Default: kept.
+    pub order: Order,
+    /// Default: selective.
+    pub losses: Losses,
+    /// Frames on their way, at most. Default 128.
+    pub window: u32,
+    /// Bytes that wait to be sent, at most; what comes then is refused. Default 256 KiB.
+    pub queue_len_max: usize,
+    /// Bytes received and not taken, at most. Default 256 KiB.
+    pub receive_len_max: usize,
+    /// Transmissions of a frame, at most. Default 64.
+    pub tries_max: u32,
+    /// Longest time from a packet's arrival until it is given up. Default 5 s.
+    pub delay_max: Duration,
+    /// Shortest time of silence after which something goes again. Default 10 ms; published: 200 ms.
+    pub timeout_min: Duration,
+    /// How long small packets and reports may wait while the other end has a backlog. Default 50 ms; zero: never.
+    pub hold: Duration,
+    /// Frames after which a report goes by itself. Default 32.
+    pub report_every: u32,
+    /// Whether room is asked for before something is sent. Default: no.
+    pub reservation: bool,
+}
+
+impl Default for ArqConfig {
+    fn default() -> Self {
+        Self {
+            order: Order::Kept,
+            losses: Losses::Selective,
+            window: 128,
+            queue_len_max: 256 * 1024,
+            receive_len_max: 256 * 1024,
+            tries_max: 64,
+            delay_max: Duration::from_secs(5),
+            timeout_min: Duration::from_millis(10),
+            hold: Duration::from_millis(50),
+            report_every: 32,
+            reservation: false,
+        }
+    }
+}
+
+/// What an end did.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct ArqStatistics {
+    /// Frames with packets sent for the first time.
+    pub sent: u64,
+    /// Frames sent again.
+    pub retransmitted: u64,
+    /// Frames without packets.
+    pub bare: u64,
+    /// Times that silence made a frame go again.
+    pub polls: u64,
+    /// Packets given up.
+    pub given_up: u64,
+    /// Packets refused by the full queue.
+    pub refused: u64,
+    /// Frames that arrived again.
+    pub duplicates: u64,
+    /// Frames that the full receive buffer did not take.
+    pub overflowed: u64,
+}
+
+/// A frame that was sent and is not reported.
+#[derive(Debug)]
+struct Held<P> {
+    packets: Vec<P>,
+    len: usize,
+    /// When its first packet came.
+    since: Time,
+    at: Time,
+    order: u64,
+    tries: u32,
+    lost: bool,
+}
+
+/// When a report is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Due {
+    Nothing,
+    By(Time),
+}
+
+/// One end.
+#[derive(Debug)]
+pub struct Arq<P> {
+    config: ArqConfig,
+    queue: VecDeque<(Time, P)>,
+    queue_len: usize,
+    held: BTreeMap<u64, Held<P>>,
+    held_len: usize,
+    number: u64,
+    order: u64,
+    /// First transmission since anything was heard.
+    silent_since: Option<Time>,
+    /// The latest transmission asked for a report.
+    asked: Option<Time>,
+    /// Polls that are unanswered, and when the next goes.
+    polls: u32,
+    poll_due: bool,
+    round_trip: RoundTrip,
+    /// Room at the other end, if it said.
+    room: Option<u32>,
+    request_due: bool,
+    requested: Option<Time>,
+    duplicates: u32,
+    last_next: u64,
+    // Receiving.
+    next: u64,
+    waiting: BTreeMap<u64, Option<Vec<P>>>,
+    waiting_len: usize,
+    waiting_since: Option<Time>,
+    order_seen: u64,
+    peer_backlog: u32,
+    ready: VecDeque<P>,
+    ready_len: usize,
+    due: Due,
+    unreported: u32,
+    down: bool,
+    signals: VecDeque<Signal>,
+    statistics: ArqStatistics,
+}
+
+impl<P: Packet> Arq<P> {
+    /// Knows nothing of the other end.
+    pub fn new(config: ArqConfig) -> Self {
+        Self {
+            config,
+            queue: VecDeque::new(),
+            queue_len: 0,
+            held: BTreeMap::new(),
+            held_len: 0,
+            number: 0,
+            order: 1,
+            silent_since: None,
+            asked: None,
+            polls: 0,
+            poll_due: false,
+            round_trip: RoundTrip::default(),
+            room: None,
+            request_due: false,
+            requested: None,
+            duplicates: 0,
+            last_next: 0,
+            next: 0,
+            waiting: BTreeMap::new(),
+            waiting_len: 0,
+            waiting_since: None,
+            order_seen: 0,
+            peer_backlog: 0,
+            ready: VecDeque::new(),
+            ready_len: 0,
+            due: Due::Nothing,
+            unreported: 0,
+            down: false,
+            signals: VecDeque::new(),
+            statistics: ArqStatistics::default(),
+        }
+    }
+
+    /// What it did so far.
+    pub const fn statistics(&self) -> ArqStatistics {
+        self.statistics
+    }
+
+    /// Bytes that wait, are on their way, or arrived and are not taken.
+    pub const fn state_len(&self) -> usize {
+        self.queue_len + self.held_len + self.waiting_len + self.ready_len
+    }
+
+    /// Whether the last things sent are unanswered for longer than a timeout.
+    pub const fn is_silent(&self) -> bool {
+        self.polls > 0
+    }
+
+    /// News; call until `None`.
+    pub fn poll_signal(&mut self) -> Option<Signal> {
+        self.signals.pop_front()
+    }
+
+    /// A packet to be sent. The full queue gives it back.
+    ///
+    /// # Errors
+    /// The packet, if the queue is full.
+    pub fn send(&mut self, now: Time, packet: P) -> Result<(), P> {
+        let len = packet.packet_len();
+        if self.queue_len > 0 && self.queue_len + len > self.config.queue_len_max {
+            self.statistics.refused += 1;
+            return Err(packet);
+        }
+        self.queue_len += len;
+        self.queue.push_back((now, packet));
+        Ok(())
+    }
+
+    /// A packet that arrived; call until `None`, or leave them: then the room becomes less.
+    pub fn poll_packet(&mut self, now: Time) -> Option<P> {
+        let packet = self.ready.pop_front()?;
+        let before = self.receive_room();
+        self.ready_len -= packet.packet_len();
+        if self.config.reservation && before < 2 * SHARED_LEN_MAX && self.receive_room() >= 2 * SHARED_LEN_MAX {
+            self.due = Due::By(now);
+        }
+        Some(packet)
+    }
+
+    fn receive_room(&self) -> usize {
+        self.config.receive_len_max.saturating_sub(self.ready_len + self.waiting_len)
+    }
+
+    /// The destination is about to be reached another way: what is unanswered counts from now.
+    pub fn hand_off_coming(&mut self, now: Time) {
+        // What is unanswered asks the new way at once.
+        (self.polls, self.poll_due) = (0, !self.held.is_empty());
+        (self.silent_since, self.asked) = (Some(now), None);
+        self.signals.push_back(Signal::HandOffComing);
+    }
+
+    /// A frame came over the air.
+    pub fn handle_frame(&mut self, now: Time, frame: Frame<P>) {
+        self.heard(now);
+        // Orders are counted one by one: one that is left out was lost.
+        let gap = frame.order > self.order_seen.saturating_add(1);
+        self.order_seen = self.order_seen.max(frame.order);
+        self.peer_backlog = frame.backlog;
+        if let Some(report) = &frame.report {
+            self.take_report(now, report);
+        }
+        if frame.request.is_some() {
+            self.due = Due::By(now);
+        }
+        self.raise_floor(frame.floor);
+        if !frame.packets.is_empty() {
+            self.receive(now, frame);
+        }
+        if gap {
+            self.due = Due::By(now);
+        }
+    }
+
+    /// The channel carries something; but only a report says that it carries what this end sends.
+    fn heard(&mut self, now: Time) {
+        (self.polls, self.poll_due) = (0, false);
+        self.silent_since = self.silent_since.or(Some(now));
+        if std::mem::take(&mut self.down) {
+            self.signals.push_back(Signal::Up);
+        }
+    }
+
+    fn receive(&mut self, now: Time, frame: Frame<P>) {
+        let len: usize = frame.packets.iter().map(Packet::packet_len).sum();
+        let known = frame.number < self.next || self.waiting.contains_key(&frame.number);
+        let beyond = frame.number >= self.next.saturating_add(u64::from(self.config.window));
+        if known {
+            self.statistics.duplicates += 1;
+            self.due = Due::By(now);
+            return;
+        }
+        if beyond || self.receive_room() < len && self.receive_room() < self.config.receive_len_max {
+            self.statistics.overflowed += 1;
+            return;
+        }
+        match self.config.order {
+            Order::Kept => {
+                self.waiting.insert(frame.number, Some(frame.packets));
+                self.waiting_len += len;
+            }
+            Order::AsTheyCome => {
+                self.waiting.insert(frame.number, None);
+                self.ready_len += len;
+                self.ready.extend(frame.packets);
+            }
+        }
+        self.take_in_order();
+        self.waiting_since = if self.waiting.is_empty() { None } else { self.waiting_since.or(Some(now)) };
+        self.unreported += 1;
+        let every = self.unreported >= self.config.report_every;
+        let by = if every || self.config.losses == Losses::Duplicates || self.config.hold.is_zero() {
+            now
+        } else if frame.wants_report {
+            now + REPORT_DELAY
+        } else {
+            now + self.config.hold
+        };
+        self.due = Due::By(self.due_at().map_or(by, |at| at.min(by)));
+    }
+
+    const fn due_at(&self) -> Option<Time> {
+        match self.due {
+            Due::Nothing => None,
+            Due::By(at) => Some(at),
+        }
+    }
+
+    fn take_in_order(&mut self) {
+        while let Some(packets) = self.waiting.remove(&self.next) {
+            self.next += 1;
+            self.hand_on(packets);
+        }
+    }
+
+    fn hand_on(&mut self, packets: Option<Vec<P>>) {
+        for packet in packets.into_iter().flatten() {
+            self.waiting_len -= packet.packet_len();
+            self.ready_len += packet.packet_len();
+            self.ready.push_back(packet);
+        }
+    }
+
+    /// Nothing below will come any more.
+    fn raise_floor(&mut self, floor: u64) {
+        while self.next < floor {
+            let first = self.waiting.first_key_value().map_or(floor, |(number, _)| (*number).min(floor));
+            self.next = self.next.max(first);
+            self.take_in_order();
+            if first == floor {
+                break;
+            }
+        }
+        if self.waiting.is_empty() {
+            self.waiting_since = None;
+        }
+    }
+
+    fn report(&self) -> Report {
+        let mut have: Vec<(u64, u64)> = Vec::new();
+        for number in self.waiting.keys() {
+            let full = have.len() >= RANGES_MAX;
+            match have.last_mut() {
+                Some((_, end)) if end == number => *end += 1,
+                Some(_) if full => break,
+                Some(_) | None => have.push((*number, number + 1)),
+            }
+        }
+        let room = u32::try_from(self.receive_room()).unwrap_or(u32::MAX);
+        Report { next: self.next, order: self.order_seen, have, room }
+    }
+
+    fn take_report(&mut self, now: Time, report: &Report) {
+        self.room = Some(report.room);
+        (self.requested, self.request_due) = (None, false);
+        let arrived =
+            |number: u64| number < report.next || report.have.iter().any(|(from, to)| (*from..*to).contains(&number));
+        let done: Vec<u64> = self.held.keys().copied().filter(|number| arrived(*number)).collect();
+        let mut latest: Option<(u64, Time, u32)> = None;
+        for number in &done {
+            if let Some(held) = self.held.remove(number) {
+                self.held_len -= held.len;
+                if latest.is_none_or(|(order, ..)| order < held.order) {
+                    latest = Some((held.order, held.at, held.tries));
+                }
+            }
+        }
+        // Only the report that answers the latest transmission at once tells a round trip without the other end's waiting.
+        if let Some((order, at, _)) = latest.filter(|(order, _, tries)| *tries == 1 && *order == report.order)
+            && self.asked == Some(at)
+            && order + 1 == self.order
+        {
+            self.round_trip.sample(now.since(at));
+        }
+        let lost = match self.config.losses {
+            Losses::Selective => self.mark_lost(report.order),
+            Losses::Duplicates => self.count_duplicate(report.next, done.is_empty()),
+        };
+        if lost > 0 {
+            self.signals.push_back(Signal::Lost(lost));
+        }
+        self.silent_since = (!self.held.is_empty()).then_some(now);
+        if self.held.is_empty() {
+            self.asked = None;
+        }
+    }
+
+    fn mark_lost(&mut self, order: u64) -> u32 {
+        let mut count = 0;
+        for held in self.held.values_mut().filter(|held| !held.lost && held.order < order) {
+            held.lost = true;
+            count += 1;
+        }
+        count
+    }
+
+    /// The first report that repeats asks for the first frame; as many more as frames were sent behind it are to be expected.
+    fn count_duplicate(&mut self, next: u64, nothing_new: bool) -> u32 {
+        let repeats = next == self.last_next && nothing_new;
+        self.duplicates = if repeats { self.duplicates + 1 } else { 0 };
+        self.last_next = next;
+        let behind = u32::try_from(self.held.len()).unwrap_or(u32::MAX).saturating_sub(1);
+        let Some(first) = self.held.get_mut(&next).filter(|_| repeats) else { return 0 };
+        if first.lost || first.tries > 1 && self.duplicates <= behind {
+            return 0;
+        }
+        (first.lost, self.duplicates) = (true, 0);
+        1
+    }
+
+    /// Whether something is to be sent now.
+    pub fn wants_air(&self, now: Time) -> bool {
+        self.poll_due
+            || self.request_due
+            || self.due_at().is_some_and(|at| at <= now)
+            || self.polls == 0 && (self.held.values().any(|held| held.lost) || self.may_send_new(now))
+    }
+
+    fn may_send_new(&self, now: Time) -> bool {
+        let Some((since, packet)) = self.queue.front() else { return false };
+        let window = (self.held.len() as u64) < u64::from(self.config.window)
+            && self.held.first_key_value().is_none_or(|(first, _)| self.number < first + u64::from(self.config.window));
+        let room = !self.config.reservation
+            || self.room.is_some_and(|room| self.held_len + packet.packet_len() <= room as usize);
+        window && room && self.hold_until(*since).is_none_or(|until| until <= now)
+    }
+
+    /// Small packets wait for others while the other end has much to send itself.
+    fn hold_until(&self, since: Time) -> Option<Time> {
+        let small =
+            self.queue.iter().all(|(_, packet)| packet.packet_len() <= SMALL) && self.queue_len < SHARED_LEN_MAX;
+        let holds = small && self.peer_backlog >= BACKLOG_TO_HOLD && !self.config.hold.is_zero();
+        holds.then(|| since + self.config.hold)
+    }
+
+    /// The air is free: the frame that goes over it now, if any.
+    pub fn poll_frame(&mut self, now: Time) -> Option<Frame<P>> {
+        if std::mem::take(&mut self.poll_due)
+            && let Some(number) = self.held.keys().next().copied()
+        {
+            return self.again(now, number);
+        }
+        if self.polls == 0 {
+            if let Some(number) = self.held.iter().find(|(_, held)| held.lost).map(|(number, _)| *number) {
+                return self.again(now, number);
+            }
+            if self.may_send_new(now) {
+                return Some(self.first_time(now));
+            }
+        }
+        if std::mem::take(&mut self.request_due) {
+            self.requested = Some(now);
+            let len = u32::try_from(self.queue_len).unwrap_or(u32::MAX);
+            return Some(Frame { request: Some(len), ..self.bare() });
+        }
+        self.due_at().is_some_and(|at| at <= now).then(|| self.bare())
+    }
+
+    fn bare(&mut self) -> Frame<P> {
+        self.statistics.bare += 1;
+        let frame = self.frame(0, Vec::new());
+        // It is not numbered, so it must not count as a later transmission than what is not sent yet.
+        self.order += 1;
+        frame
+    }
+
+    fn frame(&mut self, number: u64, packets: Vec<P>) -> Frame<P> {
+        let report = (self.unreported > 0 || self.due != Due::Nothing).then(|| self.report());
+        (self.due, self.unreported) = (Due::Nothing, 0);
+        let lost = self.held.values().filter(|held| held.lost).count();
+        let backlog = u32::try_from(self.queue.len() + lost).unwrap_or(u32::MAX);
+        let floor = self.held.keys().next().copied().unwrap_or(self.number).min(if packets.is_empty() {
+            u64::MAX
+        } else {
+            number
+        });
+        let wants_report = !packets.is_empty() && (backlog == 0 || self.polls > 0);
+        Frame { order: self.order, number, floor, backlog, packets, report, wants_report, request: None }
+    }
+
+    fn again(&mut self, now: Time, number: u64) -> Option<Frame<P>> {
+        let order = self.order;
+        let held = self.held.get_mut(&number)?;
+        (held.lost, held.order, held.at) = (false, order, now);
+        held.tries += 1;
+        let packets = held.packets.clone();
+        self.statistics.retransmitted += 1;
+        Some(self.numbered(now, number, packets))
+    }
+
+    fn first_time(&mut self, now: Time) -> Frame<P> {
+        let since = self.queue.front().map_or(now, |(since, _)| *since);
+        let (mut packets, mut len) = (Vec::new(), 0);
+        while let Some((_, packet)) = self.queue.front() {
+            let next = packet.packet_len();
+            if !packets.is_empty() && (len + next > SHARED_LEN_MAX || self.config.hold.is_zero()) {
+                break;
+            }
+            len += next;
+            packets.extend(self.queue.pop_front().map(|(_, packet)| packet));
+        }
+        self.queue_len -= len;
+        self.held_len += len;
+        let number = self.number;
+        self.number += 1;
+        let copy = packets.clone();
+        self.held.insert(number, Held { packets, len, since, at: now, order: self.order, tries: 1, lost: false });
+        self.statistics.sent += 1;
+        self.numbered(now, number, copy)
+    }
+
+    fn numbered(&mut self, now: Time, number: u64, packets: Vec<P>) -> Frame<P> {
+        let frame = self.frame(number, packets);
+        self.order += 1;
+        if self.held.len() == 1 {
+            // Nothing was on its way before: silence counts from now.
+            self.silent_since = Some(now);
+        }
+        self.silent_since = self.silent_since.or(Some(now));
+        self.asked = frame.wants_report.then_some(now);
+        frame
+    }
+
+    /// When silence becomes suspicious.
+    fn poll_at(&self) -> Option<Time> {
+        if self.held.is_empty() || self.poll_due {
+            return None;
+        }
+        let timeout = self.round_trip.timeout(self.config.timeout_min, self.config.timeout_min * 3);
+        let factor = if self.polls <= LINEAR { 1 + self.polls } else { (1 + LINEAR) << (self.polls - LINEAR).min(10) };
+        let wait = (timeout * factor).min(POLL_MAX);
+        let asked = self.asked.map(|at| at + wait);
+        // Whoever was not asked reports after its hold at the latest.
+        let silent = self.silent_since.map(|at| at + self.config.hold + wait);
+        asked.into_iter().chain(silent).min()
+    }
+
+    fn request_at(&self, now: Time) -> Option<Time> {
+        if !self.config.reservation || self.request_due || !self.held.is_empty() {
+            return None;
+        }
+        let (_, packet) = self.queue.front()?;
+        let short = self.room.is_none_or(|room| packet.packet_len() > room as usize);
+        short.then(|| self.requested.map_or(now, |at| at + self.config.timeout_min))
+    }
+
+    fn give_up_at(&self) -> Option<Time> {
+        let held = self.held.values().map(|held| held.since).min();
+        let queued = self.queue.front().map(|(since, _)| *since);
+        held.into_iter().chain(queued).min().map(|since| since + self.config.delay_max)
+    }
+
+    /// When to be woken. [`Self::wants_air`] may become true then.
+    pub fn poll_timeout(&self, now: Time) -> Option<Time> {
+        let held = self.queue.front().and_then(|(since, _)| self.hold_until(*since)).filter(|at| *at > now);
+        let due = self.due_at().filter(|at| *at > now);
+        let waiting = self.waiting_since.map(|since| since + self.config.delay_max);
+        let times = [self.poll_at(), self.request_at(now), self.give_up_at(), held, due, waiting];
+        times.into_iter().flatten().min()
+    }
+
+    /// Lets timers end whose time has come.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.poll_at().is_some_and(|at| at <= now) {
+            self.polls += 1;
+            self.poll_due = true;
+            self.statistics.polls += 1;
+            (self.asked, self.silent_since) = (None, None);
+        }
+        if self.request_at(now).is_some_and(|at| at <= now) {
+            self.request_due = true;
+        }
+        self.give_up(now);
+        if self.waiting_since.is_some_and(|since| since + self.config.delay_max <= now)
+            && let Some(last) = self.waiting.keys().next_back().copied()
+        {
+            // What is missing is older than the other end keeps it.
+            self.raise_floor(last);
+        }
+    }
+
+    fn give_up(&mut self, now: Time) {
+        let (tries, delay) = (self.config.tries_max, self.config.delay_max);
+        let hopeless =
+            |held: &Held<P>| held.since + delay <= now || held.tries >= tries && (held.lost || self.polls > 0);
+        let numbers: Vec<u64> =
+            self.held.iter().filter(|(_, held)| hopeless(held)).map(|(number, _)| *number).collect();
+        let mut count = 0;
+        for number in &numbers {
+            if let Some(held) = self.held.remove(number) {
+                self.held_len -= held.len;
+                count += held.packets.len();
+            }
+        }
+        while self.queue.front().is_some_and(|(since, _)| *since + delay <= now) {
+            if let Some((_, packet)) = self.queue.pop_front() {
+                self.queue_len -= packet.packet_len();
+                count += 1;
+            }
+        }
+        if count == 0 {
+            return;
+        }
+        self.statistics.given_up += count as u64;
+        self.signals.push_back(Signal::GivenUp(u32::try_from(count).unwrap_or(u32::MAX)));
+        if self.polls > 0 && !std::mem::replace(&mut self.down, true) {
+            self.signals.push_back(Signal::Down);
+        }
+        if self.held.is_empty() {
+            // The next packet tries the channel anew; the other end learns the floor from it.
+            (self.polls, self.poll_due, self.silent_since, self.asked) = (0, false, None, None);
+            self.due = Due::By(now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

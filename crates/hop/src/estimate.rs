@@ -1,0 +1,22 @@
+//! Round trips over the hop, and the timeout that follows from them.
+
+use std::time::Duration;
+
+/// Mean and deviation of round trips, as TCP's.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct RoundTrip {
+    measured: Option<(Duration, Duration)>,
+}
+
+impl RoundTrip {
+    pub(crate) fn sample(&mut self, rtt: Duration) {
+        let (mean, deviation) = self.measured.get_or_insert((rtt, rtt / 2));
+        *deviation = *deviation * 3 / 4 + mean.abs_diff(rtt) / 4;
+        *mean = *mean * 7 / 8 + rtt / 8;
+    }
+
+    /// At least `least`; `initial` before anything is measured.
+    pub(crate) fn timeout(&self, least: Duration, initial: Duration) -> Duration {
+        self.measured.map_or(initial, |(mean, deviation)| mean + deviation * 4).max(least)
+    }
+}

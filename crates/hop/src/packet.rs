@@ -1,0 +1,56 @@
+//! What the hop has to know of a packet.
+
+use std::fmt::Debug;
+
+/// Who is reached over the hop, from the base station: a mobile host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Destination(pub u32);
+
+/// A connection, the same for both of its directions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Flow(pub u64);
+
+/// A packet of any traffic. The live driver reads it out of bytes, experiments make it up.
+pub trait Packet: Clone + Debug {
+    /// Bytes on the hop, without the hop's own frame.
+    fn packet_len(&self) -> usize;
+
+    /// The header, if it is TCP and can be read (not encrypted, no fragment).
+    fn tcp(&self) -> Option<TcpHeader>;
+
+    /// Says in an acknowledgement that what it asks for was lost to errors on the hop.
+    fn mark_loss(&mut self);
+}
+
+/// What matters of a TCP header. Places are 32 bits that wrap around.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TcpHeader {
+    /// Its connection.
+    pub flow: Flow,
+    /// Place of the first byte.
+    pub seq: u32,
+    /// Places that it takes: payload, SYN and FIN.
+    pub len: u32,
+    /// Everything before this has arrived at who sends this.
+    pub ack: Option<u32>,
+    /// Bytes that may follow.
+    pub window: u32,
+    /// Opens the connection.
+    pub syn: bool,
+    /// Ends it at once.
+    pub rst: bool,
+    /// The segment that caused this acknowledgement (SMART), if it says.
+    pub echo: Option<u32>,
+}
+
+impl TcpHeader {
+    /// The place after its last byte.
+    pub const fn end(&self) -> u32 {
+        self.seq.wrapping_add(self.len)
+    }
+}
+
+/// Whether a place lies before another (they are less than 2^31 apart).
+pub(crate) const fn before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
