@@ -102,6 +102,11 @@ impl Endpoint {
         self.sender.write(len)
     }
 
+    /// Bytes that [`Self::write`] would take.
+    pub fn writable(&self) -> u32 {
+        self.sender.writable()
+    }
+
     /// Nothing more will be written; the other half goes on.
     pub fn close(&mut self) {
         self.sender.close();

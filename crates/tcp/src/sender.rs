@@ -102,12 +102,17 @@ impl Sender {
 
     /// Takes bytes of the application into the buffer, as many as it has room for.
     pub(crate) fn write(&mut self, len: u32) -> u32 {
+        let accepted = len.min(self.writable());
+        self.written += accepted;
+        accepted
+    }
+
+    /// Room of the buffer.
+    pub(crate) fn writable(&self) -> u32 {
         if self.fin != Fin::Open {
             return 0;
         }
-        let accepted = len.min(self.config.buffer.saturating_sub(self.written.since(self.core.una)));
-        self.written += accepted;
-        accepted
+        self.config.buffer.saturating_sub(self.written.since(self.core.una))
     }
 
     /// Nothing more will be written.
