@@ -170,6 +170,19 @@ pub enum Command {
         #[serde(default)]
         form: CopyForm,
     },
+    /// Copies all that the home has of a volume, for `wayfs volume restore`, with progress. Result:
+    /// [`crate::Done::BackedUp`].
+    VolumeBackup {
+        /// Which volume.
+        volume: String,
+        /// To where (absolute): a directory that is not there, empty or of an earlier backup, or the pipe through which
+        /// an archive goes.
+        #[serde(with = "path_text")]
+        to: PathBuf,
+        /// In which form.
+        #[serde(default)]
+        form: CopyForm,
+    },
     /// Deletes a volume at its home. Result: [`crate::Done::Deleted`]; [`crate::ErrorKind::Refused`] if members are
     /// connected and `force` is not set.
     VolumeDelete {
@@ -330,6 +343,7 @@ impl Command {
             Self::Pin { .. }
             | Self::VolumeImport { .. }
             | Self::VolumeExport { .. }
+            | Self::VolumeBackup { .. }
             | Self::ConflictsDiff { .. }
             | Self::ConflictsResolve { .. }
             | Self::StationJoin { .. }
@@ -386,6 +400,7 @@ impl Command {
             Self::VolumeTicket { .. } => "volume ticket",
             Self::VolumeImport { .. } => "volume import",
             Self::VolumeExport { .. } => "volume export",
+            Self::VolumeBackup { .. } => "volume backup",
             Self::VolumeDelete { .. } => "volume delete",
             Self::VolumeRevoke { .. } => "volume revoke",
             Self::VolumeMembers { .. } => "volume members",

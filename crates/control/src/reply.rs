@@ -2,9 +2,9 @@
 
 use crate::path_text;
 use crate::report::{
-    ConflictReport, ConflictsReport, CopyReport, DeleteReport, DiffReport, DoctorReport, FileInfo, MembersReport,
-    PinsReport, QueueReport, ResolveReport, StationsReport, StatusReport, SyncReport, TicketReport, UmountReport,
-    VolumeReport, VolumesReport, WhyReport,
+    BackupReport, ConflictReport, ConflictsReport, CopyReport, DeleteReport, DiffReport, DoctorReport, FileInfo,
+    MembersReport, PinsReport, QueueReport, ResolveReport, RestoreReport, StationsReport, StatusReport, SyncReport,
+    TicketReport, UmountReport, VolumeReport, VolumesReport, WhyReport,
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -148,6 +148,10 @@ pub enum Done {
     Ticket(TicketReport),
     /// Of `VolumeImport` and `VolumeExport`.
     Copied(CopyReport),
+    /// Of `VolumeBackup`.
+    BackedUp(BackupReport),
+    /// Of `wayfs volume restore`, which needs no daemon.
+    Restored(RestoreReport),
     /// Of `VolumeMembers` and `VolumeRevoke`.
     Members(MembersReport),
     /// Of `VolumeDelete`.

@@ -35,7 +35,7 @@ mod torn;
 mod volume;
 mod waiter;
 
-pub use contents::{ContentPacking, Contents, ContentsError, FetchError, LocalSink};
+pub use contents::{ContentPacking, Contents, ContentsError, FetchError, Hold, LocalSink};
 pub use core::LiveReplica;
 pub use directory::Directory;
 pub use error::{MemberError, OpenError};

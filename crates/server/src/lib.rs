@@ -6,6 +6,7 @@
 
 mod addresses;
 mod admission;
+mod backup;
 mod burial;
 mod config;
 mod control;
@@ -18,6 +19,7 @@ mod served;
 mod server;
 mod tickets;
 
+pub use backup::{RestoreError, Source as BackupSource, restore};
 pub use config::{DEFAULT_PORT, ServerConfig, TICKET_LIFETIME, default_label};
 pub use error::StartError;
 pub use server::Server;

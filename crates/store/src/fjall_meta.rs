@@ -15,6 +15,7 @@ use crate::group_sync::GroupSync;
 use crate::journal_inspection::{Inspection, VALUE_MAX, cut, inspect};
 use crate::journal_room::JournalRoom;
 use crate::poison::Poison;
+use crate::snapshot::MetaSnapshot;
 use crate::space::Space;
 use crate::syncer::{SyncBackend, Syncer};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
@@ -180,6 +181,13 @@ impl FjallMetaStore {
     /// What the open found.
     pub fn report(&self) -> &MetaReport {
         &self.report
+    }
+
+    /// The tables as the last synced batch, or a later one, left them.
+    #[must_use]
+    pub fn snapshot(&self) -> MetaSnapshot {
+        let shared = &self.shared;
+        MetaSnapshot { snapshot: shared.database.snapshot(), tables: shared.tables.clone() }
     }
 
     /// The syncing half.
@@ -515,7 +523,7 @@ fn pair(guard: fjall::Guard) -> Result<(Vec<u8>, Vec<u8>), StorageError> {
 }
 
 /// A read that fails in the engine met damage or a failing disk; the store itself goes on.
-fn read_error(error: fjall::Error) -> StorageError {
+pub(crate) fn read_error(error: fjall::Error) -> StorageError {
     match error {
         fjall::Error::Io(error) if is_no_space(&error) => StorageError::NoSpace,
         fjall::Error::Io(error) => StorageError::Io(error.to_string()),

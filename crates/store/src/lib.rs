@@ -20,6 +20,7 @@ mod journal_inspection;
 mod journal_room;
 mod memory_meta;
 mod poison;
+mod snapshot;
 mod space;
 pub mod suite;
 mod syncer;
@@ -33,6 +34,7 @@ pub use directory::{DataDir, Role};
 pub use error::OpenError;
 pub use fjall_meta::{FjallMetaStore, MetaConfig, MetaReport};
 pub use memory_meta::MemoryMetaStore;
+pub use snapshot::MetaSnapshot;
 pub use syncer::Syncer;
 
 #[cfg(test)]

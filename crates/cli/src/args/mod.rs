@@ -7,8 +7,8 @@ mod tools;
 pub(crate) use daemons::{CloseArg, MountArgs, ServeArgs, UmountArgs};
 pub(crate) use lab::{LabCommand, LabRunArgs};
 pub(crate) use tools::{
-    ConflictsCommand, DebugArgs, DeleteArgs, EventsArgs, ExportArgs, ImportArgs, InitArgs, QueueArgs, ResolveArgs,
-    StationCommand, StopArgs, SyncArgs, TicketArgs, VolumeCommand, WhichArgs,
+    BackupArgs, ConflictsCommand, DebugArgs, DeleteArgs, EventsArgs, ExportArgs, ImportArgs, InitArgs, QueueArgs,
+    ResolveArgs, RestoreArgs, StationCommand, StopArgs, SyncArgs, TicketArgs, VolumeCommand, WhichArgs,
 };
 
 use crate::failure::EXIT_CODES;

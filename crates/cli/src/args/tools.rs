@@ -31,6 +31,10 @@ pub(crate) enum VolumeCommand {
     Import(ImportArgs),
     /// Copy a volume into a directory of this machine, or into a tar archive
     Export(ExportArgs),
+    /// Copy all that the home has of a volume, while it is in use; again into the same directory copies what is new
+    Backup(BackupArgs),
+    /// Put a backup into a server's data directory; the server must not run
+    Restore(RestoreArgs),
     /// Delete a volume for good, at its home and at all its stations
     Delete(DeleteArgs),
     /// Who was admitted
@@ -106,6 +110,25 @@ pub(crate) struct ExportArgs {
     /// A new tar archive instead of a directory; `-` for standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) tar: Option<PathBuf>,
+}
+
+/// Of `wayfs volume backup`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BackupArgs {
+    /// The volume
+    pub(crate) volume: String,
+    /// Directory that is not there, empty, or of an earlier backup; `-`: an archive on standard output
+    pub(crate) to: PathBuf,
+}
+
+/// Of `wayfs volume restore`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RestoreArgs {
+    /// Directory of a backup; `-`: an archive on standard input
+    pub(crate) from: PathBuf,
+    /// Data directory of the server; made if it is not there
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
 }
 
 /// `wayfs station …`

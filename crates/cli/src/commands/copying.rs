@@ -1,6 +1,6 @@
 //! `wayfs volume import` and `export`: between a volume and a directory, or a tar archive.
 
-use super::{Context, unexpected};
+use super::Context;
 use crate::args::{ExportArgs, ImportArgs};
 use crate::failure::Failure;
 use crate::{locate, show};
@@ -43,7 +43,8 @@ pub(super) fn export(context: &Context, args: ExportArgs) -> Result<(), Failure>
         true => Box::new(io::stdout()),
         false => Box::new(File::create_new(&tar).map_err(|e| Failure::io(format_args!("make {}", tar.display()), &e))?),
     };
-    let exported = stream_out(context, volume, target);
+    let command = |to| Command::VolumeExport { volume, to, form: CopyForm::Tar };
+    let exported = stream_out(context, command, target);
     if exported.is_err() && !is_standard {
         // Half an archive would be taken for the whole.
         let _ = std::fs::remove_file(&tar);
@@ -57,13 +58,16 @@ pub(super) fn export(context: &Context, args: ExportArgs) -> Result<(), Failure>
     context.print(&done)
 }
 
-fn stream_out(context: &Context, volume: String, target: Box<dyn Write + Send>) -> Result<Done, Failure> {
+/// Has a daemon write an archive, and copies it to where it belongs.
+pub(super) fn stream_out(
+    context: &Context,
+    command: impl FnOnce(PathBuf) -> Command,
+    target: Box<dyn Write + Send>,
+) -> Result<Done, Failure> {
     let pipe = pipe(context)?;
     let path = pipe.path().to_owned();
     let receiving = copy(move || Ok((File::open(path)?, target)));
-    let command = Command::VolumeExport { volume, to: absolute(pipe.path())?, form: CopyForm::Tar };
-    let done = context.call(context.connect(SERVER)?, &command)?;
-    let Done::Copied(_) = &done else { return Err(unexpected(&done)) };
+    let done = context.call(context.connect(SERVER)?, &command(absolute(pipe.path())?))?;
     let received = receiving.join().unwrap_or_else(|_| Err(io::Error::other("a bug in the tool")));
     received.map_err(|e| Failure::io("write the archive", &e))?;
     Ok(done)
@@ -87,6 +91,6 @@ fn copy<R: Read + 'static, W: Write + 'static>(
 }
 
 /// The daemon has another working directory.
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+pub(super) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(|e| Failure::io(format_args!("find {}", path.display()), &e))
 }

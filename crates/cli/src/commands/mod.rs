@@ -1,5 +1,6 @@
 //! A file per command.
 
+mod backup;
 mod conflicts;
 mod copying;
 mod debug;

@@ -23,6 +23,8 @@ pub(crate) fn run(context: &Context, command: VolumeCommand) -> Result<(), Failu
         VolumeCommand::Ticket(args) => ticket(context, &args),
         VolumeCommand::Import(args) => copying::import(context, args),
         VolumeCommand::Export(args) => copying::export(context, args),
+        VolumeCommand::Backup(args) => super::backup::backup(context, args),
+        VolumeCommand::Restore(args) => super::backup::restore(context, &args),
         VolumeCommand::Delete(args) => delete(context, &args),
         VolumeCommand::Members { volume } => context.report(server, &Command::VolumeMembers { volume }),
         VolumeCommand::Revoke { volume, member } => context.report(server, &Command::VolumeRevoke { volume, member }),

@@ -12,7 +12,9 @@ pub(crate) use conflicts::{conflict, conflicts, resolved};
 pub(crate) use doctor::doctor;
 pub(crate) use file::{info, pins, queue, sync, umount};
 pub(crate) use quantity::{date, now_unix_ms};
-pub(crate) use servers::{admitted, copied, deleted, event, members, stations, to_be_deleted, volume, volumes, why};
+pub(crate) use servers::{
+    admitted, backed_up, copied, deleted, event, members, restored, stations, to_be_deleted, volume, volumes, why,
+};
 pub(crate) use status::statuses;
 pub(crate) use table::table;
 
@@ -39,6 +41,8 @@ pub(crate) fn done(done: &Done) -> String {
         Done::Volumes(report) => volumes(report),
         Done::Ticket(report) => format!("{}\n", report.ticket),
         Done::Copied(report) => copied(report),
+        Done::BackedUp(report) => backed_up(report),
+        Done::Restored(report) => restored(report),
         Done::Members(report) => members(report, now),
         Done::Deleted(report) => deleted(report),
         Done::Unmounted(report) => umount(report),

@@ -5,7 +5,8 @@ use super::quantity::{age, bit_rate, bytes, count, date, milliseconds};
 use super::table::{clean, table};
 use std::fmt::Write;
 use wayfs_control::report::{
-    CopyReport, DeleteReport, MembersReport, StationReport, StationsReport, VolumeReport, VolumesReport, WhyReport,
+    BackupReport, CopyReport, DeleteReport, MembersReport, RestoreReport, StationReport, StationsReport, VolumeReport,
+    VolumesReport, WhyReport,
 };
 use wayfs_control::{Event, EventKind, TicketRole};
 
@@ -145,6 +146,45 @@ pub(crate) fn copied(report: &CopyReport) -> String {
     );
     for line in &report.skipped {
         let _ = writeln!(text, "  left out: {}", clean(line));
+    }
+    text
+}
+
+/// What a backup holds.
+pub(crate) fn backed_up(report: &BackupReport) -> String {
+    let mut text = format!(
+        "Backed up {}: {} of contents, {} of them new.\n",
+        clean(&report.volume),
+        bytes(report.chunk_bytes),
+        bytes(report.written_bytes)
+    );
+    text.push_str(&not_in_backup(report.damaged_chunks, report.versions_missing));
+    text
+}
+
+/// What was restored, and what to do now.
+pub(crate) fn restored(report: &RestoreReport) -> String {
+    let mut text = format!(
+        "Restored {} as it was at {}: {} of contents.\n",
+        clean(&report.volume),
+        date(report.made_unix_ms),
+        bytes(report.chunk_bytes)
+    );
+    text.push_str(&not_in_backup(report.damaged_chunks, report.versions_missing));
+    text.push_str(
+        "Start the server on it with `wayfs serve --data DIR`, and issue new tickets: old ones are not in a backup.\n",
+    );
+    text
+}
+
+fn not_in_backup(damaged_chunks: u64, versions_missing: u64) -> String {
+    let mut text = String::new();
+    if damaged_chunks > 0 {
+        let _ = writeln!(text, "  not in it: {}, damaged", count(damaged_chunks, "chunk"));
+    }
+    if versions_missing > 0 {
+        let held = "of which the home had no contents: stations or clients hold them";
+        let _ = writeln!(text, "  not in it: {} {held}", count(versions_missing, "version"));
     }
     text
 }

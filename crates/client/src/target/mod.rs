@@ -203,6 +203,7 @@ impl Target {
             | Command::VolumeTicket { .. }
             | Command::VolumeImport { .. }
             | Command::VolumeExport { .. }
+            | Command::VolumeBackup { .. }
             | Command::VolumeDelete { .. }
             | Command::VolumeRevoke { .. }
             | Command::VolumeMembers { .. }

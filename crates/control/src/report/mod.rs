@@ -14,4 +14,7 @@ pub use doctor::{DoctorFact, DoctorReport, Verdict};
 pub use file::{FileInfo, Known, PinReport, PinsReport, QueueItem, QueueReport, SyncReport, UmountReport};
 pub use station::{StationReport, StationsReport, WhyReport};
 pub use status::{StatusReport, StatusWord, VolumeRole, VolumeStatus};
-pub use volume::{CopyReport, DeleteReport, MemberReport, MembersReport, TicketReport, VolumeReport, VolumesReport};
+pub use volume::{
+    BackupReport, CopyReport, DeleteReport, MemberReport, MembersReport, RestoreReport, TicketReport, VolumeReport,
+    VolumesReport,
+};

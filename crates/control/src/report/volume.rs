@@ -106,3 +106,47 @@ pub struct CopyReport {
     #[serde(default)]
     pub skipped: Vec<String>,
 }
+
+/// What a backup holds.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackupReport {
+    /// Volume name.
+    pub volume: String,
+    /// When the tables were read: changes from then on are not in it.
+    pub made_unix_ms: i64,
+    /// Chunks of contents in it, and their bytes.
+    pub chunks: u64,
+    /// Their bytes.
+    pub chunk_bytes: u64,
+    /// Chunks that were not there from an earlier backup.
+    pub written_chunks: u64,
+    /// Their bytes.
+    pub written_bytes: u64,
+    /// Chunks of an earlier backup that nothing needs any more.
+    pub removed_chunks: u64,
+    /// Chunks that are damaged at the home; they are not in it.
+    pub damaged_chunks: u64,
+    /// Versions whose contents the home does not have: stations or clients hold them.
+    pub versions_missing: u64,
+}
+
+/// What was restored from a backup.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestoreReport {
+    /// Volume name.
+    pub volume: String,
+    /// Volume id.
+    pub id: String,
+    /// When the backup was made.
+    pub made_unix_ms: i64,
+    /// Rows of the replica's tables.
+    pub rows: u64,
+    /// Chunks of contents.
+    pub chunks: u64,
+    /// Their bytes.
+    pub chunk_bytes: u64,
+    /// Chunks that the backup should hold and that are damaged or missing in it.
+    pub damaged_chunks: u64,
+    /// Versions whose contents the home did not have when the backup was made.
+    pub versions_missing: u64,
+}

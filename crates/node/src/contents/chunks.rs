@@ -66,6 +66,15 @@ pub struct Contents {
     checks: Mutex<BTreeSet<Digest>>,
 }
 
+/// While it lives, no chunk is removed.
+pub struct Hold<'a>(&'a Contents);
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.0.lock().release();
+    }
+}
+
 /// Syncs the chunks, for the thread of the syncer.
 pub(crate) struct ChunkHandle(Arc<RwLock<Option<Arc<ChunkStore>>>>);
 
@@ -142,6 +151,20 @@ impl Contents {
     /// Whether all of a content is here. Reads its list nodes.
     pub fn has_all(&self, content: &Content) -> bool {
         matches!(super::presence::missing(self, content), super::presence::Walk::Complete)
+    }
+
+    /// Keeps every chunk that is here until the answer is dropped: nothing is swept meanwhile.
+    pub fn hold(&self) -> Hold<'_> {
+        self.lock().hold();
+        Hold(self)
+    }
+
+    /// Names and lengths of chunks from after one, in order of name, at most `limit`.
+    ///
+    /// # Errors
+    /// [`ContentsError::Stopped`].
+    pub fn list(&self, after: Option<&Digest>, limit: usize) -> Result<Vec<(Digest, u32)>, ContentsError> {
+        Ok(self.store()?.list(after, limit))
     }
 
     /// Chunks and bytes kept.

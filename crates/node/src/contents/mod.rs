@@ -22,7 +22,7 @@ mod sent;
 pub(crate) mod serve;
 mod uploads;
 
-pub use chunks::{Contents, ContentsError, LocalSink};
+pub use chunks::{Contents, ContentsError, Hold, LocalSink};
 pub(crate) use codec::unpack as unpack_chunk;
 pub use effort::ContentPacking;
 pub use fetch::FetchError;

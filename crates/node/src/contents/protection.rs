@@ -31,6 +31,8 @@ pub(crate) struct Protection {
     fresh: Vec<Tree>,
     complete: HashMap<Digest, ()>,
     epoch: u64,
+    /// Readers that need every chunk to stay.
+    holds: usize,
     reads: HashMap<Digest, u64>,
     clock: u64,
 }
@@ -44,6 +46,7 @@ impl Protection {
             fresh: Vec::new(),
             complete: HashMap::new(),
             epoch: 0,
+            holds: 0,
             reads: HashMap::new(),
             clock: 0,
         }
@@ -90,6 +93,19 @@ impl Protection {
 
     pub(crate) fn has_fresh(&self) -> bool {
         !self.fresh.is_empty()
+    }
+
+    /// Until it is released as often, no chunk is removed.
+    pub(crate) fn hold(&mut self) {
+        self.holds += 1;
+    }
+
+    pub(crate) fn release(&mut self) {
+        self.holds = self.holds.saturating_sub(1);
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.holds > 0
     }
 
     /// Called with the lock held by whoever removes.

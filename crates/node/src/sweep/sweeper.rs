@@ -179,6 +179,9 @@ fn remove(sweeper: &Sweeper, contents: &Contents, marks: &mut Marks, victims: Ve
             marks.keep(contents, tree);
         }
         let mut protection = contents.lock();
+        if protection.is_held() {
+            break;
+        }
         if protection.has_fresh() {
             continue;
         }

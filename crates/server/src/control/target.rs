@@ -1,6 +1,7 @@
 //! Which command goes where.
 
 use super::{conflicts, copy_in, copy_out, deleting, doctor, files, members, status, sync, tar_in, tar_out, volumes};
+use crate::backup::{self, BackupError};
 use crate::served::Served;
 use crate::server::Shared;
 use std::sync::Arc;
@@ -68,6 +69,7 @@ impl ControlTarget for Target {
             | Command::VolumeTicket { .. }
             | Command::VolumeImport { .. }
             | Command::VolumeExport { .. }
+            | Command::VolumeBackup { .. }
             | Command::VolumeDelete { .. }
             | Command::VolumeRevoke { .. }
             | Command::VolumeMembers { .. } => run_for_volumes(server, command, out),
@@ -109,6 +111,10 @@ fn run_for_volumes(server: &Shared, command: Command, out: &mut dyn Sink) -> Res
                 CopyForm::Directory => copy_out::run(&served, &to, out)?,
                 CopyForm::Tar => tar_out::run(&served, &to, out)?,
             }))
+        }
+        Command::VolumeBackup { volume, to, form } => {
+            let served = home(server, &volume)?;
+            Ok(Done::BackedUp(backup::run(server, &served, (&to, form), out).map_err(not_backed_up)?))
         }
         Command::VolumeDelete { volume, force, dry_run } => {
             Ok(Done::Deleted(deleting::run(server, &home(server, &volume)?, force, dry_run)?))
@@ -198,4 +204,23 @@ fn events(server: &Shared, out: &mut dyn Sink) -> Result<Done, ControlError> {
 /// For failures of disks and engines.
 pub(super) fn failed(what: &str, error: impl std::fmt::Display) -> ControlError {
     ControlError::new(ErrorKind::Failed, format!("{what}: {error}"), "See the server's log and `wayfs doctor`.")
+}
+
+fn not_backed_up(error: BackupError) -> ControlError {
+    let next = match &error {
+        BackupError::Relative => "Give an absolute path.",
+        BackupError::Occupied(_) => "Name a directory that is not there, is empty, or holds a backup of this volume.",
+        BackupError::Write(_) => {
+            "An earlier backup in that place is whole still. Make room there, or see to its rights."
+        }
+        BackupError::Tables(_) | BackupError::Contents(_) | BackupError::Stopped => {
+            "An earlier backup is whole still. See the server's log and `wayfs doctor`."
+        }
+        BackupError::Control(error) => return error.clone(),
+    };
+    let kind = match &error {
+        BackupError::Relative | BackupError::Occupied(_) => ErrorKind::Usage,
+        _ => ErrorKind::Failed,
+    };
+    ControlError::new(kind, error.to_string(), next)
 }
