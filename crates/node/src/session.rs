@@ -60,6 +60,7 @@ pub(crate) async fn read_frames(
         match receiver.recv().await {
             Ok(Some(bytes)) => {
                 let Some(volume) = volume.upgrade() else { break "the volume stopped".to_owned() };
+                volume.wait_out_pressure_of_frames().await;
                 volume.step(Input::Message { peer, bytes });
             }
             Ok(None) => break "the peer said goodbye".to_owned(),

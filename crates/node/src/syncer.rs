@@ -1,12 +1,14 @@
 //! The thread that makes things durable: one sync serves all who asked meanwhile.
 //!
 //! Contents are synced before metadata, so that no durable record names a content whose chunks
-//! a crash could take. Whoever needs only contents durable (a push that arrived) shares the same syncs.
+//! a crash could take. And records are frozen before contents are synced: who puts a chunk and commits its record while the
+//! chunks are being synced belongs to the next turn, since that sync may not have reached the chunk. Whoever needs only contents durable (a push that arrived) shares the same syncs.
 //! What nobody wants durable is handed to the system after a moment all the same, so that it outlives the process.
 
 use crate::metrics::Histogram;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tracing::warn;
 use wayfs_types::{StorageError, Ticket};
 
 type Done = Box<dyn FnOnce(Result<(), StorageError>) + Send>;
@@ -43,7 +45,7 @@ pub(crate) struct SyncQueue {
 /// One turn of the thread.
 enum Turn {
     /// Someone waits for the disk.
-    Sync { ticket: Option<Ticket>, contents: Vec<Done> },
+    Sync { records: bool, contents: Vec<Done> },
     /// Nobody waits, and it is time to write what was committed.
     Write,
 }
@@ -133,12 +135,12 @@ impl SyncQueue {
                 return None;
             }
             let is_broken = state.failed.is_some();
-            let ticket = (state.wanted > state.durable && !is_broken).then_some(state.wanted);
-            if ticket.is_some() || !state.contents.is_empty() {
-                if ticket.is_some() {
+            let records = state.wanted > state.durable && !is_broken;
+            if records || !state.contents.is_empty() {
+                if records {
                     state.unwritten_since = None;
                 }
-                return Some(Turn::Sync { ticket, contents: std::mem::take(&mut state.contents) });
+                return Some(Turn::Sync { records, contents: std::mem::take(&mut state.contents) });
             }
             let Some(since) = state.unwritten_since.filter(|_| !is_broken) else {
                 // Where something was committed, more is: to be woken for it would cost whoever commits more than to look
@@ -163,14 +165,14 @@ impl SyncQueue {
         }
     }
 
-    fn finished(&self, ticket: Option<Ticket>, result: &Result<(), StorageError>) {
+    /// A turn is over, and made everything durable up to a ticket, if records were asked for.
+    fn finished(&self, result: &Result<Option<Ticket>, StorageError>) {
         let mut state = self.lock();
-        match (ticket, result) {
-            (Some(ticket), Ok(())) => state.durable = state.durable.max(ticket),
-            (None, Ok(())) => {}
-            // Room may come back: the same is tried again with the next wish.
-            (_, Err(StorageError::NoSpace)) => {}
-            (_, Err(error)) => state.failed = Some(error.clone()),
+        match result {
+            Ok(ticket) => state.durable = state.durable.max(ticket.unwrap_or_default()),
+            // What was wanted is wanted still, and what was not written waits for the next turn.
+            Err(error) if is_passing(error) => drop(state.unwritten_since.get_or_insert_with(Instant::now)),
+            Err(error) => state.failed = Some(error.clone()),
         }
         drop(state);
         self.done.notify_all();
@@ -181,16 +183,26 @@ impl SyncQueue {
     }
 }
 
-/// How often a sync that found no room is tried again.
+/// Whether an error may be over with the next try: room and descriptors come back, and the disk catches up.
+fn is_passing(error: &StorageError) -> bool {
+    match error {
+        StorageError::NoSpace | StorageError::Busy(_) => true,
+        StorageError::Corrupt(_) | StorageError::Poisoned(_) | StorageError::Io(_) => false,
+    }
+}
+
+/// Pause before what failed for a passing reason is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
 /// What the thread works with.
-pub(crate) struct Stores<C, W, R, P> {
-    /// Makes all chunks durable.
+pub(crate) struct Stores<F, C, W, R, P> {
+    /// Closes what was committed so far, and names it.
+    pub(crate) freeze: F,
+    /// Makes all chunks durable that were put before.
     pub(crate) sync_chunks: C,
     /// Hands what is committed to the system.
     pub(crate) write_records: W,
-    /// Makes what is committed durable, up to a ticket at least.
+    /// Makes what was frozen up to a ticket durable.
     pub(crate) sync_records: R,
     /// Prepares for the next sync, when those who waited for the last were told.
     pub(crate) make_ready: P,
@@ -200,6 +212,7 @@ pub(crate) struct Stores<C, W, R, P> {
 pub(crate) fn run(
     queue: &Arc<SyncQueue>,
     mut stores: Stores<
+        impl FnMut() -> Result<Ticket, StorageError>,
         impl FnMut() -> Result<(), StorageError>,
         impl FnMut() -> Result<(), StorageError>,
         impl FnMut(Ticket) -> Result<(), StorageError>,
@@ -209,36 +222,37 @@ pub(crate) fn run(
     mut stored: impl FnMut(Result<Ticket, StorageError>),
 ) {
     while let Some(turn) = queue.next() {
-        let (ticket, contents) = match turn {
-            Turn::Sync { ticket, contents } => (ticket, contents),
-            Turn::Write => {
-                let result = (stores.write_records)();
-                queue.finished(None, &result);
-                if let Err(error) = result {
-                    stored(Err(error));
-                }
-                continue;
+        let (result, told) = match turn {
+            Turn::Write => ((stores.write_records)().map(|()| None), Vec::new()),
+            Turn::Sync { records, contents } => {
+                let began = Instant::now();
+                // Before the chunks: what is committed from here on may name some that their sync does not reach.
+                let frozen = records.then(|| (stores.freeze)()).transpose();
+                let chunks = (stores.sync_chunks)();
+                let result = match (frozen, chunks.clone()) {
+                    (Err(error), _) | (Ok(_), Err(error)) => Err(error),
+                    (Ok(None), Ok(())) => Ok(None),
+                    (Ok(Some(ticket)), Ok(())) => (stores.sync_records)(ticket).map(|()| Some(ticket)),
+                };
+                took.observe(began.elapsed());
+                (result, contents.into_iter().map(|done| (done, chunks.clone())).collect())
             }
         };
-        let began = Instant::now();
-        let chunks = (stores.sync_chunks)();
-        let result = match (ticket, chunks.clone()) {
-            (Some(ticket), Ok(())) => (stores.sync_records)(ticket),
-            (_, chunks) => chunks,
-        };
-        took.observe(began.elapsed());
-        queue.finished(ticket, &result);
-        for done in contents {
-            done(chunks.clone());
+        queue.finished(&result);
+        for (done, chunks) in told {
+            done(chunks);
         }
-        match (ticket, result) {
-            (Some(ticket), Ok(())) => {
+        match result {
+            Ok(None) => {}
+            Ok(Some(ticket)) => {
                 stored(Ok(ticket));
                 (stores.make_ready)();
             }
-            (_, Err(StorageError::NoSpace)) => std::thread::sleep(RETRY),
-            (_, Err(error)) => stored(Err(error)),
-            (None, Ok(())) => {}
+            Err(error) if is_passing(&error) => {
+                warn!(%error, "not durable yet");
+                std::thread::sleep(RETRY);
+            }
+            Err(error) => stored(Err(error)),
         }
     }
 }
@@ -246,7 +260,9 @@ pub(crate) fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
     use std::sync::mpsc;
+    use wayfs_types::MetaStore as _;
 
     #[test]
     fn contents_are_synced_before_records_and_asked_once() {
@@ -261,6 +277,7 @@ mod tests {
             run(
                 &thread_queue,
                 Stores {
+                    freeze: || Ok(Ticket(4)),
                     sync_chunks: || {
                         let _ = chunk_log.send("chunks".to_owned());
                         Ok(())
@@ -281,7 +298,7 @@ mod tests {
         });
         queue.wait(Ticket(3), Duration::from_secs(5)).unwrap();
         assert_eq!(heard.recv_timeout(Duration::from_secs(5)).unwrap(), "chunks");
-        assert_eq!(heard.recv_timeout(Duration::from_secs(5)).unwrap(), "records 3");
+        assert_eq!(heard.recv_timeout(Duration::from_secs(5)).unwrap(), "records 4");
         queue.note_commit();
         assert_eq!(heard.recv_timeout(Duration::from_secs(5)).unwrap(), "written", "though nobody waits for it");
         queue.stop();
@@ -297,5 +314,96 @@ mod tests {
         queue.stop();
         assert!(receive.recv_timeout(Duration::from_secs(5)).unwrap());
         assert!(queue.wait(Ticket(1), Duration::from_millis(10)).is_err());
+    }
+
+    /// Chunks as a disk has them: those that were put, and those that a sync reached.
+    #[derive(Default)]
+    struct ModelDisk {
+        put: BTreeSet<u64>,
+        durable: BTreeSet<u64>,
+    }
+
+    /// [S-fsync] What `fsync` promised is there after a power cut: also that of a store that came while the
+    /// chunks of another were being synced.
+    #[test]
+    fn a_store_that_comes_while_chunks_are_synced_is_not_promised_with_them() {
+        let scratch = tempfile::tempdir().unwrap();
+        let data = wayfs_store::DataDir::open(scratch.path(), wayfs_store::Role::Client).unwrap();
+        let store = wayfs_store::FjallMetaStore::open(&data, wayfs_store::MetaConfig::default()).unwrap();
+        let syncer = store.syncer();
+        let (store, disk) = (Mutex::new(store), Mutex::new(ModelDisk::default()));
+        // What a store does: the chunk first, then the record that names it.
+        let keep = |number: u64| {
+            disk.lock().unwrap().put.insert(number);
+            let mut batch = wayfs_types::Batch::default();
+            batch.put(number.to_be_bytes().to_vec(), Vec::new());
+            store.lock().unwrap().commit(batch).unwrap()
+        };
+        let queue = Arc::new(SyncQueue::default());
+        let mut tickets = vec![(keep(0), 0)];
+        queue.want(tickets[0].0);
+        let (came, news) = mpsc::channel();
+        let (reported, heard) = mpsc::channel();
+        let mut late = 1..=4;
+        std::thread::scope(|scope| {
+            let (thread_queue, disk) = (Arc::clone(&queue), &disk);
+            scope.spawn(move || {
+                let stores = Stores {
+                    freeze: || syncer.freeze(),
+                    sync_chunks: || {
+                        let reached = disk.lock().unwrap().put.clone();
+                        // The disk is slow: another store comes before the sync of the chunks returns.
+                        if let Some(number) = late.next() {
+                            let ticket = keep(number);
+                            thread_queue.want(ticket);
+                            came.send((ticket, number)).unwrap();
+                        }
+                        disk.lock().unwrap().durable = reached;
+                        Ok(())
+                    },
+                    write_records: || syncer.write(),
+                    sync_records: |ticket| syncer.sync_to(ticket).map(drop),
+                    make_ready: || {},
+                };
+                let stored = |result: Result<Ticket, StorageError>| {
+                    reported.send((result.unwrap(), disk.lock().unwrap().durable.clone())).unwrap();
+                };
+                run(&thread_queue, stores, &Histogram::default(), stored);
+            });
+            let mut promised = Ticket::default();
+            let mut missing: Vec<(Ticket, u64)> = Vec::new();
+            while (tickets.len() < 5 || promised < tickets[4].0) && missing.is_empty() {
+                let Ok((ticket, durable)) = heard.recv_timeout(Duration::from_secs(20)) else { break };
+                promised = ticket;
+                tickets.extend(news.try_iter());
+                let told = tickets.iter().filter(|(ticket, _)| *ticket <= promised);
+                missing.extend(told.filter(|(_, number)| !durable.contains(number)).copied());
+            }
+            queue.stop();
+            assert!(missing.is_empty(), "promised up to {promised}, and these chunks are not on the disk: {missing:?}");
+            assert!(tickets.len() == 5 && promised >= tickets[4].0, "all stores are promised in the end");
+        });
+    }
+
+    #[test]
+    fn what_passes_is_tried_again_and_fails_nothing() {
+        let queue = Arc::new(SyncQueue::default());
+        queue.want(Ticket(1));
+        let (send, heard) = mpsc::channel();
+        let thread_queue = Arc::clone(&queue);
+        let mut errors = vec![StorageError::NoSpace, StorageError::Busy("no descriptors".into())];
+        let thread = std::thread::spawn(move || {
+            let stores = Stores {
+                freeze: || Ok(Ticket(1)),
+                sync_chunks: || Ok(()),
+                write_records: || Ok(()),
+                sync_records: |_| errors.pop().map_or(Ok(()), Err),
+                make_ready: || {},
+            };
+            run(&thread_queue, stores, &Histogram::default(), |result| send.send(result).unwrap());
+        });
+        assert_eq!(heard.recv_timeout(Duration::from_secs(20)).unwrap(), Ok(Ticket(1)), "and no error before");
+        queue.stop();
+        thread.join().unwrap();
     }
 }

@@ -27,11 +27,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use wayfs_net::{Connection, FrameReceiver, FrameSender};
 use wayfs_proto::{GrantError, Input, Neighbour, PeerId, Replica, Role};
-use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig};
+use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig, Pressure};
 use wayfs_types::request::{Outcome, Request, RequestId};
 use wayfs_types::{Admitted, FsError, NodeId, OriginId, RecordId, StorageError, VolumeId};
 
@@ -40,6 +40,10 @@ const ANSWER_SLACK: Duration = Duration::from_secs(2);
 /// Chunks of at most 1 MiB, and as many bytes of bases, that all neighbours together may have in memory here; one more
 /// waits its turn.
 const BODIES_MAX: usize = 96;
+/// Longest wait of one writer for a disk that is behind with metadata. Below the patience of a lease, and of [S-bounded].
+const PRESSURE_WAIT_MAX: Duration = Duration::from_secs(5);
+/// Time between two looks at it.
+const PRESSURE_LOOK: Duration = Duration::from_millis(5);
 /// Longest wait for the last sync when a volume stops.
 const STOP_SYNC_MAX: Duration = Duration::from_secs(30);
 
@@ -63,6 +67,8 @@ pub struct Volume {
     /// Chunks in memory on behalf of neighbours.
     pub(crate) bodies: Semaphore,
     pub(crate) metrics: Arc<VolumeMetrics>,
+    /// How far the disk is behind with metadata.
+    pressure: Pressure,
     threads: Mutex<Vec<JoinHandle<()>>>,
     stopping: AtomicBool,
     me: Weak<Volume>,
@@ -84,7 +90,7 @@ impl Volume {
         tracing::debug!(?report, "chunks opened");
         let contents = Contents::new(chunks, settings.unreferenced_grace);
         let directory = Directory::load(&settings.directory.join("servers.json"));
-        let syncer = store.syncer();
+        let (syncer, pressure) = (store.syncer(), store.pressure());
         let replica = Replica::open(settings.replica.clone(), store, clock::now())?;
         let core = Core::new(replica);
         let volume = Arc::new_cyclic(|me| Self {
@@ -102,6 +108,7 @@ impl Volume {
             sweeper: Arc::default(),
             bodies: Semaphore::new(BODIES_MAX),
             metrics: Arc::default(),
+            pressure,
             threads: Mutex::default(),
             stopping: AtomicBool::new(false),
             me: me.clone(),
@@ -154,6 +161,7 @@ impl Volume {
     /// # Errors
     /// The [`FsError`] of the answer; `Io` if the volume has stopped or failed.
     pub fn request(&self, request: Request, timeout: Duration) -> Outcome {
+        self.wait_out_pressure(&request, timeout);
         let mut orders = Orders::sending_here();
         let mut core = self.lock();
         let id = core.next_request();
@@ -179,6 +187,7 @@ impl Volume {
     /// Asks the replica; `callback` gets the answer. Answered at once, it is called on this thread and the result
     /// is `None`; else it is called later, on a thread of the volume, perhaps even before this function returns.
     pub fn submit(&self, request: Request, timeout: Duration, callback: Callback) -> Option<RequestId> {
+        self.wait_out_pressure(&request, timeout);
         let mut orders = Orders::sending_here();
         let mut core = self.lock();
         let id = core.next_request();
@@ -197,6 +206,25 @@ impl Volume {
                 self.carry_out(orders);
                 Some(id)
             }
+        }
+    }
+
+    /// Lets a writer wait, with no lock held, while the disk is behind with metadata. What only reads goes on at once.
+    fn wait_out_pressure(&self, request: &Request, timeout: Duration) {
+        if !matches!(request, Request::Change { .. }) || !self.pressure.is_high() {
+            return;
+        }
+        let end = Instant::now() + timeout.min(PRESSURE_WAIT_MAX);
+        while self.pressure.is_high() && Instant::now() < end && !self.is_stopped() {
+            std::thread::sleep(PRESSURE_LOOK);
+        }
+    }
+
+    /// The same for a neighbour, whose frames wait in the connection meanwhile: it sees a slow reader.
+    pub(crate) async fn wait_out_pressure_of_frames(&self) {
+        let end = Instant::now() + PRESSURE_WAIT_MAX;
+        while self.pressure.is_high() && Instant::now() < end && !self.is_stopped() {
+            tokio::time::sleep(PRESSURE_LOOK).await;
         }
     }
 
@@ -485,6 +513,7 @@ impl Volume {
         let (stored, metrics) = (Weak::clone(&self.me), Arc::clone(&self.metrics));
         threads.push(spawn(name("sync"), move || {
             let stores = syncer::Stores {
+                freeze: || syncer.freeze(),
                 sync_chunks: || chunks.sync(),
                 write_records: || syncer.write(),
                 sync_records: |ticket| syncer.sync_to(ticket).map(|_| ()),

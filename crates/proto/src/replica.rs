@@ -452,12 +452,12 @@ impl<S: MetaStore> Replica<S> {
                 self.abandon();
                 self.disconnect(peer, reason);
             }
-            Err(Trouble::Storage(StorageError::NoSpace)) => {
+            Err(Trouble::Storage(error @ (StorageError::NoSpace | StorageError::Busy(_)))) => {
                 self.abandon();
                 // Peers send again in a new session; by then there may be room.
                 let peers: Vec<PeerId> = self.peers.keys().copied().collect();
                 for peer in peers {
-                    self.disconnect(peer, "no space left for metadata".to_owned());
+                    self.disconnect(peer, error.to_string());
                 }
             }
             Err(Trouble::Storage(error)) => self.fail(&error),

@@ -195,6 +195,11 @@ impl<S: MetaStore> Replica<S> {
                 self.abandon();
                 Attempt::Done(Err(FsError::NoSpace))
             }
+            // Nothing was kept and nothing is broken: whoever asked may ask again.
+            Err(Trouble::Storage(StorageError::Busy(_))) => {
+                self.abandon();
+                Attempt::Done(Err(FsError::TimedOut))
+            }
             Err(trouble) => {
                 self.settle(Err(trouble));
                 Attempt::Done(Err(FsError::Io))

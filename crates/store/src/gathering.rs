@@ -6,7 +6,7 @@
 //! somebody wants them synced or written, or when they have become many.
 //!
 //! ```text
-//!   commit ──▶ open ──freeze──▶ writing ──engine has it──▶ (gone)
+//!   commit ──▶ open ──freeze──▶ closed ──engine has it──▶ (gone)
 //!                └──── reads look here first ────┘
 //! ```
 
@@ -44,8 +44,10 @@ pub(crate) struct Gathering {
     open_len: usize,
     /// Whether the open batch has its ticket, be it without a change.
     is_begun: bool,
-    /// Being written. Reads still find it here until the engine shows it.
-    writing: Option<Arc<Changes>>,
+    /// Ended, and to be written next. Reads still find it here until the engine shows it.
+    closed: Option<Arc<Changes>>,
+    /// Ticket of the last batch that was ended.
+    closed_through: Ticket,
     /// Ticket of the last commit.
     accepted: Ticket,
     commits: u64,
@@ -54,7 +56,7 @@ pub(crate) struct Gathering {
 impl Gathering {
     /// Nothing gathered, after a last batch.
     pub(crate) fn after(last: Ticket) -> Self {
-        Self { accepted: last, ..Self::default() }
+        Self { accepted: last, closed_through: last, ..Self::default() }
     }
 
     /// Ticket of the last commit.
@@ -74,7 +76,7 @@ impl Gathering {
 
     /// Whether every read can go to the engine.
     pub(crate) fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.writing.is_none()
+        self.open.is_empty() && self.closed.is_none()
     }
 
     /// Adds a commit to the open batch, and names that.
@@ -92,25 +94,34 @@ impl Gathering {
         self.accepted
     }
 
-    /// Closes the open batch for writing; `None` if no commit came since the last time.
-    pub(crate) fn freeze(&mut self) -> Option<Arc<Changes>> {
-        if !std::mem::take(&mut self.is_begun) {
-            return None;
+    /// Ends the open batch, if there is one and no closed one waits to be written; says how far the closed ones go.
+    pub(crate) fn freeze(&mut self) -> Ticket {
+        if self.closed.is_none() && std::mem::take(&mut self.is_begun) {
+            self.open_len = 0;
+            self.closed = Some(Arc::new(std::mem::take(&mut self.open)));
+            self.closed_through = self.accepted;
         }
-        self.open_len = 0;
-        let changes = Arc::new(std::mem::take(&mut self.open));
-        self.writing = Some(Arc::clone(&changes));
-        Some(changes)
+        self.closed_through
     }
 
-    /// The engine shows the frozen batch.
+    /// The closed batch that is to be written next.
+    pub(crate) fn closed(&self) -> Option<Arc<Changes>> {
+        self.closed.clone()
+    }
+
+    /// Whether a closed batch waits to be written.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.is_some()
+    }
+
+    /// The engine shows the closed batch.
     pub(crate) fn written(&mut self) {
-        self.writing = None;
+        self.closed = None;
     }
 
     /// What is gathered of a key: outer `None` if nothing, inner `None` if it is removed.
     pub(crate) fn get(&self, key: &[u8]) -> Option<Option<Vec<u8>>> {
-        self.open.get(key).or_else(|| self.writing.as_ref()?.get(key)).cloned()
+        self.open.get(key).or_else(|| self.closed.as_ref()?.get(key)).cloned()
     }
 
     /// The gathered changes of a range that is not empty; an empty `until` means to the end.
@@ -118,7 +129,7 @@ impl Gathering {
         let end = if until.is_empty() { Bound::Unbounded } else { Bound::Excluded(until) };
         let bounds = (Bound::Included(from), end);
         let newer = self.open.range::<[u8], _>(bounds);
-        let older = self.writing.as_ref().map(|writing| writing.range::<[u8], _>(bounds));
+        let older = self.closed.as_ref().map(|closed| closed.range::<[u8], _>(bounds));
         let older = older.into_iter().flatten();
         match direction {
             Direction::Forth => Merge::new(Box::new(newer), Box::new(older), direction),
@@ -175,12 +186,17 @@ mod tests {
     #[test]
     fn commits_share_a_ticket_until_they_are_frozen() {
         let mut gathering = Gathering::after(Ticket(7));
-        assert_eq!(gathering.freeze(), None);
+        assert_eq!(gathering.freeze(), Ticket(7));
+        assert!(!gathering.is_closed(), "nothing came");
         assert_eq!(gathering.add(batch(&[(b"a", Some(b"1"))])), Ticket(8));
         assert_eq!(gathering.add(Batch::default()), Ticket(8));
-        assert!(gathering.freeze().is_some());
+        assert_eq!(gathering.freeze(), Ticket(8));
         assert_eq!(gathering.add(Batch::default()), Ticket(9), "an empty commit has its place, too");
-        assert_eq!(gathering.freeze().map(|changes| changes.len()), Some(0));
+        assert_eq!(gathering.freeze(), Ticket(8), "one is closed at a time");
+        assert_eq!(gathering.closed().map(|changes| changes.len()), Some(1));
+        gathering.written();
+        assert_eq!(gathering.freeze(), Ticket(9));
+        assert_eq!(gathering.closed().map(|changes| changes.len()), Some(0));
         assert_eq!(gathering.accepted(), Ticket(9));
     }
 

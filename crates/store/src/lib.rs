@@ -10,10 +10,13 @@
 mod chain;
 mod checked_value;
 mod chunks;
+mod descriptors;
 mod directory;
 mod durable_marker;
 mod error;
 mod fjall_meta;
+mod fjall_opening;
+mod fjall_writing;
 mod gathering;
 mod group_sync;
 mod journal_inspection;
@@ -30,9 +33,11 @@ pub use chunks::fuzzing;
 pub use chunks::{
     CHUNK_LEN_MAX, ChunkConfig, ChunkError, ChunkStats, ChunkStore, Compacted, OpenReport, Removed, Reservation, Stored,
 };
+pub use descriptors::DESCRIPTORS_RESERVED;
 pub use directory::{DataDir, Role};
 pub use error::OpenError;
 pub use fjall_meta::{FjallMetaStore, MetaConfig, MetaReport};
+pub use fjall_writing::Pressure;
 pub use memory_meta::MemoryMetaStore;
 pub use snapshot::MetaSnapshot;
 pub use syncer::Syncer;

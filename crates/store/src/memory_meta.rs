@@ -179,6 +179,13 @@ impl MetaStore for MemoryMetaStore {
 struct MemorySync(Arc<Mutex<State>>);
 
 impl SyncBackend for MemorySync {
+    fn freeze(&self) -> Result<Ticket, StorageError> {
+        let state = lock(&self.0);
+        state.check()?;
+        // Each commit is a batch of its own.
+        Ok(Ticket(state.committed))
+    }
+
     fn sync_to(&self, ticket: Ticket) -> Result<Ticket, StorageError> {
         let mut state = lock(&self.0);
         state.check()?;

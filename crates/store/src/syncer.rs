@@ -5,6 +5,7 @@ use wayfs_types::{StorageError, Ticket};
 
 /// What a store offers to those who wait for durability.
 pub(crate) trait SyncBackend: Send + Sync {
+    fn freeze(&self) -> Result<Ticket, StorageError>;
     fn sync_to(&self, ticket: Ticket) -> Result<Ticket, StorageError>;
     fn write(&self) -> Result<(), StorageError>;
     fn durable(&self) -> Ticket;
@@ -24,14 +25,26 @@ impl Syncer {
         Self(backend)
     }
 
-    /// Returns when batches up to `ticket` are durable, with the last batch that is.
+    /// Closes what was committed so far and names it: whatever is committed from here on has a later ticket.
+    ///
+    /// Does not touch the disk. For a caller who must make other things durable before what names them: freeze, see to
+    /// those, and [`Syncer::sync_to`] the ticket of the freeze.
+    ///
+    /// # Errors
+    /// [`StorageError::Poisoned`] when an earlier write failed.
+    pub fn freeze(&self) -> Result<Ticket, StorageError> {
+        self.0.freeze()
+    }
+
+    /// Returns when batches up to `ticket` are durable, with the last batch that is. Writes what was frozen, and what
+    /// was committed later only if the ticket is of it.
     ///
     /// Waits for the disk; returns at once for what is durable already. A ticket that was
     /// not committed yet is taken for the last one that was.
     ///
     /// # Errors
     /// [`StorageError::Poisoned`] when this or an earlier write failed: nothing that was not
-    /// reported durable before may be taken for durable.
+    /// reported durable before may be taken for durable. [`StorageError::Busy`]: not now; try again.
     pub fn sync_to(&self, ticket: Ticket) -> Result<Ticket, StorageError> {
         self.0.sync_to(ticket)
     }
@@ -39,7 +52,7 @@ impl Syncer {
     /// Hands what is committed to the system, so that it survives the end of the process; not yet that of the machine.
     ///
     /// # Errors
-    /// [`StorageError::Poisoned`] when this or an earlier write failed.
+    /// [`StorageError::Poisoned`] when this or an earlier write failed; [`StorageError::Busy`]: not now; try again.
     pub fn write(&self) -> Result<(), StorageError> {
         self.0.write()
     }

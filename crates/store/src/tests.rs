@@ -2,6 +2,7 @@
 
 mod bit_rot;
 mod directory;
+mod freezing;
 mod full_disk;
 mod memory;
 mod meta;

@@ -8,6 +8,10 @@ pub enum StorageError {
     /// No room; nothing of the batch was kept.
     #[error("no space left for metadata: make room and try again")]
     NoSpace,
+    /// Not at this moment, for want of descriptors or memory or because the disk is behind: nothing of the batch was kept,
+    /// nothing is damaged, and the same may succeed a moment later.
+    #[error("the store is busy ({0}): try again")]
+    Busy(String),
     /// A stored record failed its check; it is not served.
     #[error("stored record is damaged: {0}")]
     Corrupt(String),
@@ -64,7 +68,7 @@ pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 /// the driver that owns the syncing half said so. Batches survive a crash as a
 /// prefix of their order: never a later one without an earlier one. After an
 /// error from `commit` the store refuses everything until it is opened again,
-/// but for [`StorageError::NoSpace`], which leaves it as it was.
+/// but for [`StorageError::NoSpace`] and [`StorageError::Busy`], which leave it as it was.
 pub trait MetaStore {
     /// The value of a key.
     ///

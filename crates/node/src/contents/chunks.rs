@@ -51,9 +51,10 @@ impl From<StorageError> for ContentsError {
     fn from(error: StorageError) -> Self {
         match error {
             StorageError::NoSpace => Self::NoSpace,
-            error @ (StorageError::Corrupt(_) | StorageError::Poisoned(_) | StorageError::Io(_)) => {
-                Self::Io(error.to_string())
-            }
+            error @ (StorageError::Corrupt(_)
+            | StorageError::Poisoned(_)
+            | StorageError::Io(_)
+            | StorageError::Busy(_)) => Self::Io(error.to_string()),
         }
     }
 }

@@ -108,11 +108,13 @@ fn a_killed_process_loses_only_what_was_gathered_last() {
     let second = put(&mut store, 2);
     assert_eq!(kept("gathered"), Vec::<u8>::new());
     store.syncer().write().unwrap();
-    put(&mut store, 3);
+    let third = put(&mut store, 3);
     assert_eq!(kept("written"), [1, 2]);
     assert_eq!(store.syncer().durable(), Ticket(0), "written is not synced");
     store.syncer().sync_to(second).unwrap();
-    assert_eq!(kept("synced"), [1, 2, 3]);
+    assert_eq!(kept("synced"), [1, 2], "what came later was not asked for");
+    store.syncer().sync_to(third).unwrap();
+    assert_eq!(kept("synced later"), [1, 2, 3]);
     put(&mut store, 4);
     drop(store);
     assert_eq!(kept("closed"), [1, 2, 3, 4]);
