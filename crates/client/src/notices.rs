@@ -52,6 +52,10 @@ enum Notice {
 }
 
 impl Queue {
+    fn is_idle(&self) -> bool {
+        self.inodes.is_empty() && self.entries.is_empty() && !self.all_entries && self.at_work == 0
+    }
+
     fn pop(&mut self) -> Option<Notice> {
         if std::mem::take(&mut self.all_entries) {
             return Some(Notice::AllEntries);
@@ -99,13 +103,17 @@ impl Notices {
         self.changed.notify_one();
     }
 
+    /// Whether nothing is queued or being told.
+    pub fn is_idle(&self) -> bool {
+        self.queue().is_idle()
+    }
+
     /// Waits until nothing is queued or being told, at most so long; for tests and for orderly ends.
     pub fn drain(&self, patience: std::time::Duration) -> bool {
         let end = std::time::Instant::now() + patience;
         let mut queue = self.queue();
         loop {
-            let is_idle = queue.inodes.is_empty() && queue.entries.is_empty() && !queue.all_entries;
-            if is_idle && queue.at_work == 0 {
+            if queue.is_idle() {
                 return true;
             }
             let Some(left) = end.checked_duration_since(std::time::Instant::now()) else { return false };

@@ -65,7 +65,7 @@ impl<S: MetaStore> Replica<S> {
             || !self.config.sends_ahead
             || self.upstream.as_ref().is_none_or(|upstream| upstream.standing != Standing::Live)
             || !is_first_life_durable
-            || !self.requests.has_level_waiters()
+            || !self.is_somebody_waiting()
         {
             return Ok(());
         }

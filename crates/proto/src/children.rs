@@ -84,6 +84,8 @@ pub(crate) struct Child {
     pub(crate) marks: BTreeMap<OriginId, Option<Mark>>,
     pub(crate) stable: BTreeSet<RecordId>,
     pub(crate) notices: Vec<Down>,
+    /// Locks granted: told when it was told all that was done before.
+    pub(crate) grants: Vec<AskId>,
     /// Client: up to here it has told us which contents of its own it still holds. Beyond, what came by another way is
     /// not safe for all we know.
     pub(crate) accounted: u64,
@@ -123,6 +125,7 @@ impl Child {
             marks: BTreeMap::new(),
             stable: BTreeSet::new(),
             notices: Vec::new(),
+            grants: Vec::new(),
             accounted: 0,
             brought: Brought::default(),
         }
@@ -211,6 +214,14 @@ impl Children {
             && child.notices.len() < STABLE_MAX
         {
             child.notices.push(notice);
+            self.busy.insert(origin);
+        }
+    }
+
+    /// Tells a child that a lock is its, behind everything that changed before.
+    pub(crate) fn grant(&mut self, origin: OriginId, ask: AskId) {
+        if let Some(child) = self.greeted(origin) {
+            child.grants.push(ask);
             self.busy.insert(origin);
         }
     }

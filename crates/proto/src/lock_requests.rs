@@ -4,14 +4,29 @@
 //! granted; without a session the mirror itself decides, among the programs of
 //! that client only. In a new session what it holds is reclaimed before
 //! anything else is asked; what cannot be had again is lost, as with any lease.
+//!
+//! ```text
+//!   Lock ──signal──▶ Cancelled ──answer──▶ done: granted, or interrupted
+//!     │                  └──silence──▶ Abandoned ──granted all the same──▶ put back as the mirror has it
+//!     └──deadline──────────────────────────┘
+//! ```
+//!
+//! A program that gets a signal is told *interrupted* when its parent has taken the question back. Were it told at
+//! once, its next question (the kernel restarts such calls) could be granted before the answer to the first came,
+//! and nobody could tell which of the two grants a release means. Only a parent that stays silent is not waited
+//! for; until it has spoken, no other question of the same owner about the same file is put.
 
 use crate::api::Role;
 use crate::locks::{Asker, Holder, Verdict};
 use crate::replica::Replica;
 use crate::upstream::Standing;
+use std::time::Duration;
 use wayfs_types::request::{Answer, LockFamily, LockOwner, LockRange, LockRequest, Outcome, RequestId};
-use wayfs_types::{FileId, FsError, MetaStore, OriginId};
-use wayfs_wire::{AskId, Down, LockVerdict, Up};
+use wayfs_types::{FileId, FsError, MetaStore};
+use wayfs_wire::{AskId, LockVerdict, Up};
+
+/// How long a signal waits for the parent to take a question back: a long round trip, and short for a person.
+const CANCEL_MAX: Duration = Duration::from_secs(1);
 
 /// What a lock question to the parent was for.
 #[derive(Debug, Clone, Copy)]
@@ -19,17 +34,31 @@ pub(crate) enum LockAsk {
     Lock(RequestId, LockRequest),
     Test(RequestId),
     Reclaim(LockRequest),
-    /// The asker gave up; if it is granted all the same, it is released.
+    /// The asker got a signal, and waits for what became of the question.
+    Cancelled(RequestId, LockRequest),
+    /// The asker gave up and was told so.
     Abandoned(LockRequest),
 }
 
+impl LockAsk {
+    /// Whether nobody may ask anything in this owner's name about this file before this is answered.
+    fn holds_back(&self, other: &LockRequest) -> bool {
+        match self {
+            Self::Abandoned(request) => {
+                (request.file, request.family, request.owner) == (other.file, other.family, other.owner)
+            }
+            Self::Lock(..) | Self::Test(_) | Self::Reclaim(_) | Self::Cancelled(..) => false,
+        }
+    }
+}
+
 impl<S: MetaStore> Replica<S> {
-    fn own_holder(&self, owner: LockOwner) -> Holder {
+    pub(crate) fn own_holder(&self, owner: LockOwner) -> Holder {
         Holder { origin: self.config.origin, owner }
     }
 
     /// Whether locks are the parent's to give.
-    fn locks_go_up(&self) -> bool {
+    pub(crate) fn locks_go_up(&self) -> bool {
         let connected = |standing| matches!(standing, Standing::CatchingUp | Standing::Live);
         self.config.role == Role::Client && self.upstream.as_ref().is_some_and(|up| connected(up.standing))
     }
@@ -45,13 +74,23 @@ impl<S: MetaStore> Replica<S> {
     /// A lock for our own user. `None`: it waits.
     pub(crate) fn lock(&mut self, id: RequestId, request: LockRequest) -> Option<Outcome> {
         if self.locks_go_up() {
+            let Some(upstream) = self.upstream.as_mut() else { return None };
+            if upstream.lock_asks.values().any(|ask| ask.holds_back(&request)) {
+                upstream.locks_held_back.push(id);
+                return None;
+            }
             let ask = self.ask_lock(LockAsk::Lock(id, request));
-            self.tell_parent(Up::Lock { ask, request });
+            self.post_lock(ask, request);
             return None;
         }
         match self.locks.lock(Asker::Own(id), self.own_holder(request.owner), request) {
-            Verdict::Granted => Some(Ok(Answer::Done)),
-            Verdict::Refused | Verdict::Deadlock => Some(Err(FsError::Locked)),
+            Verdict::Granted => {
+                let granted = self.locks.wake_beside(&request);
+                self.tell_granted(granted);
+                Some(Ok(Answer::Done))
+            }
+            Verdict::Refused => Some(Err(FsError::Locked)),
+            Verdict::Deadlock => Some(Err(FsError::Deadlock)),
             Verdict::Overload => Some(Err(FsError::NoSpace)),
             Verdict::Waiting => None,
         }
@@ -60,47 +99,86 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn test_lock(&mut self, id: RequestId, request: LockRequest) -> Option<Outcome> {
         if self.locks_go_up() {
             let ask = self.ask_lock(LockAsk::Test(id));
-            self.tell_parent(Up::TestLock { ask, request });
+            self.post_in_turn(Up::TestLock { ask, request });
             return None;
         }
         Some(Ok(Answer::Lock(self.locks.test(self.own_holder(request.owner), &request))))
     }
 
     pub(crate) fn unlock(&mut self, file: FileId, family: LockFamily, owner: LockOwner, range: LockRange) {
-        let granted = self.locks.unlock(self.own_holder(owner), file, family, range);
+        let holder = self.own_holder(owner);
+        let held = self.locks.held_in(holder, file, family, range);
+        let granted = self.locks.unlock(holder, file, family, range);
         self.tell_granted(granted);
-        if self.locks_go_up() {
-            self.tell_parent(Up::Unlock { file, family, owner, range });
+        if self.config.role == Role::Client && self.may_be_held_above(file, family, owner, &held) {
+            self.post_unlock(Up::Unlock { file, family, owner, range }, held);
         }
+    }
+
+    /// Whether the parent may know of a lock that is let go here. A program that ends lets go of all that it may hold.
+    fn may_be_held_above(&self, file: FileId, family: LockFamily, owner: LockOwner, held: &[LockRequest]) -> bool {
+        let is_same = |request: &LockRequest| (request.file, request.family, request.owner) == (file, family, owner);
+        let is_asked = |ask: &LockAsk| match ask {
+            LockAsk::Lock(_, request)
+            | LockAsk::Cancelled(_, request)
+            | LockAsk::Abandoned(request)
+            | LockAsk::Reclaim(request) => is_same(request),
+            LockAsk::Test(_) => false,
+        };
+        !held.is_empty() || self.upstream.as_ref().is_some_and(|up| up.lock_asks.values().any(is_asked))
+    }
+
+    /// A signal came for a request. Answers whether that is a question about a lock that the parent has: then it ends
+    /// when the parent has taken it back.
+    pub(crate) fn cancel_lock(&mut self, id: RequestId) -> bool {
+        let Some(upstream) = self.upstream.as_mut() else { return false };
+        let mut asked = None;
+        for (ask, of) in &mut upstream.lock_asks {
+            match *of {
+                LockAsk::Cancelled(waiting, _) if waiting == id => return true,
+                LockAsk::Lock(waiting, request) if waiting == id => {
+                    *of = LockAsk::Cancelled(id, request);
+                    asked = Some((*ask, request));
+                }
+                _ => {}
+            }
+        }
+        let Some((ask, request)) = asked else { return false };
+        if request.wait {
+            self.post_in_turn(Up::LockCancel { ask });
+        }
+        let patience = self.now + CANCEL_MAX;
+        self.requests.hurry_lock(id, patience);
+        true
     }
 
     /// Our own user stopped waiting for a lock.
     pub(crate) fn locks_give_up(&mut self, id: RequestId) {
         let granted = self.locks.give_up(Asker::Own(id));
         self.tell_granted(granted);
-        let mut cancelled = Vec::new();
+        let mut untold = Vec::new();
         if let Some(upstream) = self.upstream.as_mut() {
             for (ask, of) in &mut upstream.lock_asks {
-                if let LockAsk::Lock(waiting, request) = *of
-                    && waiting == id
-                {
-                    *of = LockAsk::Abandoned(request);
-                    cancelled.push(*ask);
+                match *of {
+                    LockAsk::Lock(waiting, request) if waiting == id => {
+                        *of = LockAsk::Abandoned(request);
+                        untold.push(*ask);
+                    }
+                    LockAsk::Cancelled(waiting, request) if waiting == id => *of = LockAsk::Abandoned(request),
+                    _ => {}
                 }
             }
         }
-        for ask in cancelled {
-            self.tell_parent(Up::LockCancel { ask });
+        for ask in untold {
+            self.post_in_turn(Up::LockCancel { ask });
         }
     }
 
-    fn tell_granted(&mut self, granted: Vec<(Asker, LockRequest)>) {
+    pub(crate) fn tell_granted(&mut self, granted: Vec<(Asker, LockRequest)>) {
         for (asker, _) in granted {
             match asker {
                 Asker::Own(id) => self.end_request(id, Ok(Answer::Done)),
-                Asker::Child(origin, ask) => {
-                    self.children.tell(origin, Down::LockAnswer { ask, verdict: LockVerdict::Granted });
-                }
+                Asker::Child(origin, ask) => self.children.grant(origin, ask),
             }
         }
     }
@@ -109,20 +187,27 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_lock_answer(&mut self, ask: AskId, verdict: LockVerdict) {
         let Some(of) = self.upstream.as_mut().and_then(|up| up.lock_asks.remove(&ask)) else { return };
         match (of, verdict) {
-            (LockAsk::Lock(id, request), LockVerdict::Granted) => {
+            (LockAsk::Lock(id, request) | LockAsk::Cancelled(id, request), LockVerdict::Granted) => {
                 let holder = self.own_holder(request.owner);
                 self.locks.mirror(holder, &request);
                 self.end_request(id, Ok(Answer::Done));
             }
-            (LockAsk::Lock(id, _), LockVerdict::Overload) => self.end_request(id, Err(FsError::NoSpace)),
-            (LockAsk::Lock(id, _), _) => self.end_request(id, Err(FsError::Locked)),
+            (LockAsk::Cancelled(id, request), LockVerdict::Refused) if request.wait => {
+                self.end_request(id, Err(FsError::Interrupted));
+            }
+            (LockAsk::Lock(id, _) | LockAsk::Cancelled(id, _), refusal) => {
+                self.end_request(id, Err(lock_error(refusal)));
+            }
             (LockAsk::Test(id), LockVerdict::Held(held)) => self.end_request(id, Ok(Answer::Lock(Some(held)))),
             (LockAsk::Test(id), _) => self.end_request(id, Ok(Answer::Lock(None))),
-            (LockAsk::Abandoned(request), LockVerdict::Granted) => {
-                let LockRequest { file, family, owner, range, .. } = request;
-                self.tell_parent(Up::Unlock { file, family, owner, range });
+            (LockAsk::Abandoned(request), verdict) => {
+                if verdict == LockVerdict::Granted {
+                    self.put_back_lock(&request);
+                }
+                let held_back = self.upstream.as_mut().map(|up| std::mem::take(&mut up.locks_held_back));
+                self.requests.wake(held_back.unwrap_or_default());
             }
-            (LockAsk::Reclaim(_), LockVerdict::Granted) | (LockAsk::Abandoned(_), _) => {}
+            (LockAsk::Reclaim(_), LockVerdict::Granted) => {}
             (LockAsk::Reclaim(request), _) => {
                 tracing::warn!(file = %request.file, "a lock was lost while its station was away");
                 let holder = self.own_holder(request.owner);
@@ -132,86 +217,57 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
+    /// Makes the parent hold what we do where it granted what nobody waits for any more.
+    fn put_back_lock(&mut self, request: &LockRequest) {
+        let LockRequest { file, family, owner, range, .. } = *request;
+        let mut at = Some(range.start);
+        for held in self.locks.held_in(self.own_holder(owner), file, family, range) {
+            if let Some(start) = at.filter(|start| *start < held.range.start) {
+                let range = LockRange { start, end: held.range.start - 1 };
+                self.post_in_turn(Up::Unlock { file, family, owner, range });
+            }
+            if held.kind != request.kind {
+                let ask = self.ask_lock(LockAsk::Reclaim(held));
+                self.post_in_turn(Up::Lock { ask, request: held });
+            }
+            at = held.range.end.checked_add(1);
+        }
+        if let Some(start) = at.filter(|start| *start <= range.end) {
+            self.post_in_turn(Up::Unlock { file, family, owner, range: LockRange { start, end: range.end } });
+        }
+    }
+
     /// In a new session: what we hold comes first.
     pub(crate) fn locks_reclaim(&mut self) {
-        for request in self.locks.held_by(self.config.origin) {
+        let let_go = self.let_go_in_order();
+        let held = self.locks.held_by(self.config.origin);
+        for request in let_go.into_iter().chain(held) {
             let ask = self.ask_lock(LockAsk::Reclaim(request));
             self.tell_parent(Up::Lock { ask, request });
         }
+        // Who waited for others of this machine alone waits for all of them from now on.
+        for id in self.requests.lock_waiters() {
+            let granted = self.locks.give_up(Asker::Own(id));
+            self.tell_granted(granted);
+        }
+        self.requests.wake_locks();
     }
 
     /// Without a parent, waiting requests try again at the mirror.
     pub(crate) fn locks_parent_lost(&mut self) {
+        self.lock_mail_lost();
+        for id in self.requests.hurried_locks() {
+            self.end_request(id, Err(FsError::Interrupted));
+        }
         self.requests.wake_locks();
     }
+}
 
-    /// What a child says about locks.
-    pub(crate) fn handle_child_locks(&mut self, child: OriginId, up: Up) {
-        match up {
-            Up::Lock { ask, request } => self.handle_child_lock(child, ask, request),
-            Up::TestLock { ask, request } => self.handle_child_test(child, ask, request),
-            Up::Unlock { file, family, owner, range } => {
-                let granted = self.locks.unlock(Holder { origin: child, owner }, file, family, range);
-                self.tell_granted(granted);
-            }
-            Up::LockCancel { ask } => self.handle_child_lock_cancel(child, ask),
-            Up::Hello { .. }
-            | Up::Watch { .. }
-            | Up::Unwatch { .. }
-            | Up::Refresh { .. }
-            | Up::Start
-            | Up::Records { .. }
-            | Up::Received { .. }
-            | Up::Ask { .. }
-            | Up::Have { .. }
-            | Up::Want { .. }
-            | Up::Cancelled { .. }
-            | Up::Holds { .. }
-            | Up::Ping { .. } => {}
-        }
-    }
-
-    fn handle_child_lock(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
-        let holder = Holder { origin: child, owner: request.owner };
-        let verdict = match self.locks.lock(Asker::Child(child, ask), holder, request) {
-            Verdict::Granted => LockVerdict::Granted,
-            Verdict::Refused => LockVerdict::Refused,
-            Verdict::Deadlock => LockVerdict::Deadlock,
-            Verdict::Overload => LockVerdict::Overload,
-            Verdict::Waiting => return,
-        };
-        self.children.tell(child, Down::LockAnswer { ask, verdict });
-    }
-
-    fn handle_child_test(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
-        let holder = Holder { origin: child, owner: request.owner };
-        let verdict = self.locks.test(holder, &request).map_or(LockVerdict::Free, LockVerdict::Held);
-        self.children.tell(child, Down::LockAnswer { ask, verdict });
-    }
-
-    fn handle_child_lock_cancel(&mut self, child: OriginId, ask: AskId) {
-        let granted = self.locks.give_up(Asker::Child(child, ask));
-        self.tell_granted(granted);
-        // If it was granted in the meantime, that answer is on its way and the child releases it.
-        self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Refused });
-    }
-
-    /// A child's new session: its locks stay for it to reclaim.
-    pub(crate) fn locks_child_returns(&mut self, child: OriginId) {
-        self.locks.mark_stale(child);
-    }
-
-    /// A child has reclaimed what it wants.
-    pub(crate) fn locks_child_started(&mut self, child: OriginId) {
-        let granted = self.locks.release_stale(child);
-        self.tell_granted(granted);
-    }
-
-    /// A child's lease is over.
-    pub(crate) fn locks_release_child(&mut self, child: OriginId) {
-        if !self.locks.is_empty() {
-            let granted = self.locks.release_all(child);
-            self.tell_granted(granted);
-        }
+/// Why a lock is not granted.
+fn lock_error(verdict: LockVerdict) -> FsError {
+    match verdict {
+        LockVerdict::Deadlock => FsError::Deadlock,
+        LockVerdict::Overload => FsError::NoSpace,
+        LockVerdict::Granted | LockVerdict::Refused | LockVerdict::Free | LockVerdict::Held(_) => FsError::Locked,
     }
 }

@@ -91,8 +91,16 @@ fn range_of(request: &LockRequest) -> LockRange {
 }
 
 impl File {
-    fn obstacle(&self, holder: Holder, range: LockRange, kind: LockKind) -> Option<&Held> {
-        self.held.iter().find(|held| held.holder != holder && overlaps(held.range, range) && excludes(held.kind, kind))
+    /// What stands in the way of a lock. What a child held in a former session does not stand in its own way.
+    fn obstacles(&self, holder: Holder, range: LockRange, kind: LockKind) -> impl Iterator<Item = &Held> {
+        self.held.iter().filter(move |held| {
+            let is_left_over = held.stale && held.holder.origin == holder.origin;
+            held.holder != holder && !is_left_over && overlaps(held.range, range) && excludes(held.kind, kind)
+        })
+    }
+
+    fn is_free(&self, holder: Holder, range: LockRange, kind: LockKind) -> bool {
+        self.obstacles(holder, range, kind).next().is_none()
     }
 
     /// Takes a range away from a holder; what lies beside it stays.
@@ -142,7 +150,7 @@ impl File {
                     && overlaps(range_of(&before.request), range)
                     && excludes(before.request.kind, waiter.request.kind)
             });
-            if overtakes || self.obstacle(waiter.holder, range, waiter.request.kind).is_some() {
+            if overtakes || !self.is_free(waiter.holder, range, waiter.request.kind) {
                 left.push_back(waiter);
             } else {
                 self.grant(waiter.holder, range, waiter.request.kind, waiter.request.pid);
@@ -180,7 +188,7 @@ impl LockTable {
         let range = range_of(&request);
         let key = (request.file, family_number(request.family));
         let file = self.files.entry(key).or_default();
-        if file.obstacle(holder, range, request.kind).is_none() {
+        if file.is_free(holder, range, request.kind) {
             file.grant(holder, range, request.kind, request.pid);
             *self.counts.entry(holder.origin).or_insert(0) += 1;
             return Verdict::Granted;
@@ -229,10 +237,10 @@ impl LockTable {
             .collect()
     }
 
-    /// What stands in a lock's way.
+    /// What stands in a lock's way: of several the first in the file.
     pub(crate) fn test(&self, holder: Holder, request: &LockRequest) -> Option<LockRequest> {
         let file = self.files.get(&(request.file, family_number(request.family)))?;
-        let held = file.obstacle(holder, range_of(request), request.kind)?;
+        let held = file.obstacles(holder, range_of(request), request.kind).min_by_key(|held| held.range.start)?;
         let (owner, pid, range, kind) = (held.holder.owner, held.pid, held.range, held.kind);
         Some(LockRequest { file: request.file, family: request.family, owner, pid, range, kind, wait: false })
     }
@@ -258,6 +266,11 @@ impl LockTable {
             self.files.remove(&key);
         }
         granted.into_iter().map(|waiter| (waiter.asker, waiter.request)).collect()
+    }
+
+    /// A lock was granted in place of another of its holder's, which may have been in the way of more.
+    pub(crate) fn wake_beside(&mut self, request: &LockRequest) -> Vec<(Asker, LockRequest)> {
+        self.wake((request.file, family_number(request.family)))
     }
 
     /// Someone stopped waiting.
@@ -329,6 +342,28 @@ impl LockTable {
         held
     }
 
+    /// What one owner holds in a range of a file, cut to the range and in order.
+    pub(crate) fn held_in(
+        &self,
+        holder: Holder,
+        file: FileId,
+        family: LockFamily,
+        range: LockRange,
+    ) -> Vec<LockRequest> {
+        let Some(row) = self.files.get(&(file, family_number(family))) else { return Vec::new() };
+        let range = if family == LockFamily::Flock { LockRange::WHOLE } else { range };
+        let own = row.held.iter().filter(|held| held.holder == holder && overlaps(held.range, range));
+        let mut held: Vec<LockRequest> = own
+            .map(|held| {
+                let range = LockRange { start: held.range.start.max(range.start), end: held.range.end.min(range.end) };
+                let (owner, pid, kind) = (holder.owner, held.pid, held.kind);
+                LockRequest { file, family, owner, pid, range, kind, wait: false }
+            })
+            .collect();
+        held.sort_by_key(|held| held.range.start);
+        held
+    }
+
     /// Takes over what the parent granted.
     pub(crate) fn mirror(&mut self, holder: Holder, request: &LockRequest) {
         let file = self.files.entry((request.file, family_number(request.family))).or_default();
@@ -395,6 +430,26 @@ mod tests {
         assert_eq!(table.lock(own(2), holder(2, 1), posix(1, 1, LockKind::Write, true)), Verdict::Granted);
         assert_eq!(table.lock(own(3), holder(1, 1), posix(1, 1, LockKind::Write, true)), Verdict::Waiting);
         assert_eq!(table.lock(own(4), holder(2, 1), posix(0, 0, LockKind::Write, true)), Verdict::Deadlock);
+    }
+
+    #[test]
+    fn of_several_obstacles_the_first_in_the_file_is_named() {
+        let mut table = LockTable::default();
+        assert_eq!(table.lock(own(1), holder(1, 1), posix(10, 14, LockKind::Write, false)), Verdict::Granted);
+        assert_eq!(table.lock(own(2), holder(1, 1), posix(1, 5, LockKind::Read, false)), Verdict::Granted);
+        let held = table.test(holder(2, 1), &posix(0, 99, LockKind::Write, false)).unwrap();
+        assert_eq!((held.range, held.kind), (LockRange { start: 1, end: 5 }, LockKind::Read));
+    }
+
+    #[test]
+    fn what_a_child_held_in_a_former_session_is_in_the_way_of_others_only() {
+        let mut table = LockTable::default();
+        assert_eq!(table.lock(own(1), holder(1, 1), posix(0, 9, LockKind::Write, false)), Verdict::Granted);
+        table.mark_stale(OriginId::new(1).unwrap());
+        assert_eq!(table.lock(own(2), holder(2, 1), posix(0, 9, LockKind::Write, false)), Verdict::Refused);
+        assert_eq!(table.lock(own(3), holder(1, 2), posix(0, 9, LockKind::Write, false)), Verdict::Granted);
+        table.release_stale(OriginId::new(1).unwrap());
+        assert_eq!(table.held_by(OriginId::new(1).unwrap()).len(), 1);
     }
 
     #[test]

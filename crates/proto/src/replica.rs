@@ -12,6 +12,7 @@
 use crate::api::{Changed as What, Config, Input, Output, PeerId, Role};
 use crate::children::Children;
 use crate::contents::{Contents, Superseded};
+use crate::lock_mail::LockMail;
 use crate::locks::LockTable;
 use crate::overlay::{self, Changed, Indexing, Overlay, Tx};
 use crate::requests::Requests;
@@ -182,6 +183,8 @@ pub struct Replica<S> {
     pub(crate) moved_at: u64,
     pub(crate) contents: Contents,
     pub(crate) locks: LockTable,
+    /// What is to be said to the parent about locks.
+    pub(crate) lock_mail: LockMail,
     /// Work is left over that did not fit into this input's share.
     pub(crate) more_work: bool,
     /// The store was opened before in another life.
@@ -253,6 +256,7 @@ impl<S: MetaStore> Replica<S> {
             moved_at: 0,
             contents: Contents::default(),
             locks: LockTable::default(),
+            lock_mail: LockMail::default(),
             more_work: false,
             reopened: false,
             skips: false,

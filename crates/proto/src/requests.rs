@@ -28,6 +28,8 @@ pub(crate) enum On {
     Level,
     /// A lock, here or at the parent.
     Lock,
+    /// What becomes of a question about a lock that its asker took back.
+    LockEnd,
 }
 
 #[derive(Debug, Clone)]
@@ -78,7 +80,8 @@ impl Requests {
 
     /// The session with the parent changed: whoever waits for it, or for an answer of the last one, looks again.
     pub(crate) fn wake_parked(&mut self) {
-        let parked = self.waiting.iter().filter(|(_, waiting)| !matches!(waiting.on, On::Level | On::Lock));
+        let parked =
+            self.waiting.iter().filter(|(_, waiting)| !matches!(waiting.on, On::Level | On::Lock | On::LockEnd));
         self.ready.extend(parked.map(|(id, _)| *id));
     }
 
@@ -86,6 +89,34 @@ impl Requests {
     pub(crate) fn wake_locks(&mut self) {
         let parked = self.waiting.iter().filter(|(_, waiting)| waiting.on == On::Lock);
         self.ready.extend(parked.map(|(id, _)| *id));
+    }
+
+    /// Those look again.
+    pub(crate) fn wake(&mut self, ids: Vec<RequestId>) {
+        self.ready.extend(ids);
+    }
+
+    /// Who waits for a lock.
+    pub(crate) fn lock_waiters(&self) -> Vec<RequestId> {
+        self.parked_on(On::Lock)
+    }
+
+    /// Who took a question about a lock back and waits for what becomes of it.
+    pub(crate) fn hurried_locks(&self) -> Vec<RequestId> {
+        self.parked_on(On::LockEnd)
+    }
+
+    fn parked_on(&self, on: On) -> Vec<RequestId> {
+        self.waiting.iter().filter(|(_, waiting)| waiting.on == on).map(|(id, _)| *id).collect()
+    }
+
+    /// A waiter for a lock took its question back: it waits until then at most.
+    pub(crate) fn hurry_lock(&mut self, id: RequestId, patience: Time) {
+        if let Some(mut waiting) = self.take(id) {
+            waiting.on = On::LockEnd;
+            waiting.patience = patience;
+            self.park(id, waiting);
+        }
     }
 
     /// Whether anybody waits for a change to come somewhere.
@@ -100,7 +131,7 @@ impl Requests {
             On::Level => {
                 self.on_level.insert(id);
             }
-            On::Session | On::FirstSession | On::Lock => {}
+            On::Session | On::FirstSession | On::Lock | On::LockEnd => {}
         }
         self.waiting.insert(id, waiting);
     }
@@ -170,13 +201,16 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn handle_cancel(&mut self, id: RequestId) {
+        if self.cancel_lock(id) {
+            return;
+        }
         self.end_request(id, Err(FsError::Interrupted));
     }
 
     /// Ends a waiting request with an outcome.
     pub(crate) fn end_request(&mut self, id: RequestId, outcome: Outcome) {
         if let Some(waiting) = self.requests.take(id) {
-            if waiting.on == On::Lock && outcome.is_err() {
+            if matches!(waiting.on, On::Lock | On::LockEnd) && outcome.is_err() {
                 self.locks_give_up(id);
             }
             self.answer_request(id, outcome);
@@ -207,7 +241,10 @@ impl<S: MetaStore> Replica<S> {
         };
         match attempt {
             Attempt::Done(outcome) => self.answer_request(id, outcome),
-            Attempt::Park(_) if self.requests.len() >= self.config.requests_waiting_max => {
+            Attempt::Park(on) if self.requests.len() >= self.config.requests_waiting_max => {
+                if on == On::Lock {
+                    self.locks_give_up(id);
+                }
                 self.answer_request(id, Err(FsError::TimedOut));
             }
             Attempt::Park(on) => {
@@ -215,7 +252,7 @@ impl<S: MetaStore> Replica<S> {
                 waiting.patience = match on {
                     On::Session => self.now + FIRST_SESSION_MAX,
                     On::FirstSession => self.opened + FIRST_SESSION_MAX,
-                    On::Ask(_) | On::Level | On::Lock => waiting.deadline,
+                    On::Ask(_) | On::Level | On::Lock | On::LockEnd => waiting.deadline,
                 };
                 self.requests.park(id, waiting);
             }
@@ -257,8 +294,12 @@ impl<S: MetaStore> Replica<S> {
                 self.run_request(id, waiting);
                 continue;
             }
-            if waiting.on == On::Lock {
+            if matches!(waiting.on, On::Lock | On::LockEnd) {
                 self.locks_give_up(id);
+            }
+            if waiting.on == On::LockEnd {
+                self.answer_request(id, Err(FsError::Interrupted));
+                continue;
             }
             let error = if over && self.upstream.is_some() { FsError::TimedOut } else { FsError::Unreachable };
             let error =

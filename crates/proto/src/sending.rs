@@ -25,6 +25,7 @@ impl<S: MetaStore> Replica<S> {
             self.send_records()?;
         }
         self.send_ahead()?;
+        self.send_lock_mail();
         self.pump_contents()
     }
 
@@ -148,11 +149,16 @@ impl<S: MetaStore> Replica<S> {
     /// Makes the log durable, so that it can be sent: at once if somebody waits, else together with the changes of
     /// the next moment.
     pub(crate) fn sync_soon(&mut self) {
-        if self.config.role != Role::Client || self.requests.has_level_waiters() {
+        if self.config.role != Role::Client || self.is_somebody_waiting() {
             self.sync_wanted = true;
         } else {
             self.sync_with_the_next();
         }
+    }
+
+    /// Whether somebody waits for records to be sent: for a level, or with the release of a lock.
+    pub(crate) fn is_somebody_waiting(&self) -> bool {
+        self.requests.has_level_waiters() || self.lock_mail.is_waiting()
     }
 
     /// Makes everything durable together with the changes of the next moment.

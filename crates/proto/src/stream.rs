@@ -10,7 +10,7 @@ use crate::tables::{
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, OriginId, StorageError};
-use wayfs_wire::{Down, KeyImage, Mark, Omitted, Question, Verdict};
+use wayfs_wire::{Down, KeyImage, LockVerdict, Mark, Omitted, Question, Verdict};
 
 /// Messages of images to one child that may be under way.
 const WINDOW: usize = 32;
@@ -99,7 +99,20 @@ impl<S: MetaStore> Replica<S> {
             Phase::Live => self.send_pending(origin)?,
             Phase::Greeting | Phase::Ready | Phase::Ghost => {}
         }
+        self.send_grants(origin);
         self.answer_asks(origin)
+    }
+
+    /// Tells which locks are the child's: once it was told all that was done before by whoever held them.
+    fn send_grants(&mut self, origin: OriginId) {
+        let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
+        let is_told = child.phase == Phase::Live && child.pending.is_empty();
+        if child.grants.is_empty() || !(is_told || child.is_station) {
+            return;
+        }
+        for ask in std::mem::take(&mut child.grants) {
+            self.send_child(origin, Down::LockAnswer { ask, verdict: LockVerdict::Granted });
+        }
     }
 
     fn send_images(&mut self, origin: OriginId, parcel: Parcel, through: CommitNumber, more: bool) {

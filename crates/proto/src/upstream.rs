@@ -21,6 +21,7 @@ use crate::tables::{number_key, table};
 use crate::watches::Watches;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
+use wayfs_types::request::RequestId;
 use wayfs_types::{CommitNumber, Image, Key, MetaStore, OriginId, RecordId, StorageError, Time};
 use wayfs_wire::{AskId, Down, KeyImage, Mark, Message, Question, Resume, Stamp, Up};
 
@@ -79,6 +80,8 @@ pub(crate) struct Upstream {
     pub(crate) by_question: BTreeMap<Question, AskId>,
     pub(crate) next_ask: u64,
     pub(crate) lock_asks: BTreeMap<AskId, LockAsk>,
+    /// Requests for locks that wait until the parent has answered what their owner gave up.
+    pub(crate) locks_held_back: Vec<RequestId>,
     /// Sequence up to which the parent was asked to make us stable.
     pub(crate) asked_stable: u64,
 }
@@ -145,6 +148,7 @@ impl<S: MetaStore> Replica<S> {
             by_question: BTreeMap::new(),
             next_ask: 1,
             lock_asks: BTreeMap::new(),
+            locks_held_back: Vec::new(),
             asked_stable: 0,
         });
         self.peers.insert(peer, Whom::Parent);

@@ -59,6 +59,9 @@ pub enum FsError {
     /// A lock is held by another (`EAGAIN`).
     #[error("locked by another")]
     Locked,
+    /// The lock is held by somebody who waits for the asker (`EDEADLK`).
+    #[error("waiting for this lock would never end")]
+    Deadlock,
     /// The request was interrupted by a signal (`EINTR`).
     #[error("interrupted")]
     Interrupted,

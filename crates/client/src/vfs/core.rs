@@ -80,6 +80,8 @@ pub struct Vfs {
     pub(super) savers: Workers,
     /// Commits of what was closed early.
     pub(super) cutters: Workers,
+    /// Locks that were granted and wait for the kernel to forget.
+    pub(super) granters: Workers,
     pub(super) manners: super::manner::Manners,
     pub(super) notifier: OnceLock<Notifier>,
     /// Whether the kernel may still take passthrough files.
@@ -97,6 +99,8 @@ const READERS: usize = 16;
 const SAVERS: usize = 4;
 /// Threads that cut and hash what nobody waits for: one leaves the other cores to programs.
 const CUTTERS: usize = 1;
+/// Threads that wait for the kernel to forget what is old: all of them wait for the same.
+const GRANTERS: usize = 2;
 /// Jobs that may wait for any of them; one more is answered with `ETIMEDOUT`.
 const WAITING_MAX: usize = 4096;
 
@@ -122,6 +126,7 @@ impl Vfs {
             readers: Workers::start("read", READERS, WAITING_MAX)?,
             savers: Workers::start("save", SAVERS, WAITING_MAX)?,
             cutters: Workers::start("cut", CUTTERS, WAITING_MAX)?,
+            granters: Workers::start("grant", GRANTERS, WAITING_MAX)?,
             manners: super::manner::Manners::default(),
             notifier: OnceLock::new(),
             has_passthrough: AtomicBool::new(false),
@@ -161,6 +166,7 @@ impl Vfs {
         self.readers.stop();
         self.savers.stop();
         self.cutters.stop();
+        self.granters.stop();
     }
 
     pub(super) fn agreed(&self, granted: &wayfs_fuse::Granted, notifier: &Notifier) {

@@ -92,8 +92,9 @@ impl Front {
             // With `default_permissions` the kernel does not ask; without, everything is allowed here.
             Operation::Access { .. } => answered(reply.ok()),
             Operation::GetLock { owner, lock, .. } => vfs.test_lock(caller, file, owner, lock, reply),
-            Operation::SetLock { owner, lock, wait, scope, .. } => {
-                vfs.set_lock(caller, file, super::locks::Wish { owner, lock, wait, scope }, reply);
+            Operation::SetLock { handle, owner, lock, wait, scope } => {
+                let place = super::locks::Place { file, handle };
+                vfs.set_lock(caller, place, super::locks::Wish { owner, lock, wait, scope }, reply);
             }
             _ => return self.contents(request, caller, file, reply),
         }

@@ -24,6 +24,7 @@ pub fn errno(error: FsError) -> Errno {
         FsError::Unreachable => Errno::HOSTUNREACH,
         FsError::TimedOut => Errno::TIMEDOUT,
         FsError::Locked => Errno::AGAIN,
+        FsError::Deadlock => Errno::DEADLK,
         FsError::Interrupted => Errno::INTR,
         FsError::Stale => Errno::STALE,
         FsError::Io => Errno::IO,

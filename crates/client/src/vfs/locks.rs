@@ -1,10 +1,15 @@
 //! Locks of programs: asked of the replica, which asks the station.
+//!
+//! A lock orders data. Who lets go of one that excluded others has everything committed first that it wrote; the
+//! replica sends the release behind the records. Who is granted one is told so when the kernel has forgotten what was
+//! changed before.
 
 use super::core::{Caller, Vfs, answered, refuse};
-use std::collections::BTreeSet;
+use super::pending::ReplySlot;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use wayfs_fuse::{FileLock, LockKind, LockOwner, LockRange, LockScope, LockWait, Reply};
+use wayfs_fuse::{FileHandle, FileLock, LockKind, LockOwner, LockRange, LockScope, LockWait, Reply};
 use wayfs_types::request as ask;
 use wayfs_types::{FileId, FsError};
 
@@ -20,13 +25,70 @@ pub(super) struct Wish {
     pub(super) scope: LockScope,
 }
 
-/// Who took record locks, so that a close without any asks nobody. An entry may be too many, never too few.
+/// One owner's locks on one file.
+type Key = (FileId, ScopeNumber, LockOwner);
+
+/// Record locks are 0, `flock` is 1.
+type ScopeNumber = u8;
+
+/// What is known of one owner's locks on one file. It may be too much, never too little.
+#[derive(Debug, Default)]
+struct Held {
+    /// The handles through which they were asked for.
+    handles: BTreeSet<FileHandle>,
+    /// Whether one of them excluded all others.
+    is_exclusive: bool,
+}
+
+/// Who took locks, so that a close without any asks nobody, and a handle that goes takes its own along.
 #[derive(Default)]
-pub struct HeldLocks(Mutex<BTreeSet<(FileId, LockOwner)>>);
+pub struct HeldLocks(Mutex<BTreeMap<Key, Held>>);
 
 impl HeldLocks {
-    fn held(&self) -> MutexGuard<'_, BTreeSet<(FileId, LockOwner)>> {
+    fn held(&self) -> MutexGuard<'_, BTreeMap<Key, Held>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, file: FileId, handle: FileHandle, wish: &Wish) {
+        let mut held = self.held();
+        let held = held.entry((file, number(wish.scope), wish.owner)).or_default();
+        held.handles.insert(handle);
+        held.is_exclusive |= wish.lock.kind == LockKind::Write;
+    }
+
+    /// Whether an owner may hold record locks on a file.
+    pub(super) fn has_records(&self, file: FileId, owner: LockOwner) -> bool {
+        self.held().contains_key(&(file, number(LockScope::Record), owner))
+    }
+
+    /// Whether an owner may exclude others.
+    fn is_exclusive(&self, file: FileId, scope: LockScope, owner: LockOwner) -> bool {
+        self.held().get(&(file, number(scope), owner)).is_some_and(|held| held.is_exclusive)
+    }
+
+    fn forget(&self, file: FileId, scope: LockScope, owner: LockOwner) -> bool {
+        self.held().remove(&(file, number(scope), owner)).is_some()
+    }
+
+    /// A handle went. Whose record locks went with it: those that were taken through no other. These are locks of the
+    /// open file itself, for whose end the kernel sends nothing, and those taken through handles that are not flushed.
+    fn handle_gone(&self, file: FileId, handle: FileHandle) -> Vec<LockOwner> {
+        let scope = number(LockScope::Record);
+        let (first, last) = ((file, scope, LockOwner::new(0)), (file, scope, LockOwner::new(u64::MAX)));
+        let mut gone = Vec::new();
+        for ((_, _, owner), held) in self.held().range_mut(first..=last) {
+            if held.handles.remove(&handle) && held.handles.is_empty() {
+                gone.push(*owner);
+            }
+        }
+        gone
+    }
+}
+
+fn number(scope: LockScope) -> ScopeNumber {
+    match scope {
+        LockScope::Record => 0,
+        LockScope::Flock => 1,
     }
 }
 
@@ -87,54 +149,88 @@ impl Vfs {
         });
     }
 
-    pub(super) fn set_lock(self: &Arc<Self>, caller: &Caller, file: FileId, wish: Wish, reply: Reply) {
+    pub(super) fn set_lock(self: &Arc<Self>, caller: &Caller, place: Place, wish: Wish, reply: Reply) {
+        let Place { file, handle } = place;
+        let asker = caller.clone();
         let Some(request) = request(caller, file, &wish) else {
-            let unlock = unlock(file, wish.scope, wish.owner, range(wish.lock.range));
-            self.ask(caller, unlock, reply, |_, reply, outcome| match outcome {
-                // There is nothing to release where nobody is asked: what was lost with the station is free.
-                Ok(_) | Err(FsError::NotFound | FsError::Unreachable) => answered(reply.ok()),
-                other => refuse(reply, other),
+            if !self.locks.is_exclusive(file, wish.scope, wish.owner) {
+                return self.unlock(caller, file, &wish, reply);
+            }
+            return self.when_committed(caller, file, reply, move |vfs, reply| {
+                vfs.unlock(&asker, file, &wish, reply);
             });
-            return;
         };
-        if wish.scope == LockScope::Record {
-            self.locks.held().insert((file, wish.owner));
+        // Sharing what was held alone lets others in.
+        let shares = wish.lock.kind == LockKind::Read && self.locks.is_exclusive(file, wish.scope, wish.owner);
+        self.locks.note(file, handle, &wish);
+        if shares {
+            return self.when_committed(caller, file, reply, move |vfs, reply| vfs.lock(&asker, request, reply));
         }
+        self.lock(caller, request, reply);
+    }
+
+    fn lock(self: &Arc<Self>, caller: &Caller, request: ask::LockRequest, reply: Reply) {
         let timeout = if request.wait { WAIT_MAX } else { self.settings.metadata_timeout };
-        self.ask_within(caller, ask::Request::Lock(request), timeout, reply, |_, reply, outcome| match outcome {
-            Ok(_) => answered(reply.ok()),
+        self.ask_within(caller, ask::Request::Lock(request), timeout, reply, |vfs, reply, outcome| match outcome {
+            Ok(_) => vfs.answer_granted(reply),
+            other => refuse(reply, other),
+        });
+    }
+
+    /// A lock was granted. Its owner reads on when the kernel has forgotten what changed before; a signal cannot end
+    /// that wait, since the lock is held.
+    fn answer_granted(&self, reply: Reply) {
+        if self.notices.is_idle() {
+            return answered(reply.ok());
+        }
+        let slot = ReplySlot::new(reply);
+        let (waiting, notices, bound) = (Arc::clone(&slot), Arc::clone(&self.notices), self.settings.metadata_timeout);
+        let job = move || {
+            notices.drain(bound);
+            waiting.take().map(Reply::ok);
+        };
+        if self.granters.run(job).is_err() {
+            slot.take().map(Reply::ok);
+        }
+    }
+
+    fn unlock(self: &Arc<Self>, caller: &Caller, file: FileId, wish: &Wish, reply: Reply) {
+        if wish.scope == LockScope::Flock || range(wish.lock.range) == ask::LockRange::WHOLE {
+            self.locks.forget(file, wish.scope, wish.owner);
+        }
+        let unlock = unlock(file, wish.scope, wish.owner, range(wish.lock.range));
+        self.ask(caller, unlock, reply, |_, reply, outcome| match outcome {
+            // There is nothing to release where nobody is asked: what was lost with the station is free.
+            Ok(_) | Err(FsError::NotFound | FsError::Unreachable) => answered(reply.ok()),
             other => refuse(reply, other),
         });
     }
 
     /// A descriptor was closed: the owner's record locks on the file end, as POSIX has it.
     pub(super) fn unlock_records(&self, file: FileId, owner: LockOwner) {
-        if self.locks.held().remove(&(file, owner)) {
+        if self.locks.forget(file, LockScope::Record, owner) {
             self.unlock_quietly(file, LockScope::Record, owner);
         }
     }
 
-    /// A handle that is never flushed went: record locks on the file that nobody else may hold end.
-    pub(super) fn unlock_all_records(&self, file: FileId) {
-        if self.files.find(file).is_some() {
-            return;
-        }
-        let owners: Vec<LockOwner> = {
-            let mut held = self.locks.held();
-            let first = (file, LockOwner::new(0));
-            let last = (file, LockOwner::new(u64::MAX));
-            let owners: Vec<LockOwner> = held.range(first..=last).map(|(_, owner)| *owner).collect();
-            held.retain(|(locked, _)| *locked != file);
-            owners
-        };
-        for owner in owners {
-            self.unlock_quietly(file, LockScope::Record, owner);
-        }
+    /// A handle went, and with it its `flock` and the locks of the open file.
+    pub(super) fn locks_of_gone(&self, file: FileId, handle: FileHandle, flock: Option<LockOwner>) -> GoneLocks {
+        let records = self.locks.handle_gone(file, handle);
+        let exclusive = |scope| move |owner: &LockOwner| self.locks.is_exclusive(file, scope, *owner);
+        let is_exclusive =
+            records.iter().any(exclusive(LockScope::Record)) || flock.iter().any(exclusive(LockScope::Flock));
+        GoneLocks { file, records, flock, is_exclusive }
     }
 
-    /// The last reference to an open file went: its flock ends.
-    pub(super) fn unlock_flock(&self, file: FileId, owner: LockOwner) {
-        self.unlock_quietly(file, LockScope::Flock, owner);
+    /// Lets go of them.
+    pub(super) fn unlock_gone(&self, gone: &GoneLocks) {
+        for owner in &gone.records {
+            self.unlock_records(gone.file, *owner);
+        }
+        if let Some(owner) = gone.flock {
+            self.locks.forget(gone.file, LockScope::Flock, owner);
+            self.unlock_quietly(gone.file, LockScope::Flock, owner);
+        }
     }
 
     fn unlock_quietly(&self, file: FileId, scope: LockScope, owner: LockOwner) {
@@ -145,6 +241,29 @@ impl Vfs {
             }
         });
         self.engine.submit(request, self.settings.metadata_timeout, log);
+    }
+}
+
+/// Where a lock is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) file: FileId,
+    pub(super) handle: FileHandle,
+}
+
+/// Locks that went with a handle.
+#[derive(Debug)]
+pub(super) struct GoneLocks {
+    file: FileId,
+    records: Vec<LockOwner>,
+    flock: Option<LockOwner>,
+    is_exclusive: bool,
+}
+
+impl GoneLocks {
+    /// Whether others wait for what was written under them.
+    pub(super) fn are_exclusive(&self) -> bool {
+        self.is_exclusive
     }
 }
 

@@ -8,9 +8,10 @@
 use super::core::{Caller, Close, Vfs, answered};
 use super::errno::errno;
 use super::handles::OpenHandle;
+use super::locks::GoneLocks;
 use super::pending::ReplySlot;
 use crate::files::commit::Committed;
-use crate::files::{Access, EarlyClose, Patience, Slow};
+use crate::files::{Access, EarlyClose, OpenFile, Patience, Slow};
 use crate::notices::Stale;
 use std::sync::Arc;
 use wayfs_fuse::{Errno, FileHandle, LockOwner, Reply};
@@ -23,7 +24,9 @@ pub(super) const INLINE_COMMIT_MAX: u64 = 256 * 1024;
 impl Vfs {
     pub(super) fn flush(self: &Arc<Self>, caller: &Caller, handle: FileHandle, owner: LockOwner, reply: Reply) {
         let Some(open) = self.handles.file(handle) else { return answered(reply.error(Errno::BADF)) };
-        self.unlock_records(open.file.id(), owner);
+        if self.locks.has_records(open.file.id(), owner) {
+            return self.flush_and_unlock(caller, open, owner, reply);
+        }
         if open.access == Access::Read {
             return answered(reply.ok());
         }
@@ -64,6 +67,81 @@ impl Vfs {
         });
     }
 
+    /// The close of a program that may hold record locks, which end with it: when what was written is in the log.
+    fn flush_and_unlock(self: &Arc<Self>, caller: &Caller, open: Arc<OpenHandle>, owner: LockOwner, reply: Reply) {
+        let file = open.file.id();
+        open.file.notice_mapped_writes();
+        match self.try_settle(file) {
+            Err(Slow::NeedsNetwork) => {}
+            outcome => {
+                self.unlock_records(file, owner);
+                return match outcome {
+                    Ok(committed) => self.flushed(caller, committed, reply),
+                    Err(slow) => answered(reply.error(errno(slow.into_error()))),
+                };
+            }
+        }
+        let asker = caller.clone();
+        self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
+            let outcome = vfs.settle_file(file);
+            vfs.unlock_records(file, owner);
+            let Some(reply) = slot.take() else { return };
+            match outcome {
+                Ok(committed) => vfs.flushed(&asker, committed, reply),
+                Err(slow) => answered(reply.error(errno(slow.into_error()))),
+            }
+        });
+    }
+
+    /// Goes on when all is in the log that programs here wrote to a file, and all files that were closed: whoever gets
+    /// the lock of the file next counts on it.
+    pub(super) fn when_committed(
+        self: &Arc<Self>,
+        caller: &Caller,
+        file: FileId,
+        reply: Reply,
+        then: impl FnOnce(&Arc<Self>, Reply) + Send + 'static,
+    ) {
+        match self.try_settle(file) {
+            Err(Slow::NeedsNetwork) => {}
+            outcome => {
+                note_unsettled(file, &outcome);
+                return then(self, reply);
+            }
+        }
+        self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
+            // What cannot be committed is kept and tried again; holding the lock for it would help nobody.
+            note_unsettled(file, &vfs.settle_file(file));
+            if let Some(reply) = slot.take() {
+                then(vfs, reply);
+            }
+        });
+    }
+
+    /// As [`Vfs::settle_file`], if that takes no time.
+    fn try_settle(&self, file: FileId) -> Result<Option<RecordId>, Slow> {
+        if self.files.closing_len() > 0 {
+            return Err(Slow::NeedsNetwork);
+        }
+        match self.files.find(file) {
+            Some(open) if open.dirty_len() <= INLINE_COMMIT_MAX => self.commit_file(&open, Patience::None),
+            Some(_) => Err(Slow::NeedsNetwork),
+            None => Ok(None),
+        }
+    }
+
+    /// Commits what was written to a file, and what was closed early.
+    fn settle_file(&self, file: FileId) -> Result<Option<RecordId>, Slow> {
+        self.commit_closing()?;
+        let Some(open) = self.files.find(file) else { return Ok(None) };
+        self.commit_file(&open, Patience::lasting(self.settings.read_timeout))
+    }
+
+    fn commit_file(&self, open: &OpenFile, patience: Patience) -> Result<Option<RecordId>, Slow> {
+        let committed = self.files.commit(open, patience)?;
+        Ok(committed.map(|committed| self.committed(open.id(), &committed)))
+    }
+
     /// Free bytes of the disk that writes may use.
     fn room(&self) -> u64 {
         self.free().map_or(u64::MAX, |free| free.saturating_sub(self.settings.free_min))
@@ -79,8 +157,7 @@ impl Vfs {
 
     /// Commits and tells the kernel if another's version won.
     fn commit(&self, open: &OpenHandle, patience: Patience) -> Result<Option<RecordId>, Slow> {
-        let committed = self.files.commit(&open.file, patience)?;
-        Ok(committed.map(|committed| self.committed(open.file.id(), &committed)))
+        self.commit_file(&open.file, patience)
     }
 
     fn committed(&self, file: FileId, committed: &Committed) -> RecordId {
@@ -96,15 +173,12 @@ impl Vfs {
             open.file.notice_mapped_writes();
         }
         let Some(open) = self.close_handle(handle) else { return answered(reply.error(Errno::BADF)) };
-        if let Some(owner) = flock {
-            self.unlock_flock(open.file.id(), owner);
+        let locks = self.locks_of_gone(open.file.id(), handle, flock);
+        if locks.are_exclusive() && (open.file.is_dirty() || self.files.closing_len() > 0) {
+            return self.settle_and_unlock(open.file.id(), locks, reply);
         }
-        if open.access == Access::Read {
-            // Such a handle is never flushed, so record locks taken through it end here.
-            self.unlock_all_records(open.file.id());
-            return answered(reply.ok());
-        }
-        if !open.file.is_dirty() {
+        self.unlock_gone(&locks);
+        if open.access == Access::Read || !open.file.is_dirty() {
             return answered(reply.ok());
         }
         // Pages that a mapping wrote after the last flush, or an emptiness. Nobody waits for this answer.
@@ -126,6 +200,21 @@ impl Vfs {
         });
         if job.is_err() {
             tracing::debug!("a closed file is committed later: too much is waiting");
+        }
+    }
+
+    /// Lets go of locks when what was done under them is in the log.
+    fn settle_and_unlock(self: &Arc<Self>, file: FileId, locks: GoneLocks, reply: Reply) {
+        let locks = Arc::new(locks);
+        let (vfs, ending) = (Arc::clone(self), Arc::clone(&locks));
+        let job = self.savers.run(move || {
+            note_unsettled(file, &vfs.settle_file(file));
+            vfs.unlock_gone(&ending);
+            let _ = reply.ok();
+        });
+        if job.is_err() {
+            tracing::debug!("locks end before what was written under them is committed: too much is waiting");
+            self.unlock_gone(&locks);
         }
     }
 
@@ -316,6 +405,13 @@ impl Vfs {
         for (file, error) in self.files.commit_older(self.settings.dirty_age, self.settings.read_timeout) {
             tracing::warn!(%file, %error, "commit of an open file: will be tried again");
         }
+    }
+}
+
+/// What cannot be committed before a lock is let go stays here and is tried again.
+fn note_unsettled(file: FileId, outcome: &Result<Option<RecordId>, Slow>) {
+    if let Err(slow) = outcome {
+        tracing::warn!(%file, error = %slow, "a lock is let go before what was written under it could be committed");
     }
 }
 

@@ -1,10 +1,10 @@
 //! Locks over a station.
 
-use super::world::{HOME, World};
+use super::world::{HOME, World, small};
 use crate::Role;
 use std::time::Duration;
 use wayfs_types::request::{Answer, LockFamily, LockKind, LockOwner, LockRange, LockRequest, Request};
-use wayfs_types::{FileId, FsError};
+use wayfs_types::{Content, FileId, FsError};
 
 fn exclusive(file: FileId, wait: bool) -> LockRequest {
     let (owner, range) = (LockOwner(9), LockRange::WHOLE);
@@ -94,4 +94,172 @@ fn offline_the_programs_of_one_client_exclude_each_other() {
     world.connect(a, HOME);
     world.settle();
     assert_eq!(world.ask(a, Request::Lock(other)), Err(FsError::Locked));
+}
+
+/// A signal ends the first question while its grant is on the way, and the kernel asks again.
+#[test]
+fn a_late_grant_takes_nothing_from_the_question_that_was_put_again() {
+    let mut world = World::new();
+    let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    let peer = world.connect(a, HOME);
+    world.connect(b, HOME);
+    world.settle();
+    let file = world.create(a, FileId::ROOT, "x");
+    world.settle();
+    for wait in [false, true] {
+        world.stall(peer, true);
+        let first = world.request(a, Request::Lock(exclusive(file, wait)));
+        world.step_up(peer, 1);
+        world.input(a, crate::Input::Cancel { id: first });
+        assert_eq!(world.answer(a, first), None, "it is not known yet whether the lock is ours");
+        world.pass(Duration::from_secs(2));
+        assert_eq!(
+            world.answer(a, first),
+            Some(Err(FsError::Interrupted)),
+            "a parent that is silent is not waited for"
+        );
+        let second = world.request(a, Request::Lock(exclusive(file, wait)));
+        world.stall(peer, false);
+        world.settle();
+        assert_eq!(world.answer(a, second), Some(Ok(Answer::Done)));
+        assert_eq!(world.ask(b, Request::Lock(exclusive(file, false))), Err(FsError::Locked));
+        assert_eq!(world.ask(a, unlock(file)), Ok(Answer::Done));
+        world.settle();
+        assert_eq!(world.ask(b, Request::Lock(exclusive(file, false))), Ok(Answer::Done));
+        assert_eq!(world.ask(b, unlock(file)), Ok(Answer::Done));
+        world.settle();
+    }
+}
+
+#[test]
+fn a_grant_that_was_given_before_the_question_was_taken_back_is_told() {
+    let mut world = World::new();
+    let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    let peer = world.connect(a, HOME);
+    world.connect(b, HOME);
+    world.settle();
+    let file = world.create(a, FileId::ROOT, "x");
+    world.settle();
+    world.stall(peer, true);
+    let question = world.request(a, Request::Lock(exclusive(file, true)));
+    world.step_up(peer, 1);
+    world.input(a, crate::Input::Cancel { id: question });
+    world.input(a, crate::Input::Cancel { id: question });
+    world.stall(peer, false);
+    world.settle();
+    assert_eq!(world.answer(a, question), Some(Ok(Answer::Done)));
+    assert_eq!(world.ask(b, Request::Lock(exclusive(file, false))), Err(FsError::Locked));
+}
+
+/// A program that reads under a lock wants to write, gets a signal, and reads on.
+#[test]
+fn what_was_held_before_an_interrupted_upgrade_is_held_after_it() {
+    let mut world = World::new();
+    let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    let peer = world.connect(a, HOME);
+    world.connect(b, HOME);
+    world.settle();
+    let file = world.create(a, FileId::ROOT, "x");
+    world.settle();
+    let reads = LockRequest { kind: LockKind::Read, range: LockRange { start: 10, end: 19 }, ..exclusive(file, false) };
+    assert_eq!(world.ask(a, Request::Lock(reads)), Ok(Answer::Done));
+    world.stall(peer, true);
+    let upgrade = world.request(a, Request::Lock(exclusive(file, true)));
+    world.step_up(peer, 1);
+    world.input(a, crate::Input::Cancel { id: upgrade });
+    world.pass(Duration::from_secs(2));
+    assert_eq!(world.answer(a, upgrade), Some(Err(FsError::Interrupted)));
+    world.stall(peer, false);
+    world.settle();
+    let at = |start, end, kind| LockRequest { kind, range: LockRange { start, end }, ..exclusive(file, false) };
+    assert_eq!(world.ask(b, Request::Lock(at(10, 19, LockKind::Write))), Err(FsError::Locked));
+    assert_eq!(world.ask(b, Request::Lock(at(10, 19, LockKind::Read))), Ok(Answer::Done));
+    assert_eq!(world.ask(b, Request::Lock(at(0, 9, LockKind::Write))), Ok(Answer::Done));
+    assert_eq!(world.ask(b, Request::Lock(at(20, u64::MAX, LockKind::Write))), Ok(Answer::Done));
+}
+
+#[test]
+fn who_would_wait_for_a_waiter_of_its_own_is_told_of_the_deadlock() {
+    let mut world = World::new();
+    let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    world.connect(a, HOME);
+    world.connect(b, HOME);
+    world.settle();
+    let (one, two) = (world.create(a, FileId::ROOT, "one"), world.create(a, FileId::ROOT, "two"));
+    world.settle();
+    assert_eq!(world.ask(a, Request::Lock(exclusive(one, true))), Ok(Answer::Done));
+    assert_eq!(world.ask(b, Request::Lock(exclusive(two, true))), Ok(Answer::Done));
+    let waits = world.request(a, Request::Lock(exclusive(two, true)));
+    world.settle();
+    assert_eq!(world.ask(b, Request::Lock(exclusive(one, true))), Err(FsError::Deadlock));
+    assert_eq!(world.ask(b, unlock(two)), Ok(Answer::Done));
+    world.settle();
+    assert_eq!(world.answer(a, waits), Some(Ok(Answer::Done)));
+}
+
+/// Two clients that both have the file open and cached, and the first has the lock.
+fn two_at_one_file() -> (World, [usize; 2], [crate::PeerId; 2], FileId) {
+    let mut world = World::new();
+    let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    let peers = [world.connect(a, HOME), world.connect(b, HOME)];
+    world.settle();
+    let file = world.create(a, FileId::ROOT, "x");
+    world.store(a, file, small("old"));
+    world.settle();
+    assert_eq!(world.lookup(b, FileId::ROOT, "x").unwrap().1.content, small("old"));
+    assert_eq!(world.ask(a, Request::Lock(exclusive(file, false))), Ok(Answer::Done));
+    (world, [a, b], peers, file)
+}
+
+/// What a client sees of the file at the very moment when it is granted the lock.
+fn content_at_grant(world: &mut World, client: usize, file: FileId, wait: wayfs_types::request::RequestId) -> Content {
+    while !world.hosts[client].answers.contains_key(&wait) {
+        assert!(world.step(), "the lock is never granted");
+    }
+    assert_eq!(world.answer(client, wait), Some(Ok(Answer::Done)));
+    world.hosts[client].replica.inode(file).unwrap().unwrap().content
+}
+
+/// Proves [S-lock-order].
+#[test]
+fn who_is_granted_a_lock_sees_what_was_done_under_it_before() {
+    let (mut world, [a, b], _, file) = two_at_one_file();
+    let wait = world.request(b, Request::Lock(exclusive(file, true)));
+    world.settle();
+    // Its disk is slow, so nothing is sent for the time being but what somebody waits for.
+    world.hosts[a].hold_syncs = true;
+    world.store(a, file, small("new"));
+    assert_eq!(world.ask(a, unlock(file)), Ok(Answer::Done));
+    assert_eq!(content_at_grant(&mut world, b, file, wait), small("new"));
+}
+
+/// Proves [S-lock-order].
+#[test]
+fn a_lock_that_is_let_go_while_the_parent_is_away_waits_for_what_was_done_under_it() {
+    let (mut world, [a, b], [peer, _], file) = two_at_one_file();
+    let wait = world.request(b, Request::Lock(exclusive(file, true)));
+    world.settle();
+    world.hosts[a].hold_syncs = true;
+    world.close(peer);
+    world.store(a, file, small("new"));
+    assert_eq!(world.ask(a, unlock(file)), Ok(Answer::Done));
+    world.settle();
+    assert_eq!(world.answer(b, wait), None, "a lost client keeps its locks for a lease");
+    world.connect(a, HOME);
+    assert_eq!(content_at_grant(&mut world, b, file, wait), small("new"));
+}
+
+/// Proves [S-lock-order].
+#[test]
+fn who_shares_a_lock_that_it_held_alone_shows_what_it_did() {
+    let (mut world, [a, b], _, file) = two_at_one_file();
+    let reads = LockRequest { kind: LockKind::Read, ..exclusive(file, true) };
+    let wait = world.request(b, Request::Lock(reads));
+    world.settle();
+    world.hosts[a].hold_syncs = true;
+    world.store(a, file, small("new"));
+    let share = world.request(a, Request::Lock(reads));
+    assert_eq!(content_at_grant(&mut world, b, file, wait), small("new"));
+    world.settle();
+    assert_eq!(world.answer(a, share), Some(Ok(Answer::Done)));
 }

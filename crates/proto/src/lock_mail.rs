@@ -1,0 +1,101 @@
+//! What is said to the parent about locks, in order behind the records that were made before it.
+//!
+//! A program that lets go of a lock counts on whoever gets it next seeing all that was done under it. The parent
+//! takes what a session brings in order, so a release waits here until the records made before it are on their way;
+//! they go at once, ahead of our own disk where they may (see `ahead`). Whatever is said about locks later waits
+//! behind the release, or the parent would take the next question for one beside the old lock.
+//!
+//! A release that a session took along with it is made good in the next: its lock is reclaimed first, and let go when
+//! the records are there.
+//!
+//! Bound: a release waits here only for a lock that was held, of which there are so many at most; a question has a
+//! request that waits for it.
+
+use crate::replica::Replica;
+use std::collections::VecDeque;
+use wayfs_types::MetaStore;
+use wayfs_types::request::{LockFamily, LockKind, LockRequest};
+use wayfs_wire::{AskId, Up};
+
+/// All that waits.
+#[derive(Debug, Default)]
+pub(crate) struct LockMail {
+    waiting: VecDeque<Letter>,
+}
+
+#[derive(Debug)]
+struct Letter {
+    /// The record of our own that must be on its way before.
+    after: u64,
+    up: Up,
+    /// What a release lets go of; empty for anything else.
+    held: Vec<LockRequest>,
+}
+
+impl LockMail {
+    /// Whether something about locks waits for records to be sent.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Asks for a lock. One that shares what was held alone is a release as well.
+    pub(crate) fn post_lock(&mut self, ask: AskId, request: LockRequest) {
+        let held = self.locks.held_in(self.own_holder(request.owner), request.file, request.family, request.range);
+        let lets_in = request.kind == LockKind::Read && held.iter().any(|held| held.kind == LockKind::Write);
+        // `flock` gives up what it holds before it waits for the other kind.
+        let lets_go = request.family == LockFamily::Flock && !held.is_empty();
+        let after = if lets_in || lets_go { self.counters.sequence } else { 0 };
+        self.post(Letter { after, up: Up::Lock { ask, request }, held: Vec::new() });
+    }
+
+    /// Lets go of locks. What was done under one that others held as well says nothing to them.
+    pub(crate) fn post_unlock(&mut self, up: Up, held: Vec<LockRequest>) {
+        let is_exclusive = held.iter().any(|held| held.kind == LockKind::Write);
+        let after = if is_exclusive { self.counters.sequence } else { 0 };
+        self.post(Letter { after, up, held });
+    }
+
+    /// Says something that is not about what was done.
+    pub(crate) fn post_in_turn(&mut self, up: Up) {
+        self.post(Letter { after: 0, up, held: Vec::new() });
+    }
+
+    fn post(&mut self, letter: Letter) {
+        // Without a parent only what must be made good is kept.
+        if self.locks_go_up() || !letter.held.is_empty() {
+            self.lock_mail.waiting.push_back(letter);
+        }
+        self.send_lock_mail();
+    }
+
+    /// Sends what need not wait any more.
+    pub(crate) fn send_lock_mail(&mut self) {
+        while self.locks_go_up()
+            && let Some(first) = self.lock_mail.waiting.front()
+            && !self.has_unsent(first.after)
+            && let Some(letter) = self.lock_mail.waiting.pop_front()
+        {
+            self.tell_parent(letter.up);
+        }
+    }
+
+    /// Whether a record of our own up to this one is still to be sent in this session.
+    fn has_unsent(&self, through: u64) -> bool {
+        let Some(upstream) = &self.upstream else { return true };
+        self.log.from(upstream.position + 1).next().is_some_and(|(_, item)| item.id.sequence() <= through)
+    }
+
+    /// The session is over: questions are put anew by those who wait, releases are made good.
+    pub(crate) fn lock_mail_lost(&mut self) {
+        self.lock_mail.waiting.retain(|letter| !letter.held.is_empty());
+    }
+
+    /// What was let go and must not be free before the records made under it are there, unless another program of this
+    /// machine has it by now.
+    pub(crate) fn let_go_in_order(&self) -> Vec<LockRequest> {
+        let all = self.lock_mail.waiting.iter().flat_map(|letter| &letter.held);
+        all.filter(|held| self.locks.test(self.own_holder(held.owner), held).is_none()).copied().collect()
+    }
+}

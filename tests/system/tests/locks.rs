@@ -1,0 +1,257 @@
+//! Locks between programs on two machines of one station, and what they order.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use wayfs_system_tests::{Machine, Mount, Server, eventually, free_port, run_for, within};
+
+/// Longest time for a workload on a busy machine.
+const BUSY: Duration = Duration::from_secs(120);
+/// Longest time for news to travel.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A home, a station and two clients of the station.
+struct Site {
+    _servers: [(Machine, Server); 2],
+    clients: [(Machine, Mount); 2],
+}
+
+impl Site {
+    fn new() -> Self {
+        let home_machine = Machine::new("home");
+        let home = home_machine.serve(free_port(), &[]);
+        home.wayfs(&home_machine, &["volume", "create", "work"]).ok();
+        let station_machine = Machine::new("station");
+        let station = station_machine.serve(free_port(), &[]);
+        let ticket = home.station_ticket(&home_machine, "work");
+        station.wayfs(&station_machine, &["station", "join", &ticket]).ok();
+        let station_at = format!("127.0.0.1:{}", station.port);
+        let clients = ["ann", "bob"].map(|name| {
+            let machine = Machine::new(name);
+            let ticket = home.ticket(&home_machine, "work");
+            let mount = machine.mount(&ticket, &[]);
+            eventually("the client knows the station", SOON, || {
+                mount.wayfs(&machine, &["station", "use", &station_at]).status.success()
+            });
+            (machine, mount)
+        });
+        Self { _servers: [(home_machine, home), (station_machine, station)], clients }
+    }
+
+    fn root(&self, client: usize) -> PathBuf {
+        self.clients[client].1.root().to_owned()
+    }
+
+    /// Puts a file where both see it.
+    fn share(&self, name: &str, bytes: &[u8]) -> [PathBuf; 2] {
+        let paths = [0, 1].map(|client| self.root(client).join(name));
+        let mut file = File::create(&paths[0]).unwrap();
+        file.write_all(bytes).unwrap();
+        file.sync_all().unwrap();
+        let (there, wanted) = (paths[1].clone(), bytes.to_vec());
+        eventually("both see the file", SOON, move || fs::read(&there).is_ok_and(|found| found == wanted));
+        paths
+    }
+}
+
+fn names(root: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(root).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn open(path: &Path) -> File {
+    OpenOptions::new().read(true).write(true).open(path).unwrap()
+}
+
+/// Adds one to the number in a file, as programs without any care for the network do.
+fn count(file: &mut File) {
+    let mut text = String::new();
+    file.seek(SeekFrom::Start(0)).unwrap();
+    file.read_to_string(&mut text).unwrap();
+    let next = text.trim().parse::<u64>().unwrap() + 1;
+    file.seek(SeekFrom::Start(0)).unwrap();
+    file.write_all(format!("{next:>12}\n").as_bytes()).unwrap();
+}
+
+#[derive(Clone, Copy)]
+enum Way {
+    Flock,
+    Record,
+    /// The file is closed with the lock held.
+    Close,
+}
+
+fn counted_by_both(site: &Site, name: &str, way: Way) {
+    const ROUNDS: u64 = 50;
+    let paths = site.share(name, format!("{:>12}\n", 0).as_bytes());
+    let workers = paths.clone().map(|path| {
+        std::thread::spawn(move || {
+            let mut kept = open(&path);
+            for _ in 0..ROUNDS {
+                match way {
+                    Way::Flock => {
+                        rustix::fs::flock(&kept, rustix::fs::FlockOperation::LockExclusive).unwrap();
+                        count(&mut kept);
+                        rustix::fs::flock(&kept, rustix::fs::FlockOperation::Unlock).unwrap();
+                    }
+                    Way::Record => {
+                        rustix::fs::fcntl_lock(&kept, rustix::fs::FlockOperation::LockExclusive).unwrap();
+                        count(&mut kept);
+                        rustix::fs::fcntl_lock(&kept, rustix::fs::FlockOperation::Unlock).unwrap();
+                    }
+                    Way::Close => {
+                        let mut file = open(&path);
+                        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+                        count(&mut file);
+                    }
+                }
+            }
+        })
+    });
+    within("both count", BUSY, move || workers.map(|worker| worker.join().unwrap()));
+    let text = fs::read_to_string(&paths[0]).unwrap();
+    let copies = names(&site.root(0));
+    assert_eq!(text.trim(), (2 * ROUNDS).to_string(), "counts were lost, of {copies:?}");
+}
+
+/// Proves [S-lock-order], [S-locks].
+#[test]
+fn a_counter_under_a_lock_loses_no_count_between_two_machines() {
+    let site = Site::new();
+    counted_by_both(&site, "flock", Way::Flock);
+    counted_by_both(&site, "record", Way::Record);
+    counted_by_both(&site, "close", Way::Close);
+    assert_eq!(names(&site.root(1)), ["close", "flock", "record"]);
+}
+
+/// Proves [S-lock-order]: the default journal of SQLite, in turns and with both at once.
+#[test]
+fn sqlite_loses_no_transaction_between_two_machines() {
+    let site = Site::new();
+    let script = r#"
+import os, sqlite3, sys, threading, time
+paths = sys.argv[1:3]
+def connect(path):
+    return sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+dbs = [connect(paths[0])]
+dbs[0].execute("create table t(v)")
+end = time.time() + 20
+while not os.path.exists(paths[1]):
+    assert time.time() < end, "the other never sees the file"
+    time.sleep(0.05)
+dbs.append(connect(paths[1]))
+for k in range(40):
+    dbs[k % 2].execute("insert into t values(?)", (k,))
+    got = dbs[(k + 1) % 2].execute("select count(*) from t").fetchone()[0]
+    assert got == k + 1, (k, got)
+def work(n):
+    db = connect(paths[n])
+    for k in range(20):
+        db.execute("insert into t values(?)", (1000 * (n + 1) + k,))
+threads = [threading.Thread(target=work, args=(n,)) for n in range(2)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+for db in dbs:
+    assert db.execute("select count(*), count(distinct v) from t").fetchone() == (80, 80)
+    assert db.execute("pragma integrity_check").fetchone()[0] == "ok"
+"#;
+    let paths = [0, 1].map(|client| site.root(client).join("t.db"));
+    let mut python = Command::new("python3");
+    run_for(BUSY, python.arg("-c").arg(script).args(&paths)).ok();
+    assert_eq!(names(&site.root(0)), ["t.db"]);
+}
+
+/// A lock of an open file (`F_OFD_SETLK`), as Python spells it.
+const OPEN_FILE_LOCK: &str = r#"
+import errno, fcntl, os, struct, sys
+SET, FREE = 37, 2
+def lock(path, flags=os.O_RDWR):
+    fd = os.open(path, flags)
+    kind = fcntl.F_WRLCK if flags == os.O_RDWR else fcntl.F_RDLCK
+    fcntl.fcntl(fd, SET, struct.pack("hhqqi4x", kind, 0, 0, 0, 0))
+    return fd
+def is_free(path):
+    try:
+        os.close(lock(path))
+        return True
+    except OSError as error:
+        assert error.errno in (errno.EAGAIN, errno.EACCES), error
+        return False
+"#;
+
+/// Proves [S-locks].
+#[test]
+fn a_lock_of_an_open_file_ends_with_it() {
+    let site = Site::new();
+    let paths = site.share("img", b"image");
+    let script = format!(
+        r#"{OPEN_FILE_LOCK}
+import time
+here, there = sys.argv[1:3]
+for flags in (os.O_RDWR, os.O_RDONLY):
+    fd = lock(here, flags)
+    assert not is_free(there)
+    copy = os.dup(fd)
+    os.close(fd)
+    assert not is_free(there), "a copy of the handle is open"
+    os.close(copy)
+    end = time.time() + 20
+    while not is_free(there):
+        assert time.time() < end, "the lock outlives its file"
+        time.sleep(0.05)
+    assert is_free(here)
+pid = os.fork()
+if pid == 0:
+    lock(here)
+    os._exit(0)
+os.waitpid(pid, 0)
+end = time.time() + 20
+while not (is_free(there) and is_free(here)):
+    assert time.time() < end, "the lock outlives its process"
+    time.sleep(0.05)
+"#
+    );
+    run_for(BUSY, Command::new("python3").arg("-c").arg(script).args(&paths)).ok();
+}
+
+/// Proves [S-lock-signal]: a program that gets signals while it asks for locks holds what it was told that it holds.
+#[test]
+fn a_signal_during_a_lock_request_leaves_nobody_with_half_a_lock() {
+    let site = Site::new();
+    let paths = site.share("lock", b"x");
+    let script = r#"
+import errno, fcntl, os, signal, subprocess, sys
+here, there = sys.argv[1:3]
+signal.signal(signal.SIGALRM, lambda *_: None)
+mine, other = os.open(here, os.O_RDWR), os.open(there, os.O_RDWR)
+def is_free(way):
+    try:
+        way(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        assert error.errno in (errno.EAGAIN, errno.EACCES), error
+        return False
+    way(other, fcntl.LOCK_UN)
+    return True
+def interrupted(way, how):
+    signal.setitimer(signal.ITIMER_REAL, 0.0002)
+    try:
+        way(mine, how)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+for way in (fcntl.lockf, fcntl.flock):
+    for turn in range(100):
+        interrupted(way, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert not is_free(way), (way, turn)
+        way(mine, fcntl.LOCK_UN)
+    for turn in range(50):
+        way(mine, fcntl.LOCK_SH)
+        interrupted(way, fcntl.LOCK_EX)
+        assert not is_free(way), (way, turn, "upgrade")
+        way(mine, fcntl.LOCK_UN)
+"#;
+    run_for(BUSY, Command::new("python3").arg("-c").arg(script).args(&paths)).ok();
+}
