@@ -231,7 +231,7 @@ impl Contents for Live {
     }
 
     fn put(&self, digest: Digest, bytes: Bytes) -> Result<(), FsError> {
-        self.volume.contents().put(digest, bytes).map_err(|error| contents_error(&error))
+        self.volume.contents().put_new(digest, bytes).map_err(|error| contents_error(&error))
     }
 
     fn inode(&self, file: FileId) -> Option<Inode> {

@@ -109,7 +109,8 @@ impl InputKind {
                 Self::News
             }
             Input::Request { .. } | Input::Cancel { .. } | Input::PeerUp { .. } => Self::Other,
-            Input::PeerDown { .. } | Input::Propagate { .. } | Input::Fetched { .. } | Input::Tick => Self::Other,
+            Input::PeerDown { .. } | Input::Propagate { .. } | Input::Fetched { .. } => Self::Other,
+            Input::MakeRoom | Input::Tick => Self::Other,
         }
     }
 }

@@ -89,6 +89,8 @@ impl Volume {
         let (chunks, report) = ChunkStore::open(&data, ChunkConfig::default())?;
         tracing::debug!(?report, "chunks opened");
         let contents = Contents::new(chunks, settings.unreferenced_grace);
+        // Between two looks of the sweep a writer gets a little ahead of it.
+        contents.writers_room.bound(settings.cache_bytes_max.map(|max| max + max / 16));
         let directory = Directory::load(&settings.directory.join("servers.json"));
         let (syncer, pressure) = (store.syncer(), store.pressure());
         let replica = Replica::open(settings.replica.clone(), store, clock::now())?;

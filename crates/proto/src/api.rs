@@ -191,6 +191,9 @@ pub enum Input {
         /// The file.
         file: FileId,
     },
+    /// Client: the cache is full of contents that the home does not have. Servers are asked to bring them home, whatever
+    /// the policy, so that they can be evicted here.
+    MakeRoom,
     /// Nothing: look at the clock. Sent when [`crate::Replica::poll_timeout`] has come.
     Tick,
 }

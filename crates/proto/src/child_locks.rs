@@ -32,6 +32,7 @@ impl<S: MetaStore> Replica<S> {
             | Up::Want { .. }
             | Up::Cancelled { .. }
             | Up::Holds { .. }
+            | Up::Lent { .. }
             | Up::Ping { .. } => {}
         }
     }

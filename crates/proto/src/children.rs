@@ -340,6 +340,7 @@ impl<S: MetaStore> Replica<S> {
         self.children.by_origin.insert(origin, Child::new(is_station, Some(peer), Phase::Greeting, self.now));
         self.children.next_check = None;
         self.peers.insert(peer, Whom::Child(origin));
+        self.note_holders_moved();
         self.locks_child_returns(origin);
         let cursor = self.children.station_cursors.get(&origin).copied().unwrap_or(0);
         self.write_child_row(origin, is_station, cursor);
@@ -362,6 +363,7 @@ impl<S: MetaStore> Replica<S> {
 
     fn child_lost(&mut self, origin: OriginId) {
         let lease_over = |child: &Child, now: Time, lease| now >= child.heard + lease;
+        self.note_holders_moved();
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
         if child.is_station {
             let cursor = child.cursor;
@@ -536,6 +538,7 @@ impl<S: MetaStore> Replica<S> {
             Up::Start => self.handle_start(peer, origin),
             Up::Records { records } => self.handle_records(peer, origin, records),
             Up::Holds { through, versions } => self.handle_holds(peer, origin, through, versions),
+            Up::Lent { versions } => self.handle_lent(peer, origin, versions),
             Up::Cancelled { spans, records } => self.handle_cancelled(peer, origin, spans, records),
             Up::Received { serial } => self.handle_received(peer, origin, serial),
             Up::Ask { ask, question, seen } => {

@@ -1,19 +1,26 @@
 //! Who has the contents of which version.
 //!
 //! A version's contents are **missing** while a child has them and we do not;
-//! **owed** while we have them and our parent does not. Every replica on the way
-//! from the writer to the home keeps its copy until the next one said that it
-//! has its own: so a version is never without a holder on record.
+//! **owed** while we have them and our parent does not; **lent** at their writer
+//! while a server has them and the home does not. Every server on the way keeps its
+//! copy until the next one said that it has its own, and the writer keeps its until
+//! they are at the home: so a version is never without a holder on record, and from
+//! *safe* on the loss of one disk loses none.
 //!
 //! ```text
 //!   client        station                     home
-//!   owed ───────▶ missing                     missing
+//!   owed ───────▶ missing, awaited            missing: holder station
 //!        push     │ ContentHere               │
-//!   (safe) ◀──────┘ owed ───────────────────▶ │ ContentHere, or superseded
-//!                        push, when a policy  │
-//!                        or a reader wants    │
-//!                 (released) ◀────── Stable ──┘
+//!   lent  ◀─safe──┘ owed ──Have─────────────▶ │
+//!     │                  push, when a policy, │
+//!     │                  a reader, or a full  │
+//!     │                  cache wants it       │
+//!     │                                       │ ContentHere, superseded
+//!     ▼           (released) ◀────── Stable ──┘
+//!   (released) ◀──Stable──┘
 //! ```
+//!
+//! A station that is gone: `lent.rs`. A client that moves before its contents are safe: `held.rs`.
 //!
 //! Inline contents travel in their records and are everywhere.
 
@@ -57,6 +64,22 @@ pub(crate) struct Missing {
     pub(crate) holders: Vec<OriginId>,
     /// When a station first said that all of it is durable there.
     pub(crate) safe: Option<WallTime>,
+    /// Children that could give it if no holder can: it makes nothing safe.
+    pub(crate) spares: Vec<OriginId>,
+    /// Who has it by its writer's word.
+    pub(crate) claimed: Option<OriginId>,
+}
+
+impl Missing {
+    /// Contents of which nobody is on record yet.
+    pub(crate) const fn of(file: FileId, version: RecordId, content: Content) -> Self {
+        Self { file, version, content, holders: Vec::new(), safe: None, spares: Vec::new(), claimed: None }
+    }
+
+    /// Everybody on record, who is to be asked last first.
+    pub(crate) fn everybody(&self) -> impl Iterator<Item = OriginId> + '_ {
+        self.spares.iter().chain(&self.holders).copied()
+    }
 }
 
 /// Whose record names a content.
@@ -103,6 +126,11 @@ pub(crate) struct Contents {
     /// Home: stations that told that they have contents of records which have not come yet. A client that moves may be
     /// faster by its new station, and the former one has no reason to send the record then, nor to tell again.
     early_haves: BTreeMap<RecordId, BTreeSet<OriginId>>,
+    /// Home: the same of those that could give contents.
+    early_spares: BTreeMap<RecordId, BTreeSet<OriginId>>,
+    /// Station: versions that somebody below could give, of which the home is to be told.
+    pub(crate) spares: BTreeSet<RecordId>,
+    pub(crate) replacing: crate::lent::Replacing,
     floors: Floors,
 }
 
@@ -162,7 +190,6 @@ impl Contents {
         self.announced_set.contains(root)
     }
 
-    /// Versions left the view.
     /// A station has contents of a record that has not come yet. Past the bound one is forgotten: it is told again
     /// in the station's next session.
     fn note_early(&mut self, record: RecordId, child: OriginId) {
@@ -172,6 +199,30 @@ impl Contents {
         }
     }
 
+    /// A station could give contents of a record that has not come yet. Past the bound one is forgotten, as above.
+    pub(crate) fn note_early_spare(&mut self, record: RecordId, child: OriginId) {
+        self.early_spares.entry(record).or_default().insert(child);
+        if self.early_spares.len() > EARLY_MAX {
+            self.early_spares.pop_first();
+        }
+    }
+
+    /// The sequence below which a table has no row of an origin.
+    pub(crate) fn floor_of(&self, table: u8, origin: OriginId) -> u64 {
+        self.floors.of(table, origin)
+    }
+
+    /// A scan saw that a table has no row of an origin below.
+    pub(crate) fn raise_floor(&mut self, table: u8, origin: OriginId, floor: u64) {
+        self.floors.raise(table, origin, floor);
+    }
+
+    /// A row is put.
+    pub(crate) fn note_row(&mut self, table: u8, record: RecordId) {
+        self.floors.note_row(table, record);
+    }
+
+    /// Versions left the view.
     pub(crate) fn supersede(&mut self, versions: impl IntoIterator<Item = Superseded>) {
         self.superseded.extend(versions);
     }
@@ -230,7 +281,7 @@ pub(crate) fn content_of(record: &Record) -> Option<(FileId, &Content)> {
     }
 }
 
-fn size_of(content: &Content) -> i64 {
+pub(crate) fn size_of(content: &Content) -> i64 {
     i64::try_from(content.size()).unwrap_or(i64::MAX / 2)
 }
 
@@ -243,6 +294,7 @@ impl<S: MetaStore> Replica<S> {
         source: Source,
     ) -> Result<Option<Content>, StorageError> {
         let others = self.contents.early_haves.remove(&record.id).unwrap_or_default();
+        let spares = self.contents.early_spares.remove(&record.id).unwrap_or_default();
         let Some((file, content)) = content_of(record) else { return Ok(None) };
         let Some(root) = content.root() else { return Ok(None) };
         let is_home = self.config.role == Role::Home;
@@ -277,7 +329,12 @@ impl<S: MetaStore> Replica<S> {
                     content: content.clone(),
                     safe,
                     holders: others.chain(held.then_some(origin)).collect(),
+                    spares: spares.into_iter().take(HOLDERS_MAX).collect(),
+                    claimed: None,
                 };
+                if is_home && missing.holders.is_empty() && !missing.spares.is_empty() {
+                    self.contents.replacing.begin(self.now);
+                }
                 self.overlay.put_raw(record_key(table::MISSING, record.id), pack(&missing));
                 self.overlay.put_raw(root_key(&root, record.id), Vec::new());
                 self.contents.floors.note_row(table::MISSING, record.id);
@@ -366,7 +423,7 @@ impl<S: MetaStore> Replica<S> {
             let Some(missing) = self.missing(record)? else { continue };
             self.settle_missing(record, &missing);
             if self.config.role == Role::Home {
-                for holder in missing.holders {
+                for holder in missing.everybody() {
                     self.tell_stable(holder, record);
                 }
             } else {
@@ -385,7 +442,7 @@ impl<S: MetaStore> Replica<S> {
                     continue;
                 }
                 self.settle_missing(record, &missing);
-                for holder in missing.holders {
+                for holder in missing.everybody() {
                     self.tell_stable(holder, record);
                 }
             }
@@ -413,6 +470,7 @@ impl<S: MetaStore> Replica<S> {
         for record in versions {
             match self.missing(*record)? {
                 Some(mut missing) => {
+                    missing.spares.retain(|spare| *spare != child);
                     missing.holders.retain(|holder| *holder != child);
                     missing.holders.push(child);
                     let is_server = self.children.by_origin.get(&child).is_some_and(|child| child.is_station);
@@ -467,6 +525,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_stable(&mut self, versions: &[RecordId]) -> Result<(), StorageError> {
         for record in versions {
             self.release(*record)?;
+            self.take_lent(*record)?;
             if self.config.role == Role::Station {
                 if self.tx().get_raw(&record_key(AWAITED, *record))?.is_some() {
                     // Its writer is to push it to us, or to say that it need not, before we call anything safe.
@@ -483,27 +542,6 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         Ok(())
-    }
-
-    /// The parent vouches for our own records' contents up to a sequence: a client need not keep them for it.
-    pub(crate) fn release_safe(&mut self, through: u64) -> Result<(), StorageError> {
-        let origin = self.config.origin;
-        let floor = self.contents.floors.of(table::OWED, origin);
-        if floor > through {
-            return Ok(());
-        }
-        let (from, _) = origin_range(table::OWED, origin, floor);
-        let (until, _) = origin_range(table::OWED, origin, through + 1);
-        loop {
-            let pairs = self.tx().scan_raw(&from, &until, crate::replica::PAGE)?;
-            if pairs.is_empty() {
-                self.contents.floors.raise(table::OWED, origin, through + 1);
-                return Ok(());
-            }
-            for (key, _) in pairs {
-                self.release(parse_record_key(&key)?)?;
-            }
-        }
     }
 
     /// First sequence of an origin whose contents a client below us still has to push.

@@ -148,7 +148,7 @@ impl<S: MetaStore> Replica<S> {
                 self.overlay.put_raw(root_key(&root, version), Vec::new());
                 let output = Output::Applied { file, record: version, content: Some(content.clone()) };
                 self.staged.outputs.push(output);
-                Missing { file, version, content, holders: vec![child], safe: None }
+                Missing { holders: vec![child], ..Missing::of(file, version, content) }
             }
         };
         self.overlay.put_raw(record_key(table::MISSING, version), pack(&missing));

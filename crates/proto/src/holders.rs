@@ -20,7 +20,8 @@ impl<S: MetaStore> Replica<S> {
     /// [`StorageError`] if the tables cannot be read.
     pub fn holder(&self, file: FileId, version: RecordId) -> Result<Holder, StorageError> {
         let parent = if self.config.role == Role::Home { Holder::Unknown } else { Holder::Parent };
-        if self.store.get(&record_key(table::OWED, version))?.is_some() {
+        let has = |of: u8| Ok::<bool, StorageError>(self.store.get(&record_key(of, version))?.is_some());
+        if has(table::OWED)? || has(table::LENT)? {
             return Ok(Holder::Here);
         }
         if let Some(bytes) = self.store.get(&record_key(table::MISSING, version))? {
@@ -37,6 +38,42 @@ impl<S: MetaStore> Replica<S> {
             },
             None => parent,
         })
+    }
+
+    /// Everybody below us who may have the contents of a version, in the order of asking: who is there before who is
+    /// away, the newest holder first, spares last.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the tables cannot be read.
+    pub fn holders(&self, file: FileId, version: RecordId) -> Result<Vec<Holder>, StorageError> {
+        let mut found: Vec<OriginId> = Vec::new();
+        let mut note = |missing: &Missing| {
+            for child in missing.everybody().collect::<Vec<_>>().into_iter().rev() {
+                if !found.contains(&child) {
+                    found.push(child);
+                }
+            }
+        };
+        let own = self.missing_committed(version)?;
+        if let Some(own) = &own {
+            note(own);
+        }
+        let shown = self.inode(file)?.filter(|inode| inode.version == version).and_then(|inode| inode.content.root());
+        if let Some(root) = own.and_then(|own| own.content.root()).or(shown) {
+            // Equal contents that came under another record's name.
+            let prefix = root_prefix(&root);
+            for (key, _) in self.store.scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
+                if let Some(other) = self.missing_committed(parse_root_key(&key)?)? {
+                    note(&other);
+                }
+            }
+        }
+        found.sort_by_key(|child| self.children.peer_of(*child).is_none());
+        Ok(found.into_iter().map(|child| Holder::Child(child, self.children.peer_of(child))).collect())
+    }
+
+    fn missing_committed(&self, version: RecordId) -> Result<Option<Missing>, StorageError> {
+        self.store.get(&record_key(table::MISSING, version))?.map(|bytes| unpack(&bytes)).transpose()
     }
 
     /// Equal contents that came under another record's name.
@@ -56,7 +93,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn best_holder(&self, missing: &Missing) -> Result<Option<Holder>, StorageError> {
-        let mut best = self.child_holder(&missing.holders);
+        let mut best = self.child_holder(&missing.everybody().collect::<Vec<_>>());
         if let Some(root) = missing.content.root() {
             let prefix = root_prefix(&root);
             for (key, _) in self.store.scan(&prefix, &after_prefix(&prefix), HOLDERS_MAX)? {
@@ -65,7 +102,7 @@ impl<S: MetaStore> Replica<S> {
                 }
                 let other = self.store.get(&record_key(table::MISSING, parse_root_key(&key)?))?;
                 if let Some(other) = other.map(|bytes| unpack::<Missing>(&bytes)).transpose()? {
-                    let found = self.child_holder(&other.holders);
+                    let found = self.child_holder(&other.everybody().collect::<Vec<_>>());
                     if matches!(found, Some(Holder::Child(_, Some(_)))) || best.is_none() {
                         best = found;
                     }

@@ -2,6 +2,7 @@
 
 use crate::api::Role;
 use crate::contents::{Owed, content_of};
+use crate::lent::Lent;
 use crate::replica::Replica;
 use crate::report::{ContentInUse, ContentsPage, OpenConflict, Progress, QueueItem};
 use crate::tables::{
@@ -143,6 +144,8 @@ impl<S: MetaStore> Replica<S> {
             records_in_flight: self.records_in_flight(),
             bytes_at_risk: positive(self.totals.owed_bytes),
             versions_at_risk: positive(self.totals.owed),
+            bytes_lent: positive(self.totals.lent_bytes),
+            versions_lent: positive(self.totals.lent),
             versions_missing: positive(self.totals.missing),
             oldest_unsafe,
             commit: self.counters.change.0,
@@ -246,6 +249,11 @@ impl<S: MetaStore> Replica<S> {
             self.each(&[table::OWED], &[table::OWED + 1], |_, value| {
                 let owed: Owed = unpack(value)?;
                 contents.push(ContentInUse { file: owed.file, content: owed.content, owed: true });
+                Ok(())
+            })?;
+            self.each(&[table::LENT], &[table::LENT + 1], |_, value| {
+                let lent: Lent = unpack(value)?;
+                contents.push(ContentInUse { file: lent.file, content: lent.content, owed: true });
                 Ok(())
             })?;
         }

@@ -53,6 +53,7 @@ mod holders;
 mod home;
 mod inspect;
 mod interest;
+mod lent;
 mod lock_mail;
 mod lock_requests;
 mod locks;

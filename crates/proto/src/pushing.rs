@@ -51,7 +51,7 @@ impl<S: MetaStore> Replica<S> {
         let mut by_child: BTreeMap<OriginId, Vec<RecordId>> = BTreeMap::new();
         for version in versions {
             if let Ok(Some(missing)) = self.missing(*version) {
-                for holder in missing.holders {
+                for holder in missing.everybody() {
                     by_child.entry(holder).or_default().push(*version);
                 }
             }
@@ -63,16 +63,25 @@ impl<S: MetaStore> Replica<S> {
 
     /// The parent wants contents that we have.
     pub(crate) fn handle_wanted(&mut self, versions: Vec<RecordId>) {
+        if self.config.role == Role::Station {
+            // What is below us has to come here first.
+            self.want_from_children(&versions);
+        }
         self.contents.wanted.extend(versions);
     }
 
     /// Pushes what is to be pushed, and tells the parent what we have.
     pub(crate) fn pump_contents(&mut self) -> Result<(), StorageError> {
         self.tell_haves();
+        self.tell_spares()?;
         let due = match self.config.role {
             Role::Home => return Ok(()),
             Role::Station => self.wanted_due()?,
-            Role::Client => self.owed_due()?,
+            Role::Client => {
+                let mut due = self.owed_due()?;
+                due.extend(self.lent_due()?);
+                due
+            }
         };
         for (version, owed) in due {
             self.contents.pushing.insert(version);
@@ -101,6 +110,25 @@ impl<S: MetaStore> Replica<S> {
         })?;
         self.contents.haves.extend(owed);
         Ok(())
+    }
+
+    /// What we lent to another parent and this one wants.
+    fn lent_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        let room = PUSHES_MAX.saturating_sub(self.contents.pushing.len());
+        let known =
+            |version: &&RecordId| !self.contents.pushing.contains(version) && !self.contents.pushed.contains(version);
+        let candidates: Vec<RecordId> = self.contents.wanted.iter().filter(known).take(room).copied().collect();
+        let mut due = Vec::new();
+        for version in candidates {
+            match self.lent(version)? {
+                Some(lent) => due.push((version, Owed { file: lent.file, content: lent.content })),
+                // What nobody has of us is pushed without being asked for.
+                None => {
+                    self.contents.wanted.remove(&version);
+                }
+            }
+        }
+        Ok(due)
     }
 
     pub(crate) fn wanted_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {

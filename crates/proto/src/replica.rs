@@ -138,6 +138,8 @@ pub(crate) struct Totals {
     pub(crate) owed: i64,
     pub(crate) owed_bytes: i64,
     pub(crate) missing: i64,
+    pub(crate) lent: i64,
+    pub(crate) lent_bytes: i64,
 }
 
 impl Totals {
@@ -146,6 +148,8 @@ impl Totals {
         self.owed += other.owed;
         self.owed_bytes += other.owed_bytes;
         self.missing += other.missing;
+        self.lent += other.lent;
+        self.lent_bytes += other.lent_bytes;
     }
 }
 
@@ -325,6 +329,12 @@ impl<S: MetaStore> Replica<S> {
             totals.owed_bytes += i64::try_from(owed.content.size()).unwrap_or(i64::MAX / 2);
             Ok(())
         })?;
+        self.each(&[table::LENT], &[table::LENT + 1], |_, value| {
+            let lent: crate::lent::Lent = unpack(value)?;
+            totals.lent += 1;
+            totals.lent_bytes += crate::contents::size_of(&lent.content);
+            Ok(())
+        })?;
         self.each(&[table::MISSING], &[table::MISSING + 1], |_, _| {
             totals.missing += 1;
             Ok(())
@@ -429,6 +439,7 @@ impl<S: MetaStore> Replica<S> {
             Input::Pushed { version } => self.handle_pushed(version),
             Input::Propagate { file: _, version } => self.handle_propagate(version),
             Input::Fetched { peer, file } => self.handle_fetched(peer, file),
+            Input::MakeRoom => self.handle_make_room()?,
             Input::Tick => {}
         }
         Ok(())
@@ -615,7 +626,8 @@ impl<S: MetaStore> Replica<S> {
         if self.more_work {
             return Some(self.now);
         }
-        [self.sync_at, self.requests.next_deadline(), self.upstream_timeout(), self.children_timeout()]
+        let replacing = self.contents.replacing.timeout();
+        [self.sync_at, self.requests.next_deadline(), self.upstream_timeout(), self.children_timeout(), replacing]
             .into_iter()
             .flatten()
             .min()

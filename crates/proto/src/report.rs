@@ -42,6 +42,10 @@ pub struct Progress {
     pub bytes_at_risk: u64,
     /// Versions that these bytes belong to.
     pub versions_at_risk: u64,
+    /// Client: bytes of contents that one server has and the home has not: kept here until it has.
+    pub bytes_lent: u64,
+    /// Client: versions that these bytes belong to.
+    pub versions_lent: u64,
     /// Versions whose contents a child has and we do not.
     pub versions_missing: u64,
     /// Time (by its writer's clock) of the oldest record of our own that is not yet safe.

@@ -21,6 +21,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         self.tell_held()?;
+        self.tell_lent()?;
         if self.may_send_records() {
             self.send_records()?;
         }

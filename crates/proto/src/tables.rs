@@ -21,6 +21,7 @@ pub(crate) mod table {
     pub(crate) const MISSING: u8 = b's';
     pub(crate) const ROOT: u8 = b'r';
     pub(crate) const OWED: u8 = b'o';
+    pub(crate) const LENT: u8 = b'e';
     pub(crate) const WATCH: u8 = b'w';
     pub(crate) const CHILD: u8 = b'c';
 }

@@ -11,6 +11,7 @@ impl<S: MetaStore> Replica<S> {
         self.check_upstream();
         self.wake_waiting();
         self.release_superseded()?;
+        self.replace_holders()?;
         if self.sync_at.is_some_and(|at| self.now >= at) {
             self.sync_at = None;
             self.sync_wanted = true;

@@ -72,6 +72,10 @@ pub(crate) struct Upstream {
     pub(crate) gathering: Option<Gathering>,
     /// Client: up to here the parent knows which contents of our own we still hold.
     pub(crate) accounted: u64,
+    /// Client: up to here the parent was told of what others have of us, and we, too.
+    pub(crate) lent_told: u64,
+    /// The parent goes on where we left off with it.
+    pub(crate) resumed: bool,
     /// The parent could not resume: what it does not name of small tables is no more.
     anew: bool,
     /// The cut so far.
@@ -142,6 +146,8 @@ impl<S: MetaStore> Replica<S> {
             records_at: None,
             gathering: self.log.newest().map(|newest| Gathering::of_old(newest, self.now)),
             accounted: self.marks(self.config.origin)?.safe,
+            lent_told: 0,
+            resumed: false,
             anew: false,
             partial: Vec::new(),
             asks: BTreeMap::new(),
@@ -276,6 +282,7 @@ impl<S: MetaStore> Replica<S> {
         }
         if let Some(upstream) = self.upstream.as_mut() {
             upstream.stamp = Some(stamp);
+            upstream.resumed = resume;
             upstream.applied = applied.into_iter().collect();
         }
         let theirs = self.parent_has(own);
@@ -293,7 +300,10 @@ impl<S: MetaStore> Replica<S> {
             self.begin_anew();
         }
         match self.config.role {
-            Role::Station => self.retell_haves()?,
+            Role::Station => {
+                self.retell_haves()?;
+                self.retell_spares()?;
+            }
             Role::Client => self.cancel_unsent()?,
             Role::Home => {}
         }
@@ -528,7 +538,7 @@ impl<S: MetaStore> Replica<S> {
             self.advance_marks(known)?;
             self.staged.marks.insert(mark.origin);
             if is_own && self.config.role == Role::Client {
-                self.release_safe(mark.safe)?;
+                self.release_own(mark.safe, mark.stable)?;
             }
         }
         self.trim_log()?;

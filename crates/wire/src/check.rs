@@ -73,6 +73,10 @@ fn check_up(up: &Up) -> Checked {
         Up::Unlock { range, .. } => check_range(*range),
         Up::Start | Up::Received { .. } | Up::Want { .. } | Up::LockCancel { .. } => Ok(()),
         Up::Ping { .. } => Ok(()),
+        Up::Lent { versions } => {
+            at_most(versions.len(), RECORDS_MAX, "versions")?;
+            versions.iter().try_for_each(|lent| within(lent.held.content.is_well_formed(), "content"))
+        }
         Up::Holds { versions, .. } => {
             at_most(versions.len(), RECORDS_MAX, "versions")?;
             versions.iter().try_for_each(|held| within(held.content.is_well_formed(), "content"))

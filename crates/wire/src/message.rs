@@ -203,6 +203,12 @@ pub enum Up {
         /// The versions, without those whose contents travel in their records.
         versions: Vec<HeldVersion>,
     },
+    /// Contents that another server has, and the home has not, for all that the child knows. It (a client: of its own
+    /// records, which the parent has; a station: somebody below it) keeps them and could give them.
+    Lent {
+        /// The versions.
+        versions: Vec<LentVersion>,
+    },
 }
 
 /// A version whose contents a client still holds for its parent.
@@ -214,6 +220,15 @@ pub struct HeldVersion {
     pub file: FileId,
     /// What it holds.
     pub content: Content,
+}
+
+/// A version whose contents a client keeps although another server has them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LentVersion {
+    /// The version.
+    pub held: HeldVersion,
+    /// The server that has them; `None`: it never named itself.
+    pub to: Option<OriginId>,
 }
 
 /// Records of one origin that stand for each other: to be taken all together, or not at all.

@@ -1,8 +1,8 @@
 //! The codec against random, mutated and golden bytes.
 
 use crate::{
-    AskId, Down, FORMAT_VERSION, HeldVersion, KeyImage, LEN_MAX, LockVerdict, Mark, Message, Omitted, Question, Resume,
-    SentRecord, Span, Stamp, Up, Verdict, WireError, decode, encode, image_len, record_len,
+    AskId, Down, FORMAT_VERSION, HeldVersion, KeyImage, LEN_MAX, LentVersion, LockVerdict, Mark, Message, Omitted,
+    Question, Resume, SentRecord, Span, Stamp, Up, Verdict, WireError, decode, encode, image_len, record_len,
 };
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -212,6 +212,13 @@ fn message() -> impl Strategy<Value = Message> {
             let versions = versions.map(|(version, file, content)| HeldVersion { version, file, content }).collect();
             Message::Up(Up::Holds { through, versions })
         }),
+        proptest::collection::vec((id(), file(), content(), proptest::option::of(origin())), 0..10).prop_map(|lent| {
+            let lent = lent.into_iter();
+            let held = |version, file, content| HeldVersion { version, file, content };
+            let versions =
+                lent.map(|(version, file, content, to)| LentVersion { held: held(version, file, content), to });
+            Message::Up(Up::Lent { versions: versions.collect() })
+        }),
         (any::<u64>(), any::<u64>())
             .prop_map(|(number, through)| Message::Down(Down::Pong { number, through: Some(CommitNumber(through)) })),
     ]
@@ -324,17 +331,17 @@ fn bounds_are_held() {
 #[test]
 fn golden_vectors() {
     let hex = |message: &Message| data_encoding_hex(&encode(message));
-    assert_eq!(hex(&Message::Up(Up::Ping { number: 300 })), "03000eac02");
-    assert_eq!(hex(&Message::Up(Up::Start)), "030004");
+    assert_eq!(hex(&Message::Up(Up::Ping { number: 300 })), "04000eac02");
+    assert_eq!(hex(&Message::Up(Up::Start)), "040004");
     let pong = Down::Pong { number: 300, through: Some(CommitNumber(5)) };
-    assert_eq!(hex(&Message::Down(pong)), "030108ac020105");
+    assert_eq!(hex(&Message::Down(pong)), "040108ac020105");
     let lookup = Question::Lookup { parent: FileId::ROOT, name: Name::new("a").unwrap() };
     assert_eq!(
         hex(&Message::Up(Up::Ask { ask: AskId(1), question: lookup, seen: Vec::new() })),
-        "03000701000101 6100".replace(' ', "")
+        "04000701000101 6100".replace(' ', "")
     );
     let answer = Down::LockAnswer { ask: AskId(2), verdict: LockVerdict::Granted };
-    assert_eq!(hex(&Message::Down(answer)), "0301070200");
+    assert_eq!(hex(&Message::Down(answer)), "0401070200");
     let image = KeyImage {
         key: Key::Entry(FileId::ROOT, Name::new("a").unwrap()),
         image: Some(Image::Entry(Entry { file: FileId::ROOT, version: RecordId::GENESIS })),
@@ -347,11 +354,11 @@ fn golden_vectors() {
         through: CommitNumber(9),
         images: vec![image],
     };
-    assert_eq!(hex(&Message::Down(images)), "03010201010009010101016101010101");
+    assert_eq!(hex(&Message::Down(images)), "04010201010009010101016101010101");
     let mut told = vec![KeyImage { key: Key::Entry(FileId::ROOT, Name::new("a").unwrap()), image: None }];
     let omitted = left_out(&mut told);
     let images = Down::Images { serial: 1, through: CommitNumber(9), more: true, images: told, omitted };
-    assert_eq!(hex(&Message::Down(images)), "0301010109010101010161 0000".replace(' ', ""));
+    assert_eq!(hex(&Message::Down(images)), "0401010109010101010161 0000".replace(' ', ""));
     let omitted = Omitted { index: 3, digest: Digest::from_bytes([0xab; 32]) };
     assert_eq!(data_encoding_hex(&postcard::to_allocvec(&omitted).unwrap()), format!("03{}", "ab".repeat(32)));
 }

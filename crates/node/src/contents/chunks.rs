@@ -3,6 +3,7 @@
 use super::presence::Piece;
 use super::protection::{Protection, Tree};
 use super::recent::Recent;
+use super::room::WritersRoom;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -65,6 +66,7 @@ pub struct Contents {
     protection: Mutex<Protection>,
     recent: Mutex<Recent>,
     checks: Mutex<BTreeSet<Digest>>,
+    pub(crate) writers_room: WritersRoom,
 }
 
 /// While it lives, no chunk is removed.
@@ -101,6 +103,7 @@ impl Contents {
             protection: Mutex::new(Protection::new(grace)),
             recent: Mutex::default(),
             checks: Mutex::default(),
+            writers_room: WritersRoom::default(),
         }
     }
 
@@ -114,6 +117,24 @@ impl Contents {
         self.store()?.put(&digest, &bytes)?;
         self.recent().put(digest, bytes);
         Ok(())
+    }
+
+    /// The same for what our own user writes: in a bounded cache there must be room for it beside what cannot be evicted.
+    /// Waits for room for a few seconds.
+    ///
+    /// # Errors
+    /// As [`Contents::put`].
+    pub fn put_new(&self, digest: Digest, bytes: Bytes) -> Result<(), ContentsError> {
+        if !self.has(&digest) && !self.writers_room.wait_for(bytes.len() as u64, || self.bytes()) {
+            return Err(ContentsError::NoSpace);
+        }
+        self.put(digest, bytes)
+    }
+
+    /// Bytes that our own user may still write into a bounded cache before something must give way; `None`: no bound but
+    /// the disk.
+    pub fn writers_room(&self) -> Option<u64> {
+        self.writers_room.left(self.bytes())
     }
 
     fn recent(&self) -> MutexGuard<'_, Recent> {
@@ -279,6 +300,6 @@ impl ChunkSink for LocalSink<'_> {
     type Error = ContentsError;
 
     fn put(&mut self, digest: Digest, bytes: Bytes) -> Result<(), ContentsError> {
-        self.contents.put(digest, bytes)
+        self.contents.put_new(digest, bytes)
     }
 }

@@ -18,6 +18,7 @@ mod presence;
 mod protection;
 pub(crate) mod push;
 mod recent;
+mod room;
 mod sent;
 pub(crate) mod serve;
 mod uploads;

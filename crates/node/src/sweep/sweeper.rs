@@ -6,6 +6,7 @@ use crate::volume::Volume;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tracing::{debug, warn};
+use wayfs_proto::Input;
 use wayfs_types::{Digest, StorageError};
 
 /// Chunks removed in one step: the lock is held that long.
@@ -86,11 +87,12 @@ pub(crate) fn run(sweeper: &Sweeper, volume: &Weak<Volume>) {
     let mut last = Instant::now();
     while let Some(wanted) = sweeper.sleep(CACHE_LOOK_PERIOD) {
         let Some(volume) = volume.upgrade() else { return };
-        let over = volume.settings.cache_bytes_max.is_some_and(|max| volume.contents.bytes() > max);
+        let room = volume.contents.writers_room.take_wanted();
+        let over = volume.settings.cache_bytes_max.is_some_and(|max| room > 0 || volume.contents.bytes() > max);
         if !wanted && !over && last.elapsed() < volume.settings.sweep_period {
             continue;
         }
-        if let Err(error) = sweep(sweeper, &volume) {
+        if let Err(error) = sweep(sweeper, &volume, room) {
             warn!(%error, "sweep");
         }
         last = Instant::now();
@@ -98,7 +100,8 @@ pub(crate) fn run(sweeper: &Sweeper, volume: &Weak<Volume>) {
     }
 }
 
-fn sweep(sweeper: &Sweeper, volume: &Volume) -> Result<(), StorageError> {
+/// Sweeps, and leaves `room` in a bounded cache if it can.
+fn sweep(sweeper: &Sweeper, volume: &Volume, room: u64) -> Result<(), StorageError> {
     let contents = &volume.contents;
     let announced = volume.look(wayfs_proto::Replica::roots_announced).unwrap_or_default();
     let trees = contents.lock().begin_sweep(&announced.into_iter().collect());
@@ -109,8 +112,14 @@ fn sweep(sweeper: &Sweeper, volume: &Volume) -> Result<(), StorageError> {
     let victims = unreferenced(contents, &marks);
     let mut removed = remove(sweeper, contents, &mut marks, victims);
     if let Some(max) = volume.settings.cache_bytes_max {
+        let max = max.saturating_sub(room);
         let victims = least_recently_used(contents, &marks, max);
         removed += remove(sweeper, contents, &mut marks, victims);
+        if contents.bytes() > max {
+            // What is left may be what one server only has: it gives way when the home has it, too.
+            volume.step(Input::MakeRoom);
+        }
+        contents.writers_room.changed();
     }
     volume.metrics.chunks_swept.add(removed);
     if removed > 0 {

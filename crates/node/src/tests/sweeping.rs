@@ -48,16 +48,64 @@ fn a_bounded_cache_drops_what_others_have_and_nothing_else() {
     eventually("the cache is within its bound", || client.volume.contents().bytes() <= 1 << 20);
     client.learn_root();
     client.go_offline();
-    for i in 0..8 {
+    for i in 0..3 {
         client.write(&format!("dirty{i}"), &noise(250_000, 30 + i));
     }
     std::thread::sleep(Duration::from_millis(250));
     client.volume.sweep(PATIENCE);
-    for i in 0..8 {
+    for i in 0..3 {
         assert!(client.read(&format!("dirty{i}")).is_ok(), "dirty{i} is the last copy");
     }
     client.link.as_ref().unwrap().go_online();
     for i in 0..8 {
         assert!(client.read(&format!("f{i}")).unwrap() == noise(250_000, 10 + i));
+    }
+}
+
+/// Proves [S-cache].
+#[test]
+fn a_cache_full_of_what_nobody_else_has_refuses_what_is_new_and_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let place = dir.path().join("c");
+    let mut plan = Machine::plan_below(&home, &place, ChildRole::Client, &[&home]);
+    plan.cache_bytes_max = Some(1 << 20);
+    let client = Machine::start(plan);
+    client.write("first", b"x");
+    client.wait(Level::Stable);
+    client.learn_root();
+    client.go_offline();
+    for i in 0..4 {
+        client.write(&format!("dirty{i}"), &noise(250_000, 50 + i));
+    }
+    let late = bytes::Bytes::from(noise(250_000, 60));
+    let refused = wayfs_content::build(&late, &mut client.volume.contents().sink());
+    assert!(matches!(&refused, Err(error) if error.to_string().contains("no space")), "as a full disk: {refused:?}");
+    for i in 0..4 {
+        assert!(client.read(&format!("dirty{i}")).unwrap() == noise(250_000, 50 + i));
+    }
+    client.link.as_ref().unwrap().go_online();
+    eventually("it goes on when the home has them", || {
+        wayfs_content::build(&late, &mut client.volume.contents().sink()).is_ok()
+    });
+}
+
+/// Proves [S-duty].
+#[test]
+fn a_full_cache_has_its_station_send_home_what_nobody_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let station = Machine::below(&home, &dir.path().join("s"), ChildRole::Station, &[&home]);
+    let place = dir.path().join("c");
+    let mut plan = Machine::plan_below(&home, &place, ChildRole::Client, &[&station]);
+    plan.cache_bytes_max = Some(1 << 20);
+    let client = Machine::start(plan);
+    for i in 0..16 {
+        client.write(&format!("f{i}"), &noise(250_000, 70 + i));
+    }
+    client.wait(Level::Safe);
+    eventually("the cache is within its bound", || client.volume.contents().bytes() <= 1 << 20);
+    for i in 0..16 {
+        assert!(client.read(&format!("f{i}")).unwrap() == noise(250_000, 70 + i));
     }
 }

@@ -383,6 +383,43 @@ impl World {
         self.hosts[host].syncs.clear();
     }
 
+    /// A machine is gone for good, with its disk.
+    pub(crate) fn destroy(&mut self, host: usize) {
+        let peers: Vec<PeerId> =
+            self.sessions.iter().filter(|s| s.open && (s.child == host || s.parent == host)).map(|s| s.peer).collect();
+        for peer in peers {
+            self.close(peer);
+        }
+        self.hosts[host].chunks.clear();
+        self.hosts[host].hold_syncs = true;
+    }
+
+    /// Whether a replica finds the bytes of a file's version: with it, or by asking whom the engines name, one after
+    /// the other, as the driver does.
+    pub(crate) fn can_read(&self, host: usize, file: FileId, content: &Content) -> bool {
+        let version = self.hosts[HOME].replica.inode(file).unwrap().unwrap().version;
+        self.finds(host, None, (file, version), content.root().unwrap())
+    }
+
+    fn finds(&self, host: usize, asker: Option<usize>, of: (FileId, RecordId), root: Digest) -> bool {
+        if self.hosts[host].chunks.contains(&root) {
+            return true;
+        }
+        let connected = |child: usize, parent: usize| {
+            self.sessions.iter().any(|s| s.open && s.child == child && s.parent == parent)
+        };
+        let parent = (0..self.hosts.len()).find(|parent| connected(host, *parent) && Some(*parent) != asker);
+        let above = || parent.is_some_and(|parent| self.finds(parent, Some(host), of, root));
+        let below = self.hosts[host].replica.holders(of.0, of.1).unwrap().into_iter().any(|holder| match holder {
+            crate::Holder::Child(origin, _) => {
+                let child = self.hosts.iter().position(|other| other.origin == origin).unwrap();
+                connected(child, host) && Some(child) != asker && self.finds(child, Some(host), of, root)
+            }
+            crate::Holder::Here | crate::Holder::Parent | crate::Holder::Unknown => false,
+        });
+        below || above()
+    }
+
     pub(crate) fn request_within(&mut self, host: usize, request: Request, span: Duration) -> RequestId {
         let id = RequestId(self.next_request);
         self.next_request += 1;

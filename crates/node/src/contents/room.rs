@@ -1,0 +1,101 @@
+//! Room for new contents of our own in a bounded cache.
+//!
+//! A cache may be full of what nobody else has, or what one server only has: none of that can be evicted. Then who
+//! writes waits for a moment, while servers are asked to bring contents home ([`wayfs_proto::Input::MakeRoom`]), and
+//! gets `NoSpace` as from a full disk when that does not help.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Longest wait of one writer for room.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+/// After a wait in vain nobody else waits for so long.
+const REFUSE_FOR: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Most bytes of chunks; `None`: no bound but the disk.
+    most: Option<u64>,
+    refused: Option<Instant>,
+    /// Bytes for which room was looked for in vain since the last look of the sweep.
+    wanted: u64,
+}
+
+/// The bound for writers. A leaf in the order of locks.
+#[derive(Debug, Default)]
+pub(crate) struct WritersRoom {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl WritersRoom {
+    /// Sets the bound.
+    pub(crate) fn bound(&self, most: Option<u64>) {
+        self.lock().most = most;
+    }
+
+    /// Chunks were removed: who waits looks again.
+    pub(crate) fn changed(&self) {
+        drop(self.lock());
+        self.changed.notify_all();
+    }
+
+    /// Bytes for which writers found no room since this was asked last.
+    pub(crate) fn take_wanted(&self) -> u64 {
+        std::mem::take(&mut self.lock().wanted)
+    }
+
+    /// Bytes that fit beside so many.
+    pub(crate) fn left(&self, bytes: u64) -> Option<u64> {
+        self.lock().most.map(|most| most.saturating_sub(bytes))
+    }
+
+    /// Waits until `len` more bytes fit beside those that `bytes` tells; whether they do.
+    pub(crate) fn wait_for(&self, len: u64, bytes: impl Fn() -> u64) -> bool {
+        let end = Instant::now() + WAIT_MAX;
+        let mut state = self.lock();
+        loop {
+            let Some(most) = state.most else { return true };
+            if bytes().saturating_add(len) <= most {
+                return true;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            state.wanted = state.wanted.max(len);
+            if state.refused.is_some_and(|at| at.elapsed() < REFUSE_FOR) {
+                return false;
+            }
+            if left.is_zero() {
+                state.refused = Some(Instant::now());
+                return false;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn who_finds_no_room_waits_for_it_and_is_refused_in_the_end() {
+        let room = Arc::new(WritersRoom::default());
+        assert!(room.wait_for(1 << 40, || u64::MAX), "no bound");
+        room.bound(Some(100));
+        assert!(room.wait_for(40, || 60));
+        let bytes = Arc::new(AtomicU64::new(90));
+        let (waiting, counted) = (Arc::clone(&room), Arc::clone(&bytes));
+        let waiter = std::thread::spawn(move || waiting.wait_for(40, || counted.load(Ordering::SeqCst)));
+        bytes.store(50, Ordering::SeqCst);
+        room.changed();
+        assert!(waiter.join().unwrap());
+        assert!(!room.wait_for(40, || 90), "nothing went");
+        assert_eq!(room.left(90), Some(10));
+    }
+}

@@ -1,0 +1,388 @@
+//! Contents that are safe and not yet stable: their writer keeps answering for them.
+//!
+//! *Safe* means that one server has them on its disk. If that disk is lost before the home has them, the writer is the
+//! only one who still does, so it keeps a row for each such version: **lent** to that server. It never evicts what it
+//! lent, tells every other parent that it comes to that it could give it, and lets go when it is stable.
+//!
+//! ```text
+//!   client            former station S     present parent P                 home
+//!   owed ──push──▶    owed
+//!   lent to S ◀─safe─┘  │ (policy)                                           missing: holder S
+//!     │  Lent ────────────────────────────▶ missing: spare client ──Lent──▶ missing: holder S, spare P
+//!     │                                                                        │ S has been away for a while,
+//!     │ ◀───────────────────────Want────────────────────────────────────Want───┘ or nobody else is on record
+//!     └──push──▶ … ──▶ P ──push──▶ home: stable, and everybody lets go
+//! ```
+//!
+//! A **spare** is asked for contents when no holder can be; it makes nothing safe.
+
+use crate::api::{Output, PeerId, Role};
+use crate::contents::{HOLDERS_MAX, Missing, Owed, size_of};
+use crate::replica::{PAGE, Replica, Trouble};
+use crate::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use wayfs_types::{Admitted, Content, FileId, MetaStore, OriginId, RecordId, StorageError, Time};
+use wayfs_wire::{Down, HeldVersion, LentVersion, Stamp, Up};
+
+/// Most versions in one message.
+const LENT_PER_MESSAGE: usize = 1024;
+/// A holder that has been away for so long is replaced: long enough for a restart, short enough that its loss is
+/// noticed within the minute.
+const AWAY_MAX: Duration = Duration::from_secs(30);
+/// Pause between two parts of a pass over what is missing, and how many rows one part reads.
+const PASS_PAUSE: Duration = Duration::from_secs(1);
+const PASS_PART: usize = 1024;
+
+/// Contents that a parent took over from us and that the home does not have yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lent {
+    pub(crate) file: FileId,
+    pub(crate) content: Content,
+    /// The store that has it; `None` if the parent never named itself.
+    pub(crate) to: Option<Stamp>,
+}
+
+/// The home's pass over what is missing: whom to ask when those on record are away.
+#[derive(Debug, Default)]
+pub(crate) struct Replacing {
+    /// When to go on; `None`: nothing happened since the last pass.
+    at: Option<Time>,
+    /// The pass goes on after this version.
+    after: Option<RecordId>,
+    /// Something happened during the present pass: another follows it.
+    is_again: bool,
+    /// The present pass met a holder that has not been away for long enough.
+    is_early: bool,
+    /// Since when holders are away.
+    away: BTreeMap<OriginId, Time>,
+    /// Since when writers say of a server that it has contents, and it does not.
+    claims: BTreeMap<OriginId, Time>,
+}
+
+impl Replacing {
+    /// Something happened that may call for another holder: a pass begins soon.
+    pub(crate) fn begin(&mut self, now: Time) {
+        if self.after.is_some() {
+            self.is_again = true;
+            return;
+        }
+        let soon = now + PASS_PAUSE;
+        self.at = Some(self.at.map_or(soon, |at| at.min(soon)));
+    }
+
+    /// When the pass goes on.
+    pub(crate) const fn timeout(&self) -> Option<Time> {
+        self.at
+    }
+}
+
+/// The client's half.
+impl<S: MetaStore> Replica<S> {
+    /// The parent vouches for our own records: those that are stable we need not keep, those that are safe it has.
+    pub(crate) fn release_own(&mut self, safe: u64, stable: u64) -> Result<(), StorageError> {
+        self.each_own(table::LENT, stable, Self::take_lent)?;
+        self.each_own(table::OWED, stable, Self::release)?;
+        self.each_own(table::OWED, safe, Self::lend)
+    }
+
+    /// Works off the rows of our own in a table up to a sequence: each is taken out by `step`.
+    fn each_own(
+        &mut self,
+        of: u8,
+        through: u64,
+        mut step: impl FnMut(&mut Self, RecordId) -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
+        let origin = self.config.origin;
+        let floor = self.contents.floor_of(of, origin);
+        if floor > through {
+            return Ok(());
+        }
+        let (from, _) = origin_range(of, origin, floor);
+        let (until, _) = origin_range(of, origin, through + 1);
+        loop {
+            let pairs = self.tx().scan_raw(&from, &until, PAGE)?;
+            if pairs.is_empty() {
+                self.contents.raise_floor(of, origin, through + 1);
+                return Ok(());
+            }
+            for (key, _) in pairs {
+                step(self, parse_record_key(&key)?)?;
+            }
+        }
+    }
+
+    /// The parent took contents over: they stay here until the home has them.
+    fn lend(&mut self, record: RecordId) -> Result<(), StorageError> {
+        let Some(bytes) = self.tx().get_raw(&record_key(table::OWED, record))? else { return Ok(()) };
+        let Owed { file, content } = unpack(&bytes)?;
+        self.release(record)?;
+        self.staged.totals.lent += 1;
+        self.staged.totals.lent_bytes += size_of(&content);
+        let to = self.upstream.as_ref().and_then(|upstream| upstream.stamp);
+        self.overlay.put_raw(record_key(table::LENT, record), pack(&Lent { file, content, to }));
+        self.contents.note_row(table::LENT, record);
+        Ok(())
+    }
+
+    /// Nobody will ask us for these contents any more.
+    pub(crate) fn take_lent(&mut self, record: RecordId) -> Result<(), StorageError> {
+        let key = record_key(table::LENT, record);
+        if let Some(bytes) = self.tx().get_raw(&key)? {
+            let lent: Lent = unpack(&bytes)?;
+            self.overlay.delete_raw(key);
+            self.staged.totals.lent -= 1;
+            self.staged.totals.lent_bytes -= size_of(&lent.content);
+        }
+        self.contents.wanted.remove(&record);
+        Ok(())
+    }
+
+    pub(crate) fn lent(&mut self, record: RecordId) -> Result<Option<Lent>, StorageError> {
+        self.tx().get_raw(&record_key(table::LENT, record))?.map(|bytes| unpack(&bytes)).transpose()
+    }
+
+    /// To which server's store a version of ours is lent: it and we have its contents, the home does not.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the tables cannot be read.
+    pub fn lent_to(&self, version: RecordId) -> Result<Option<OriginId>, StorageError> {
+        let Some(bytes) = self.store.get(&record_key(table::LENT, version))? else { return Ok(None) };
+        Ok(unpack::<Lent>(&bytes)?.to.map(|stamp| stamp.origin))
+    }
+
+    /// Tells a parent what we lent to others and could give it: of those of our records that it has.
+    pub(crate) fn tell_lent(&mut self) -> Result<(), StorageError> {
+        let own = self.config.origin;
+        let Some(upstream) = self.upstream.as_mut().filter(|_| self.config.role == Role::Client) else {
+            return Ok(());
+        };
+        let (from, through) = (upstream.lent_told, upstream.applied_of(own));
+        if through <= from {
+            return Ok(());
+        }
+        upstream.lent_told = through;
+        // A store that goes on where we left off has what we lent to it.
+        let present = upstream.stamp.filter(|_| upstream.resumed);
+        if self.totals.lent == 0 {
+            return Ok(());
+        }
+        let (mut start, _) = origin_range(table::LENT, own, from + 1);
+        let (end, _) = origin_range(table::LENT, own, through + 1);
+        loop {
+            let pairs = self.tx().scan_raw(&start, &end, LENT_PER_MESSAGE)?;
+            let Some((last, _)) = pairs.last() else { return Ok(()) };
+            start.clone_from(last);
+            start.push(0);
+            let mut versions = Vec::new();
+            for (key, value) in &pairs {
+                let Lent { file, content, to } = unpack(value)?;
+                if to.is_none() || to != present {
+                    let held = HeldVersion { version: parse_record_key(key)?, file, content };
+                    versions.push(LentVersion { held, to: to.map(|stamp| stamp.origin) });
+                }
+            }
+            if !versions.is_empty() {
+                self.tell_parent(Up::Lent { versions });
+            }
+        }
+    }
+
+    /// [`crate::Input::MakeRoom`]: the cache has no room but for contents that the home does not have.
+    pub(crate) fn handle_make_room(&mut self) -> Result<(), StorageError> {
+        if self.config.role != Role::Client || self.totals.lent == 0 {
+            return Ok(());
+        }
+        let origin = self.config.origin;
+        let safe = self.marks(origin)?.safe;
+        self.want_stable(origin, safe)
+    }
+}
+
+/// The parent's half.
+impl<S: MetaStore> Replica<S> {
+    /// A child says that it, or somebody below it, could give contents that another server has.
+    pub(crate) fn handle_lent(
+        &mut self,
+        peer: PeerId,
+        child: OriginId,
+        versions: Vec<LentVersion>,
+    ) -> Result<(), Trouble> {
+        let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
+        if !is_station {
+            let applied = wayfs_tree::applied(&self.tx(), child)?;
+            let foreign = |version: RecordId| version.origin() != child || version.sequence() > applied;
+            if versions.iter().any(|lent| foreign(lent.held.version)) {
+                return Err(Trouble::Peer(peer, "accounts for records that did not come".to_owned()));
+            }
+            let admitted = self.origin_image(child)?.map(|image| image.admitted);
+            if matches!(admitted, None | Some(Admitted::Reader | Admitted::Revoked)) {
+                return Err(Trouble::Peer(peer, "offers contents and may only read".to_owned()));
+            }
+        }
+        for lent in versions {
+            let origin = lent.held.version.origin();
+            if is_station && self.origin_image(origin)?.is_some() {
+                self.add_subject(child, origin);
+            }
+            self.note_spare(child, lent)?;
+        }
+        Ok(())
+    }
+
+    fn note_spare(&mut self, child: OriginId, lent: LentVersion) -> Result<(), StorageError> {
+        let LentVersion { held: HeldVersion { version, file, content }, to } = lent;
+        let Some(root) = content.root() else { return Ok(()) };
+        let origin = version.origin();
+        let known = self.missing(version)?;
+        if self.config.role == Role::Home {
+            match known {
+                Some(missing) => self.put_spare(version, missing, child, to),
+                None if version.sequence() <= wayfs_tree::applied(&self.tx(), origin)? => {
+                    // It is here, or was replaced by somebody who had seen it.
+                    self.children.tell_stable(child, version);
+                }
+                None => self.contents.note_early_spare(version, child),
+            }
+            return Ok(());
+        }
+        if self.tx().get_raw(&record_key(table::OWED, version))?.is_some() {
+            return Ok(());
+        }
+        if self.marks(origin)?.stable >= version.sequence() {
+            self.children.tell_stable(child, version);
+            return Ok(());
+        }
+        match known {
+            Some(missing) => self.put_spare(version, missing, child, to),
+            None if self.contents.is_announced(&root) => return self.owe(version, file, content),
+            None => {
+                self.staged.totals.missing += 1;
+                self.overlay.put_raw(root_key(&root, version), Vec::new());
+                self.contents.note_row(table::MISSING, version);
+                let output = Output::Applied { file, record: version, content: Some(content.clone()) };
+                self.staged.outputs.push(output);
+                self.put_spare(version, Missing::of(file, version, content), child, to);
+            }
+        }
+        self.contents.spares.insert(version);
+        if self.contents.wanted.contains(&version) {
+            self.children.tell(child, Down::Want { versions: vec![version] });
+        }
+        Ok(())
+    }
+
+    fn put_spare(&mut self, version: RecordId, mut missing: Missing, child: OriginId, to: Option<OriginId>) {
+        missing.claimed = to.or(missing.claimed);
+        if !missing.holders.contains(&child) && !missing.spares.contains(&child) {
+            missing.spares.push(child);
+            let excess = missing.spares.len().saturating_sub(HOLDERS_MAX);
+            missing.spares.drain(..excess);
+        }
+        self.overlay.put_raw(record_key(table::MISSING, version), pack(&missing));
+        self.note_holders_moved();
+    }
+
+    /// A station tells the home of what somebody below it could give.
+    pub(crate) fn tell_spares(&mut self) -> Result<(), StorageError> {
+        if self.config.role != Role::Station || self.contents.spares.is_empty() || self.ticket > self.stored {
+            self.sync_wanted |= !self.contents.spares.is_empty();
+            return Ok(());
+        }
+        let mut versions = Vec::new();
+        for version in std::mem::take(&mut self.contents.spares) {
+            let Some(missing) = self.missing(version)? else { continue };
+            let held = HeldVersion { version, file: missing.file, content: missing.content };
+            versions.push(LentVersion { held, to: missing.claimed });
+        }
+        for part in versions.chunks(LENT_PER_MESSAGE) {
+            self.tell_parent(Up::Lent { versions: part.to_vec() });
+        }
+        Ok(())
+    }
+
+    /// In a new session a station tells again what clients below it could give.
+    pub(crate) fn retell_spares(&mut self) -> Result<(), StorageError> {
+        let mut spares = Vec::new();
+        self.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
+            if !unpack::<Missing>(value)?.spares.is_empty() {
+                spares.push(parse_record_key(key)?);
+            }
+            Ok(())
+        })?;
+        self.contents.spares.extend(spares);
+        Ok(())
+    }
+}
+
+/// The home's half: a holder that is gone is replaced.
+impl<S: MetaStore> Replica<S> {
+    /// Somebody came or went: perhaps another has to be asked for what is missing.
+    pub(crate) fn note_holders_moved(&mut self) {
+        if self.config.role == Role::Home {
+            self.contents.replacing.begin(self.now);
+        }
+    }
+
+    /// Goes on with the pass over what is missing, when it is time.
+    pub(crate) fn replace_holders(&mut self) -> Result<(), StorageError> {
+        if self.config.role != Role::Home || self.contents.replacing.at.is_none_or(|at| self.now < at) {
+            return Ok(());
+        }
+        let mut from = vec![table::MISSING];
+        if let Some(after) = self.contents.replacing.after {
+            from = record_key(table::MISSING, after);
+            from.push(0);
+        }
+        let pairs = self.tx().scan_raw(&from, &[table::MISSING + 1], PASS_PART)?;
+        let mut wanted: BTreeMap<OriginId, Vec<RecordId>> = BTreeMap::new();
+        for (key, value) in &pairs {
+            let (version, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
+            for child in self.replacements(&missing) {
+                wanted.entry(child).or_default().push(version);
+            }
+            self.contents.replacing.after = Some(version);
+        }
+        for (child, versions) in wanted {
+            self.children.tell(child, Down::Want { versions });
+        }
+        let replacing = &mut self.contents.replacing;
+        replacing.at = if pairs.len() == PASS_PART {
+            Some(self.now + PASS_PAUSE)
+        } else {
+            replacing.after = None;
+            replacing.claims.retain(|_, since| self.now < *since + AWAY_MAX * 2);
+            let is_again = std::mem::take(&mut replacing.is_again);
+            let is_early = std::mem::take(&mut replacing.is_early);
+            let pause = if is_again { PASS_PAUSE } else { AWAY_MAX };
+            (is_again || is_early).then_some(self.now + pause)
+        };
+        Ok(())
+    }
+
+    /// Who is to be asked for contents in place of those who have them on record: nobody as long as one of these is
+    /// there, or was lately.
+    fn replacements(&mut self, missing: &Missing) -> Vec<OriginId> {
+        let mut is_lately = false;
+        for holder in &missing.holders {
+            if self.children.peer_of(*holder).is_some() {
+                self.contents.replacing.away.remove(holder);
+                return Vec::new();
+            }
+            let since = *self.contents.replacing.away.entry(*holder).or_insert(self.now);
+            is_lately |= self.now < since + AWAY_MAX;
+        }
+        if let Some(claimed) = missing.claimed.filter(|claimed| !missing.holders.contains(claimed)) {
+            // It tells us itself when it comes, and is a holder then.
+            let since = *self.contents.replacing.claims.entry(claimed).or_insert(self.now);
+            is_lately |= self.now < since + AWAY_MAX;
+        }
+        if is_lately {
+            self.contents.replacing.is_early = true;
+            return Vec::new();
+        }
+        let with_session = |child: &&OriginId| self.children.peer_of(**child).is_some();
+        missing.spares.iter().filter(with_session).copied().collect()
+    }
+}

@@ -1,0 +1,179 @@
+//! Who answers for contents from the write until they are at the home.
+
+use super::world::{HOME, World, big, name};
+use crate::{Input, PeerId, Role};
+use std::time::Duration;
+use wayfs_types::request::{Answer, Change, Level};
+use wayfs_types::{Content, FileId, RecordId};
+
+/// A home, stations, a writer at the first of them, and a reader at the home.
+struct Stage {
+    world: World,
+    stations: [usize; 2],
+    uppers: [PeerId; 2],
+    writer: usize,
+    session: PeerId,
+    reader: usize,
+}
+
+fn stage() -> Stage {
+    let mut world = World::new();
+    let stations = [world.add(Role::Station, "s1@s"), world.add(Role::Station, "s2@s")];
+    let (writer, reader) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "ben@b"));
+    let uppers = stations.map(|station| world.connect(station, HOME));
+    world.settle();
+    let session = world.connect(writer, stations[0]);
+    world.connect(reader, HOME);
+    world.pass(Duration::from_secs(2));
+    Stage { world, stations, uppers, writer, session, reader }
+}
+
+impl Stage {
+    fn safe_file(&mut self, text: &str) -> (FileId, RecordId) {
+        let file = self.world.create(self.writer, FileId::ROOT, text);
+        let version = self.world.store(self.writer, file, big(text));
+        assert_eq!(self.world.wait(self.writer, Level::Safe), Ok(Answer::Reached));
+        (file, version)
+    }
+
+    fn keeps(&self, host: usize, content: &Content) -> bool {
+        let page = self.world.hosts[host].replica.contents_in_use(None, 0).unwrap();
+        page.contents.iter().any(|kept| kept.owed && kept.content == *content)
+    }
+
+    fn home_has(&self, content: &Content) -> bool {
+        self.world.hosts[HOME].chunks.contains(&content.root().unwrap())
+    }
+}
+
+#[test]
+fn a_writer_keeps_what_is_safe_until_it_is_stable() {
+    let mut stage = stage();
+    let (file, version) = stage.safe_file("f");
+    assert!(stage.keeps(stage.writer, &big("f")), "one station has them beside it");
+    let station = stage.world.hosts[stage.stations[0]].origin;
+    let writer = stage.writer;
+    assert_eq!(stage.world.hosts[writer].replica.lent_to(version).unwrap(), Some(station));
+    let progress = stage.world.hosts[writer].replica.progress();
+    assert_eq!((progress.versions_at_risk, progress.versions_lent, progress.bytes_lent), (0, 1, 1_000_000));
+    assert_eq!(stage.world.wait(writer, Level::Stable), Ok(Answer::Reached));
+    stage.world.pass(Duration::from_secs(2));
+    assert!(!stage.keeps(writer, &big("f")));
+    let progress = stage.world.hosts[writer].replica.progress();
+    assert_eq!((progress.versions_lent, progress.bytes_lent), (0, 0));
+    assert!(stage.world.can_read(stage.reader, file, &big("f")));
+}
+
+/// Proves [S-duty].
+#[test]
+fn a_station_that_is_destroyed_takes_nothing_safe_along() {
+    let mut stage = stage();
+    let (file, _) = stage.safe_file("f");
+    stage.world.pass(Duration::from_secs(2));
+    assert!(!stage.home_has(&big("f")), "no policy asked for it");
+    stage.world.destroy(stage.stations[0]);
+    stage.world.connect(stage.writer, HOME);
+    stage.world.pass(Duration::from_secs(2));
+    assert!(stage.world.can_read(stage.reader, file, &big("f")), "of the writer");
+    stage.world.pass(Duration::from_secs(60));
+    assert!(stage.home_has(&big("f")), "the home asks for them by itself");
+    assert_eq!(stage.world.wait(stage.writer, Level::Stable), Ok(Answer::Reached));
+    assert!(!stage.keeps(stage.writer, &big("f")));
+}
+
+/// Proves [S-duty].
+#[test]
+fn a_station_that_is_destroyed_while_the_home_is_away_takes_nothing_along() {
+    for to_station in [false, true] {
+        let mut stage = stage();
+        stage.world.close(stage.uppers[0]);
+        let (file, _) = stage.safe_file("f");
+        stage.world.destroy(stage.stations[0]);
+        let parent = if to_station { stage.stations[1] } else { HOME };
+        stage.world.connect(stage.writer, parent);
+        stage.world.pass(Duration::from_secs(4));
+        assert!(stage.world.can_read(stage.reader, file, &big("f")), "of the writer, to station: {to_station}");
+        assert!(!stage.home_has(&big("f")), "the station may come back");
+        stage.world.pass(Duration::from_secs(60));
+        assert!(stage.home_has(&big("f")), "nobody else came");
+        assert_eq!(stage.world.wait(stage.writer, Level::Stable), Ok(Answer::Reached));
+    }
+}
+
+#[test]
+fn the_writer_is_asked_by_way_of_the_station_that_it_moved_to() {
+    let mut stage = stage();
+    let (file, _) = stage.safe_file("f");
+    stage.world.pass(Duration::from_secs(2));
+    stage.world.destroy(stage.stations[0]);
+    stage.world.connect(stage.writer, stage.stations[1]);
+    stage.world.pass(Duration::from_secs(2));
+    assert!(stage.world.can_read(stage.reader, file, &big("f")));
+    stage.world.pass(Duration::from_secs(60));
+    assert!(stage.home_has(&big("f")));
+    assert_eq!(stage.world.wait(stage.writer, Level::Stable), Ok(Answer::Reached));
+    assert!(!stage.keeps(stage.writer, &big("f")));
+}
+
+#[test]
+fn the_duty_survives_a_crash_of_the_writer_and_of_its_new_station() {
+    let mut stage = stage();
+    let (file, _) = stage.safe_file("f");
+    stage.world.pass(Duration::from_secs(2));
+    stage.world.destroy(stage.stations[0]);
+    stage.world.crash(stage.writer, 0);
+    stage.world.connect(stage.writer, stage.stations[1]);
+    stage.world.pass(Duration::from_secs(2));
+    stage.world.crash(stage.stations[1], 0);
+    stage.world.connect(stage.stations[1], HOME);
+    stage.world.connect(stage.writer, stage.stations[1]);
+    stage.world.pass(Duration::from_secs(60));
+    assert!(stage.world.can_read(stage.reader, file, &big("f")));
+    assert!(stage.home_has(&big("f")));
+}
+
+#[test]
+fn a_former_station_that_is_there_is_not_passed_over() {
+    let mut stage = stage();
+    stage.safe_file("f");
+    stage.world.pass(Duration::from_secs(2));
+    stage.world.close(stage.session);
+    stage.world.connect(stage.writer, HOME);
+    stage.world.pass(Duration::from_secs(120));
+    assert!(!stage.home_has(&big("f")), "the station has it and its policy decides");
+    assert!(stage.keeps(stage.writer, &big("f")));
+    stage.world.close(stage.uppers[0]);
+    stage.world.pass(Duration::from_secs(10));
+    stage.world.connect(stage.stations[0], HOME);
+    stage.world.pass(Duration::from_secs(120));
+    assert!(!stage.home_has(&big("f")), "it was away for a moment only");
+}
+
+#[test]
+fn a_full_cache_sends_home_what_is_at_a_station_only() {
+    let mut stage = stage();
+    stage.safe_file("f");
+    stage.world.pass(Duration::from_secs(2));
+    stage.world.input(stage.writer, Input::MakeRoom);
+    stage.world.pass(Duration::from_secs(2));
+    assert!(stage.home_has(&big("f")));
+    assert!(!stage.keeps(stage.writer, &big("f")), "and it may be evicted here");
+}
+
+#[test]
+fn nobody_keeps_what_was_removed() {
+    let mut stage = stage();
+    let (file, _) = stage.safe_file("f");
+    stage.world.pass(Duration::from_secs(2));
+    stage.world.destroy(stage.stations[0]);
+    stage.world.connect(stage.writer, stage.stations[1]);
+    stage.world.pass(Duration::from_secs(2));
+    stage.world.change(stage.writer, Change::Unlink { parent: FileId::ROOT, name: name("f") }).unwrap();
+    stage.world.pass(Duration::from_secs(60));
+    assert!(!stage.keeps(stage.writer, &big("f")), "{file} is gone");
+    assert!(!stage.home_has(&big("f")), "and its contents crossed nothing");
+    for host in [HOME, stage.stations[1], stage.writer] {
+        let progress = stage.world.hosts[host].replica.progress();
+        assert_eq!((progress.versions_missing, progress.versions_at_risk, progress.versions_lent), (0, 0, 0), "{host}");
+    }
+}
