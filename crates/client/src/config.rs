@@ -9,7 +9,8 @@ use wayfs_net::{NetConfig, Ticket};
 /// Which volume.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// The ticket's. A machine that joined already uses what it saved; the ticket stays unspent.
+    /// The ticket's. A machine that joined already uses what it saved and where the ticket says that the home is;
+    /// the ticket stays unspent.
     Ticket(Box<Ticket>),
     /// One that was mounted before with this cache, by name. Needs no network.
     Saved(String),

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use wayfs_control::{Command, ControlClient, Done, Registry};
-use wayfs_net::{Endpoint, NetConfig, NodeIdentity, Ticket, TicketParts, TicketRole, TicketSecret};
+use wayfs_net::{Address, Endpoint, NetConfig, NodeIdentity, Ticket, TicketParts, TicketRole, TicketSecret};
 use wayfs_node::{
-    Admission, ChildRole, Grant, Host, JoinRequest, NoHooks, Refusal, ServerInfo, ServerKind, Volume, VolumeSettings,
+    Admission, ChildRole, Grant, Have, Host, Keys, JoinRequest, NoHooks, Refusal, ServerInfo, ServerKind, Volume, VolumeSettings,
 };
 use wayfs_proto::Role;
 use wayfs_types::request::Level;
@@ -25,7 +25,7 @@ fn volume_id() -> VolumeId {
 }
 
 /// Lets everybody in.
-struct OpenDoor(Arc<Volume>, ServerInfo);
+struct OpenDoor(Arc<Volume>);
 
 impl Admission for OpenDoor {
     fn join(&self, request: JoinRequest) -> Result<Grant, Refusal> {
@@ -36,7 +36,7 @@ impl Admission for OpenDoor {
             origin: granted.map_err(|error| Refusal::NotReady(error.to_string()))?,
             role: ChildRole::Client,
             label: request.label,
-            servers: vec![self.1.clone()],
+            news: self.0.directory().news_for(&Have::default()),
         })
     }
 }
@@ -60,11 +60,13 @@ impl Home {
         let label = "root@home".to_owned();
         let config =
             wayfs_proto::Config::new(volume_id(), Role::Home, OriginId::new(1).unwrap(), label.clone(), identity.id());
-        let settings = VolumeSettings::new(config, directory.join("volume"), runtime.handle().clone());
+        let keys = Keys { own: &identity, home: identity.id() };
+        let settings = VolumeSettings::new(config, keys, directory.join("volume"), runtime.handle().clone());
         let volume = Volume::open(settings, Arc::new(NoHooks)).unwrap();
-        let addresses = vec![endpoint.local_addr().unwrap()];
+        let addresses: Vec<Address> = vec![endpoint.local_addr().unwrap().into()];
+        volume.directory().set_own(addresses.clone());
         let info = ServerInfo { node: identity.id(), kind: ServerKind::Home, label, addresses };
-        let door = Arc::new(OpenDoor(Arc::clone(&volume), info.clone()));
+        let door = Arc::new(OpenDoor(Arc::clone(&volume)));
         let host = Host::start(endpoint, runtime.handle(), door);
         host.add(Arc::clone(&volume));
         host.complete();

@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use wayfs_node::ServerInfo;
-use wayfs_types::{OriginId, VolumeId};
+use wayfs_net::{Address, Ticket};
+use wayfs_types::{NodeId, OriginId, VolumeId};
 
 /// Version of `client.json`.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// Largest `client.json` read, in bytes.
 const LEN_MAX: u64 = 1 << 20;
 
@@ -35,8 +35,10 @@ pub struct Saved {
     pub origin: OriginId,
     /// Its label as others see it.
     pub label: String,
-    /// Who serves the volume, as told when joining.
-    pub servers: Vec<ServerInfo>,
+    /// The home's key, by the ticket's word.
+    pub home: NodeId,
+    /// Where the ticket found the home. What was learnt since is in the replica's list.
+    pub addresses: Vec<Address>,
     /// Whether this machine was admitted to read only.
     #[serde(default)]
     pub reader: bool,
@@ -75,14 +77,15 @@ pub enum SavedError {
 
 impl Saved {
     /// Puts a membership together.
-    pub fn new(volume: VolumeId, grant: &wayfs_node::Grant) -> Self {
+    pub fn new(ticket: &Ticket, grant: &wayfs_node::Grant) -> Self {
         Self {
             format: FORMAT,
-            volume: volume.to_string(),
+            volume: ticket.volume().to_string(),
             name: grant.name.clone(),
             origin: grant.origin,
             label: grant.label.clone(),
-            servers: grant.servers.clone(),
+            home: ticket.home(),
+            addresses: ticket.addresses().to_vec(),
             reader: grant.role == wayfs_node::ChildRole::Reader,
         }
     }
@@ -168,7 +171,8 @@ mod tests {
             name: "notes".into(),
             origin: OriginId::new(3).unwrap(),
             label: "ann@lap".into(),
-            servers: Vec::new(),
+            home: NodeId::from_bytes([1; 32]),
+            addresses: vec!["home.example.org:7475".parse().unwrap()],
             reader: false,
         }
     }
@@ -180,7 +184,7 @@ mod tests {
         saved().save(directory.path()).unwrap();
         assert_eq!(Saved::load(directory.path()).unwrap(), Some(saved()));
         assert_eq!(saved().volume_id(directory.path()).unwrap(), VolumeId::from_bytes([7; 16]));
-        Saved { format: 2, ..saved() }.save(directory.path()).unwrap();
+        Saved { format: FORMAT + 1, ..saved() }.save(directory.path()).unwrap();
         assert!(matches!(Saved::load(directory.path()), Err(SavedError::Unreadable { .. })));
     }
 

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use wayfs_control::{ControlServer, DaemonKind, Registration};
 use wayfs_fuse::{BackgroundSession, Mount, MountError, MountOptions, Session};
 use wayfs_net::{Endpoint, NodeIdentity};
-use wayfs_node::{LinkSettings, LinkState, ParentLink, Volume, VolumeSettings};
+use wayfs_node::{Keys, LinkSettings, LinkState, News, ParentLink, Volume, VolumeSettings};
 use wayfs_proto::Role;
 
 /// Body files that nobody has open, beside the bytes they may take.
@@ -96,14 +96,15 @@ impl Client {
         raise_file_limit();
         let runtime = wayfs_node::runtime("net")?;
         let membership = Membership::find(&config, runtime.handle())?;
-        let Membership { directory, saved, endpoint, is_fresh } = membership;
+        let Membership { directory, saved, endpoint, is_fresh, news } = membership;
         let events = Arc::new(Events::new(saved.name.clone()));
         let notices = Arc::new(Notices::default());
         let pins = Arc::new(Pins::load(&directory.join("pins.json"))?);
         let hooks = MountHooks::new(Arc::clone(&notices), Arc::clone(&events), pins);
         let volume = open_volume(&config, &directory, &saved, &endpoint, runtime.handle(), &hooks)?;
+        learn_servers(&config, &volume, &saved, news);
         let vfs = build_vfs(&config, &directory, &volume, &hooks, notices)?;
-        let link = Arc::new(ParentLink::start(&volume, endpoint.clone(), link_settings(&config, &saved)));
+        let link = Arc::new(ParentLink::start(&volume, endpoint.clone(), link_settings(&config)));
         if is_fresh && !config.offline {
             wait_for_session(&link);
         }
@@ -175,6 +176,8 @@ struct Membership {
     saved: Saved,
     endpoint: Endpoint,
     is_fresh: bool,
+    /// What the home said of the servers when it took this machine in.
+    news: News,
 }
 
 impl Membership {
@@ -205,7 +208,7 @@ impl Membership {
         runtime: &tokio::runtime::Handle,
     ) -> Result<Self, StartError> {
         let endpoint = bind(config, &directory, runtime)?;
-        Ok(Self { directory, saved, endpoint, is_fresh: false })
+        Ok(Self { directory, saved, endpoint, is_fresh: false, news: News::default() })
     }
 
     fn join(
@@ -225,9 +228,9 @@ impl Membership {
         let endpoint = bind(config, &directory, runtime)?;
         let label = config.label.clone().unwrap_or_else(own_label);
         let grant = runtime.block_on(wayfs_node::join(&endpoint, ticket, &label))?;
-        let saved = Saved::new(ticket.volume(), &grant);
+        let saved = Saved::new(ticket, &grant);
         saved.save(&directory)?;
-        Ok(Self { directory, saved, endpoint, is_fresh: true })
+        Ok(Self { directory, saved, endpoint, is_fresh: true, news: grant.news })
     }
 }
 
@@ -264,7 +267,8 @@ fn open_volume(
     let id = saved.volume_id(directory)?;
     let mut replica = wayfs_proto::Config::new(id, Role::Client, saved.origin, saved.label.clone(), endpoint.id());
     replica.read_only = saved.reader;
-    let mut settings = VolumeSettings::new(replica, directory.join("volume"), runtime.clone());
+    let keys = Keys { own: endpoint.identity(), home: saved.home };
+    let mut settings = VolumeSettings::new(replica, keys, directory.join("volume"), runtime.clone());
     // The rest is for body files that nobody has open.
     settings.cache_bytes_max = Some(config.cache_size - config.cache_size / 4);
     Ok(Volume::open(settings, hooks.clone())?)
@@ -317,8 +321,25 @@ fn take_down(mountpoint: &Path) {
     }
 }
 
-fn link_settings(config: &ClientConfig, saved: &Saved) -> LinkSettings {
-    LinkSettings { offline: config.offline, mdns: config.mdns, ..LinkSettings::new(saved.servers.clone()) }
+fn link_settings(config: &ClientConfig) -> LinkSettings {
+    LinkSettings { offline: config.offline, mdns: config.mdns, ..LinkSettings::default() }
+}
+
+/// Where the servers are, as far as is known before the first session. A ticket for a volume that this machine is in already
+/// tells where its home is now, and stays unspent.
+fn learn_servers(config: &ClientConfig, volume: &Volume, saved: &Saved, news: News) {
+    let directory = volume.directory();
+    directory.take(news);
+    match &config.source {
+        Source::Ticket(ticket) => {
+            directory.trust_home(ticket.home());
+            directory.tell(ticket.home(), ticket.addresses().to_vec());
+        }
+        Source::Saved(_) if directory.list().iter().all(|server| server.addresses.is_empty()) => {
+            directory.tell(saved.home, saved.addresses.clone());
+        }
+        Source::Saved(_) => {}
+    }
 }
 
 fn wait_for_session(link: &ParentLink) {

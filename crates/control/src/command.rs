@@ -115,6 +115,13 @@ pub enum Command {
     },
     /// Why this station. Result: [`crate::Done::Why`].
     StationWhy,
+    /// Sets by hand where a server is reached. Result: [`crate::Done::Stations`], with what is known of it then.
+    StationAddress {
+        /// Its label, node id (or the first eight letters), an address that it has, or `home`.
+        server: String,
+        /// The addresses, `HOST:PORT`; none: what was set by hand is taken back.
+        addresses: Vec<String>,
+    },
     /// Makes this server a station of the ticket's volume. Result: [`crate::Done::Volume`].
     StationJoin {
         /// The ticket's text.
@@ -362,6 +369,7 @@ impl Command {
             | Self::StationList { .. }
             | Self::StationUse { .. }
             | Self::StationWhy
+            | Self::StationAddress { .. }
             | Self::DoctorFacts
             | Self::VolumeCreate { .. }
             | Self::VolumeList
@@ -392,6 +400,7 @@ impl Command {
             Self::StationList { .. } => "station list",
             Self::StationUse { .. } => "station use",
             Self::StationWhy => "station why",
+            Self::StationAddress { .. } => "station address",
             Self::StationJoin { .. } => "station join",
             Self::Events => "events",
             Self::DoctorFacts => "doctor",

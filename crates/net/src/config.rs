@@ -1,6 +1,6 @@
 //! What can be set, each with its default and the reason for it.
 
-use crate::{Congestion, FramePacking};
+use crate::{Congestion, FramePacking, Resolver};
 use std::time::Duration;
 
 /// Settings of an [`Endpoint`](crate::Endpoint); `NetConfig::default()` is right for most.
@@ -49,6 +49,8 @@ pub struct NetConfig {
     /// Kernel buffer asked for in each direction of the socket, in bytes. Default 4 MiB;
     /// the kernel grants what its own limit allows.
     pub socket_buffer: usize,
+    /// Finds the addresses of names. Default: the system's.
+    pub resolver: Resolver,
 }
 
 impl Default for NetConfig {
@@ -70,6 +72,7 @@ impl Default for NetConfig {
             frame_queue_bytes_max: 16 << 20,
             frame_packing: FramePacking::default(),
             socket_buffer: 4 << 20,
+            resolver: Resolver::default(),
         }
     }
 }

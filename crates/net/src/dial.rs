@@ -1,10 +1,11 @@
 //! Dialling one peer at several addresses.
 //!
+//! A name is resolved when its turn comes, and each address that it has is tried in the same way.
 //! The addresses are tried in the order given, each a moment after the one before without
 //! waiting for it to fail. The first that proves the key wins, and only it is greeted: the
 //! others end as handshakes that nobody on the other side hears of.
 
-use crate::NetConfig;
+use crate::{Address, NetConfig};
 use crate::certificate::{self, ExpectedKey, SERVER_NAME};
 use crate::close::Closed;
 use crate::connection::{Connection, Side};
@@ -33,7 +34,7 @@ pub enum ConnectError {
         /// The peer dialled.
         peer: NodeId,
         /// What became of each address.
-        attempts: Vec<(SocketAddr, AttemptError)>,
+        attempts: Vec<(Address, AttemptError)>,
     },
     /// TLS could not be set up.
     #[error("set up TLS: {0}")]
@@ -49,6 +50,9 @@ pub enum AttemptError {
     /// Nothing was heard in the time allowed.
     #[error("no answer")]
     NoAnswer,
+    /// The name has no address at the moment.
+    #[error("the name cannot be resolved ({0})")]
+    NoSuchName(String),
     /// Another machine answered.
     #[error("another machine answers there ({})", .0.short())]
     WrongKey(NodeId),
@@ -71,16 +75,16 @@ pub(crate) struct Dialler {
 
 pub(crate) async fn connect(
     dialler: &Dialler,
-    addrs: &[SocketAddr],
+    addrs: &[Address],
     config: &Arc<NetConfig>,
     ledger: &Arc<Ledger>,
 ) -> Result<Connection, ConnectError> {
     let deadline = Instant::now() + config.connect_timeout;
     let mut racing = JoinSet::new();
-    let mut order: Vec<SocketAddr> = Vec::new();
+    let mut order: Vec<Address> = Vec::new();
     for addr in addrs.iter().take(ADDRESSES_MAX) {
         if !order.contains(addr) {
-            order.push(*addr);
+            order.push(addr.clone());
         }
     }
     if order.is_empty() {
@@ -88,10 +92,11 @@ pub(crate) async fn connect(
     }
     let mut stagger = std::time::Duration::ZERO;
     for addr in &order {
-        let (dialler, addr, head_start) = (dialler.clone(), *addr, stagger);
+        let (dialler, addr, settings, head_start) = (dialler.clone(), addr.clone(), Arc::clone(config), stagger);
         racing.spawn(async move {
             sleep(head_start).await;
-            (addr, attempt(&dialler, addr).await)
+            let outcome = attempt_all(&dialler, &addr, &settings).await;
+            (addr, outcome)
         });
         stagger += config.connect_stagger;
     }
@@ -115,7 +120,8 @@ pub(crate) async fn connect(
         .into_iter()
         .map(|addr| {
             let known = failed.iter().find(|(a, _)| *a == addr);
-            (addr, known.map_or(AttemptError::NoAnswer, |(_, error)| error.clone()))
+            let error = known.map_or(AttemptError::NoAnswer, |(_, error)| error.clone());
+            (addr, error)
         })
         .collect();
     Err(ConnectError::Unreachable { peer: dialler.peer, attempts })
@@ -125,6 +131,33 @@ pub(crate) async fn connect(
 enum Outcome {
     Dial(ConnectError),
     Address(AttemptError),
+}
+
+/// Tries an address, or all those of a name, each a moment after the one before.
+async fn attempt_all(dialler: &Dialler, addr: &Address, config: &NetConfig) -> Result<quinn::Connection, Outcome> {
+    if let Some(addr) = addr.ip() {
+        return attempt(dialler, addr).await;
+    }
+    let unknown = |error: std::io::Error| Outcome::Address(AttemptError::NoSuchName(error.to_string()));
+    let mut racing = JoinSet::new();
+    let mut stagger = std::time::Duration::ZERO;
+    for addr in config.resolver.resolve(addr).await.map_err(unknown)? {
+        let (dialler, head_start) = (dialler.clone(), stagger);
+        racing.spawn(async move {
+            sleep(head_start).await;
+            attempt(&dialler, addr).await
+        });
+        stagger += config.connect_stagger;
+    }
+    let mut last = Outcome::Address(AttemptError::NoAnswer);
+    while let Some(joined) = racing.join_next().await {
+        match joined {
+            Ok(Err(outcome)) => last = outcome,
+            Ok(connected) => return connected,
+            Err(_) => {}
+        }
+    }
+    Err(last)
 }
 
 async fn attempt(dialler: &Dialler, addr: SocketAddr) -> Result<quinn::Connection, Outcome> {
@@ -168,7 +201,7 @@ async fn greet(quic: &quinn::Connection) -> Result<(quinn::SendStream, quinn::Re
     }
 }
 
-struct Attempts<'a>(&'a [(SocketAddr, AttemptError)]);
+struct Attempts<'a>(&'a [(Address, AttemptError)]);
 
 impl fmt::Display for Attempts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

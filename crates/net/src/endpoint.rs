@@ -6,7 +6,7 @@ use crate::close::CloseCode;
 use crate::connection::Connection;
 use crate::dial::{self, ConnectError, Dialler};
 use crate::traffic::{Ledger, Traffic};
-use crate::{NetConfig, NodeIdentity};
+use crate::{Address, NetConfig, NodeIdentity};
 use rustls::sign::CertifiedKey;
 use std::fmt;
 use std::io;
@@ -27,7 +27,7 @@ pub struct Endpoint {
 
 struct Inner {
     quic: quinn::Endpoint,
-    id: NodeId,
+    identity: NodeIdentity,
     own: Arc<CertifiedKey>,
     config: Arc<NetConfig>,
     transport: Arc<quinn::TransportConfig>,
@@ -58,7 +58,7 @@ impl Endpoint {
         let accepting = tokio::spawn(accept::accept_all(quic.clone(), Arc::clone(&config), Arc::clone(&ledger), ready));
         let inner = Inner {
             quic,
-            id: identity.id(),
+            identity: identity.clone(),
             own,
             config,
             transport,
@@ -71,7 +71,12 @@ impl Endpoint {
 
     /// Who this machine is to its peers.
     pub fn id(&self) -> NodeId {
-        self.inner.id
+        self.inner.identity.id()
+    }
+
+    /// Its key, for what is to be signed in this machine's name.
+    pub fn identity(&self) -> &NodeIdentity {
+        &self.inner.identity
     }
 
     /// The address taken, with the port that the system chose.
@@ -83,12 +88,15 @@ impl Endpoint {
     }
 
     /// Dials a peer at any of its addresses, the first one first and each other a little
-    /// later; the first to answer with the key expected is taken. Bounded by
+    /// later; the first to answer with the key expected is taken. Names are resolved anew each time. Bounded by
     /// [`connect_timeout`](NetConfig::connect_timeout). Dropping the future ends the attempt.
     ///
     /// # Errors
     /// Any [`ConnectError`].
-    pub async fn connect(&self, addrs: &[SocketAddr], expect: NodeId) -> Result<Connection, ConnectError> {
+    pub async fn connect<A>(&self, addrs: &[A], expect: NodeId) -> Result<Connection, ConnectError>
+    where
+        A: Clone + Into<Address>,
+    {
         let inner = &self.inner;
         let dialler = Dialler {
             quic: inner.quic.clone(),
@@ -96,7 +104,8 @@ impl Endpoint {
             transport: Arc::clone(&inner.transport),
             peer: expect,
         };
-        dial::connect(&dialler, addrs, &inner.config, &inner.ledger).await
+        let addrs: Vec<Address> = addrs.iter().cloned().map(Into::into).collect();
+        dial::connect(&dialler, &addrs, &inner.config, &inner.ledger).await
     }
 
     /// The next peer that connected: its key is proved, and nothing else is known of it, so
@@ -128,7 +137,7 @@ impl Endpoint {
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint").field("id", &self.inner.id).finish_non_exhaustive()
+        f.debug_struct("Endpoint").field("id", &self.id()).finish_non_exhaustive()
     }
 }
 

@@ -14,6 +14,7 @@
 //! What is deliberately absent: the protocol's messages, volumes, retries of requests.
 
 mod accept;
+mod address;
 mod bind;
 mod body;
 mod certificate;
@@ -37,6 +38,7 @@ mod packing_rule;
 mod patient_timer;
 mod probe;
 mod request;
+mod resolve;
 mod respond;
 mod socket;
 mod stream;
@@ -45,6 +47,7 @@ mod ticket_secret;
 mod traffic;
 mod yielding;
 
+pub use address::{Address, AddressError, HOST_LEN_MAX};
 pub use bind::BindError;
 pub use body::{BODY_PIECE_MAX, RecvBody, SendBody};
 pub use close::{CloseCode, Closed, StreamCode};
@@ -61,6 +64,7 @@ pub use packing::UnpackError;
 pub use packing_rule::FramePacking;
 pub use probe::Waiting;
 pub use request::{Call, HEADER_LEN_MAX, Priority, RequestError};
+pub use resolve::Resolver;
 pub use respond::{IncomingRequest, Responder};
 pub use ticket::{ADDRESSES_MAX, NAME_LEN_MAX, Ticket, TicketError, TicketParts, TicketRole};
 pub use ticket_secret::{TicketId, TicketSecret};

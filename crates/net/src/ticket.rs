@@ -6,12 +6,14 @@
 //! version u8 = 1 | length u16 of all bytes, check included | role u8 | volume id 16
 //! | home key 32 | secret 32 | expiry u64 (seconds of Unix time)
 //! | name len u8, name | address count u8, { family u8 = 4 or 6, address 4 or 16, port u16 }
+//! | or, for a name: { 0 u8, name len u8, name, port u16 }
 //! | check 4: the first bytes of BLAKE3 over all before
 //! ```
 //!
 //! Numbers are little-endian. Upper case and white space (a line that a mailer broke) are
 //! forgiven. Whoever has the text can join once, so it is to be treated as a password.
 
+use crate::address::{Address, HOST_LEN_MAX};
 use crate::ticket_secret::{SECRET_LEN, TicketSecret};
 use bytes::{Buf, BufMut};
 use data_encoding::BASE32_NOPAD;
@@ -30,7 +32,7 @@ const VERSION: u8 = 1;
 const CHECK_LEN: usize = 4;
 /// Version, length, role, volume, home, secret, expiry, name length, address count.
 const LEN_MIN: usize = 1 + 2 + 1 + 16 + 32 + SECRET_LEN + 8 + 1 + 1 + CHECK_LEN;
-const LEN_MAX: usize = LEN_MIN + NAME_LEN_MAX + ADDRESSES_MAX * 19;
+const LEN_MAX: usize = LEN_MIN + NAME_LEN_MAX + ADDRESSES_MAX * (4 + HOST_LEN_MAX);
 /// Longest text looked at; base32 makes 8 characters of 5 bytes.
 const TEXT_LEN_MAX: usize = 4 * LEN_MAX;
 
@@ -52,7 +54,7 @@ pub struct Ticket {
     volume: VolumeId,
     volume_name: String,
     home: NodeId,
-    addresses: Vec<SocketAddr>,
+    addresses: Vec<Address>,
     secret: TicketSecret,
     expiry_unix_s: u64,
 }
@@ -69,7 +71,7 @@ pub struct TicketParts {
     /// The home server's key.
     pub home: NodeId,
     /// Where the home may be reached, the best first: one to [`ADDRESSES_MAX`].
-    pub addresses: Vec<SocketAddr>,
+    pub addresses: Vec<Address>,
     /// What proves that the ticket is held.
     pub secret: TicketSecret,
     /// When it ends, in seconds of Unix time.
@@ -151,7 +153,7 @@ impl Ticket {
     }
 
     /// Where the home may be reached, the best first; never empty.
-    pub fn addresses(&self) -> &[SocketAddr] {
+    pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
@@ -198,19 +200,25 @@ impl Ticket {
         bytes.put_slice(self.volume_name.as_bytes());
         bytes.put_u8(u8::try_from(self.addresses.len()).expect("checked when it was made"));
         for address in &self.addresses {
-            match address.ip() {
-                IpAddr::V4(ip) => {
+            match address.ip().map(|address| address.ip()) {
+                Some(IpAddr::V4(ip)) => {
                     bytes.put_u8(4);
                     bytes.put_slice(&ip.octets());
                 }
-                IpAddr::V6(ip) => {
+                Some(IpAddr::V6(ip)) => {
                     bytes.put_u8(6);
                     bytes.put_slice(&ip.octets());
+                }
+                None => {
+                    let host = address.host().unwrap_or_default();
+                    bytes.put_u8(0);
+                    bytes.put_u8(u8::try_from(host.len()).expect("a name is at most 253 bytes"));
+                    bytes.put_slice(host.as_bytes());
                 }
             }
             bytes.put_u16_le(address.port());
         }
-        let len = u16::try_from(bytes.len() + CHECK_LEN).expect("a ticket is under 600 bytes");
+        let len = u16::try_from(bytes.len() + CHECK_LEN).expect("a ticket is under 3 KiB");
         bytes[1..3].copy_from_slice(&len.to_le_bytes());
         let check = check(&bytes);
         bytes.put_slice(&check);
@@ -311,7 +319,7 @@ fn parse_body(mut body: &[u8]) -> Result<Ticket, TicketError> {
     Ticket::new(parts)
 }
 
-fn parse_addresses(body: &mut &[u8]) -> Result<Vec<SocketAddr>, TicketError> {
+fn parse_addresses(body: &mut &[u8]) -> Result<Vec<Address>, TicketError> {
     let count = body.try_get_u8().map_err(|_| TicketError::Address("they are missing"))?;
     if usize::from(count) > ADDRESSES_MAX {
         return Err(TicketError::Address("there are too many"));
@@ -320,19 +328,36 @@ fn parse_addresses(body: &mut &[u8]) -> Result<Vec<SocketAddr>, TicketError> {
     for _ in 0..count {
         let cut = TicketError::Address("one is cut short");
         let family = body.try_get_u8().map_err(|_| cut.clone())?;
+        if family == 0 {
+            addresses.push(parse_named(body)?);
+            continue;
+        }
         let ip = match family {
             4 if body.len() >= 4 => IpAddr::V4(Ipv4Addr::from(take::<4>(body))),
             6 if body.len() >= 16 => IpAddr::V6(Ipv6Addr::from(take::<16>(body))),
             4 | 6 => return Err(cut),
-            _ => return Err(TicketError::Address("one is neither IPv4 nor IPv6")),
+            _ => return Err(TicketError::Address("one is neither IPv4 nor IPv6 nor a name")),
         };
         let port = body.try_get_u16_le().map_err(|_| cut)?;
-        addresses.push(SocketAddr::new(ip, port));
+        addresses.push(SocketAddr::new(ip, port).into());
     }
     if body.is_empty() { Ok(addresses) } else { Err(TicketError::Address("something follows them")) }
 }
 
-fn check_addresses(addresses: &[SocketAddr]) -> Result<(), TicketError> {
+fn parse_named(body: &mut &[u8]) -> Result<Address, TicketError> {
+    let cut = TicketError::Address("one is cut short");
+    let len = usize::from(body.try_get_u8().map_err(|_| cut.clone())?);
+    if body.len() < len {
+        return Err(cut);
+    }
+    let (host, rest) = body.split_at(len);
+    *body = rest;
+    let port = body.try_get_u16_le().map_err(|_| cut)?;
+    let host = std::str::from_utf8(host).map_err(|_| TicketError::Address("a name is not one"))?;
+    Address::named(host, port).map_err(|_| TicketError::Address("a name is not one"))
+}
+
+fn check_addresses(addresses: &[Address]) -> Result<(), TicketError> {
     if addresses.is_empty() {
         return Err(TicketError::Address("there are none"));
     }
@@ -342,7 +367,7 @@ fn check_addresses(addresses: &[SocketAddr]) -> Result<(), TicketError> {
     if addresses.iter().any(|address| address.port() == 0) {
         return Err(TicketError::Address("a port is zero"));
     }
-    if addresses.iter().any(|address| address.ip().is_unspecified() || address.ip().is_multicast()) {
+    if addresses.iter().any(|address| !address.is_dialable()) {
         return Err(TicketError::Address("one is of no single machine"));
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::contents::message::{Ask, Form, Reply, encode};
 use crate::contents::unpack_chunk;
-use crate::handshake;
+use crate::handshake::{self, REPLY_LEN_MAX as LEN_MAX};
 
 /// Reads bytes as each message that begins a stream; what decodes is encoded and read to the same.
 ///
@@ -15,11 +15,11 @@ pub fn decode_headers(bytes: &[u8]) {
     if let Ok(reply) = Reply::decode(bytes) {
         assert_eq!(Reply::decode(&encode(&reply)), Ok(reply), "an answer survives its encoding");
     }
-    if let Ok(hello) = handshake::decode::<handshake::Greeting>(bytes) {
-        assert_eq!(handshake::decode(&handshake::encode(&hello)), Ok(hello), "a greeting survives its encoding");
+    if let Ok(hello) = handshake::decode::<handshake::Greeting>(bytes, LEN_MAX) {
+        assert_eq!(handshake::decode(&handshake::encode(&hello), usize::MAX), Ok(hello), "a greeting survives its encoding");
     }
-    if let Ok(reply) = handshake::decode::<handshake::Reply>(bytes) {
-        assert_eq!(handshake::decode(&handshake::encode(&reply)), Ok(reply), "its answer survives its encoding");
+    if let Ok(reply) = handshake::decode::<handshake::Reply>(bytes, LEN_MAX) {
+        assert_eq!(handshake::decode(&handshake::encode(&reply), usize::MAX), Ok(reply), "its answer survives its encoding");
     }
 }
 

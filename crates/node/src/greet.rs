@@ -1,7 +1,9 @@
 //! Both ends of the handshake.
 
-use crate::handshake::{ChildRole, Greeting, PROTOCOL_VERSION, Refusal, Reply, decode, encode};
-use crate::server_info::ServerInfo;
+use crate::handshake::{
+    ChildRole, GREETING_LEN_MAX, Greeting, PROTOCOL_VERSION, REPLY_LEN_MAX, Refusal, Reply, Tell, decode, encode,
+};
+use crate::servers::{Have, News};
 use std::net::SocketAddr;
 use std::time::Duration;
 use wayfs_net::{CloseCode, Connection, FrameReceiver, FrameSender};
@@ -36,17 +38,46 @@ pub(crate) struct Attach {
     pub(crate) volume: VolumeId,
     pub(crate) origin: OriginId,
     pub(crate) role: ChildRole,
-    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) have: Have,
 }
 
-/// The dialling side: becomes a child. The list of servers that the parent knows comes back.
-pub(crate) async fn attach(connection: &Connection, attach: Attach) -> Result<(Frames, Vec<ServerInfo>), GreetError> {
-    let Attach { volume, origin, role, addresses } = attach;
-    let greeting = Greeting::Attach { version: PROTOCOL_VERSION, volume, origin, role, addresses };
+/// What the parent said when it took us.
+#[derive(Debug)]
+pub(crate) struct Welcomed {
+    pub(crate) have: Have,
+    pub(crate) news: News,
+    pub(crate) seen_at: SocketAddr,
+}
+
+/// The dialling side: becomes a child.
+pub(crate) async fn attach(connection: &Connection, attach: Attach) -> Result<(Frames, Welcomed), GreetError> {
+    let Attach { volume, origin, role, have } = attach;
+    let greeting = Greeting::Attach { version: PROTOCOL_VERSION, volume, origin, role, have };
     match greet(connection, &greeting).await? {
-        (frames, Reply::Welcome { servers }) => Ok((frames, servers)),
+        (frames, Reply::Welcome { have, news, seen_at }) => Ok((frames, Welcomed { have, news, seen_at })),
         (_, Reply::Refused(refusal)) => Err(refusal.into()),
-        (_, Reply::Granted(_)) => Err(GreetError::Malformed),
+        (_, Reply::Granted(_) | Reply::Servers { .. }) => Err(GreetError::Malformed),
+    }
+}
+
+/// The dialling side: asks what is known of the servers, without becoming a child.
+pub(crate) async fn look(
+    connection: &Connection,
+    volume: VolumeId,
+    have: Have,
+) -> Result<(Frames, Have, News), GreetError> {
+    match greet(connection, &Greeting::Look { version: PROTOCOL_VERSION, volume, have }).await? {
+        (frames, Reply::Servers { have, news }) => Ok((frames, have, news)),
+        (_, Reply::Refused(refusal)) => Err(refusal.into()),
+        (_, Reply::Granted(_) | Reply::Welcome { .. }) => Err(GreetError::Malformed),
+    }
+}
+
+/// After [`look`]: tells the other side what it lacks, and waits until it has read it, which it says by closing.
+pub(crate) async fn tell(connection: &Connection, (sender, _): &Frames, news: News) {
+    // Whoever is gone hears it from somebody else.
+    if sender.send(encode(&Tell { news })).await.is_ok() {
+        connection.closed().await;
     }
 }
 
@@ -59,7 +90,8 @@ pub(crate) async fn greet(connection: &Connection, greeting: &Greeting) -> Resul
         let interrupted = |error: wayfs_net::FrameError| GreetError::Interrupted(error.to_string());
         sender.send(encode(greeting)).await.map_err(interrupted)?;
         let frame = receiver.recv().await.map_err(interrupted)?;
-        decode::<Reply>(&frame.ok_or(GreetError::Malformed)?).map_err(|_| GreetError::Malformed)
+        let reply = decode::<Reply>(&frame.ok_or(GreetError::Malformed)?, REPLY_LEN_MAX);
+        reply.ok().filter(Reply::is_well_formed).ok_or(GreetError::Malformed)
     };
     let reply = tokio::time::timeout(PATIENCE, talk).await.map_err(|_| GreetError::TimedOut)??;
     Ok(((sender, receiver), reply))
@@ -69,8 +101,15 @@ pub(crate) async fn greet(connection: &Connection, greeting: &Greeting) -> Resul
 pub(crate) async fn hear(connection: &Connection) -> Option<(Frames, Greeting)> {
     let (sender, mut receiver) = connection.control()?;
     let frame = tokio::time::timeout(PATIENCE, receiver.recv()).await.ok()?.ok()??;
-    let greeting = decode::<Greeting>(&frame).ok()?;
+    let greeting = decode::<Greeting>(&frame, GREETING_LEN_MAX).ok()?;
     Some(((sender, receiver), greeting))
+}
+
+/// The accepting side: what may follow the answer to a [`Greeting::Look`].
+pub(crate) async fn hear_news(receiver: &mut FrameReceiver) -> Option<News> {
+    let frame = tokio::time::timeout(PATIENCE, receiver.recv()).await.ok()?.ok()??;
+    let Tell { news } = decode(&frame, REPLY_LEN_MAX).ok()?;
+    news.is_well_formed().then_some(news)
 }
 
 /// The accepting side: says no, and makes sure that it is heard.

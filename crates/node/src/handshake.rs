@@ -8,17 +8,19 @@
 //!
 //! `docs/format/content-stream.md` draws them.
 
-use crate::server_info::{SERVERS_MAX, ServerInfo};
+use crate::servers::{Have, News};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use wayfs_types::{Admitted, OriginId, VolumeId};
 
 /// Version of everything that two nodes say to each other. Peers of another version are refused.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 
-/// Longest greeting or reply in bytes: 64 servers of 8 addresses fit several times.
-const LEN_MAX: usize = 64 << 10;
+/// Longest greeting in bytes. Said before anything is known of who says it.
+pub(crate) const GREETING_LEN_MAX: usize = 64 << 10;
+/// Longest reply in bytes, and longest news of the servers: a full list and the places of all fit.
+pub(crate) const REPLY_LEN_MAX: usize = 512 << 10;
 
 /// What the dialling side says first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,8 +31,8 @@ pub(crate) enum Greeting {
         volume: VolumeId,
         origin: OriginId,
         role: ChildRole,
-        /// Where a station listens; empty for clients.
-        addresses: Vec<SocketAddr>,
+        /// What it knows of the servers.
+        have: Have,
     },
     /// "I hold a ticket."
     Join {
@@ -43,6 +45,20 @@ pub(crate) enum Greeting {
         role: ChildRole,
         label: String,
     },
+    /// "What do you know of the servers of this volume?" Said by members and servers of it.
+    Look {
+        version: u16,
+        volume: VolumeId,
+        /// What it knows itself.
+        have: Have,
+    },
+}
+
+/// What may follow [`Reply::Servers`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Tell {
+    /// What the other side lacks.
+    pub(crate) news: News,
 }
 
 /// What a child is.
@@ -76,9 +92,15 @@ impl ChildRole {
 pub(crate) enum Reply {
     /// The session begins.
     Welcome {
-        /// Who serves the volume, as far as this server knows.
-        servers: Vec<ServerInfo>,
+        /// What this server knows of the servers.
+        have: Have,
+        /// Of that, what the child lacks.
+        news: News,
+        /// Where the child was seen.
+        seen_at: SocketAddr,
     },
+    /// To [`Greeting::Look`].
+    Servers { have: Have, news: News },
     /// The machine is admitted.
     Granted(Grant),
     /// No.
@@ -98,8 +120,8 @@ pub struct Grant {
     pub role: ChildRole,
     /// Its label as others see it.
     pub label: String,
-    /// Who serves the volume, the home first.
-    pub servers: Vec<ServerInfo>,
+    /// Who serves the volume.
+    pub news: News,
 }
 
 /// Why a server says no. Each says what to do.
@@ -155,39 +177,22 @@ pub(crate) fn encode<T: Serialize>(message: &T) -> Bytes {
     Bytes::from(serde_json::to_vec(message).expect("these messages hold nothing that JSON cannot say"))
 }
 
-pub(crate) fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<T, BadFrame> {
-    if bytes.len() > LEN_MAX {
+pub(crate) fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8], len_max: usize) -> Result<T, BadFrame> {
+    if bytes.len() > len_max {
         return Err(BadFrame);
     }
     serde_json::from_slice(bytes).map_err(|_| BadFrame)
 }
 
 impl Reply {
-    /// Cuts lists to their bounds.
-    pub(crate) fn welcome(mut servers: Vec<ServerInfo>) -> Self {
-        servers.truncate(SERVERS_MAX);
-        Self::Welcome { servers }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::server_info::{ADDRESSES_MAX, ServerKind};
-    use wayfs_types::NodeId;
-
-    #[test]
-    fn the_longest_list_of_servers_fits_into_a_message() {
-        let address = "[2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff]:65535".parse().unwrap();
-        let server = |number: u8| ServerInfo {
-            node: NodeId::from_bytes([number | 0x80; 32]),
-            kind: ServerKind::Station,
-            label: "\"".repeat(64),
-            addresses: vec![address; ADDRESSES_MAX],
-        };
-        let reply = Reply::welcome((0..=u8::MAX).map(server).collect());
-        let bytes = encode(&reply);
-        assert!(bytes.len() <= LEN_MAX, "{} bytes", bytes.len());
-        assert!(matches!(decode(&bytes), Ok(Reply::Welcome { servers }) if servers.len() == SERVERS_MAX));
+    /// Whether its parts keep their bounds.
+    pub(crate) fn is_well_formed(&self) -> bool {
+        match self {
+            Self::Welcome { have, news, .. } | Self::Servers { have, news } => {
+                have.is_well_formed() && news.is_well_formed()
+            }
+            Self::Granted(grant) => grant.news.is_well_formed(),
+            Self::Refused(_) => true,
+        }
     }
 }

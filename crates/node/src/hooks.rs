@@ -1,6 +1,5 @@
 //! What a volume tells whoever runs it.
 
-use crate::server_info::ServerInfo;
 use std::net::SocketAddr;
 use wayfs_proto::{Changed, Neighbour};
 use wayfs_types::{Content, FileId, Name, NodeId, RecordId};
@@ -54,11 +53,6 @@ pub trait Hooks: Send + Sync + 'static {
 
     /// The home said that it deleted the volume.
     fn deleted(&self) {}
-
-    /// The list of servers of this volume changed.
-    fn servers_changed(&self, servers: &[ServerInfo]) {
-        let _ = servers;
-    }
 
     /// Whether the cached contents of a file must stay (`wayfs pin`). Asked by the sweep at clients.
     fn is_pinned(&self, file: FileId) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::greet::{self, Frames};
 use crate::handshake::{ChildRole, Grant, Greeting, PROTOCOL_VERSION, Refusal, Reply, encode};
-use crate::server_info::{ADDRESSES_MAX, ServerInfo, ServerKind};
+use crate::servers::{Have, reach};
 use crate::volume::Volume;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -115,6 +115,10 @@ impl Host {
 
     /// Serves a volume from this moment on.
     pub fn add(&self, volume: Arc<Volume>) {
+        if volume.role() == Role::Home {
+            let telling = reach::tell_stations(Arc::downgrade(&volume), self.endpoint.clone());
+            volume.settings().runtime.spawn(telling);
+        }
         self.served.volumes.write().unwrap_or_else(PoisonError::into_inner).insert(volume.id(), volume);
     }
 
@@ -167,16 +171,18 @@ impl Newcomer {
             return self.connection.close(CloseCode::NOT_ADMITTED, "no greeting");
         };
         match greeting {
-            Greeting::Attach { version, .. } | Greeting::Join { version, .. } if version != PROTOCOL_VERSION => {
+            Greeting::Attach { version, .. } | Greeting::Join { version, .. } | Greeting::Look { version, .. }
+                if version != PROTOCOL_VERSION =>
+            {
                 greet::refuse(&self.connection, &frames.0, Refusal::Version(PROTOCOL_VERSION)).await;
             }
-            Greeting::Attach { volume, origin, role, addresses, .. } => {
+            Greeting::Attach { volume, origin, role, have, .. } => {
                 let admitted = match self.served.find(volume) {
                     Ok(volume) => admit(&volume, self.connection.peer(), origin, role).await.map(|as_| (volume, as_)),
                     Err(refusal) => Err(refusal),
                 };
                 match admitted {
-                    Ok((volume, neighbour)) => self.welcome(&volume, frames, neighbour, addresses),
+                    Ok((volume, neighbour)) => self.welcome(&volume, frames, neighbour, &have),
                     Err(refusal) => {
                         debug!(node = %self.connection.peer().short(), %refusal, "session refused");
                         greet::refuse(&self.connection, &frames.0, refusal).await;
@@ -196,25 +202,41 @@ impl Newcomer {
                 };
                 self.join(frames, request).await;
             }
+            Greeting::Look { volume, have, .. } => self.tell(volume, frames, &have).await,
         }
     }
 
-    fn welcome(&self, volume: &Arc<Volume>, frames: Frames, neighbour: Neighbour, mut addresses: Vec<SocketAddr>) {
-        if matches!(neighbour, Neighbour::ChildStation { .. }) {
-            // The address that it dials from is the one that reached us: its socket listens there, too.
-            addresses.insert(0, self.connection.remote_addr());
-            let mut seen = std::collections::BTreeSet::new();
-            addresses.retain(|address| !address.ip().is_unspecified() && seen.insert(*address));
-            addresses.truncate(ADDRESSES_MAX);
-            let label = label_of(volume, self.connection.peer());
-            let info = ServerInfo { node: self.connection.peer(), kind: ServerKind::Station, label, addresses };
-            if volume.directory().learn([info]) {
-                volume.hooks.servers_changed(&volume.directory().list());
-            }
+    /// Answers what is known of the servers, and takes what the other side knows, if it is a member or a server.
+    async fn tell(&self, volume: VolumeId, mut frames: Frames, have: &Have) {
+        let peer = self.connection.peer();
+        let known = self.served.find(volume).and_then(|volume| may_look(&volume, peer).map(|()| volume));
+        let volume = match known {
+            Ok(volume) if have.is_well_formed() => volume,
+            Ok(_) => return self.connection.close(CloseCode::NOT_ADMITTED, "malformed"),
+            Err(refusal) => return greet::refuse(&self.connection, &frames.0, refusal).await,
+        };
+        let reply = Reply::Servers { have: volume.directory().have(), news: volume.directory().news_for(have) };
+        if frames.0.send(encode(&reply)).await.is_ok()
+            && let Some(news) = greet::hear_news(&mut frames.1).await
+        {
+            volume.take_news(news);
         }
-        let reply = Reply::welcome(volume.directory().list());
+        self.connection.close(CloseCode::GOODBYE, "");
+    }
+
+    fn welcome(&self, volume: &Arc<Volume>, frames: Frames, neighbour: Neighbour, have: &Have) {
+        if !have.is_well_formed() {
+            return self.connection.close(CloseCode::NOT_ADMITTED, "malformed");
+        }
+        let directory = volume.directory();
+        let (ours, news) = (directory.have(), directory.news_for(have));
+        let reply = Reply::Welcome { have: ours.clone(), news, seen_at: self.connection.remote_addr() };
         if frames.0.try_send(encode(&reply)).is_ok() {
-            volume.attach(&self.connection, frames, neighbour);
+            let peer = volume.attach(&self.connection, frames, neighbour);
+            if let Some(session) = volume.session(peer) {
+                session.note_has(have);
+                session.note_has(&ours);
+            }
         }
     }
 
@@ -247,9 +269,18 @@ pub(crate) fn is_label(label: &str) -> bool {
     (1..=64).contains(&label.len()) && label.chars().all(|c| !c.is_control() && c != '/')
 }
 
-fn label_of(volume: &Volume, node: NodeId) -> String {
-    let origins = volume.look(|replica| replica.admitted(node)).and_then(Result::ok).unwrap_or_default();
-    origins.into_iter().next().map_or_else(|| node.short(), |(_, origin)| origin.label)
+/// Whether a machine may hear who serves a volume: its members and its servers.
+fn may_look(volume: &Volume, node: NodeId) -> Result<(), Refusal> {
+    if volume.directory().find(node).is_some() {
+        return Ok(());
+    }
+    let known = volume.look(|replica| replica.admitted(node)).ok_or(Refusal::NotReady("it stops".into()))?;
+    let known = known.map_err(|error| Refusal::NotReady(error.to_string()))?;
+    match known.iter().map(|(_, origin)| origin.admitted).max_by_key(|admitted| *admitted != Admitted::Revoked) {
+        None => Err(Refusal::NotAdmitted),
+        Some(Admitted::Revoked) => Err(Refusal::Revoked),
+        Some(Admitted::Home | Admitted::Station | Admitted::Client | Admitted::Reader) => Ok(()),
+    }
 }
 
 /// Whether a machine may be our child under an origin.

@@ -75,7 +75,7 @@ async fn join_once(endpoint: &Endpoint, ticket: &Ticket, label: &str) -> Result<
     match result {
         Ok((_, Reply::Granted(grant))) if grant.volume == ticket.volume() && grant.role == role => Ok(grant),
         Ok((_, Reply::Refused(refusal))) => Err(JoinError::Greet { volume, source: refusal.into() }),
-        Ok((_, Reply::Granted(_) | Reply::Welcome { .. })) => Err(JoinError::Mismatch),
+        Ok((_, Reply::Granted(_) | Reply::Welcome { .. } | Reply::Servers { .. })) => Err(JoinError::Mismatch),
         Err(source) => Err(JoinError::Greet { volume, source }),
     }
 }

@@ -9,7 +9,6 @@
 pub mod clock;
 pub mod contents;
 mod core;
-mod directory;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -24,7 +23,7 @@ pub mod nearby;
 mod parent;
 pub mod paths;
 mod runtime;
-mod server_info;
+mod servers;
 mod session;
 mod settings;
 mod sweep;
@@ -37,7 +36,6 @@ mod waiter;
 
 pub use contents::{ContentPacking, Contents, ContentsError, FetchError, Hold, LocalSink};
 pub use core::LiveReplica;
-pub use directory::Directory;
 pub use error::{MemberError, OpenError};
 pub use greet::GreetError;
 pub use handshake::{ChildRole, Grant, PROTOCOL_VERSION, Refusal};
@@ -47,9 +45,11 @@ pub use join::{JoinError, join};
 pub use level_watch::{LevelWatch, Reached};
 pub use parent::{CandidateStatus, LinkSettings, LinkState, LinkStatus, ParentLink, Throughput};
 pub use runtime::runtime;
-pub use server_info::{ADDRESSES_MAX, SERVERS_MAX, ServerInfo, ServerKind};
+pub use servers::{
+    ADDRESSES_MAX, Directory, Entry, Have, News, Place, SERVERS_MAX, ServerInfo, ServerKind, ServerList, Signed,
+};
 pub use session::SessionReport;
-pub use settings::VolumeSettings;
+pub use settings::{Keys, VolumeSettings};
 pub use volume::Volume;
 pub use waiter::Callback;
 

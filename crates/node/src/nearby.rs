@@ -4,7 +4,7 @@
 //! only where keys can be reached that it knows already as servers of its volume: anybody may announce anything, but a
 //! session is made with whoever proves to have the key.
 
-use crate::server_info::ADDRESSES_MAX;
+use crate::servers::ADDRESSES_MAX;
 use mdns_sd::{ServiceDaemon, ServiceEvent, ServiceInfo};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -2,8 +2,9 @@
 
 use crate::contents::{History, serve};
 use crate::hooks::{SessionChange, SessionEvent};
+use crate::servers::Have;
 use crate::volume::Volume;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use wayfs_net::{Connection, FrameReceiver, FrameSender};
 use wayfs_proto::{Input, Neighbour, PeerId};
@@ -19,6 +20,8 @@ pub(crate) struct Session {
     pub(crate) sender: FrameSender,
     /// What went over it lately.
     pub(crate) history: Arc<History>,
+    /// What the neighbour knows of the servers.
+    pub(crate) servers: Arc<Mutex<Have>>,
     /// Why we are ending it, once we are: nothing more is sent.
     pub(crate) broken: Option<String>,
 }

@@ -3,13 +3,28 @@
 use crate::ContentPacking;
 use std::path::PathBuf;
 use std::time::Duration;
+use wayfs_net::NodeIdentity;
 use wayfs_proto::Config;
+use wayfs_types::NodeId;
+
+/// The two keys that a replica must know.
+#[derive(Debug, Clone, Copy)]
+pub struct Keys<'a> {
+    /// This machine's.
+    pub own: &'a NodeIdentity,
+    /// The home's.
+    pub home: NodeId,
+}
 
 /// Settings of one [`Volume`](crate::Volume).
 #[derive(Debug, Clone)]
 pub struct VolumeSettings {
     /// The engine's settings.
     pub replica: Config,
+    /// This machine's key, for what it says of itself; that of a home signs the list of servers.
+    pub identity: NodeIdentity,
+    /// The home's key, by the ticket's word: whose list of servers counts.
+    pub home: NodeId,
     /// Where metadata (`meta/`) and chunks (`chunks/`) are kept. One process at a time.
     pub directory: PathBuf,
     /// Runs the sessions.
@@ -31,9 +46,11 @@ pub struct VolumeSettings {
 
 impl VolumeSettings {
     /// The defaults.
-    pub fn new(replica: Config, directory: PathBuf, runtime: tokio::runtime::Handle) -> Self {
+    pub fn new(replica: Config, keys: Keys<'_>, directory: PathBuf, runtime: tokio::runtime::Handle) -> Self {
         Self {
             replica,
+            identity: keys.own.clone(),
+            home: keys.home,
             directory,
             runtime,
             cache_bytes_max: None,

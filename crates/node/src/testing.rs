@@ -1,8 +1,8 @@
 //! Volumes on loopback for tests: homes, stations and clients in one process, over real QUIC and real disks.
 
 use crate::{
-    Callback, ChildRole, ContentPacking, Hooks, Host, LinkSettings, NoAdmission, NoHooks, ParentLink, ServerInfo,
-    ServerKind, Volume, VolumeSettings,
+    Callback, ChildRole, ContentPacking, Have, Hooks, Host, Keys, LinkSettings, News, NoAdmission, NoHooks, ParentLink,
+    ServerInfo, ServerKind, Volume, VolumeSettings,
 };
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 use wayfs_net::{CloseCode, Endpoint, NetConfig, NodeIdentity};
 use wayfs_proto::{Config, Role};
 use wayfs_types::request::{Answer, Change, Level, Outcome, Request, RequestId};
-use wayfs_types::{Admitted, Content, FileId, Inode, Kind, Name, OriginId, VolumeId, WallTime};
+use wayfs_types::{Admitted, Content, FileId, Inode, Kind, Name, NodeId, OriginId, VolumeId, WallTime};
 
 /// The volume of all tests.
 pub const VOLUME: VolumeId = VolumeId::from_bytes([7; 16]);
@@ -48,6 +48,10 @@ pub struct Plan<'a> {
     pub hooks: Arc<dyn Hooks>,
     /// Where it finds parents.
     pub servers: Vec<ServerInfo>,
+    /// The home's key; `None`: its own.
+    pub home: Option<NodeId>,
+    /// What it knows of the servers from the start.
+    pub news: News,
     /// Bound of its cache.
     pub cache_bytes_max: Option<u64>,
     /// How its contents are packed.
@@ -65,6 +69,8 @@ impl<'a> Plan<'a> {
             origin,
             hooks: Arc::new(NoHooks),
             servers: Vec::new(),
+            home: None,
+            news: News::default(),
             cache_bytes_max: None,
             content_packing: ContentPacking::ByPath,
             port: 0,
@@ -92,11 +98,20 @@ impl Machine {
         let mut config = Config::new(VOLUME, plan.role, plan.origin, label, key.id());
         config.reconcile_period = Duration::from_millis(100);
         let store = plan.directory.join("store");
-        let mut settings = VolumeSettings::new(config, store.clone(), runtime.handle().clone());
+        let home = plan.home.unwrap_or(key.id());
+        let keys = Keys { own: &key, home };
+        let mut settings = VolumeSettings::new(config, keys, store.clone(), runtime.handle().clone());
         settings.unreferenced_grace = Duration::from_millis(200);
         settings.cache_bytes_max = plan.cache_bytes_max;
         settings.content_packing = plan.content_packing;
         let volume = Volume::open(settings, plan.hooks).expect("a volume");
+        volume.directory().take(plan.news);
+        for server in plan.servers {
+            volume.directory().tell(server.node, server.addresses);
+        }
+        if plan.role != Role::Client {
+            volume.directory().set_own(vec![endpoint.local_addr().expect("an address").into()]);
+        }
         let host = (plan.role != Role::Client).then(|| {
             let host = Host::start(endpoint.clone(), runtime.handle(), Arc::new(NoAdmission));
             host.add(Arc::clone(&volume));
@@ -104,9 +119,8 @@ impl Machine {
             host
         });
         let link = (plan.role != Role::Home).then(|| {
-            let mut link = LinkSettings::new(plan.servers);
+            let mut link = LinkSettings::default();
             link.measure_period = Duration::from_secs(1);
-            link.addresses = vec![endpoint.local_addr().expect("an address")];
             ParentLink::start(&volume, endpoint.clone(), link)
         });
         Self {
@@ -154,6 +168,9 @@ impl Machine {
         let origin = home.volume.grant_origin(key.id(), admitted, &label, PATIENCE).expect("an origin");
         let mut plan = Plan::new(directory, part, origin);
         plan.servers = parents.iter().map(|parent| parent.info()).collect();
+        plan.home = Some(home.endpoint.id());
+        // The list without the places: it knows who serves, and where the parents given are.
+        plan.news.list = home.volume.directory().news_for(&Have::default()).list;
         plan
     }
 
@@ -166,7 +183,7 @@ impl Machine {
             node: self.endpoint.id(),
             kind: if self.role == Role::Home { ServerKind::Home } else { ServerKind::Station },
             label: format!("{:?}@test", self.role).to_lowercase(),
-            addresses: vec![self.endpoint.local_addr().expect("an address")],
+            addresses: vec![self.endpoint.local_addr().expect("an address").into()],
         }
     }
 

@@ -13,10 +13,10 @@
 
 use crate::contents::{Contents, Fetches, Former, Sent, Uploads};
 use crate::core::{CLOSE_STOPPING, Core, LiveReplica, Orders};
-use crate::directory::Directory;
 use crate::error::{MemberError, OpenError};
 use crate::hooks::Hooks;
 use crate::metrics::VolumeMetrics;
+use crate::servers::{Directory, News, exchange};
 use crate::session::{self, Session, SessionReport};
 use crate::sweep::{self, Sweeper};
 use crate::syncer::{self, SyncQueue};
@@ -91,7 +91,8 @@ impl Volume {
         let contents = Contents::new(chunks, settings.unreferenced_grace);
         // Between two looks of the sweep a writer gets a little ahead of it.
         contents.writers_room.bound(settings.cache_bytes_max.map(|max| max + max / 16));
-        let directory = Directory::load(&settings.directory.join("servers.json"));
+        let path = settings.directory.join("servers.json");
+        let directory = Directory::load(&path, settings.replica.volume, settings.identity.clone(), settings.home);
         let (syncer, pressure) = (store.syncer(), store.pressure());
         let replica = Replica::open(settings.replica.clone(), store, clock::now())?;
         let core = Core::new(replica);
@@ -117,6 +118,8 @@ impl Volume {
             settings,
         });
         volume.start_threads(syncer).map_err(OpenError::Threads)?;
+        volume.refresh_servers();
+        volume.settings.runtime.spawn(exchange::spread(Weak::clone(&volume.me)));
         volume.step(Input::Tick);
         Ok(volume)
     }
@@ -310,6 +313,7 @@ impl Volume {
         let origin =
             self.change_members(|replica| replica.grant_origin(clock::now(), clock::wall(), node, admitted, label))?;
         self.sync(timeout)?;
+        self.refresh_servers();
         Ok(origin)
     }
 
@@ -321,9 +325,38 @@ impl Volume {
     pub fn revoke(&self, node: NodeId, timeout: Duration) -> Result<usize, MemberError> {
         let count = self.change_members(|replica| replica.revoke(clock::now(), clock::wall(), node))?;
         self.disconnect_node(node, "this machine was removed from the volume");
-        self.directory.forget(node);
         self.sync(timeout)?;
+        self.refresh_servers();
         Ok(count)
+    }
+
+    /// Home only: signs a new list of servers where the members ask for one. To be called whenever they changed.
+    pub fn refresh_servers(&self) {
+        if self.role() != Role::Home {
+            return;
+        }
+        match self.look(wayfs_proto::Replica::origins) {
+            Some(Ok(origins)) => drop(self.directory.refresh(&origins)),
+            Some(Err(error)) => tracing::error!(%error, "read members for the list of servers"),
+            None => {}
+        }
+    }
+
+    /// Takes in what a neighbour knows of the servers.
+    pub(crate) fn take_news(&self, news: News) {
+        if !self.directory.take(news) || self.role() != Role::Home {
+            return;
+        }
+        // A list of our own that is newer than ours: we were restored from an older copy, and what was revoked since stays so.
+        for node in self.directory.revoked() {
+            let admitted = self.look(|replica| replica.admitted(node)).and_then(Result::ok).unwrap_or_default();
+            if admitted.iter().any(|(_, origin)| origin.admitted != Admitted::Revoked)
+                && let Err(error) = self.change_members(|replica| replica.revoke(clock::now(), clock::wall(), node))
+            {
+                tracing::error!(%error, node = %node.short(), "revoke again what a newer list calls removed");
+            }
+        }
+        self.refresh_servers();
     }
 
     fn change_members<T>(
@@ -449,6 +482,7 @@ impl Volume {
                 connection: connection.clone(),
                 sender,
                 history: Arc::default(),
+                servers: Arc::default(),
                 broken: None,
             };
             core.attach(session, &mut orders);
@@ -467,6 +501,11 @@ impl Volume {
             self.uploads.forget(peer);
         }
         self.carry_out(orders);
+    }
+
+    /// All live sessions.
+    pub(crate) fn all_sessions(&self) -> Vec<Session> {
+        self.lock().sessions.values().cloned().collect()
     }
 
     pub(crate) fn session(&self, peer: PeerId) -> Option<Session> {

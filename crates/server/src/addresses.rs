@@ -1,21 +1,22 @@
 //! Where this machine can be reached.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use wayfs_net::Address;
 
 /// Most addresses that a ticket holds.
 const ADDRESSES_MAX: usize = wayfs_net::ADDRESSES_MAX;
 
 /// The addresses to tell others: those given, or else those of this machine, the loopback ones last.
-pub(crate) fn advertised(given: &[SocketAddr], bound: SocketAddr) -> Vec<SocketAddr> {
+pub(crate) fn advertised(given: &[Address], bound: SocketAddr) -> Vec<Address> {
     let port = bound.port();
-    let mut list: Vec<SocketAddr> = if !given.is_empty() {
+    let mut list: Vec<Address> = if !given.is_empty() {
         given.to_vec()
     } else if bound.ip().is_unspecified() {
         let mut ips = local_ips(&read("/proc/net/fib_trie"), &read("/proc/net/if_inet6"), bound.is_ipv6());
         ips.push(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()
+        ips.into_iter().map(|ip| SocketAddr::new(ip, port).into()).collect()
     } else {
-        vec![SocketAddr::new(bound.ip().to_canonical(), port)]
+        vec![SocketAddr::new(bound.ip().to_canonical(), port).into()]
     };
     list.truncate(ADDRESSES_MAX);
     list
@@ -68,9 +69,9 @@ mod tests {
 
     #[test]
     fn what_is_given_or_bound_is_taken() {
-        let given: SocketAddr = "192.0.2.1:9".parse().unwrap();
-        assert_eq!(advertised(&[given], "[::]:5".parse().unwrap()), [given]);
+        let given: Address = "home.example.org:9".parse().unwrap();
+        assert_eq!(advertised(&[given.clone()], "[::]:5".parse().unwrap()), [given]);
         let bound: SocketAddr = "127.0.0.1:5".parse().unwrap();
-        assert_eq!(advertised(&[], bound), [bound]);
+        assert_eq!(advertised(&[], bound), [bound.into()]);
     }
 }

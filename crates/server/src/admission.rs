@@ -6,7 +6,7 @@ use std::sync::{PoisonError, Weak};
 use std::time::Duration;
 use tracing::error;
 use wayfs_control::EventKind;
-use wayfs_node::{Admission, ChildRole, Grant, JoinRequest, Refusal, ServerKind, clock};
+use wayfs_node::{Admission, ChildRole, Grant, Have, JoinRequest, Refusal, clock};
 use wayfs_types::Admitted;
 
 /// Longest wait for the disk before a machine is told to try again.
@@ -58,15 +58,13 @@ impl Admission for HomeAdmission {
                 origin
             }
         };
-        let mut servers = vec![server.own_info(ServerKind::Home, &served.file.label)];
-        servers.extend(served.volume.directory().list().into_iter().filter(|known| known.node != server.endpoint.id()));
         Ok(Grant {
             volume: served.id,
             name: served.file.name.clone(),
             origin,
             role: request.role,
             label: request.label,
-            servers,
+            news: served.volume.directory().news_for(&Have::default()),
         })
     }
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use wayfs_net::Address;
 
 /// The UDP port of a server unless another is given. Not registered to anyone we know of.
 pub const DEFAULT_PORT: u16 = 7475;
@@ -16,8 +17,9 @@ pub struct ServerConfig {
     pub data_dir: PathBuf,
     /// UDP address to listen on. Default `[::]:7475`; port 0 lets the system choose.
     pub listen: SocketAddr,
-    /// Addresses that tickets name, the best first. Default: those of this machine's interfaces that can be found.
-    pub advertise: Vec<SocketAddr>,
+    /// Addresses and names that tickets and the register tell, the best first. Default: those of this machine's interfaces
+    /// that can be found, looked for anew each minute.
+    pub advertise: Vec<Address>,
     /// Where the control socket is made; `None`: nowhere (tests).
     pub control_socket: Option<PathBuf>,
     /// Propagation policy of stations, as `wayfs serve --policy` takes it; `None`: the default of [`wayfs_policy`].

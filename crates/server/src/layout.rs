@@ -16,11 +16,10 @@ use serde::{Deserialize, Serialize};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use wayfs_node::ServerInfo;
-use wayfs_types::{OriginId, VolumeId};
+use wayfs_types::{NodeId, OriginId, VolumeId};
 
 /// Newest format of `volume.json` that this program writes and reads.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// What a server is in a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,8 +41,8 @@ pub(crate) struct VolumeFile {
     origin: u32,
     pub(crate) label: String,
     pub(crate) created_unix_ms: i64,
-    /// Who serves the volume, as far as was known when this server joined.
-    pub(crate) servers: Vec<ServerInfo>,
+    /// The home's key; `None`: this server's own.
+    pub(crate) home: Option<NodeId>,
 }
 
 impl VolumeFile {
@@ -56,7 +55,7 @@ impl VolumeFile {
             origin: origin.raw(),
             label,
             created_unix_ms: wayfs_node::clock::wall().as_nanos() / 1_000_000,
-            servers: Vec::new(),
+            home: None,
         }
     }
 

@@ -35,6 +35,16 @@ impl Served {
         self.file.role == ServedAs::Home
     }
 
+    /// Takes what a new ticket says of the home, and looks for it there. The ticket stays unspent.
+    pub(crate) fn learn_from(&self, ticket: &wayfs_net::Ticket) {
+        let directory = self.volume.directory();
+        directory.trust_home(ticket.home());
+        directory.tell(ticket.home(), ticket.addresses().to_vec());
+        if let Some(link) = &self.link {
+            link.look_again();
+        }
+    }
+
     /// Ends it; what is durable stays.
     pub(crate) fn stop(&self) {
         if let Some(propagation) = &self.propagation {

@@ -19,15 +19,18 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tracing::info;
 use wayfs_control::ControlServer;
-use wayfs_net::{CloseCode, Endpoint, NodeIdentity};
+use wayfs_net::{Address, CloseCode, Endpoint, NodeIdentity};
 use wayfs_node::metrics::{MetricsServer, Text, render};
 use wayfs_node::nearby::Announcement;
-use wayfs_node::{Grant, Hooks, Host, LinkSettings, ParentLink, ServerInfo, ServerKind, Volume, VolumeSettings};
+use wayfs_node::{Grant, Hooks, Host, Keys, LinkSettings, ParentLink, Volume, VolumeSettings};
 use wayfs_proto::{Config, Role};
 use wayfs_types::{NodeId, OriginId, VolumeId};
 
 /// Longest wait for tasks when the server stops.
 const STOP_MAX: Duration = Duration::from_secs(3);
+
+/// Pause between two looks at the addresses of this machine.
+const ADDRESSES_PERIOD: Duration = Duration::from_secs(60);
 
 /// What all parts of a server share.
 pub(crate) struct Shared {
@@ -114,9 +117,23 @@ impl Server {
             server.shared.serve(file)?;
         }
         server.shared.opened();
+        server.watch_addresses();
         server.open_doors()?;
         info!(node = %server.node().short(), address = %server.address(), "server started");
         Ok(server)
+    }
+
+    /// Looks from time to time whether this machine's addresses have changed.
+    fn watch_addresses(&self) {
+        let shared = Arc::downgrade(&self.shared);
+        self.shared.runtime.spawn(async move {
+            loop {
+                tokio::time::sleep(ADDRESSES_PERIOD).await;
+                let Some(shared) = shared.upgrade() else { return };
+                // Reads files of the kernel and may write one of ours.
+                let _ = tokio::task::spawn_blocking(move || shared.refresh_addresses()).await;
+            }
+        });
     }
 
     fn open_doors(&mut self) -> Result<(), StartError> {
@@ -235,7 +252,7 @@ impl std::fmt::Debug for Server {
 
 impl Shared {
     /// Where others reach this server.
-    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+    pub(crate) fn addresses(&self) -> Vec<Address> {
         addresses::advertised(&self.config.advertise, self.bound)
     }
 
@@ -277,14 +294,16 @@ impl Shared {
         let role = if file.role == ServedAs::Home { Role::Home } else { Role::Station };
         let mut replica = Config::new(id, role, origin, file.label.clone(), self.endpoint.id());
         replica.reconcile_period = self.config.reconcile_period;
-        let mut settings = VolumeSettings::new(replica, self.layout.store(id), self.runtime.clone());
+        let own = self.endpoint.identity();
+        let keys = Keys { own, home: file.home.unwrap_or(own.id()) };
+        let mut settings = VolumeSettings::new(replica, keys, self.layout.store(id), self.runtime.clone());
         settings.unreferenced_grace = self.config.unreferenced_grace;
         settings.sweep_period = self.config.sweep_period;
         let volume = Volume::open(settings, Arc::clone(&heard) as Arc<dyn Hooks>)
             .map_err(|source| StartError::Volume { name: name.clone(), source })?;
+        volume.directory().set_own(self.addresses());
         let (link, propagation, tickets) = match file.role {
             ServedAs::Home => {
-                volume.directory().learn([self.own_info(ServerKind::Home, &file.label)]);
                 let path = self.layout.tickets(id);
                 let tickets = Tickets::load(&path).map_err(|error| StartError::Unreadable {
                     path,
@@ -293,9 +312,11 @@ impl Shared {
                 (None, None, Some(tickets))
             }
             ServedAs::Station => {
-                let mut link = LinkSettings::new(file.servers.clone());
-                link.addresses = self.addresses();
-                link.mdns = self.is_on_local_network();
+                let link = LinkSettings {
+                    mdns: self.is_on_local_network(),
+                    tell_seen: self.config.advertise.is_empty(),
+                    ..LinkSettings::default()
+                };
                 let propagation = Propagation::start(&volume, self.policy).map_err(StartError::Runtime)?;
                 heard.tell(propagation.sender());
                 (Some(ParentLink::start(&volume, self.endpoint.clone(), link)), Some(propagation), None)
@@ -324,10 +345,6 @@ impl Shared {
         }
     }
 
-    pub(crate) fn own_info(&self, kind: ServerKind, label: &str) -> ServerInfo {
-        ServerInfo { node: self.endpoint.id(), kind, label: label.to_owned(), addresses: self.addresses() }
-    }
-
     /// Makes a volume of which this server is the home.
     pub(crate) fn create(&self, name: &str) -> Result<Arc<Served>, CreateError> {
         let _one_at_a_time = self.making.lock().unwrap_or_else(PoisonError::into_inner);
@@ -348,12 +365,24 @@ impl Shared {
         Ok(served)
     }
 
-    /// Becomes a station with what the home granted.
-    pub(crate) fn adopt(&self, grant: Grant) -> Result<Arc<Served>, CreateError> {
+    /// Becomes a station with what the home granted; `home` is where the ticket found it.
+    pub(crate) fn adopt(&self, grant: Grant, home: (NodeId, &[Address])) -> Result<Arc<Served>, CreateError> {
         let mut file = VolumeFile::new(grant.volume, grant.name, ServedAs::Station, grant.origin, grant.label);
-        file.servers = grant.servers;
+        let (node, addresses) = home;
+        file.home = Some(node);
         self.layout.save(grant.volume, &file)?;
-        Ok(self.serve(file)?)
+        let served = self.serve(file)?;
+        served.volume.directory().take(grant.news);
+        served.volume.directory().tell(node, addresses.to_vec());
+        Ok(served)
+    }
+
+    /// Looks where this machine is now: its interfaces may have other addresses than before.
+    fn refresh_addresses(&self) {
+        let addresses = self.addresses();
+        for served in self.all() {
+            served.volume.directory().set_own(addresses.clone());
+        }
     }
 
     /// Prometheus text of everything.

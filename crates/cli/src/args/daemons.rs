@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use wayfs_net::Address;
 
 /// Of `wayfs serve`.
 #[derive(Debug, Clone, Default, Args)]
@@ -13,9 +14,9 @@ pub(crate) struct ServeArgs {
     /// Address and UDP port to listen at [default: [::]:7475]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Address that tickets and the register name, if it differs (repeat for several)
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub(crate) advertise: Vec<SocketAddr>,
+    /// Name or address that tickets and the register tell, if it differs (repeat for several); names are resolved anew each time
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) advertise: Vec<Address>,
     /// Which contents go to the home before anyone asks: on-demand, write-through, periodic:15s, ih:2, ttnu:0.5, atd
     #[arg(long, value_name = "POLICY")]
     pub(crate) policy: Option<String>,

@@ -15,7 +15,7 @@ fn clap_accepts_the_declarations() {
 fn every_command_of_the_manual_is_accepted() {
     let lines = "
         wayfs serve
-        wayfs serve --data /d --listen 127.0.0.1:7475 --advertise 10.0.0.1:7475 --policy ih:2 --metrics 127.0.0.1:9420 --daemon
+        wayfs serve --data /d --listen 127.0.0.1:7475 --advertise home.example.org:7475 --policy ih:2 --metrics 127.0.0.1:9420 --daemon
         wayfs mount wayfs1-abc /mnt
         wayfs mount /mnt
         wayfs mount photos /mnt -o ro,allow_other,cache_size=1GiB --daemon --cache-size 10GiB --close safe --read-only
@@ -49,6 +49,8 @@ fn every_command_of_the_manual_is_accepted() {
         wayfs station use auto
         wayfs station use
         wayfs station why
+        wayfs station address home home.example.org:7475
+        wayfs station address home auto
         wayfs status --json
         wayfs info a/b --volume photos
         wayfs queue --watch --limit 5 --volume v

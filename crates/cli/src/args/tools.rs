@@ -153,6 +153,14 @@ pub(crate) enum StationCommand {
     },
     /// Why this station
     Why,
+    /// Set by hand where a server is reached, if it moved and nobody heard of it
+    Address {
+        /// Its name, node id or an address that it had; `home` for the home
+        server: String,
+        /// Where it is now; `auto`: where it says itself
+        #[arg(value_name = "HOST:PORT", required = true)]
+        addresses: Vec<String>,
+    },
 }
 
 /// Of `wayfs queue`.

@@ -26,6 +26,11 @@ pub(crate) fn run(context: &Context, command: StationCommand) -> Result<(), Fail
             let station = station.filter(|name| name != AUTO);
             context.report(mount, &Command::StationUse { station })
         }
+        // A mount or a server: each knows servers by itself.
+        StationCommand::Address { server, addresses } => {
+            let addresses = addresses.into_iter().filter(|address| address != AUTO).collect();
+            context.report(None, &Command::StationAddress { server, addresses })
+        }
         StationCommand::Why => context.report(mount, &Command::StationWhy),
     }
 }

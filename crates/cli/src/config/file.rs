@@ -32,7 +32,7 @@ pub(crate) struct LogSection {
 pub(crate) struct ServerSection {
     pub(crate) data: Option<PathBuf>,
     pub(crate) listen: Option<SocketAddr>,
-    pub(crate) advertise: Option<Vec<SocketAddr>>,
+    pub(crate) advertise: Option<Vec<wayfs_net::Address>>,
     pub(crate) policy: Option<String>,
     pub(crate) mdns: Option<bool>,
     pub(crate) metrics: Option<SocketAddr>,

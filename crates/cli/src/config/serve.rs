@@ -16,7 +16,7 @@ pub(crate) struct ServeSettings {
     /// Where to listen.
     pub(crate) listen: SocketAddr,
     /// What others are told; empty: what the machine's interfaces say.
-    pub(crate) advertise: Vec<SocketAddr>,
+    pub(crate) advertise: Vec<wayfs_net::Address>,
     /// Propagation policy as text; `None`: the server's default.
     pub(crate) policy: Option<String>,
     /// Whether to use multicast DNS.

@@ -19,7 +19,7 @@ pub(crate) const TEMPLATE: &str = r#"# Configuration of wayfs. Take the `#! ` aw
 #! listen = "[::]:7475"
 
 # Addresses that tickets and other machines are told, if the server does not see them itself (behind a port forward).
-#! advertise = ["192.0.2.7:7475"]
+#! advertise = ["home.example.org:7475"]
 
 # Which contents a station sends to the home before anyone asks for them:
 #   write-through (all, at once), on-demand (none), periodic:60s, ih:2, ihsl:2,1, ttnu:0.5, atd

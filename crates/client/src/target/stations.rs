@@ -5,6 +5,7 @@ use crate::events::unix_ms;
 use std::time::{Duration, Instant};
 use wayfs_control::report::{StationReport, StationsReport, WhyReport};
 use wayfs_control::{ControlError, Done, ErrorKind, Sink};
+use wayfs_net::Address;
 use wayfs_node::{CandidateStatus, LinkState, LinkStatus, ServerInfo, ServerKind};
 
 /// How long announcements are waited for.
@@ -105,13 +106,7 @@ impl Target {
             return Ok(Done::Nothing);
         };
         let status = self.parts.link.status();
-        let matches = |candidate: &&CandidateStatus| {
-            let server = &candidate.server;
-            server.label == wanted
-                || server.label.split_once('@').is_some_and(|(_, host)| host == wanted)
-                || (wanted.len() >= 8 && server.node.to_string().starts_with(wanted))
-                || server.addresses.iter().any(|address| address.to_string() == wanted)
-        };
+        let matches = |candidate: &&CandidateStatus| candidate.server.is_called(wanted);
         let found: Vec<&CandidateStatus> = status.candidates.iter().filter(matches).collect();
         match found.as_slice() {
             [one] => {
@@ -129,6 +124,29 @@ impl Target {
                 "Use the node id or the address from `wayfs station list`.",
             )),
         }
+    }
+
+    /// Sets by hand where a server is reached.
+    pub(super) fn set_address(&self, wanted: &str, texts: &[String]) -> Result<StationsReport, ControlError> {
+        let parsed: Result<Vec<Address>, _> = texts.iter().map(|text| text.parse::<Address>()).collect();
+        let addresses = parsed.ok().filter(|addresses| addresses.iter().all(Address::is_dialable)).ok_or_else(|| {
+            let next_step = "Give HOST:PORT, as in home.example.org:7475, or `auto`.";
+            ControlError::new(ErrorKind::Usage, format!("`{}` is no address", texts.join(" ")), next_step)
+        })?;
+        let directory = self.volume().directory();
+        let called: Vec<ServerInfo> = directory.list().into_iter().filter(|server| server.is_called(wanted)).collect();
+        let [server] = &called[..] else {
+            return Err(ControlError::new(
+                if called.is_empty() { ErrorKind::NotFound } else { ErrorKind::Usage },
+                format!("`{wanted}` means {} servers", called.len()),
+                "`wayfs station list` shows them; name one by its node id.",
+            ));
+        };
+        directory.set_by_hand(server.node, addresses);
+        self.parts.link.look_again();
+        let mut report = self.stations();
+        report.stations.retain(|station| station.node == server.node.to_string());
+        Ok(report)
     }
 
     pub(super) fn why(&self) -> WhyReport {

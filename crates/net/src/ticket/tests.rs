@@ -11,7 +11,9 @@ fn parts() -> TicketParts {
         volume: VolumeId::from_bytes([7; 16]),
         volume_name: "work".to_owned(),
         home: NodeId::from_bytes([8; 32]),
-        addresses: vec!["192.0.2.1:4711".parse().unwrap(), "[2001:db8::1]:4711".parse().unwrap()],
+        addresses: ["192.0.2.1:4711", "[2001:db8::1]:4711", "home.example.org:4711"]
+            .map(|address| address.parse().unwrap())
+            .to_vec(),
         secret: TicketSecret::from_bytes([9; 32]),
         expiry_unix_s: 1_800_000_000,
     }
@@ -85,13 +87,17 @@ fn each_wrong_part_is_named() {
     for change in [
         |b: &mut Vec<u8>, at: usize| b[at] = 0,
         |b: &mut Vec<u8>, at: usize| b[at] = 1,
-        |b: &mut Vec<u8>, at: usize| b[at] = 3,
+        |b: &mut Vec<u8>, at: usize| b[at] = 4,
         |b: &mut Vec<u8>, at: usize| b[at] = 99,
         |b: &mut Vec<u8>, at: usize| b[at + 1] = 5,
         |b: &mut Vec<u8>, at: usize| b[at + 1] = 6,
         |b: &mut Vec<u8>, at: usize| b[at + 6..at + 8].fill(0),
         |b: &mut Vec<u8>, at: usize| b[at + 2..at + 6].fill(0),
         |b: &mut Vec<u8>, at: usize| b.truncate(at + 3),
+        // The name of the third address, and what becomes of it.
+        |b: &mut Vec<u8>, at: usize| b[at + 1 + 7 + 19 + 2] = b'/',
+        |b: &mut Vec<u8>, at: usize| b[at + 1 + 7 + 19 + 1] = 200,
+        |b: &mut Vec<u8>, at: usize| b.truncate(at + 1 + 7 + 19 + 1),
     ] {
         let error = forged(|b| change(b, count_at)).parse::<Ticket>().unwrap_err();
         assert!(matches!(error, TicketError::Address(_)), "{error}");
@@ -100,9 +106,9 @@ fn each_wrong_part_is_named() {
 
 #[test]
 fn parts_beyond_the_limits_make_no_ticket() {
-    let address: SocketAddr = "192.0.2.1:1".parse().unwrap();
+    let address: Address = "192.0.2.1:1".parse().unwrap();
     for (count, right) in [(0, false), (1, true), (ADDRESSES_MAX, true), (ADDRESSES_MAX + 1, false)] {
-        let made = Ticket::new(TicketParts { addresses: vec![address; count], ..parts() });
+        let made = Ticket::new(TicketParts { addresses: vec![address.clone(); count], ..parts() });
         assert_eq!(made.is_ok(), right, "{count} addresses");
     }
     for (len, right) in [(0, false), (1, true), (NAME_LEN_MAX, true), (NAME_LEN_MAX + 1, false)] {
@@ -110,7 +116,7 @@ fn parts_beyond_the_limits_make_no_ticket() {
         assert_eq!(made.is_ok(), right, "a name of {len} bytes");
     }
     let longest = Ticket::new(TicketParts {
-        addresses: vec!["[2001:db8::1]:1".parse().unwrap(); ADDRESSES_MAX],
+        addresses: vec![Address::named(&["a".repeat(63).as_str(); 3].join("."), 1).unwrap(); ADDRESSES_MAX],
         volume_name: "n".repeat(NAME_LEN_MAX),
         ..parts()
     })
@@ -158,7 +164,7 @@ proptest! {
         secret in any::<[u8; 32]>(),
         expiry_unix_s in any::<u64>(),
     ) {
-        let addresses = ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect();
+        let addresses = ips.into_iter().map(|ip| SocketAddr::new(ip, port).into()).collect();
         let secret = TicketSecret::from_bytes(secret);
         let made = Ticket::new(TicketParts {
             volume_name: name, addresses, secret, expiry_unix_s, ..parts()

@@ -4,8 +4,8 @@ use crate::pair::{addr, endpoint, pair, pair_with, soon};
 use std::net::SocketAddr;
 use std::time::Duration;
 use wayfs_net::{
-    AttemptError, BindError, CloseCode, Closed, ConfigError, ConnectError, Endpoint, NetConfig, NodeIdentity,
-    TicketSecret,
+    Address, AttemptError, BindError, CloseCode, Closed, ConfigError, ConnectError, Endpoint, NetConfig, NodeIdentity,
+    Resolver, TicketSecret,
 };
 
 #[tokio::test]
@@ -26,7 +26,7 @@ async fn a_peer_with_another_key_is_refused_and_never_accepted() {
     let error = soon("a refusal", client.connect(&[to], expected)).await.unwrap_err();
     let ConnectError::Unreachable { peer, attempts } = &error else { panic!("{error}") };
     assert_eq!(*peer, expected);
-    assert_eq!(*attempts, vec![(to, AttemptError::WrongKey(server.id()))]);
+    assert_eq!(*attempts, vec![(to.into(), AttemptError::WrongKey(server.id()))]);
     // The next that comes is a good one, so nothing of the bad one was queued before it.
     let good = soon("a connection", client.connect(&[to], server.id())).await.unwrap();
     let accepted = soon("its other end", server.accept()).await.unwrap();
@@ -114,6 +114,32 @@ async fn the_address_that_answers_is_taken_and_dead_ones_cost_little() {
     assert_eq!(near.remote_addr(), addr(&server));
 }
 
+/// A machine that moves is found under its name: what the name stood for at an earlier dial does not count.
+#[tokio::test]
+async fn a_name_is_resolved_anew_at_each_dial() {
+    let (here, moved) = (std::sync::Arc::new(std::sync::Mutex::new(vec![])), "127.0.0.2:0");
+    let known = std::sync::Arc::clone(&here);
+    let resolver = Resolver::by(move |host| {
+        assert_eq!(host, "home.test");
+        Ok(known.lock().unwrap().clone())
+    });
+    let client = endpoint(NetConfig { resolver, ..NetConfig::default() });
+    let identity = NodeIdentity::generate().unwrap();
+    let server = Endpoint::bind("127.0.0.1:0".parse().unwrap(), &identity, NetConfig::default()).unwrap();
+    let at: Address = format!("home.test:{}", addr(&server).port()).parse().unwrap();
+    let unknown = soon("a refusal", client.connect(&[at.clone()], identity.id())).await.unwrap_err();
+    assert!(unknown.to_string().contains("the name has no address"), "{unknown}");
+    here.lock().unwrap().push(addr(&server).ip());
+    soon("a connection", client.connect(&[at.clone()], identity.id())).await.unwrap();
+    server.close(CloseCode::GOODBYE, "").await;
+    let server = Endpoint::bind(moved.parse().unwrap(), &identity, NetConfig::default()).unwrap();
+    let at: Address = format!("home.test:{}", addr(&server).port()).parse().unwrap();
+    // A dead address of the name does not hide the live one.
+    here.lock().unwrap().push(addr(&server).ip());
+    let near = soon("a connection", client.connect(&[at], identity.id())).await.unwrap();
+    assert_eq!(near.remote_addr(), addr(&server));
+}
+
 #[tokio::test]
 async fn a_dial_that_nobody_answers_ends_and_tells_of_every_address() {
     let impatient = NetConfig { connect_timeout: Duration::from_millis(400), ..NetConfig::default() };
@@ -123,9 +149,9 @@ async fn a_dial_that_nobody_answers_ends_and_tells_of_every_address() {
     let nobody = NodeIdentity::generate().unwrap().id();
     let error = soon("the end of the dial", client.connect(&addrs, nobody)).await.unwrap_err();
     let ConnectError::Unreachable { attempts, .. } = &error else { panic!("{error}") };
-    assert_eq!(attempts[0], (addrs[0], AttemptError::NoAnswer));
-    assert_eq!(attempts[1], (addrs[1], AttemptError::BadAddress));
-    let none = soon("a refusal", client.connect(&[], nobody)).await.unwrap_err();
+    assert_eq!(attempts[0], (addrs[0].into(), AttemptError::NoAnswer));
+    assert_eq!(attempts[1], (addrs[1].into(), AttemptError::BadAddress));
+    let none = soon("a refusal", client.connect(&[] as &[SocketAddr], nobody)).await.unwrap_err();
     assert_eq!(none, ConnectError::NoAddress(nobody));
 }
 

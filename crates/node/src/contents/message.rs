@@ -2,21 +2,21 @@
 
 use super::history::Before;
 use super::presence::{Piece, Presence};
-use crate::server_info::ServerInfo;
+use crate::servers::{Have, News};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use wayfs_types::{Content, Digest, FileId, OriginId, RecordId};
 
 /// First byte of every header.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// Most pieces in one [`Ask::Presence`] and most digests in one [`Reply::Missing`].
 pub(crate) const PIECES_MAX: usize = 1024;
 /// Most members in one [`Ask::Labels`].
 pub(crate) const LABELS_MAX: usize = 1024;
 /// Most chunks that a question names as bases.
 pub(crate) const NAMED_MAX: usize = 8;
-/// Longest header: 1,024 pieces of at most 45 bytes, or an inline content, with room to spare.
-const HEADER_LEN_MAX: usize = 128 << 10;
+/// Longest header: a full list of servers and the places of all, with room to spare.
+const HEADER_LEN_MAX: usize = 512 << 10;
 
 /// How a chunk travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,8 +74,8 @@ pub(crate) enum Ask {
     /// answered questions with lower numbers, if this has a number, not 0. Reply: [`Reply::Found`] and the body, or
     /// [`Reply::Absent`] and others.
     Give { file: FileId, version: RecordId, digest: Digest, patience_ms: u32, number: u32, bases: Vec<Digest> },
-    /// Who serves this volume? Reply: [`Reply::Servers`].
-    Servers,
+    /// This I know of the servers, and of that you lack this. Reply: [`Reply::Servers`].
+    Servers { have: Have, news: News },
     /// How are these members called? Reply: [`Reply::Labels`], of those that are known there.
     Labels { origins: Vec<OriginId> },
 }
@@ -103,8 +103,8 @@ pub(crate) enum Reply {
     Invalid(String),
     /// This disk fails.
     Failed(String),
-    /// To [`Ask::Servers`].
-    Servers(Vec<ServerInfo>),
+    /// To [`Ask::Servers`], the same from this side.
+    Servers { have: Have, news: News },
     /// To [`Ask::Labels`].
     Labels(Vec<(OriginId, String)>),
     /// The chunk is the difference to one that is not here: send it without bases.
@@ -144,7 +144,7 @@ impl Ask {
             Self::Take { form, bases, .. } => bases.len() <= NAMED_MAX && form.names_only(bases),
             Self::Give { bases, .. } => bases.len() <= NAMED_MAX,
             Self::Labels { origins } => origins.len() <= LABELS_MAX,
-            Self::Servers => true,
+            Self::Servers { have, news } => have.is_well_formed() && news.is_well_formed(),
         };
         if is_sound { Ok(ask) } else { Err(BadHeader) }
     }
@@ -157,7 +157,7 @@ impl Reply {
         let is_sound = match &reply {
             Self::Presence(list) => list.len() <= PIECES_MAX,
             Self::Missing(list) => list.len() <= PIECES_MAX,
-            Self::Servers(list) => list.len() <= crate::server_info::SERVERS_MAX,
+            Self::Servers { have, news } => have.is_well_formed() && news.is_well_formed(),
             Self::Labels(list) => {
                 list.len() <= LABELS_MAX && list.iter().all(|(_, label)| crate::host::is_label(label))
             }

@@ -274,7 +274,7 @@ fn name(reply: &Reply) -> &'static str {
         Reply::NoSpace => "no space",
         Reply::Invalid(_) => "invalid",
         Reply::Failed(_) => "failed",
-        Reply::Servers(_) => "servers",
+        Reply::Servers { .. } => "servers",
         Reply::Labels(_) => "labels",
         Reply::BaseGone => "base gone",
     }

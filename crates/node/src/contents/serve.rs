@@ -10,6 +10,7 @@ use super::message::{self, Ask, Form, Reply};
 use super::presence::{self, Piece, Presence, Walk};
 use super::recent::RECENT_LEN_MAX;
 use crate::contents::ContentsError;
+use crate::servers::exchange;
 use crate::session::Session;
 use crate::volume::Volume;
 use bytes::Bytes;
@@ -85,7 +86,7 @@ async fn serve(volume: &Arc<Volume>, peer: PeerId, ask: Ask, body: RecvBody) -> 
                 Err(reply) => reply,
             }
         }
-        Ask::Servers => Reply::Servers(volume.directory.list()),
+        Ask::Servers { have, news } => exchange::answer(volume, volume.session(peer).as_ref(), &have, news),
         Ask::Labels { origins } => labels(volume, &origins),
         Ask::Give { .. } => Reply::Invalid("asked for in another way".into()),
     }

@@ -17,10 +17,10 @@ use crate::clock;
 use crate::contents::message::{Ask, Reply};
 use crate::contents::push::ask;
 use crate::core::CLOSE_REPLACED;
-use crate::greet::{self, Attach, GreetError};
+use crate::greet::{self, Attach, GreetError, Welcomed};
 use crate::handshake::{ChildRole, Refusal};
 use crate::nearby::Nearby;
-use crate::server_info::{ADDRESSES_MAX, ServerInfo, ServerKind};
+use crate::servers::{ServerInfo, ServerKind, exchange, reach};
 use crate::volume::Volume;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -30,34 +30,33 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 use tracing::{debug, info};
-use wayfs_net::{CloseCode, Connection, Endpoint};
+use wayfs_net::{Address, CloseCode, Connection, Endpoint};
 use wayfs_proto::{PeerId, Role};
 use wayfs_types::{NodeId, OriginId, WallTime};
 
 /// Settings of a [`ParentLink`].
 #[derive(Debug, Clone)]
 pub struct LinkSettings {
-    /// Servers known from the start: the ticket's or the grant's. More are learnt from the parents.
-    pub servers: Vec<ServerInfo>,
-    /// Where this machine listens, if it is a station: told to the parent.
-    pub addresses: Vec<SocketAddr>,
     /// Begin offline.
     pub offline: bool,
     /// Pause between measurements of the other servers. Default 60 s: a dial costs a few packets each.
     pub measure_period: Duration,
     /// Look for known servers on the local network by multicast DNS. Default false.
     pub mdns: bool,
+    /// Stations: tell others also where the home sees this machine, which may be an address translator. Default true.
+    pub tell_seen: bool,
 }
 
-impl LinkSettings {
-    /// The defaults.
-    pub fn new(servers: Vec<ServerInfo>) -> Self {
-        Self { servers, addresses: Vec::new(), offline: false, measure_period: Duration::from_secs(60), mdns: false }
+impl Default for LinkSettings {
+    fn default() -> Self {
+        Self { offline: false, measure_period: Duration::from_secs(60), mdns: false, tell_seen: true }
     }
 }
 
 /// Why a session ends that another takes the place of.
 const MOVED: &str = "moved to another server";
+/// Why a session ends whose other end is a server of the volume no longer.
+const REMOVED: &str = "the home removed this server from the volume";
 /// How often a decayed path or a lost session is looked for.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
 /// Pause between two looks at the counters of the connection.
@@ -66,6 +65,14 @@ const CALM_PERIOD: Duration = Duration::from_millis(500);
 const BUSY_PERIOD: Duration = Duration::from_millis(100);
 /// A refused machine tries again so often: it may be admitted again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(15);
+/// Addresses heard on the local network that go before the others.
+const NEARBY_MAX: usize = 4;
+/// How often a dial is begun anew because addresses changed meanwhile.
+const REDIALS_MAX: u32 = 8;
+/// Pause between two looks at other stations while the home cannot be reached.
+const AROUND_PERIOD: Duration = Duration::from_secs(15);
+/// Longest such look.
+const AROUND_MAX: Duration = Duration::from_secs(5);
 /// Others get this long after the first answered, or twice its round trip.
 const GRACE_MIN: Duration = Duration::from_millis(30);
 
@@ -112,7 +119,6 @@ pub struct ParentLink {
 impl ParentLink {
     /// Begins to search on the volume's runtime.
     pub fn start(volume: &Arc<Volume>, endpoint: Endpoint, settings: LinkSettings) -> Self {
-        volume.directory().learn(settings.servers.clone());
         let state = State {
             online: !settings.offline,
             pinned: None,
@@ -205,11 +211,8 @@ impl ParentLink {
         }
     }
 
-    /// Adds servers, as given by the user or found on the network.
-    pub fn add_servers(&self, servers: Vec<ServerInfo>) {
-        if let Some(volume) = self.shared.volume.upgrade() {
-            volume.directory().learn(servers);
-        }
+    /// Looks anew at once: an address was given.
+    pub fn look_again(&self) {
         self.shared.changed.notify_one();
     }
 }
@@ -285,6 +288,9 @@ fn payload_received(traffic: &wayfs_net::Traffic) -> u64 {
     traffic.body_bytes_received + traffic.frame_bytes_received
 }
 
+/// What came of a handshake.
+type Greeted = (greet::Frames, Welcomed);
+
 /// A dialled server.
 struct Dialled {
     server: ServerInfo,
@@ -309,6 +315,7 @@ enum Ended {
 impl Shared {
     async fn run(self: Arc<Self>) {
         let mut pause = PAUSE_MIN;
+        let mut around_at = Instant::now();
         loop {
             let Some(volume) = self.volume.upgrade().filter(|volume| !volume.is_stopped()) else { return };
             if !self.lock().online {
@@ -326,14 +333,55 @@ impl Shared {
                     }
                 }
                 Err(error) => {
+                    if matches!(error, SearchError::Unreachable(_)) && Instant::now() >= around_at {
+                        self.look_around(&volume).await;
+                        around_at = Instant::now() + AROUND_PERIOD;
+                    }
+                    let mut servers = volume.directory().subscribe();
                     drop(volume);
                     let wait = if error.is_final() { REFUSED_PAUSE } else { pause };
                     self.set(error.into_state());
-                    // Whoever asks for something else does not wait.
-                    let _ = timeout(wait, self.changed.notified()).await;
+                    // Whoever asks for something else does not wait, nor does news of an address.
+                    tokio::select! {
+                        () = tokio::time::sleep(wait) => {}
+                        () = self.changed.notified() => {}
+                        _ = servers.changed() => {}
+                    }
                     pause = next_pause(pause);
                 }
             }
+        }
+    }
+
+    /// Dials all until the first has answered, and begins anew when it hears of another address meanwhile.
+    async fn dial_first(&self, volume: &Volume, mut wanted: Vec<ServerInfo>) -> Vec<Dialled> {
+        let mut servers = volume.directory().subscribe();
+        for _ in 0..REDIALS_MAX {
+            tokio::select! {
+                dialled = self.dial_all(wanted.clone(), Grace::AfterFirst) => return dialled,
+                _ = servers.changed() => {}
+            }
+            let now = self.wanted();
+            if now != wanted {
+                debug!("the servers have changed: dialled anew");
+                wanted = now;
+            }
+        }
+        self.dial_all(wanted, Grace::AfterFirst).await
+    }
+
+    /// Asks servers that are no parent for us whether they know where our parent is now.
+    async fn look_around(&self, volume: &Arc<Volume>) {
+        if volume.role() == Role::Station || self.lock().pinned.is_some() {
+            reach::look_around_within(volume, &self.endpoint, AROUND_MAX).await;
+        }
+    }
+
+    /// Tells others where the parent sees this machine.
+    fn note_own_place(&self, volume: &Volume, seen_at: SocketAddr) {
+        if self.settings.tell_seen {
+            let ip = seen_at.ip().to_canonical();
+            volume.directory().set_seen_at(Some(SocketAddr::new(ip, seen_at.port()).into()));
         }
     }
 
@@ -346,7 +394,7 @@ impl Shared {
         if wanted.is_empty() {
             return Err(SearchError::NoServers);
         }
-        let mut dialled = self.dial_all(wanted, Grace::AfterFirst).await;
+        let mut dialled = self.dial_first(volume, wanted).await;
         if dialled.is_empty() {
             return Err(SearchError::Unreachable(self.last_errors()));
         }
@@ -356,12 +404,12 @@ impl Shared {
         let mut queue = dialled.into_iter();
         while let Some(Dialled { server, connection }) = queue.next() {
             match self.greet(volume, &server, &connection).await {
-                Ok((frames, servers)) => {
+                Ok(greeted) => {
                     for other in queue {
                         other.connection.close(CloseCode::GOODBYE, "");
                     }
                     let why = self.reason(&server, connection.rtt(), count);
-                    return Ok(self.adopt(volume, None, (server, connection, frames, servers), why));
+                    return Ok(self.adopt(volume, None, (server, connection, greeted), why));
                 }
                 Err(error) => {
                     debug!(node = %server.node.short(), %error, "server does not take us");
@@ -378,14 +426,14 @@ impl Shared {
         volume: &Arc<Volume>,
         server: &ServerInfo,
         connection: &Connection,
-    ) -> Result<(greet::Frames, Vec<ServerInfo>), GreetError> {
+    ) -> Result<Greeted, GreetError> {
         let replica = &volume.settings().replica;
         let role = match replica.role {
             Role::Client => ChildRole::Client,
             Role::Home | Role::Station => ChildRole::Station,
         };
-        let attach =
-            Attach { volume: replica.volume, origin: replica.origin, role, addresses: self.settings.addresses.clone() };
+        let have = volume.directory().have();
+        let attach = Attach { volume: replica.volume, origin: replica.origin, role, have };
         let result = greet::attach(connection, attach).await;
         if let Err(error) = &result {
             let deleted = matches!(error, GreetError::Refused(Refusal::Deleted));
@@ -406,13 +454,12 @@ impl Shared {
         &self,
         volume: &Arc<Volume>,
         old: Option<&Live>,
-        (server, connection, frames, servers): (ServerInfo, Connection, greet::Frames, Vec<ServerInfo>),
+        (server, connection, (frames, welcomed)): (ServerInfo, Connection, Greeted),
         why: String,
     ) -> Live {
-        if volume.directory().learn(servers) {
-            volume.hooks.servers_changed(&volume.directory().list());
-        }
+        volume.take_news(welcomed.news);
         if volume.role() == wayfs_proto::Role::Station {
+            self.note_own_place(volume, welcomed.seen_at);
             // Contents that a station sends ahead of need must not delay what it tells the home.
             connection.yield_in_background();
         }
@@ -420,6 +467,11 @@ impl Shared {
         let peer = volume.attach_in_place_of(replaced, &connection, frames, wayfs_proto::Neighbour::Parent);
         if let Some(old) = old {
             old.connection.close(CLOSE_REPLACED, MOVED);
+        }
+        if let Some(session) = volume.session(peer) {
+            session.note_has(&welcomed.have);
+            let volume = Arc::clone(volume);
+            tokio::spawn(async move { exchange::tell(&volume, &session).await });
         }
         let rtt = connection.rtt();
         info!(node = %server.node.short(), rtt_ms = rtt.as_secs_f64() * 1e3, "attached to parent");
@@ -439,6 +491,9 @@ impl Shared {
     /// Stays with a session until it ends; moves it when another server is much nearer.
     async fn watch(&self, mut live: Live) -> Ended {
         let mut measure_at = Instant::now() + self.settings.measure_period.min(LOOK_PERIOD);
+        let Some(mut servers) = self.volume.upgrade().map(|volume| volume.directory().subscribe()) else {
+            return Ended::VolumeGone;
+        };
         loop {
             tokio::select! {
                 closed = live.connection.closed() => {
@@ -449,6 +504,7 @@ impl Shared {
                     return Ended::Lost;
                 }
                 () = self.changed.notified() => {}
+                _ = servers.changed() => {}
                 () = tokio::time::sleep_until(measure_at.min(Instant::now() + LOOK_PERIOD)) => {}
             }
             let Some(volume) = self.volume.upgrade().filter(|volume| !volume.is_stopped()) else {
@@ -464,6 +520,12 @@ impl Shared {
                 live.connection.close(CloseCode::GOODBYE, "went offline");
                 return Ended::Unwanted;
             }
+            if volume.directory().find(live.server.node).is_none() {
+                self.detach(&live, REMOVED);
+                live.connection.close(CloseCode::NOT_ADMITTED, REMOVED);
+                self.set(LinkState::Searching { last_error: REMOVED.to_owned() });
+                return Ended::Unwanted;
+            }
             let rtt = live.connection.rtt();
             let moved_by_user = pinned.is_some_and(|pinned| pinned != live.server.node);
             let due = Instant::now() >= measure_at || has_decayed(live.rtt_when_chosen, rtt);
@@ -472,7 +534,7 @@ impl Shared {
             }
             let measuring = async {
                 self.learn_from(&volume, &live).await;
-                self.find_better(&live, moved_by_user).await
+                self.find_better(&volume, &live, moved_by_user).await
             };
             let better = tokio::select! {
                 better = measuring => {
@@ -494,18 +556,16 @@ impl Shared {
         }
     }
 
-    /// Asks the parent who else serves the volume.
+    /// Swaps news of the servers with the parent.
     async fn learn_from(&self, volume: &Arc<Volume>, live: &Live) {
-        let asked = timeout(LOOK_PERIOD, ask(&live.connection, &Ask::Servers)).await;
-        if let Ok(Ok(Reply::Servers(servers))) = asked
-            && volume.directory().learn(servers)
-        {
-            volume.hooks.servers_changed(&volume.directory().list());
+        if let Some(session) = volume.session(live.peer) {
+            exchange::swap(volume, &session).await;
         }
     }
 
-    /// Measures the others; the nearest, if it is worth a move.
-    async fn find_better(&self, live: &Live, moved_by_user: bool) -> Option<Dialled> {
+    /// Measures the others; the nearest, if it is worth a move. The rest are asked what they know of the servers: a parent
+    /// that was removed would not tell.
+    async fn find_better(&self, volume: &Arc<Volume>, live: &Live, moved_by_user: bool) -> Option<Dialled> {
         let others: Vec<ServerInfo> =
             self.wanted().into_iter().filter(|server| server.node != live.server.node).collect();
         if others.is_empty() {
@@ -519,18 +579,19 @@ impl Shared {
             if best.is_none() && (moved_by_user || is_worth_a_move(current, candidate.connection.rtt())) {
                 best = Some(candidate);
             } else {
-                candidate.connection.close(CloseCode::GOODBYE, "");
+                exchange::look(volume, &candidate.connection).await;
             }
         }
-        best
+        // What was heard may be that the best is a server no longer.
+        best.filter(|best| volume.directory().find(best.server.node).is_some())
     }
 
     async fn move_to(&self, volume: &Arc<Volume>, live: &Live, to: Dialled) -> Option<Live> {
         let Dialled { server, connection } = to;
         match self.greet(volume, &server, &connection).await {
-            Ok((frames, servers)) => {
+            Ok(greeted) => {
                 let why = format!("{} instead of {}", self.reason(&server, connection.rtt(), 1), live.server.label);
-                Some(self.adopt(volume, Some(live), (server, connection, frames, servers), why))
+                Some(self.adopt(volume, Some(live), (server, connection, greeted), why))
             }
             Err(error) => {
                 debug!(node = %server.node.short(), %error, "move refused");
@@ -643,11 +704,13 @@ impl Shared {
 
 /// Puts where a server was heard on the local network before where it is known to be.
 fn add_nearby(server: &mut ServerInfo, nearby: &Nearby) {
-    let mut addresses = nearby.addresses(server.node);
-    addresses.truncate(ADDRESSES_MAX / 2);
-    let known = std::mem::take(&mut server.addresses);
-    addresses.extend(known.into_iter().filter(|address| !nearby.addresses(server.node).contains(address)));
-    addresses.truncate(ADDRESSES_MAX);
+    let mut addresses: Vec<Address> = nearby.addresses(server.node).into_iter().map(Address::from).collect();
+    addresses.truncate(NEARBY_MAX);
+    for known in std::mem::take(&mut server.addresses) {
+        if !addresses.contains(&known) {
+            addresses.push(known);
+        }
+    }
     server.addresses = addresses;
 }
 

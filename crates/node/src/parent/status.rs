@@ -1,7 +1,7 @@
 //! What can be said about the way to the parent.
 
 use super::throughput::Throughput;
-use crate::server_info::ServerInfo;
+use crate::servers::ServerInfo;
 use std::time::Duration;
 use wayfs_types::{NodeId, WallTime};
 

@@ -1,6 +1,7 @@
 use crate::contents::message::{self, Ask, Form, Reply};
 use crate::greet::{self, Attach};
 use crate::handshake::{ChildRole, Greeting, PROTOCOL_VERSION};
+use crate::servers::{Have, News};
 use crate::testing::{Machine, PATIENCE, VOLUME, eventually, noise};
 use bytes::Bytes;
 use std::future::Future;
@@ -32,7 +33,7 @@ impl Liar {
     fn member(home: &Machine) -> (Self, greet::Frames, OriginId) {
         let liar = Self::dial(home);
         let origin = home.volume.grant_origin(liar.endpoint.id(), Admitted::Client, "liar@test", PATIENCE).unwrap();
-        let attach = Attach { volume: VOLUME, origin, role: ChildRole::Client, addresses: Vec::new() };
+        let attach = Attach { volume: VOLUME, origin, role: ChildRole::Client, have: Have::default() };
         let (frames, _) = liar.run(greet::attach(&liar.connection, attach)).unwrap();
         (liar, frames, origin)
     }
@@ -87,21 +88,21 @@ fn strangers_other_versions_and_foreign_origins_are_refused() {
             volume: VOLUME,
             origin: member.origin(),
             role: ChildRole::Client,
-            addresses: vec![],
+            have: Have::default(),
         },
         Greeting::Attach {
             version: PROTOCOL_VERSION + 1,
             volume: VOLUME,
             origin: member.origin(),
             role: ChildRole::Client,
-            addresses: vec![],
+            have: Have::default(),
         },
         Greeting::Attach {
             version: PROTOCOL_VERSION,
             volume: wayfs_types::VolumeId::from_bytes([9; 16]),
             origin: member.origin(),
             role: ChildRole::Client,
-            addresses: vec![],
+            have: Have::default(),
         },
         Greeting::Join {
             version: PROTOCOL_VERSION,
@@ -209,7 +210,7 @@ fn a_stranger_who_was_not_welcomed_gets_no_contents() {
     let home = Machine::home(&dir.path().join("home"));
     let liar = Liar::dial(&home);
     let asked = liar.runtime.block_on(async {
-        let asking = liar.connection.request(message::encode(&Ask::Servers));
+        let asking = liar.connection.request(message::encode(&Ask::Servers { have: Have::default(), news: News::default() }));
         tokio::time::timeout(std::time::Duration::from_millis(500), asking).await
     });
     assert!(!matches!(asked, Ok(Ok(_))), "a stranger was answered");

@@ -164,3 +164,76 @@ fn without_any_parent_a_request_ends_in_time() {
         client.ask(wayfs_types::request::Request::Lookup { parent: FileId::ROOT, name: crate::testing::name("x") });
     assert!(outcome.is_err(), "{outcome:?}");
 }
+
+/// Starts a home again in its directory, at another port.
+fn moved(place: &std::path::Path) -> Machine {
+    Machine::start(Plan::new(place, wayfs_proto::Role::Home, wayfs_types::OriginId::new(1).unwrap()))
+}
+
+/// [S-moved]
+#[test]
+fn a_home_that_moved_tells_its_stations_and_they_tell_the_clients() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("home");
+    let home = Machine::home(&place);
+    let station = Machine::below(&home, &dir.path().join("s"), ChildRole::Station, &[&home]);
+    let client = Machine::below(&home, &dir.path().join("c"), ChildRole::Client, &[&station]);
+    let id = home.endpoint.id();
+    client.write("before", b"1");
+    client.wait(Level::Visible);
+    eventually("the home knows where its station is", || {
+        home.volume.directory().find(station.endpoint.id()).is_some_and(|found| !found.addresses.is_empty())
+    });
+    let old = home.info().addresses;
+    home.crash();
+    // Somebody else has the old port.
+    let _taken = std::net::UdpSocket::bind(old[0].to_string());
+    let home = moved(&place);
+    assert_ne!(home.info().addresses, old);
+    client.write("after", b"2");
+    client.wait(Level::Stable);
+    assert_eq!(home.read("after").unwrap(), b"2");
+    eventually("the client has heard where the home is", || {
+        client.volume.directory().find(id).is_some_and(|found| found.addresses == home.info().addresses)
+    });
+}
+
+#[test]
+fn a_client_finds_a_moved_home_by_a_new_tickets_address() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("home");
+    let home = Machine::home(&place);
+    let client = Machine::below(&home, &dir.path().join("c"), ChildRole::Client, &[&home]);
+    client.write("before", b"1");
+    client.wait(Level::Visible);
+    client.learn_root();
+    let old = home.info().addresses;
+    home.crash();
+    let _taken = std::net::UdpSocket::bind(old[0].to_string());
+    let home = moved(&place);
+    client.write("after", b"2");
+    assert!(client.volume.directory().tell(home.endpoint.id(), home.info().addresses));
+    client.wait(Level::Stable);
+    assert_eq!(client.volume.directory().find(home.endpoint.id()).unwrap().addresses, home.info().addresses);
+}
+
+/// [S-servers]
+#[test]
+fn a_removed_station_loses_its_clients_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let station = Machine::below(&home, &dir.path().join("s"), ChildRole::Station, &[&home]);
+    let client = Machine::below(&home, &dir.path().join("c"), ChildRole::Client, &[&station]);
+    client.write("at-station", b"1");
+    client.wait(Level::Visible);
+    let id = station.endpoint.id();
+    assert_eq!(client.link.as_ref().unwrap().status().parent.unwrap().node, id);
+    home.volume.revoke(id, crate::testing::PATIENCE).unwrap();
+    eventually("the client is at the home", || {
+        let status = client.link.as_ref().unwrap().status();
+        status.state == LinkState::Connected && status.parent.is_some_and(|parent| parent.node == home.endpoint.id())
+    });
+    assert_eq!(client.volume.directory().find(id), None, "the removed station is forgotten");
+    client.write("at-home", b"2");
+    client.wait(Level::Stable);
+}

@@ -10,6 +10,7 @@ mod files;
 mod intake;
 mod members;
 mod pieces;
+mod stations;
 mod status;
 mod sync;
 mod tar_in;

@@ -1,6 +1,8 @@
 //! Which command goes where.
 
-use super::{conflicts, copy_in, copy_out, deleting, doctor, files, members, status, sync, tar_in, tar_out, volumes};
+use super::{
+    conflicts, copy_in, copy_out, deleting, doctor, files, members, stations, status, sync, tar_in, tar_out, volumes,
+};
 use crate::backup::{self, BackupError};
 use crate::served::Served;
 use crate::server::Shared;
@@ -61,6 +63,9 @@ impl ControlTarget for Target {
                 reasons: vec!["A station's parent is always the volume's home.".into()],
                 candidates: status::stations(server),
             })),
+            Command::StationAddress { server: wanted, addresses } => {
+                Ok(Done::Stations(stations::set_address(server, &wanted, &addresses)?))
+            }
             Command::StationJoin { ticket } => Ok(Done::Volume(volumes::join(server, &ticket.0)?)),
             Command::Events => events(server, out),
             Command::DoctorFacts => Ok(Done::Doctor(doctor::report(server))),
@@ -170,7 +175,8 @@ fn home(server: &Shared, name: &str) -> Result<Arc<Served>, ControlError> {
     if served.is_home() {
         return Ok(served);
     }
-    let home = served.file.servers.first().map_or("its home", |server| server.label.as_str());
+    let home = served.volume.directory().find(served.volume.directory().home());
+    let home = home.map_or_else(|| "its home".to_owned(), |home| home.label);
     Err(ControlError::new(
         ErrorKind::Usage,
         format!("this server is only a station of volume `{name}`"),

@@ -123,11 +123,13 @@ pub(super) fn join(server: &Shared, text: &str) -> Result<VolumeReport, ControlE
     }
     let _one_at_a_time = server.making.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = server.find(&ticket.volume().to_string()) {
-        let what = if known.is_home() { "the home" } else { "a station" };
-        return Err(usage(
-            format!("this server is {what} of volume `{}` already", known.name()),
-            "Nothing is to be done.",
-        ));
+        if known.is_home() {
+            let message = format!("this server is the home of volume `{}`", known.name());
+            return Err(usage(message, "Give the ticket to another server."));
+        }
+        // What the ticket says of the home is newer than what is known here.
+        known.learn_from(&ticket);
+        return Ok(report(&known));
     }
     if server.find(ticket.volume_name()).is_some() {
         let message = format!("this server has another volume called `{}`", ticket.volume_name());
@@ -148,7 +150,8 @@ pub(super) fn join(server: &Shared, text: &str) -> Result<VolumeReport, ControlE
         Ok(Err(error)) => return Err(refused(&error)),
         Ok(Ok(grant)) => grant,
     };
-    let served = server.adopt(grant).map_err(|error| failed("become a station", error))?;
+    let home = (ticket.home(), ticket.addresses());
+    let served = server.adopt(grant, home).map_err(|error| failed("become a station", error))?;
     Ok(report(&served))
 }
 

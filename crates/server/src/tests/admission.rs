@@ -79,7 +79,7 @@ fn a_joined_machine_works_through_a_station() {
     eventually("the home knows its station", || known(&home) == 2);
     let ann = Joiner::new();
     let grant = ann.join(&ticket(&home, "docs", TicketRole::Client)).unwrap();
-    assert_eq!(grant.servers.len(), 2, "{:?}", grant.servers);
+    assert_eq!(grant.news.places.len(), 2, "of the home and of its station: {:?}", grant.news);
     let (volume, link) = ann.open(&grant, &dir.path().join("ann"));
     link.pin(Some(station.node()));
     eventually("it uses the station", || {
@@ -116,13 +116,6 @@ fn what_a_reader_writes_is_taken_by_nobody() {
         let rita = Joiner::new();
         let grant = rita.join(&ticket(&home, "docs", TicketRole::Reader)).unwrap();
         assert_eq!(grant.role, wayfs_node::ChildRole::Reader);
-        let mut grant = grant;
-        grant.servers = vec![wayfs_node::ServerInfo {
-            node: server.node(),
-            kind: wayfs_node::ServerKind::Station,
-            label: "chosen@test".into(),
-            addresses: vec![server.address()],
-        }];
         let (volume, link) = rita.open(&grant, &dir.path().join(format!("rita{number}")));
         link.pin(Some(server.node()));
         let root = Request::Attributes { file: FileId::ROOT };

@@ -1,13 +1,15 @@
 //! Servers in temporary directories, and machines that join them.
 
 use crate::{Server, ServerConfig};
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use wayfs_control::{Command, ControlError, Done, Event, Gone, Progress, Sink, TicketRole};
 use wayfs_net::{Endpoint, NetConfig, NodeIdentity, Ticket};
-use wayfs_node::{Grant, JoinError, LinkSettings, NoHooks, ParentLink, Volume, VolumeSettings};
+use wayfs_node::{Grant, JoinError, Keys, LinkSettings, NoHooks, ParentLink, Volume, VolumeSettings};
 use wayfs_proto::{Config, Role};
+use wayfs_types::NodeId;
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(8);
 
@@ -72,6 +74,8 @@ pub(super) fn join_station(station: &Server, ticket: String) -> Result<Done, Con
 pub(super) struct Joiner {
     pub(super) runtime: tokio::runtime::Runtime,
     pub(super) endpoint: Endpoint,
+    /// The home of the last ticket.
+    home: Cell<Option<NodeId>>,
 }
 
 impl Joiner {
@@ -82,10 +86,11 @@ impl Joiner {
             Endpoint::bind("127.0.0.1:0".parse().unwrap(), &NodeIdentity::generate().unwrap(), NetConfig::default())
                 .unwrap()
         };
-        Self { runtime, endpoint }
+        Self { runtime, endpoint, home: Cell::default() }
     }
 
     pub(super) fn join(&self, ticket: &Ticket) -> Result<Grant, JoinError> {
+        self.home.set(Some(ticket.home()));
         let joining =
             async { tokio::time::timeout(PATIENCE, wayfs_node::join(&self.endpoint, ticket, "ann@laptop")).await };
         self.runtime.block_on(joining).expect("an answer in time")
@@ -94,9 +99,11 @@ impl Joiner {
     /// Opens what was granted and connects.
     pub(super) fn open(&self, grant: &Grant, dir: &Path) -> (Arc<Volume>, ParentLink) {
         let config = Config::new(grant.volume, Role::Client, grant.origin, grant.label.clone(), self.endpoint.id());
-        let settings = VolumeSettings::new(config, dir.to_owned(), self.runtime.handle().clone());
+        let keys = Keys { own: self.endpoint.identity(), home: self.home.get().expect("it joined") };
+        let settings = VolumeSettings::new(config, keys, dir.to_owned(), self.runtime.handle().clone());
         let volume = Volume::open(settings, Arc::new(NoHooks)).unwrap();
-        let link = ParentLink::start(&volume, self.endpoint.clone(), LinkSettings::new(grant.servers.clone()));
+        volume.directory().take(grant.news.clone());
+        let link = ParentLink::start(&volume, self.endpoint.clone(), LinkSettings::default());
         (volume, link)
     }
 }

@@ -1,0 +1,411 @@
+//! The servers of a volume, as this machine knows them; kept in `servers.json`.
+
+use super::info::{ADDRESSES_MAX, SERVERS_MAX, ServerInfo, ServerKind};
+use super::list::ServerList;
+use super::news::{Have, News};
+use super::place::Place;
+use super::signed::Signed;
+use crate::clock;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+use tracing::{info, warn};
+use wayfs_net::{Address, NodeIdentity};
+use wayfs_types::{NodeId, Origin, OriginId, VolumeId};
+
+/// Addresses of one server that are dialled.
+const DIALLED_MAX: usize = 16;
+
+/// Who serves a volume. A leaf in the order of locks.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    volume: VolumeId,
+    own: NodeIdentity,
+    known: Mutex<Known>,
+    changed: watch::Sender<u64>,
+}
+
+/// `servers.json`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Saved {
+    home: NodeId,
+    list: Option<Signed>,
+    places: Vec<Signed>,
+    by_hand: Vec<(NodeId, Vec<Address>)>,
+    told: Vec<(NodeId, Vec<Address>)>,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// Whose word counts.
+    home: NodeId,
+    list: Option<(Signed, ServerList)>,
+    places: BTreeMap<NodeId, (Signed, Place)>,
+    /// Addresses that the user gave; they stay until the user takes them back.
+    by_hand: BTreeMap<NodeId, Vec<Address>>,
+    /// Addresses of a ticket; they stay until the server itself tells others.
+    told: BTreeMap<NodeId, Vec<Address>>,
+    /// Highest number of a list of our own, seen elsewhere: ours was restored from an older copy.
+    list_seen: u64,
+    /// Where this machine listens, as far as it sees that itself, and where its parent saw it.
+    own_addresses: Vec<Address>,
+    seen_at: Option<Address>,
+}
+
+impl Directory {
+    /// What was saved. A file that cannot be read is learnt again from the next server.
+    pub(crate) fn load(path: &Path, volume: VolumeId, own: NodeIdentity, home: NodeId) -> Self {
+        let saved = match std::fs::read(path) {
+            Ok(bytes) => serde_json::from_slice::<Saved>(&bytes).map_err(|error| {
+                warn!(%error, "the list of servers is damaged and is learnt again");
+            }),
+            Err(_) => Err(()),
+        };
+        let (changed, _) = watch::channel(0);
+        let known = Known {
+            home,
+            list: None,
+            places: BTreeMap::new(),
+            by_hand: BTreeMap::new(),
+            told: BTreeMap::new(),
+            list_seen: 0,
+            own_addresses: Vec::new(),
+            seen_at: None,
+        };
+        let directory = Self { path: path.to_path_buf(), volume, own, known: Mutex::new(known), changed };
+        if let Ok(saved) = saved {
+            directory.lock().restore(volume, saved);
+        }
+        directory
+    }
+
+    /// The key whose word counts: the home's.
+    pub fn home(&self) -> NodeId {
+        self.lock().home
+    }
+
+    /// All servers known, the home first.
+    pub fn list(&self) -> Vec<ServerInfo> {
+        let known = self.lock();
+        let mut servers: Vec<ServerInfo> = match &known.list {
+            Some((_, list)) => {
+                list.live().map(|entry| known.info(entry.node, entry.role, entry.name.clone())).collect()
+            }
+            None => Vec::new(),
+        };
+        if !servers.iter().any(|server| server.node == known.home) {
+            servers.push(known.info(known.home, ServerKind::Home, "home".to_owned()));
+        }
+        servers.sort_by_key(|server| server.kind);
+        servers
+    }
+
+    /// One of them.
+    pub fn find(&self, node: NodeId) -> Option<ServerInfo> {
+        self.list().into_iter().find(|server| server.node == node)
+    }
+
+    /// The newest list of the home; `None` before the first was heard.
+    pub fn signed_list(&self) -> Option<ServerList> {
+        self.lock().list.as_ref().map(|(_, list)| list.clone())
+    }
+
+    /// What this machine has.
+    pub fn have(&self) -> Have {
+        let known = self.lock();
+        Have {
+            list: known.list.as_ref().map_or(0, |(_, list)| list.number),
+            places: known.places.iter().map(|(node, (_, place))| (*node, place.number)).collect(),
+        }
+    }
+
+    /// What this machine has and another has not.
+    pub fn news_for(&self, have: &Have) -> News {
+        let known = self.lock();
+        let places = known.places.iter().filter(|(node, (_, place))| place.number > have.place_of(**node));
+        News {
+            list: known.list.as_ref().filter(|(_, list)| list.number > have.list).map(|(signed, _)| signed.clone()),
+            places: places.map(|(_, (signed, _))| signed.clone()).collect(),
+        }
+    }
+
+    /// Takes in what someone said; answers whether something changed. What is not signed by whom it must be, older than
+    /// what is known, or of a key that the list does not have, is left out.
+    pub fn take(&self, news: News) -> bool {
+        if !news.is_well_formed() {
+            return false;
+        }
+        let mut known = self.lock();
+        let mut changed = false;
+        if let Some(list) = news.list {
+            changed |= known.take_list(self.volume, self.own.id(), list);
+        }
+        for place in news.places {
+            changed |= place.read::<Place>().is_some_and(|read| known.take_place(self.own.id(), place, read));
+        }
+        self.note(&known, changed)
+    }
+
+    /// Adds where a server may be reached by the word of a ticket. The key must be the home's, or in the list.
+    pub fn tell(&self, node: NodeId, addresses: Vec<Address>) -> bool {
+        let addresses = Place::cut(addresses);
+        let mut known = self.lock();
+        let is_news =
+            known.is_server(node) && !addresses.is_empty() && known.info_addresses(node).first() != addresses.first();
+        if is_news {
+            known.told.insert(node, addresses);
+        }
+        self.note(&known, is_news)
+    }
+
+    /// Sets by hand where a server is reached; none: takes that back. Answers whether the server is known.
+    pub fn set_by_hand(&self, node: NodeId, addresses: Vec<Address>) -> bool {
+        let addresses = Place::cut(addresses);
+        let mut known = self.lock();
+        if !known.is_server(node) {
+            return false;
+        }
+        if addresses.is_empty() {
+            known.by_hand.remove(&node);
+        } else {
+            known.by_hand.insert(node, addresses);
+        }
+        self.note(&known, true);
+        true
+    }
+
+    /// Whether the addresses of a server were given by hand.
+    pub fn is_by_hand(&self, node: NodeId) -> bool {
+        self.lock().by_hand.contains_key(&node)
+    }
+
+    /// Takes another key for the home's: by the word of a ticket that the user gave.
+    pub fn trust_home(&self, home: NodeId) -> bool {
+        let mut known = self.lock();
+        let is_news = known.home != home;
+        if is_news {
+            known.home = home;
+            known.list = None;
+            known.places.clear();
+            info!(home = %home.short(), "another key is taken for the home's, by the word of a ticket");
+        }
+        self.note(&known, is_news)
+    }
+
+    /// Servers only: says where this machine listens. A new place is signed when it differs from the last.
+    pub fn set_own(&self, addresses: Vec<Address>) -> bool {
+        let mut known = self.lock();
+        known.own_addresses = addresses;
+        let is_news = known.sign_place(&self.own);
+        self.note(&known, is_news)
+    }
+
+    /// Servers only: the address at which the parent sees this machine, which may be that of an address translator.
+    pub fn set_seen_at(&self, address: Option<Address>) -> bool {
+        let mut known = self.lock();
+        known.seen_at = address;
+        let is_news = known.sign_place(&self.own);
+        self.note(&known, is_news)
+    }
+
+    /// Home only: signs a new list if the origins, or addresses given by hand, ask for one.
+    pub(crate) fn refresh(&self, origins: &[(OriginId, Origin)]) -> bool {
+        let mut known = self.lock();
+        let is_news = known.sign_list(self.volume, &self.own, origins);
+        self.note(&known, is_news)
+    }
+
+    /// Keys that a newer list of our own, signed before we were restored from an older copy, calls removed.
+    pub(crate) fn revoked(&self) -> Vec<NodeId> {
+        let known = self.lock();
+        let entries = known.list.iter().flat_map(|(_, list)| &list.entries);
+        entries.filter(|entry| entry.revoked_unix_ms.is_some()).map(|entry| entry.node).collect()
+    }
+
+    /// Wakes whoever waits for a change.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    fn note(&self, known: &Known, changed: bool) -> bool {
+        if changed {
+            self.save(known);
+            self.changed.send_modify(|count| *count += 1);
+        }
+        changed
+    }
+
+    fn save(&self, known: &Known) {
+        let saved = Saved {
+            home: known.home,
+            list: known.list.as_ref().map(|(signed, _)| signed.clone()),
+            places: known.places.values().map(|(signed, _)| signed.clone()).collect(),
+            by_hand: known.by_hand.clone().into_iter().collect(),
+            told: known.told.clone().into_iter().collect(),
+        };
+        let bytes = serde_json::to_vec_pretty(&saved).expect("a list of servers holds nothing that JSON cannot say");
+        // What is lost if this fails is learnt again at the next session; an older list might be taken until then.
+        if let Err(error) = write(&self.path, &bytes) {
+            warn!(%error, "save list of servers");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// Takes what was saved, with the same checks as what comes over the network.
+    fn restore(&mut self, volume: VolumeId, saved: Saved) {
+        // It may have followed the home to another key since the membership was written.
+        self.home = saved.home;
+        if let Some(list) = saved.list {
+            let read = list.read::<ServerList>();
+            self.list = read.filter(|read| self.accepts(volume, &list, read)).map(|read| (list, read));
+        }
+        for signed in saved.places {
+            if let Some(place) = signed.read::<Place>().filter(|place| signed.is_signed_by::<Place>(place.node)) {
+                self.places.insert(place.node, (signed, place));
+            }
+        }
+        self.by_hand = saved.by_hand.into_iter().collect();
+        self.told = saved.told.into_iter().collect();
+    }
+
+    fn accepts(&self, volume: VolumeId, signed: &Signed, list: &ServerList) -> bool {
+        list.volume == volume
+            && signed.is_signed_by::<ServerList>(self.home)
+            && (list.home == self.home || signed.is_signed_by::<ServerList>(list.home))
+    }
+
+    fn take_list(&mut self, volume: VolumeId, own: NodeId, signed: Signed) -> bool {
+        let Some(list) = signed.read::<ServerList>() else { return false };
+        let number = self.list.as_ref().map_or(0, |(_, known)| known.number).max(self.list_seen);
+        if list.number <= number || !self.accepts(volume, &signed, &list) {
+            return false;
+        }
+        if own == self.home {
+            warn!("a newer list of servers with this home's own signature is known elsewhere: this is an older copy");
+            self.list_seen = list.number;
+        }
+        self.home = list.home;
+        self.list = Some((signed, list));
+        self.forget_strangers(own);
+        true
+    }
+
+    /// Drops what is known of keys that the list lacks.
+    fn forget_strangers(&mut self, own: NodeId) {
+        let home = self.home;
+        let Some((_, list)) = &self.list else { return };
+        let is_server = |node: &NodeId| *node == own || *node == home || list.find(*node).is_some();
+        self.places.retain(|node, _| is_server(node));
+        self.by_hand.retain(|node, _| is_server(node));
+        self.told.retain(|node, _| is_server(node));
+    }
+
+    fn take_place(&mut self, own: NodeId, signed: Signed, place: Place) -> bool {
+        let number = self.places.get(&place.node).map_or(0, |(_, known)| known.number);
+        let is_news = place.node != own
+            && place.number > number
+            && self.is_server(place.node)
+            && signed.is_signed_by::<Place>(place.node);
+        if is_news {
+            // The server's own, newer word stands for what a ticket said.
+            self.told.remove(&place.node);
+            self.places.insert(place.node, (signed, place));
+        }
+        is_news
+    }
+
+    fn is_server(&self, node: NodeId) -> bool {
+        node == self.home || self.list.as_ref().is_some_and(|(_, list)| list.find(node).is_some())
+    }
+
+    fn info(&self, node: NodeId, kind: ServerKind, label: String) -> ServerInfo {
+        ServerInfo { node, kind, label, addresses: self.info_addresses(node) }
+    }
+
+    fn info_addresses(&self, node: NodeId) -> Vec<Address> {
+        let entry = self.list.as_ref().and_then(|(_, list)| list.find(node));
+        let sources = [
+            self.by_hand.get(&node),
+            self.told.get(&node),
+            self.places.get(&node).map(|(_, place)| &place.addresses),
+            entry.map(|entry| &entry.addresses),
+        ];
+        let mut addresses: Vec<Address> = Vec::new();
+        for address in sources.into_iter().flatten().flatten() {
+            if !addresses.contains(address) {
+                addresses.push(address.clone());
+            }
+        }
+        addresses.truncate(DIALLED_MAX);
+        addresses
+    }
+
+    fn sign_place(&mut self, own: &NodeIdentity) -> bool {
+        let mut addresses = self.own_addresses.clone();
+        if let Some(seen) = self.seen_at.clone().filter(|seen| !addresses.contains(seen)) {
+            addresses.insert(0, seen);
+        }
+        let addresses = Place::cut(addresses);
+        let before = self.places.get(&own.id()).map(|(_, place)| place);
+        if addresses.is_empty() || before.is_some_and(|before| before.addresses == addresses) {
+            return false;
+        }
+        let number = next_number(before.map_or(0, |before| before.number));
+        let place = Place { node: own.id(), number, addresses };
+        let Some(signed) = Signed::new(&place, own) else { return false };
+        self.places.insert(own.id(), (signed, place));
+        true
+    }
+
+    fn sign_list(&mut self, volume: VolumeId, own: &NodeIdentity, origins: &[(OriginId, Origin)]) -> bool {
+        let before = self.list.as_ref().map(|(_, list)| list);
+        let by_hand = |node: NodeId| {
+            let mut addresses = self.by_hand.get(&node).cloned().unwrap_or_default();
+            addresses.truncate(ADDRESSES_MAX);
+            addresses
+        };
+        let now = clock::wall().as_nanos() / 1_000_000;
+        let entries = ServerList::entries_of(origins, before, by_hand, now);
+        let number = before.map_or(0, |before| before.number).max(self.list_seen);
+        let is_newest = before.is_some_and(|before| before.number > self.list_seen);
+        if is_newest && before.is_some_and(|before| before.entries == entries && before.home == own.id()) {
+            return false;
+        }
+        let list = ServerList { volume, number: next_number(number), home: own.id(), entries };
+        let Some(signed) = Signed::new(&list, own) else {
+            warn!(servers = SERVERS_MAX, "the list of servers is too long to be signed: remove stations");
+            return false;
+        };
+        self.home = own.id();
+        self.list = Some((signed, list));
+        self.forget_strangers(own.id());
+        true
+    }
+}
+
+/// A number above the last, and of this moment where the clock allows.
+fn next_number(last: u64) -> u64 {
+    let now = u64::try_from(clock::wall().as_nanos() / 1_000_000).unwrap_or(0);
+    now.max(last.saturating_add(1))
+}
+
+/// Replaces the file, durably: after a crash an older list must not be taken for the newest.
+fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let fresh = path.with_extension("new");
+    let mut file = std::fs::File::create(&fresh)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&fresh, path)
+}
+
+#[cfg(test)]
+mod tests;
