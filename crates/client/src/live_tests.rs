@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use wayfs_control::{Command, ControlClient, Done, Registry};
 use wayfs_net::{Address, Endpoint, NetConfig, NodeIdentity, Ticket, TicketParts, TicketRole, TicketSecret};
 use wayfs_node::{
-    Admission, ChildRole, Grant, Have, Host, Keys, JoinRequest, NoHooks, Refusal, ServerInfo, ServerKind, Volume, VolumeSettings,
+    Admission, ChildRole, Grant, Have, Host, JoinRequest, Keys, NoHooks, Refusal, ServerInfo, ServerKind, Volume,
+    VolumeSettings,
 };
 use wayfs_proto::Role;
 use wayfs_types::request::Level;

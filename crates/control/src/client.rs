@@ -1,8 +1,9 @@
 //! The tool's end.
 
 use crate::line::{LineError, LineReader, READ_STEP, REPLY_LEN_MAX};
-use crate::{Command, ControlError, Done, Reply, socket};
+use crate::{Command, ControlError, Done, Reply, descriptor, socket};
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -67,10 +68,23 @@ impl ControlClient {
     ///
     /// # Errors
     /// [`CallError::Refused`] with what the daemon said, or another variant if it said nothing sensible.
-    pub fn call(mut self, command: &Command, watch: &mut dyn FnMut(&Reply) -> Watch) -> Result<Done, CallError> {
+    pub fn call(self, command: &Command, watch: &mut dyn FnMut(&Reply) -> Watch) -> Result<Done, CallError> {
+        self.call_with(None, command, watch)
+    }
+
+    /// The same, and a descriptor goes to the daemon with the command. It is closed here as soon as it is sent.
+    ///
+    /// # Errors
+    /// As [`ControlClient::call`].
+    pub fn call_with(
+        mut self,
+        descriptor: Option<OwnedFd>,
+        command: &Command,
+        watch: &mut dyn FnMut(&Reply) -> Watch,
+    ) -> Result<Done, CallError> {
         let mut line = serde_json::to_vec(command).map_err(|e| self.broken(e))?;
         line.push(b'\n');
-        let sent = self.stream.write_all(&line);
+        let sent = self.send(&line, descriptor);
         let mut lines = LineReader::new(&self.stream, REPLY_LEN_MAX);
         loop {
             let deadline = command.silence_max().map(|silence| Instant::now() + silence);
@@ -106,6 +120,16 @@ impl ControlClient {
     /// As [`ControlClient::call`].
     pub fn ask(self, command: &Command) -> Result<Done, CallError> {
         self.call(command, &mut |_| Watch::GoOn)
+    }
+
+    fn send(&mut self, line: &[u8], descriptor: Option<OwnedFd>) -> io::Result<()> {
+        match descriptor {
+            None => self.stream.write_all(line),
+            Some(descriptor) => {
+                let sent = descriptor::send(&self.stream, line, &descriptor)?;
+                self.stream.write_all(&line[sent..])
+            }
+        }
     }
 
     fn broken(&self, reason: impl ToString) -> CallError {

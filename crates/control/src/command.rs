@@ -155,7 +155,7 @@ pub enum Command {
     VolumeImport {
         /// Which volume.
         volume: String,
-        /// From where (absolute): a directory, or the pipe through which an archive comes.
+        /// From where (absolute): a directory. Unused for an archive, which comes through a [`crate::stream::Stream`].
         #[serde(with = "path_text")]
         from: PathBuf,
         /// In which form.
@@ -170,12 +170,15 @@ pub enum Command {
     VolumeExport {
         /// Which volume.
         volume: String,
-        /// To where (absolute): a directory, or the pipe through which an archive goes.
+        /// To where (absolute): a directory. Unused for an archive, which goes through a [`crate::stream::Stream`].
         #[serde(with = "path_text")]
         to: PathBuf,
         /// In which form.
         #[serde(default)]
         form: CopyForm,
+        /// Whether what gives rights to whoever runs or reads a file is copied with it.
+        #[serde(default)]
+        privileges: Privileges,
     },
     /// Copies all that the home has of a volume, for `wayfs volume restore`, with progress. Result:
     /// [`crate::Done::BackedUp`].
@@ -322,8 +325,20 @@ pub enum CopyForm {
     /// In a directory.
     #[default]
     Directory,
-    /// In a tar archive, which goes through a [`crate::stream::Pipe`].
+    /// In a tar archive, which goes through a [`crate::stream::Stream`].
     Tar,
+}
+
+/// What becomes of set-user-id and set-group-id bits and of the attributes `security.*` and `trusted.*`, which any writing
+/// member may have given to any file.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Privileges {
+    /// They are left out.
+    #[default]
+    Stripped,
+    /// They are kept.
+    Kept,
 }
 
 /// What a ticket admits a machine as.

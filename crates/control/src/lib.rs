@@ -14,6 +14,7 @@
 mod caught;
 mod client;
 mod command;
+mod descriptor;
 mod line;
 pub mod path_text;
 mod registry;
@@ -29,7 +30,8 @@ mod tests;
 pub use caught::{catch_in_command, is_in_command};
 pub use client::{CallError, ControlClient, Watch};
 pub use command::{
-    Command, ConflictRef, CopyForm, Keep, Owner, ParseKeepError, ParseOwnerError, Selection, TicketRole, TicketText,
+    Command, ConflictRef, CopyForm, Keep, Owner, ParseKeepError, ParseOwnerError, Privileges, Selection, TicketRole,
+    TicketText,
 };
 pub use registry::{DaemonKind, Found, Registered, Registration, Registry, RegistryError};
 pub use reply::{ControlError, Done, ErrorKind, Event, EventKind, Progress, Reply};

@@ -3,12 +3,15 @@
 //! One thread accepts, one thread serves each connection. Locking order: `connections` is a leaf;
 //! nothing is called with it held.
 
+use crate::descriptor::Receiving;
 use crate::line::{COMMAND_LEN_MAX, LineError, LineReader, READ_STEP};
 use crate::{
     Command, ControlError, ControlTarget, ErrorKind, Event, Gone, Progress, Reply, Sink, catch_in_command, socket,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::cell::RefCell;
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -221,7 +224,8 @@ impl Drop for Place {
 
 /// Runs the commands of one connection, one after the other.
 fn serve(stream: &UnixStream, target: &dyn ControlTarget, shared: &Shared) {
-    let mut lines = LineReader::new(stream, COMMAND_LEN_MAX);
+    let descriptor = RefCell::new(None);
+    let mut lines = LineReader::new(Receiving::new(stream, &descriptor), COMMAND_LEN_MAX);
     loop {
         let line = match next_command(&mut lines, shared) {
             Ok(Some(line)) => line,
@@ -238,15 +242,17 @@ fn serve(stream: &UnixStream, target: &dyn ControlTarget, shared: &Shared) {
                 format!("the daemon does not understand this command: {e}"),
                 "The tool and the daemon may be of different versions: restart the daemon.",
             )),
-            Ok(command) => run(command, target, stream, shared),
+            Ok(command) => run(command, target, (stream, descriptor.take()), shared),
         };
+        // What came with a command that is none belongs to no other.
+        descriptor.take();
         if write_line(stream, &reply).is_err() {
             return;
         }
     }
 }
 
-fn next_command(lines: &mut LineReader<&UnixStream>, shared: &Shared) -> Result<Option<Vec<u8>>, LineError> {
+fn next_command(lines: &mut LineReader<Receiving<'_>>, shared: &Shared) -> Result<Option<Vec<u8>>, LineError> {
     let idle_until = Instant::now() + IDLE_MAX;
     loop {
         let step = Instant::now() + READ_STEP;
@@ -258,10 +264,15 @@ fn next_command(lines: &mut LineReader<&UnixStream>, shared: &Shared) -> Result<
     }
 }
 
-fn run(command: Command, target: &dyn ControlTarget, stream: &UnixStream, shared: &Shared) -> Reply {
+fn run(
+    command: Command,
+    target: &dyn ControlTarget,
+    (stream, descriptor): (&UnixStream, Option<OwnedFd>),
+    shared: &Shared,
+) -> Reply {
     let name = command.name();
     debug!(command = name, "control command");
-    let mut sink = StreamSink { stream, shared, gone: false, progress_next: None };
+    let mut sink = StreamSink { stream, shared, descriptor, gone: false, progress_next: None };
     match catch_in_command(|| target.run(command, &mut sink)) {
         Ok(Ok(done)) => Reply::Done(Box::new(done)),
         Ok(Err(error)) => Reply::Error(error),
@@ -276,6 +287,7 @@ fn run(command: Command, target: &dyn ControlTarget, stream: &UnixStream, shared
 struct StreamSink<'a> {
     stream: &'a UnixStream,
     shared: &'a Shared,
+    descriptor: Option<OwnedFd>,
     gone: bool,
     progress_next: Option<Instant>,
 }
@@ -309,6 +321,10 @@ impl Sink for StreamSink<'_> {
     fn is_gone(&mut self) -> bool {
         self.gone = self.gone || self.shared.stopping.load(Ordering::SeqCst) || socket::has_hung_up(self.stream);
         self.gone
+    }
+
+    fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        self.descriptor.take()
     }
 }
 

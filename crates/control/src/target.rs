@@ -1,6 +1,7 @@
 //! The seam that a daemon implements.
 
 use crate::{Command, ControlError, Done, Event, Progress};
+use std::os::fd::OwnedFd;
 
 /// The tool hung up, or the daemon is stopping: end the command soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +26,11 @@ pub trait Sink {
 
     /// Whether the tool hung up or the daemon is stopping. Ask at least once a second in every wait.
     fn is_gone(&mut self) -> bool;
+
+    /// The descriptor that came with the command, once. Default: none.
+    fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        None
+    }
 }
 
 /// A daemon as the control server sees it.

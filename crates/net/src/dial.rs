@@ -5,12 +5,12 @@
 //! waiting for it to fail. The first that proves the key wins, and only it is greeted: the
 //! others end as handshakes that nobody on the other side hears of.
 
-use crate::{Address, NetConfig};
 use crate::certificate::{self, ExpectedKey, SERVER_NAME};
 use crate::close::Closed;
 use crate::connection::{Connection, Side};
 use crate::frame::GREETING;
 use crate::traffic::Ledger;
+use crate::{Address, NetConfig};
 use rustls::sign::CertifiedKey;
 use std::fmt;
 use std::net::SocketAddr;

@@ -16,10 +16,18 @@ pub fn decode_headers(bytes: &[u8]) {
         assert_eq!(Reply::decode(&encode(&reply)), Ok(reply), "an answer survives its encoding");
     }
     if let Ok(hello) = handshake::decode::<handshake::Greeting>(bytes, LEN_MAX) {
-        assert_eq!(handshake::decode(&handshake::encode(&hello), usize::MAX), Ok(hello), "a greeting survives its encoding");
+        assert_eq!(
+            handshake::decode(&handshake::encode(&hello), usize::MAX),
+            Ok(hello),
+            "a greeting survives its encoding"
+        );
     }
     if let Ok(reply) = handshake::decode::<handshake::Reply>(bytes, LEN_MAX) {
-        assert_eq!(handshake::decode(&handshake::encode(&reply), usize::MAX), Ok(reply), "its answer survives its encoding");
+        assert_eq!(
+            handshake::decode(&handshake::encode(&reply), usize::MAX),
+            Ok(reply),
+            "its answer survives its encoding"
+        );
     }
 }
 

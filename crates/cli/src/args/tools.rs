@@ -110,6 +110,9 @@ pub(crate) struct ExportArgs {
     /// A new tar archive instead of a directory; `-` for standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) tar: Option<PathBuf>,
+    /// Keep set-id bits and the attributes security.* and trusted.*, which any writing member may have given to any file
+    #[arg(long)]
+    pub(crate) with_privileges: bool,
 }
 
 /// Of `wayfs volume backup`.

@@ -20,8 +20,8 @@ pub(super) fn backup(context: &Context, args: BackupArgs) -> Result<(), Failure>
         let next = "Redirect it into a file, or name a directory.";
         return Err(Failure::usage("an archive with the volume's key does not belong on a terminal", next));
     }
-    let command = |to| Command::VolumeBackup { volume, to, form: CopyForm::Tar };
-    let done = copying::stream_out(context, command, Box::new(io::stdout()))?;
+    let command = Command::VolumeBackup { volume, to: std::path::PathBuf::new(), form: CopyForm::Tar };
+    let done = copying::stream_out(context, &command, Box::new(io::stdout()))?;
     // Standard output is the archive.
     let _ = write!(io::stderr(), "{}", show::done(&done));
     Ok(())

@@ -26,6 +26,7 @@ use crate::locate::{self, Wanted};
 use crate::progress::Bar;
 use crate::show;
 use std::io::{IsTerminal, Write};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use wayfs_control::{Command, ControlClient, DaemonKind, Done, Registry};
 
@@ -104,8 +105,18 @@ impl Context {
 
     /// Sends a command with a progress bar.
     pub(crate) fn call(&self, client: ControlClient, command: &Command) -> Result<Done, Failure> {
+        self.call_with(client, None, command)
+    }
+
+    /// The same, with a descriptor for the daemon.
+    pub(crate) fn call_with(
+        &self,
+        client: ControlClient,
+        descriptor: Option<OwnedFd>,
+        command: &Command,
+    ) -> Result<Done, Failure> {
         let mut bar = Bar::new(self.global.output() == Output::Text && std::io::stderr().is_terminal());
-        Ok(client.call(command, &mut |reply| bar.watch(reply))?)
+        Ok(client.call_with(descriptor, command, &mut |reply| bar.watch(reply))?)
     }
 
     /// Sends a command and prints its result.

@@ -188,9 +188,7 @@ impl Target {
             Command::StationList { nearby: true } => self.nearby(out).map(Done::Stations),
             Command::StationList { nearby: false } => Ok(Done::Stations(self.stations())),
             Command::StationUse { station } => self.use_station(station.as_deref()),
-            Command::StationAddress { server, addresses } => {
-                self.set_address(&server, &addresses).map(Done::Stations)
-            }
+            Command::StationAddress { server, addresses } => self.set_address(&server, &addresses).map(Done::Stations),
             Command::StationWhy => Ok(Done::Why(self.why())),
             Command::Events => Ok(self.events(out)),
             Command::DoctorFacts => Ok(Done::Doctor(self.doctor())),

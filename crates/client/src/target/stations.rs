@@ -129,10 +129,11 @@ impl Target {
     /// Sets by hand where a server is reached.
     pub(super) fn set_address(&self, wanted: &str, texts: &[String]) -> Result<StationsReport, ControlError> {
         let parsed: Result<Vec<Address>, _> = texts.iter().map(|text| text.parse::<Address>()).collect();
-        let addresses = parsed.ok().filter(|addresses| addresses.iter().all(Address::is_dialable)).ok_or_else(|| {
-            let next_step = "Give HOST:PORT, as in home.example.org:7475, or `auto`.";
-            ControlError::new(ErrorKind::Usage, format!("`{}` is no address", texts.join(" ")), next_step)
-        })?;
+        let addresses =
+            parsed.ok().filter(|addresses| addresses.iter().all(Address::is_dialable)).ok_or_else(|| {
+                let next_step = "Give HOST:PORT, as in home.example.org:7475, or `auto`.";
+                ControlError::new(ErrorKind::Usage, format!("`{}` is no address", texts.join(" ")), next_step)
+            })?;
         let directory = self.volume().directory();
         let called: Vec<ServerInfo> = directory.list().into_iter().filter(|server| server.is_called(wanted)).collect();
         let [server] = &called[..] else {

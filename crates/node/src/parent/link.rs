@@ -69,10 +69,12 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(15);
 const NEARBY_MAX: usize = 4;
 /// How often a dial is begun anew because addresses changed meanwhile.
 const REDIALS_MAX: u32 = 8;
-/// Pause between two looks at other stations while the home cannot be reached.
-const AROUND_PERIOD: Duration = Duration::from_secs(15);
+/// First pause between two looks at servers that are no parent for us, while none that is one can be reached.
+const AROUND_MIN: Duration = Duration::from_secs(1);
+/// Longest such pause.
+const AROUND_MAX: Duration = Duration::from_secs(30);
 /// Longest such look.
-const AROUND_MAX: Duration = Duration::from_secs(5);
+const AROUND_PATIENCE: Duration = Duration::from_secs(5);
 /// Others get this long after the first answered, or twice its round trip.
 const GRACE_MIN: Duration = Duration::from_millis(30);
 
@@ -315,7 +317,7 @@ enum Ended {
 impl Shared {
     async fn run(self: Arc<Self>) {
         let mut pause = PAUSE_MIN;
-        let mut around_at = Instant::now();
+        let (mut around_at, mut around_pause) = (Instant::now(), AROUND_MIN);
         loop {
             let Some(volume) = self.volume.upgrade().filter(|volume| !volume.is_stopped()) else { return };
             if !self.lock().online {
@@ -327,15 +329,16 @@ impl Shared {
             match self.connect(&volume).await {
                 Ok(live) => {
                     drop(volume);
-                    pause = PAUSE_MIN;
+                    (pause, around_pause) = (PAUSE_MIN, AROUND_MIN);
                     if matches!(self.watch(live).await, Ended::VolumeGone) {
                         return;
                     }
                 }
                 Err(error) => {
-                    if matches!(error, SearchError::Unreachable(_)) && Instant::now() >= around_at {
+                    if !matches!(error, SearchError::Greet(..)) && Instant::now() >= around_at {
                         self.look_around(&volume).await;
-                        around_at = Instant::now() + AROUND_PERIOD;
+                        around_at = Instant::now() + around_pause;
+                        around_pause = (around_pause * 2).min(AROUND_MAX);
                     }
                     let mut servers = volume.directory().subscribe();
                     drop(volume);
@@ -373,7 +376,7 @@ impl Shared {
     /// Asks servers that are no parent for us whether they know where our parent is now.
     async fn look_around(&self, volume: &Arc<Volume>) {
         if volume.role() == Role::Station || self.lock().pinned.is_some() {
-            reach::look_around_within(volume, &self.endpoint, AROUND_MAX).await;
+            reach::look_around_within(volume, &self.endpoint, AROUND_PATIENCE).await;
         }
     }
 

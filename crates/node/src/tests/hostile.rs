@@ -210,7 +210,8 @@ fn a_stranger_who_was_not_welcomed_gets_no_contents() {
     let home = Machine::home(&dir.path().join("home"));
     let liar = Liar::dial(&home);
     let asked = liar.runtime.block_on(async {
-        let asking = liar.connection.request(message::encode(&Ask::Servers { have: Have::default(), news: News::default() }));
+        let asking =
+            liar.connection.request(message::encode(&Ask::Servers { have: Have::default(), news: News::default() }));
         tokio::time::timeout(std::time::Duration::from_millis(500), asking).await
     });
     assert!(!matches!(asked, Ok(Ok(_))), "a stranger was answered");

@@ -58,7 +58,7 @@ pub(crate) fn run(
     let mut sink: Box<dyn BackupSink> = match form {
         CopyForm::Directory => Box::new(directory(served, to)?),
         CopyForm::Tar => {
-            let stream = wayfs_control::stream::open_to_write(to, out)?;
+            let stream = wayfs_control::stream::to_write(out)?;
             Box::new(Archive::new(BufWriter::with_capacity(WRITE_LEN, stream)))
         }
     };

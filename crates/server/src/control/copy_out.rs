@@ -1,6 +1,6 @@
 //! Exporting a volume into a directory.
 
-use super::copy::{Copying, DEPTH_MAX, STEP_MAX, io};
+use super::copy::{Copying, DEPTH_MAX, STEP_MAX, io, is_written, mode_of, note_stripped};
 use super::pieces::Pieces;
 use super::target::failed;
 use super::xattr;
@@ -14,7 +14,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use wayfs_control::report::CopyReport;
-use wayfs_control::{ControlError, ErrorKind, Sink};
+use wayfs_control::{ControlError, ErrorKind, Privileges, Sink};
 use wayfs_types::request::{Answer, Request};
 use wayfs_types::{FileId, FsError, Inode, Kind, Name, WallTime};
 
@@ -27,9 +27,15 @@ struct Export<'a> {
     /// Files with several names that were written already.
     links: HashMap<FileId, PathBuf>,
     is_root: bool,
+    privileges: Privileges,
 }
 
-pub(super) fn run(served: &Served, to: &Path, out: &mut dyn Sink) -> Result<CopyReport, ControlError> {
+pub(super) fn run(
+    served: &Served,
+    to: &Path,
+    privileges: Privileges,
+    out: &mut dyn Sink,
+) -> Result<CopyReport, ControlError> {
     if !to.is_absolute() {
         return Err(ControlError::new(
             ErrorKind::Usage,
@@ -44,7 +50,7 @@ pub(super) fn run(served: &Served, to: &Path, out: &mut dyn Sink) -> Result<Copy
         return Err(ControlError::new(ErrorKind::Usage, message, "Name a directory that is empty or not there."));
     }
     let is_root = rustix::process::geteuid().is_root();
-    let mut export = Export { served, copying: Copying::new(out), links: HashMap::new(), is_root };
+    let mut export = Export { served, copying: Copying::new(out), links: HashMap::new(), is_root, privileges };
     export.directory(FileId::ROOT, to, 0)?;
     Ok(export.copying.report)
 }
@@ -150,18 +156,20 @@ impl Export<'_> {
         target.set_len(inode.content.size()).map_err(whole)
     }
 
-    fn attributes(&self, inode: &Inode, path: &Path) -> std::io::Result<()> {
+    fn attributes(&mut self, inode: &Inode, path: &Path) -> std::io::Result<()> {
+        let privileges = self.privileges;
+        note_stripped(&mut self.copying, inode, path, privileges);
         if self.is_root {
             chown(path, Some(inode.uid), Some(inode.gid))?;
         }
-        xattr::write(path, &inode.xattrs).or_else(|error| match error.kind() {
+        xattr::write(path, &inode.xattrs, |name| is_written(name, privileges)).or_else(|error| match error.kind() {
             // The file system has none, or these need rights that this server lacks.
             std::io::ErrorKind::Unsupported | std::io::ErrorKind::PermissionDenied => Ok(()),
             _ => Err(error),
         })?;
         let file = File::open(path)?;
         file.set_modified(system_time(inode.mtime))?;
-        std::fs::set_permissions(path, Permissions::from_mode(u32::from(inode.mode)))
+        std::fs::set_permissions(path, Permissions::from_mode(mode_of(inode, privileges)))
     }
 }
 

@@ -38,7 +38,11 @@ fn parse(texts: &[String]) -> Result<Vec<Address>, ControlError> {
     let parsed: Result<Vec<Address>, _> = texts.iter().map(|text| text.parse::<Address>()).collect();
     let parsed = parsed.map_err(|error| error.to_string()).and_then(|addresses| {
         let fit = addresses.iter().all(Address::is_dialable) && addresses.len() <= wayfs_node::ADDRESSES_MAX;
-        if fit { Ok(addresses) } else { Err("these are too many addresses, or one stands for no single machine".into()) }
+        if fit {
+            Ok(addresses)
+        } else {
+            Err("these are too many addresses, or one stands for no single machine".into())
+        }
     });
     parsed.map_err(|message| {
         ControlError::new(ErrorKind::Usage, message, "Give HOST:PORT, as in home.example.org:7475, or `auto`.")

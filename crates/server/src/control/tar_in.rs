@@ -53,8 +53,8 @@ impl From<ControlError> for Stop {
     }
 }
 
-pub(super) fn run(served: &Served, stream: &Path, into: &Path, out: &mut dyn Sink) -> Result<CopyReport, ControlError> {
-    let mut source = BufReader::with_capacity(READ_LEN, wayfs_control::stream::open_to_read(stream, out)?);
+pub(super) fn run(served: &Served, into: &Path, out: &mut dyn Sink) -> Result<CopyReport, ControlError> {
+    let mut source = BufReader::with_capacity(READ_LEN, wayfs_control::stream::to_read(out)?);
     check_beginning(&mut source)?;
     let mut import = Import {
         intake: Intake::new(served, Copying::new(out)),

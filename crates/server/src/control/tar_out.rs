@@ -2,7 +2,7 @@
 //!
 //! Times to the nanosecond, extended attributes (`SCHILY.xattr.`), hard links, and holes (GNU's sparse format 1.0) are kept.
 
-use super::copy::{Copying, DEPTH_MAX, STEP_MAX, io};
+use super::copy::{Copying, DEPTH_MAX, STEP_MAX, io, is_written, mode_of, note_stripped};
 use super::pieces::{Piece, Pieces};
 use super::target::failed;
 use crate::served::Served;
@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use tar::{Builder, EntryType, Header};
 use wayfs_control::report::CopyReport;
-use wayfs_control::{ControlError, Sink};
+use wayfs_control::{ControlError, Privileges, Sink};
 use wayfs_types::request::{Answer, Request};
 use wayfs_types::{FileId, FsError, Inode, Kind, Name, WallTime};
 
@@ -32,12 +32,13 @@ struct Export<'a> {
     tar: Builder<BufWriter<File>>,
     /// Files with several names that were written already.
     links: HashMap<FileId, PathBuf>,
+    privileges: Privileges,
 }
 
-pub(super) fn run(served: &Served, stream: &Path, out: &mut dyn Sink) -> Result<CopyReport, ControlError> {
-    let file = wayfs_control::stream::open_to_write(stream, out)?;
+pub(super) fn run(served: &Served, privileges: Privileges, out: &mut dyn Sink) -> Result<CopyReport, ControlError> {
+    let file = wayfs_control::stream::to_write(out)?;
     let tar = Builder::new(BufWriter::with_capacity(WRITE_LEN, file));
-    let mut export = Export { served, copying: Copying::new(out), tar, links: HashMap::new() };
+    let mut export = Export { served, copying: Copying::new(out), tar, links: HashMap::new(), privileges };
     export.directory(FileId::ROOT, Path::new(""), 0)?;
     let Export { tar, copying, .. } = export;
     let ended = tar.into_inner().and_then(|writer| writer.into_inner().map_err(std::io::IntoInnerError::into_error));
@@ -159,7 +160,7 @@ impl Export<'_> {
         let mut header = Header::new_ustar();
         let mut pax: Vec<(String, Vec<u8>)> = Vec::new();
         header.set_entry_type(part.kind);
-        header.set_mode(u32::from(inode.mode));
+        header.set_mode(mode_of(inode, self.privileges));
         header.set_uid(u64::from(inode.uid));
         header.set_gid(u64::from(inode.gid));
         header.set_mtime(u64::try_from(inode.mtime.as_nanos().div_euclid(1_000_000_000)).unwrap_or(0));
@@ -187,7 +188,8 @@ impl Export<'_> {
             pax.push(("linkpath".into(), link.as_os_str().as_bytes().to_vec()));
         }
         if part.kind != EntryType::Link {
-            let xattrs = inode.xattrs.iter();
+            note_stripped(&mut self.copying, inode, path, self.privileges);
+            let xattrs = inode.xattrs.iter().filter(|(name, _)| is_written(name.as_bytes(), self.privileges));
             pax.extend(xattrs.filter_map(|(name, value)| {
                 let name = std::str::from_utf8(name.as_bytes()).ok()?;
                 Some((format!("SCHILY.xattr.{name}"), value.to_vec()))

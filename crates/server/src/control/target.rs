@@ -107,14 +107,14 @@ fn run_for_volumes(server: &Shared, command: Command, out: &mut dyn Sink) -> Res
             let served = home(server, &volume)?;
             Ok(Done::Copied(match form {
                 CopyForm::Directory => copy_in::run(&served, &from, &into, out)?,
-                CopyForm::Tar => tar_in::run(&served, &from, &into, out)?,
+                CopyForm::Tar => tar_in::run(&served, &into, out)?,
             }))
         }
-        Command::VolumeExport { volume, to, form } => {
+        Command::VolumeExport { volume, to, form, privileges } => {
             let served = one(server, Some(&volume))?;
             Ok(Done::Copied(match form {
-                CopyForm::Directory => copy_out::run(&served, &to, out)?,
-                CopyForm::Tar => tar_out::run(&served, &to, out)?,
+                CopyForm::Directory => copy_out::run(&served, &to, privileges, out)?,
+                CopyForm::Tar => tar_out::run(&served, privileges, out)?,
             }))
         }
         Command::VolumeBackup { volume, to, form } => {

@@ -39,9 +39,13 @@ pub(super) fn read(path: &Path) -> io::Result<BTreeMap<XattrName, Bytes>> {
     Ok(found)
 }
 
-/// Gives them to a file.
-pub(super) fn write(path: &Path, xattrs: &BTreeMap<XattrName, Bytes>) -> io::Result<()> {
-    for (name, value) in xattrs {
+/// Gives some of them to a file.
+pub(super) fn write(
+    path: &Path,
+    xattrs: &BTreeMap<XattrName, Bytes>,
+    is_written: impl Fn(&[u8]) -> bool,
+) -> io::Result<()> {
+    for (name, value) in xattrs.iter().filter(|(name, _)| is_written(name.as_bytes())) {
         rustix::fs::lsetxattr(path, name.as_bytes(), value, rustix::fs::XattrFlags::empty())?;
     }
     Ok(())

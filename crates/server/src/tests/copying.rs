@@ -1,10 +1,10 @@
-use super::harness::{create, join_station, run, start, ticket_text};
+use super::harness::{Deaf, create, join_station, run, start, ticket_text};
 use crate::Server;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use wayfs_control::stream::Pipe;
-use wayfs_control::{Command, ControlError, CopyForm, Done, TicketRole};
+use wayfs_control::stream::Stream;
+use wayfs_control::{Command, ControlError, CopyForm, Done, Privileges, TicketRole};
 use wayfs_node::testing::{eventually, noise};
 
 fn make_tree(root: &Path) {
@@ -66,8 +66,12 @@ fn what_is_imported_comes_out_again_at_home_and_at_a_station() {
     assert_eq!(report.bytes, 3_100_005);
     let Ok(Done::Copied(_)) = run(&home, import) else { panic!("importing again replaces") };
     let out = dir.path().join("out");
-    let export =
-        |to: &Path| Command::VolumeExport { volume: "docs".into(), to: to.to_owned(), form: CopyForm::Directory };
+    let export = |to: &Path| Command::VolumeExport {
+        volume: "docs".into(),
+        to: to.to_owned(),
+        form: CopyForm::Directory,
+        privileges: Privileges::Stripped,
+    };
     let Ok(Done::Copied(report)) = run(&home, export(&out)) else { panic!("no export") };
     assert!(report.skipped.is_empty(), "{report:?}");
     assert_same(&tree, &out.join("in/here"));
@@ -108,27 +112,32 @@ fn import(server: &Server, from: PathBuf) {
 
 /// Exports as the tool does.
 fn export_tar(server: &Server, to: &Path) -> Result<Done, ControlError> {
-    let pipe = Pipe::beside(&to.with_extension("sock")).unwrap();
-    let (from, to) = (pipe.path().to_owned(), to.to_owned());
-    let receiving = std::thread::spawn(move || {
-        std::io::copy(&mut fs::File::open(from).unwrap(), &mut fs::File::create(to).unwrap()).unwrap();
-    });
-    let done =
-        run(server, Command::VolumeExport { volume: "docs".into(), to: pipe.path().to_owned(), form: CopyForm::Tar });
+    export_tar_with(server, to, Privileges::Stripped)
+}
+
+fn export_tar_with(server: &Server, to: &Path, privileges: Privileges) -> Result<Done, ControlError> {
+    let Stream { mut ours, theirs } = Stream::from_daemon().unwrap();
+    let to = to.to_owned();
+    let receiving = std::thread::spawn(move || std::io::copy(&mut ours, &mut fs::File::create(to).unwrap()).unwrap());
+    let command = Command::VolumeExport { volume: "docs".into(), to: PathBuf::new(), form: CopyForm::Tar, privileges };
+    let done = server.control().run(command, &mut Deaf::with(theirs));
     receiving.join().unwrap();
     done
 }
 
-fn import_tar(server: &Server, bytes: Vec<u8>, scratch: &Path) -> Result<Done, ControlError> {
-    let pipe = Pipe::beside(&scratch.join("x.sock")).unwrap();
-    let to = pipe.path().to_owned();
+fn import_tar(server: &Server, bytes: Vec<u8>) -> Result<Done, ControlError> {
+    let Stream { mut ours, theirs } = Stream::to_daemon().unwrap();
     let sending = std::thread::spawn(move || {
         // A server that refuses the beginning does not read to the end.
-        let _ = std::io::Write::write_all(&mut fs::File::options().write(true).open(to).unwrap(), &bytes);
+        let _ = std::io::Write::write_all(&mut ours, &bytes);
     });
-    let from = pipe.path().to_owned();
-    let done =
-        run(server, Command::VolumeImport { volume: "docs".into(), from, form: CopyForm::Tar, into: PathBuf::new() });
+    let command = Command::VolumeImport {
+        volume: "docs".into(),
+        from: PathBuf::new(),
+        form: CopyForm::Tar,
+        into: PathBuf::new(),
+    };
+    let done = server.control().run(command, &mut Deaf::with(theirs));
     sending.join().unwrap();
     done
 }
@@ -166,7 +175,7 @@ fn archives_of_gnu_tar_go_in_and_come_out() {
     let home = start(&path("home"));
     create(&home, "docs");
     tar(&["--format=posix", "--sparse", "--xattrs", "-cf", &text("in.tar"), "-C", &text("tree"), "."]);
-    let imported = import_tar(&home, fs::read(path("in.tar")).unwrap(), dir.path());
+    let imported = import_tar(&home, fs::read(path("in.tar")).unwrap());
     let Ok(Done::Copied(report)) = imported else { panic!("no import: {imported:?}") };
     assert!(report.skipped.is_empty(), "{report:?}");
     let exported = export_tar(&home, &path("out.tar"));
@@ -178,7 +187,16 @@ fn archives_of_gnu_tar_go_in_and_come_out() {
     assert_same(&path("tree"), &path("back"));
     // The same through a directory, where holes and attributes are kept, too.
     let to = path("directory");
-    run(&home, Command::VolumeExport { volume: "docs".into(), to, form: CopyForm::Directory }).unwrap();
+    run(
+        &home,
+        Command::VolumeExport {
+            volume: "docs".into(),
+            to,
+            form: CopyForm::Directory,
+            privileges: Privileges::Stripped,
+        },
+    )
+    .unwrap();
     assert_same(&path("tree"), &path("directory"));
     for name in ["back", "directory"] {
         assert!(blocks(&path(name).join("sparse")) < 8192 && blocks(&path(name).join("hole")) < 64, "{name}");
@@ -189,7 +207,7 @@ fn archives_of_gnu_tar_go_in_and_come_out() {
         }
     }
     // Once more over what is there, by the archive that came out: nothing is doubled.
-    let again = import_tar(&home, fs::read(path("out.tar")).unwrap(), dir.path());
+    let again = import_tar(&home, fs::read(path("out.tar")).unwrap());
     assert!(matches!(&again, Ok(Done::Copied(report)) if report.skipped.is_empty()), "{again:?}");
     export_tar(&home, &path("out2.tar")).unwrap();
     assert_eq!(fs::metadata(path("out.tar")).unwrap().len(), fs::metadata(path("out2.tar")).unwrap().len());
@@ -214,12 +232,80 @@ fn bad_archives_are_refused_or_told_how_far_they_came() {
         ("a damaged header", scratched, Some("1 files")),
         ("cut in a file", whole[..50_000].to_vec(), Some("1 files")),
     ] {
-        let refused = import_tar(&home, bytes, dir.path());
+        let refused = import_tar(&home, bytes);
         let Err(error) = refused else { panic!("{what} was taken: {refused:?}") };
         assert!(files.is_none_or(|files| error.message.contains(files)), "{what}: {error:?}");
     }
     let out = dir.path().join("out");
-    run(&home, Command::VolumeExport { volume: "docs".into(), to: out.clone(), form: CopyForm::Directory }).unwrap();
+    run(
+        &home,
+        Command::VolumeExport {
+            volume: "docs".into(),
+            to: out.clone(),
+            form: CopyForm::Directory,
+            privileges: Privileges::Stripped,
+        },
+    )
+    .unwrap();
     let names: Vec<_> = fs::read_dir(out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(names.iter().all(|name| name == "empty" || name == "a"), "{names:?}");
+}
+
+/// What any member can put onto a file must not give rights on the machine where an administrator exports: set-id bits stay off, in
+/// a directory and in an archive, unless asked for.
+#[test]
+fn an_export_keeps_no_set_id_bits_and_security_attributes_unless_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let tree = path("tree");
+    fs::create_dir_all(&tree).unwrap();
+    fs::write(tree.join("tool"), b"#!/bin/sh").unwrap();
+    fs::set_permissions(tree.join("tool"), fs::Permissions::from_mode(0o6755)).unwrap();
+    let attribute = b"trusted.overlay.opaque";
+    let is_set = rustix::fs::setxattr(tree.join("tool"), &attribute[..], b"y", rustix::fs::XattrFlags::empty()).is_ok();
+    let home = start(&path("home"));
+    create(&home, "docs");
+    import(&home, tree);
+    let out = |name: &str, privileges: Privileges| {
+        let to = path(name);
+        let export = Command::VolumeExport { volume: "docs".into(), to, form: CopyForm::Directory, privileges };
+        let Ok(Done::Copied(report)) = run(&home, export) else { panic!("no export") };
+        let tool = path(name).join("tool");
+        let mode = fs::metadata(&tool).unwrap().mode() & 0o7777;
+        let has = rustix::fs::getxattr(&tool, &attribute[..], &mut [0; 8][..]).is_ok();
+        (mode, has, report.skipped.len())
+    };
+    assert_eq!(out("plain", Privileges::Stripped), (0o755, false, 1));
+    assert_eq!(out("kept", Privileges::Kept), (0o6755, is_set, 0));
+    for (privileges, mode) in [(Privileges::Stripped, 0o755), (Privileges::Kept, 0o6755)] {
+        export_tar_with(&home, &path("a.tar"), privileges).unwrap();
+        let bytes = fs::read(path("a.tar")).unwrap();
+        let header = bytes.chunks(512).find(|block| block.starts_with(b"tool\0")).unwrap();
+        let text = std::str::from_utf8(&header[100..107]).unwrap();
+        assert_eq!(u32::from_str_radix(text.trim_matches(['\0', ' ']), 8).unwrap(), mode);
+        let names = bytes.windows(attribute.len()).any(|window| window == attribute);
+        assert_eq!(names, is_set && privileges == Privileges::Kept);
+    }
+}
+
+/// A stream is a descriptor that comes with the command: anything else is refused, and no path is opened.
+#[test]
+fn an_archive_goes_through_a_pipe_that_came_with_the_command_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = start(&dir.path().join("home"));
+    create(&home, "docs");
+    let victim = dir.path().join("victim");
+    fs::write(&victim, b"mine").unwrap();
+    let export = || Command::VolumeExport {
+        volume: "docs".into(),
+        to: victim.clone(),
+        form: CopyForm::Tar,
+        privileges: Privileges::Stripped,
+    };
+    assert!(run(&home, export()).is_err());
+    let file = fs::File::options().write(true).open(&victim).unwrap();
+    assert!(home.control().run(export(), &mut Deaf::with(file.into())).is_err(), "a file is no pipe");
+    let wrong_end = Stream::to_daemon().unwrap().theirs;
+    assert!(home.control().run(export(), &mut Deaf::with(wrong_end)).is_err());
+    assert_eq!(fs::read(&victim).unwrap(), b"mine");
 }

@@ -2,6 +2,7 @@
 
 use crate::{Server, ServerConfig};
 use std::cell::Cell;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +31,14 @@ pub(super) fn start(dir: &Path) -> Server {
 pub(super) struct Deaf {
     pub(super) events: Vec<Event>,
     pub(super) hang_up_after: Option<usize>,
+    pub(super) descriptor: Option<OwnedFd>,
+}
+
+impl Deaf {
+    /// One that brings a descriptor with the command.
+    pub(super) fn with(descriptor: OwnedFd) -> Self {
+        Self { descriptor: Some(descriptor), ..Self::default() }
+    }
 }
 
 impl Sink for Deaf {
@@ -44,6 +53,10 @@ impl Sink for Deaf {
 
     fn is_gone(&mut self) -> bool {
         self.hang_up_after.is_some_and(|count| self.events.len() >= count)
+    }
+
+    fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        self.descriptor.take()
     }
 }
 
