@@ -29,6 +29,13 @@ pub trait Engine: Send + Sync + 'static {
     /// out of date. Costs next to nothing.
     fn changes(&self) -> u64;
 
+    /// How often something was answered for which no parent vouched. What was answered while this moved is good for
+    /// the moment only. Costs next to nothing.
+    fn unvouched(&self) -> u64;
+
+    /// Whether a parent vouches at present for what it told.
+    fn is_vouched_for(&self) -> bool;
+
     /// Waits until everything answered so far is durable on this machine.
     ///
     /// # Errors

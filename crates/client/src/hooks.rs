@@ -112,6 +112,11 @@ impl Hooks for MountHooks {
 
     fn invalidate_all(&self) {
         self.notices.all_entries();
+        // Whoever has a file open asks without walking to it.
+        let table = self.table.get().and_then(Weak::upgrade);
+        for file in table.iter().flat_map(|table| table.ids()) {
+            self.notices.inode(file, Stale::Attributes);
+        }
     }
 
     fn conflict(&self, conflict: RecordId) {

@@ -95,6 +95,14 @@ impl Engine for Live {
         self.volume.commits()
     }
 
+    fn unvouched(&self) -> u64 {
+        self.volume.unvouched()
+    }
+
+    fn is_vouched_for(&self) -> bool {
+        self.volume.look(LiveReplica::is_trusted).unwrap_or(false)
+    }
+
     fn sync(&self, timeout: Duration) -> Result<(), StorageError> {
         self.volume.sync(timeout)
     }

@@ -30,6 +30,9 @@ struct State {
     waiting: BTreeMap<RequestId, (LockRequest, Callback)>,
     stores: u64,
     next_request: u64,
+    is_offline: bool,
+    asked: u64,
+    unvouched: u64,
 }
 
 fn blank(kind: Kind, id: RecordId, now: WallTime) -> Inode {
@@ -346,6 +349,22 @@ impl Toy {
         self.change_behind(name, bytes);
     }
 
+    /// How many questions there were.
+    pub(crate) fn asked(&self) -> u64 {
+        self.state().asked
+    }
+
+    /// Removes a file behind the mount's back.
+    pub(crate) fn remove_behind(&self, name: &str) {
+        let unlink = Change::Unlink { parent: FileId::ROOT, name: Name::try_from(name).unwrap() };
+        self.state().change(unlink).unwrap();
+    }
+
+    /// From now on nobody vouches for what is answered, or somebody does again.
+    pub(crate) fn set_offline(&self, is_offline: bool) {
+        self.state().is_offline = is_offline;
+    }
+
     /// Makes a file, or something else that is no directory, behind the mount's back.
     pub(crate) fn make_behind(&self, name: &str, kind: Kind) {
         let create = Change::Create {
@@ -382,6 +401,8 @@ impl Engine for Toy {
             return Some(id);
         }
         let is_look = matches!(request, Request::Attributes { .. });
+        state.asked += 1;
+        state.unvouched += u64::from(state.is_offline);
         let outcome = state.answer(request);
         let free: Vec<RequestId> = state
             .waiting
@@ -426,6 +447,14 @@ impl Engine for Toy {
 
     fn changes(&self) -> u64 {
         self.state().sequence
+    }
+
+    fn unvouched(&self) -> u64 {
+        self.state().unvouched
+    }
+
+    fn is_vouched_for(&self) -> bool {
+        !self.state().is_offline
     }
 
     fn sync(&self, _timeout: Duration) -> Result<(), StorageError> {

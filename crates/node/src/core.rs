@@ -127,6 +127,8 @@ pub(crate) struct Core {
     pub(crate) newest_sync: Ticket,
     /// Commits counted when the last orders were given. Written under the lock, read without it.
     commits_seen: Arc<AtomicU64>,
+    /// Answers without the parent's word, in the same way.
+    unvouched_seen: Arc<AtomicU64>,
     armed: Option<Time>,
     pub(crate) failed: Option<String>,
     /// Makes the connection to the parent look for the end of outages while someone waits.
@@ -147,6 +149,7 @@ impl Core {
             next_peer: 1,
             newest_sync: Ticket::default(),
             commits_seen: Arc::default(),
+            unvouched_seen: Arc::default(),
             armed: None,
             failed: None,
             probing: None,
@@ -172,6 +175,11 @@ impl Core {
     /// The count of commits, for whoever does not hold the lock.
     pub(crate) fn commits_seen(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.commits_seen)
+    }
+
+    /// The count of answers without the parent's word, for whoever does not hold the lock.
+    pub(crate) fn unvouched_seen(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.unvouched_seen)
     }
 
     /// The session to the parent.
@@ -210,6 +218,8 @@ impl Core {
     /// Commits may share a ticket, so they are counted.
     fn note_commits(&mut self, orders: &mut Orders) {
         let commits = self.replica.as_ref().map_or(0, |replica| replica.store().commits());
+        let unvouched = self.replica.as_ref().map_or(0, Replica::unvouched);
+        self.unvouched_seen.store(unvouched, Ordering::Release);
         // Whoever hears of what a commit did finds it counted.
         orders.is_committed |= commits != self.commits_seen.swap(commits, Ordering::AcqRel);
     }

@@ -53,6 +53,7 @@ pub struct Volume {
     core: Mutex<Core>,
     /// Commits of the replica so far, counted under the lock of the core.
     commits: Arc<AtomicU64>,
+    unvouched: Arc<AtomicU64>,
     pub(crate) hooks: Arc<dyn Hooks>,
     pub(crate) syncs: Arc<SyncQueue>,
     timer: Arc<Timer>,
@@ -98,6 +99,7 @@ impl Volume {
         let core = Core::new(replica);
         let volume = Arc::new_cyclic(|me| Self {
             commits: core.commits_seen(),
+            unvouched: core.unvouched_seen(),
             core: Mutex::new(core),
             hooks,
             syncs: Arc::default(),
@@ -253,6 +255,12 @@ impl Volume {
     /// count that has it.
     pub fn commits(&self) -> u64 {
         self.commits.load(Ordering::Acquire)
+    }
+
+    /// How often something was answered without the parent's word ([`wayfs_proto::Replica::unvouched`]). Takes no lock:
+    /// who gets such an answer reads a count that has it.
+    pub fn unvouched(&self) -> u64 {
+        self.unvouched.load(Ordering::Acquire)
     }
 
     /// Waits until everything that was answered so far is durable on this machine, at most `timeout`.

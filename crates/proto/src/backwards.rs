@@ -153,7 +153,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The version of an entry that we know without this parent's word.
     fn unvouched_entry(&mut self, parent: FileId, name: &Name) -> Result<Option<RecordId>, StorageError> {
-        Ok(match self.unvouched(&Key::Entry(parent, name.clone()))? {
+        Ok(match self.unvouched_image(&Key::Entry(parent, name.clone()))? {
             Some(Image::Entry(entry)) => Some(entry.version),
             _ => None,
         })
@@ -161,14 +161,14 @@ impl<S: MetaStore> Replica<S> {
 
     /// What we know of a file without this parent's word.
     fn unvouched_inode(&mut self, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {
-        Ok(match self.unvouched(&Key::Inode(file))? {
+        Ok(match self.unvouched_image(&Key::Inode(file))? {
             Some(Image::Inode(inode)) => Some(inode),
             _ => None,
         })
     }
 
     /// What a former parent said last of a key, or what we guessed since.
-    fn unvouched(&mut self, key: &Key) -> Result<Option<Image>, StorageError> {
+    fn unvouched_image(&mut self, key: &Key) -> Result<Option<Image>, StorageError> {
         let known = match self.aside(key)? {
             Some(aside) => Some((aside.number, aside.image)),
             None => self.tx().numbered(key)?.map(|known| (known.number.0, Some(known.image))),

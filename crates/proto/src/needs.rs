@@ -35,7 +35,11 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(Some(Attempt::Park(On::FirstSession)));
             }
         }
-        Ok(if self.all_cached(needs)? { None } else { Some(self.without_parent(waiting)) })
+        if !self.all_cached(needs)? {
+            return Ok(Some(self.without_parent(waiting)));
+        }
+        self.unvouched += 1;
+        Ok(None)
     }
 
     /// What is asked for is not cached, and the parent cannot be asked now.
@@ -61,7 +65,11 @@ impl<S: MetaStore> Replica<S> {
         if waiting.questions <= QUESTIONS_MAX {
             return Ok(Some(Attempt::Park(On::Ask(self.ask(question)?))));
         }
-        Ok(if self.all_cached(needs)? { None } else { Some(Attempt::Done(Err(FsError::TimedOut))) })
+        if !self.all_cached(needs)? {
+            return Ok(Some(Attempt::Done(Err(FsError::TimedOut))));
+        }
+        self.unvouched += 1;
+        Ok(None)
     }
 
     /// The question that would settle a need which the trusted part of the cache does not.

@@ -203,6 +203,8 @@ pub struct Replica<S> {
     pub(crate) graves_kept: u64,
     /// How often the log was replayed.
     pub(crate) replays: u64,
+    /// How often something was answered for which nobody vouched.
+    pub(crate) unvouched: u64,
 }
 
 /// Who is at the other end of a session.
@@ -268,6 +270,7 @@ impl<S: MetaStore> Replica<S> {
             levels_moved: false,
             graves_kept: crate::graves::GRAVES_KEPT,
             replays: 0,
+            unvouched: 0,
             config,
         };
         replica.check_identity()?;
@@ -388,6 +391,13 @@ impl<S: MetaStore> Replica<S> {
     /// How often tentative records had to be replayed since the replica was opened: for metrics.
     pub fn replays(&self) -> u64 {
         self.replays
+    }
+
+    /// How often something was answered that the parent did not vouch for, or what it had vouched for before was given
+    /// up. An answer before which it was the same as after it may be kept until a callback breaks it; any other is good
+    /// for the moment only, since no callback will come.
+    pub fn unvouched(&self) -> u64 {
+        self.unvouched
     }
 
     /// As if all traces of removed keys had been purged: every cursor is void.

@@ -423,6 +423,9 @@ impl<S: MetaStore> Replica<S> {
             if !trusted && !self.watches.is_complete(directory) {
                 return Ok(self.without_parent(waiting));
             }
+            // Also where the questions came to an end without an answer.
+            let is_vouched = self.config.role != Role::Client || (trusted && self.watches.is_fresh(directory));
+            self.unvouched += u64::from(!is_vouched);
         }
         match self.inode(directory)? {
             None => return Ok(Attempt::Done(Err(FsError::NotFound))),

@@ -187,7 +187,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Whether the cache may be trusted: a live session, and its lease.
-    pub(crate) fn is_trusted(&self) -> bool {
+    pub fn is_trusted(&self) -> bool {
         self.config.role == Role::Home
             || self.upstream.as_ref().is_some_and(|up| up.standing == Standing::Live && self.now < up.lease_until)
     }

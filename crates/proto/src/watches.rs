@@ -180,6 +180,8 @@ impl<S: MetaStore> Replica<S> {
             self.staged.outputs.push(Output::InvalidateInode { file, what: Changed::Attributes });
         }
         self.staged.outputs.push(Output::InvalidateAll);
+        // Answers that are on their way to the kernel come after the news.
+        self.unvouched += 1;
         self.watches.absent.clear();
         self.watches.absent_order.clear();
     }

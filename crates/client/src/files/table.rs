@@ -504,6 +504,11 @@ impl FileTable {
         missed
     }
 
+    /// Which files are open, dirty, or lie ready.
+    pub fn ids(&self) -> Vec<FileId> {
+        self.map().entries.keys().copied().collect()
+    }
+
     /// Every file of the table.
     pub(super) fn files_here(&self) -> Vec<Arc<OpenFile>> {
         self.map().entries.values().map(|entry| Arc::clone(&entry.file)).collect()

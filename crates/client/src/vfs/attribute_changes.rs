@@ -22,11 +22,11 @@ impl Vfs {
             let inode = self.engine.inode(file).unwrap_or_else(unknown_root);
             return answered(reply.attributes(&self.attributes(file, &inode, caller.since), ROOT_TTL));
         }
-        let since = caller.since;
+        let asker = caller.clone();
         self.with_inode(caller, file, reply, move |vfs, reply, actual, inode| {
             let number = wayfs_fuse::Inode::new(file.inode_number());
-            let attributes = Attributes { inode: number, ..vfs.attributes(actual, inode, since) };
-            let _ = reply.attributes(&attributes, vfs.settings.ttl);
+            let attributes = Attributes { inode: number, ..vfs.attributes(actual, inode, asker.since) };
+            let _ = reply.attributes(&attributes, vfs.ttl(&asker));
         });
     }
 
@@ -119,13 +119,13 @@ impl Vfs {
         }
         let is_removed = self.files.overlay(file).is_some_and(|overlay| overlay.is_removed);
         if changes_nothing(&change, inode) || is_removed {
-            return answered(reply.attributes(&self.attributes(file, inode, caller.since), self.settings.ttl));
+            return answered(reply.attributes(&self.attributes(file, inode, caller.since), self.ttl(caller)));
         }
         let ask = Ask::Change { user: caller.uid, change: Change::SetAttr { file, change } };
-        let since = caller.since;
+        let asker = caller.clone();
         self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
             Ok(Answer::Changed { inode, .. }) => {
-                let _ = reply.attributes(&vfs.attributes(file, &inode, since), vfs.settings.ttl);
+                let _ = reply.attributes(&vfs.attributes(file, &inode, asker.since), vfs.ttl(&asker));
             }
             // Gone between the look and the change.
             Err(FsError::NotFound) => answered(reply.error(Errno::STALE)),

@@ -305,13 +305,19 @@ impl Vfs {
         }
     }
 
-    /// A name's answer; `since` as in [`Vfs::attributes`].
-    pub(super) fn entry(&self, file: FileId, inode: &Inode, since: u64) -> Entry {
+    /// How long the kernel may keep what it is told in answer to a request: as long as nothing breaks it, if somebody
+    /// vouches for it who would tell, and not at all otherwise.
+    pub(super) fn ttl(&self, caller: &Caller) -> Duration {
+        if self.engine.unvouched() == caller.unvouched { self.settings.ttl } else { Duration::ZERO }
+    }
+
+    /// A name's answer; `since` as in [`Vfs::attributes`], `ttl` as [`Vfs::ttl`] has it.
+    pub(super) fn entry(&self, file: FileId, inode: &Inode, since: u64, ttl: Duration) -> Entry {
         Entry {
             inode: wayfs_fuse::Inode::new(file.inode_number()),
             generation: 0,
-            entry_ttl: self.settings.ttl,
-            attributes_ttl: self.settings.ttl,
+            entry_ttl: ttl,
+            attributes_ttl: ttl,
             attributes: self.attributes(file, inode, since),
         }
     }
@@ -351,17 +357,20 @@ pub(super) struct Caller {
     pub(super) flag: InterruptFlag,
     /// How often the replica had changed when the request came: what it is answered with is of then or later.
     pub(super) since: u64,
+    /// How often something had been answered by then for which nobody vouched.
+    pub(super) unvouched: u64,
 }
 
 impl Caller {
-    pub(super) fn of(request: &Request, since: u64) -> Self {
+    pub(super) fn of(request: &Request, engine: &dyn Engine) -> Self {
         Self {
             unique: request.unique(),
             uid: request.uid(),
             gid: request.gid(),
             pid: request.pid(),
             flag: request.interrupt_flag(),
-            since,
+            since: engine.changes(),
+            unvouched: engine.unvouched(),
         }
     }
 }

@@ -20,7 +20,7 @@ impl Handler for Front {
                 return;
             }
         };
-        let caller = Caller::of(&request, self.0.engine.changes());
+        let caller = Caller::of(&request, &*self.0.engine);
         let reply = match self.0.rehearse(&request, &caller, file, reply) {
             Some(reply) => reply,
             None => return,

@@ -7,6 +7,7 @@
 use super::attributes::file_kind;
 use super::core::{Caller, Vfs, answered, refuse};
 use super::handles::Handle;
+use crate::notices::Stale;
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -67,6 +68,8 @@ struct Here {
     entries: Entries,
     /// How often the replica had changed by then.
     since: u64,
+    /// How long the kernel may keep what it holds.
+    ttl: Duration,
 }
 
 /// Entries of a page.
@@ -102,7 +105,7 @@ impl State {
         Next::Ask(self.pages[page].clone())
     }
 
-    fn take_in(&mut self, first: u64, (entries, since): (Entries, u64), end: bool) {
+    fn take_in(&mut self, first: u64, (entries, since, ttl): (Entries, u64, Duration), end: bool) {
         let next = first + entries.len() as u64;
         if end {
             self.end = Some(next);
@@ -111,7 +114,7 @@ impl State {
         {
             self.pages.push(PageBegin { position: next, after: Some(last.clone()) });
         }
-        self.here = Some(Here { first, entries, since });
+        self.here = Some(Here { first, entries, since, ttl });
     }
 }
 
@@ -119,7 +122,11 @@ impl Vfs {
     pub(super) fn open_directory(&self, directory: FileId, reply: Reply) {
         let listing = Listing { directory, state: Mutex::default() };
         let handle = self.handles.insert(Handle::Directory(Arc::new(listing)));
-        let flags = OpenFlags::CACHE_DIR | OpenFlags::KEEP_CACHE;
+        // The kernel keeps a listing only as long as somebody tells what changes in it.
+        let flags = match self.engine.is_vouched_for() {
+            true => OpenFlags::CACHE_DIR | OpenFlags::KEEP_CACHE,
+            false => OpenFlags::EMPTY,
+        };
         if reply.opened(&Opened::new(handle, flags)) == wayfs_fuse::Delivery::Gone {
             self.handles.remove(handle);
         }
@@ -145,7 +152,12 @@ impl Vfs {
             Ok(Answer::List { entries, end }) => {
                 // A page without entries would not get us further.
                 let end = end || entries.is_empty();
-                listing.state().take_in(position, (entries, asker.since), end);
+                let ttl = vfs.ttl(&asker);
+                listing.state().take_in(position, (entries, asker.since, ttl), end);
+                if ttl.is_zero() {
+                    // It was opened to be kept, and cannot be any more.
+                    vfs.notices.inode(listing.directory, Stale::Pages);
+                }
                 vfs.list_on(&asker, &listing, page, reply);
             }
             other => refuse(reply, other),
@@ -186,8 +198,11 @@ impl Vfs {
                 name: name.as_os_str(),
             };
             let pushed = match (page.plus, here.since == since) {
-                (true, true) => buffer.push_plus(&entry, &self.entry(*file, inode, since)),
-                (true, false) => buffer.push_plus(&entry, &self.entry_by_now((listing.directory, name), *file, since)),
+                (true, true) => buffer.push_plus(&entry, &self.entry(*file, inode, since, here.ttl)),
+                (true, false) => {
+                    let entry_by_now = self.entry_by_now((listing.directory, name), *file, (since, here.ttl));
+                    buffer.push_plus(&entry, &entry_by_now)
+                }
                 (false, _) => buffer.push(&entry),
             };
             if pushed == Pushed::Full {
@@ -199,10 +214,10 @@ impl Vfs {
 
     /// What the kernel may keep of an entry that was asked for by an earlier request. It takes all of it for as new as
     /// the present one, and was told since of what changed between them. What is gone is listed and not kept.
-    fn entry_by_now(&self, (directory, name): (FileId, &Name), file: FileId, since: u64) -> Entry {
+    fn entry_by_now(&self, (directory, name): (FileId, &Name), file: FileId, (since, ttl): (u64, Duration)) -> Entry {
         let stands = |inode: &Inode| inode.places.iter().any(|at| at.parent == directory && at.name == *name);
         match self.engine.inode(file).filter(stands) {
-            Some(inode) => self.entry(file, &inode, since),
+            Some(inode) => self.entry(file, &inode, since, ttl),
             None => Entry::negative(Duration::ZERO),
         }
     }
@@ -234,23 +249,23 @@ mod tests {
     fn pages_of_any_length_follow_each_other_by_name() {
         let mut state = State::default();
         assert!(matches!(state.next(0), Next::Ask(PageBegin { position: 0, after: None })));
-        state.take_in(0, (entries(0, 200), 0), false);
+        state.take_in(0, (entries(0, 200), 0, Duration::ZERO), false);
         assert!(matches!(state.next(199), Next::Here));
         let Next::Ask(page) = state.next(200) else { panic!("the second page is asked for") };
         assert_eq!((page.position, page.after.unwrap().as_bytes()), (200, &b"00000199"[..]));
-        state.take_in(200, (entries(200, 5), 0), true);
+        state.take_in(200, (entries(200, 5), 0, Duration::ZERO), true);
         assert!(matches!(state.next(204), Next::Here));
         assert!(matches!(state.next(205), Next::End));
         // Going back asks for the first page again, and that does not begin a new one.
         assert!(matches!(state.next(3), Next::Ask(PageBegin { position: 0, .. })));
-        state.take_in(0, (entries(0, 200), 0), false);
+        state.take_in(0, (entries(0, 200), 0, Duration::ZERO), false);
         assert_eq!(state.pages.len(), 2);
     }
 
     #[test]
     fn an_empty_directory_ends_at_once() {
         let mut state = State::default();
-        state.take_in(0, (Vec::new(), 0), true);
+        state.take_in(0, (Vec::new(), 0, Duration::ZERO), true);
         assert!(matches!(state.next(0), Next::End));
     }
 }

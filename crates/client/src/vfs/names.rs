@@ -38,10 +38,12 @@ pub(super) fn checked(name: &OsStr, reply: Reply) -> Option<(Name, Reply)> {
 impl Vfs {
     pub(super) fn lookup(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, reply: Reply) {
         let Some((name, reply)) = checked(name, reply) else { return };
-        let since = caller.since;
+        let asker = caller.clone();
         let known = self.ask(caller, Ask::Lookup { parent, name }, reply, move |vfs, reply, outcome| match outcome {
-            Ok(Answer::File(file, inode)) => answered(reply.entry(&vfs.entry(file, &inode, since))),
-            Err(FsError::NotFound) => answered(reply.entry(&Entry::negative(vfs.settings.ttl))),
+            Ok(Answer::File(file, inode)) => {
+                answered(reply.entry(&vfs.entry(file, &inode, asker.since, vfs.ttl(&asker))));
+            }
+            Err(FsError::NotFound) => answered(reply.entry(&Entry::negative(vfs.ttl(&asker)))),
             other => refuse(reply, other),
         });
         if known == Answered::Elsewhere {
@@ -68,9 +70,9 @@ impl Vfs {
     }
 
     fn make(self: &Arc<Self>, caller: &Caller, change: Change, reply: Reply) {
-        let since = caller.since;
+        let asker = caller.clone();
         self.change(caller, change, reply, move |vfs, reply, Changed { file, inode, .. }| {
-            let _ = reply.entry(&vfs.entry(file, &inode, since));
+            let _ = reply.entry(&vfs.entry(file, &inode, asker.since, vfs.ttl(&asker)));
         });
     }
 

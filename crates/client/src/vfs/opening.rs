@@ -165,7 +165,7 @@ impl Vfs {
     fn answer_created(&self, caller: &Caller, file: FileId, (inode, found): (&Inode, Found), flags: i32, reply: Reply) {
         match self.open_inode(caller, file, (inode, found), flags) {
             Ok((handle, opened)) => {
-                if reply.created(&self.entry(file, inode, caller.since), &opened) == Delivery::Gone {
+                if reply.created(&self.entry(file, inode, caller.since, self.ttl(caller)), &opened) == Delivery::Gone {
                     self.close_handle(handle);
                 }
             }

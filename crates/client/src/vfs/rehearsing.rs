@@ -73,9 +73,9 @@ impl Vfs {
     }
 
     fn show_made(self: &Arc<Self>, caller: &Caller, made: FileId, reply: Reply) {
-        let since = caller.since;
+        let asker = caller.clone();
         self.with_inode(caller, made, reply, move |vfs, reply, file, inode| {
-            let _ = reply.entry(&vfs.entry(file, inode, since));
+            let _ = reply.entry(&vfs.entry(file, inode, asker.since, vfs.ttl(&asker)));
         });
     }
 }

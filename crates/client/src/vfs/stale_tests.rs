@@ -113,3 +113,31 @@ fn a_file_that_was_removed_and_came_back_is_shown_as_it_is_when_its_handles_are_
     assert_eq!((is.len(), is.nlink()), (5, 1));
     assert_eq!(fs::read(mount.path("f")).unwrap(), b"whole");
 }
+
+/// Proves [S-remote-change]: nobody will tell the kernel of what changes in an answer for which nobody vouched.
+#[test]
+fn what_was_answered_without_the_parents_word_is_asked_for_again() {
+    let Some(mount) = mounted(Close::Asynchronous) else { return };
+    fs::write(mount.path("old"), b"old").unwrap();
+    let list = || fs::read_dir(&mount.point).unwrap().count();
+    assert_eq!(list(), 1);
+    mount.settle();
+    mount.toy.set_offline(true);
+    assert!(!mount.path("new").exists());
+    let reader = fs::File::open(&mount.point).unwrap();
+    assert_eq!(list(), 1);
+    fs::File::create(mount.path("own")).unwrap();
+    mount.toy.make_behind("new", Kind::File);
+    mount.toy.set_offline(false);
+    mount.toy.remove_behind("own");
+    assert!(mount.path("new").exists(), "that there is nothing was kept");
+    assert!(!mount.path("own").exists(), "what was made was kept");
+    assert_eq!(list(), 2, "the listing was kept");
+    drop(reader);
+    // What is vouched for is kept until it is broken: or each look would cost a question.
+    let asked = mount.toy.asked();
+    for _ in 0..10 {
+        assert!(mount.path("new").exists());
+    }
+    assert!(mount.toy.asked() <= asked + 1, "{} questions", mount.toy.asked() - asked);
+}

@@ -227,3 +227,40 @@ fn a_file_merged_into_another_is_looked_at_anew_there() {
         other => panic!("unexpected {other:?}"),
     }
 }
+
+/// Proves [S-remote-change].
+#[test]
+fn an_answer_without_the_parents_word_counts_as_one() {
+    let mut world = World::new();
+    let a = world.add(Role::Client, "ann@a");
+    let peer = world.connect(a, HOME);
+    world.settle();
+    world.create(a, FileId::ROOT, "x");
+    world.settle();
+    let names = world.names(a, FileId::ROOT).unwrap();
+    assert_eq!(names, ["x"]);
+    let doubts = |world: &World| world.hosts[a].replica.unvouched();
+    let before = doubts(&world);
+    world.lookup(a, FileId::ROOT, "x").unwrap();
+    world.lookup(a, FileId::ROOT, "y").unwrap_err();
+    world.names(a, FileId::ROOT).unwrap();
+    assert_eq!(doubts(&world), before, "all of it is vouched for");
+    world.close(peer);
+    world.lookup(a, FileId::ROOT, "x").unwrap();
+    let looked_up = doubts(&world);
+    assert!(looked_up > before);
+    assert_eq!(world.lookup(a, FileId::ROOT, "y"), Err(FsError::NotFound));
+    let absent = doubts(&world);
+    assert!(absent > looked_up);
+    world.names(a, FileId::ROOT).unwrap();
+    let listed = doubts(&world);
+    assert!(listed > absent);
+    world.create(a, FileId::ROOT, "z");
+    assert!(doubts(&world) > listed, "nor will it be told what becomes of what it made");
+    world.connect(a, HOME);
+    world.settle();
+    let online = doubts(&world);
+    world.lookup(a, FileId::ROOT, "z").unwrap();
+    world.names(a, FileId::ROOT).unwrap();
+    assert_eq!(doubts(&world), online);
+}
