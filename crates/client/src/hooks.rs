@@ -125,6 +125,11 @@ impl Hooks for MountHooks {
         self.events.tell(EventKind::Conflict, About { record: Some(conflict), detail, ..About::default() });
     }
 
+    fn attention(&self, what: &str) {
+        tracing::warn!(what, "attention");
+        self.events.tell(EventKind::Attention, About { detail: what.to_owned(), ..About::default() });
+    }
+
     fn failed(&self, reason: &str) {
         tracing::error!(reason, "the volume stopped");
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.to_owned());

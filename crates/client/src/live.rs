@@ -112,7 +112,7 @@ impl Engine for Live {
     }
 
     fn origin(&self) -> OriginId {
-        self.volume.settings().replica.origin
+        self.volume.origin()
     }
 
     fn attribute(&self, file: FileId, what: &str) -> Option<String> {

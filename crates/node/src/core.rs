@@ -37,6 +37,7 @@ pub(crate) enum Effect {
     Conflict(RecordId),
     Applied(FileId, RecordId, Option<Content>),
     Shared(FileId, RecordId),
+    Attention(String),
     Failed(String),
     Session(SessionChange),
 }
@@ -51,6 +52,7 @@ impl Effect {
             Self::Conflict(conflict) => hooks.conflict(conflict),
             Self::Applied(file, record, content) => hooks.applied(file, record, content.as_ref()),
             Self::Shared(file, version) => hooks.shared(file, version),
+            Self::Attention(what) => hooks.attention(&what),
             Self::Failed(reason) => hooks.failed(&reason),
             Self::Session(change) => hooks.session_changed(&change),
         }
@@ -90,6 +92,24 @@ impl Orders {
     pub(crate) fn sending_here() -> Self {
         Self { sending: Some(SendHere::begin()), ..Self::default() }
     }
+}
+
+/// What people are told of a history that forked.
+fn attention(output: &Output) -> Option<String> {
+    Some(match output {
+        Output::Forked { reason } => format!(
+            "this copy of the volume's data and another have each gone on by themselves ({reason}): an identity of its \
+             own is asked for, and nothing is lost"
+        ),
+        Output::Renewed { former, origin, records } => format!(
+            "goes on as member {origin} in place of {former}, and wrote {records} changes again that nobody had: look \
+             for `.conflict-` names where the other copy changed the same files"
+        ),
+        Output::Rescued { of, records } => format!(
+            "the home has other changes of member {of} than this station: {records} of them were written again here"
+        ),
+        _ => return None,
+    })
 }
 
 /// Changes whose way to safety is timed at once; what comes beyond is not timed.
@@ -276,6 +296,9 @@ impl Core {
                 }
                 Output::Shared { file, version } => orders.effects.push(Effect::Shared(file, version)),
                 Output::Conflict { conflict } => orders.effects.push(Effect::Conflict(conflict)),
+                Output::Forked { .. } | Output::Renewed { .. } | Output::Rescued { .. } => {
+                    orders.effects.extend(attention(&output).map(Effect::Attention));
+                }
                 Output::Failed { reason } => self.fail(reason, orders),
             }
         }

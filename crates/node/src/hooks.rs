@@ -41,6 +41,11 @@ pub trait Hooks: Send + Sync + 'static {
         let _ = (file, version);
     }
 
+    /// Something that people should know of, in their words: a history forked, a store was put back.
+    fn attention(&self, what: &str) {
+        let _ = what;
+    }
+
     /// The volume stopped for good: nothing is accepted until it is opened again.
     fn failed(&self, reason: &str) {
         let _ = reason;

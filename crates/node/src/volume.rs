@@ -23,6 +23,7 @@ use crate::syncer::{self, SyncQueue};
 use crate::timer::{self, Timer};
 use crate::waiter::{Callback, Slot, Waiter};
 use crate::{VolumeSettings, clock};
+use rand::TryRngCore;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -33,7 +34,7 @@ use wayfs_net::{Connection, FrameReceiver, FrameSender};
 use wayfs_proto::{GrantError, Input, Neighbour, PeerId, Replica, Role};
 use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig, Pressure};
 use wayfs_types::request::{Outcome, Request, RequestId};
-use wayfs_types::{Admitted, FsError, NodeId, OriginId, RecordId, StorageError, VolumeId};
+use wayfs_types::{Admitted, FsError, Life, NodeId, OriginId, RecordId, StorageError, VolumeId};
 
 /// How long past its deadline a request may stay unanswered before its thread gives up by itself.
 const ANSWER_SLACK: Duration = Duration::from_secs(2);
@@ -95,7 +96,14 @@ impl Volume {
         let path = settings.directory.join("servers.json");
         let directory = Directory::load(&path, settings.replica.volume, settings.identity.clone(), settings.home);
         let (syncer, pressure) = (store.syncer(), store.pressure());
-        let replica = Replica::open(settings.replica.clone(), store, clock::now())?;
+        let mut config = settings.replica.clone();
+        if config.life == Life::NONE {
+            let drawn = rand::rngs::OsRng
+                .try_next_u32()
+                .map_err(|error| wayfs_proto::OpenError::Storage(StorageError::Io(error.to_string())))?;
+            config.life = Life(drawn.max(1));
+        }
+        let replica = Replica::open(config, store, clock::now())?;
         let core = Core::new(replica);
         let volume = Arc::new_cyclic(|me| Self {
             commits: core.commits_seen(),
@@ -129,6 +137,11 @@ impl Volume {
     /// The volume.
     pub fn id(&self) -> VolumeId {
         self.settings.replica.volume
+    }
+
+    /// The origin that it writes under now. That of the settings may be a former one, whose history forked.
+    pub fn origin(&self) -> OriginId {
+        self.look(|replica| replica.config().origin).unwrap_or(self.settings.replica.origin)
     }
 
     /// Its part in the volume.

@@ -23,11 +23,15 @@ use crate::api::Role;
 use crate::contents::content_of;
 use crate::replica::Replica;
 use crate::upstream::Standing;
+use std::collections::BTreeMap;
 use wayfs_types::{MetaStore, Op, Record, RecordId, StorageError, Ticket, UserId};
 use wayfs_wire::{SentRecord, Up};
 
 /// Most records of a client that are ahead of its disk: as many sequences does its next life skip.
 pub const AHEAD_MAX: u64 = 64;
+/// The first number of a life lies so far behind the last one at most: of 2^40 numbers, 2^17 on average each time is
+/// enough for eight million lives.
+const LIFE_STEPS: u32 = 1 << 18;
 /// Most bytes of records that go ahead at a time.
 const AHEAD_LEN: usize = 256 * 1024;
 
@@ -39,7 +43,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// The number of our next change.
     pub(crate) fn next_sequence(&self) -> u64 {
-        let skipped = if self.skips { AHEAD_MAX + 1 } else { 0 };
+        // A copy of this store that is opened elsewhere begins its life somewhere else, so that nearly always what the
+        // two write has different numbers, and so different names, even before anybody notices.
+        let skipped = if self.skips { AHEAD_MAX + 1 + u64::from(self.config.life.0 % LIFE_STEPS) } else { 0 };
         self.counters.sequence + skipped + 1
     }
 
@@ -51,7 +57,7 @@ impl<S: MetaStore> Replica<S> {
         let after = self.counters.sequence;
         let sequence = self.next_sequence() - 1;
         let Ok(id) = RecordId::new(self.config.origin, sequence) else { return Ok(()) };
-        let record = Record { id, time: self.wall, user: UserId(0), op: Op::Skip { after } };
+        let record = Record { id, time: self.wall, user: UserId(0), op: Op::Skip { after, life: self.config.life } };
         self.counters.sequence = sequence;
         self.staged.skipped = true;
         self.take_record(record, true)?;
@@ -70,8 +76,10 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let (mut records, mut len, mut sent) = (Vec::new(), 0, None);
+        let mut chains = BTreeMap::new();
         for position in self.next_ahead() {
             let entry = self.log_entry(position)?;
+            chains.insert(entry.record.id, (entry.before, entry.chain));
             let travels_apart = content_of(&entry.record).is_some_and(|(_, content)| content.root().is_some());
             if travels_apart {
                 break;
@@ -87,8 +95,7 @@ impl<S: MetaStore> Replica<S> {
         if let (Some(position), Some(upstream)) = (sent, self.upstream.as_mut()) {
             upstream.position = position;
             upstream.records_at = Some(self.now);
-            self.note_sent(&records);
-            self.tell_parent(Up::Records { records });
+            self.send_with_history(Up::Records { records }, &chains);
         }
         Ok(())
     }

@@ -15,7 +15,7 @@
 use bytes::Bytes;
 use std::time::Duration;
 use wayfs_types::request::{Outcome, Request, RequestId};
-use wayfs_types::{Content, Digest, FileId, Name, NodeId, OriginId, RecordId, Ticket, Time, VolumeId};
+use wayfs_types::{Content, Digest, FileId, Life, Name, NodeId, OriginId, RecordId, Ticket, Time, VolumeId};
 
 /// A session with a neighbour. The driver picks a fresh number for every
 /// connection, so that what a dead session still says is not mistaken for the
@@ -93,6 +93,9 @@ pub struct Config {
     pub catch_up_max: u64,
     /// Home: most conflict reports kept; past it those go that matter least. Default 10,000: what the tools list.
     pub conflicts_max: u64,
+    /// This opening of the store, drawn at random by the driver: a copy of the store that is opened elsewhere, or put
+    /// back later, is told apart by it. Default [`Life::NONE`]: nothing is concluded from it.
+    pub life: Life,
     /// Client: this member may only read. Changes are refused here as they would be anywhere else. Default false.
     pub read_only: bool,
 }
@@ -118,6 +121,7 @@ impl Config {
             requests_waiting_max: 4096,
             catch_up_max: 1_000_000,
             conflicts_max: 10_000,
+            life: Life::NONE,
             read_only: false,
         }
     }
@@ -274,6 +278,29 @@ pub enum Output {
     Conflict {
         /// Filed under.
         conflict: RecordId,
+    },
+    /// This store and another with the same origin have each gone on by themselves (it was put back to an older copy,
+    /// or cloned, or somebody wrote in its name). It asks for an origin of its own; until then it goes on as if offline.
+    Forked {
+        /// What was noticed.
+        reason: String,
+    },
+    /// It has one: what nobody had confirmed was written again under it. The driver ends the session with the parent
+    /// and attaches anew under [`Config::origin`].
+    Renewed {
+        /// The origin that it wrote under before.
+        former: OriginId,
+        /// The present one.
+        origin: OriginId,
+        /// Records that were written again.
+        records: u64,
+    },
+    /// Station: what children wrote under an origin and the home has not is written again under our own.
+    Rescued {
+        /// The origin whose history forked.
+        of: OriginId,
+        /// Records that were written again.
+        records: u64,
     },
     /// The store failed: the replica takes no more input. The driver must stop the volume.
     Failed {

@@ -4,7 +4,7 @@ use crate::api::PeerId;
 use crate::contents::Source;
 use crate::replica::{Replica, Trouble};
 use wayfs_types::{Admitted, MetaStore, OriginId};
-use wayfs_wire::SentRecord;
+use wayfs_wire::{SentRecord, Span};
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_records(
@@ -12,6 +12,7 @@ impl<S: MetaStore> Replica<S> {
         peer: PeerId,
         child: OriginId,
         records: Vec<SentRecord>,
+        spans: &[Span],
     ) -> Result<(), Trouble> {
         let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
         for SentRecord { record, held } in records {
@@ -24,7 +25,12 @@ impl<S: MetaStore> Replica<S> {
             }
             self.add_subject(child, origin);
             self.staged.echo.insert(origin);
-            self.take_child_record(peer, child, is_station, record, held)?;
+            let id = record.id;
+            let span = spans.iter().find(|span| span.origin == origin && span.through == id.sequence());
+            self.take_child_record(peer, child, is_station, SentRecord { record, held }, span)?;
+            if let Some(span) = span {
+                self.end_span(id, span.chain)?;
+            }
         }
         Ok(())
     }
@@ -34,8 +40,8 @@ impl<S: MetaStore> Replica<S> {
         peer: PeerId,
         child: OriginId,
         is_station: bool,
-        record: wayfs_types::Record,
-        held: bool,
+        SentRecord { record, held }: SentRecord,
+        span: Option<&Span>,
     ) -> Result<(), Trouble> {
         let origin = record.id.origin();
         let Some(image) = self.origin_image(origin)? else {
@@ -44,6 +50,9 @@ impl<S: MetaStore> Replica<S> {
         if image.admitted == Admitted::Reader {
             // Asked of stations' records, too: none that keeps the rules has taken such a record.
             return Err(Trouble::Peer(peer, format!("sent record {} of a member that may only read", record.id)));
+        }
+        if record.follows() <= image.applied {
+            self.check_history(peer, child, &record, span.map(|span| span.chain))?;
         }
         if record.id.sequence() <= image.applied {
             if let Some(position) = self.log.position_of(record.id)

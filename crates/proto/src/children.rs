@@ -13,6 +13,7 @@
 //! Everything that a child is told leaves only when the batch that it rests upon is durable.
 
 use crate::api::{Neighbour, PeerId, Role};
+use crate::history::Told;
 use crate::omitting::Brought;
 use crate::replica::{Replica, Trouble, Whom};
 use crate::tables::{origin_key, pack, parse_origin_key, table, unpack};
@@ -20,7 +21,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use wayfs_types::{FileId, Image, Key, MetaStore, OriginId, RecordId, StorageError, Ticket, Time};
+use wayfs_types::{FileId, Image, Key, Life, MetaStore, OriginId, RecordId, StorageError, Ticket, Time};
 use wayfs_wire::{AskId, Down, Mark, Message, Question, Up};
 
 /// Most watches of one child.
@@ -91,6 +92,8 @@ pub(crate) struct Child {
     pub(crate) accounted: u64,
     /// What it sent up and need not be told.
     pub(crate) brought: Brought,
+    /// What it said in this session of the histories of origins.
+    pub(crate) told: Told,
 }
 
 /// A message that waits for the disk.
@@ -128,6 +131,7 @@ impl Child {
             grants: Vec::new(),
             accounted: 0,
             brought: Brought::default(),
+            told: Told::default(),
         }
     }
 
@@ -186,6 +190,35 @@ pub(crate) struct Children {
     /// a sorted store as much as a look at as many that are there.
     pub(crate) graves_from: u64,
     next_check: Option<Time>,
+    /// Lives of the children's stores that had sessions here.
+    pub(crate) lives: BTreeMap<OriginId, ChildLives>,
+}
+
+/// Lives of a child's store that are remembered: one that comes back was copied.
+const CHILD_LIVES_MAX: usize = 8;
+
+/// The lives of a child's store, as far as they had sessions here since we were opened.
+#[derive(Debug, Default)]
+pub(crate) struct ChildLives {
+    current: Life,
+    past: VecDeque<Life>,
+}
+
+impl ChildLives {
+    /// Whether another life came after this one. If not, it is the present one from now on.
+    pub(crate) fn is_outlived(&mut self, life: Life) -> bool {
+        if self.past.contains(&life) {
+            return true;
+        }
+        if self.current != life && self.current != Life::NONE {
+            self.past.push_back(self.current);
+            if self.past.len() > CHILD_LIVES_MAX {
+                self.past.pop_front();
+            }
+        }
+        self.current = life;
+        false
+    }
 }
 
 impl Children {
@@ -503,7 +536,7 @@ impl<S: MetaStore> Replica<S> {
         }
         match up {
             Up::Hello { .. } if child.phase != Phase::Greeting => lie("said hello twice"),
-            Up::Hello { volume, resume, origins, safe } => {
+            Up::Hello { volume, resume, origins, safe, life } => {
                 if volume != self.config.volume {
                     return lie("is of another volume");
                 }
@@ -512,8 +545,14 @@ impl<S: MetaStore> Replica<S> {
                     // What was called safe elsewhere its writer may have let go.
                     self.note_let_go(origin, 1, safe, &BTreeSet::new())?;
                 }
-                self.welcome(peer, origin, resume, &origins)
+                self.welcome(peer, origin, resume, &origins)?;
+                if self.is_outlived(origin, life) {
+                    self.children.tell(origin, Down::Forked);
+                }
+                Ok(())
             }
+            Up::Chains { chains } => self.handle_chains(peer, origin, chains),
+            Up::Renew { of, life } => self.handle_renew(peer, origin, of, life),
             Up::Watch { files } => {
                 if child.watches.len() + files.len() > WATCHES_MAX {
                     return lie("watches too much");
@@ -536,10 +575,10 @@ impl<S: MetaStore> Replica<S> {
                 Ok(())
             }
             Up::Start => self.handle_start(peer, origin),
-            Up::Records { records } => self.handle_records(peer, origin, records),
+            Up::Records { records } => self.handle_records(peer, origin, records, &[]),
             Up::Holds { through, versions } => self.handle_holds(peer, origin, through, versions),
             Up::Lent { versions } => self.handle_lent(peer, origin, versions),
-            Up::Cancelled { spans, records } => self.handle_cancelled(peer, origin, spans, records),
+            Up::Cancelled { spans, records } => self.handle_cancelled(peer, origin, &spans, records),
             Up::Received { serial } => self.handle_received(peer, origin, serial),
             Up::Ask { ask, question, seen } => {
                 if child.asks.len() >= ASKS_MAX {

@@ -79,7 +79,9 @@ impl<S: MetaStore> Replica<S> {
     fn sort_cut(&mut self, incoming: BTreeMap<Key, Option<Image>>) -> Result<Cut, StorageError> {
         let mut cut = Cut { is_echo: true, ..Cut::default() };
         for (key, image) in &incoming {
-            if let (Key::Origin(origin), Some(Image::Origin(image))) = (key, image) {
+            if let (Key::Origin(origin), Some(Image::Origin(image))) = (key, image)
+                && !self.fork.parted.contains(origin)
+            {
                 let positions = self.log.tentative_through(*origin, image.applied);
                 if !positions.is_empty() {
                     cut.applied.insert(*origin, image.applied);
@@ -100,6 +102,12 @@ impl<S: MetaStore> Replica<S> {
             expected.extend(self.log_entry(position)?.touched);
         }
         self.compare(incoming, &expected, &mut cut)?;
+        for origin in self.fork.parted.clone() {
+            // Nothing of it will be confirmed any more: the view goes back behind all of it.
+            cut.confirmed.extend(self.log.tentative_through(origin, RecordId::SEQUENCE_MAX));
+            cut.applied.insert(origin, RecordId::SEQUENCE_MAX);
+            cut.is_echo = false;
+        }
         if cut.is_echo && self.log.is_structural() && self.is_hazard(&cut.direct)? {
             cut.is_echo = false;
         }
@@ -353,7 +361,8 @@ impl<S: MetaStore> Replica<S> {
         tracing::debug!(records = left.len(), "replaying tentative records");
         for position in left {
             let entry = self.log_entry(position)?;
-            self.apply_tentative(position, entry.record, entry.held)?;
+            let applied = self.apply_tentative(position, entry.record, entry.held)?;
+            self.staged.chained.push((position, applied.chain));
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ use crate::tables::{record_key, table};
 use crate::upstream::Upstream;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_tree::{Canceller, CreateFolding};
-use wayfs_types::{FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Time};
+use wayfs_types::{Chain, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Time};
 use wayfs_wire::{SentRecord, Span, Up};
 
 /// Records that wait to be sent.
@@ -96,11 +96,13 @@ fn cancelled(records: &[SentRecord], shared: &BTreeSet<FileId>) -> BTreeMap<Reco
     instead
 }
 
-fn widen(spans: &mut BTreeMap<OriginId, Span>, id: RecordId) {
+fn widen(spans: &mut BTreeMap<OriginId, Span>, id: RecordId, chain: Chain) {
     let (origin, sequence) = (id.origin(), id.sequence());
-    let span = spans.entry(origin).or_insert(Span { origin, from: sequence, through: sequence });
+    let span = spans.entry(origin).or_insert(Span { origin, from: sequence, through: sequence, chain });
     span.from = span.from.min(sequence);
-    span.through = span.through.max(sequence);
+    if sequence >= span.through {
+        (span.through, span.chain) = (sequence, chain);
+    }
 }
 
 /// Records in messages of a size that delays nobody for long; all of the spans in one, whatever its size.
@@ -142,7 +144,11 @@ impl<S: MetaStore> Replica<S> {
     ///
     /// # Errors
     /// [`StorageError`] if the view cannot be read.
-    pub(crate) fn cancel_gathered(&mut self, mut records: Vec<SentRecord>) -> Result<Vec<Up>, StorageError> {
+    pub(crate) fn cancel_gathered(
+        &mut self,
+        mut records: Vec<SentRecord>,
+        chains: &BTreeMap<RecordId, (Chain, Chain)>,
+    ) -> Result<Vec<Up>, StorageError> {
         if self.config.role != Role::Station || records.len() < 2 {
             return Ok(vec![Up::Records { records }]);
         }
@@ -153,7 +159,7 @@ impl<S: MetaStore> Replica<S> {
             let Some(record) = instead.remove(&sent.record.id).filter(|record| *record != sent.record) else {
                 continue;
             };
-            widen(&mut spans, record.id);
+            widen(&mut spans, record.id, chains.get(&record.id).map_or(Chain::START, |(_, after)| *after));
             if content_of(&sent.record).map(|(_, content)| content) != content_of(&record).map(|(_, content)| content) {
                 self.contents.cancel(record.id);
             }
@@ -212,13 +218,14 @@ impl<S: MetaStore> Replica<S> {
         &mut self,
         peer: crate::PeerId,
         child: OriginId,
-        spans: Vec<Span>,
+        spans: &[Span],
         records: Vec<SentRecord>,
     ) -> Result<(), Trouble> {
         if !self.children.by_origin.get(&child).is_some_and(|row| row.is_station) {
             return Err(Trouble::Peer(peer, "cancels what it did not gather".to_owned()));
         }
-        for Span { origin, from, through } in spans {
+        for Span { origin, from, through, .. } in spans {
+            let (origin, from, through) = (*origin, *from, *through);
             let applied = wayfs_tree::applied(&self.tx(), origin)?;
             if (from..through).contains(&applied) {
                 let text = format!(
@@ -227,7 +234,7 @@ impl<S: MetaStore> Replica<S> {
                 return Err(Trouble::Peer(peer, text));
             }
         }
-        self.handle_records(peer, child, records)
+        self.handle_records(peer, child, records, spans)
     }
 
     /// What was cancelled has been passed by the parent: it is told that we have the contents, and answers that they

@@ -33,7 +33,7 @@ impl<S: MetaStore> Replica<S> {
         self.wall = wall;
         let last = self.origins()?.last().map_or(0, |(origin, _)| origin.raw());
         let origin = OriginId::new(last + 1).map_err(|_| GrantError::Exhausted)?;
-        let image = Origin { applied: 0, label: label.to_owned(), node, admitted };
+        let image = Origin::admitted(admitted, node, label.to_owned());
         self.put_image(Key::Origin(origin), Some(Image::Origin(image)))?;
         self.finish_admission()?;
         Ok(origin)

@@ -75,7 +75,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The marks of an origin as this replica vouches for them to a child.
     pub(crate) fn mark_for_child(&mut self, origin: OriginId) -> Result<Mark, StorageError> {
-        let applied = wayfs_tree::applied(&self.tx(), origin)?;
+        let (applied, chain) = wayfs_tree::applied_chain(&self.tx(), origin)?;
         let awaited = self.first_awaited(origin)?.map_or(applied, |first| first - 1);
         let callbacks = self.children.first_blocked(origin).map_or(applied, |first| first - 1);
         let child = self.children.by_origin.get(&origin).filter(|child| !child.is_station && child.peer.is_some());
@@ -91,7 +91,7 @@ impl<S: MetaStore> Replica<S> {
                 (confirmed.min(applied), self.marks(origin)?.stable.min(applied))
             }
         };
-        Ok(Mark { origin, applied, safe, visible, stable })
+        Ok(Mark { origin, applied, safe, visible, stable, check: chain.check() })
     }
 
     /// Last sequence of our own that is durable here.

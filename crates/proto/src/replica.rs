@@ -12,6 +12,8 @@
 use crate::api::{Changed as What, Config, Input, Output, PeerId, Role};
 use crate::children::Children;
 use crate::contents::{Contents, Superseded};
+use crate::fork::Fork;
+use crate::lives::Lives;
 use crate::lock_mail::LockMail;
 use crate::locks::LockTable;
 use crate::overlay::{self, Changed, Indexing, Overlay, Tx};
@@ -24,8 +26,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_tree::View;
 use wayfs_types::{
-    Admitted, Batch, CommitNumber, FileId, Image, Key, MetaStore, Name, Origin, OriginId, RecordId, StorageError,
-    Ticket, Time, WallTime,
+    Admitted, Batch, Chain, CommitNumber, FileId, Image, Key, MetaStore, Name, Origin, OriginId, RecordId,
+    StorageError, Ticket, Time, WallTime,
 };
 use wayfs_wire::{Resume, Stamp};
 
@@ -90,7 +92,12 @@ struct Identity {
     volume: wayfs_types::VolumeId,
     role: u8,
     origin: OriginId,
+    /// Origins before the present one, whose histories had forked; the newest last.
+    former: Vec<OriginId>,
 }
+
+/// Former origins of one store that are remembered.
+const FORMER_MAX: usize = 1024;
 
 /// Why an input had no effect.
 #[derive(Debug)]
@@ -124,6 +131,8 @@ pub(crate) struct Staged {
     pub(crate) taken: Vec<RecordId>,
     /// The change was made by our own user: the kernel knows of it.
     pub(crate) own: bool,
+    /// Running hashes of tentative records that were replayed.
+    pub(crate) chained: Vec<(u64, Chain)>,
     /// Changes of the number of open conflicts, of versions owed and missing.
     pub(crate) totals: Totals,
     /// Origins whose records this is: children that write under them are told of every changed key, by whatever
@@ -205,6 +214,10 @@ pub struct Replica<S> {
     pub(crate) replays: u64,
     /// How often something was answered for which nobody vouched.
     pub(crate) unvouched: u64,
+    /// What became of forked histories.
+    pub(crate) fork: Fork,
+    /// The openings of this store.
+    pub(crate) lives: Lives,
 }
 
 /// Who is at the other end of a session.
@@ -271,16 +284,22 @@ impl<S: MetaStore> Replica<S> {
             graves_kept: crate::graves::GRAVES_KEPT,
             replays: 0,
             unvouched: 0,
+            fork: Fork::default(),
+            lives: Lives::default(),
             config,
         };
         replica.check_identity()?;
         replica.read_moved_at()?;
         replica.log = replica.read_log()?;
+        replica.fork.renamed = replica.read_renamed()?;
         replica.watches = Watches::read(&replica.store)?;
         replica.totals = replica.read_totals()?;
         replica.read_children()?;
         if replica.config.role == Role::Home && replica.inode(FileId::ROOT)?.is_none() {
             replica.make_home()?;
+        }
+        if replica.config.role != Role::Client {
+            replica.begin_life()?;
         }
         Ok(replica)
     }
@@ -291,13 +310,16 @@ impl<S: MetaStore> Replica<S> {
             Role::Station => 1,
             Role::Client => 2,
         };
-        let mine = Identity { volume: self.config.volume, role, origin: self.config.origin };
+        let mine = Identity { volume: self.config.volume, role, origin: self.config.origin, former: Vec::new() };
         match self.store.get(IDENTITY)? {
             Some(bytes) => {
                 let theirs: Identity = unpack(&bytes)?;
-                if theirs != mine {
+                let is_known = theirs.origin == mine.origin || theirs.former.contains(&mine.origin);
+                if (theirs.volume, theirs.role) != (mine.volume, mine.role) || !is_known {
                     return Err(OpenError::Foreign(format!("origin {} of volume {}", theirs.origin, theirs.volume)));
                 }
+                // The store knows best: it took a new origin when the history of the former one had forked.
+                self.config.origin = theirs.origin;
                 self.reopened = true;
                 self.skips = self.config.role == Role::Client;
             }
@@ -306,9 +328,23 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
+    /// From now on this store writes under another origin.
+    pub(crate) fn change_origin(&mut self, origin: OriginId) -> Result<(), StorageError> {
+        let bytes = self.tx().get_raw(IDENTITY)?;
+        let bytes = bytes.ok_or_else(|| StorageError::Corrupt("a store without identity".to_owned()))?;
+        let mut identity: Identity = unpack(&bytes)?;
+        identity.former.push(identity.origin);
+        let excess = identity.former.len().saturating_sub(FORMER_MAX);
+        identity.former.drain(..excess);
+        identity.origin = origin;
+        self.overlay.put_raw(IDENTITY.to_vec(), pack(&identity));
+        self.config.origin = origin;
+        Ok(())
+    }
+
     fn make_home(&mut self) -> Result<(), StorageError> {
         let label = self.config.label.clone();
-        let own = Origin { applied: 0, label, node: self.config.node, admitted: Admitted::Home };
+        let own = Origin::admitted(Admitted::Home, self.config.node, label);
         let origin = self.config.origin;
         let root = Image::Inode(Box::new(wayfs_tree::root_inode()));
         self.put_image(Key::Inode(FileId::ROOT), Some(root))?;
@@ -550,6 +586,9 @@ impl<S: MetaStore> Replica<S> {
         self.totals.add(staged.totals);
         for (position, item) in staged.appended {
             self.log.append(position, LogItem { ticket: self.ticket, ..item });
+        }
+        for (position, chain) in &staged.chained {
+            self.log.rechain(*position, *chain);
         }
         for record in &staged.confirmed {
             self.log.confirm(*record);

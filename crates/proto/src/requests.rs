@@ -3,8 +3,9 @@
 use crate::api::{Output, Role};
 use crate::contents::Source;
 use crate::needs::QUESTIONS_MAX;
+use crate::renamed::renamed_request;
 use crate::replica::{Replica, Trouble};
-use crate::tables::{entries_from, entries_until, parse_image_key, table};
+use crate::tables::{entries_from, entries_until, origin_range, parse_image_key, table};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use wayfs_tree::{Author, BuildError};
@@ -156,6 +157,11 @@ impl Requests {
         self.own_pending.push_back((ticket, sequence));
     }
 
+    /// Own records are numbered anew.
+    pub(crate) fn forget_own(&mut self) {
+        self.own_pending.clear();
+    }
+
     /// First own sequence that is not durable.
     pub(crate) fn first_undurable(&mut self, stored: Ticket) -> Option<u64> {
         while self.own_pending.front().is_some_and(|(ticket, _)| *ticket <= stored) {
@@ -189,7 +195,7 @@ pub(crate) enum Need {
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_request(&mut self, id: RequestId, request: Request, deadline: Time) {
         let waiting = Waiting {
-            request,
+            request: renamed_request(request, &self.fork.renamed),
             deadline,
             on: On::Session,
             patience: deadline,
@@ -528,6 +534,15 @@ impl<S: MetaStore> Replica<S> {
     fn attempt_wait(&mut self, record: Option<RecordId>, until: Level) -> Result<Attempt, Trouble> {
         let own = self.config.origin;
         let newest = self.counters.sequence;
+        let record = match record {
+            Some(former) if former.origin() != own && !self.fork.renamed.is_empty() => {
+                match self.renamed_wait(former) {
+                    Some(record) => Some(record),
+                    None => return self.attempt_wait_former(former, until),
+                }
+            }
+            record => record,
+        };
         let sequence = match record {
             None => newest,
             Some(record) if record.origin() == own && record.sequence() <= newest => record.sequence(),
@@ -544,5 +559,15 @@ impl<S: MetaStore> Replica<S> {
             self.want_stable(own, sequence)?;
         }
         Ok(Attempt::Park(On::Level))
+    }
+
+    /// A wait for a record of a former origin that was confirmed: it is visible, and stable once we owe nothing of it.
+    fn attempt_wait_former(&mut self, record: RecordId, until: Level) -> Result<Attempt, Trouble> {
+        if until < Level::Stable {
+            return Ok(Attempt::Done(Ok(Answer::Reached)));
+        }
+        let (from, until) = origin_range(table::OWED, record.origin(), 1);
+        let owed = self.tx().scan_raw(&from, &until, 1)?;
+        Ok(if owed.is_empty() { Attempt::Done(Ok(Answer::Reached)) } else { Attempt::Park(On::Level) })
     }
 }

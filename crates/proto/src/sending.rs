@@ -7,7 +7,7 @@ use crate::tables::{record_key, table};
 use crate::upstream::Standing;
 use std::collections::BTreeMap;
 use wayfs_types::{MetaStore, OriginId, Record, StorageError};
-use wayfs_wire::{SentRecord, Up};
+use wayfs_wire::SentRecord;
 
 /// Bytes of records under way: more would delay pings and answers on a thin line by more than a lease, and gain
 /// nothing on a fast one.
@@ -17,7 +17,7 @@ impl<S: MetaStore> Replica<S> {
     /// Sends records, pushes contents.
     pub(crate) fn pump_parent(&mut self) -> Result<(), StorageError> {
         let Some(upstream) = &self.upstream else { return Ok(()) };
-        if upstream.standing == Standing::Greeting {
+        if matches!(upstream.standing, Standing::Greeting | Standing::Forked) {
             return Ok(());
         }
         self.tell_held()?;
@@ -46,11 +46,13 @@ impl<S: MetaStore> Replica<S> {
             let positions = self.next_records();
             let Some((last, _)) = positions.last().copied() else { return Ok(()) };
             let (mut records, mut len, mut sent) = (Vec::new(), 0, last);
+            let mut chains = BTreeMap::new();
             for (position, wanted) in positions {
                 if !wanted {
                     continue;
                 }
                 let entry = self.log_entry(position)?;
+                chains.insert(entry.record.id, (entry.before, entry.chain));
                 let record = SentRecord { held: self.is_held(&entry.record, entry.held)?, record: entry.record };
                 let more = wayfs_wire::record_len(&record);
                 if !records.is_empty() && len + more > len_max {
@@ -67,11 +69,8 @@ impl<S: MetaStore> Replica<S> {
             }
             upstream.records_at = Some(self.now);
             self.begin_gathering_anew();
-            for up in self.cancel_gathered(records)? {
-                if let Up::Records { records } | Up::Cancelled { records, .. } = &up {
-                    self.note_sent(records);
-                }
-                self.tell_parent(up);
+            for up in self.cancel_gathered(records, &chains)? {
+                self.send_with_history(up, &chains);
             }
         }
     }
@@ -127,6 +126,11 @@ impl<S: MetaStore> Replica<S> {
                 break;
             }
             let origin = item.id.origin();
+            if upstream.doubtful.contains(&origin) {
+                // The parent has other records of it than we: its images tell, and this one is written again.
+                next.push((position, false));
+                continue;
+            }
             let known = upstream.applied.get(&origin).copied().unwrap_or(0);
             if item.id.sequence() <= known {
                 next.push((position, false));

@@ -13,7 +13,9 @@ use crate::tables::{image_key, number_key, pack, parse_number_key, table, unpack
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use wayfs_tree::{Effect, View};
-use wayfs_types::{Digest, Image, Key, MetaStore, Op, OriginId, Record, RecordId, StorageError, Ticket, WallTime};
+use wayfs_types::{
+    Chain, Digest, Image, Key, Life, MetaStore, Op, OriginId, Record, RecordId, StorageError, Ticket, WallTime,
+};
 
 /// A record as the log keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +27,11 @@ pub(crate) struct LogEntry {
     pub(crate) structural: bool,
     /// Keys that it touched, and the [`echo_hash`] of each afterwards.
     pub(crate) touched: Vec<(Key, u64)>,
+    /// The running hash of its origin before and after it.
+    pub(crate) before: Chain,
+    pub(crate) chain: Chain,
+    /// The life of the writer's store in which it was written.
+    pub(crate) life: Life,
 }
 
 /// A row of the table of what lies aside: what the parent confirmed of a key.
@@ -46,6 +53,10 @@ pub(crate) struct LogItem {
     pub(crate) ticket: Ticket,
     pub(crate) structural: bool,
     pub(crate) emptiness: Emptiness,
+    /// The running hash of its origin after it.
+    pub(crate) chain: Chain,
+    /// The life of the writer's store in which it was written.
+    pub(crate) life: Life,
     /// The parent's state does not have it yet.
     pub(crate) tentative: bool,
 }
@@ -87,6 +98,32 @@ impl Log {
         if queue.is_empty() {
             self.tentative.remove(&record.origin());
         }
+    }
+
+    /// A record was replayed upon another history.
+    pub(crate) fn rechain(&mut self, position: u64, chain: Chain) {
+        if let Some(item) = self.items.get_mut(&position) {
+            item.chain = chain;
+        }
+    }
+
+    /// Tentative records of an origin, in order.
+    pub(crate) fn tentative_of(&self, origin: OriginId) -> impl Iterator<Item = (u64, &LogItem)> {
+        let positions = self.tentative.get(&origin).into_iter().flatten();
+        positions.filter_map(|(_, position)| Some((*position, self.items.get(position)?)))
+    }
+
+    /// The running hash after one of the records that are still in the log. Those that are confirmed are searched for.
+    pub(crate) fn chain_at(&self, record: RecordId) -> Option<Chain> {
+        match self.position_of(record) {
+            Some(position) => self.items.get(&position).map(|item| item.chain),
+            None => self.items.values().find(|item| item.id == record).map(|item| item.chain),
+        }
+    }
+
+    /// What memory keeps of a place in the log.
+    pub(crate) fn item(&self, position: u64) -> Option<&LogItem> {
+        self.items.get(&position)
     }
 
     /// Takes a confirmed record out.
@@ -163,11 +200,24 @@ pub(crate) fn echo_hash(image: Option<&Image>) -> u64 {
             plain.subdirectories = 0;
             pack(&plain)
         }
+        // Another history is noticed by itself (`history`), and costs no replay.
+        Some(Image::Origin(origin)) => pack(&(origin.applied, &origin.label, origin.node, origin.admitted)),
         Some(image) => pack(image),
     };
     let digest = Digest::of(&bytes);
     let (head, _) = digest.as_bytes().split_at(8);
     u64::from_be_bytes(head.try_into().expect("eight bytes")).max(1)
+}
+
+/// What became of a record that was applied on top of the view.
+pub(crate) struct Applied {
+    pub(crate) effect: Effect,
+    /// It moved or removed a directory.
+    pub(crate) structural: bool,
+    /// The running hash of its origin after it.
+    pub(crate) chain: Chain,
+    /// The life of the writer's store in which it was written.
+    pub(crate) life: Life,
 }
 
 /// Table of the position that last touched a key that lies aside.
@@ -201,6 +251,8 @@ impl<S: MetaStore> Replica<S> {
                     ticket: Ticket(0),
                     structural: entry.structural,
                     emptiness: Emptiness::of(&entry.record.op),
+                    chain: entry.chain,
+                    life: entry.life,
                     tentative: id.sequence() > applied,
                 };
                 log.append(parse_number_key(&key)?, item);
@@ -233,8 +285,8 @@ impl<S: MetaStore> Replica<S> {
         self.counters.position += 1;
         let (id, time, after) = (record.id, record.time, record.follows());
         let emptiness = Emptiness::of(&record.op);
-        let (effect, structural) = self.apply_tentative(position, record, held)?;
-        let item = LogItem { id, after, time, ticket: Ticket(0), structural, emptiness, tentative: true };
+        let Applied { effect, structural, chain, life } = self.apply_tentative(position, record, held)?;
+        let item = LogItem { id, after, time, ticket: Ticket(0), structural, emptiness, chain, life, tentative: true };
         self.staged.appended.push((position, item));
         Ok(effect)
     }
@@ -245,8 +297,9 @@ impl<S: MetaStore> Replica<S> {
         position: u64,
         record: Record,
         held: bool,
-    ) -> Result<(Effect, bool), StorageError> {
+    ) -> Result<Applied, StorageError> {
         let mut tx = self.tx();
+        let (_, before) = wayfs_tree::applied_chain(&tx, record.id.origin())?;
         let structural = match &record.op {
             Op::Rmdir { .. } => true,
             Op::Rename { file, .. } => wayfs_tree::inode(&tx, *file)?.is_some_and(|inode| inode.is_directory()),
@@ -265,8 +318,12 @@ impl<S: MetaStore> Replica<S> {
             tx.overlay.put_raw(image_key(TOUCH, &key), pack(&position));
             touched.push((key, echo_hash(after.as_ref())));
         }
-        let entry = LogEntry { record, held, structural, touched };
+        let (chain, life) = match tx.image(&Key::Origin(record.id.origin()))? {
+            Some(Image::Origin(origin)) => (origin.chain, origin.life.life),
+            _ => (Chain::START, Life::NONE),
+        };
+        let entry = LogEntry { record, held, structural, touched, before, chain, life };
         tx.overlay.put_raw(number_key(table::LOG, position), pack(&entry));
-        Ok((effect, structural))
+        Ok(Applied { effect, structural, chain, life })
     }
 }

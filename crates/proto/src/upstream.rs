@@ -3,6 +3,7 @@
 //! ```text
 //!   Greeting ──Welcome──▶ CatchingUp ──last image of the cut──▶ Live
 //!        └──the parent has not yet what we have seen there──▶ Migrating ──it has──▶ CatchingUp
+//!   any of them ──the parent has other records of ours than we──▶ Forked ──a new origin──▶ a new session
 //! ```
 //!
 //! Records go up once they are durable here (or a little before, see `ahead`), so
@@ -23,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use wayfs_types::request::RequestId;
 use wayfs_types::{CommitNumber, Image, Key, MetaStore, OriginId, RecordId, StorageError, Time};
-use wayfs_wire::{AskId, Down, KeyImage, Mark, Message, Question, Resume, Stamp, Up};
+use wayfs_wire::{Applied, AskId, Down, KeyImage, Mark, Message, Question, Resume, Stamp, Up};
 
 /// Batches that nobody waits for are synced after so long.
 pub(crate) const SYNC_PERIOD: Duration = Duration::from_secs(1);
@@ -42,6 +43,8 @@ pub(crate) enum Standing {
     Migrating,
     CatchingUp,
     Live,
+    /// It is about another history of ours: only a new origin is spoken of.
+    Forked,
 }
 
 /// The session with our parent.
@@ -88,6 +91,10 @@ pub(crate) struct Upstream {
     pub(crate) locks_held_back: Vec<RequestId>,
     /// Sequence up to which the parent was asked to make us stable.
     pub(crate) asked_stable: u64,
+    /// Station: origins of which the home has other records than we; nothing of them is sent.
+    pub(crate) doubtful: BTreeSet<OriginId>,
+    /// The last record of each origin that was sent in this session.
+    pub(crate) told: BTreeMap<OriginId, u64>,
 }
 
 impl Upstream {
@@ -156,6 +163,8 @@ impl<S: MetaStore> Replica<S> {
             lock_asks: BTreeMap::new(),
             locks_held_back: Vec::new(),
             asked_stable: 0,
+            doubtful: BTreeSet::new(),
+            told: BTreeMap::new(),
         });
         self.peers.insert(peer, Whom::Parent);
         self.contents.begin_session();
@@ -165,7 +174,8 @@ impl<S: MetaStore> Replica<S> {
             Role::Home | Role::Station => self.log.origins().chain([own]).collect(),
         };
         let safe = self.marks(own)?.safe;
-        let hello = Up::Hello { volume: self.config.volume, resume: self.counters.resume, origins, safe };
+        let life = self.config.life;
+        let hello = Up::Hello { volume: self.config.volume, resume: self.counters.resume, origins, safe, life };
         self.tell_parent(hello);
         self.requests.wake_parked();
         Ok(())
@@ -212,18 +222,27 @@ impl<S: MetaStore> Replica<S> {
         upstream.heard = self.now;
         self.levels_moved = true;
         let greeted = upstream.standing != Standing::Greeting;
+        let is_forked = upstream.standing == Standing::Forked;
         match down {
+            Down::Renewed { of, life, origin } if greeted => self.handle_renewed(of, life, origin),
             Down::Pong { number, through } => {
                 self.handle_pong(number, through);
                 Ok(())
             }
-            Down::Welcome { stamp, current, resume, applied } => {
+            Down::Welcome { stamp, current, resume, applied, went_back: _ } => {
                 if greeted {
                     return Err(Trouble::Peer(peer, "welcomed twice".to_owned()));
                 }
                 self.handle_welcome(peer, stamp, current, resume, applied)
             }
             _ if !greeted => Err(Trouble::Peer(peer, "spoke before its welcome".to_owned())),
+            // What is said of our former history is of no use any more.
+            _ if is_forked => Ok(()),
+            Down::Forked => {
+                self.begin_fork("another copy of this store was opened after it".to_owned());
+                Ok(())
+            }
+            Down::Renewed { .. } => Ok(()),
             Down::Images { serial, through, more, mut images, omitted } => {
                 self.put_back(peer, &mut images, &omitted)?;
                 self.handle_images(peer, serial, through, more, images)
@@ -274,28 +293,23 @@ impl<S: MetaStore> Replica<S> {
         stamp: Stamp,
         current: CommitNumber,
         resume: bool,
-        applied: Vec<(OriginId, u64)>,
+        applied: Vec<Applied>,
     ) -> Result<(), Trouble> {
         let own = self.config.origin;
-        if resume && self.counters.resume.is_none_or(|known| known.stamp != stamp || known.cursor > current) {
+        let is_same_store = |known: Stamp| (known.origin, known.born) == (stamp.origin, stamp.born);
+        if resume && self.counters.resume.is_none_or(|known| !is_same_store(known.stamp) || known.cursor > current) {
             return Err(Trouble::Peer(peer, "resumes what we never had".to_owned()));
         }
         if let Some(upstream) = self.upstream.as_mut() {
             upstream.stamp = Some(stamp);
             upstream.resumed = resume;
-            upstream.applied = applied.into_iter().collect();
+            upstream.applied = applied.iter().map(|of| (of.origin, of.through)).collect();
+        }
+        if let Some(reason) = self.fork_in_welcome(own, &applied)? {
+            self.begin_fork(reason);
+            return Ok(());
         }
         let theirs = self.parent_has(own);
-        if theirs > self.own_limit() {
-            if self.log.tentative_len() > 0 && self.config.role == Role::Client {
-                let text = format!(
-                    "the parent knows {theirs} records of ours and this store only {}: it was restored from an old copy",
-                    self.counters.sequence
-                );
-                return Err(Trouble::Storage(StorageError::Io(text)));
-            }
-            self.counters.sequence = theirs;
-        }
         if !resume {
             self.begin_anew();
         }
@@ -396,6 +410,10 @@ impl<S: MetaStore> Replica<S> {
         let mut cut = std::mem::take(&mut upstream.partial);
         let is_first = std::mem::take(&mut upstream.anew) && standing == Standing::CatchingUp;
         let Some(stamp) = upstream.stamp else { return Ok(()) };
+        if let Some(reason) = self.fork_in_images(&cut)? {
+            self.begin_fork(reason);
+            return Ok(());
+        }
         self.check_own_mark(peer, &cut)?;
         if is_first && self.config.role == Role::Client {
             self.add_settled_conflicts(&mut cut)?;
@@ -443,9 +461,6 @@ impl<S: MetaStore> Replica<S> {
                     format!("went back behind record {} of origin {origin}", image.applied),
                 ));
             }
-            if *origin == self.config.origin && image.applied > self.own_limit() {
-                return Err(Trouble::Peer(peer, "knows records of ours that we never wrote".to_owned()));
-            }
         }
         Ok(())
     }
@@ -462,7 +477,8 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role == Role::Client {
             self.keep_what_was_seen(&mut cut)?;
         }
-        self.take_cut(cut)
+        let parted = self.parted_in(&cut)?;
+        if parted.is_empty() { self.take_cut(cut) } else { self.take_parted(cut, parted) }
     }
 
     /// Applies a cut. A client notes that the parent vouched for what it names; so does a station that takes
@@ -523,10 +539,17 @@ impl<S: MetaStore> Replica<S> {
         let own = self.config.origin;
         for mark in marks {
             let is_own = mark.origin == own;
-            if mark.safe.max(mark.visible).max(mark.stable) > mark.applied
-                || (is_own && mark.applied > self.own_limit())
-            {
+            if mark.safe.max(mark.visible).max(mark.stable) > mark.applied {
                 return Err(Trouble::Peer(peer, "acknowledged what was not sent".to_owned()));
+            }
+            match self.fork_of_mark(mark)? {
+                Some(reason) if is_own => {
+                    self.begin_fork(reason);
+                    return Ok(());
+                }
+                // The image of that origin tells what became of it.
+                Some(_) => continue,
+                None => {}
             }
             self.note_applied(mark.origin, mark.applied);
             // What a station's records are to its own children it says itself; of the home's word only
@@ -603,6 +626,7 @@ impl<S: MetaStore> Replica<S> {
             }
             let number = upstream.ping_number;
             self.tell_parent(Up::Ping { number });
+            self.ask_renewal();
         }
     }
 

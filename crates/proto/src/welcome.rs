@@ -2,10 +2,11 @@
 
 use crate::api::PeerId;
 use crate::children::{Phase, REFRESH_MAX};
+use crate::lives::Cursor;
 use crate::replica::{Replica, Trouble};
 use std::collections::BTreeSet;
 use wayfs_types::{Admitted, FileId, Key, MetaStore, OriginId};
-use wayfs_wire::{Down, Resume, Stamp};
+use wayfs_wire::{Applied, Down, Resume};
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn welcome(
@@ -29,16 +30,18 @@ impl<S: MetaStore> Replica<S> {
         }
         let stamp = self.own_stamp();
         let current = self.counters.change;
+        let place = resume.as_ref().map(|resume| self.place_cursor(resume));
+        let went_back = place == Some(Cursor::Lost);
         let resume = resume.filter(|resume| {
             let behind = current.0.saturating_sub(resume.cursor.0);
-            resume.stamp == stamp
-                && resume.cursor <= current
+            place == Some(Cursor::Ours)
                 && resume.cursor >= self.counters.purged
                 && (is_station || behind <= self.config.catch_up_max)
         });
         let mut applied = Vec::new();
         for of in origins.iter().copied().chain((!is_station).then_some(origin)) {
-            applied.push((of, wayfs_tree::applied(&self.tx(), of)?));
+            let (through, chain) = wayfs_tree::applied_chain(&self.tx(), of)?;
+            applied.push(Applied { origin: of, through, chain });
             self.add_subject(origin, of);
         }
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
@@ -49,16 +52,10 @@ impl<S: MetaStore> Replica<S> {
             let anew = if is_station { 0 } else { current.0 };
             child.next = resume.map_or(anew, |resume| resume.cursor.0);
             child.cursor = child.next;
-            let welcome = Down::Welcome { stamp, current, resume: resume.is_some(), applied };
+            let welcome = Down::Welcome { stamp, current, resume: resume.is_some(), applied, went_back };
             child.notices.push(welcome);
         }
         Ok(())
-    }
-
-    /// Names this store for children; made at the first need, since only then the date is known.
-    pub(crate) fn own_stamp(&mut self) -> Stamp {
-        let stamp = Stamp { origin: self.config.origin, born: self.wall };
-        *self.counters.stamp.get_or_insert(stamp)
     }
 
     pub(crate) fn handle_start(&mut self, peer: PeerId, origin: OriginId) -> Result<(), Trouble> {

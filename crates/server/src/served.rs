@@ -144,6 +144,11 @@ impl Hooks for ServerHooks {
         self.event(EventKind::Fetched, Some(version), format!("file {file}: the home fetched its contents"));
     }
 
+    fn attention(&self, what: &str) {
+        tracing::warn!(volume = self.name, what, "attention");
+        self.event(EventKind::Attention, None, what.to_owned());
+    }
+
     fn failed(&self, reason: &str) {
         self.event(EventKind::Attention, None, format!("the volume stopped: {reason}"));
     }

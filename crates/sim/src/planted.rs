@@ -84,9 +84,7 @@ fn tamper_down(bug: Bug, mut down: Down) -> Down {
         }
         (Bug::AckDropped, Down::Marks { marks }) => marks.clear(),
         (Bug::SafeBeforeContents, Down::Marks { marks }) => marks.iter_mut().for_each(|mark| mark.safe = mark.applied),
-        (Bug::WelcomeOverstates, Down::Welcome { applied, .. }) => {
-            applied.iter_mut().for_each(|(_, through)| *through += 1)
-        }
+        (Bug::WelcomeOverstates, Down::Welcome { applied, .. }) => applied.iter_mut().for_each(|of| of.through += 1),
         _ => {}
     }
     down

@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use wayfs_proto::{AHEAD_MAX, Input, Neighbour, Output, PeerId, Replica, Role};
 use wayfs_types::request::{Answer, Level, Outcome, Request, RequestId};
-use wayfs_types::{Content, Digest, FileId, RecordId, Time};
+use wayfs_types::{Content, Digest, FileId, Life, RecordId, Time};
 
 /// Something that happens to someone at some time.
 #[derive(Debug, Clone)]
@@ -254,6 +254,8 @@ impl World {
         if host.destroyed || host.replica.is_some() {
             return;
         }
+        // Each opening is a life of its own, whichever machine it is at.
+        host.config.life = Life(1 + host.life * 64 + index as u32);
         match Replica::open(host.config.clone(), host.disk.clone(), self.now) {
             Ok(replica) => host.replica = Some(replica),
             Err(error) => self.violations.push(Violation::new("opens after a crash", format!("host {index}: {error}"))),
@@ -331,10 +333,14 @@ impl World {
             Output::Failed { reason } => {
                 self.violations.push(Violation::new("a sound disk never fails", format!("host {index}: {reason}")));
             }
+            Output::Renewed { origin, .. } => self.hosts[index].config.origin = origin,
             Output::InvalidateAll => self.cover(Branch::InvalidateAll, true),
             Output::Shared { .. } => self.cover(Branch::Shared, true),
             Output::Conflict { .. } => self.cover(Branch::Conflict, true),
-            Output::InvalidateInode { .. } | Output::InvalidateEntry { .. } => {}
+            Output::InvalidateInode { .. }
+            | Output::InvalidateEntry { .. }
+            | Output::Forked { .. }
+            | Output::Rescued { .. } => {}
         }
     }
 

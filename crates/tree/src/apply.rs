@@ -8,10 +8,11 @@
 //!
 //! `docs/conflicts.md` tells the rules with examples.
 
+use crate::chain::chained;
 use crate::edit::Edit;
 use crate::view::{ViewMut, inode};
 use crate::{Effect, Outcome, attributes, make, remove, rename, store};
-use wayfs_types::{FileId, Image, Key, Op, Record, StorageError};
+use wayfs_types::{FileId, Image, Key, LifeSpan, Op, Record, StorageError};
 
 /// Applies a record to whatever tree it finds, and notes it in its origin's image, if the view holds that.
 ///
@@ -30,14 +31,19 @@ pub fn apply(view: &mut impl ViewMut, record: &Record) -> Result<Effect, Storage
     if origin.as_ref().is_some_and(|origin| record.id.sequence() <= origin.applied) {
         return Ok(Effect::new(Outcome::Duplicate));
     }
-    // Only a record that was applied can have made what bears its id.
-    if inode(view, FileId::made_by(record.id))?.is_some() {
-        return Ok(Effect::new(Outcome::Duplicate));
-    }
     let label = origin.as_ref().map_or_else(|| format!("origin-{}", record.id.origin()), |o| o.label.clone());
-    let effect = dispatch(&mut Edit::new(view, record, label), &record.op)?;
+    // Only a record that was applied can have made what bears its id: its image came before its origin's.
+    let is_made = inode(view, FileId::made_by(record.id))?.is_some();
+    let effect = match is_made {
+        true => Effect::new(Outcome::Duplicate),
+        false => dispatch(&mut Edit::new(view, record, label), &record.op)?,
+    };
     if let Some(mut origin) = origin {
+        if let Op::Skip { life, .. } = record.op {
+            origin.life = LifeSpan { life, after: origin.applied, from: record.id.sequence() };
+        }
         origin.applied = record.id.sequence();
+        origin.chain = chained(origin.chain, record);
         view.put(origin_key, Some(Image::Origin(origin)))?;
     }
     Ok(effect)

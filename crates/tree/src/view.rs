@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use wayfs_types::{Entry, FileId, Image, Inode, Key, Name, OriginId, StorageError};
+use wayfs_types::{Chain, Entry, FileId, Image, Inode, Key, Name, OriginId, StorageError};
 
 /// Longest chain of aliases that is followed. An alias is made towards a file
 /// that is none itself, so chains only grow when their end is removed and its
@@ -79,9 +79,17 @@ pub fn resolve(view: &impl View, file: FileId) -> Result<FileId, StorageError> {
 /// # Errors
 /// [`StorageError`] if it cannot be read.
 pub fn applied(view: &impl View, origin: OriginId) -> Result<u64, StorageError> {
+    Ok(applied_chain(view, origin)?.0)
+}
+
+/// As [`applied`], with the running hash over the origin's records up to that one.
+///
+/// # Errors
+/// [`StorageError`] if it cannot be read.
+pub fn applied_chain(view: &impl View, origin: OriginId) -> Result<(u64, Chain), StorageError> {
     Ok(match view.image(&Key::Origin(origin))? {
-        Some(Image::Origin(origin)) => origin.applied,
-        _ => 0,
+        Some(Image::Origin(origin)) => (origin.applied, origin.chain),
+        _ => (0, Chain::START),
     })
 }
 

@@ -1,6 +1,6 @@
 //! Images: what goes down. The newest image of a key is all that matters.
 
-use crate::{Content, FileId, Name, NodeId, OriginId, RecordId, UserId, WallTime, XattrName};
+use crate::{Chain, Content, FileId, Life, LifeSpan, Name, NodeId, OriginId, RecordId, UserId, WallTime, XattrName};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -178,12 +178,34 @@ pub struct Conflict {
 pub struct Origin {
     /// Sequence of its last record that took effect; 0 before the first.
     pub applied: u64,
+    /// The running hash over its records up to that one.
+    pub chain: Chain,
+    /// Which of its numbers its writer gave in the newest life of its store.
+    pub life: LifeSpan,
     /// `USER@HOST`, as conflict names carry it; at most 64 bytes of printable text without `/`.
     pub label: String,
     /// The machine's key: who may speak for this origin, anywhere in the volume.
     pub node: NodeId,
     /// What it was admitted as.
     pub admitted: Admitted,
+    /// Set if it took the place of another origin of the same machine, whose history had forked.
+    pub renews: Option<Renewal>,
+}
+
+/// Why an origin was granted in place of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Renewal {
+    /// The origin before.
+    pub of: OriginId,
+    /// The life of the store that asked: the same life gets the same answer again, its clone another.
+    pub life: Life,
+}
+
+impl Origin {
+    /// A machine as it is admitted: it has written nothing.
+    pub fn admitted(admitted: Admitted, node: NodeId, label: String) -> Self {
+        Self { applied: 0, chain: Chain::START, life: LifeSpan::default(), label, node, admitted, renews: None }
+    }
 }
 
 /// What a machine was admitted to a volume as.

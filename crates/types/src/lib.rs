@@ -3,6 +3,7 @@
 //! Identifiers, names, times, contents, records, images, the storage trait and
 //! file-system requests. No input or output, no clock, no randomness.
 
+mod chain;
 mod content;
 mod errors;
 mod facts;
@@ -14,11 +15,12 @@ pub mod request;
 mod storage;
 mod time;
 
+pub use chain::{Chain, ChainCheck, Life, LifeSpan};
 pub use content::{Content, Digest, INLINE_MAX};
 pub use errors::FsError;
 pub use facts::{Fact, Facts};
 pub use ids::{CommitNumber, FileId, IdError, NodeId, OriginId, RecordId, UserId, VolumeId};
-pub use image::{Admitted, Conflict, ConflictKind, Entry, Image, Inode, Key, Kind, Origin, Place};
+pub use image::{Admitted, Conflict, ConflictKind, Entry, Image, Inode, Key, Kind, Origin, Place, Renewal};
 pub use name::{Name, NameError, XattrName};
 pub use record::{AttrChange, Op, Record, Replaced};
 pub use storage::{Batch, MetaStore, Pairs, StorageError, Ticket};

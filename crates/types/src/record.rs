@@ -1,6 +1,6 @@
 //! Records: what goes up.
 
-use crate::{Content, FileId, Kind, Name, RecordId, UserId, WallTime, XattrName};
+use crate::{Content, FileId, Kind, Life, Name, RecordId, UserId, WallTime, XattrName};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ impl Record {
     pub fn follows(&self) -> u64 {
         let before = self.id.sequence() - 1;
         match self.op {
-            Op::Skip { after } => after.min(before),
+            Op::Skip { after, .. } => after.min(before),
             _ => before,
         }
     }
@@ -157,6 +157,8 @@ pub enum Op {
     Skip {
         /// The last sequence that the writer is sure of.
         after: u64,
+        /// The life of the writer's store that begins with this record: no two copies of a store write the same.
+        life: Life,
     },
 }
 

@@ -72,7 +72,8 @@ fn check_up(up: &Up) -> Checked {
         Up::Lock { request, .. } | Up::TestLock { request, .. } => check_lock(request),
         Up::Unlock { range, .. } => check_range(*range),
         Up::Start | Up::Received { .. } | Up::Want { .. } | Up::LockCancel { .. } => Ok(()),
-        Up::Ping { .. } => Ok(()),
+        Up::Ping { .. } | Up::Renew { .. } => Ok(()),
+        Up::Chains { chains } => at_most(chains.len(), RECORDS_MAX, "chains"),
         Up::Lent { versions } => {
             at_most(versions.len(), RECORDS_MAX, "versions")?;
             versions.iter().try_for_each(|lent| within(lent.held.content.is_well_formed(), "content"))
@@ -102,6 +103,7 @@ fn check_down(down: &Down) -> Checked {
         Down::Marks { marks } => at_most(marks.len(), IDS_MAX, "marks"),
         Down::Stable { versions } | Down::Want { versions } => at_most(versions.len(), IDS_MAX, "versions"),
         Down::LockAnswer { .. } | Down::Shared { .. } | Down::Pong { .. } => Ok(()),
+        Down::Forked | Down::Renewed { .. } => Ok(()),
     }
 }
 
@@ -143,7 +145,7 @@ pub fn check_record(record: &Record) -> Checked {
             within(value.as_ref().is_none_or(|v| v.len() <= Inode::XATTRS_LEN_MAX), "extended attribute")
         }
         Op::Store { content, .. } => within(content.is_well_formed(), "content"),
-        Op::Skip { after } => within(*after < record.id.sequence(), "sequences skipped"),
+        Op::Skip { after, .. } => within(*after < record.id.sequence(), "sequences skipped"),
         Op::Link { .. } | Op::Unlink { .. } | Op::Rmdir { .. } | Op::Rename { .. } | Op::Resolve { .. } | Op::Touch => {
             Ok(())
         }

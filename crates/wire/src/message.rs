@@ -16,7 +16,8 @@
 use serde::{Deserialize, Serialize};
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
 use wayfs_types::{
-    CommitNumber, Content, Digest, FileId, Image, Key, Name, OriginId, Record, RecordId, VolumeId, WallTime,
+    Chain, ChainCheck, CommitNumber, Content, Digest, FileId, Image, Key, Life, Name, OriginId, Record, RecordId,
+    VolumeId, WallTime,
 };
 
 /// Anything that travels in a session.
@@ -28,14 +29,28 @@ pub enum Message {
     Down(Down),
 }
 
-/// Names one life of one replica's store: its origin, and when the store was made.
-/// A cursor means something only to the store that issued it.
+/// Names one life of one replica's store: its origin, when the store was made, and which of its openings this is.
+/// A cursor means something only to the store that issued it, and only as far as that life of it came: a store that
+/// was put back to an older copy knows its own lives only up to the copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Stamp {
     /// The replica.
     pub origin: OriginId,
     /// When its store was made, by its own wall clock.
     pub born: WallTime,
+    /// Drawn at random when the store was opened.
+    pub life: Life,
+}
+
+/// How far an origin's records came somewhere, and the name of their history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Applied {
+    /// The origin.
+    pub origin: OriginId,
+    /// The last sequence.
+    pub through: u64,
+    /// The running hash up to there.
+    pub chain: Chain,
 }
 
 /// Where a child left off.
@@ -103,6 +118,8 @@ pub enum Up {
         origins: Vec<OriginId>,
         /// Sequence through which a former parent vouched for the child's own records and contents.
         safe: u64,
+        /// The present life of the child's store.
+        life: Life,
     },
     /// Directories (for their entries and the inodes in them) and inodes that the child looks at.
     Watch {
@@ -209,6 +226,20 @@ pub enum Up {
         /// The versions.
         versions: Vec<LentVersion>,
     },
+    /// Upon which history the records that follow in this session were written. Said of an origin before its first
+    /// record of the session, and again where records are left out that the parent has.
+    Chains {
+        /// The record before, of each origin.
+        chains: Vec<Applied>,
+    },
+    /// The history of an origin has forked: another is wanted in its place. A station passes it on; the home answers
+    /// the same life of a store the same.
+    Renew {
+        /// The origin that forked: the child's own, or that of a child of a station.
+        of: OriginId,
+        /// The life of the store that wants it.
+        life: Life,
+    },
 }
 
 /// A version whose contents a client still holds for its parent.
@@ -240,6 +271,8 @@ pub struct Span {
     pub from: u64,
     /// The last sequence.
     pub through: u64,
+    /// The running hash at the last, over the records as their writer wrote them.
+    pub chain: Chain,
 }
 
 /// A key and what it is now; `None`: nothing.
@@ -274,6 +307,8 @@ pub struct Mark {
     pub visible: u64,
     /// Contents at the home.
     pub stable: u64,
+    /// Of the running hash at `applied`: a record that is acknowledged is the one that was sent.
+    pub check: ChainCheck,
 }
 
 /// How a question was answered.
@@ -323,7 +358,9 @@ pub enum Down {
         /// station expects the whole state and drops what is not in it.
         resume: bool,
         /// What the parent has of the origins named in `Hello`.
-        applied: Vec<(OriginId, u64)>,
+        applied: Vec<Applied>,
+        /// The child was told more by this store than the store knows: it was put back to an older copy.
+        went_back: bool,
     },
     /// Newer images.
     Images {
@@ -386,5 +423,16 @@ pub enum Down {
         number: u64,
         /// Everything of the child's interest up to here was told; `None` while something is on its way.
         through: Option<CommitNumber>,
+    },
+    /// Another copy of the child's store came after this one: the two are to part.
+    Forked,
+    /// Answers `Renew`.
+    Renewed {
+        /// The origin that forked.
+        of: OriginId,
+        /// The life of the store that asked.
+        life: Life,
+        /// The origin in its place.
+        origin: OriginId,
     },
 }

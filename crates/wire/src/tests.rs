@@ -8,8 +8,8 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use wayfs_types::request::{LockFamily, LockKind, LockOwner, LockRange, LockRequest};
 use wayfs_types::{
-    AttrChange, CommitNumber, Conflict, ConflictKind, Content, Digest, Entry, FileId, Image, Inode, Key, Kind, Name,
-    Op, OriginId, Place, Record, RecordId, Replaced, UserId, VolumeId, WallTime, XattrName,
+    AttrChange, Chain, CommitNumber, Conflict, ConflictKind, Content, Digest, Entry, FileId, Image, Inode, Key, Kind,
+    Life, Name, Op, OriginId, Place, Record, RecordId, Replaced, UserId, VolumeId, WallTime, XattrName,
 };
 
 fn origin() -> impl Strategy<Value = OriginId> {
@@ -101,7 +101,7 @@ fn op() -> impl Strategy<Value = Op> {
         }),
         id().prop_map(|conflict| Op::Resolve { conflict }),
         Just(Op::Touch),
-        Just(Op::Skip { after: 0 }),
+        Just(Op::Skip { after: 0, life: Life(5) }),
     ]
 }
 
@@ -187,11 +187,12 @@ fn message() -> impl Strategy<Value = Message> {
             .prop_map(|(volume, resume, origins)| Message::Up(Up::Hello {
                 volume: VolumeId::from_bytes(volume),
                 resume: resume.map(|(origin, born, cursor)| Resume {
-                    stamp: Stamp { origin, born },
+                    stamp: Stamp { origin, born, life: Life(3) },
                     cursor: CommitNumber(cursor)
                 }),
                 origins,
                 safe: 7,
+                life: Life(9),
             })),
         (any::<u64>(), file(), proptest::option::of(name()), 1u32..4096, proptest::collection::vec(id(), 0..9))
             .prop_map(|(ask, directory, after, limit, seen)| Message::Up(Up::Ask {
@@ -200,11 +201,11 @@ fn message() -> impl Strategy<Value = Message> {
                 seen
             })),
         (origin(), any::<[u64; 4]>()).prop_map(|(origin, [applied, safe, visible, stable])| Message::Down(
-            Down::Marks { marks: vec![Mark { origin, applied, safe, visible, stable }] }
+            Down::Marks { marks: vec![Mark { origin, applied, safe, visible, stable, check: Chain::START.check() }] }
         )),
         proptest::collection::vec(sent(), 1..10).prop_map(|records| {
             let id = records[0].record.id;
-            let spans = vec![Span { origin: id.origin(), from: 1, through: id.sequence() }];
+            let spans = vec![Span { origin: id.origin(), from: 1, through: id.sequence(), chain: Chain::START }];
             Message::Up(Up::Cancelled { spans, records })
         }),
         (any::<u64>(), proptest::collection::vec((id(), file(), content()), 0..10)).prop_map(|(through, held)| {

@@ -133,7 +133,7 @@ impl Target {
 
     /// Files of ours below a path that are visible and not yet stable.
     fn add_unstable(&self, path: &Path, remaining: &mut Remaining) -> Result<(), ControlError> {
-        let own = self.volume().settings().replica.origin;
+        let own = self.volume().origin();
         let look = |replica: &LiveReplica| {
             let Some(top) = known_at(replica, path)? else { return Ok(()) };
             let mut files = vec![top];

@@ -75,6 +75,8 @@ const AROUND_MIN: Duration = Duration::from_secs(1);
 const AROUND_MAX: Duration = Duration::from_secs(30);
 /// Longest such look.
 const AROUND_PATIENCE: Duration = Duration::from_secs(5);
+/// A session that ended sooner than that did not do well: the next is begun after a pause, and each time a longer one.
+const DIED_YOUNG: Duration = Duration::from_secs(5);
 /// Others get this long after the first answered, or twice its round trip.
 const GRACE_MIN: Duration = Duration::from_millis(30);
 
@@ -329,9 +331,16 @@ impl Shared {
             match self.connect(&volume).await {
                 Ok(live) => {
                     drop(volume);
-                    (pause, around_pause) = (PAUSE_MIN, AROUND_MIN);
-                    if matches!(self.watch(live).await, Ended::VolumeGone) {
-                        return;
+                    around_pause = AROUND_MIN;
+                    let began = Instant::now();
+                    match self.watch(live).await {
+                        Ended::VolumeGone => return,
+                        Ended::Lost if began.elapsed() < DIED_YOUNG => {
+                            // Whatever ended it will end the next one as well, and many can make many of them.
+                            let _ = timeout(pause, self.changed.notified()).await;
+                            pause = next_pause(pause);
+                        }
+                        Ended::Lost | Ended::Unwanted => pause = PAUSE_MIN,
                     }
                 }
                 Err(error) => {
@@ -436,7 +445,7 @@ impl Shared {
             Role::Home | Role::Station => ChildRole::Station,
         };
         let have = volume.directory().have();
-        let attach = Attach { volume: replica.volume, origin: replica.origin, role, have };
+        let attach = Attach { volume: replica.volume, origin: volume.origin(), role, have };
         let result = greet::attach(connection, attach).await;
         if let Err(error) = &result {
             let deleted = matches!(error, GreetError::Refused(Refusal::Deleted));

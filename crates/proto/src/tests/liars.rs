@@ -3,7 +3,7 @@
 use super::world::{HOME, World, name};
 use crate::{Input, Neighbour, Output, PeerId, Role};
 use bytes::Bytes;
-use wayfs_types::{Admitted, Content, FileId, Op, OriginId, Record, RecordId, UserId, VolumeId, WallTime};
+use wayfs_types::{Admitted, Content, FileId, Life, Op, OriginId, Record, RecordId, UserId, VolumeId, WallTime};
 use wayfs_wire::{Message, SentRecord, Up, encode};
 
 const LIAR: PeerId = PeerId(9999);
@@ -47,7 +47,13 @@ fn is_refused(says: impl FnOnce(OriginId, OriginId) -> Vec<Up>) -> bool {
 }
 
 fn hello(volume: u8) -> Up {
-    Up::Hello { volume: VolumeId::from_bytes([volume; 16]), resume: None, origins: Vec::new(), safe: 0 }
+    Up::Hello {
+        volume: VolumeId::from_bytes([volume; 16]),
+        resume: None,
+        origins: Vec::new(),
+        safe: 0,
+        life: Life::NONE,
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod cancelling;
 mod duty;
 mod facts;
 mod faults;
+mod forking;
 mod liars;
 mod locking;
 mod moving;

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Outcome, RenameTarget, Request, RequestId};
 use wayfs_types::{
-    Admitted, Content, Digest, FileId, FsError, Image, Inode, Key, Kind, Name, NodeId, OriginId, RecordId, Ticket,
-    Time, VolumeId, WallTime,
+    Admitted, Content, Digest, FileId, FsError, Image, Inode, Key, Kind, Life, Name, NodeId, OriginId, RecordId,
+    Ticket, Time, VolumeId, WallTime,
 };
 
 /// Rounds after which a world that does not come to rest is taken for stuck.
@@ -212,7 +212,8 @@ impl World {
     pub(crate) fn connect(&mut self, child: usize, parent: usize) -> PeerId {
         let peer = PeerId(self.next_peer);
         self.next_peer += 1;
-        let origin = self.hosts[child].origin;
+        let origin = self.hosts[child].replica.config().origin;
+        self.hosts[child].origin = origin;
         self.sessions.push(Session {
             child,
             parent,
@@ -245,6 +246,15 @@ impl World {
         session.pushes.clear();
         self.input(child, Input::PeerDown { peer });
         self.input(parent, Input::PeerDown { peer });
+    }
+
+    pub(crate) fn is_open(&mut self, peer: PeerId) -> bool {
+        self.session(peer).open
+    }
+
+    /// Whether a host has a session with a parent.
+    pub(crate) fn has_session(&self, host: usize) -> bool {
+        self.sessions.iter().any(|session| session.open && session.child == host)
     }
 
     pub(crate) fn stall(&mut self, peer: PeerId, stalled: bool) {
@@ -418,6 +428,31 @@ impl World {
             crate::Holder::Here | crate::Holder::Parent | crate::Holder::Unknown => false,
         });
         below || above()
+    }
+
+    /// A copy of what is durable on a host's disk, as a snapshot takes it.
+    pub(crate) fn snapshot(&self, host: usize) -> MemoryStore {
+        self.hosts[host].replica.store().clone().crash(0)
+    }
+
+    /// Opens a copy of a store in place of a host's own, in a life of its own.
+    pub(crate) fn restore(&mut self, host: usize, store: MemoryStore, life: u32) {
+        self.crash(host, 0);
+        let mut config = self.hosts[host].replica.config().clone();
+        config.life = Life(life);
+        let replica = Replica::open(config, store, self.now).unwrap();
+        self.hosts[host].origin = replica.config().origin;
+        self.hosts[host].replica = replica;
+    }
+
+    /// Opens a copy of a store as a host of its own, with the chunks of the one that it was taken from.
+    pub(crate) fn clone_of(&mut self, host: usize, store: MemoryStore, life: u32) -> usize {
+        let mut config = self.hosts[host].replica.config().clone();
+        config.life = Life(life);
+        let clone = self.open(config, store);
+        self.hosts[clone].chunks = self.hosts[host].chunks.clone();
+        self.hosts[clone].origin = self.hosts[clone].replica.config().origin;
+        clone
     }
 
     pub(crate) fn request_within(&mut self, host: usize, request: Request, span: Duration) -> RequestId {

@@ -207,7 +207,7 @@ fn a_client_learns_what_other_members_are_called() {
     let (home, station) = pair(dir.path(), "on-demand");
     let near = Client::join(&home, &station, &dir.path().join("near"));
     let far = Client::join(&home, &home, &dir.path().join("far"));
-    let origins = [&near, &far].map(|client| client.volume.settings().replica.origin);
+    let origins = [&near, &far].map(|client| client.volume.origin());
     eventually("the station knows both", || {
         let labels = near.joiner.runtime.block_on(near.link.labels(origins.to_vec()));
         labels == origins.map(|origin| (origin, "ann@laptop".to_owned()))

@@ -12,7 +12,7 @@ fn address(text: &str) -> Address {
 }
 
 fn origin(number: u32, node: NodeId, admitted: Admitted) -> (OriginId, Origin) {
-    let origin = Origin { applied: 0, label: format!("m{number}@test"), node, admitted };
+    let origin = Origin::admitted(admitted, node, format!("m{number}@test"));
     (OriginId::new(number).unwrap(), origin)
 }
 

@@ -1,0 +1,283 @@
+//! What happens when a history forked: two go on under one origin, and each has records that the other has not.
+//!
+//! ```text
+//!   own origin    noticed ──Renew──▶ (stations pass it on) ──▶ home grants ──Renewed──▶ written again, attached anew
+//!   a child's     the home's image of its origin parts from our log ──▶ written again under our own origin
+//! ```
+//!
+//! Whoever notices gives way: it takes a new origin and writes again, in order and as new records, all that nobody
+//! confirmed. Names of what those made change with them (`renamed`). So two copies of one store become two members,
+//! and a store that was put back to an older copy goes on beside what it had forgotten. Nothing is taken out of the
+//! tree: what met what is settled by the rules for conflicts like anything else.
+//!
+//! A station does the same under its own origin for what it took from a child and the home has not: the child may be
+//! gone, and was told *safe*. If it is not gone it writes its records again as well; the same contents under one
+//! name are one file.
+
+use crate::api::{Output, PeerId, Role};
+use crate::children::ChildLives;
+use crate::contents::Source;
+use crate::renamed::{RENAMED, renamed_record};
+use crate::replica::{Replica, Trouble};
+use crate::tables::{number_key, pack, record_key, table};
+use crate::tentative::LogEntry;
+use crate::upstream::Standing;
+use std::collections::{BTreeMap, BTreeSet};
+use wayfs_types::{
+    Admitted, FileId, Image, Key, Life, MetaStore, Op, Origin, OriginId, RecordId, Renewal, StorageError,
+};
+use wayfs_wire::{Down, KeyImage, Up};
+
+/// Most new origins in place of one: who wants more is refused.
+const RENEWALS_MAX: usize = 1024;
+/// Wishes of children that a station passes on at a time.
+const ASKED_MAX: usize = 4096;
+/// Records that were written again and whose former names are understood. The oldest are forgotten first.
+const RENAMED_MAX: usize = 65_536;
+
+/// What is known of forked histories.
+#[derive(Debug, Default)]
+pub(crate) struct Fork {
+    /// Our own history forked, and how that was noticed.
+    pub(crate) noticed: Option<String>,
+    /// Origins whose tentative records are being taken out of the view.
+    pub(crate) parted: BTreeSet<OriginId>,
+    /// Records that were written again, and as which.
+    pub(crate) renamed: BTreeMap<RecordId, RecordId>,
+    /// Whose wish for a new origin was passed on.
+    asked: BTreeMap<(OriginId, Life), OriginId>,
+}
+
+/// The child's half.
+impl<S: MetaStore> Replica<S> {
+    /// Our own history forked: nothing that the parent says of it is taken any more, and a new origin is asked for.
+    pub(crate) fn begin_fork(&mut self, reason: String) {
+        if self.fork.noticed.is_none() {
+            tracing::warn!(reason, "the history of this store forked");
+            self.outputs.push_back(Output::Forked { reason: reason.clone() });
+            self.fork.noticed = Some(reason);
+        }
+        self.set_standing(Standing::Forked);
+        self.ask_renewal();
+    }
+
+    /// Asks for a new origin, and again with every ping until it comes.
+    pub(crate) fn ask_renewal(&mut self) {
+        if self.upstream.as_ref().is_some_and(|upstream| upstream.standing == Standing::Forked) {
+            self.tell_parent(Up::Renew { of: self.config.origin, life: self.config.life });
+        }
+    }
+
+    pub(crate) fn handle_renewed(&mut self, of: OriginId, life: Life, origin: OriginId) -> Result<(), Trouble> {
+        if of == self.config.origin && life == self.config.life {
+            return if self.fork.noticed.is_some() { self.take_new_origin(origin) } else { Ok(()) };
+        }
+        if let Some(child) = self.fork.asked.remove(&(of, life)) {
+            self.children.tell(child, Down::Renewed { of, life, origin });
+        }
+        Ok(())
+    }
+
+    fn take_new_origin(&mut self, origin: OriginId) -> Result<(), Trouble> {
+        let former = self.config.origin;
+        let (skips, sent_through) = (self.skips, self.sent_through);
+        let done = self.go_on_as(origin).and_then(|records| self.commit().map(|()| records));
+        let records = match done {
+            Ok(records) => records,
+            Err(error) => {
+                self.config.origin = former;
+                (self.skips, self.sent_through) = (skips, sent_through);
+                return Err(error.into());
+            }
+        };
+        tracing::info!(%former, %origin, records, "goes on under another origin");
+        self.fork.noticed = None;
+        self.requests.forget_own();
+        if records > 0 {
+            self.requests.note_own(self.ticket, 1);
+        }
+        self.levels_moved = true;
+        self.sync_wanted = true;
+        self.outputs.push_back(Output::Renewed { former, origin, records });
+        self.outputs.push_back(Output::InvalidateAll);
+        if let Some(peer) = self.upstream.as_ref().map(|upstream| upstream.peer) {
+            self.disconnect(peer, format!("goes on as origin {origin}, since the history of {former} forked"));
+        }
+        Ok(())
+    }
+
+    /// Takes out of the view what nobody confirmed, and writes it again under a new origin. Answers how many records.
+    fn go_on_as(&mut self, origin: OriginId) -> Result<u64, StorageError> {
+        let former = self.config.origin;
+        let positions: Vec<u64> =
+            self.log.from(0).filter(|(_, item)| item.id.origin() == former).map(|(position, _)| position).collect();
+        let entries = self.entries(&positions)?;
+        let image = self.confirmed_origin(former)?;
+        self.part(former, Vec::new())?;
+        for position in positions {
+            self.overlay.delete_raw(number_key(table::LOG, position));
+            self.staged.forgotten.push(position);
+        }
+        self.change_origin(origin)?;
+        self.counters.sequence = 0;
+        self.counters.resume = None;
+        self.skips = false;
+        self.sent_through = 0;
+        if let Some(image) = image {
+            let renewed = Origin::admitted(image.admitted, image.node, image.label);
+            self.put_image(Key::Origin(origin), Some(Image::Origin(renewed)))?;
+        }
+        self.write_again(entries)
+    }
+
+    fn entries(&mut self, positions: &[u64]) -> Result<Vec<LogEntry>, StorageError> {
+        positions.iter().map(|position| self.log_entry(*position)).collect()
+    }
+
+    /// Takes a cut of the parent over, and takes out of the view all that is tentative of an origin.
+    fn part(&mut self, origin: OriginId, cut: Vec<KeyImage>) -> Result<(), StorageError> {
+        self.fork.parted.insert(origin);
+        let taken = self.take_cut(cut);
+        self.fork.parted.remove(&origin);
+        taken
+    }
+
+    /// Writes records again, as new ones of our own.
+    fn write_again(&mut self, entries: Vec<LogEntry>) -> Result<u64, StorageError> {
+        let mut count = 0;
+        for entry in entries {
+            if matches!(entry.record.op, Op::Touch | Op::Skip { .. }) {
+                continue;
+            }
+            let Ok(id) = RecordId::new(self.config.origin, self.next_sequence()) else { break };
+            let former = entry.record.id;
+            let record = renamed_record(entry.record, id, &self.fork.renamed);
+            self.skip_lost()?;
+            self.counters.sequence = id.sequence();
+            self.note_renamed(former, id);
+            let is_directory = matches!(record.op, Op::Mkdir { .. });
+            let effect = self.take_record(record.clone(), entry.held)?;
+            if self.tx().get_raw(&record_key(table::OWED, former))?.is_some() {
+                self.release(former)?;
+                self.note_content(&record, &effect, Source::Own)?;
+            } else if let Some(missing) = self.missing(former)? {
+                self.settle_missing(former, &missing);
+                let origin = missing.holders.first().copied().unwrap_or(self.config.origin);
+                let source = Source::Child { origin, is_station: true, held: !missing.holders.is_empty() };
+                self.note_content(&record, &effect, source)?;
+            }
+            if is_directory && self.config.role == Role::Client {
+                self.watch_own_directory(FileId::made_by(id));
+            }
+            count += 1;
+        }
+        self.staged.marks.insert(self.config.origin);
+        Ok(count)
+    }
+
+    fn note_renamed(&mut self, former: RecordId, id: RecordId) {
+        self.overlay.put_raw(record_key(RENAMED, former), pack(&id));
+        self.fork.renamed.insert(former, id);
+        while self.fork.renamed.len() > RENAMED_MAX {
+            if let Some((oldest, _)) = self.fork.renamed.pop_first() {
+                self.overlay.delete_raw(record_key(RENAMED, oldest));
+            }
+        }
+    }
+}
+
+/// The station's half.
+impl<S: MetaStore> Replica<S> {
+    /// Origins of which the home has other records than our log, with what the home has not.
+    pub(crate) fn parted_in(&mut self, cut: &[KeyImage]) -> Result<Vec<(OriginId, Vec<LogEntry>)>, StorageError> {
+        let mut parted = Vec::new();
+        if self.config.role != Role::Station {
+            return Ok(parted);
+        }
+        for pair in cut {
+            let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image) else { continue };
+            if *origin == self.config.origin {
+                continue;
+            }
+            let Some(first) = self.first_parted(*origin, image)? else { continue };
+            let left = self.log.tentative_of(*origin).filter(|(_, item)| item.id.sequence() >= first);
+            let positions: Vec<u64> = left.map(|(position, _)| position).collect();
+            parted.push((*origin, self.entries(&positions)?));
+        }
+        Ok(parted)
+    }
+
+    /// Takes a cut over, and writes again under our own origin what children wrote and the home has not.
+    pub(crate) fn take_parted(
+        &mut self,
+        cut: Vec<KeyImage>,
+        parted: Vec<(OriginId, Vec<LogEntry>)>,
+    ) -> Result<(), StorageError> {
+        self.fork.parted.extend(parted.iter().map(|(origin, _)| *origin));
+        let taken = self.take_cut(cut);
+        self.fork.parted.clear();
+        taken?;
+        for (of, entries) in parted {
+            let records = self.write_again(entries)?;
+            tracing::warn!(%of, records, "the home has other records of a member: ours are written again");
+            self.staged.outputs.push(Output::Rescued { of, records });
+        }
+        Ok(())
+    }
+}
+
+/// The parent's half.
+impl<S: MetaStore> Replica<S> {
+    /// Whether this life of a child's store was followed by another before: then there are two of it.
+    pub(crate) fn is_outlived(&mut self, child: OriginId, life: Life) -> bool {
+        life != Life::NONE && self.children.lives.entry(child).or_insert_with(ChildLives::default).is_outlived(life)
+    }
+
+    pub(crate) fn handle_renew(
+        &mut self,
+        peer: PeerId,
+        child: OriginId,
+        of: OriginId,
+        life: Life,
+    ) -> Result<(), Trouble> {
+        let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
+        if of != child && !is_station {
+            return Err(Trouble::Peer(peer, "wants a new origin for another".to_owned()));
+        }
+        if self.config.role != Role::Home {
+            if self.fork.asked.len() >= ASKED_MAX {
+                self.fork.asked.pop_first();
+            }
+            self.fork.asked.insert((of, life), child);
+            self.tell_parent(Up::Renew { of, life });
+            return Ok(());
+        }
+        let Some(origin) = self.renew(peer, of, life)? else { return Ok(()) };
+        self.children.tell(child, Down::Renewed { of, life, origin });
+        Ok(())
+    }
+
+    /// The origin in place of another: the one that this life got before, or a new one.
+    fn renew(&mut self, peer: PeerId, of: OriginId, life: Life) -> Result<Option<OriginId>, Trouble> {
+        let renewal = Renewal { of, life };
+        let all = self.origins()?;
+        if let Some((origin, _)) = all.iter().find(|(_, image)| image.renews == Some(renewal)) {
+            return Ok(Some(*origin));
+        }
+        let Some((_, image)) = all.iter().find(|(origin, _)| *origin == of) else { return Ok(None) };
+        let refused = |why: &str| Err(Trouble::Peer(peer, why.to_owned()));
+        match image.admitted {
+            Admitted::Station | Admitted::Client | Admitted::Reader => {}
+            Admitted::Home | Admitted::Revoked => return refused("wants a new origin for one that has no access"),
+        }
+        if all.iter().filter(|(_, image)| image.renews.is_some_and(|renews| renews.of == of)).count() >= RENEWALS_MAX {
+            return refused("wants too many new origins");
+        }
+        let last = all.last().map_or(0, |(origin, _)| origin.raw());
+        let Ok(origin) = OriginId::new(last + 1) else { return refused("wants an origin, and none is left") };
+        let renewed = Origin::admitted(image.admitted, image.node, image.label.clone());
+        let renewed = Origin { renews: Some(renewal), ..renewed };
+        self.put_image(Key::Origin(origin), Some(Image::Origin(renewed)))?;
+        Ok(Some(origin))
+    }
+}

@@ -1,0 +1,236 @@
+//! Whether two replicas mean the same history when they name the same records.
+//!
+//! Records are named by origin and sequence, and a sequence says nothing of what was written under it: a store that was
+//! put back to an older copy, or opened twice, or a member that writes in another's name, gives numbers a second
+//! time. So each origin's records carry a running hash (`wayfs_tree::chained`). It is compared
+//! * when a session begins: the parent says what it has of each origin, as number and hash;
+//! * with every mark (four bytes of it) and every image of an origin;
+//! * with every record that is taken: the child says upon what its first record was written, and the parent keeps
+//!   count. What comes as a duplicate is hashed, too.
+//!
+//! A difference is never taken for a duplicate, nor an acknowledgement for one's own. What then happens is in `fork`.
+//!
+//! **Gaps.** A writer that crashed begins anew behind the numbers that it may have lost (`ahead`); the record that does
+//! so begins the hash anew, and names the life of the store. **Cancelled records.** A station sends others in place of
+//! what its writers wrote; it names the span and the hash at its end, and the span is taken whole or not at all.
+
+use crate::api::PeerId;
+use crate::replica::{Replica, Trouble};
+use crate::tentative::LogItem;
+use std::collections::{BTreeMap, BTreeSet};
+use wayfs_tree::{applied_chain, chained};
+use wayfs_types::{Chain, Image, Key, LifeSpan, MetaStore, Op, Origin, OriginId, Record, RecordId, StorageError};
+use wayfs_wire::{Applied, KeyImage, Mark, SentRecord, Up};
+
+/// Statements of a child about its histories that wait for the records which they are about.
+const STATED_MAX: usize = 8192;
+
+/// What a child said in this session of the histories of origins.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// The last record of each origin in this session, and the running hash after it.
+    last: BTreeMap<OriginId, (u64, Chain)>,
+    /// Upon what records to come were written.
+    stated: BTreeMap<(OriginId, u64), Chain>,
+}
+
+impl Told {
+    /// The running hash before a record, as the child has it.
+    fn before(&mut self, record: &Record) -> Option<Chain> {
+        let origin = record.id.origin();
+        if record.follows() == 0 {
+            return Some(Chain::START);
+        }
+        match self.last.get(&origin) {
+            Some((sequence, chain)) if *sequence == record.follows() => Some(*chain),
+            _ => self.stated.remove(&(origin, record.follows())),
+        }
+    }
+}
+
+/// The child's half.
+impl<S: MetaStore> Replica<S> {
+    /// Says upon what records were written whose predecessor was not sent in this session.
+    pub(crate) fn state_histories(&mut self, records: &[(Chain, &Record)]) {
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        let mut chains = Vec::new();
+        for (before, record) in records {
+            let (origin, follows) = (record.id.origin(), record.follows());
+            let is_new_life = matches!(record.op, Op::Skip { .. });
+            if upstream.told.insert(origin, record.id.sequence()) != Some(follows) && follows > 0 && !is_new_life {
+                chains.push(Applied { origin, through: follows, chain: *before });
+            }
+        }
+        if !chains.is_empty() {
+            self.tell_parent(Up::Chains { chains });
+        }
+    }
+
+    /// The running hash at a sequence of an origin, if we still have it.
+    fn known_chain(&mut self, origin: OriginId, sequence: u64) -> Result<Option<Chain>, StorageError> {
+        if sequence == 0 {
+            return Ok(Some(Chain::START));
+        }
+        if let Some(confirmed) = self.confirmed_origin(origin)?
+            && confirmed.applied == sequence
+        {
+            return Ok(Some(confirmed.chain));
+        }
+        Ok(RecordId::new(origin, sequence).ok().and_then(|record| self.log.chain_at(record)))
+    }
+
+    /// What the parent has confirmed of an origin.
+    pub(crate) fn confirmed_origin(&mut self, origin: OriginId) -> Result<Option<Origin>, StorageError> {
+        let key = Key::Origin(origin);
+        let image = match self.aside(&key)? {
+            Some(aside) => aside.image,
+            None => wayfs_tree::View::image(&self.tx(), &key)?,
+        };
+        Ok(match image {
+            Some(Image::Origin(origin)) => Some(origin),
+            _ => None,
+        })
+    }
+
+    /// Whether the parent's word of our own records is about other ones than ours, and how that shows.
+    fn own_fork(&mut self, through: u64, chain: Chain) -> Result<Option<String>, StorageError> {
+        let origin = self.config.origin;
+        if through > self.own_limit() {
+            let last = self.counters.sequence;
+            let text =
+                format!("the parent has record {origin}.{through}, and {last} is the last that this store wrote");
+            return Ok(Some(text));
+        }
+        let known = self.known_chain(origin, through)?;
+        Ok(known.filter(|known| *known != chain).map(|_| format!("the parent has another record {origin}.{through}")))
+    }
+
+    /// What a parent's welcome says of our history. Origins of children whose records it has other ones of are kept back.
+    pub(crate) fn fork_in_welcome(
+        &mut self,
+        own: OriginId,
+        applied: &[Applied],
+    ) -> Result<Option<String>, StorageError> {
+        let mut fork = self.fork.noticed.clone();
+        let mut doubtful = BTreeSet::new();
+        for Applied { origin, through, chain } in applied {
+            if *origin == own {
+                fork = fork.or(self.own_fork(*through, *chain)?);
+            } else if self.known_chain(*origin, *through)?.is_some_and(|known| known != *chain) {
+                doubtful.insert(*origin);
+            }
+        }
+        if let Some(upstream) = self.upstream.as_mut() {
+            upstream.doubtful = doubtful;
+        }
+        Ok(fork)
+    }
+
+    /// What the parent's images say of our history.
+    pub(crate) fn fork_in_images(&mut self, images: &[KeyImage]) -> Result<Option<String>, StorageError> {
+        let own = self.config.origin;
+        for pair in images {
+            if let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image)
+                && *origin == own
+            {
+                return self.own_fork(image.applied, image.chain);
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a mark says of a history. It is compared with what is tentative: the rest was when it was confirmed.
+    pub(crate) fn fork_of_mark(&mut self, mark: &Mark) -> Result<Option<String>, StorageError> {
+        let (origin, applied) = (mark.origin, mark.applied);
+        if origin == self.config.origin && applied > self.own_limit() {
+            return Ok(Some(format!(
+                "the parent acknowledged record {origin}.{applied}, which this store never wrote"
+            )));
+        }
+        let tentative = RecordId::new(origin, applied).ok().and_then(|record| self.log.position_of(record));
+        let item = tentative.and_then(|position| self.log.item(position));
+        let differs = item.is_some_and(|item| item.chain.check() != mark.check);
+        Ok(differs.then(|| format!("the parent acknowledged another record {origin}.{applied}")))
+    }
+
+    /// The first of an origin's tentative records here that the parent does not have, although it has (or will not
+    /// take any more) that number; `None`: as far as can be told, what it confirms is what we have.
+    pub(crate) fn first_parted(&mut self, origin: OriginId, image: &Origin) -> Result<Option<u64>, StorageError> {
+        let known = self.known_chain(origin, image.applied)?;
+        let differs = known.is_some_and(|known| known != image.chain);
+        let is_parted = |item: &LogItem| {
+            // Where the two part is not known: then all that is not confirmed counts.
+            differs || (item.id.sequence() <= image.applied && is_of_another_life(item, &image.life))
+        };
+        let first = self.log.tentative_of(origin).find(|(_, item)| is_parted(item));
+        Ok(first.map(|(_, item)| item.id.sequence()))
+    }
+}
+
+/// Whether a record cannot be among those that the parent has: it was written in another life of the store than the
+/// parent knows under such numbers, or has a number that nothing has there.
+fn is_of_another_life(item: &LogItem, known: &LifeSpan) -> bool {
+    let sequence = item.id.sequence();
+    if sequence >= known.from { item.life != known.life } else { sequence > known.after && known.from > 0 }
+}
+
+/// The parent's half.
+impl<S: MetaStore> Replica<S> {
+    pub(crate) fn handle_chains(&mut self, peer: PeerId, child: OriginId, chains: Vec<Applied>) -> Result<(), Trouble> {
+        let Some(row) = self.children.by_origin.get_mut(&child) else { return Ok(()) };
+        if row.told.stated.len() + chains.len() > STATED_MAX {
+            return Err(Trouble::Peer(peer, "tells of more histories than it sends records of".to_owned()));
+        }
+        let stated = chains.into_iter().map(|of| ((of.origin, of.through), of.chain));
+        row.told.stated.extend(stated);
+        Ok(())
+    }
+
+    /// Looks whether a record continues, or repeats, the history that is here. `end`: the running hash after it, of a
+    /// record that stands for others.
+    pub(crate) fn check_history(
+        &mut self,
+        peer: PeerId,
+        child: OriginId,
+        record: &Record,
+        end: Option<Chain>,
+    ) -> Result<(), Trouble> {
+        let origin = record.id.origin();
+        let sequence = record.id.sequence();
+        let (applied, chain) = applied_chain(&self.tx(), origin)?;
+        let Some(row) = self.children.by_origin.get_mut(&child) else { return Ok(()) };
+        let is_new_life = matches!(record.op, Op::Skip { .. });
+        let before = if is_new_life { Some(Chain::START) } else { row.told.before(record) };
+        let Some(before) = before else {
+            return Err(Trouble::Peer(peer, format!("sent record {} without a word of what it was upon", record.id)));
+        };
+        let after = end.unwrap_or_else(|| chained(before, record));
+        row.told.last.insert(origin, (sequence, after));
+        let repeats_another = sequence == applied && after != chain;
+        let continues_another = sequence > applied && record.follows() == applied && !is_new_life && before != chain;
+        if repeats_another || continues_another {
+            return Err(Trouble::Peer(peer, format!("sent record {} of another history than the one here", record.id)));
+        }
+        Ok(())
+    }
+
+    /// A span of records that stand for others was taken: its end bears the hash of what was written.
+    pub(crate) fn end_span(&mut self, record: RecordId, chain: Chain) -> Result<(), StorageError> {
+        let Some(image) = self.origin_image(record.origin())? else { return Ok(()) };
+        if image.applied == record.sequence() && image.chain != chain {
+            self.put_image(Key::Origin(record.origin()), Some(Image::Origin(Origin { chain, ..image })))?;
+        }
+        Ok(())
+    }
+
+    /// Says upon what the records of a message were written, and sends it.
+    pub(crate) fn send_with_history(&mut self, up: Up, chains: &BTreeMap<RecordId, (Chain, Chain)>) {
+        if let Up::Records { records } | Up::Cancelled { records, .. } = &up {
+            let before = |sent: &SentRecord| chains.get(&sent.record.id).map_or(Chain::START, |(before, _)| *before);
+            let upon: Vec<(Chain, &Record)> = records.iter().map(|sent| (before(sent), &sent.record)).collect();
+            self.state_histories(&upon);
+            self.note_sent(records);
+        }
+        self.tell_parent(up);
+    }
+}

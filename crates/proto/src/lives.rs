@@ -1,0 +1,131 @@
+//! The lives of this store: how far each came, so that a cursor of a life that is not known here is noticed.
+//!
+//! A server draws a number whenever its store is opened, and writes down at which change. A child's cursor names the
+//! life in which it was told. If the store is put back to an older copy, it does not know the lives after the copy,
+//! and of the last one before only as much as the copy has: a cursor beyond that is of a history that is lost here. A crash
+//! alone never shows so, since a child is told only what is durable.
+
+use crate::replica::Replica;
+use crate::tables::{pack, parse_number_key, table, unpack};
+use wayfs_types::{Life, MetaStore, StorageError};
+use wayfs_wire::{Resume, Stamp};
+
+/// Table rows of lives: this prefix, and a counter.
+const LIFE: &[u8] = &[table::META, b'v'];
+/// Lives that are remembered. A child that was away for more begins anew.
+const LIVES_MAX: usize = 1024;
+
+/// One opening of our store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Opened {
+    life: Life,
+    /// Our newest change then.
+    at: u64,
+}
+
+/// The openings of our store, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Lives {
+    opened: Vec<Opened>,
+    /// Some were forgotten.
+    is_cut: bool,
+}
+
+/// What a cursor of a child is to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cursor {
+    /// Of our history.
+    Ours,
+    /// Of another store, or of a life so long ago that nothing can be said.
+    Foreign,
+    /// Of a history that this store had and has lost.
+    Lost,
+}
+
+impl Lives {
+    /// What a cursor is, if our newest change is `current`.
+    fn place(&self, resume: &Resume, current: u64) -> Cursor {
+        let Some(index) = self.opened.iter().position(|opened| opened.life == resume.stamp.life) else {
+            return if self.is_cut { Cursor::Foreign } else { Cursor::Lost };
+        };
+        let end = self.opened.get(index + 1).map_or(current, |next| next.at);
+        if resume.cursor.0 <= end { Cursor::Ours } else { Cursor::Lost }
+    }
+}
+
+fn life_key(number: u64) -> Vec<u8> {
+    let mut key = LIFE.to_vec();
+    key.extend(number.to_be_bytes());
+    key
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Reads the lives and notes the present one, if the driver drew one. It is durable before any child hears of it,
+    /// since what a child is told waits for all that was committed before.
+    pub(crate) fn begin_life(&mut self) -> Result<(), StorageError> {
+        if self.config.life == Life::NONE {
+            return Ok(());
+        }
+        let mut rows = Vec::new();
+        let mut until = LIFE.to_vec();
+        until.push(u8::MAX);
+        self.each(LIFE, &until, |key, value| {
+            let (life, at) = unpack(value)?;
+            rows.push((parse_number_key(&key[1..])?, Opened { life, at }));
+            Ok(())
+        })?;
+        let number = rows.last().map_or(0, |(number, _)| number + 1);
+        let opened = Opened { life: self.config.life, at: self.counters.change.0 };
+        self.overlay.put_raw(life_key(number), pack(&(opened.life, opened.at)));
+        rows.push((number, opened));
+        let excess = rows.len().saturating_sub(LIVES_MAX);
+        for (number, _) in rows.drain(..excess) {
+            self.overlay.delete_raw(life_key(number));
+        }
+        let is_cut = rows.first().is_some_and(|(number, _)| *number > 0);
+        self.lives = Lives { opened: rows.into_iter().map(|(_, opened)| opened).collect(), is_cut };
+        self.commit()
+    }
+
+    /// Names this store for children, and its present life; made at the first need, since only then the date is known.
+    pub(crate) fn own_stamp(&mut self) -> Stamp {
+        let life = self.config.life;
+        let stamp = Stamp { origin: self.config.origin, born: self.wall, life };
+        let first = *self.counters.stamp.get_or_insert(stamp);
+        Stamp { life, ..first }
+    }
+
+    /// Whether a child's cursor is of our history.
+    pub(crate) fn place_cursor(&mut self, resume: &Resume) -> Cursor {
+        let stamp = self.own_stamp();
+        let current = self.counters.change;
+        if (resume.stamp.origin, resume.stamp.born) != (stamp.origin, stamp.born) {
+            return Cursor::Foreign;
+        }
+        if stamp.life == Life::NONE || resume.stamp.life == Life::NONE {
+            return if resume.cursor <= current { Cursor::Ours } else { Cursor::Foreign };
+        }
+        self.lives.place(resume, current.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wayfs_types::{CommitNumber, OriginId, WallTime};
+
+    #[test]
+    fn a_cursor_beyond_the_end_of_its_life_is_of_a_lost_history() {
+        let opened = |life, at| Opened { life: Life(life), at };
+        let lives = Lives { opened: vec![opened(7, 0), opened(8, 10), opened(9, 20)], is_cut: false };
+        let cursor = |life, at| {
+            let stamp = Stamp { origin: OriginId::GENESIS, born: WallTime::EPOCH, life: Life(life) };
+            lives.place(&Resume { stamp, cursor: CommitNumber(at) }, 30)
+        };
+        assert_eq!(cursor(7, 10), Cursor::Ours);
+        assert_eq!(cursor(7, 11), Cursor::Lost, "that life was longer than is known here");
+        assert_eq!(cursor(9, 30), Cursor::Ours);
+        assert_eq!(cursor(9, 31), Cursor::Lost);
+        assert_eq!(cursor(5, 1), Cursor::Lost, "that life is not known at all");
+    }
+}

@@ -1,0 +1,122 @@
+//! Records that were written again under another id, and what still goes by their former names: files that programs
+//! have open, versions that they build upon, records that they wait for.
+
+use crate::replica::Replica;
+use crate::tables::{parse_record_key, unpack};
+use std::collections::BTreeMap;
+use wayfs_types::request::{Change, Request};
+use wayfs_types::{FileId, MetaStore, Op, Record, RecordId, Replaced, StorageError};
+
+/// Table of what records were written again as.
+pub(crate) const RENAMED: u8 = b'y';
+
+type Renamed = BTreeMap<RecordId, RecordId>;
+
+fn version(renamed: &Renamed, version: &mut RecordId) {
+    if let Some(now) = renamed.get(version) {
+        *version = *now;
+    }
+}
+
+fn file(renamed: &Renamed, file: &mut FileId) {
+    if let Some(now) = renamed.get(&file.maker()) {
+        *file = FileId::made_by(*now);
+    }
+}
+
+/// A record under a new id, naming what was renamed before it as it is called now.
+pub(crate) fn renamed_record(mut record: Record, id: RecordId, renamed: &Renamed) -> Record {
+    record.id = id;
+    match &mut record.op {
+        Op::Create { parent, .. } | Op::Mkdir { parent, .. } => file(renamed, parent),
+        Op::Link { file: linked, parent, .. } => {
+            file(renamed, linked);
+            file(renamed, parent);
+        }
+        Op::Unlink { parent, file: removed, version: seen, .. } => {
+            file(renamed, parent);
+            file(renamed, removed);
+            version(renamed, seen);
+        }
+        Op::Rmdir { parent, file: removed, .. } => {
+            file(renamed, parent);
+            file(renamed, removed);
+        }
+        Op::Rename { from_parent, file: moved, to_parent, replaced, .. } => {
+            file(renamed, from_parent);
+            file(renamed, moved);
+            file(renamed, to_parent);
+            if let Some(Replaced { file: lost, version: seen }) = replaced {
+                file(renamed, lost);
+                version(renamed, seen);
+            }
+        }
+        Op::SetAttr { file: changed, base, .. } | Op::Store { file: changed, base, .. } => {
+            file(renamed, changed);
+            version(renamed, base);
+        }
+        Op::SetXattr { file: changed, .. } => file(renamed, changed),
+        Op::Resolve { conflict } => version(renamed, conflict),
+        Op::Touch | Op::Skip { .. } => {}
+    }
+    record
+}
+
+/// A request of our own user, naming what was renamed as it is called now.
+pub(crate) fn renamed_request(mut request: Request, renamed: &Renamed) -> Request {
+    if renamed.is_empty() {
+        return request;
+    }
+    match &mut request {
+        Request::Lookup { parent: named, .. }
+        | Request::Attributes { file: named }
+        | Request::List { directory: named, .. }
+        | Request::Unlock { file: named, .. } => file(renamed, named),
+        Request::Lock(lock) | Request::TestLock(lock) => file(renamed, &mut lock.file),
+        Request::Change { change, .. } => renamed_change(change, renamed),
+        Request::Wait { .. } => {}
+    }
+    request
+}
+
+fn renamed_change(change: &mut Change, renamed: &Renamed) {
+    match change {
+        Change::Create { parent, .. }
+        | Change::Mkdir { parent, .. }
+        | Change::Unlink { parent, .. }
+        | Change::Rmdir { parent, .. } => file(renamed, parent),
+        Change::Link { file: linked, parent, .. } => {
+            file(renamed, linked);
+            file(renamed, parent);
+        }
+        Change::Rename { from_parent, to_parent, .. } => {
+            file(renamed, from_parent);
+            file(renamed, to_parent);
+        }
+        Change::SetAttr { file: changed, .. } | Change::SetXattr { file: changed, .. } => file(renamed, changed),
+        Change::Store { file: changed, base, .. } => {
+            file(renamed, changed);
+            version(renamed, base);
+        }
+        Change::Resolve { conflict } => version(renamed, conflict),
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    pub(crate) fn read_renamed(&self) -> Result<Renamed, StorageError> {
+        let mut renamed = Renamed::new();
+        self.each(&[RENAMED], &[RENAMED + 1], |key, value| {
+            renamed.insert(parse_record_key(key)?, unpack(value)?);
+            Ok(())
+        })?;
+        Ok(renamed)
+    }
+
+    /// The record to wait for in place of one of a former origin: the same written again, or the next that was. `None`:
+    /// neither it nor anything after it had to be written again, so it was confirmed.
+    pub(crate) fn renamed_wait(&self, record: RecordId) -> Option<RecordId> {
+        let (_, now) = self.fork.renamed.range(record..).find(|(former, _)| former.origin() == record.origin())?;
+        // Written again twice: follow to the end.
+        Some(self.fork.renamed.get(now).copied().unwrap_or(*now))
+    }
+}

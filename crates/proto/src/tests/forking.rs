@@ -1,0 +1,322 @@
+//! Two go on under one origin: old copies of stores, clones, and records in another's name.
+
+use super::world::{HOME, World, big, name, small};
+use crate::{Output, PeerId, Role};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use wayfs_types::request::{Answer, Change, Level};
+use wayfs_types::{FileId, Life, OriginId};
+
+const ROOT: FileId = FileId::ROOT;
+
+fn life(world: &mut World, host: usize, life: u32) {
+    world.configure(host, |config| config.life = Life(life));
+}
+
+/// Makes small files with contents.
+fn write(world: &mut World, host: usize, names: &[String]) {
+    for text in names {
+        let file = world.create(host, ROOT, text);
+        world.store(host, file, small(text));
+    }
+}
+
+fn named(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{prefix}-{number}")).collect()
+}
+
+/// Connects, and again whenever the session ends, as a driver does.
+fn stay_connected(world: &mut World, child: usize, parent: usize) -> PeerId {
+    let mut peer = world.connect(child, parent);
+    for _ in 0..12 {
+        world.settle();
+        world.pass(Duration::from_millis(100));
+        if world.is_open(peer) {
+            return peer;
+        }
+        peer = world.connect(child, parent);
+    }
+    panic!("no session stays");
+}
+
+fn assert_all_there(world: &mut World, host: usize, names: &[String]) {
+    let there: BTreeSet<String> = world.names(host, ROOT).unwrap().into_iter().collect();
+    let lost: Vec<&String> = names.iter().filter(|text| !there.contains(*text)).collect();
+    assert!(lost.is_empty(), "lost at host {host}: {lost:?}, there are {there:?}");
+    for text in names {
+        let (file, inode) = world.lookup(host, ROOT, text).unwrap();
+        assert_eq!(inode.content, small(text), "{text} is {file}");
+    }
+}
+
+fn was_renewed(world: &World, host: usize) -> Option<(OriginId, OriginId)> {
+    world.hosts[host].events.iter().find_map(|event| match event {
+        Output::Renewed { former, origin, .. } => Some((*former, *origin)),
+        _ => None,
+    })
+}
+
+/// A client whose store is put back to a copy, after which it had written `lost` files; then it writes `fresh` offline.
+fn restored_client(lost: usize, fresh: usize) {
+    let mut world = World::new();
+    let a = world.add(Role::Client, "ann@a");
+    let peer = stay_connected(&mut world, a, HOME);
+    let early = named("early", 3);
+    write(&mut world, a, &early);
+    world.names(a, ROOT).unwrap();
+    world.pass(Duration::from_secs(2));
+    let copy = world.snapshot(a);
+    let gone = named("gone", lost);
+    write(&mut world, a, &gone);
+    world.settle();
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.close(peer);
+    world.restore(a, copy, 77);
+    let offline = named("fresh", fresh);
+    write(&mut world, a, &offline);
+    stay_connected(&mut world, a, HOME);
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    for host in [HOME, a] {
+        assert_all_there(&mut world, host, &early);
+        assert_all_there(&mut world, host, &gone);
+        assert_all_there(&mut world, host, &offline);
+        assert_eq!(world.names(host, ROOT).unwrap().len(), early.len() + gone.len() + offline.len(), "no copies");
+    }
+    world.check_tree(HOME);
+    world.assert_agrees(a);
+}
+
+/// [S-old-copy] Nothing is lost on either side.
+#[test]
+fn a_client_put_back_to_an_old_copy_loses_nothing_that_it_writes() {
+    // More new records than were lost, fewer, and none.
+    restored_client(20, 70);
+    restored_client(60, 5);
+    restored_client(60, 0);
+    restored_client(2, 1);
+}
+
+#[test]
+fn a_client_put_back_far_takes_a_new_origin_and_says_so() {
+    let mut world = World::new();
+    let a = world.add(Role::Client, "ann@a");
+    stay_connected(&mut world, a, HOME);
+    world.names(a, ROOT).unwrap();
+    world.pass(Duration::from_secs(2));
+    let copy = world.snapshot(a);
+    write(&mut world, a, &named("gone", 100));
+    world.settle();
+    let former = world.hosts[a].origin;
+    world.restore(a, copy, 77);
+    // A program that has a file open goes on with it under its former name.
+    let (_, file, _) = world
+        .change(
+            a,
+            Change::Create {
+                parent: ROOT,
+                name: name("mine"),
+                kind: wayfs_types::Kind::File,
+                mode: 0o644,
+                uid: 1,
+                gid: 1,
+            },
+        )
+        .unwrap();
+    let first = world.store(a, file, small("first"));
+    stay_connected(&mut world, a, HOME);
+    let renewed = was_renewed(&world, a).expect("it takes a new origin");
+    assert_eq!(renewed.0, former);
+    assert_eq!(world.hosts[a].replica.config().origin, renewed.1);
+    assert_ne!(renewed.0, renewed.1);
+    let mtime = world.wall();
+    world.change(a, Change::Store { file, base: first, content: small("second"), mtime }).unwrap();
+    world.settle();
+    let (now, inode) = world.lookup(HOME, ROOT, "mine").unwrap();
+    assert_eq!(inode.content, small("second"), "one file, built upon what it was renamed to");
+    assert_eq!(now.maker().origin(), renewed.1);
+    assert_eq!(world.names(HOME, ROOT).unwrap().len(), 101);
+    // The store remembers, whatever the driver's own notes say.
+    let copy = world.snapshot(a);
+    let mut config = world.hosts[a].replica.config().clone();
+    config.origin = former;
+    let reopened = crate::Replica::open(config, copy, world.now).unwrap();
+    assert_eq!(reopened.config().origin, renewed.1);
+}
+
+#[test]
+fn contents_follow_their_records_to_the_new_origin() {
+    let mut world = World::new();
+    let a = world.add(Role::Client, "ann@a");
+    stay_connected(&mut world, a, HOME);
+    world.names(a, ROOT).unwrap();
+    world.pass(Duration::from_secs(2));
+    let copy = world.snapshot(a);
+    write(&mut world, a, &named("gone", 100));
+    world.settle();
+    world.restore(a, copy, 77);
+    let file = world.create(a, ROOT, "large");
+    world.store(a, file, big("large"));
+    stay_connected(&mut world, a, HOME);
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    assert_eq!(world.lookup(HOME, ROOT, "large").unwrap().1.content, big("large"));
+    assert!(world.hosts[HOME].chunks.contains(&big("large").root().unwrap()), "the bytes are there, too");
+}
+
+/// Two clones of one store, each with a parent of its own or the same.
+fn clones(parents: fn(&mut World) -> (usize, usize)) {
+    let mut world = World::new();
+    let a = world.add(Role::Client, "ann@a");
+    life(&mut world, a, 5);
+    let (one, other) = parents(&mut world);
+    let peer = stay_connected(&mut world, a, one);
+    write(&mut world, a, &named("common", 3));
+    world.settle();
+    world.pass(Duration::from_secs(3));
+    world.close(peer);
+    let copy = world.snapshot(a);
+    let b = world.clone_of(a, copy.clone(), 200_003);
+    world.restore(a, copy, 100_001);
+    let (mine, theirs) = (named("one", 15), named("other", 15));
+    stay_connected(&mut world, a, one);
+    write(&mut world, a, &mine);
+    stay_connected(&mut world, b, other);
+    write(&mut world, b, &theirs);
+    for _ in 0..3 {
+        // Whose session was ended connects again.
+        for (host, parent) in [(a, one), (b, other)] {
+            if !world.has_session(host) {
+                stay_connected(&mut world, host, parent);
+            }
+        }
+        world.pass(Duration::from_secs(3));
+    }
+    assert!(world.has_session(a) && world.has_session(b), "they do not throw each other out any more");
+    assert_ne!(world.hosts[a].replica.config().origin, world.hosts[b].replica.config().origin);
+    for host in [HOME, a, b] {
+        assert_all_there(&mut world, host, &named("common", 3));
+        assert_all_there(&mut world, host, &mine);
+        assert_all_there(&mut world, host, &theirs);
+    }
+    world.check_tree(HOME);
+}
+
+/// [S-clone] Two copies of one cache become two members.
+#[test]
+fn two_clones_of_one_store_become_two_members() {
+    clones(|_| (HOME, HOME));
+}
+
+#[test]
+fn two_clones_at_one_station_become_two_members() {
+    clones(|world| {
+        let station = world.add(Role::Station, "st@s");
+        life(world, station, 11);
+        world.connect(station, HOME);
+        world.settle();
+        (station, station)
+    });
+}
+
+#[test]
+fn two_clones_at_two_stations_become_two_members() {
+    clones(|world| {
+        let (one, other) = (world.add(Role::Station, "one@s"), world.add(Role::Station, "other@s"));
+        world.connect(one, HOME);
+        world.connect(other, HOME);
+        world.settle();
+        (one, other)
+    });
+}
+
+/// Two clones that write nothing part as well, since they would end each other's sessions for ever.
+#[test]
+fn two_clones_that_write_nothing_part() {
+    let mut world = World::new();
+    let a = world.add(Role::Client, "ann@a");
+    stay_connected(&mut world, a, HOME);
+    let copy = world.snapshot(a);
+    let b = world.clone_of(a, copy.clone(), 8);
+    world.restore(a, copy, 7);
+    let mut sessions = 0;
+    for _ in 0..20 {
+        for host in [a, b] {
+            if !world.has_session(host) {
+                world.connect(host, HOME);
+                world.settle();
+                sessions += 1;
+            }
+        }
+        world.pass(Duration::from_millis(200));
+    }
+    assert!(world.has_session(a) && world.has_session(b));
+    assert!(sessions < 10, "{sessions} sessions");
+    assert_eq!([a, b].into_iter().filter(|host| was_renewed(&world, *host).is_some()).count(), 1, "one gives way");
+}
+
+/// [S-own-records] A station gives the home records in the name of a client that is offline: the client's own are not dropped.
+#[test]
+fn records_in_anothers_name_drop_none_of_its_own() {
+    let mut world = World::new();
+    let (a, station) = (world.add(Role::Client, "ann@a"), world.add(Role::Station, "liar@s"));
+    life(&mut world, a, 5);
+    let peer = stay_connected(&mut world, a, HOME);
+    write(&mut world, a, &named("early", 3));
+    world.names(a, ROOT).unwrap();
+    world.settle();
+    world.close(peer);
+    // The liar is a clone of the client's store behind a station of its own.
+    let copy = world.snapshot(a);
+    let forger = world.clone_of(a, copy, 0);
+    stay_connected(&mut world, station, HOME);
+    let mine = named("mine", 10);
+    write(&mut world, a, &mine);
+    stay_connected(&mut world, forger, station);
+    let forged = named("forged", 45);
+    write(&mut world, forger, &forged);
+    world.settle();
+    world.pass(Duration::from_secs(3));
+    world.crash(forger, 0);
+    assert_all_there(&mut world, HOME, &forged);
+    stay_connected(&mut world, a, HOME);
+    assert_eq!(world.wait(a, Level::Visible), Ok(Answer::Reached));
+    for host in [HOME, a] {
+        assert_all_there(&mut world, host, &mine);
+    }
+    assert!(was_renewed(&world, a).is_some(), "it is noticed and told");
+}
+
+/// What a station called safe is not lost when its writer is gone and the home has other records of it.
+#[test]
+fn a_station_writes_again_what_the_home_has_otherwise() {
+    let mut world = World::new();
+    let (a, station) = (world.add(Role::Client, "ann@a"), world.add(Role::Station, "st@s"));
+    life(&mut world, a, 5);
+    let up = stay_connected(&mut world, station, HOME);
+    let peer = stay_connected(&mut world, a, station);
+    write(&mut world, a, &named("early", 3));
+    world.settle();
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(a);
+    world.close(up);
+    let safe = named("safe", 5);
+    write(&mut world, a, &safe);
+    world.settle();
+    assert_eq!(world.wait(a, Level::Safe), Ok(Answer::Reached));
+    world.close(peer);
+    let clone = world.clone_of(a, copy, 300_000);
+    // The writer never comes back.
+    world.crash(a, 0);
+    stay_connected(&mut world, clone, HOME);
+    let others = named("others", 5);
+    write(&mut world, clone, &others);
+    world.settle();
+    stay_connected(&mut world, station, HOME);
+    world.pass(Duration::from_secs(3));
+    for host in [HOME, station] {
+        assert_all_there(&mut world, host, &safe);
+        assert_all_there(&mut world, host, &others);
+    }
+    assert!(world.hosts[station].events.iter().any(|event| matches!(event, Output::Rescued { .. })));
+    world.check_tree(HOME);
+    world.assert_agrees(station);
+}
