@@ -5,7 +5,7 @@
 //! nobody can have the bytes either: the parent waits for them, and nothing later of this replica counts as safe until the
 //! file is written again or removed. That must not happen without a word.
 
-use crate::contents::{Piece, Walk, walk};
+use crate::contents::{CallOff, Piece, Walk, walk};
 use crate::volume::Volume;
 use tracing::error;
 use wayfs_types::{FileId, StorageError};
@@ -35,7 +35,7 @@ impl Volume {
     }
 
     fn is_whole(&self, top: Piece) -> bool {
-        matches!(walk(&self.contents, top, 1), Walk::Complete)
+        matches!(walk(&self.contents, top, 1, &CallOff::default()), Walk::Complete)
     }
 
     /// Looks once, at the start.

@@ -103,6 +103,7 @@ impl Volume {
                 .map_err(|error| wayfs_proto::OpenError::Storage(StorageError::Io(error.to_string())))?;
             config.life = Life(drawn.max(1));
         }
+        config.announced_grace = settings.unreferenced_grace;
         let replica = Replica::open(config, store, clock::now())?;
         let core = Core::new(replica);
         let volume = Arc::new_cyclic(|me| Self {

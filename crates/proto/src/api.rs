@@ -89,6 +89,8 @@ pub struct Config {
     pub records_in_flight_max: usize,
     /// Most waiting requests; one more is refused with `TimedOut`. Default 4096.
     pub requests_waiting_max: usize,
+    /// Contents that came before a record that names them are kept so long. Default 10 min: longer than a record is late.
+    pub announced_grace: Duration,
     /// A child further behind than this many changes revalidates instead of catching up. Default 1,000,000.
     pub catch_up_max: u64,
     /// Home: most conflict reports kept; past it those go that matter least. Default 10,000: what the tools list.
@@ -119,6 +121,7 @@ impl Config {
             message_len_max: 1 << 20,
             records_in_flight_max: 4096,
             requests_waiting_max: 4096,
+            announced_grace: Duration::from_secs(600),
             catch_up_max: 1_000_000,
             conflicts_max: 10_000,
             life: Life::NONE,

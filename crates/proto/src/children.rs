@@ -587,6 +587,8 @@ impl<S: MetaStore> Replica<S> {
                 child.asks.push_back(ParkedAsk { ask, question, seen, since: self.now });
                 Ok(())
             }
+            // A client's word would make the records of others safe.
+            Up::Have { .. } if !child.is_station => lie("says of contents what only a station may say"),
             Up::Have { versions } => Ok(self.handle_have(origin, &versions)?),
             Up::Want { origin: of, through } => {
                 if !child.is_station && of != origin {

@@ -32,8 +32,9 @@ use crate::tables::{
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 use wayfs_tree::Effect;
-use wayfs_types::{Content, Digest, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, WallTime};
+use wayfs_types::{Content, Digest, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Time, WallTime};
 
 /// Table of records whose contents a client below us is to push.
 pub(crate) const AWAITED: u8 = b'f';
@@ -99,10 +100,12 @@ pub(crate) enum Source {
 /// What is not in the store about contents.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
-    announced: VecDeque<Digest>,
-    announced_set: BTreeSet<Digest>,
+    announced: VecDeque<(Time, Digest)>,
+    announced_set: BTreeMap<Digest, Time>,
     /// Versions that somebody wants at our parent.
     pub(crate) wanted: BTreeSet<RecordId>,
+    /// Those of them for which the parent asked itself: it knows better than we whether their file is there.
+    pub(crate) called: BTreeSet<RecordId>,
     pub(crate) wanted_through: BTreeMap<OriginId, u64>,
     /// Pushes under way in the present session.
     pub(crate) pushing: BTreeSet<RecordId>,
@@ -174,20 +177,34 @@ impl Floors {
 }
 
 impl Contents {
-    fn announce(&mut self, root: Digest) {
-        if self.announced_set.insert(root) {
-            self.announced.push_back(root);
-            if self.announced.len() > ANNOUNCED_MAX
-                && let Some(oldest) = self.announced.pop_front()
-            {
-                self.announced_set.remove(&oldest);
-            }
+    fn announce(&mut self, root: Digest, now: Time) {
+        self.announced_set.insert(root, now);
+        self.announced.push_back((now, root));
+        if self.announced.len() > ANNOUNCED_MAX {
+            self.forget_oldest();
         }
     }
 
-    /// Whether the driver announced these contents before any record named them.
-    pub(crate) fn is_announced(&self, root: &Digest) -> bool {
-        self.announced_set.contains(root)
+    /// Takes the oldest announcement out, unless it was made anew since.
+    fn forget_oldest(&mut self) {
+        if let Some((at, root)) = self.announced.pop_front()
+            && self.announced_set.get(&root) == Some(&at)
+        {
+            self.announced_set.remove(&root);
+        }
+    }
+
+    /// Forgets what was announced so long ago that its record will not come.
+    pub(crate) fn forget_announced(&mut self, now: Time, grace: Duration) {
+        while self.announced.front().is_some_and(|(at, _)| now >= *at + grace) {
+            self.forget_oldest();
+        }
+    }
+
+    /// Whether the driver announced these contents before any record named them. Now one does: from here on they are
+    /// kept for as long as the view or a duty names them.
+    pub(crate) fn take_announced(&mut self, root: &Digest) -> bool {
+        self.announced_set.remove(root).is_some()
     }
 
     /// A station has contents of a record that has not come yet. Past the bound one is forgotten: it is told again
@@ -310,7 +327,7 @@ impl<S: MetaStore> Replica<S> {
                 self.tell_all_stable(others, origin, record.id);
                 Ok(None)
             }
-            Source::Child { origin, .. } if self.contents.is_announced(&root) => {
+            Source::Child { origin, .. } if self.contents.take_announced(&root) => {
                 if is_home {
                     self.tell_all_stable(others, origin, record.id);
                 } else {
@@ -340,6 +357,9 @@ impl<S: MetaStore> Replica<S> {
                 self.contents.floors.note_row(table::MISSING, record.id);
                 self.contents.floors.note_row(AWAITED, record.id);
                 self.staged.totals.missing += 1;
+                if is_home {
+                    self.staged.noted.push((stored.0, stored.1, root));
+                }
                 if held && !is_station {
                     self.overlay.put_raw(record_key(AWAITED, record.id), Vec::new());
                 }
@@ -388,6 +408,7 @@ impl<S: MetaStore> Replica<S> {
             self.staged.totals.owed_bytes -= size_of(&owed.content);
         }
         self.contents.wanted.remove(&record);
+        self.contents.called.remove(&record);
         self.contents.haves.remove(&record);
         self.contents.pushed.remove(&record);
         Ok(())
@@ -418,8 +439,11 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn handle_content_here(&mut self, root: Digest) -> Result<(), Trouble> {
-        self.contents.announce(root);
-        for record in self.records_with_root(&root)? {
+        let named = self.records_with_root(&root)?;
+        if named.is_empty() {
+            self.contents.announce(root, self.now);
+        }
+        for record in named {
             let Some(missing) = self.missing(record)? else { continue };
             self.settle_missing(record, &missing);
             if self.config.role == Role::Home {
@@ -431,6 +455,20 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         Ok(())
+    }
+
+    /// Versions whose file was removed or overwritten with the very batch that brought them never stood in the view, so
+    /// nobody sees them leave it.
+    pub(crate) fn supersede_unseen(&mut self, noted: Vec<(FileId, RecordId, Digest)>) {
+        for (file, version, root) in noted {
+            let Ok(inode) = self.inode(file) else { continue };
+            let shown = inode.filter(|inode| !inode.is_removed());
+            if shown.as_ref().is_some_and(|inode| inode.version == version) {
+                continue;
+            }
+            let by = shown.filter(|inode| inode.content.root().is_some()).map(|inode| inode.version);
+            self.contents.superseded.push(Superseded { version, root, by });
+        }
     }
 
     /// The home drops its claim on contents that no view of the future can show.
@@ -567,9 +605,9 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Roots that the driver announced lately by [`crate::Input::ContentHere`] before any record named them:
-    /// garbage collection keeps them, too. At most 16,384.
+    /// garbage collection keeps them, too. At most 16,384, for [`crate::Config::announced_grace`].
     pub fn roots_announced(&self) -> Vec<Digest> {
-        self.contents.announced.iter().copied().collect()
+        self.contents.announced_set.keys().copied().collect()
     }
 
     /// When one version became stable, if that was told by itself.

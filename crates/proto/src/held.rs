@@ -139,7 +139,7 @@ impl<S: MetaStore> Replica<S> {
                 self.children.tell_stable(child, version);
                 return Ok(());
             }
-            None if self.contents.is_announced(&root) => {
+            None if self.contents.take_announced(&root) => {
                 // Its push was faster than its account.
                 return self.owe(version, file, content);
             }

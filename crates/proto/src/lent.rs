@@ -256,7 +256,7 @@ impl<S: MetaStore> Replica<S> {
         }
         match known {
             Some(missing) => self.put_spare(version, missing, child, to),
-            None if self.contents.is_announced(&root) => return self.owe(version, file, content),
+            None if self.contents.take_announced(&root) => return self.owe(version, file, content),
             None => {
                 self.staged.totals.missing += 1;
                 self.overlay.put_raw(root_key(&root, version), Vec::new());

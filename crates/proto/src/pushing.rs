@@ -66,6 +66,7 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role == Role::Station {
             // What is below us has to come here first.
             self.want_from_children(&versions);
+            self.contents.called.extend(&versions);
         }
         self.contents.wanted.extend(versions);
     }
@@ -145,9 +146,19 @@ impl<S: MetaStore> Replica<S> {
         let mut due = Vec::new();
         for version in candidates {
             match self.tx().get_raw(&record_key(table::OWED, version))? {
-                Some(bytes) => due.push((version, unpack(&bytes)?)),
+                Some(bytes) => {
+                    let owed: Owed = unpack(&bytes)?;
+                    // Of a removed file nobody needs them any more: the home says so when it has the removal.
+                    let is_gone = self.inode(owed.file)?.is_none_or(|inode| inode.is_removed());
+                    if is_gone && !self.contents.called.contains(&version) {
+                        self.contents.wanted.remove(&version);
+                    } else {
+                        due.push((version, owed));
+                    }
+                }
                 None if self.missing(version)?.is_none() => {
                     self.contents.wanted.remove(&version);
+                    self.contents.called.remove(&version);
                 }
                 None => {}
             }

@@ -123,6 +123,8 @@ pub(crate) struct Staged {
     pub(crate) outputs: Vec<Output>,
     /// Origins whose marks may have moved.
     pub(crate) marks: BTreeSet<OriginId>,
+    /// Home: versions whose contents are missing from now on, with their files and roots.
+    pub(crate) noted: Vec<(FileId, RecordId, wayfs_types::Digest)>,
     /// Versions that were overwritten before they stood in the view.
     pub(crate) superseded: Vec<Superseded>,
     /// The record over lost numbers was written.
@@ -595,6 +597,7 @@ impl<S: MetaStore> Replica<S> {
         }
         self.skips &= !staged.skipped;
         self.contents.supersede(staged.superseded);
+        self.supersede_unseen(staged.noted);
         for position in &staged.forgotten {
             self.log.forget(*position);
         }

@@ -10,6 +10,7 @@ impl<S: MetaStore> Replica<S> {
         self.check_children()?;
         self.check_upstream();
         self.wake_waiting();
+        self.contents.forget_announced(self.now, self.config.announced_grace);
         self.release_superseded()?;
         self.replace_holders()?;
         if self.sync_at.is_some_and(|at| self.now >= at) {

@@ -172,7 +172,10 @@ impl Contents {
 
     /// Whether all of a content is here. Reads its list nodes.
     pub fn has_all(&self, content: &Content) -> bool {
-        matches!(super::presence::missing(self, content), super::presence::Walk::Complete)
+        matches!(
+            super::presence::missing(self, content, &super::presence::CallOff::default()),
+            super::presence::Walk::Complete
+        )
     }
 
     /// Keeps every chunk that is here until the answer is dropped: nothing is swept meanwhile.

@@ -9,7 +9,7 @@ use super::serve;
 use crate::contents::ContentsError;
 use crate::session::Session;
 use crate::volume::Volume;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, watch};
@@ -17,7 +17,7 @@ use tracing::debug;
 use wayfs_content::CHUNK_MAX;
 use wayfs_net::{Priority, RequestError};
 use wayfs_proto::{Holder, Neighbour, PeerId, Role};
-use wayfs_types::{Content, Digest, FileId, RecordId};
+use wayfs_types::{Content, Digest, FileId, OriginId, RecordId};
 
 /// Chunks of one fetch under way at once.
 const AT_ONCE: usize = 16;
@@ -25,6 +25,10 @@ const AT_ONCE: usize = 16;
 const HOP_COST: Duration = Duration::from_millis(300);
 /// Pause between looks for a holder that is away for the moment.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
+/// Most machines asked for one chunk, again or for the first time.
+const ASKED_MAX: usize = 12;
+/// How often all are asked.
+const ROUNDS_MAX: usize = 3;
 /// Chunks that come up one by one are looked at together.
 const CHECK_PAUSE: Duration = Duration::from_millis(500);
 /// A client waits so long for a parent to come back before it says that none is there.
@@ -229,47 +233,51 @@ impl Volume {
         (progress, true)
     }
 
-    /// Asks holder after holder until the chunk is here or the time is over.
+    /// Asks one after the other of those who may have the chunk until it is here or the time is over.
     async fn find(self: &Arc<Self>, want: Want, asker: Option<PeerId>, patience: Duration) -> Fetched {
         let end = Instant::now() + patience;
-        let mut last;
-        let mut refusals = 0;
-        let mut parent_asked = false;
+        let (mut last, mut refusals, mut rounds) = (FetchError::NotHeld, 0, 0);
+        let mut refused = BTreeSet::new();
         loop {
             if self.is_stopped() {
                 return Err(FetchError::Unreachable);
             }
-            match self.source(want, asker) {
-                Source::Ask(session) => match self.ask_for(&session, want, end).await {
-                    Ok(()) => return Ok(()),
-                    Err(error @ FetchError::Local(_)) => return Err(error),
-                    Err(error) => {
-                        debug!(node = %session.node.short(), digest = %want.digest, %error, "chunk not had");
-                        last = error;
-                        refusals += 1;
-                        if refusals >= 3 {
-                            return Err(last);
-                        }
-                    }
-                },
-                Source::Meanwhile(parent) if !parent_asked => {
-                    parent_asked = true;
-                    match self.ask_for(&parent, want, end).await {
+            match self.source(want, asker, &refused) {
+                Source::Ask(session) => {
+                    match self.ask_for(&session, want, end).await {
                         Ok(()) => return Ok(()),
                         Err(error @ FetchError::Local(_)) => return Err(error),
-                        // That the parent has none of it says nothing of the child.
-                        Err(error) => debug!(digest = %want.digest, %error, "chunk not had from above either"),
+                        Err(error) => {
+                            debug!(node = %session.node.short(), digest = %want.digest, %error, "chunk not had");
+                            last = error;
+                        }
                     }
-                    last = FetchError::Unreachable;
+                    refusals += 1;
+                    if refusals >= ASKED_MAX {
+                        return Err(last);
+                    }
+                    refused.insert(session.peer);
+                    // The next one is asked at once.
+                    if Instant::now() + LOOK_PERIOD < end {
+                        continue;
+                    }
                 }
-                Source::Away | Source::Meanwhile(_) => {
+                Source::Away => {
                     last = FetchError::Unreachable;
                     let waited = patience.saturating_sub(end.saturating_duration_since(Instant::now()));
                     if self.role() == Role::Client && waited >= PARENT_WAIT_MAX {
                         return Err(last);
                     }
                 }
-                Source::Nobody => return Err(FetchError::NotHeld),
+                Source::Nobody if refused.is_empty() => return Err(FetchError::NotHeld),
+                // All were asked. What failed for a moment may do better.
+                Source::Nobody => {
+                    rounds += 1;
+                    if rounds >= ROUNDS_MAX {
+                        return Err(last);
+                    }
+                    refused.clear();
+                }
             }
             if Instant::now() + LOOK_PERIOD >= end {
                 return Err(last);
@@ -278,43 +286,48 @@ impl Volume {
         }
     }
 
-    /// Whom to ask for a version.
-    fn source(&self, want: Want, asker: Option<PeerId>) -> Source {
+    /// Whom to ask for a version next: those on record below us, the newest first, then our parent, then whoever else may
+    /// have a copy; nobody who was asked.
+    fn source(&self, want: Want, asker: Option<PeerId>, refused: &BTreeSet<PeerId>) -> Source {
         let core = self.lock();
         let Some(replica) = core.replica.as_ref() else { return Source::Away };
-        let parent = || match core.parent() {
-            Some(session) if Some(session.peer) == asker => Source::Nobody,
-            Some(session) => Source::Ask(Box::new(session.clone())),
-            None if self.role() == Role::Home => Source::Nobody,
-            None => Source::Away,
+        let holders = replica.holders(want.file, want.version).unwrap_or_default();
+        let on_record = replica.holder(want.file, want.version).unwrap_or(Holder::Unknown);
+        let usable = |session: &&Session| {
+            session.broken.is_none() && Some(session.peer) != asker && !refused.contains(&session.peer)
         };
-        match replica.holder(want.file, want.version).unwrap_or(Holder::Unknown) {
-            Holder::Child(_, Some(peer)) if Some(peer) == asker => parent(),
-            Holder::Child(_, Some(peer)) => match core.sessions.get(&peer) {
-                Some(session) if session.broken.is_none() => Source::Ask(Box::new(session.clone())),
-                Some(_) | None => Source::Away,
-            },
-            Holder::Child(origin, None) => {
-                // The child may have a new session that the engine has not connected with the version.
-                let session = core.sessions.values().find(|session| match &session.neighbour {
-                    Neighbour::ChildStation { origin: child } | Neighbour::ChildClient { origin: child } => {
-                        *child == origin
-                    }
-                    Neighbour::Parent => false,
-                });
-                match session {
-                    Some(session) if Some(session.peer) != asker => Source::Ask(Box::new(session.clone())),
-                    Some(_) => parent(),
-                    // Away from us, but it may have moved, and given the contents to another parent.
-                    None => match parent() {
-                        Source::Ask(session) => Source::Meanwhile(session),
-                        _ => Source::Away,
-                    },
+        let children =
+            || core.sessions.values().filter(usable).filter_map(|session| Some((child_of(session)?, session)));
+        let mut is_away = false;
+        for holder in holders {
+            let Holder::Child(origin, _) = holder else { continue };
+            // Not by the session that the engine names: the child may have a new one.
+            match children().find(|(child, _)| *child == origin) {
+                Some((_, session)) => return Source::Ask(Box::new(session.clone())),
+                None => {
+                    let is_there = |session: &Session| session.broken.is_none() && child_of(session) == Some(origin);
+                    is_away |= !core.sessions.values().any(is_there);
                 }
             }
-            // On record as here but not found: damaged or lost. The parent may have it, too.
-            Holder::Here | Holder::Parent | Holder::Unknown => parent(),
         }
+        let parent = core.parent();
+        if let Some(session) = parent.filter(usable) {
+            return Source::Ask(Box::new(session.clone()));
+        }
+        // On record as here and not found, it is damaged or lost here: who wrote it or read it may have it.
+        if on_record == Holder::Here || self.role() == Role::Station {
+            let writer = want.version.origin();
+            let is_near = |origin: OriginId| origin == writer || on_record == Holder::Here;
+            let other = children().filter(|(origin, _)| is_near(*origin)).min_by_key(|(origin, session)| {
+                let is_station = matches!(session.neighbour, Neighbour::ChildStation { .. });
+                (*origin != writer, !is_station, *origin)
+            });
+            if let Some((_, session)) = other {
+                return Source::Ask(Box::new(session.clone()));
+            }
+        }
+        let waits_for_parent = parent.is_none_or(|session| session.broken.is_some()) && self.role() != Role::Home;
+        if is_away || waits_for_parent { Source::Away } else { Source::Nobody }
     }
 
     async fn ask_for(self: &Arc<Self>, session: &Session, want: Want, end: Instant) -> Fetched {
@@ -450,9 +463,16 @@ enum Came {
 
 enum Source {
     Ask(Box<Session>),
-    /// Our parent, once, while a child is away.
-    Meanwhile(Box<Session>),
     /// There is one, but not at the moment.
     Away,
+    /// Nobody, or nobody who was not asked.
     Nobody,
+}
+
+/// Who is at the other end of a session with a child.
+fn child_of(session: &Session) -> Option<OriginId> {
+    match session.neighbour {
+        Neighbour::ChildStation { origin } | Neighbour::ChildClient { origin } => Some(origin),
+        Neighbour::Parent => None,
+    }
 }

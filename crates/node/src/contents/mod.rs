@@ -30,6 +30,6 @@ pub use fetch::FetchError;
 pub(crate) use fetch::Fetches;
 pub(crate) use former::Former;
 pub(crate) use history::History;
-pub(crate) use presence::{Piece, Walk, walk};
+pub(crate) use presence::{CallOff, Piece, Walk, walk};
 pub(crate) use sent::Sent;
 pub(crate) use uploads::Uploads;

@@ -7,7 +7,7 @@ use super::bases::{Offer, Packed};
 use super::codec;
 use super::fetch::{FetchError, Want};
 use super::message::{self, Ask, Form, Reply};
-use super::presence::{self, Piece, Presence, Walk};
+use super::presence::{self, CallOff, Piece, Presence, Walk};
 use super::recent::RECENT_LEN_MAX;
 use crate::contents::ContentsError;
 use crate::servers::exchange;
@@ -113,8 +113,10 @@ fn labels(volume: &Arc<Volume>, origins: &[OriginId]) -> Reply {
 
 async fn presences(volume: &Arc<Volume>, pieces: Vec<Piece>) -> Reply {
     let volume_for_walk = Arc::clone(volume);
+    let call_off = CallOff::default();
+    let _waiting = call_off.on_drop();
     let walked = volume.settings.runtime.spawn_blocking(move || -> Vec<Presence> {
-        pieces.iter().map(|piece| presence::presence(&volume_for_walk.contents, *piece)).collect()
+        pieces.iter().map(|piece| presence::presence(&volume_for_walk.contents, *piece, &call_off)).collect()
     });
     match walked.await {
         Ok(list) => Reply::Presence(list),
@@ -189,16 +191,19 @@ async fn complete_for(volume: &Arc<Volume>, peer: PeerId, file: FileId, version:
 pub(crate) async fn complete(volume: &Arc<Volume>, file: FileId, version: RecordId, content: Content) -> Reply {
     let (Some(top), Some(root)) = (Piece::top(&content), content.root()) else { return Reply::Durable };
     volume.contents.protect_tree(top);
+    let call_off = CallOff::default();
+    let _waiting = call_off.on_drop();
     let walked = if top.level == 0 {
         // One look at an index.
-        Ok(presence::missing(&volume.contents, &content))
+        Ok(presence::missing(&volume.contents, &content, &call_off))
     } else {
         let walker = Arc::clone(volume);
-        volume.settings.runtime.spawn_blocking(move || presence::missing(&walker.contents, &content)).await
+        volume.settings.runtime.spawn_blocking(move || presence::missing(&walker.contents, &content, &call_off)).await
     };
     match walked {
         Err(error) => Reply::Failed(error.to_string()),
         Ok(Walk::Missing(list)) => Reply::Missing(list),
+        Ok(Walk::CalledOff) => reply_of(ContentsError::Stopped),
         Ok(Walk::Invalid) => Reply::Invalid("its list nodes do not fit together".into()),
         Ok(Walk::Complete) => match volume.contents_durable().await {
             Ok(()) => {

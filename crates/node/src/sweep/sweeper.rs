@@ -103,6 +103,8 @@ pub(crate) fn run(sweeper: &Sweeper, volume: &Weak<Volume>) {
 /// Sweeps, and leaves `room` in a bounded cache if it can.
 fn sweep(sweeper: &Sweeper, volume: &Volume, room: u64) -> Result<(), StorageError> {
     let contents = &volume.contents;
+    // In a quiet volume nothing else tells the engine that time has passed.
+    volume.step(Input::Tick);
     let announced = volume.look(wayfs_proto::Replica::roots_announced).unwrap_or_default();
     let trees = contents.lock().begin_sweep(&announced.into_iter().collect());
     let Some(mut marks) = mark_all(volume)? else { return Ok(()) };

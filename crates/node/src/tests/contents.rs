@@ -1,6 +1,6 @@
 use crate::ChildRole;
 use crate::parent::LinkState;
-use crate::testing::{Machine, create, eventually, noise};
+use crate::testing::{Machine, Plan, create, eventually, noise};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use wayfs_content::MemorySink;
 use wayfs_proto::{Holder, Input, Replica};
 use wayfs_types::request::{Change, Level};
-use wayfs_types::{FileId, RecordId, WallTime};
+use wayfs_types::{Content, Digest, FileId, RecordId, WallTime};
 
 #[test]
 fn a_large_file_is_pushed_and_fetched_whole() {
@@ -154,7 +154,10 @@ fn what_a_client_was_to_push_and_pushed_elsewhere_is_read_by_way_of_the_parent()
     let (file, made) = writer.change(create("photo"));
     let store = Change::Store { file, base: made.version, content, mtime: WallTime::from_nanos(1) };
     let (_, inode) = writer.change(store);
-    writer.wait(Level::Visible);
+    eventually("the home knows of it", || {
+        let shown = home.volume.look(|replica| replica.inode(file)).unwrap().unwrap();
+        shown.is_some_and(|shown| shown.version == inode.version)
+    });
     let at_station = || station.volume.look(|replica| replica.holder(file, inode.version)).unwrap().unwrap();
     assert!(matches!(at_station(), Holder::Child(origin, Some(_)) if origin == writer.origin()), "{:?}", at_station());
     moves_to(&home);
@@ -210,4 +213,85 @@ fn who_joins_a_search_that_is_given_up_goes_on_for_as_long_as_it_has_patience() 
         home.keep(&photo);
         patient.join().unwrap().unwrap();
     });
+}
+
+/// Flips one bit of some bytes wherever they lie in the chunks of a machine.
+fn flip_a_bit(machine: &Machine, bytes: &[u8]) {
+    let mut flipped = 0;
+    for entry in std::fs::read_dir(machine.store().join("chunks")).unwrap() {
+        let path = entry.unwrap().path();
+        let Ok(mut kept) = std::fs::read(&path) else { continue };
+        if let Some(at) = kept.windows(64).position(|window| window == &bytes[1000..1064]) {
+            kept[at] ^= 1;
+            std::fs::write(&path, kept).unwrap();
+            flipped += 1;
+        }
+    }
+    assert_eq!(flipped, 1);
+}
+
+/// Proves [S-bit-rot].
+#[test]
+fn a_chunk_that_a_disk_damaged_is_got_back_from_whoever_has_it() {
+    for damaged_station in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Machine::home(&dir.path().join("home"));
+        let station = Machine::below(&home, &dir.path().join("s"), ChildRole::Station, &[&home]);
+        let near = Machine::below(&home, &dir.path().join("near"), ChildRole::Client, &[&station]);
+        let photo = noise(900_000, 26);
+        near.write("photo", &photo);
+        near.wait(if damaged_station { Level::Visible } else { Level::Stable });
+        let damaged = if damaged_station { &station } else { &home };
+        flip_a_bit(damaged, &photo);
+        let reader = Machine::below(&home, &dir.path().join("far"), ChildRole::Client, &[damaged]);
+        eventually("the reader sees it", || reader.find(FileId::ROOT, "photo").is_some());
+        assert_eq!(reader.read("photo").map(|bytes| bytes == photo), Ok(true), "station: {damaged_station}");
+    }
+}
+
+/// The former holder is there and has lost what it had: the next one on record is asked.
+#[test]
+fn all_who_are_on_record_are_asked_in_turn() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let station = Machine::below(&home, &dir.path().join("s"), ChildRole::Station, &[&home]);
+    let near = Machine::below(&home, &dir.path().join("near"), ChildRole::Client, &[&station]);
+    let photo = noise(900_000, 27);
+    let (file, inode) = near.write("photo", &photo);
+    near.wait(Level::Visible);
+    flip_a_bit(&station, &photo);
+    let (origin, place) = (near.origin(), dir.path().join("near"));
+    near.stop();
+    // It forgets the station, and goes to the home.
+    let _ = std::fs::remove_file(place.join("store/servers.json"));
+    let mut plan = Plan::new(&place, wayfs_proto::Role::Client, origin);
+    plan.servers = vec![home.info()];
+    let near = Machine::start(plan);
+    eventually("both are on record", || {
+        home.volume.look(|replica| replica.holders(file, inode.version)).unwrap().unwrap().len() == 2
+    });
+    assert_eq!(home.read("photo").map(|bytes| bytes == photo), Ok(true));
+    drop(near);
+}
+
+/// A list node may name one other in each of its places, and so on: what is stored of such a tree is little.
+#[test]
+fn a_tree_that_names_one_node_a_thousand_times_costs_one_look() {
+    use wayfs_content::{Entry, ListNode};
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let chunk = Bytes::from(noise(1 << 20, 28));
+    let (mut digest, mut len) = (Digest::of(&chunk), chunk.len() as u64);
+    home.volume.contents().put(digest, chunk).unwrap();
+    let mut depth = 0;
+    for level in 1..=3 {
+        let node = ListNode { level, entries: vec![Entry { digest, len }; 1024] }.encode();
+        (digest, len, depth) = (Digest::of(&node), len * 1024, level);
+        home.volume.contents().put(digest, node).unwrap();
+    }
+    let bomb = Content::Tree { size: len, root: digest, depth };
+    // Were each occurrence looked at, this would take a minute of a core for each of the next 60.
+    for _ in 0..3 {
+        assert!(home.volume.contents().has_all(&bomb));
+    }
 }

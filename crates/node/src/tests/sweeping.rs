@@ -109,3 +109,25 @@ fn a_full_cache_has_its_station_send_home_what_nobody_asked_for() {
         assert!(client.read(&format!("f{i}")).unwrap() == noise(250_000, 70 + i));
     }
 }
+
+/// Proves [S-cache].
+#[test]
+fn contents_of_a_removed_file_leave_home_station_and_writer() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let station = Machine::below(&home, &dir.path().join("s"), ChildRole::Station, &[&home]);
+    let client = Machine::below(&home, &dir.path().join("c"), ChildRole::Client, &[&station]);
+    let (_, inode) = client.write("gone", &noise(200_000, 3));
+    client.wait(Level::Stable);
+    let root = inode.content.root().unwrap();
+    let machines = [&home, &station, &client];
+    assert!(machines.iter().all(|machine| machine.volume.contents().has(&root)));
+    client.change(Change::Unlink { parent: FileId::ROOT, name: crate::testing::name("gone") });
+    client.wait(Level::Stable);
+    for (machine, name) in machines.into_iter().zip(["home", "station", "client"]) {
+        eventually(&format!("its chunk is gone at the {name}"), || {
+            std::thread::sleep(Duration::from_millis(50));
+            machine.volume.sweep(PATIENCE) && !machine.volume.contents().has(&root)
+        });
+    }
+}

@@ -177,3 +177,67 @@ fn nobody_keeps_what_was_removed() {
         assert_eq!((progress.versions_missing, progress.versions_at_risk, progress.versions_lent), (0, 0, 0), "{host}");
     }
 }
+
+/// A station that gathers for a period sends what was made and removed meanwhile with one message.
+#[test]
+fn what_was_removed_with_the_message_that_brought_it_leaves_no_duty_behind() {
+    let mut stage = stage();
+    let station = stage.stations[0];
+    stage.world.close(stage.uppers[0]);
+    let (_, _) = stage.safe_file("before");
+    let other = stage.world.add(Role::Client, "cleo@c");
+    stage.world.connect(stage.stations[0], HOME);
+    stage.world.pass(Duration::from_secs(2));
+    stage.world.connect(other, station);
+    stage.world.pass(Duration::from_secs(2));
+    stage.world.names(other, FileId::ROOT).unwrap();
+    let upper = stage.world.line_of(station);
+    stage.world.close(upper);
+    // Two writers: nothing of it is cancelled.
+    stage.safe_file("f");
+    stage.world.lookup(other, FileId::ROOT, "f").unwrap();
+    stage.world.change(other, Change::Unlink { parent: FileId::ROOT, name: name("f") }).unwrap();
+    stage.world.change(other, Change::Unlink { parent: FileId::ROOT, name: name("before") }).unwrap();
+    stage.world.settle();
+    stage.world.connect(station, HOME);
+    stage.world.pass(Duration::from_secs(10));
+    for host in [HOME, station, stage.writer] {
+        let progress = stage.world.hosts[host].replica.progress();
+        assert_eq!((progress.versions_missing, progress.versions_at_risk, progress.versions_lent), (0, 0, 0), "{host}");
+    }
+    assert!(!stage.home_has(&big("f")));
+}
+
+#[test]
+fn a_wait_for_stable_brings_nothing_of_a_removed_file_over_the_wide_area() {
+    let mut stage = stage();
+    stage.world.close(stage.uppers[0]);
+    stage.safe_file("f");
+    stage.world.change(stage.writer, Change::Unlink { parent: FileId::ROOT, name: name("f") }).unwrap();
+    stage.world.settle();
+    let wait = stage.world.request_within(
+        stage.writer,
+        wayfs_types::request::Request::Wait { record: None, until: Level::Stable },
+        Duration::from_secs(60),
+    );
+    stage.world.settle();
+    stage.world.connect(stage.stations[0], HOME);
+    stage.world.pass(Duration::from_secs(10));
+    assert_eq!(stage.world.answer(stage.writer, wait), Some(Ok(Answer::Reached)));
+    assert!(!stage.home_has(&big("f")));
+    assert_eq!(stage.world.hosts[stage.stations[0]].replica.progress().versions_at_risk, 0);
+}
+
+#[test]
+fn what_was_announced_is_kept_until_a_record_names_it_or_its_grace_is_over() {
+    let mut stage = stage();
+    let station = stage.stations[0];
+    let announced = |stage: &Stage| stage.world.hosts[station].replica.roots_announced();
+    let root = |text: &str| big(text).root().unwrap();
+    stage.world.input(station, Input::ContentHere { root: root("stray") });
+    assert_eq!(announced(&stage), [root("stray")]);
+    stage.safe_file("f");
+    assert_eq!(announced(&stage), [root("stray")], "a record names the other");
+    stage.world.pass(Duration::from_secs(700));
+    assert!(announced(&stage).is_empty());
+}

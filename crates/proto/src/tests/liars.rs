@@ -83,6 +83,18 @@ fn lies_are_refused_and_have_no_effect() {
     assert!(is_refused(|_, _| vec![hello(7), hello(7)]));
     assert!(is_refused(|_, _| vec![hello(7), Up::Start, Up::Start]));
     assert!(is_refused(|_, other| vec![hello(7), Up::Want { origin: other, through: 1 }]));
+    let version = |origin| RecordId::new(origin, 1).unwrap();
+    assert!(
+        is_refused(|_, other| vec![hello(7), Up::Have { versions: vec![version(other)] }]),
+        "nobody's copy is a server's"
+    );
+    assert!(is_refused(|own, _| vec![hello(7), Up::Have { versions: vec![version(own)] }]));
+    let lent = |version| {
+        let held = wayfs_wire::HeldVersion { version, file: FileId::ROOT, content: Content::EMPTY };
+        Up::Lent { versions: vec![wayfs_wire::LentVersion { held, to: None }] }
+    };
+    assert!(is_refused(|_, other| vec![hello(7), lent(version(other))]), "a record of another's");
+    assert!(is_refused(|own, _| vec![hello(7), lent(version(own))]), "a record that did not come");
 }
 
 /// A member that may only read and says that it wrote: to the home, and to a station.
