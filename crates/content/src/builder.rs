@@ -3,7 +3,7 @@
 use crate::chunker::cut_in;
 use crate::error::{ContentError, WriteError};
 use crate::limits::{DEPTH_MAX, STANDARD, Shape};
-use crate::list_node::{Entry, ListNode, ends_after};
+use crate::list_node::{Entry, ListNode, Run, ends_after, len_of_same};
 use crate::sink::ChunkSink;
 use bytes::Bytes;
 use wayfs_types::{Content, Digest};
@@ -56,25 +56,49 @@ impl Builder {
     /// # Errors
     /// [`ContentError::TooLarge`] past [`DEPTH_MAX`] levels; the sink's error.
     pub fn push<S: ChunkSink>(&mut self, entry: Entry, sink: &mut S) -> Result<(), WriteError<S::Error>> {
-        if entry.len == 0 {
+        self.push_run(Run::of(entry), sink)
+    }
+
+    /// Adds a piece many times, at the cost of a node for each level instead of one for each place.
+    ///
+    /// # Errors
+    /// As for [`Builder::push`].
+    pub(crate) fn push_run<S: ChunkSink>(&mut self, run: Run, sink: &mut S) -> Result<(), WriteError<S::Error>> {
+        let len = run.len().ok_or(ContentError::TooLarge(u64::MAX))?;
+        if len == 0 {
             return Ok(());
         }
-        self.size = self.size.checked_add(entry.len).ok_or(ContentError::TooLarge(u64::MAX))?;
-        let mut carried = entry;
-        let mut at = 0;
-        loop {
+        self.size = self.size.checked_add(len).ok_or(ContentError::TooLarge(u64::MAX))?;
+        self.push_at(0, run, sink)
+    }
+
+    fn push_at<S: ChunkSink>(&mut self, at: usize, run: Run, sink: &mut S) -> Result<(), WriteError<S::Error>> {
+        let same = len_of_same(&self.shape, &run.entry.digest);
+        let mut left = run.count;
+        while left > 0 {
             if self.levels.len() == at {
                 self.levels.push(Level::default());
             }
             let level = &mut self.levels[at];
-            level.total += 1;
-            level.open.push(carried);
-            if !ends_after(&self.shape, level.open.len(), &carried.digest) {
-                return Ok(());
+            let nodes = left / same as u64;
+            if level.open.is_empty() && nodes > 0 {
+                // All these nodes are one.
+                level.open = vec![run.entry; same];
+                level.total += nodes * same as u64;
+                left -= nodes * same as u64;
+                let entry = self.seal(at, sink)?;
+                self.push_at(at + 1, Run { entry, count: nodes }, sink)?;
+                continue;
             }
-            carried = self.seal(at, sink)?;
-            at += 1;
+            level.total += 1;
+            level.open.push(run.entry);
+            left -= 1;
+            if ends_after(&self.shape, level.open.len(), &run.entry.digest) {
+                let entry = self.seal(at, sink)?;
+                self.push_at(at + 1, Run::of(entry), sink)?;
+            }
         }
+        Ok(())
     }
 
     /// Ends the file.

@@ -22,6 +22,24 @@ pub struct Entry {
     pub len: u64,
 }
 
+/// Pieces that follow each other and are all the same: one of most, many of a hole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) entry: Entry,
+    pub(crate) count: u64,
+}
+
+impl Run {
+    pub(crate) fn of(entry: Entry) -> Self {
+        Self { entry, count: 1 }
+    }
+
+    /// Bytes of the file under all of them.
+    pub(crate) fn len(&self) -> Option<u64> {
+        self.entry.len.checked_mul(self.count)
+    }
+}
+
 /// A list node: at most [`crate::FANOUT_MAX`] pieces, in order of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListNode {
@@ -97,6 +115,11 @@ impl ListNode {
         }
         if sum == expected.len { Ok(()) } else { Err(NodeFault::Sum { wanted: expected.len, found: sum }) }
     }
+}
+
+/// Entries of a node of one level that lists this piece and no other.
+pub(crate) fn len_of_same(shape: &Shape, digest: &Digest) -> usize {
+    if ends_after(shape, shape.fanout_min, digest) { shape.fanout_min } else { shape.fanout_max }
 }
 
 /// Whether a node of `count` entries ends after an entry of this name.

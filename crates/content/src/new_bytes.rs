@@ -2,7 +2,7 @@
 //!
 //! Bytes past the old end that nobody wrote are zeros; they are not asked for, and
 //! a run of them that spans whole chunks is not even hashed: growing a file by a
-//! hole costs one list entry for each largest chunk.
+//! hole costs one chunk and a list node for each level, however long it is.
 //!
 //! Where as much was written as the largest chunk takes, all of it will be cut in any case: there the bytes
 //! are read in blocks, each chunk is found in one look and is a slice of its block.
@@ -10,9 +10,8 @@
 use crate::chunker::{Window, next_cut};
 use crate::error::{ContentError, WriteError};
 use crate::limits::Shape;
-use crate::list_node::Entry;
+use crate::list_node::{Entry, Run};
 use crate::sink::ChunkSink;
-use crate::touched::is_clear_of;
 use bytes::Bytes;
 use std::ops::Range;
 use wayfs_types::Digest;
@@ -76,11 +75,20 @@ impl<'a, E> NewBytes<'a, E> {
         Ok(Bytes::from(std::mem::take(&mut self.held)))
     }
 
-    /// Cuts the chunk that begins at `at`, gives it to the sink, and returns its entry.
-    pub(crate) fn cut_at<S: ChunkSink<Error = E>>(&mut self, at: u64, sink: &mut S) -> Result<Entry, WriteError<E>> {
-        if self.is_hole(at) {
-            return self.cut_zeros(sink);
+    /// Cuts the chunk that begins at `at`, gives it to the sink, and returns its entry; in a hole so many of the same
+    /// as follow each other.
+    pub(crate) fn cut_run_at<S: ChunkSink<Error = E>>(&mut self, at: u64, sink: &mut S) -> Result<Run, WriteError<E>> {
+        let most = self.shape.chunk_max as u64;
+        match self.hole_end(at).and_then(|end| (end - at).checked_sub(most)) {
+            Some(beyond) => {
+                let entry = self.cut_zeros(sink)?;
+                Ok(Run { entry, count: beyond / entry.len + 1 })
+            }
+            None => self.cut_at(at, sink).map(Run::of),
         }
+    }
+
+    fn cut_at<S: ChunkSink<Error = E>>(&mut self, at: u64, sink: &mut S) -> Result<Entry, WriteError<E>> {
         let written_until = self.written_from(at);
         if written_until == self.new_size || written_until - at >= self.shape.chunk_max as u64 {
             return self.cut_written(at, written_until, sink);
@@ -127,10 +135,11 @@ impl<'a, E> NewBytes<'a, E> {
         self.emit(bytes.slice(..cut), sink)
     }
 
-    /// Whether the largest chunk from `at` on would be all zeros that nobody wrote.
-    fn is_hole(&self, at: u64) -> bool {
-        let until = at.saturating_add(self.shape.chunk_max as u64);
-        at >= self.old_size && until <= self.new_size && is_clear_of(self.dirty, &(at..until))
+    /// How far the zeros go that begin at `at` and that nobody wrote.
+    fn hole_end(&self, at: u64) -> Option<u64> {
+        let next = self.dirty.partition_point(|dirty| dirty.end <= at);
+        let end = self.dirty.get(next).map_or(self.new_size, |dirty| dirty.start.min(self.new_size));
+        (at >= self.old_size && end > at).then_some(end)
     }
 
     fn cut_zeros<S: ChunkSink<Error = E>>(&mut self, sink: &mut S) -> Result<Entry, WriteError<E>> {

@@ -16,9 +16,9 @@
 //! building from the new bytes alone.
 
 use crate::builder::{Builder, emit_node, single_in};
-use crate::error::WriteError;
+use crate::error::{ContentError, WriteError};
 use crate::limits::{STANDARD, Shape};
-use crate::list_node::{Entry, ListNode, ends_after};
+use crate::list_node::{Entry, ListNode, Run, ends_after, len_of_same};
 use crate::new_bytes::{NewBytes, Sizes};
 use crate::reader::{ContentReader, NodeSource};
 use crate::sink::ChunkSink;
@@ -104,8 +104,8 @@ pub(crate) fn rewrite_in<S: ChunkSink>(
             && whole.end == sizes.new
         {
             let mut builder = Builder::above(shape, level);
-            for entry in &whole.entries {
-                builder.push(*entry, sink)?;
+            for run in &whole.entries {
+                builder.push_run(*run, sink)?;
             }
             let content = builder.end(sink)?;
             return Ok(report(content, &bytes, work.nodes + builder.nodes()));
@@ -138,15 +138,22 @@ fn rewrite_small<S: ChunkSink>(
 struct Splice {
     start: u64,
     end: u64,
-    entries: Vec<Entry>,
+    entries: Vec<Run>,
+}
+
+impl Splice {
+    fn push(&mut self, run: Run) -> Result<(), ContentError> {
+        let end = run.len().and_then(|len| self.end.checked_add(len));
+        self.end = end.ok_or(ContentError::TooLarge(u64::MAX))?;
+        self.entries.push(run);
+        Ok(())
+    }
 }
 
 fn cut_all<S: ChunkSink>(bytes: &mut NewBytes<'_, S::Error>, sink: &mut S) -> Result<Splice, WriteError<S::Error>> {
     let mut splice = Splice { start: 0, end: 0, entries: Vec::new() };
     while splice.end < bytes.new_size {
-        let entry = bytes.cut_at(splice.end, sink)?;
-        splice.end += entry.len;
-        splice.entries.push(entry);
+        splice.push(bytes.cut_run_at(splice.end, sink)?)?;
     }
     Ok(splice)
 }
@@ -174,9 +181,7 @@ impl Work<'_, '_> {
             let mut splice = Splice { start, end: start, entries: Vec::new() };
             let mut dirty_until = range.end;
             loop {
-                let entry = bytes.cut_at(splice.end, sink)?;
-                splice.end += entry.len;
-                splice.entries.push(entry);
+                splice.push(bytes.cut_run_at(splice.end, sink)?)?;
                 while let Some(range) = left.next_if(|range| range.start <= splice.end) {
                     dirty_until = dirty_until.max(range.end);
                 }
@@ -206,13 +211,17 @@ impl Work<'_, '_> {
             loop {
                 let pieces = match left.next_if(|next| next.start == group.at) {
                     Some(next) => next.entries.as_slice(),
-                    None => &[self.old_entry(level - 1, group.at)?],
+                    None => &[Run::of(self.old_entry(level - 1, group.at)?)],
                 };
-                for entry in pieces {
-                    if let Some(node) = group.push(&self.shape, *entry, level) {
-                        self.nodes += 1;
-                        splice.entries.push(emit_node(node, sink).map_err(WriteError::Io)?);
-                    }
+                for run in pieces {
+                    group
+                        .push(&self.shape, *run, |entries, count| {
+                            self.nodes += 1;
+                            let entry = emit_node(ListNode { level, entries }, sink)?;
+                            splice.entries.push(Run { entry, count });
+                            Ok(())
+                        })
+                        .map_err(WriteError::Io)?;
                 }
                 let is_in_step = group.open.is_empty() && self.is_old_boundary(level, group.at)?;
                 if group.at == self.sizes.new || is_in_step {
@@ -223,7 +232,7 @@ impl Work<'_, '_> {
             if !group.open.is_empty() {
                 self.nodes += 1;
                 let node = ListNode { level, entries: group.open };
-                splice.entries.push(emit_node(node, sink).map_err(WriteError::Io)?);
+                splice.entries.push(Run::of(emit_node(node, sink).map_err(WriteError::Io)?));
             }
             splices.push(splice);
         }
@@ -253,10 +262,29 @@ struct Group {
 }
 
 impl Group {
-    fn push(&mut self, shape: &Shape, entry: Entry, level: u8) -> Option<ListNode> {
-        self.at += entry.len;
-        self.open.push(entry);
-        let is_full = ends_after(shape, self.open.len(), &entry.digest);
-        is_full.then(|| ListNode { level, entries: std::mem::take(&mut self.open) })
+    /// Adds pieces; `seal` gets the entries of each node that is complete, and how many such nodes follow each other.
+    fn push<E>(
+        &mut self,
+        shape: &Shape,
+        run: Run,
+        mut seal: impl FnMut(Vec<Entry>, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let same = len_of_same(shape, &run.entry.digest);
+        self.at += run.entry.len * run.count;
+        let mut left = run.count;
+        while left > 0 {
+            let nodes = left / same as u64;
+            if self.open.is_empty() && nodes > 0 {
+                seal(vec![run.entry; same], nodes)?;
+                left -= nodes * same as u64;
+                continue;
+            }
+            self.open.push(run.entry);
+            left -= 1;
+            if ends_after(shape, self.open.len(), &run.entry.digest) {
+                seal(std::mem::take(&mut self.open), 1)?;
+            }
+        }
+        Ok(())
     }
 }

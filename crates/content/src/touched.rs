@@ -30,9 +30,3 @@ pub(crate) fn touched(dirty: &[Range<u64>], old_size: u64, new_size: u64) -> Vec
     }
     tidy(&ranges, new_size)
 }
-
-/// Whether a range meets none of the tidied ranges.
-pub(crate) fn is_clear_of(tidied: &[Range<u64>], range: &Range<u64>) -> bool {
-    let next = tidied.partition_point(|dirty| dirty.end <= range.start);
-    tidied.get(next).is_none_or(|dirty| dirty.start >= range.end)
-}

@@ -122,9 +122,9 @@ impl Default for Config {
 
 impl Config {
     fn wanted(&self) -> InitFlags {
+        // Not `ASYNC_DIO`: the kernel would keep pages that a reader filled while such a write was under way.
         let always = InitFlags::ASYNC_READ
             | InitFlags::BIG_WRITES
-            | InitFlags::ASYNC_DIO
             | InitFlags::PARALLEL_DIROPS
             | InitFlags::ABORT_ERROR
             | InitFlags::MAX_PAGES

@@ -196,3 +196,36 @@ fn what_is_removed_right_after_its_close_does_not_come_back() {
     let reader = world.mount(&world.reader);
     assert_eq!(names(reader.root()), ["replaced"]);
 }
+
+/// Proves [S-holes].
+#[test]
+fn a_terabyte_of_nothing_is_made_sent_and_removed_like_a_small_file() {
+    let world = World::new();
+    let mut mount = world.mount(&world.writer);
+    let (here, work) = (mount.path("sparse"), mount.path("work"));
+    let end = 1u64 << 40;
+    within("make, grow and remove files of holes", CALM, move || {
+        File::create(&here).unwrap().set_len(end).unwrap();
+        let file = fs::OpenOptions::new().write(true).open(&here).unwrap();
+        file.write_all_at(b"end", end - 3).unwrap();
+        file.sync_all().unwrap();
+        for _ in 0..10 {
+            let file = File::create(&work).unwrap();
+            file.set_len(end).unwrap();
+            drop(file);
+            fs::remove_file(&work).unwrap();
+        }
+    });
+    mount.sync(&world.writer, "stable");
+    let reader = world.mount(&world.reader);
+    within("the reader reads its end", CALM, move || {
+        let file = File::open(reader.path("sparse")).unwrap();
+        let mut bytes = [9; 5];
+        file.read_exact_at(&mut bytes, end - 5).unwrap();
+        assert_eq!((file.metadata().unwrap().len(), &bytes), (end, b"\0\0end"));
+        drop(file);
+        fs::remove_file(reader.path("sparse")).unwrap();
+    });
+    world.writer.wayfs(&["umount", "--force", mount.root().to_str().unwrap()]).ok();
+    wayfs_system_tests::eventually("the daemon ends", CALM, || mount.process.ended().is_some());
+}

@@ -391,3 +391,35 @@ fn odd_names_are_kept_byte_for_byte() {
         assert_eq!(found, expected);
     });
 }
+
+/// Proves [S-posix].
+#[test]
+fn what_another_user_allocates_or_punches_drops_the_set_id_bits() {
+    let directory = WORLD.directory("set-id");
+    let script = r#"
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
+os.chdir(sys.argv[1])
+KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE = 1, 2, 16
+def modes(uid):
+    for mode in (0, KEEP_SIZE | PUNCH_HOLE, ZERO_RANGE):
+        name = "f%d-%d" % (uid, mode)
+        with open(name, "wb") as file:
+            file.write(b"x" * 10000)
+        os.chmod(name, 0o6777)
+        fd = os.open(name, os.O_RDWR)
+        child = os.fork()
+        if child == 0:
+            os.setuid(uid)
+            os._exit(0 if libc.fallocate(fd, mode, 0, 4096) == 0 else 1)
+        assert os.waitpid(child, 0)[1] == 0, mode
+        os.close(fd)
+        yield os.stat(name).st_mode & 0o7777
+assert list(modes(65534)) == [0o777] * 3
+assert list(modes(0)) == [0o6777] * 3
+"#;
+    let mut python = std::process::Command::new("python3");
+    let patience = Duration::from_secs(30);
+    wayfs_system_tests::run_for(patience, python.arg("-c").arg(script).arg(&directory)).ok();
+}

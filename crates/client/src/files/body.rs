@@ -65,11 +65,38 @@ impl BodyFile {
         Ok(rustix::fs::futimens(&self.file, &times)?)
     }
 
+    /// Where there are bytes that somebody wrote, up to a size; `None` if the host does not say.
+    pub(super) fn written(&self, size: u64) -> Option<Vec<Range<u64>>> {
+        use rustix::fs::{SeekFrom, seek};
+        let mut written: Vec<Range<u64>> = Vec::new();
+        let mut at = 0;
+        while at < size {
+            let start = match seek(&self.file, SeekFrom::Data(at)) {
+                Ok(start) => start.min(size),
+                Err(rustix::io::Errno::NXIO) => break,
+                Err(_) => return None,
+            };
+            let end = seek(&self.file, SeekFrom::Hole(start)).ok()?.min(size);
+            match written.last_mut() {
+                Some(last) if start - last.end < HOLE_MIN => last.end = end,
+                Some(_) | None => written.push(start..end),
+            }
+            if end <= at {
+                break;
+            }
+            at = end;
+        }
+        Some(written)
+    }
+
     /// When its bytes last changed, by the host.
     pub(super) fn stamp(&self) -> Option<std::time::SystemTime> {
         self.file.metadata().and_then(|metadata| metadata.modified()).ok()
     }
 }
+
+/// Holes shorter than this are taken for data: no chunk of zeros alone would come of them.
+const HOLE_MIN: u64 = 1 << 20;
 
 /// The number of a body, in its name and in that of the note about it.
 fn number(path: &Path) -> Option<u64> {

@@ -187,7 +187,10 @@ impl OpenFile {
             // What was written whole is cut without a look at what was there, which may not be on this machine.
             let is_whole = matches!(snapshot.dirty.as_slice(), [only] if *only == (0..snapshot.size));
             let old = if is_whole { &Content::EMPTY } else { &snapshot.base.content };
-            let made = wayfs_content::rewrite(old, &nodes, &snapshot.dirty, snapshot.size, &mut read, &mut sink);
+            // Nor are its holes, which would take as long to hash as if they held anything.
+            let written = if is_whole { file.written(snapshot.size) } else { None };
+            let dirty = written.as_deref().unwrap_or(&snapshot.dirty);
+            let made = wayfs_content::rewrite(old, &nodes, dirty, snapshot.size, &mut read, &mut sink);
             match made {
                 Ok(rewritten) => return Ok(rewritten.content),
                 Err(WriteError::Io(setback)) => return Err(setback),

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use wayfs_types::{Content, FileId, FsError, Inode, WallTime};
 
-/// Longest file, as the kernel has it (`MAX_LFS_FILESIZE`).
-pub const SIZE_MAX: u64 = i64::MAX as u64;
+/// Longest file: 256 TiB, of which a hole fits three levels of list nodes.
+pub const SIZE_MAX: u64 = 1 << 48;
 /// A read that finds its range gone again and again (truncated, refreshed) gives up after so many looks.
 const READ_ATTEMPTS_MAX: usize = 16;
 /// Read-ahead beyond a read that had to wait, in bytes: eight chunks of average length, enough to

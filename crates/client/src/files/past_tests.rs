@@ -489,3 +489,23 @@ fn a_file_that_the_engine_refuses_to_store_because_it_was_removed_here_is_let_go
     assert!(bench.table.find(file(1)).is_none());
     assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
 }
+
+/// Proves [S-holes]: what nobody wrote is neither read nor hashed.
+#[test]
+fn a_hole_in_what_was_written_past_us_costs_next_to_nothing() {
+    let bench = bench();
+    let past = bench.open_past();
+    let size = 1 << 40;
+    past.body.set_len(size).unwrap();
+    past.body.write_all_at(b"in the middle", size / 2).unwrap();
+    bench.table.commit(&past.open, patience()).unwrap().unwrap();
+    assert!(bench.fake.put_len.load(Ordering::Relaxed) < 8 << 20);
+    assert_eq!(bench.fake.inode(file(1)).unwrap().content.size(), size);
+    // A reader elsewhere has nothing but the chunks.
+    let other = bench.fake.inode(file(1)).unwrap();
+    bench.close_past(past);
+    bench.table.make_room();
+    let reader = bench.table.open_file(file(1), &other, Access::Read);
+    let middle = bench.table.read(&reader, size / 2 - 2..size / 2 + 15, patience()).unwrap();
+    assert_eq!(&middle[..], b"\0\0in the middle\0\0");
+}

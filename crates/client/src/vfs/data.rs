@@ -108,7 +108,14 @@ impl Vfs {
             || (self.files.make_room() && self.space.take(len, free, self.settings.free_min))
     }
 
-    pub(super) fn allocate(&self, handle: FileHandle, offset: u64, length: u64, mode: i32, reply: Reply) {
+    pub(super) fn allocate(
+        &self,
+        caller: &Caller,
+        handle: FileHandle,
+        (offset, length): (u64, u64),
+        mode: i32,
+        reply: Reply,
+    ) {
         let Some(open) = self.handles.file(handle) else { return answered(reply.error(Errno::BADF)) };
         if open.access != Access::Write {
             return answered(reply.error(Errno::BADF));
@@ -127,6 +134,13 @@ impl Vfs {
             }
             _ => Err(FsError::Unsupported),
         };
+        // The kernel leaves this to us and does not say so with such a request.
+        if outcome.is_ok()
+            && caller.uid != 0
+            && let Some(inode) = self.engine.inode(open.file.id())
+        {
+            self.drop_set_id_bits(caller, open.file.id(), &inode);
+        }
         let _ = reply.result(outcome.map_err(errno));
     }
 

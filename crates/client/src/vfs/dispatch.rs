@@ -136,7 +136,7 @@ impl Front {
                 let _ = reply.ok();
             }
             Operation::Fallocate { handle, offset, length, mode } => {
-                vfs.allocate(handle, offset, length, mode, reply);
+                vfs.allocate(caller, handle, (offset, length), mode, reply);
             }
             Operation::Seek { handle, offset, whence } => vfs.seek(handle, offset, whence, reply),
             Operation::Ioctl { .. } => return Err((reply, Errno::NOTTY)),

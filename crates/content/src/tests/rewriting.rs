@@ -1,7 +1,10 @@
 //! Rewriting equals building from scratch, and costs what was written.
 
 use super::{built, noise, read_back};
+use crate::builder::Builder;
 use crate::limits::{SMALL, STANDARD, Shape};
+use crate::list_node::{Entry, Run};
+use crate::reader::ContentReader;
 use crate::rewrite::{Edit, Rewritten, rewrite_in};
 use crate::sink::{ChunkSink, MemorySink};
 use bytes::Bytes;
@@ -197,4 +200,73 @@ fn a_scattered_edit_of_a_large_file_costs_a_few_chunks_each() {
     file.check();
     assert!(rewritten.bytes_read < 5 << 20, "read {}", rewritten.bytes_read);
     assert!(rewritten.bytes_emitted < 4 << 20, "emitted {}", rewritten.bytes_emitted);
+}
+
+/// Counts what is put, and keeps it.
+#[derive(Default)]
+struct Counting {
+    kept: MemorySink,
+    puts: usize,
+}
+
+impl ChunkSink for Counting {
+    type Error = Infallible;
+
+    fn put(&mut self, digest: Digest, bytes: Bytes) -> Result<(), Infallible> {
+        self.puts += 1;
+        self.kept.put(digest, bytes)
+    }
+}
+
+/// A terabyte of nothing, grown to sixteen with a few bytes in the middle.
+#[test]
+fn a_hole_costs_a_chunk_and_a_node_for_each_level() {
+    const TIB: u64 = 1 << 40;
+    let mut sink = Counting::default();
+    let none = |_: &Digest| None;
+    let mut never = |_: u64, _: usize| -> Result<Bytes, Infallible> { panic!("a hole is not read") };
+    let hole = Edit { old: &Content::EMPTY, nodes: &none, dirty: &[], new_size: TIB };
+    let content = rewrite_in(STANDARD, &hole, &mut never, &mut sink).unwrap().content;
+    assert_eq!(content.size(), TIB);
+    assert!(sink.puts < 10, "{} chunks and nodes", sink.puts);
+    let before = sink.puts;
+    let kept = sink.kept.clone();
+    let nodes = |digest: &Digest| kept.get(digest);
+    let mut read = |_: u64, len: usize| -> Result<Bytes, Infallible> { Ok(Bytes::from(vec![7; len])) };
+    let at = 5 * TIB + 12_345;
+    let edit = Edit { old: &content, nodes: &nodes, dirty: &[at..at + 100], new_size: 16 * TIB };
+    let grown = rewrite_in(STANDARD, &edit, &mut read, &mut sink).unwrap();
+    assert_eq!(grown.content.size(), 16 * TIB);
+    assert!(sink.puts - before < 40, "{} chunks and nodes", sink.puts - before);
+    let find = |digest: &Digest| sink.kept.get(digest);
+    let reader = ContentReader::new(&grown.content, &find).unwrap();
+    let there: Vec<u8> = reader
+        .spans(at - 10..at + 110)
+        .flat_map(|span| {
+            let span = span.unwrap();
+            find(&span.digest).unwrap().slice(span.within).to_vec()
+        })
+        .collect();
+    assert_eq!(there, [[0; 10].as_slice(), &[7; 100], &[0; 10]].concat());
+    let far = reader.locate(0, 16 * TIB - 1).unwrap().unwrap();
+    assert_eq!(far.offset + far.entry.len, 16 * TIB);
+}
+
+/// The tree of a hole is the one that its chunks make one by one.
+#[test]
+fn a_run_of_the_same_makes_the_nodes_that_its_pieces_make() {
+    for (byte, count) in [(1u8, 1u64), (2, 7), (3, 31), (4, 32), (5, 33), (6, 1000), (7, 32 * 32 * 3 + 5), (8, 5000)] {
+        let (mut one_by_one, mut at_once) = (MemorySink::default(), MemorySink::default());
+        let (mut slow, mut fast) = (Builder::above(SMALL, 0), Builder::above(SMALL, 0));
+        let first = Entry { digest: Digest::of(b"first"), len: 9 };
+        slow.push(first, &mut one_by_one).unwrap();
+        fast.push(first, &mut at_once).unwrap();
+        let entry = Entry { digest: Digest::of(&[byte]), len: 10 };
+        for _ in 0..count {
+            slow.push(entry, &mut one_by_one).unwrap();
+        }
+        fast.push_run(Run { entry, count }, &mut at_once).unwrap();
+        assert_eq!(slow.finish(&mut one_by_one).unwrap(), fast.finish(&mut at_once).unwrap(), "{count} of {byte}");
+        assert_eq!(one_by_one.chunks, at_once.chunks);
+    }
 }
