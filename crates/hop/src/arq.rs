@@ -34,7 +34,7 @@ const SHARED_LEN_MAX: usize = 1400;
 /// While at least so many frames wait at the other end, small packets and reports may wait here.
 const BACKLOG_TO_HOLD: u32 = 3;
 /// A report that was asked for waits so long for a packet that takes it along.
-const REPORT_DELAY: Duration = Duration::from_millis(3);
+const REPORT_DELAY: Duration = Duration::from_millis(8);
 /// Most ranges of a report.
 const RANGES_MAX: usize = 16;
 

@@ -17,6 +17,7 @@ impl RoundTrip {
 
     /// At least `least`; `initial` before anything is measured.
     pub(crate) fn timeout(&self, least: Duration, initial: Duration) -> Duration {
-        self.measured.map_or(initial, |(mean, deviation)| mean + deviation * 4).max(least)
+        // On a shared channel an answer may have to wait for somebody else's frame, however steady it was so far.
+        self.measured.map_or(initial, |(mean, deviation)| mean + (deviation * 4).max(mean)).max(least)
     }
 }

@@ -19,7 +19,8 @@
 //!
 //! A timer sends the first again after a round trip of the hop, at least [`SnoopConfig::timeout_min`]. With
 //! [`Acknowledgements::Selective`] an acknowledgement names the segment that caused it (SMART), and everything that
-//! was sent before that one and is not acknowledged goes again at once. [`Duplicates::Passed`] makes a plain link
+//! was sent before that one and is not acknowledged goes again at once (first transmissions only: which of two an acknowledgement is for it does not
+//! say, so the timer finds a retransmission that is lost). [`Duplicates::Passed`] makes a plain link
 //! layer of it (`ll`): it retransmits, but the sender sees every duplicate. Nothing is lost with the state: without it segments and acknowledgements
 //! pass, and TCP repairs the rest.
 //!
@@ -377,7 +378,7 @@ impl<P: Packet> Snoop<P> {
         let arrived = state.arrived;
         let by_sender = state.kept.front().is_some_and(|kept| kept.by_sender);
         let here = state.kept.front().is_some_and(|kept| Some(kept.seq) == state.acked);
-        let is_lost = |kept: &&Kept<P>| kept.order > 0 && kept.order < arrived && !kept.queued;
+        let is_lost = |kept: &&Kept<P>| kept.tries == 1 && kept.order < arrived && !kept.queued;
         let lost: Vec<u32> = state.kept.iter().filter(is_lost).map(|kept| kept.seq).collect();
         for seq in lost {
             let place =

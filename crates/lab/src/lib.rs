@@ -70,6 +70,7 @@ mod summary;
 mod topology;
 mod tun;
 mod vigil;
+mod wireless;
 
 pub use context::{Context, Options, Progress};
 pub use csv::Csv;

@@ -18,12 +18,7 @@ impl Window {
 
     /// Opens for an acknowledgement of something new.
     pub(crate) fn open(&mut self) {
-        let step = if self.cwnd > self.ssthresh {
-            // The eighth is 4.4BSD's own; it keeps a window that is small for its segments growing.
-            self.mss * self.mss / self.cwnd + self.mss / 8
-        } else {
-            self.mss
-        };
+        let step = if self.cwnd > self.ssthresh { self.mss * self.mss / self.cwnd } else { self.mss };
         self.cwnd = (self.cwnd + step).min(CWND_MAX);
     }
 
@@ -52,8 +47,8 @@ mod tests {
         }
         assert_eq!(window.cwnd, 7000);
         window.open();
-        assert_eq!(window.cwnd, 7000 + 280 + 175);
-        for _ in 0..1000 {
+        assert_eq!(window.cwnd, 7000 + 280);
+        for _ in 0..3000 {
             window.open();
         }
         assert_eq!(window.cwnd, CWND_MAX);

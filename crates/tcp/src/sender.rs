@@ -205,7 +205,9 @@ impl Sender {
 
     /// Asks now and then whether there is room again: the news of it may have been lost.
     fn watch_a_shut_window(&mut self, now: Time) {
-        if self.core.flight.is_empty() && self.has_unsent() && self.room_at_peer() == 0 && self.timer.is_none() {
+        let stuck = self.core.flight.is_empty() && self.has_unsent() && self.next_new(self.core.window.cwnd).is_none();
+        // Nagle's rule keeps back what the application may still add to; only the receiver's window makes it wait in vain.
+        if stuck && self.room_at_peer() < self.config.mss && self.timer.is_none() {
             self.timer = Some(self.rto.deadline(now));
         }
     }

@@ -1,7 +1,8 @@
 //! SMART: each acknowledgement names the segment that caused it.
 //!
-//! Where packets are not reordered, everything that was sent before that segment and is not acknowledged is lost, retransmissions
-//! included, without waiting for duplicates. The window is halved once per window of losses.
+//! Where packets are not reordered, everything that was sent before that segment and is not acknowledged is lost, without waiting for
+//! duplicates. As in the experiments of 1996 that holds of first transmissions: an acknowledgement does not say which transmission of a segment caused
+//! it, so a retransmission that is lost is found by the timer. The window is halved once per window of losses.
 
 use crate::Seq;
 use crate::recovery::{Ack, Core, Recovery};
@@ -29,7 +30,8 @@ impl Recovery for Smart {
         if self.recover.is_some_and(|recover| !core.una.before(recover)) {
             self.recover = None;
         }
-        let lost = core.mark_lost_before(self.arrived, 0);
+        let arrived = self.arrived;
+        let lost = core.flight.mark_lost(|sent| !sent.retransmitted && sent.order < arrived);
         if lost > 0 && self.recover.is_none() {
             self.recover = Some(core.nxt);
             core.fast_retransmits += 1;

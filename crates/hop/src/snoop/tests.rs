@@ -108,7 +108,7 @@ fn a_plain_link_layer_sends_again_and_the_sender_sees_duplicates() {
 }
 
 #[test]
-fn selective_acknowledgements_send_everything_lost_at_once_and_find_lost_retransmissions() {
+fn selective_acknowledgements_send_everything_lost_at_once_and_leave_lost_retransmissions_to_the_timer() {
     let mut snoop = base(SnoopConfig { acknowledgements: Acknowledgements::Selective, ..SnoopConfig::default() });
     // Segment 4 arrived: 1 to 3 are lost.
     snoop.handle_air(ms(21), selective(1, 4));
@@ -117,7 +117,11 @@ fn selective_acknowledgements_send_everything_lost_at_once_and_find_lost_retrans
     assert_eq!(air(&mut snoop, ms(22)), []);
     // The retransmission of 2 arrived, that of 1 did not, though it went before.
     snoop.handle_air(ms(23), selective(1, 2));
-    assert_eq!(air(&mut snoop, ms(23)), [data(1), data(6), data(7), data(8), data(9)]);
+    assert_eq!(air(&mut snoop, ms(23)), [data(6), data(7), data(8), data(9)]);
+    let due = snoop.poll_timeout().unwrap();
+    assert_eq!(due, ms(221));
+    snoop.handle_timeout(due);
+    assert_eq!(air(&mut snoop, due), [data(1)]);
     assert_eq!(wire(&mut snoop), []);
 }
 

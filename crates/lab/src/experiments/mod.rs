@@ -10,6 +10,7 @@ mod safe;
 mod scenarios;
 mod sensitivity;
 mod sharing;
+mod tcp;
 mod visibility;
 
 use crate::Experiment;
@@ -23,6 +24,10 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &safe::Safe,
     &sensitivity::Sensitivity,
     &sharing::Sharing,
+    &tcp::Tables(tcp::Which::Lan),
+    &tcp::Tables(tcp::Which::Wan),
+    &tcp::Tables(tcp::Which::Bursts),
+    &tcp::Tables(tcp::Which::ErrorRates),
     &visibility::Visibility,
 ];
 
