@@ -26,6 +26,23 @@ fn status_shows_the_daemon_and_json_is_the_report() {
 }
 
 #[test]
+fn a_daemon_that_runs_and_does_not_answer_is_not_said_not_to_run() {
+    let machine = Machine::empty();
+    let socket = machine.directory.path().join("control.sock");
+    // The backlog takes whoever calls; nobody answers, and the line is closed.
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let hung = std::thread::spawn(move || while listener.accept().is_ok_and(|(line, _)| line.peer_addr().is_ok()) {});
+    let kind = DaemonKind::Mount;
+    let registration = Registration { kind, place: machine.mount(), socket, pid: u32::MAX, volume: "v".into() };
+    let registered = Registry::at(machine.directory.path().join("run")).register(&registration).unwrap();
+    let status = machine.run(&["status"]);
+    assert_ne!(code(&status), 0);
+    assert!(!out(&status).contains("No daemon"), "{}", out(&status));
+    assert!(!err(&status).is_empty());
+    drop((registered, hung));
+}
+
+#[test]
 fn paths_are_given_from_the_root_of_the_volume() {
     let machine = Machine::with_daemon(DaemonKind::Mount);
     let inside = machine.mount().join("a/b");

@@ -1,10 +1,12 @@
 //! Which daemons run on this machine.
 //!
-//! Each daemon leaves a small JSON file in a runtime directory and takes it away when it ends. A
-//! file whose control socket nobody listens at was left by a dead daemon: it is skipped, and removed by the next one that registers.
+//! Each daemon leaves a small JSON file in a runtime directory and takes it away when it ends. A file was left by a dead
+//! daemon if nobody listens at its control socket, or if a later file is of the same place and socket: one that was killed and
+//! started again listens where its former self did. Such a file is skipped, and removed by the next daemon that registers.
 
 use crate::{path_text, socket};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -54,6 +56,13 @@ pub struct Registration {
     /// Volume name of a mount; empty for a server.
     #[serde(default)]
     pub volume: String,
+}
+
+impl Registration {
+    /// Whether it is of the same daemon as another entry, or of that daemon's former life.
+    fn is_of_the_same_place(&self, other: &Self) -> bool {
+        (self.kind, &self.place, &self.socket) == (other.kind, &other.place, &other.socket)
+    }
 }
 
 /// A daemon found behind a path.
@@ -122,8 +131,10 @@ impl Registry {
         let directory = self.directories[0].clone();
         let fail = |source: io::Error| RegistryError { directory: directory.clone(), source };
         std::fs::DirBuilder::new().recursive(true).mode(0o755).create(&directory).map_err(fail)?;
-        for dead in entries_in(&directory).into_iter().filter(|(_, entry)| !socket::is_alive(&entry.socket)) {
-            let _ = std::fs::remove_file(&dead.0);
+        let is_dead =
+            |entry: &Registration| entry.is_of_the_same_place(registration) || !socket::is_alive(&entry.socket);
+        for (dead, _) in entries_in(&directory).into_iter().filter(|(_, entry)| is_dead(entry)) {
+            let _ = std::fs::remove_file(&dead);
         }
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let file = directory.join(format!("{}-{}-{number}.json", registration.kind, registration.pid));
@@ -136,15 +147,15 @@ impl Registry {
 
     /// Daemons that answer, in order of kind and place.
     pub fn running(&self) -> Vec<Registration> {
-        let mut running: Vec<Registration> = self
-            .directories
-            .iter()
-            .flat_map(|directory| entries_in(directory))
-            .map(|(_, entry)| entry)
-            .filter(|entry| socket::is_alive(&entry.socket))
-            .collect();
+        let mut entries: Vec<(PathBuf, Registration)> =
+            self.directories.iter().flat_map(|directory| entries_in(directory)).collect();
+        // Of those of one place and socket the last that was written is of the daemon that listens.
+        entries.sort_by_cached_key(|(file, _)| std::fs::metadata(file).and_then(|found| found.modified()).ok());
+        let last: BTreeMap<(PathBuf, PathBuf), Registration> =
+            entries.into_iter().map(|(_, entry)| ((entry.place.clone(), entry.socket.clone()), entry)).collect();
+        let mut running: Vec<Registration> =
+            last.into_values().filter(|entry| socket::is_alive(&entry.socket)).collect();
         running.sort();
-        running.dedup();
         running
     }
 
@@ -231,6 +242,40 @@ mod tests {
     fn of(variables: &[(&str, &str)], is_root: bool) -> Vec<PathBuf> {
         let find = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value));
         Registry::from_environment(find, is_root).directories
+    }
+
+    fn daemon(pid: u32, socket: &Path) -> Registration {
+        let (kind, place) = (DaemonKind::Mount, PathBuf::from("/m"));
+        Registration { kind, place, socket: socket.to_owned(), pid, volume: "v".into() }
+    }
+
+    #[test]
+    fn a_daemon_that_was_killed_and_started_again_stands_once_in_the_list() {
+        let directory = tempfile::tempdir().unwrap();
+        let (run, socket) = (directory.path().join("run"), directory.path().join("control.sock"));
+        let registry = Registry::at(run.clone());
+        let listener = crate::socket::listen(&socket).unwrap();
+        // Killed: nobody takes its file away.
+        std::mem::forget(registry.register(&daemon(10, &socket)).unwrap());
+        let again = registry.register(&daemon(9, &socket)).unwrap();
+        assert_eq!(registry.running(), [daemon(9, &socket)]);
+        assert_eq!(std::fs::read_dir(&run).unwrap().count(), 1, "what the dead one left is gone");
+        drop(again);
+        drop(listener);
+        assert_eq!(registry.running(), []);
+    }
+
+    #[test]
+    fn of_two_files_that_name_one_socket_the_later_counts_in_whichever_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let (own, system) = (directory.path().join("own"), directory.path().join("system"));
+        let socket = directory.path().join("control.sock");
+        let _listener = crate::socket::listen(&socket).unwrap();
+        std::mem::forget(Registry::at(own.clone()).register(&daemon(10, &socket)).unwrap());
+        // Files have times as coarse as the kernel's tick.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let _later = Registry::at(system.clone()).register(&daemon(11, &socket)).unwrap();
+        assert_eq!(Registry { directories: vec![own, system] }.running(), [daemon(11, &socket)]);
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub(crate) fn run(context: &Context) -> Result<(), Failure> {
     let (reports, silent) = reports(context)?;
     match context.global.output() {
         Output::Json => write_out(&format!("{}\n", to_json(&reports)?))?,
+        // A daemon that runs and does not answer is no reason to say that none runs.
+        Output::Text if reports.is_empty() && !silent.is_empty() => {}
         Output::Text => write_out(&show::statuses(&reports, show::now_unix_ms()))?,
     }
     // One daemon that hangs does not hide the others, and is not passed over in silence.
