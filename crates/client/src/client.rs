@@ -5,11 +5,13 @@ use crate::hooks::MountHooks;
 use crate::inotify::WatcherThread;
 use crate::notices::NoticeThreads;
 use crate::saved::Saved;
+use crate::target::ledger_of;
 use crate::vfs::Vfs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use wayfs_control::report::LedgerReport;
 use wayfs_control::{ControlServer, Registered};
 use wayfs_fuse::{BackgroundSession, UmountError, UmountMode, Unmounter};
 use wayfs_net::{CloseCode, Endpoint};
@@ -164,7 +166,7 @@ impl Client {
             tracing::error!(%file, %error, "the last writes to a file could not be kept");
         }
         give_a_last_chance(&volume);
-        let (unsent_records, unsent_bytes) = unsent(&volume);
+        let (unsent_records, unsent_bytes) = unsent(&ledger_of(&volume, None));
         control.stop();
         drop(metrics);
         drop(link);
@@ -199,16 +201,14 @@ impl Client {
 /// Waits a little for what is under way, if there is anyone to send it to.
 fn give_a_last_chance(volume: &Volume) {
     let connected = volume.look(LiveReplica::progress).is_some_and(|progress| progress.parent_up);
-    if connected && unsent(volume) != (0, 0) {
+    if connected && unsent(&ledger_of(volume, None)) != (0, 0) {
         // The answer does not matter: what is unsent is counted afterwards.
         let _ = volume.request(Request::Wait { record: None, until: Level::Safe }, LAST_SAFE_WAIT);
     }
 }
 
-/// Records and bytes that nobody else has.
-pub(crate) fn unsent(volume: &Volume) -> (u64, u64) {
-    volume.look(LiveReplica::progress).map_or((0, 0), |progress| {
-        let last = progress.last_record.map_or(0, wayfs_types::RecordId::sequence);
-        (last.saturating_sub(progress.safe_through), progress.bytes_at_risk)
-    })
+/// Records (or, where only contents are left, versions) and bytes that nobody else has.
+pub(crate) fn unsent(ledger: &LedgerReport) -> (u64, u64) {
+    let amount = ledger.unsafe_amount();
+    (amount.records.max(amount.versions), amount.bytes)
 }

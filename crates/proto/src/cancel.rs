@@ -8,6 +8,7 @@
 
 use crate::confirm::Cut;
 use crate::contents::content_of;
+use crate::ledger::Weight;
 use crate::replica::Replica;
 use crate::tables::{number_key, pack, table};
 use crate::tentative::LogEntry;
@@ -48,6 +49,7 @@ impl<S: MetaStore> Replica<S> {
             if content_of(&old.record).map(|(_, content)| content) != content_of(&record).map(|(_, content)| content) {
                 self.release(id)?;
             }
+            self.staged.weighed.push((position, Weight::of(&record.op)));
             self.overlay.put_raw(number_key(table::LOG, position), pack(&LogEntry { record, ..old }));
         }
         if is_changed { self.rebuild(Cut::default()) } else { Ok(()) }

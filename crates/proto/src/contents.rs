@@ -360,6 +360,7 @@ impl<S: MetaStore> Replica<S> {
                 if is_home {
                     self.staged.noted.push((stored.0, stored.1, root));
                 }
+                self.staged.totals.missing_bytes += size_of(&content);
                 if held && !is_station {
                     self.overlay.put_raw(record_key(AWAITED, record.id), Vec::new());
                 }
@@ -426,6 +427,7 @@ impl<S: MetaStore> Replica<S> {
             self.overlay.delete_raw(root_key(&root, record));
         }
         self.staged.totals.missing -= 1;
+        self.staged.totals.missing_bytes -= size_of(&missing.content);
         self.staged.marks.insert(record.origin());
         // What it had overwritten and was kept for its sake is looked at again.
         self.contents.superseded.extend(self.contents.kept_for.remove(&record).unwrap_or_default());

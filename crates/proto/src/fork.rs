@@ -92,6 +92,7 @@ impl<S: MetaStore> Replica<S> {
         };
         tracing::info!(%former, %origin, records, "goes on under another origin");
         self.fork.noticed = None;
+        self.log.tally_anew();
         self.requests.forget_own();
         if records > 0 {
             self.requests.note_own(self.ticket, 1);

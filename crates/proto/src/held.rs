@@ -8,7 +8,7 @@
 //! accounted for, and waits for what it is told to be held.
 
 use crate::api::{Output, PeerId, Role};
-use crate::contents::{AWAITED, Missing, Owed};
+use crate::contents::{AWAITED, Missing, Owed, size_of};
 use crate::replica::{Replica, Trouble};
 use crate::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
 use std::collections::BTreeSet;
@@ -145,6 +145,7 @@ impl<S: MetaStore> Replica<S> {
             }
             None => {
                 self.staged.totals.missing += 1;
+                self.staged.totals.missing_bytes += size_of(&content);
                 self.overlay.put_raw(root_key(&root, version), Vec::new());
                 let output = Output::Applied { file, record: version, content: Some(content.clone()) };
                 self.staged.outputs.push(output);

@@ -2,6 +2,7 @@
 
 use crate::api::Role;
 use crate::contents::{Owed, content_of};
+use crate::ledger::Weight;
 use crate::lent::Lent;
 use crate::replica::Replica;
 use crate::report::{ContentInUse, ContentsPage, OpenConflict, Progress, QueueItem};
@@ -126,11 +127,6 @@ impl<S: MetaStore> Replica<S> {
     pub fn progress(&self) -> Progress {
         let positive = |value: i64| u64::try_from(value).unwrap_or(0);
         let safe = self.own_through(Level::Safe);
-        let oldest_unsafe = self
-            .log
-            .from(0)
-            .find(|(_, item)| item.id.origin() == self.config.origin && item.id.sequence() > safe)
-            .map(|(_, item)| item.time);
         Progress {
             role: self.config.role,
             connected: self.is_trusted(),
@@ -147,7 +143,6 @@ impl<S: MetaStore> Replica<S> {
             bytes_lent: positive(self.totals.lent_bytes),
             versions_lent: positive(self.totals.lent),
             versions_missing: positive(self.totals.missing),
-            oldest_unsafe,
             commit: self.counters.change.0,
             conflicts_open: positive(self.totals.conflicts),
             requests_waiting: self.requests.len() as u64,
@@ -161,7 +156,8 @@ impl<S: MetaStore> Replica<S> {
     /// [`StorageError`] if they cannot be read.
     pub fn queue(&self, after: u64, limit: usize) -> Result<Vec<(u64, QueueItem)>, StorageError> {
         let (mut items, empty) = (Vec::new(), Content::EMPTY);
-        for (position, item) in self.log.from(after + 1).take(limit) {
+        let updates = self.log.from(after + 1).filter(|(_, item)| item.weight != Weight::default());
+        for (position, item) in updates.take(limit) {
             let Some(bytes) = self.store.get(&number_key(table::LOG, position))? else { continue };
             let entry: LogEntry = unpack(&bytes)?;
             let file = file_of(&entry.record.op, item.id);

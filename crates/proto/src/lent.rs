@@ -259,6 +259,7 @@ impl<S: MetaStore> Replica<S> {
             None if self.contents.take_announced(&root) => return self.owe(version, file, content),
             None => {
                 self.staged.totals.missing += 1;
+                self.staged.totals.missing_bytes += size_of(&content);
                 self.overlay.put_raw(root_key(&root, version), Vec::new());
                 self.contents.note_row(table::MISSING, version);
                 let output = Output::Applied { file, record: version, content: Some(content.clone()) };

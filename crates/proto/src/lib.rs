@@ -35,6 +35,7 @@ mod report;
 pub mod testing;
 pub use ahead::AHEAD_MAX;
 pub use api::*;
+pub use ledger::{Amount, Ledger};
 pub use report::*;
 
 mod answers;
@@ -55,6 +56,7 @@ mod holders;
 mod home;
 mod inspect;
 mod interest;
+mod ledger;
 mod lent;
 mod lives;
 mod lock_mail;

@@ -40,7 +40,8 @@ impl<S: MetaStore> Replica<S> {
         bytes.map_or_else(|| Ok(Marks::default()), |bytes| unpack(&bytes))
     }
 
-    fn marks_committed(&self, origin: OriginId) -> Result<Marks, StorageError> {
+    /// As [`Replica::marks`], of the committed state.
+    pub(crate) fn marks_committed(&self, origin: OriginId) -> Result<Marks, StorageError> {
         let bytes = self.store.get(&origin_key(table::MARK, origin))?;
         bytes.map_or_else(|| Ok(Marks::default()), |bytes| unpack(&bytes))
     }
@@ -69,6 +70,7 @@ impl<S: MetaStore> Replica<S> {
         }
         if marks != before {
             self.overlay.put_raw(origin_key(table::MARK, mark.origin), pack(&marks));
+            self.staged.marks_moved |= mark.origin == self.config.origin;
         }
         Ok(marks)
     }

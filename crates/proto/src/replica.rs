@@ -13,6 +13,7 @@ use crate::api::{Changed as What, Config, Input, Output, PeerId, Role};
 use crate::children::Children;
 use crate::contents::{Contents, Superseded};
 use crate::fork::Fork;
+use crate::ledger::Weight;
 use crate::lives::Lives;
 use crate::lock_mail::LockMail;
 use crate::locks::LockTable;
@@ -125,6 +126,10 @@ pub(crate) struct Staged {
     pub(crate) marks: BTreeSet<OriginId>,
     /// Home: versions whose contents are missing from now on, with their files and roots.
     pub(crate) noted: Vec<(FileId, RecordId, wayfs_types::Digest)>,
+    /// Those of our own records did.
+    pub(crate) marks_moved: bool,
+    /// Records of the log whose contents changed because they were cancelled, and what they weigh.
+    pub(crate) weighed: Vec<(u64, Weight)>,
     /// Versions that were overwritten before they stood in the view.
     pub(crate) superseded: Vec<Superseded>,
     /// The record over lost numbers was written.
@@ -151,6 +156,7 @@ pub(crate) struct Totals {
     pub(crate) missing: i64,
     pub(crate) lent: i64,
     pub(crate) lent_bytes: i64,
+    pub(crate) missing_bytes: i64,
 }
 
 impl Totals {
@@ -161,6 +167,7 @@ impl Totals {
         self.missing += other.missing;
         self.lent += other.lent;
         self.lent_bytes += other.lent_bytes;
+        self.missing_bytes += other.missing_bytes;
     }
 }
 
@@ -294,6 +301,7 @@ impl<S: MetaStore> Replica<S> {
         replica.read_moved_at()?;
         replica.log = replica.read_log()?;
         replica.fork.renamed = replica.read_renamed()?;
+        replica.advance_tallies()?;
         replica.watches = Watches::read(&replica.store)?;
         replica.totals = replica.read_totals()?;
         replica.read_children()?;
@@ -376,8 +384,10 @@ impl<S: MetaStore> Replica<S> {
             totals.lent_bytes += crate::contents::size_of(&lent.content);
             Ok(())
         })?;
-        self.each(&[table::MISSING], &[table::MISSING + 1], |_, _| {
+        self.each(&[table::MISSING], &[table::MISSING + 1], |_, value| {
+            let missing: crate::contents::Missing = unpack(value)?;
             totals.missing += 1;
+            totals.missing_bytes += crate::contents::size_of(&missing.content);
             Ok(())
         })?;
         Ok(totals)
@@ -562,7 +572,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn commit(&mut self) -> Result<(), StorageError> {
         if self.overlay.is_empty() && self.counters == self.saved {
             let staged = std::mem::take(&mut self.staged);
-            self.carry_out(staged, &[]);
+            self.carry_out(staged, &[])?;
             return Ok(());
         }
         let indexing = match self.config.role {
@@ -580,11 +590,10 @@ impl<S: MetaStore> Replica<S> {
             self.sync_at = Some(self.now + crate::upstream::SYNC_PERIOD);
         }
         let staged = std::mem::take(&mut self.staged);
-        self.carry_out(staged, &done.changed);
-        Ok(())
+        self.carry_out(staged, &done.changed)
     }
 
-    fn carry_out(&mut self, staged: Staged, changed: &[Changed]) {
+    fn carry_out(&mut self, staged: Staged, changed: &[Changed]) -> Result<(), StorageError> {
         self.totals.add(staged.totals);
         for (position, item) in staged.appended {
             self.log.append(position, LogItem { ticket: self.ticket, ..item });
@@ -601,6 +610,9 @@ impl<S: MetaStore> Replica<S> {
         for position in &staged.forgotten {
             self.log.forget(*position);
         }
+        for (position, weight) in staged.weighed {
+            self.log.weigh(position, weight);
+        }
         self.announce(changed, staged.own);
         self.outputs.extend(staged.outputs);
         let affected = self.route(changed, &staged.echo);
@@ -609,6 +621,7 @@ impl<S: MetaStore> Replica<S> {
         if changed.iter().any(|change| matches!(change.key, Key::Origin(_))) {
             self.handle_origins_changed(changed);
         }
+        if staged.marks_moved { self.advance_tallies() } else { Ok(()) }
     }
 
     /// Tells the kernel and the log of people what changed under them.

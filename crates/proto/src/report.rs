@@ -1,7 +1,7 @@
 //! What a replica tells about itself: the words of status, queue and info.
 
 use crate::api::Role;
-use wayfs_types::{Conflict, Facts, FileId, OriginId, Record, RecordId, WallTime};
+use wayfs_types::{Conflict, Facts, FileId, OriginId, Record, RecordId};
 
 /// How far the current version of a file has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,8 +48,6 @@ pub struct Progress {
     pub versions_lent: u64,
     /// Versions whose contents a child has and we do not.
     pub versions_missing: u64,
-    /// Time (by its writer's clock) of the oldest record of our own that is not yet safe.
-    pub oldest_unsafe: Option<WallTime>,
     /// The newest change of the view.
     pub commit: u64,
     /// Conflict reports open, as far as known here.

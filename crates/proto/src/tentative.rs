@@ -8,6 +8,7 @@
 
 use crate::api::Role;
 use crate::emptiness::Emptiness;
+use crate::ledger::{Tally, Weight};
 use crate::replica::Replica;
 use crate::tables::{image_key, number_key, pack, parse_number_key, table, unpack};
 use serde::{Deserialize, Serialize};
@@ -59,6 +60,7 @@ pub(crate) struct LogItem {
     pub(crate) life: Life,
     /// The parent's state does not have it yet.
     pub(crate) tentative: bool,
+    pub(crate) weight: Weight,
 }
 
 /// The log's index.
@@ -68,7 +70,12 @@ pub(crate) struct Log {
     /// Tentative records by origin: sequence and position.
     tentative: BTreeMap<OriginId, VecDeque<(u64, u64)>>,
     tentative_len: u64,
+    tentative_weight: Weight,
     structural: u64,
+    /// Client: its records that are not safe.
+    pub(crate) not_safe: Tally,
+    /// Client: its records that are not visible.
+    pub(crate) not_visible: Tally,
 }
 
 impl Log {
@@ -76,9 +83,59 @@ impl Log {
         if item.tentative {
             self.tentative.entry(item.id.origin()).or_default().push_back((item.id.sequence(), position));
             self.tentative_len += 1;
+            self.tentative_weight.add(item.weight);
             self.structural += u64::from(item.structural);
         }
+        self.not_safe.append(&item);
+        self.not_visible.append(&item);
         self.items.insert(position, item);
+    }
+
+    /// All own records through these are safe, and visible.
+    pub(crate) fn advance(&mut self, safe: u64, visible: u64) {
+        self.not_safe.advance(&self.items, safe);
+        self.not_visible.advance(&self.items, visible);
+    }
+
+    /// The log is of another origin from now on, of which nothing is safe or visible.
+    pub(crate) fn tally_anew(&mut self) {
+        (self.not_safe, self.not_visible) = (Tally::default(), Tally::default());
+        for item in self.items.values() {
+            self.not_safe.append(item);
+            self.not_visible.append(item);
+        }
+    }
+
+    /// A record's content changed: it was cancelled.
+    pub(crate) fn weigh(&mut self, position: u64, weight: Weight) {
+        if let Some(mut item) = self.items.remove(&position) {
+            self.not_safe.forget(&item);
+            self.not_visible.forget(&item);
+            if item.tentative {
+                self.tentative_weight.subtract(item.weight);
+                self.tentative_weight.add(weight);
+            }
+            item.weight = weight;
+            self.not_safe.append(&item);
+            self.not_visible.append(&item);
+            self.items.insert(position, item);
+        }
+    }
+
+    /// What the records weigh that the parent has not confirmed.
+    pub(crate) fn tentative_weight(&self) -> Weight {
+        self.tentative_weight
+    }
+
+    /// When the first record was written that the parent has not confirmed.
+    pub(crate) fn oldest_tentative(&self) -> Option<WallTime> {
+        let first = self.tentative.values().filter_map(|queue| queue.front()).map(|(_, position)| *position).min();
+        first.and_then(|position| self.items.get(&position)).map(|item| item.time)
+    }
+
+    /// All records, by position.
+    pub(crate) fn items(&self) -> &BTreeMap<u64, LogItem> {
+        &self.items
     }
 
     /// Tentative no more: all of its origin up to this record.
@@ -92,6 +149,7 @@ impl Log {
             self.tentative_len -= 1;
             if let Some(item) = self.items.get_mut(&position) {
                 item.tentative = false;
+                self.tentative_weight.subtract(item.weight);
                 self.structural -= u64::from(item.structural);
             }
         }
@@ -128,7 +186,10 @@ impl Log {
 
     /// Takes a confirmed record out.
     pub(crate) fn forget(&mut self, position: u64) {
-        self.items.remove(&position);
+        if let Some(item) = self.items.remove(&position) {
+            self.not_safe.forget(&item);
+            self.not_visible.forget(&item);
+        }
     }
 
     /// Positions of an origin's tentative records up to a sequence.
@@ -254,6 +315,7 @@ impl<S: MetaStore> Replica<S> {
                     chain: entry.chain,
                     life: entry.life,
                     tentative: id.sequence() > applied,
+                    weight: Weight::of(&entry.record.op),
                 };
                 log.append(parse_number_key(&key)?, item);
             }
@@ -284,9 +346,10 @@ impl<S: MetaStore> Replica<S> {
         let position = self.counters.position;
         self.counters.position += 1;
         let (id, time, after) = (record.id, record.time, record.follows());
-        let emptiness = Emptiness::of(&record.op);
+        let (emptiness, weight) = (Emptiness::of(&record.op), Weight::of(&record.op));
         let Applied { effect, structural, chain, life } = self.apply_tentative(position, record, held)?;
-        let item = LogItem { id, after, time, ticket: Ticket(0), structural, emptiness, chain, life, tentative: true };
+        let (ticket, tentative) = (Ticket(0), true);
+        let item = LogItem { id, after, time, ticket, structural, emptiness, chain, life, tentative, weight };
         self.staged.appended.push((position, item));
         Ok(effect)
     }

@@ -1,5 +1,6 @@
 //! Single files, the queue, pins, waits.
 
+use super::ledger::amount;
 use super::quantity::{bytes, count, date_and_age, duration};
 use super::table::{clean, table};
 use std::fmt::Write;
@@ -60,8 +61,15 @@ fn known(fact: Known, before: &str, since: Option<String>) -> String {
 
 /// What is under way.
 pub(crate) fn queue(report: &QueueReport) -> String {
+    let waits = amount(&report.ledger.home_lacks);
+    let why = if report.ledger.why.is_empty() { String::new() } else { format!(": {}", clean(&report.ledger.why)) };
     if report.items_total == 0 {
-        return "Nothing is waiting.\n".to_owned();
+        // The list is of single updates; what has left it may not have come home yet.
+        return if report.ledger.is_nothing() {
+            "Nothing is waiting.\n".to_owned()
+        } else {
+            format!("Not at the home yet: {waits}{why}.\n")
+        };
     }
     let rows: Vec<Vec<String>> = report.items.iter().map(queue_row).collect();
     let mut text = table(&["AGE", "STATE", "WHAT", "SENT", "PATH"], &rows);
@@ -69,10 +77,13 @@ pub(crate) fn queue(report: &QueueReport) -> String {
     let more = if shown < report.items_total { format!(" ({shown} shown)") } else { String::new() };
     let _ = writeln!(
         text,
-        "{}{more}, {} of contents to send",
+        "{}{more}, {} not at the home yet",
         count(report.items_total, "item"),
         bytes(report.bytes_total)
     );
+    if !why.is_empty() {
+        let _ = writeln!(text, "Why{why}");
+    }
     text
 }
 
@@ -152,11 +163,12 @@ mod tests {
             stuck: true,
             reason: "no station".into(),
         };
-        let text = queue(&QueueReport { items: vec![item], items_total: 3, bytes_total: 8192 });
+        let text =
+            queue(&QueueReport { items: vec![item], items_total: 3, bytes_total: 8192, ..QueueReport::default() });
         let expected = "\
 AGE    STATE  WHAT   SENT                PATH
 1.5 s  stuck  store  1.0 KiB of 4.0 KiB  a/b  (no station)
-3 items (1 shown), 8.0 KiB of contents to send
+3 items (1 shown), 8.0 KiB not at the home yet
 ";
         assert_eq!(text, expected);
         assert_eq!(queue(&QueueReport::default()), "Nothing is waiting.\n");

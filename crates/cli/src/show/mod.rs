@@ -3,6 +3,7 @@
 mod conflicts;
 mod doctor;
 mod file;
+mod ledger;
 mod quantity;
 mod servers;
 mod status;

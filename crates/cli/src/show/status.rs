@@ -1,6 +1,6 @@
 //! The one screen.
 
-use super::quantity::{age, bytes, count, duration, milliseconds};
+use super::quantity::{age, bytes, duration, milliseconds};
 use super::table::clean;
 use std::fmt::Write;
 use wayfs_control::report::{StationReport, StatusReport, VolumeStatus};
@@ -56,8 +56,9 @@ fn volume_status(volume: &VolumeStatus, now_unix_ms: i64) -> String {
         "home",
         volume.home_reachable.map_or(String::new(), |yes| (if yes { "reachable" } else { "not reachable" }).to_owned()),
     );
-    line("at risk", at_risk(volume));
-    line("unsent", unsent(volume));
+    for (name, value) in super::ledger::lines(&volume.ledger, volume.role) {
+        line(name, value);
+    }
     line("reconciled", volume.reconciled_unix_ms.map(|at| age(at, now_unix_ms)).unwrap_or_default());
     line("conflicts", conflicts(volume.conflicts_open));
     line("children", if volume.children > 0 { volume.children.to_string() } else { String::new() });
@@ -75,21 +76,6 @@ fn parent(station: &StationReport) -> String {
     format!("{} ({}), {link}{rtt}{note}", clean(&station.name), station.role)
 }
 
-fn at_risk(volume: &VolumeStatus) -> String {
-    match (volume.bytes_at_risk, volume.oldest_at_risk_ms) {
-        (0, None) => "nothing".to_owned(),
-        (amount, None) => bytes(amount),
-        (amount, Some(oldest)) => format!("{}, the oldest for {}", bytes(amount), duration(oldest)),
-    }
-}
-
-fn unsent(volume: &VolumeStatus) -> String {
-    match (volume.records_unsent, volume.contents_unsent_bytes) {
-        (0, 0) => String::new(),
-        (records, contents) => format!("{}, {} of contents (`wayfs queue`)", count(records, "record"), bytes(contents)),
-    }
-}
-
 fn conflicts(open: u64) -> String {
     if open == 0 { String::new() } else { format!("{open} open (`wayfs conflicts list`)") }
 }
@@ -105,7 +91,7 @@ fn cache(volume: &VolumeStatus) -> String {
 mod tests {
     use super::*;
     use wayfs_control::DaemonKind;
-    use wayfs_control::report::{StatusWord, VolumeRole};
+    use wayfs_control::report::{AmountReport, LedgerReport, StatusWord, VolumeRole};
 
     #[test]
     fn one_screen_says_it_all() {
@@ -116,6 +102,8 @@ mod tests {
             rtt_ms: Some(1.23),
             ..StationReport::default()
         };
+        let here = AmountReport { records: 2, versions: 0, bytes: 2048, oldest_ms: Some(3000) };
+        let ledger = LedgerReport { not_safe: Some(here), home_lacks: here, ..LedgerReport::default() };
         let volume = VolumeStatus {
             name: "photos".into(),
             role: VolumeRole::Client,
@@ -124,9 +112,7 @@ mod tests {
             cause: "2 files are on their way".into(),
             parent: Some(station),
             home_reachable: Some(false),
-            bytes_at_risk: 2048,
-            oldest_at_risk_ms: Some(3000),
-            records_unsent: 2,
+            ledger,
             conflicts_open: 1,
             cache_limit_bytes: Some(10 << 30),
             mode: "auto".into(),
@@ -147,8 +133,7 @@ mount abcdefgh (pid 7, up 61 s), wayfs 0.1.0
   photos (client, read-only) at /mnt: dirty
     parent       office (station), connected, 1.2 ms
     home         not reachable
-    at risk      2.0 KiB, the oldest for 3.0 s
-    unsent       2 records, 0 B of contents (`wayfs queue`)
+    only here    2 updates, 2.0 KiB, the oldest for 3.0 s (`wayfs queue`)
     conflicts    1 open (`wayfs conflicts list`)
     cache        0 B of 10 GiB
     why          2 files are on their way

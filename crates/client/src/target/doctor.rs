@@ -1,7 +1,7 @@
 //! What a mount can say about its own health.
 
 use super::Target;
-use wayfs_control::report::{DoctorFact, DoctorReport, Verdict};
+use wayfs_control::report::{DoctorFact, DoctorReport, LedgerReport, Verdict};
 use wayfs_fuse::InitFlags;
 use wayfs_node::LinkState;
 use wayfs_node::LiveReplica;
@@ -19,13 +19,15 @@ fn fact(check: &str, verdict: Verdict, detail: impl Into<String>, next_step: &st
 
 impl Target {
     pub(super) fn doctor(&self) -> DoctorReport {
+        let ledger = self.ledger();
         DoctorReport {
             facts: vec![
                 self.volume_fact(),
                 self.link_fact(),
                 self.disk_fact(),
                 self.kernel_fact(),
-                self.age_fact(),
+                self.not_safe_fact(&ledger),
+                Self::at_station_fact(&ledger),
                 self.torn_fact(),
                 self.conflicts_fact(),
             ],
@@ -86,18 +88,42 @@ impl Target {
         }
     }
 
-    fn age_fact(&self) -> DoctorFact {
-        let oldest = self.volume().look(LiveReplica::progress).and_then(|progress| progress.oldest_unsafe);
-        match oldest.map(super::status::age_ms) {
-            None => fact("data at risk", Verdict::Good, "everything is safe", ""),
-            Some(age) if age < OLD_MS => {
-                fact("data at risk", Verdict::Good, format!("the oldest for {} s", age / 1000), "")
-            }
-            Some(age) => {
-                let detail = format!("the oldest update is on this machine only since {} min", age / 60_000);
-                fact("data at risk", Verdict::Warning, detail, "Connect; `wayfs queue` shows what waits.")
-            }
+    /// What is on this machine only. It is well while it is under way, and not while it cannot go.
+    fn not_safe_fact(&self, ledger: &LedgerReport) -> DoctorFact {
+        let amount = ledger.unsafe_amount();
+        if amount.is_nothing() {
+            return fact("data at risk", Verdict::Good, "everything is safe", "");
         }
+        let age = amount.oldest_ms.unwrap_or(0);
+        let detail = format!(
+            "{} updates, {} KiB are on this machine only, the oldest for {} s: {}",
+            amount.records,
+            amount.bytes.div_ceil(1024),
+            age / 1000,
+            ledger.why
+        );
+        let connected = self.parts.link.status().state == LinkState::Connected;
+        match (connected, age < OLD_MS) {
+            (true, true) => fact("data at risk", Verdict::Good, detail, &ledger.next_step),
+            (true, false) => fact("data at risk", Verdict::Warning, detail, "`wayfs queue` shows what waits and why."),
+            (false, _) => fact("data at risk", Verdict::Warning, detail, &ledger.next_step),
+        }
+    }
+
+    /// What has one copy at a station.
+    fn at_station_fact(ledger: &LedgerReport) -> DoctorFact {
+        let amount = ledger.station_amount();
+        if amount.is_nothing() {
+            return fact("data not at the home", Verdict::Good, "none", "");
+        }
+        let detail = format!(
+            "{} updates and the contents of {} files, {} KiB, are at a station and not at the home",
+            amount.records,
+            amount.versions,
+            amount.bytes.div_ceil(1024)
+        );
+        let next = "They go home by the volume's policy; `wayfs sync --until stable` sends them now.";
+        fact("data not at the home", Verdict::Good, detail, next)
     }
 
     fn torn_fact(&self) -> DoctorFact {

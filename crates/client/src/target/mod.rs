@@ -4,6 +4,7 @@ mod conflicts;
 mod doctor;
 mod glob;
 mod info;
+mod ledger;
 mod pinning;
 mod stations;
 mod status;
@@ -11,6 +12,7 @@ mod syncing;
 
 pub(crate) use conflicts::writers;
 
+pub(crate) use self::ledger::ledger_of;
 use crate::client::{Stopper, unsent};
 use crate::hooks::MountHooks;
 use crate::labels::Labels;
@@ -150,7 +152,7 @@ impl Target {
         if let Err(error) = self.volume().sync(PATIENCE) {
             tracing::error!(%error, "sync before unmounting");
         }
-        let (unsent_records, unsent_bytes) = unsent(self.volume());
+        let (unsent_records, unsent_bytes) = unsent(&ledger_of(self.volume(), Some(&self.parts.vfs)));
         let mode = if force { UmountMode::Force } else { UmountMode::Orderly };
         match self.parts.stopper.stop(mode) {
             Ok(()) => Ok(Done::Unmounted(UmountReport { unsent_records, unsent_bytes })),

@@ -17,8 +17,6 @@ const STUCK_MS: u64 = 60_000;
 const QUEUE_MAX: usize = 10_000;
 /// Queue items read from the tables at a time.
 pub(super) const QUEUE_PAGE: usize = 512;
-/// Most queue items counted.
-const QUEUE_COUNTED_MAX: u64 = 1_000_000;
 
 impl Target {
     pub(super) fn status(&self) -> StatusReport {
@@ -36,14 +34,9 @@ impl Target {
 
     fn volume_status(&self, progress: Option<&Progress>) -> VolumeStatus {
         let link = self.parts.link.status();
-        let (records_unsent, _) = crate::client::unsent(self.volume());
-        let dirty = self.parts.vfs.files().dirty();
-        let open_bytes: u64 = dirty.iter().map(|file| file.len).sum();
-        let at_risk = progress.map_or(0, |progress| progress.bytes_at_risk) + open_bytes;
-        let oldest = progress.and_then(|progress| progress.oldest_unsafe).map(age_ms);
-        let oldest_open = dirty.first().map(|file| u64::try_from(file.age.as_millis()).unwrap_or(u64::MAX));
+        let ledger = self.ledger();
         let connected = link.state == LinkState::Connected;
-        let (word, cause, next_step) = self.word(progress, &link.state, records_unsent > 0 || at_risk > 0);
+        let (word, cause, next_step) = self.word(progress, &link.state, !ledger.unsafe_amount().is_nothing());
         let settings = self.volume().settings();
         VolumeStatus {
             id: self.volume().id().to_string(),
@@ -57,10 +50,7 @@ impl Target {
             home_reachable: connected
                 .then(|| link.parent.as_ref().is_some_and(|p| p.kind == wayfs_node::ServerKind::Home))
                 .filter(|direct| *direct),
-            bytes_at_risk: at_risk,
-            oldest_at_risk_ms: oldest.into_iter().chain(oldest_open).max(),
-            records_unsent,
-            contents_unsent_bytes: progress.map_or(0, |progress| progress.bytes_at_risk),
+            ledger,
             reconciled_unix_ms: link.heard.map(unix_ms),
             conflicts_open: progress.map_or(0, |progress| progress.conflicts_open),
             children: 0,
@@ -108,10 +98,11 @@ impl Target {
     }
 
     pub(super) fn queue(&self, limit: usize) -> Result<QueueReport, ControlError> {
-        let mut report = QueueReport::default();
+        let ledger = self.ledger();
+        let items_total = ledger.open_files + ledger.home_lacks.records;
+        let bytes_total = ledger.home_lacks.bytes;
+        let mut report = QueueReport { items_total, bytes_total, ledger, ..QueueReport::default() };
         for dirty in self.parts.vfs.files().dirty() {
-            report.items_total += 1;
-            report.bytes_total += dirty.len;
             report.items.push(QueueItem {
                 path: crate::paths::path_of(self.volume(), dirty.file),
                 volume: self.parts.name.clone(),
@@ -132,12 +123,10 @@ impl Target {
         report.items.truncate(limit);
         let connected = self.parts.link.status().state == LinkState::Connected;
         self.each_in_queue(|item| {
-            report.items_total += 1;
-            report.bytes_total += item.bytes;
             if report.items.len() < limit {
                 report.items.push(self.queue_item(item, connected));
             }
-            report.items_total < QUEUE_COUNTED_MAX
+            report.items.len() < limit
         })?;
         Ok(report)
     }

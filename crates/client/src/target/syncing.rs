@@ -4,7 +4,7 @@ use super::{LOOK_PERIOD, Target, stopped, storage};
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use wayfs_control::report::SyncReport;
+use wayfs_control::report::{AmountReport, SyncReport};
 use wayfs_control::{ControlError, Progress, Sink};
 use wayfs_node::LiveReplica;
 use wayfs_node::paths::files_in;
@@ -112,9 +112,10 @@ impl Target {
     }
 
     fn remaining(&self, path: Option<&Path>, until: Level) -> Result<Remaining, ControlError> {
+        let Some(path) = path else { return Ok(self.all_remaining(until)) };
         let mut remaining = Remaining::default();
         self.each_in_queue(|item| {
-            if !item.facts.reached(until) && path.is_none_or(|path| self.is_below(item, path)) {
+            if !item.facts.reached(until) && self.is_below(item, path) {
                 remaining.items += 1;
                 remaining.bytes += item.bytes;
                 remaining.last = Some(item.record.id);
@@ -122,11 +123,8 @@ impl Target {
             true
         })?;
         // Records leave the queue when they are visible and safe; what is below a path is then asked of the files.
-        if let Some(path) = path.filter(|_| until == Level::Stable) {
+        if until == Level::Stable {
             self.add_unstable(path, &mut remaining)?;
-        }
-        if remaining.items == 0 && path.is_none() && !self.is_reached(until) {
-            remaining.items = 1;
         }
         Ok(remaining)
     }
@@ -158,6 +156,20 @@ impl Target {
     fn is_below(&self, item: &wayfs_proto::QueueItem, path: &Path) -> bool {
         // A volume that stopped has nothing that could still come: the caller hears of it from the marks.
         self.volume().look(|replica| wayfs_node::paths::is_below(replica, &item.record, path)).unwrap_or(true)
+    }
+
+    /// What has not come so far of everything, by the account that all commands share.
+    fn all_remaining(&self, until: Level) -> Remaining {
+        if self.is_reached(until) {
+            return Remaining::default();
+        }
+        let ledger = self.ledger();
+        let amount = match until {
+            Level::Modified => AmountReport::default(),
+            Level::Safe => ledger.unsafe_amount(),
+            Level::Visible | Level::Stable => ledger.home_lacks,
+        };
+        Remaining { items: amount.records.max(amount.versions).max(1), bytes: amount.bytes, last: None }
     }
 
     /// Whether the marks of our own log say so; records leave the queue when they are visible.

@@ -1,5 +1,6 @@
 //! Single files, the queue of what is under way, pins.
 
+use super::LedgerReport;
 use crate::path_text;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -140,8 +141,11 @@ pub struct QueueReport {
     pub items: Vec<QueueItem>,
     /// How many there are.
     pub items_total: u64,
-    /// Bytes of contents still to be sent.
+    /// Bytes that have not come all the way: those of [`LedgerReport::home_lacks`].
     pub bytes_total: u64,
+    /// The same as `status` shows.
+    #[serde(default)]
+    pub ledger: LedgerReport,
 }
 
 /// How a `sync` ended.

@@ -3,6 +3,7 @@
 mod conflict;
 mod doctor;
 mod file;
+mod ledger;
 mod station;
 mod status;
 mod volume;
@@ -12,6 +13,7 @@ pub use conflict::{
 };
 pub use doctor::{DoctorFact, DoctorReport, Verdict};
 pub use file::{FileInfo, Known, PinReport, PinsReport, QueueItem, QueueReport, SyncReport, UmountReport};
+pub use ledger::{AmountReport, LedgerReport};
 pub use station::{StationReport, StationsReport, WhyReport};
 pub use status::{StatusReport, StatusWord, VolumeRole, VolumeStatus};
 pub use volume::{

@@ -1,6 +1,6 @@
 //! The one screen that says how it goes.
 
-use crate::{DaemonKind, path_text, report::StationReport};
+use crate::{DaemonKind, path_text, report::LedgerReport, report::StationReport};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -51,16 +51,8 @@ pub struct VolumeStatus {
     /// Whether the home was heard of within the last lease, through the parent or directly; `None`: unknown.
     #[serde(default)]
     pub home_reachable: Option<bool>,
-    /// Bytes that exist on this machine only.
-    pub bytes_at_risk: u64,
-    /// Age of the oldest of them, in milliseconds.
-    #[serde(default)]
-    pub oldest_at_risk_ms: Option<u64>,
-    /// Records that the parent has not acknowledged.
-    pub records_unsent: u64,
-    /// Bytes of contents that the parent is still owed.
-    #[serde(default)]
-    pub contents_unsent_bytes: u64,
+    /// What has not come all the way.
+    pub ledger: LedgerReport,
     /// Milliseconds since 1970 of the last exchange with the parent.
     #[serde(default)]
     pub reconciled_unix_ms: Option<i64>,

@@ -4,7 +4,7 @@ use super::{Counter, Histogram, Stopwatch, Text};
 use crate::clock;
 use crate::volume::Volume;
 use std::time::Duration;
-use wayfs_proto::{Neighbour, Role};
+use wayfs_proto::{Amount, Neighbour, Role};
 
 /// Counters of one volume since the start.
 #[derive(Debug, Default)]
@@ -57,19 +57,6 @@ impl VolumeMetrics {
 pub fn render(text: &mut Text, volume: &Volume, name: &str) {
     let label = [("volume", name)];
     if let Some(progress) = volume.look(wayfs_proto::Replica::progress) {
-        let oldest = progress.oldest_unsafe.map_or(0, |time| clock::wall().as_nanos().saturating_sub(time.as_nanos()));
-        text.gauge(
-            "wayfs_dirty_bytes",
-            "Bytes of contents that only this machine has.",
-            &label,
-            progress.bytes_at_risk as f64,
-        );
-        text.gauge(
-            "wayfs_dirty_oldest_seconds",
-            "Age of the oldest change that is not yet safe.",
-            &label,
-            oldest.max(0) as f64 / 1e9,
-        );
         text.gauge(
             "wayfs_records_waiting",
             "Records that the parent has not confirmed.",
@@ -85,6 +72,7 @@ pub fn render(text: &mut Text, volume: &Volume, name: &str) {
         );
         text.gauge("wayfs_children", "Children with a live session.", &label, progress.children as f64);
     }
+    render_ledger(text, volume, &label);
     render_sessions(text, volume, name);
     let metrics = volume.metrics();
     text.gauge("wayfs_chunk_bytes", "Bytes of contents kept here.", &label, volume.contents().bytes() as f64);
@@ -118,6 +106,30 @@ pub fn render(text: &mut Text, volume: &Volume, name: &str) {
         &label,
         &metrics.backfetch_wait,
     );
+}
+
+/// What has not come all the way: the numbers that `wayfs status` shows, but for writes to open files.
+fn render_ledger(text: &mut Text, volume: &Volume, label: &[(&str, &str)]) {
+    let Some(Ok(ledger)) = volume.look(wayfs_proto::Replica::ledger) else { return };
+    let age = |amount: Amount| {
+        let oldest = amount.oldest.map_or(0, |time| clock::wall().as_nanos().saturating_sub(time.as_nanos()));
+        oldest.max(0) as f64 / 1e9
+    };
+    let not_safe = ledger.not_safe.unwrap_or_default();
+    text.gauge("wayfs_dirty_records", "Updates that no server is known to have whole.", label, not_safe.records as f64);
+    text.gauge("wayfs_dirty_bytes", "Bytes that no server is known to have.", label, not_safe.bytes as f64);
+    text.gauge("wayfs_dirty_oldest_seconds", "Age of the oldest of these updates.", label, age(not_safe));
+    let at_station = ledger.at_station.unwrap_or_default();
+    text.gauge(
+        "wayfs_at_station_bytes",
+        "Bytes that a station has and the home has not.",
+        label,
+        at_station.bytes as f64,
+    );
+    let lacks = ledger.home_lacks;
+    text.gauge("wayfs_home_lacks_records", "Updates that have not come home whole.", label, lacks.records as f64);
+    text.gauge("wayfs_home_lacks_bytes", "Bytes that the home lacks.", label, lacks.bytes as f64);
+    text.gauge("wayfs_home_lacks_oldest_seconds", "Age of the oldest of these updates.", label, age(lacks));
 }
 
 /// What packing saved.

@@ -8,6 +8,7 @@ mod duty;
 mod facts;
 mod faults;
 mod forking;
+mod ledger;
 mod liars;
 mod locking;
 mod moving;

@@ -131,8 +131,8 @@ pub(super) fn queue(volumes: &[Arc<Served>], limit: usize) -> Result<QueueReport
     let mut report = QueueReport::default();
     for served in volumes {
         let connected = served.link.as_ref().is_none_or(|link| link.status().rtt.is_some());
-        let found = served.volume.look(|replica| (replica.queue(0, limit.clamp(1, 10_000)), replica.progress()));
-        let Some((items, progress)) = found else { continue };
+        let found = served.volume.look(|replica| replica.queue(0, limit.clamp(1, 10_000)));
+        let Some(items) = found else { continue };
         for (_, item) in items.map_err(|error| failed("list queue", error))? {
             let age_ms = age_ms(item.record.time);
             let stuck = connected && u128::from(age_ms) > STUCK_AFTER.as_millis() && !item.facts.visible.holds();
@@ -156,8 +156,10 @@ pub(super) fn queue(volumes: &[Arc<Served>], limit: usize) -> Result<QueueReport
                 reason: if connected { String::new() } else { "the home is not reached".into() },
             });
         }
-        report.items_total += progress.records_waiting;
-        report.bytes_total += progress.bytes_at_risk;
+        let ledger = super::ledger::of(served);
+        report.items_total += ledger.station_amount().records;
+        report.bytes_total += ledger.home_lacks.bytes;
+        report.ledger = std::mem::take(&mut report.ledger).plus(ledger);
     }
     report.items.sort_by_key(|item| std::cmp::Reverse(item.age_ms));
     report.items.truncate(limit);

@@ -8,6 +8,7 @@ mod deleting;
 mod doctor;
 mod files;
 mod intake;
+mod ledger;
 mod members;
 mod pieces;
 mod stations;

@@ -49,13 +49,10 @@ fn volume(served: &Served) -> VolumeStatus {
         home_reachable: Some(link.as_ref().is_none_or(|link| link.state == LinkState::Connected)),
         reconciled_unix_ms: link.as_ref().and_then(|link| link.heard).map(unix_ms),
         cache_used_bytes: served.volume.contents().bytes(),
+        ledger: super::ledger::of(served),
         ..VolumeStatus::default()
     };
     if let Some(progress) = progress {
-        status.bytes_at_risk = progress.bytes_at_risk;
-        status.oldest_at_risk_ms = progress.oldest_unsafe.map(age_ms);
-        status.records_unsent = progress.records_waiting;
-        status.contents_unsent_bytes = progress.bytes_at_risk;
         status.conflicts_open = progress.conflicts_open;
         status.children = progress.children;
     }

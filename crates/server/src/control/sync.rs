@@ -6,7 +6,7 @@ use crate::served::Served;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wayfs_control::report::SyncReport;
+use wayfs_control::report::{AmountReport, SyncReport};
 use wayfs_control::{ControlError, ErrorKind, Progress, Sink};
 use wayfs_node::paths::{files_in, is_below};
 use wayfs_proto::Input;
@@ -85,17 +85,20 @@ fn left(volumes: &[Arc<Served>], wish: &Wish) -> Result<Left, ControlError> {
             sum.bytes += below.bytes;
             continue;
         }
-        let progress = served.volume.look(wayfs_proto::Replica::progress).ok_or_else(gone)?;
-        match wish.until {
-            // What a server was told of is durable here: only contents on their way to it are not.
-            Level::Modified => {}
-            Level::Safe => sum.items += progress.versions_missing,
-            Level::Visible => sum.items += progress.records_waiting,
-            Level::Stable => {
-                sum.items += progress.records_waiting.max(progress.versions_at_risk) + progress.versions_missing;
-                sum.bytes += progress.bytes_at_risk;
-            }
+        if served.volume.look(|_| ()).is_none() {
+            return Err(gone());
         }
+        let ledger = super::ledger::of(served);
+        let not_safe = ledger.not_safe.unwrap_or(ledger.home_lacks);
+        let amount = match wish.until {
+            // What a server was told of is durable here: only contents on their way to it are not.
+            Level::Modified => continue,
+            Level::Safe => not_safe,
+            Level::Visible => AmountReport { records: ledger.station_amount().records, ..not_safe },
+            Level::Stable => ledger.home_lacks,
+        };
+        sum.items += amount.records.max(amount.versions);
+        sum.bytes += amount.bytes;
     }
     Ok(sum)
 }

@@ -1,0 +1,75 @@
+//! The one account of what has not come all the way: every command takes its numbers from here.
+
+use super::Target;
+use super::status::age_ms;
+use crate::vfs::Vfs;
+use wayfs_control::report::{AmountReport, LedgerReport};
+use wayfs_node::{LinkState, LiveReplica, Volume};
+use wayfs_proto::Amount;
+
+/// What a volume and the open files of a mount hold that has not come all the way.
+pub(crate) fn ledger_of(volume: &Volume, vfs: Option<&Vfs>) -> LedgerReport {
+    // A volume that has stopped tells nothing; its failure is told beside.
+    let known = volume.look(LiveReplica::ledger).and_then(Result::ok).unwrap_or_default();
+    let dirty = vfs.map(|vfs| vfs.files().dirty()).unwrap_or_default();
+    let written = AmountReport {
+        records: 0,
+        versions: 0,
+        bytes: dirty.iter().map(|file| file.len).sum(),
+        oldest_ms: dirty.first().map(|file| u64::try_from(file.age.as_millis()).unwrap_or(u64::MAX)),
+    };
+    LedgerReport {
+        not_safe: Some(written.plus(known.not_safe.map(amount).unwrap_or_default())),
+        at_station: known.at_station.map(amount),
+        home_lacks: written.plus(amount(known.home_lacks)),
+        open_files: dirty.len() as u64,
+        why: String::new(),
+        next_step: String::new(),
+    }
+}
+
+fn amount(known: Amount) -> AmountReport {
+    let Amount { records, versions, bytes, oldest } = known;
+    AmountReport { records, versions, bytes, oldest_ms: oldest.map(age_ms) }
+}
+
+impl Target {
+    /// What has not come all the way, why, and what would help.
+    pub(super) fn ledger(&self) -> LedgerReport {
+        let mut ledger = ledger_of(self.volume(), Some(&self.parts.vfs));
+        (ledger.why, ledger.next_step) = self.why_it_waits(&ledger);
+        ledger
+    }
+
+    fn why_it_waits(&self, ledger: &LedgerReport) -> (String, String) {
+        let say = |why: &str, next: &str| (why.to_owned(), next.to_owned());
+        if ledger.is_nothing() {
+            return say("", "");
+        }
+        if let Some(reason) = self.parts.hooks.failure().or_else(|| self.volume().failure()) {
+            return say(&reason, "Mend the cause and mount again.");
+        }
+        let not_safe = ledger.unsafe_amount();
+        match self.parts.link.status().state {
+            LinkState::Offline => say("offline, as you said", "`wayfs auto` connects again."),
+            LinkState::Searching { last_error } if last_error.is_empty() => {
+                say("no station is connected", "Check the network; it connects by itself.")
+            }
+            LinkState::Searching { last_error } => say(&last_error, "Check the network; it connects by itself."),
+            LinkState::Refused { reason } => say(&reason, "Ask the volume's administrator for a new ticket."),
+            LinkState::Connected if not_safe.records > 0 || not_safe.versions > 0 => {
+                say("on its way to the station", "")
+            }
+            LinkState::Connected if !not_safe.is_nothing() => {
+                say("written to open files, not yet closed or synced", "")
+            }
+            LinkState::Connected if ledger.home_lacks.records > 0 => {
+                say("the station's next reconciliation with the home", "")
+            }
+            LinkState::Connected => say(
+                "the station keeps contents until its policy or a reader wants them at the home",
+                "`wayfs sync --until stable` sends them now.",
+            ),
+        }
+    }
+}

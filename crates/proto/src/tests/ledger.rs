@@ -1,0 +1,139 @@
+//! One account of what has not come all the way: it says what the queue says, whatever happened.
+
+use super::world::{HOME, World, big, small};
+use crate::{Amount, Role};
+use std::time::Duration;
+use wayfs_types::request::{Change, Level};
+use wayfs_types::{FileId, Kind};
+
+/// A client that was connected once and is cut off.
+fn cut_off() -> (World, usize) {
+    let mut world = World::new();
+    let client = world.add(Role::Client, "ann@a");
+    let line = world.connect(client, HOME);
+    world.settle();
+    world.names(client, FileId::ROOT).unwrap();
+    world.close(line);
+    (world, client)
+}
+
+fn not_safe(world: &World, host: usize) -> Amount {
+    world.hosts[host].replica.ledger().unwrap().not_safe.unwrap()
+}
+
+/// What a client's queue lists beyond the station's word that it is safe, counted by hand.
+fn counted(world: &World, client: usize) -> (u64, u64) {
+    let replica = &world.hosts[client].replica;
+    let safe = replica.progress().safe_through;
+    let queue = replica.queue(0, usize::MAX / 2).unwrap();
+    let left = queue.iter().filter(|(_, item)| item.record.id.sequence() > safe);
+    left.fold((0, 0), |(records, bytes), (_, item)| (records + 1, bytes + item.bytes))
+}
+
+#[test]
+fn bytes_within_records_count() {
+    let (mut world, client) = cut_off();
+    for n in 0..20 {
+        let file = world.create(client, FileId::ROOT, &format!("f{n}"));
+        world.store(client, file, small(&"x".repeat(3000)));
+    }
+    let amount = not_safe(&world, client);
+    assert_eq!((amount.records, amount.bytes), (40, 60_000));
+    assert!(amount.oldest.is_some());
+    let file = world.create(client, FileId::ROOT, "film");
+    world.store(client, file, big("film"));
+    let amount = not_safe(&world, client);
+    assert_eq!((amount.records, amount.versions, amount.bytes), (42, 1, 1_060_000));
+    world.connect(client, HOME);
+    world.settle();
+    let ledger = world.hosts[client].replica.ledger().unwrap();
+    assert!(ledger.not_safe.unwrap().is_nothing() && ledger.home_lacks.is_nothing(), "{ledger:?}");
+}
+
+#[test]
+fn numbers_lost_in_a_crash_are_no_records() {
+    let (mut world, client) = cut_off();
+    world.create(client, FileId::ROOT, "before");
+    world.settle();
+    world.crash(client, 100);
+    world.create(client, FileId::ROOT, "after");
+    assert_eq!(not_safe(&world, client).records, 2);
+    assert_eq!(counted(&world, client), (2, 0), "nor does the queue list them");
+}
+
+#[test]
+fn what_was_cancelled_weighs_nothing() {
+    let (mut world, client) = cut_off();
+    let file = world.create(client, FileId::ROOT, "f");
+    for text in ["one", "twoo", "three"] {
+        world.store(client, file, small(text));
+    }
+    world.store(client, file, big("film"));
+    let line = world.connect(client, HOME);
+    world.stall(line, true);
+    world.step_up(line, 1);
+    world.step_down(line);
+    let (records, bytes) = counted(&world, client);
+    let amount = not_safe(&world, client);
+    assert_eq!((amount.records, amount.bytes), (records, bytes));
+}
+
+#[test]
+fn the_account_says_what_the_queue_says_at_any_moment() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "st@s");
+    let client = world.add(Role::Client, "ann@a");
+    let mut up = world.connect(station, HOME);
+    world.settle();
+    let mut near = world.connect(client, station);
+    world.settle();
+    let mut dice = 7_u64;
+    let mut roll = |most: u64| {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (dice >> 33) % most
+    };
+    for round in 0..400 {
+        match roll(8) {
+            0 => world.close(near),
+            1 => near = world.connect(client, station),
+            2 => world.close(up),
+            3 => up = world.connect(station, HOME),
+            4 => world.pass(Duration::from_millis(700)),
+            5 => {
+                world.crash(client, usize::try_from(roll(3)).unwrap());
+                near = world.connect(client, station);
+            }
+            _ => {
+                let (parent, name) = (FileId::ROOT, super::world::name(&format!("f{round}")));
+                let make = Change::Create { parent, name: name.clone(), kind: Kind::File, mode: 0o644, uid: 1, gid: 1 };
+                // A client that lost its store in a crash knows no root until it is connected.
+                let Ok((_, file, _)) = world.change(client, make) else { continue };
+                let content = if roll(3) == 0 { big(&format!("c{round}")) } else { small("inline") };
+                world.store(client, file, content);
+                if roll(3) == 0 {
+                    world.change(client, Change::Unlink { parent, name }).unwrap();
+                }
+            }
+        }
+        (0..roll(20)).for_each(|_| {
+            world.step();
+        });
+        let (records, bytes) = counted(&world, client);
+        let amount = not_safe(&world, client);
+        assert_eq!((amount.records, amount.bytes), (records, bytes), "round {round}");
+        assert_eq!(amount.oldest.is_some(), records > 0, "round {round}");
+        let all = world.hosts[client].replica.queue(0, usize::MAX / 2).unwrap().len() as u64;
+        assert_eq!(world.hosts[client].replica.ledger().unwrap().home_lacks.records, all, "round {round}");
+        let at_station = world.hosts[station].replica.ledger().unwrap().at_station.unwrap();
+        let queue = world.hosts[station].replica.queue(0, usize::MAX / 2).unwrap();
+        assert_eq!(at_station.records, queue.len() as u64, "round {round}");
+    }
+    world.connect(station, HOME);
+    world.connect(client, station);
+    world.pass(Duration::from_secs(30));
+    assert_eq!(world.wait(client, Level::Stable), Ok(wayfs_types::request::Answer::Reached));
+    for host in [HOME, station, client] {
+        let ledger = world.hosts[host].replica.ledger().unwrap();
+        assert!(ledger.home_lacks.is_nothing(), "host {host}: {ledger:?}");
+    }
+}

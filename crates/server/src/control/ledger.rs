@@ -1,0 +1,45 @@
+//! The one account of what has not come all the way: every command takes its numbers from here.
+
+use super::status::age_ms;
+use crate::served::Served;
+use wayfs_control::report::{AmountReport, LedgerReport};
+use wayfs_node::LinkState;
+use wayfs_proto::{Amount, Replica};
+
+fn amount(known: Amount) -> AmountReport {
+    let Amount { records, versions, bytes, oldest } = known;
+    AmountReport { records, versions, bytes, oldest_ms: oldest.map(age_ms) }
+}
+
+/// What has not come all the way of a volume, why, and what would help.
+pub(super) fn of(served: &Served) -> LedgerReport {
+    // A volume that has stopped tells nothing; its failure is told beside.
+    let known = served.volume.look(Replica::ledger).and_then(Result::ok).unwrap_or_default();
+    let mut ledger = LedgerReport {
+        not_safe: known.not_safe.map(amount),
+        at_station: known.at_station.map(amount),
+        home_lacks: amount(known.home_lacks),
+        ..LedgerReport::default()
+    };
+    if !ledger.is_nothing() {
+        (ledger.why, ledger.next_step) = why(served, &ledger);
+    }
+    ledger
+}
+
+fn why(served: &Served, ledger: &LedgerReport) -> (String, String) {
+    let say = |why: &str, next: &str| (why.to_owned(), next.to_owned());
+    match served.link.as_ref().map(|link| link.status().state) {
+        None => say("contents are at stations or at clients", "`wayfs sync --until stable` at them sends them now."),
+        Some(LinkState::Searching { last_error }) => {
+            say(&format!("the home is not reached: {last_error}"), "It goes on by itself when the home is back.")
+        }
+        Some(LinkState::Refused { reason }) => say(&reason, "Join again with `wayfs station join TICKET`."),
+        Some(LinkState::Offline) => say("set offline", ""),
+        Some(LinkState::Connected) if ledger.station_amount().records > 0 => say("on its way to the home", ""),
+        Some(LinkState::Connected) if ledger.station_amount().versions > 0 => {
+            say("contents wait for the volume's policy or a reader", "`wayfs sync --until stable` sends them now.")
+        }
+        Some(LinkState::Connected) => say("contents are at clients", ""),
+    }
+}
