@@ -161,6 +161,10 @@ impl<S: MetaStore> Replica<S> {
             if self.tx().get_raw(&record_key(table::OWED, former))?.is_some() {
                 self.release(former)?;
                 self.note_content(&record, &effect, Source::Own)?;
+            } else if self.lent(former)?.is_some() {
+                // Whoever has it has it under a name that nobody will confirm.
+                self.take_lent(former)?;
+                self.note_content(&record, &effect, Source::Own)?;
             } else if let Some(missing) = self.missing(former)? {
                 self.settle_missing(former, &missing);
                 let origin = missing.holders.first().copied().unwrap_or(self.config.origin);

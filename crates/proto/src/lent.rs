@@ -154,6 +154,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// Tells a parent what we lent to others and could give it: of those of our records that it has.
     pub(crate) fn tell_lent(&mut self) -> Result<(), StorageError> {
+        if self.config.role == Role::Client {
+            self.tell_lent_as_another()?;
+        }
         let own = self.config.origin;
         let Some(upstream) = self.upstream.as_mut().filter(|_| self.config.role == Role::Client) else {
             return Ok(());
@@ -168,17 +171,39 @@ impl<S: MetaStore> Replica<S> {
         if self.totals.lent == 0 {
             return Ok(());
         }
-        let (mut start, _) = origin_range(table::LENT, own, from + 1);
+        let (start, _) = origin_range(table::LENT, own, from + 1);
         let (end, _) = origin_range(table::LENT, own, through + 1);
+        self.tell_lent_in(start, &end, present)
+    }
+
+    /// The same of what we wrote under a former origin, once in a session: no mark tells how far that has come, so the
+    /// parent answers which of it is stable.
+    fn tell_lent_as_another(&mut self) -> Result<(), StorageError> {
+        let Some(upstream) = self.upstream.as_mut().filter(|upstream| !upstream.former_told) else { return Ok(()) };
+        if upstream.stamp.is_none() {
+            return Ok(());
+        }
+        upstream.former_told = true;
+        if self.totals.lent == 0 {
+            return Ok(());
+        }
+        let (own, beyond) = origin_range(table::LENT, self.config.origin, 0);
+        self.tell_lent_in(vec![table::LENT], &own, None)?;
+        self.tell_lent_in(beyond, &[table::LENT + 1], None)
+    }
+
+    /// Tells of the rows of a range, but for what is lent to this very parent.
+    fn tell_lent_in(&mut self, mut start: Vec<u8>, end: &[u8], present: Option<Stamp>) -> Result<(), StorageError> {
         loop {
-            let pairs = self.tx().scan_raw(&start, &end, LENT_PER_MESSAGE)?;
+            let pairs = self.tx().scan_raw(&start, end, LENT_PER_MESSAGE)?;
             let Some((last, _)) = pairs.last() else { return Ok(()) };
             start.clone_from(last);
             start.push(0);
             let mut versions = Vec::new();
             for (key, value) in &pairs {
                 let Lent { file, content, to } = unpack(value)?;
-                if to.is_none() || to != present {
+                let store = |stamp: Stamp| (stamp.origin, stamp.born);
+                if to.is_none() || to.map(store) != present.map(store) {
                     let held = HeldVersion { version: parse_record_key(key)?, file, content };
                     versions.push(LentVersion { held, to: to.map(|stamp| stamp.origin) });
                 }
@@ -211,15 +236,7 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), Trouble> {
         let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
         if !is_station {
-            let applied = wayfs_tree::applied(&self.tx(), child)?;
-            let foreign = |version: RecordId| version.origin() != child || version.sequence() > applied;
-            if versions.iter().any(|lent| foreign(lent.held.version)) {
-                return Err(Trouble::Peer(peer, "accounts for records that did not come".to_owned()));
-            }
-            let admitted = self.origin_image(child)?.map(|image| image.admitted);
-            if matches!(admitted, None | Some(Admitted::Reader | Admitted::Revoked)) {
-                return Err(Trouble::Peer(peer, "offers contents and may only read".to_owned()));
-            }
+            self.check_lent(peer, child, &versions)?;
         }
         for lent in versions {
             let origin = lent.held.version.origin();
@@ -227,6 +244,25 @@ impl<S: MetaStore> Replica<S> {
                 self.add_subject(child, origin);
             }
             self.note_spare(child, lent)?;
+        }
+        Ok(())
+    }
+
+    /// A client speaks for what it wrote itself, be it under an origin that it had before.
+    fn check_lent(&mut self, peer: PeerId, child: OriginId, versions: &[LentVersion]) -> Result<(), Trouble> {
+        let lie = |text: &str| Err(Trouble::Peer(peer, text.to_owned()));
+        let Some(image) = self.origin_image(child)? else { return lie("is not known here") };
+        if matches!(image.admitted, Admitted::Reader | Admitted::Revoked) {
+            return lie("offers contents and may only read");
+        }
+        for version in versions.iter().map(|lent| lent.held.version) {
+            let origin = version.origin();
+            if origin == child && version.sequence() > image.applied {
+                return lie("accounts for records that did not come");
+            }
+            if origin != child && self.origin_image(origin)?.is_none_or(|former| former.node != image.node) {
+                return lie("offers contents of another's records");
+            }
         }
         Ok(())
     }
@@ -248,6 +284,10 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         if self.tx().get_raw(&record_key(table::OWED, version))?.is_some() {
+            return Ok(());
+        }
+        if version.sequence() > wayfs_tree::applied(&self.tx(), origin)? {
+            // Of a former origin of its writer: it tells again in its next session.
             return Ok(());
         }
         if self.marks(origin)?.stable >= version.sequence() {

@@ -566,8 +566,11 @@ impl<S: MetaStore> Replica<S> {
         if until < Level::Stable {
             return Ok(Attempt::Done(Ok(Answer::Reached)));
         }
-        let (from, until) = origin_range(table::OWED, record.origin(), 1);
-        let owed = self.tx().scan_raw(&from, &until, 1)?;
-        Ok(if owed.is_empty() { Attempt::Done(Ok(Answer::Reached)) } else { Attempt::Park(On::Level) })
+        let mut is_owed = false;
+        for of in [table::OWED, table::LENT] {
+            let (from, until) = origin_range(of, record.origin(), 1);
+            is_owed |= !self.tx().scan_raw(&from, &until, 1)?.is_empty();
+        }
+        Ok(if !is_owed { Attempt::Done(Ok(Answer::Reached)) } else { Attempt::Park(On::Level) })
     }
 }

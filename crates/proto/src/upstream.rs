@@ -77,6 +77,8 @@ pub(crate) struct Upstream {
     pub(crate) accounted: u64,
     /// Client: up to here the parent was told of what others have of us, and we, too.
     pub(crate) lent_told: u64,
+    /// Client: and of those of its former origins, all.
+    pub(crate) former_told: bool,
     /// The parent goes on where we left off with it.
     pub(crate) resumed: bool,
     /// The parent could not resume: what it does not name of small tables is no more.
@@ -154,6 +156,7 @@ impl<S: MetaStore> Replica<S> {
             gathering: self.log.newest().map(|newest| Gathering::of_old(newest, self.now)),
             accounted: self.marks(self.config.origin)?.safe,
             lent_told: 0,
+            former_told: false,
             resumed: false,
             anew: false,
             partial: Vec::new(),

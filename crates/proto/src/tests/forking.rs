@@ -320,3 +320,36 @@ fn a_station_writes_again_what_the_home_has_otherwise() {
     world.check_tree(HOME);
     world.assert_agrees(station);
 }
+
+/// [S-duty] A machine that goes on under another origin answers for what it wrote under the former.
+#[test]
+fn the_duty_for_contents_outlives_the_origin_under_which_they_were_written() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "st@s");
+    let a = world.add(Role::Client, "ann@a");
+    stay_connected(&mut world, station, HOME);
+    let peer = stay_connected(&mut world, a, station);
+    let file = world.create(a, ROOT, "film");
+    let version = world.store(a, file, big("film"));
+    assert_eq!(world.wait(a, Level::Visible), Ok(Answer::Reached));
+    world.names(a, ROOT).unwrap();
+    world.pass(Duration::from_secs(2));
+    let copy = world.snapshot(a);
+    write(&mut world, a, &named("gone", 100));
+    assert_eq!(world.wait(a, Level::Visible), Ok(Answer::Reached));
+    world.close(peer);
+    world.restore(a, copy, 77);
+    write(&mut world, a, &named("fresh", 1));
+    stay_connected(&mut world, a, station);
+    world.pass(Duration::from_secs(5));
+    assert!(was_renewed(&world, a).is_some(), "the copy goes on as another");
+    stay_connected(&mut world, a, station);
+    world.pass(Duration::from_secs(2));
+    assert!(world.hosts[a].replica.lent_to(version).unwrap().is_some(), "still kept");
+    world.destroy(station);
+    stay_connected(&mut world, a, HOME);
+    world.pass(Duration::from_secs(60));
+    assert!(world.hosts[HOME].chunks.contains(&big("film").root().unwrap()), "the home asked for it");
+    world.pass(Duration::from_secs(2));
+    assert_eq!(world.hosts[a].replica.lent_to(version).unwrap(), None, "and said so");
+}
