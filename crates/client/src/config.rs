@@ -39,6 +39,8 @@ pub struct ClientConfig {
     pub read_only: bool,
     /// Let other users in (their rights are checked by the kernel). Default: true for root.
     pub allow_other: bool,
+    /// No program runs from the mount. Default false. (Set-id bits and device files never take effect.)
+    pub no_exec: bool,
     /// Begin without looking for a station. Default false.
     pub offline: bool,
     /// Tell programs that watch files of changes from elsewhere by inotify. Default true.
@@ -72,6 +74,7 @@ impl ClientConfig {
             label: None,
             read_only: false,
             allow_other: rustix::process::geteuid().is_root(),
+            no_exec: false,
             offline: false,
             watch: true,
             mdns: false,

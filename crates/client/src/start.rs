@@ -286,6 +286,7 @@ fn build_vfs(
         directory: directory.join("files"),
         idle_len_max: config.cache_size / 4,
         idle_count_max: IDLE_COUNT_MAX,
+        body_count_max: body_count_max(),
     };
     let files = Arc::new(FileTable::open(live.clone(), table)?);
     hooks.attach(&files, volume);
@@ -297,6 +298,7 @@ fn mount(config: &ClientConfig, saved: &Saved, vfs: &Arc<Vfs>) -> Result<Backgro
     options.fsname = format!("wayfs:{}", saved.name);
     options.read_only = config.read_only || saved.reader;
     options.allow_other = config.allow_other;
+    options.no_exec = config.no_exec;
     let mount = match Mount::new(&options) {
         Err(MountError::Stale { path }) => {
             tracing::info!("an earlier daemon left its mount behind: it is taken down");
@@ -347,6 +349,15 @@ fn wait_for_session(link: &ParentLink) {
     while link.status().state != LinkState::Connected && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Descriptors kept back from body files: for chunks, tables, sessions, tools, and the thread that reads the kernel.
+const DESCRIPTORS_RESERVED: u64 = 512;
+
+/// How many body files there may be: what the process may open, less what the rest of it needs.
+fn body_count_max() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(limit.saturating_sub(DESCRIPTORS_RESERVED).max(limit / 4)).unwrap_or(usize::MAX)
 }
 
 /// Each body file holds a descriptor; the usual soft limit of 1024 would be reached.

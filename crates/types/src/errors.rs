@@ -47,6 +47,9 @@ pub enum FsError {
     /// No room on this replica's disk (`ENOSPC`).
     #[error("no space left")]
     NoSpace,
+    /// No descriptors are left for one more open file (`ENFILE`).
+    #[error("too many open files")]
+    TooManyFiles,
     /// No such extended attribute (`ENODATA`).
     #[error("no such attribute")]
     NoAttribute,

@@ -65,6 +65,7 @@ fn config(context: &Context, settings: &MountSettings) -> Result<ClientConfig, F
     config.label = Some(label::of_this_machine());
     config.read_only = settings.read_only;
     config.allow_other = settings.allow_other;
+    config.no_exec = settings.no_exec;
     config.offline = settings.offline;
     config.mdns = settings.mdns;
     config.watch = settings.watch;

@@ -76,6 +76,8 @@ pub(crate) struct MountSettings {
     pub(crate) read_only: bool,
     /// Lets other users in.
     pub(crate) allow_other: bool,
+    /// Runs no programs.
+    pub(crate) no_exec: bool,
     /// Begins without looking for a station.
     pub(crate) offline: bool,
     /// Looks for stations by multicast DNS.
@@ -106,6 +108,7 @@ pub(crate) struct Timeouts {
 struct Options {
     read_only: Option<bool>,
     allow_other: Option<bool>,
+    no_exec: bool,
     cache: Option<PathBuf>,
     cache_size: Option<String>,
     close: Option<CloseArg>,
@@ -139,6 +142,7 @@ impl MountSettings {
             close: close.into(),
             read_only: args.read_only.then_some(true).or(options.read_only).or(file.read_only).unwrap_or(false),
             allow_other: typed_allow_other.unwrap_or(allow_other_default),
+            no_exec: options.no_exec,
             offline: args.offline || options.offline,
             mdns: !args.no_mdns && !options.no_mdns && file.mdns.unwrap_or(true),
             watch: options.watch.or(file.watch).unwrap_or(true),
@@ -252,7 +256,7 @@ impl Options {
 
     fn take(&mut self, key: &str, value: Option<&str>) -> Result<(), Failure> {
         let wrong = || {
-            let known = "Known are ro, rw, allow_other, offline, nomdns, cache=DIR, cache_size=SIZE, close=asynchronous|safe, watch=on|off, metrics=ADDRESS:PORT.";
+            let known = "Known are ro, rw, allow_other, noexec, offline, nomdns, cache=DIR, cache_size=SIZE, close=asynchronous|safe, watch=on|off, metrics=ADDRESS:PORT.";
             Failure::usage(format_args!("mount option `{key}` is unknown or has no proper value"), known)
         };
         match (key, value) {
@@ -261,6 +265,13 @@ impl Options {
             ("offline", None) => self.offline = true,
             ("nomdns", None) => self.no_mdns = true,
             ("allow_other", None) => self.allow_other = Some(true),
+            ("exec", None) => self.no_exec = false,
+            ("noexec", None) => self.no_exec = true,
+            // Whoever may write to the volume elsewhere would become root here.
+            ("suid" | "dev", None) => {
+                let next_step = "Mounts are always nosuid,nodev: set-id bits and device files of a volume are kept and have no effect. Leave the option out.";
+                return Err(Failure::usage(format_args!("mount option `{key}` is not offered"), next_step));
+            }
             ("cache", Some(dir)) => self.cache = Some(dir.into()),
             ("cache_size", Some(size)) => self.cache_size = Some(size.to_owned()),
             ("close", Some("safe")) => self.close = Some(CloseArg::Safe),
@@ -270,8 +281,8 @@ impl Options {
             ("metrics", Some(address)) => self.metrics = Some(address.parse().map_err(|_| wrong())?),
             // What fstab holds for mount(8) itself and for the service manager.
             (
-                "defaults" | "auto" | "noauto" | "user" | "users" | "nouser" | "nofail" | "_netdev" | "exec" | "noexec"
-                | "suid" | "nosuid" | "dev" | "nodev" | "relatime" | "noatime" | "atime" | "sync" | "async",
+                "defaults" | "auto" | "noauto" | "user" | "users" | "nouser" | "nofail" | "_netdev" | "nosuid"
+                | "nodev" | "relatime" | "noatime" | "atime" | "sync" | "async",
                 None,
             ) => {}
             (other, _) if other.starts_with("x-") || other.starts_with("comment") => {}
@@ -322,6 +333,19 @@ mod tests {
         typed.cache_size = Some("3k".into());
         assert_eq!(MountSettings::new(&typed, &config).unwrap().cache_size_bytes, 3072);
         assert_eq!(MountSettings::new(&typed, &config).unwrap().cache, PathBuf::from("/state/mounts"));
+    }
+
+    #[test]
+    fn options_for_the_kernel_are_honoured_or_refused() {
+        let config = config();
+        let no_exec =
+            |options: &[&str]| MountSettings::new(&args("v", options), &config).map(|settings| settings.no_exec);
+        assert!(matches!(no_exec(&["nosuid,nodev"].join(",").split(',').collect::<Vec<_>>()), Ok(false)));
+        assert!(matches!(no_exec(&["noexec"]), Ok(true)));
+        assert!(matches!(no_exec(&["noexec", "exec"]), Ok(false)));
+        for refused in ["suid", "dev"] {
+            assert!(no_exec(&[refused]).is_err(), "{refused}");
+        }
     }
 
     #[test]

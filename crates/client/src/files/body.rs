@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 use wayfs_types::{FsError, WallTime};
 
@@ -25,6 +25,8 @@ const MARK: rustix::fs::Timespec = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 1 
 pub struct BodyFile {
     file: File,
     path: PathBuf,
+    /// It counts among these while it lives.
+    open: Arc<AtomicUsize>,
 }
 
 impl BodyFile {
@@ -36,7 +38,7 @@ impl BodyFile {
     /// One that an earlier daemon left.
     pub(super) fn open(path: &Path) -> std::io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        Ok(Self { file, path: path.to_owned() })
+        Ok(Self { file, path: path.to_owned(), open: Arc::new(AtomicUsize::new(1)) })
     }
 
     /// Where it is.
@@ -116,6 +118,7 @@ pub(super) struct Look {
 
 impl Drop for BodyFile {
     fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
         if let Err(error) = std::fs::remove_file(&self.path) {
             tracing::debug!(path = %self.path.display(), %error, "remove body file");
         }
@@ -127,6 +130,10 @@ impl Drop for BodyFile {
 pub struct BodyFiles {
     directory: PathBuf,
     next: AtomicU64,
+    /// How many there are, and may be: each holds a descriptor, of which the chunk store, the tables and the network
+    /// need some, too.
+    open: Arc<AtomicUsize>,
+    open_max: usize,
 }
 
 impl BodyFiles {
@@ -135,7 +142,7 @@ impl BodyFiles {
     ///
     /// # Errors
     /// What the system says.
-    pub fn open(directory: &Path, kept: &[PathBuf]) -> std::io::Result<Self> {
+    pub fn open(directory: &Path, kept: &[PathBuf], open_max: usize) -> std::io::Result<Self> {
         std::fs::create_dir_all(directory)?;
         for entry in std::fs::read_dir(directory)? {
             let path = entry?.path();
@@ -144,7 +151,8 @@ impl BodyFiles {
             }
         }
         let last = kept.iter().filter_map(|path| number(path)).max().unwrap_or(0);
-        Ok(Self { directory: directory.to_owned(), next: AtomicU64::new(last + 1) })
+        let (next, open) = (AtomicU64::new(last + 1), Arc::default());
+        Ok(Self { directory: directory.to_owned(), next, open, open_max })
     }
 
     /// Where they are.
@@ -155,8 +163,18 @@ impl BodyFiles {
     /// A new empty one.
     ///
     /// # Errors
-    /// [`FsError::NoSpace`], or [`FsError::Io`].
+    /// [`FsError::TooManyFiles`], [`FsError::NoSpace`], or [`FsError::Io`].
     pub fn make(&self) -> Result<Arc<BodyFile>, FsError> {
+        let one_more = |open: usize| (open < self.open_max).then_some(open + 1);
+        if self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
+            return Err(FsError::TooManyFiles);
+        }
+        self.make_file().inspect_err(|_| {
+            self.open.fetch_sub(1, Ordering::Relaxed);
+        })
+    }
+
+    fn make_file(&self) -> Result<Arc<BodyFile>, FsError> {
         let path = self.directory.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
         let file = OpenOptions::new()
             .read(true)
@@ -164,7 +182,7 @@ impl BodyFiles {
             .create_new(true)
             .open(&path)
             .map_err(|error| host_error(&error, "make body file"))?;
-        Ok(Arc::new(BodyFile { file, path }))
+        Ok(Arc::new(BodyFile { file, path, open: Arc::clone(&self.open) }))
     }
 }
 
@@ -235,6 +253,7 @@ pub fn host_error(error: &std::io::Error, what: &str) -> FsError {
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT) => FsError::NoSpace,
         Some(libc::EFBIG) => FsError::FileTooLarge,
+        Some(libc::EMFILE | libc::ENFILE) => FsError::TooManyFiles,
         Some(_) | None => {
             tracing::error!(%error, what, "host file system failed");
             FsError::Io

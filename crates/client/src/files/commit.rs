@@ -266,7 +266,8 @@ impl OpenFile {
         state.base.content = content;
         state.base_limit = snapshot.size.min(state.unsaved.low_water.unwrap_or(u64::MAX));
         state.saving = None;
-        state.retry_at = None;
+        // What came while it was hashed, such as a time that was set just after the close, waits for no other close.
+        state.retry_at = (state.unsaved.is_any && state.writers == 0).then(Instant::now);
         let closed = state.closing.take();
         state.closed.extend(closed);
         state.dirty_since = state.unsaved.is_any.then(Instant::now);

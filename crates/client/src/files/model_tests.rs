@@ -142,7 +142,7 @@ proptest! {
         let fake = Arc::new(Fake::new());
         let model = pattern(0, start, 3);
         let inode = fake.make(file(1), &model);
-        let settings = TableSettings { directory: directory.path().join("files"), idle_len_max: 1 << 30, idle_count_max: 4 };
+        let settings = TableSettings { directory: directory.path().join("files"), idle_len_max: 1 << 30, idle_count_max: 4, body_count_max: 64 };
         let table = FileTable::open(fake.clone(), settings).unwrap();
         let open = table.open_file(file(1), &inode, Access::Write);
         let mut world = World { fake, table, open, model };

@@ -296,6 +296,23 @@ impl OpenFile {
         self.state().removed.clone()
     }
 
+    /// Changes attributes of a file without a name, which no record holds; answers what it is then, or nothing if it has
+    /// a name.
+    pub fn change_removed(&self, now: WallTime, change: impl FnOnce(&mut Inode)) -> Option<Box<Inode>> {
+        let mut state = self.state();
+        let inode = state.removed.as_mut()?;
+        let before = inode.mtime;
+        change(inode);
+        inode.ctime = inode.ctime.max(now);
+        let inode = inode.clone();
+        if inode.mtime != before {
+            state.mtime = inode.mtime;
+            // Until somebody writes again, the time that was asked for holds, and not the body's.
+            state.mark_past();
+        }
+        Some(inode)
+    }
+
     /// The inode of a file that somebody else removed, as it was last seen here.
     pub(super) fn last_seen(&self) -> Box<Inode> {
         let state = self.state();

@@ -26,7 +26,12 @@ struct Bench {
 }
 
 fn table(fake: &Arc<Fake>, directory: &Path) -> FileTable {
-    let settings = TableSettings { directory: directory.join("files"), idle_len_max: 64 << 20, idle_count_max: 16 };
+    let settings = TableSettings {
+        directory: directory.join("files"),
+        idle_len_max: 64 << 20,
+        idle_count_max: 16,
+        body_count_max: 64,
+    };
     FileTable::open(fake.clone(), settings).unwrap()
 }
 
@@ -508,4 +513,19 @@ fn a_hole_in_what_was_written_past_us_costs_next_to_nothing() {
     let reader = bench.table.open_file(file(1), &other, Access::Read);
     let middle = bench.table.read(&reader, size / 2 - 2..size / 2 + 15, patience()).unwrap();
     assert_eq!(&middle[..], b"\0\0in the middle\0\0");
+}
+
+/// As `unzip` and `rsync` do: the time is set when the file is closed, and its commit runs already.
+#[test]
+fn a_time_that_is_set_while_a_closed_file_is_hashed_is_committed_soon() {
+    let bench = Arc::new(bench());
+    let open = about_to_be_committed(&bench);
+    let (closed, time) = (Arc::clone(&open), WallTime::from_nanos(1_000_000_007));
+    *bench.fake.meanwhile.lock().unwrap() = Some(Box::new(move || {
+        assert!(closed.set_mtime_if_dirty(time));
+    }));
+    bench.table.commit(&open, patience()).unwrap().unwrap();
+    assert_eq!(bench.table.commit_older(Duration::from_secs(30), Duration::from_secs(5)), []);
+    assert_eq!(bench.fake.inode(file(1)).unwrap().mtime, time);
+    assert!(!open.is_dirty());
 }

@@ -31,6 +31,9 @@ pub struct TableSettings {
     pub idle_len_max: u64,
     /// Most body files that nobody has open; each holds a file descriptor. Default 512.
     pub idle_count_max: usize,
+    /// Most body files at all. One more is refused with [`FsError::TooManyFiles`]; files whose bytes fit the memory need
+    /// none.
+    pub body_count_max: usize,
 }
 
 /// How the kernel is to read an inode through a handle.
@@ -131,7 +134,7 @@ impl FileTable {
     pub fn open(contents: Arc<dyn Contents>, settings: TableSettings) -> std::io::Result<Self> {
         let left = closing::find_left(&settings.directory);
         let kept: Vec<PathBuf> = left.iter().flat_map(Left::paths).collect();
-        let files = BodyFiles::open(&settings.directory, &kept)?;
+        let files = BodyFiles::open(&settings.directory, &kept, settings.body_count_max)?;
         let table = Self { contents, files, settings, map: Mutex::default(), closing_len: AtomicU64::new(0) };
         left.into_iter().for_each(|left| table.adopt(left));
         Ok(table)
@@ -421,7 +424,7 @@ impl FileTable {
     /// Does something again after making room, if there was none.
     fn with_room<T>(&self, act: impl Fn() -> Result<T, FsError>) -> Result<T, FsError> {
         match act() {
-            Err(FsError::NoSpace) if self.make_room() => act(),
+            Err(FsError::NoSpace | FsError::TooManyFiles) if self.make_room() => act(),
             outcome => outcome,
         }
     }

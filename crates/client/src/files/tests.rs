@@ -22,8 +22,12 @@ struct Bench {
 fn bench() -> Bench {
     let directory = tempfile::tempdir().unwrap();
     let fake = Arc::new(Fake::new());
-    let settings =
-        TableSettings { directory: directory.path().join("files"), idle_len_max: 64 << 20, idle_count_max: 16 };
+    let settings = TableSettings {
+        directory: directory.path().join("files"),
+        idle_len_max: 64 << 20,
+        idle_count_max: 16,
+        body_count_max: 64,
+    };
     let table = FileTable::open(fake.clone(), settings).unwrap();
     Bench { fake, table, _directory: directory }
 }
@@ -385,4 +389,31 @@ fn an_inline_content_stays_inline() {
     bench.table.write(&open, None, b"def", 0).unwrap();
     bench.table.commit(&open, Patience::None).unwrap().unwrap();
     assert!(matches!(bench.fake.inode(file(1)).unwrap().content, Content::Inline(_)));
+}
+
+/// Proves [S-open-files].
+#[test]
+fn body_files_are_bounded_and_those_that_nobody_has_open_give_way() {
+    let bench = bench();
+    let write = |number: u64, len: usize| {
+        let inode = bench.fake.make(file(number), b"");
+        let open = bench.table.open_file(file(number), &inode, Access::Write);
+        let outcome = bench.table.write(&open, Some(0), &vec![7; len], 1);
+        (open, outcome)
+    };
+    let large = body::MEMORY_MAX + 1;
+    let (idle, outcome) = write(1, large);
+    assert_eq!(outcome, Ok(0));
+    bench.table.commit(&idle, Patience::lasting(std::time::Duration::from_secs(5))).unwrap().unwrap();
+    bench.table.close_file(&idle, Access::Write);
+    drop(idle);
+    let mut held: Vec<_> = (2..66).map(|number| write(number, large)).collect();
+    assert!(held.iter().all(|(_, outcome)| *outcome == Ok(0)), "an idle body gave way");
+    assert_eq!(write(100, large).1, Err(wayfs_types::FsError::TooManyFiles));
+    assert_eq!(write(101, 1000).1, Ok(0), "what fits the memory needs no descriptor");
+    let (first, _) = held.swap_remove(0);
+    bench.table.commit(&first, Patience::lasting(std::time::Duration::from_secs(5))).unwrap().unwrap();
+    bench.table.close_file(&first, Access::Write);
+    drop(first);
+    assert_eq!(write(102, large).1, Ok(0));
 }

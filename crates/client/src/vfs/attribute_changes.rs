@@ -112,13 +112,23 @@ impl Vfs {
         reply: Reply,
     ) {
         let mut change = self.attribute_change(inode, changes);
+        let changed_removed = self.files.find(file).and_then(|open| {
+            open.change_removed(self.files.now(), |inode| {
+                inode.mode = change.mode.unwrap_or(inode.mode);
+                inode.uid = change.uid.unwrap_or(inode.uid);
+                inode.gid = change.gid.unwrap_or(inode.gid);
+                inode.mtime = change.mtime.unwrap_or(inode.mtime);
+            })
+        });
+        if let Some(inode) = changed_removed {
+            return answered(reply.attributes(&self.attributes(file, &inode, caller.since), self.ttl(caller)));
+        }
         if let Some(mtime) = change.mtime
             && self.files.find(file).is_some_and(|open| open.set_mtime_if_dirty(mtime))
         {
             change.mtime = None;
         }
-        let is_removed = self.files.overlay(file).is_some_and(|overlay| overlay.is_removed);
-        if changes_nothing(&change, inode) || is_removed {
+        if changes_nothing(&change, inode) {
             return answered(reply.attributes(&self.attributes(file, inode, caller.since), self.ttl(caller)));
         }
         let ask = Ask::Change { user: caller.uid, change: Change::SetAttr { file, change } };

@@ -51,7 +51,8 @@ pub(super) fn mounted_over(
     let point = directory.path().join("mnt");
     fs::create_dir(&point).unwrap();
     let toy = Arc::new(Toy::new());
-    let table = TableSettings { directory: files.to_owned(), idle_len_max: 1 << 30, idle_count_max: 64 };
+    let table =
+        TableSettings { directory: files.to_owned(), idle_len_max: 1 << 30, idle_count_max: 64, body_count_max: 512 };
     let files = Arc::new(FileTable::open(toy.clone(), table).unwrap());
     let notices = Arc::new(Notices::default());
     let settings = VfsSettings { close, free_min: 1 << 20, past_room: 0, ..VfsSettings::default() };
@@ -415,4 +416,27 @@ pub(super) fn eventually(mut is_so: impl FnMut() -> bool) {
         assert!(std::time::Instant::now() < end, "it did not happen");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Proves [S-unlinked].
+#[test]
+fn attributes_of_a_file_without_a_name_are_changed_as_those_of_any_other() {
+    let Some(mount) = mounted(Close::Asynchronous) else { return };
+    let mut file = File::options().read(true).write(true).create_new(true).open(mount.path("f")).unwrap();
+    file.write_all(b"bytes").unwrap();
+    fs::remove_file(mount.path("f")).unwrap();
+    file.set_permissions(fs::Permissions::from_mode(0o600)).unwrap();
+    rustix::fs::fchown(&file, Some(rustix::fs::Uid::from_raw(7)), Some(rustix::fs::Gid::from_raw(8))).unwrap();
+    let time = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    file.set_modified(time).unwrap();
+    rustix::fs::fsetxattr(&file, "user.a", b"value", rustix::fs::XattrFlags::CREATE).unwrap();
+    let again = rustix::fs::fsetxattr(&file, "user.a", b"value", rustix::fs::XattrFlags::CREATE);
+    assert_eq!(again, Err(rustix::io::Errno::EXIST));
+    let seen = file.metadata().unwrap();
+    assert_eq!((seen.mode() & 0o7777, seen.uid(), seen.gid(), seen.nlink()), (0o600, 7, 8, 0));
+    assert_eq!((seen.modified().unwrap(), seen.len()), (time, 5));
+    let mut value = [0; 16];
+    assert_eq!(rustix::fs::fgetxattr(&file, "user.a", &mut value[..]), Ok(5));
+    rustix::fs::fremovexattr(&file, "user.a").unwrap();
+    assert_eq!(rustix::fs::fgetxattr(&file, "user.a", &mut value[..]), Err(rustix::io::Errno::NODATA));
 }

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use wayfs_fuse::{Errno, Reply};
 use wayfs_types::request::{Change, XattrPresence};
-use wayfs_types::{FileId, XattrName};
+use wayfs_types::{FileId, Inode, XattrName};
 
 /// Attributes that tell; copies do not carry them along, since they are not listed.
 const TELLING: &[u8] = b"user.wayfs.";
@@ -111,7 +111,40 @@ impl Vfs {
             Ok(name) => name,
             Err(error) => return answered(reply.error(name_errno(error))),
         };
+        if let Some(outcome) = self.change_xattr_of_removed(file, &name, (value.as_ref(), presence)) {
+            return answered(reply.result(outcome));
+        }
         let change = Change::SetXattr { file, name, value, presence };
         self.change(caller, change, reply, |_, reply, _| answered(reply.ok()));
+    }
+
+    /// Of a file that lives on in its handles, which no record tells of; nothing if it has a name.
+    fn change_xattr_of_removed(
+        &self,
+        file: FileId,
+        name: &XattrName,
+        (value, presence): (Option<&Bytes>, XattrPresence),
+    ) -> Option<Result<(), Errno>> {
+        let mut outcome = Ok(());
+        let open = self.files.find(file)?;
+        open.change_removed(self.files.now(), |inode| {
+            let others = inode.xattrs.iter().filter(|(other, _)| *other != name);
+            let taken: usize = others.map(|(other, value)| other.as_bytes().len() + value.len()).sum();
+            let len = taken + value.map_or(0, |value| name.as_bytes().len() + value.len());
+            outcome = match (presence, value, inode.xattrs.contains_key(name)) {
+                (XattrPresence::MustBeNew, Some(_), true) => Err(Errno::EXIST),
+                (XattrPresence::MustExist, Some(_), false) | (_, None, false) => Err(Errno::NODATA),
+                _ if len > Inode::XATTRS_LEN_MAX => Err(Errno::NOSPC),
+                (_, Some(value), _) => {
+                    inode.xattrs.insert(name.clone(), value.clone());
+                    Ok(())
+                }
+                (_, None, true) => {
+                    inode.xattrs.remove(name);
+                    Ok(())
+                }
+            };
+        })?;
+        Some(outcome)
     }
 }
