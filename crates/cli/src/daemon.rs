@@ -7,6 +7,7 @@
 //!     exits 0 or with that failure                  standard output becomes /dev/null
 //! ```
 
+use crate::config::TICKET_VARIABLE;
 use crate::failure::{Exit, Failure};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -33,21 +34,31 @@ pub(crate) fn is_background() -> bool {
 
 /// Starts this very command again in the background and waits until it serves.
 ///
-/// `name` goes into the name of the log file; `secret` is a variable for the child's environment only.
-pub(crate) fn start(logs: &Path, name: &str, secret: Option<(&str, &str)>) -> Result<PathBuf, Failure> {
+/// `name` goes into the name of the log file. `secret` goes to the child by its standard input, and is taken out of its arguments
+/// and environment, which others can read for as long as it runs.
+pub(crate) fn start(logs: &Path, name: &str, secret: Option<&str>) -> Result<PathBuf, Failure> {
     let (log, log_path) = open_log(logs, name)?;
     let program = std::env::current_exe().map_err(|e| Failure::io("find the program itself", &e))?;
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let mut child = Command::new(program)
-        .args(arguments)
+        .args(std::env::args_os().skip(1).map(|argument| without(argument, secret)))
         .env(MARK, "1")
-        .envs(secret)
-        .stdin(Stdio::null())
+        .env_remove(TICKET_VARIABLE)
+        .stdin(if secret.is_some() { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(log)
         .spawn()
         .map_err(|e| Failure::io("start the daemon", &e))?;
+    if let (Some(secret), Some(mut input)) = (secret, child.stdin.take()) {
+        // A child that ended already says why below.
+        let _ = input.write_all(secret.as_bytes());
+    }
     wait_until_ready(&mut child, &log_path).map(|()| log_path)
+}
+
+/// An argument, or `-` for the one that is the secret.
+fn without(argument: OsString, secret: Option<&str>) -> OsString {
+    let is_secret = argument.to_str().is_some_and(|text| secret == Some(text.trim()));
+    if is_secret { OsString::from("-") } else { argument }
 }
 
 fn open_log(logs: &Path, name: &str) -> Result<(File, PathBuf), Failure> {
@@ -122,5 +133,19 @@ pub(crate) fn report_failure(failure: &Failure) {
     if is_background() {
         let mut stdout = std::io::stdout();
         let _ = writeln!(stdout, "{}", failure.to_json()).and_then(|()| stdout.flush());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_is_taken_out_of_the_arguments() {
+        let shown = |argument: &str| without(OsString::from(argument), Some("wayfs1-secret"));
+        assert_eq!(shown("wayfs1-secret"), "-");
+        assert_eq!(shown(" wayfs1-secret\n"), "-");
+        assert_eq!(shown("/srv/photos"), "/srv/photos");
+        assert_eq!(without(OsString::from("photos"), None), "photos");
     }
 }

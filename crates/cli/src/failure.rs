@@ -1,5 +1,6 @@
 //! Failures as users meet them: what, why, what next, and an exit code that scripts can trust.
 
+use crate::show::clean;
 use std::fmt;
 use std::process::ExitCode;
 use wayfs_control::{CallError, ControlError, ErrorKind};
@@ -68,10 +69,11 @@ impl Failure {
 
     /// For people, on standard error.
     pub(crate) fn to_text(&self) -> String {
-        let mut text = format!("wayfs: {}", self.message);
+        // Names of files come from others, and what a terminal makes of control characters is theirs to choose.
+        let mut text = format!("wayfs: {}", clean(&self.message));
         if !self.next_step.is_empty() {
             text.push_str("\n  ");
-            text.push_str(&self.next_step);
+            text.push_str(&clean(&self.next_step));
         }
         text
     }
@@ -155,5 +157,7 @@ mod tests {
     fn text_says_what_and_what_next() {
         assert_eq!(Failure::usage("no", "do").to_text(), "wayfs: no\n  do");
         assert_eq!(Failure::usage("no", "").to_text(), "wayfs: no");
+        let evil = Failure::usage("look up nope\u{1b}]0;owned\u{7}\u{1b}[2J\n", "rm \u{9b}31m").to_text();
+        assert_eq!(evil.chars().filter(|c| c.is_control()).collect::<String>(), "\n", "{evil:?}");
     }
 }

@@ -3,13 +3,20 @@
 //! Each daemon leaves a small JSON file in a runtime directory and takes it away when it ends. A file was left by a dead
 //! daemon if nobody listens at its control socket, or if a later file is of the same place and socket: one that was killed and
 //! started again listens where its former self did. Such a file is skipped, and removed by the next daemon that registers.
+//!
+//! Who may write the directory may lay links and sockets into it. So nothing is opened through a link, root registers only in a
+//! directory that is its own, and an entry counts only if its file and its socket have one owner.
 
 use crate::{path_text, socket};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -92,8 +99,9 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The machine's: `$XDG_RUNTIME_DIR/wayfs`, else `/run/wayfs` for root, else `$XDG_STATE_HOME/wayfs/run`
-    /// (`~/.local/state/wayfs/run`). `/run/wayfs` is read by everyone. `$WAYFS_RUNTIME_DIR` replaces them all.
+    /// The machine's: `$XDG_RUNTIME_DIR/wayfs`, else `/run/wayfs-root` for root, else `$XDG_STATE_HOME/wayfs/run`
+    /// (`~/.local/state/wayfs/run`). That of root and `/run/wayfs`, which is the packaged server's, are read by everyone.
+    /// `$WAYFS_RUNTIME_DIR` replaces them all.
     pub fn of_this_machine() -> Self {
         let root = rustix::process::geteuid().is_root();
         Self::from_environment(|name| std::env::var_os(name).filter(|value| !value.is_empty()), root)
@@ -103,7 +111,7 @@ impl Registry {
         if let Some(only) = variable("WAYFS_RUNTIME_DIR") {
             return Self::at(PathBuf::from(only));
         }
-        let system = PathBuf::from("/run/wayfs");
+        let system = [PathBuf::from("/run/wayfs-root"), PathBuf::from("/run/wayfs")];
         let home = || {
             variable("XDG_STATE_HOME")
                 .map(|dir| PathBuf::from(dir).join("wayfs/run"))
@@ -114,7 +122,7 @@ impl Registry {
             None if is_root => None,
             None => home(),
         };
-        Self { directories: own.into_iter().chain([system]).collect() }
+        Self { directories: own.into_iter().chain(system).collect() }
     }
 
     /// One directory only (tests).
@@ -131,18 +139,17 @@ impl Registry {
         let directory = self.directories[0].clone();
         let fail = |source: io::Error| RegistryError { directory: directory.clone(), source };
         std::fs::DirBuilder::new().recursive(true).mode(0o755).create(&directory).map_err(fail)?;
+        let opened = open_own(&directory).map_err(fail)?;
         let is_dead =
             |entry: &Registration| entry.is_of_the_same_place(registration) || !socket::is_alive(&entry.socket);
         for (dead, _) in entries_in(&directory).into_iter().filter(|(_, entry)| is_dead(entry)) {
             let _ = std::fs::remove_file(&dead);
         }
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let file = directory.join(format!("{}-{}-{number}.json", registration.kind, registration.pid));
+        let name = format!("{}-{}-{number}.json", registration.kind, registration.pid);
         let json = serde_json::to_vec(registration).map_err(|e| fail(e.into()))?;
-        // Written beside and renamed, so that no reader sees half of it.
-        let unfinished = file.with_extension("new");
-        std::fs::write(&unfinished, json).and_then(|()| std::fs::rename(&unfinished, &file)).map_err(fail)?;
-        Ok(Registered { file })
+        write_entry(opened.as_fd(), &name, &json).map_err(fail)?;
+        Ok(Registered { file: directory.join(name) })
     }
 
     /// Daemons that answer, in order of kind and place.
@@ -215,10 +222,63 @@ fn entries_in(directory: &Path) -> Vec<(PathBuf, Registration)> {
 }
 
 fn read_entry(path: &Path) -> io::Result<Registration> {
-    if std::fs::metadata(path)?.len() > ENTRY_LEN_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "entry too long"));
+    let refused = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(path, flags, Mode::empty())?;
+    let found = rustix::fs::fstat(&opened)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return Err(refused("no plain file"));
     }
-    Ok(serde_json::from_slice(&std::fs::read(path)?)?)
+    let mut bytes = Vec::new();
+    std::fs::File::from(opened).take(ENTRY_LEN_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > ENTRY_LEN_MAX {
+        return Err(refused("entry too long"));
+    }
+    let entry: Registration = serde_json::from_slice(&bytes)?;
+    // A socket of another's is not that of the daemon that wrote this; one that is not there is found dead later.
+    match rustix::fs::lstat(&entry.socket) {
+        Ok(socket) if socket.st_uid != found.st_uid => Err(refused("its socket belongs to another user")),
+        Ok(socket) if FileType::from_raw_mode(socket.st_mode) != FileType::Socket => Err(refused("its socket is none")),
+        Ok(_) | Err(Errno::NOENT) => Ok(entry),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Opens the directory to register in. It must be this user's or the superuser's; that of the superuser must be nobody else's to
+/// write.
+fn open_own(directory: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(directory, flags, Mode::empty())?;
+    let found = rustix::fs::fstat(&opened)?;
+    let own = rustix::process::geteuid();
+    let is_open_to_others = own.is_root() && found.st_mode & 0o022 != 0;
+    if (found.st_uid != own.as_raw() && found.st_uid != 0) || is_open_to_others {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!(
+                "it is another user's to write (owner {}): remove it, or name another with WAYFS_RUNTIME_DIR",
+                found.st_uid
+            ),
+        ));
+    }
+    Ok(opened)
+}
+
+/// Writes an entry beside its name and renames it, so that no reader sees half of it. Follows no link.
+fn write_entry(directory: BorrowedFd<'_>, name: &str, json: &[u8]) -> io::Result<()> {
+    let unfinished = format!("{name}.new");
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o644);
+    let opened = match rustix::fs::openat(directory, &unfinished, flags, mode) {
+        // Left by an earlier process of this number, or laid there by somebody.
+        Err(Errno::EXIST) => {
+            rustix::fs::unlinkat(directory, &unfinished, AtFlags::empty())?;
+            rustix::fs::openat(directory, &unfinished, flags, mode)?
+        }
+        opened => opened?,
+    };
+    std::fs::File::from(opened).write_all(json)?;
+    Ok(rustix::fs::renameat(directory, &unfinished, directory, name)?)
 }
 
 /// A registered daemon; the entry goes when this is dropped.
@@ -281,9 +341,52 @@ mod tests {
     #[test]
     fn runtime_directories_follow_the_environment() {
         let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
-        assert_eq!(of(&[], true), paths(&["/run/wayfs"]));
-        assert_eq!(of(&[("XDG_RUNTIME_DIR", "/run/user/0")], true), paths(&["/run/user/0/wayfs", "/run/wayfs"]));
-        assert_eq!(of(&[("HOME", "/h")], false), paths(&["/h/.local/state/wayfs/run", "/run/wayfs"]));
+        let with = |own: &[&str]| paths(&[own, &["/run/wayfs-root", "/run/wayfs"]].concat());
+        assert_eq!(of(&[], true), with(&[]));
+        assert_eq!(of(&[("XDG_RUNTIME_DIR", "/run/user/0")], true), with(&["/run/user/0/wayfs"]));
+        assert_eq!(of(&[("HOME", "/h")], false), with(&["/h/.local/state/wayfs/run"]));
         assert_eq!(of(&[("WAYFS_RUNTIME_DIR", "/t"), ("HOME", "/h")], false), paths(&["/t"]));
+    }
+
+    fn registration(socket: &Path) -> Registration {
+        let (place, socket) = (PathBuf::from("/data"), socket.to_owned());
+        Registration { kind: DaemonKind::Server, place, socket, pid: std::process::id(), volume: String::new() }
+    }
+
+    /// Whoever may write the directory lays links under the names that come next: they are not followed.
+    #[test]
+    fn a_link_that_lies_in_the_way_is_not_followed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (victim, directory) = (scratch.path().join("victim"), scratch.path().join("run"));
+        std::fs::create_dir(&directory).unwrap();
+        std::fs::write(&victim, b"precious").unwrap();
+        for number in 0..64 {
+            let name = format!("server-{}-{number}.json", std::process::id());
+            std::os::unix::fs::symlink(&victim, directory.join(format!("{name}.new"))).unwrap();
+            std::os::unix::fs::symlink(&victim, directory.join(name)).unwrap();
+        }
+        let registered = Registry::at(directory).register(&registration(&scratch.path().join("none"))).unwrap();
+        assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+        assert!(std::fs::symlink_metadata(&registered.file).unwrap().is_file());
+    }
+
+    #[test]
+    fn entries_that_are_links_or_speak_for_sockets_of_others_are_skipped() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (directory, path) = (scratch.path().join("run"), scratch.path().join("sock"));
+        std::fs::create_dir(&directory).unwrap();
+        let _listening = socket::listen(&path).unwrap();
+        let registry = Registry::at(directory.clone());
+        let registered = registry.register(&registration(&path)).unwrap();
+        assert_eq!(registry.running().len(), 1);
+        std::os::unix::fs::symlink(&registered.file, directory.join("other.json")).unwrap();
+        assert_eq!(entries_in(&directory).len(), 1, "a link is no entry");
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&registered.file, Some(65534), None).unwrap();
+            assert!(registry.running().is_empty(), "another user speaks for our socket");
+            std::os::unix::fs::chown(&directory, Some(65534), None).unwrap();
+            let refused = registry.register(&registration(&path)).unwrap_err();
+            assert!(refused.to_string().contains("another user's to write"), "{refused}");
+        }
     }
 }

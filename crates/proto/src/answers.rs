@@ -28,6 +28,7 @@ impl<S: MetaStore> Replica<S> {
         };
         let stamp = upstream.stamp;
         self.check_own_mark(peer, &images)?;
+        self.check_believable(peer, &images)?;
         self.counters.resume = stamp.map(|stamp| Resume { stamp, cursor: through });
         self.stage_to_parent(Up::Received { serial });
         let unheard = self.unheard_in(&images, &asked.seen)?;

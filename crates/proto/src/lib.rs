@@ -40,6 +40,7 @@ pub use report::*;
 
 mod answers;
 mod backwards;
+mod believable;
 mod cancel;
 mod child_locks;
 mod child_records;

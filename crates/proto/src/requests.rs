@@ -325,17 +325,13 @@ impl<S: MetaStore> Replica<S> {
                 Ok(Attempt::Done(self.serve_lookup(parent, &name)?))
             }
             Request::Attributes { file } => {
-                if let Some(on) = self.missing_need(waiting, &[Need::Inode(file)])? {
+                // What is known of the one says nothing of the one that it was merged into.
+                let meant = self.meant(file)?;
+                waiting.request = Request::Attributes { file: meant };
+                if let Some(on) = self.missing_need(waiting, &[Need::Inode(meant)])? {
                     return Ok(on);
                 }
-                if let Some(target) = self.inode(file)?.and_then(|inode| inode.merged_into)
-                    && target != file
-                {
-                    // What is known of the one says nothing of the other.
-                    waiting.request = Request::Attributes { file: target };
-                    return self.attempt(id, waiting);
-                }
-                Ok(Attempt::Done(self.serve_attributes(file)?))
+                Ok(Attempt::Done(self.serve_attributes(meant)?))
             }
             Request::List { directory, after, limit } => self.attempt_list(waiting, directory, after, limit),
             Request::Change { .. } if self.config.read_only => Ok(Attempt::Done(Err(FsError::ReadOnly))),

@@ -418,6 +418,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         self.check_own_mark(peer, &cut)?;
+        self.check_believable(peer, &cut)?;
         if is_first && self.config.role == Role::Client {
             self.add_settled_conflicts(&mut cut)?;
         }

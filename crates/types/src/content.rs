@@ -61,6 +61,18 @@ pub enum Content {
     },
 }
 
+/// Most levels of list nodes.
+const DEPTH_MAX: u8 = 3;
+/// Longest chunk, in bits of its length: 1 MiB.
+const CHUNK_BITS: u32 = 20;
+/// Most entries of a list node, in bits: 1,024.
+const FANOUT_BITS: u32 = 10;
+
+/// Most bytes that a tree of this depth holds: 1 MiB, 1 GiB, 1 TiB, 1 PiB. So no file is longer than programs can say.
+const fn size_max(depth: u8) -> u64 {
+    1 << (CHUNK_BITS + FANOUT_BITS * depth as u32)
+}
+
 impl Content {
     /// A file with nothing in it.
     pub const EMPTY: Self = Self::Inline(Bytes::new());
@@ -77,7 +89,7 @@ impl Content {
     pub fn is_well_formed(&self) -> bool {
         match self {
             Self::Inline(bytes) => bytes.len() <= INLINE_MAX,
-            Self::Tree { depth, size, .. } => *depth <= 3 && *size > 0,
+            Self::Tree { depth, size, .. } => *depth <= DEPTH_MAX && (1..=size_max(*depth)).contains(size),
         }
     }
 
@@ -102,5 +114,22 @@ impl fmt::Debug for Content {
             Self::Inline(bytes) => write!(f, "Inline({} bytes)", bytes.len()),
             Self::Tree { size, root, depth } => write!(f, "Tree({size} bytes, {root:?}, depth {depth})"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_is_no_longer_than_its_depth_can_hold() {
+        let tree = |size, depth| Content::Tree { size, root: Digest::of(b"x"), depth }.is_well_formed();
+        for (depth, most) in [(0, 1 << 20), (1, 1 << 30), (2, 1 << 40), (3, 1u64 << 50)] {
+            assert!(tree(most, depth) && tree(1, depth));
+            assert!(!tree(most + 1, depth) && !tree(0, depth));
+            // Such files could be neither read nor removed: programs have no number for their length.
+            assert!(!tree(1 << 63, depth) && !tree(u64::MAX, depth));
+        }
+        assert!(!tree(1, 4));
     }
 }

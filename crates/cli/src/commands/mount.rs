@@ -3,7 +3,7 @@
 use super::umount::take_down_dead;
 use super::{Context, write_out};
 use crate::args::MountArgs;
-use crate::config::{Close, MountSettings, Source, TICKET_VARIABLE};
+use crate::config::{Close, MountSettings, Source};
 use crate::failure::{Exit, Failure};
 use crate::{daemon, label, logging, panics, sd_notify, signals};
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(crate) fn run(context: &Context, args: &MountArgs) -> Result<(), Failure> {
     take_down_dead(&settings.dir)?;
     if args.daemon && !daemon::is_background() {
         let secret = match &settings.source {
-            Source::Ticket(ticket) => Some((TICKET_VARIABLE, ticket.as_str())),
+            Source::Ticket(ticket) => Some(ticket.as_str()),
             Source::Name(_) => None,
         };
         let log = daemon::start(&context.config.dirs.logs, &log_name(&settings.dir), secret)?;

@@ -177,6 +177,10 @@ impl Source {
     }
 
     fn from_environment() -> Result<Self, Failure> {
+        if daemon::is_background() {
+            // Its parent took it out of the environment.
+            return ticket_in(std::io::stdin().lock(), "standard input").map(Self::Ticket);
+        }
         match std::env::var(TICKET_VARIABLE) {
             Ok(ticket) if !ticket.trim().is_empty() => Ok(Self::Ticket(ticket.trim().to_owned())),
             _ => Err(Failure::usage(
@@ -212,11 +216,8 @@ fn ticket_at(argument: &Path) -> Result<Option<String>, Failure> {
         return Ok(Some(text.trim().to_owned()));
     }
     if argument == Path::new("-") {
-        // The daemon in the background has no standard input; its parent read it and left it in the environment.
-        return match std::env::var(TICKET_VARIABLE) {
-            Ok(ticket) if daemon::is_background() => Ok(Some(ticket)),
-            _ => ticket_in(std::io::stdin().lock(), "standard input").map(Some),
-        };
+        // To a daemon in the background its parent, which has read it, says it the same way.
+        return ticket_in(std::io::stdin().lock(), "standard input").map(Some);
     }
     if !argument.is_file() {
         return Ok(None);

@@ -17,7 +17,7 @@ pub(crate) use servers::{
     admitted, backed_up, copied, deleted, event, members, restored, stations, to_be_deleted, volume, volumes, why,
 };
 pub(crate) use status::statuses;
-pub(crate) use table::table;
+pub(crate) use table::{clean, table};
 
 use wayfs_control::Done;
 

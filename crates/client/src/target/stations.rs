@@ -30,19 +30,20 @@ impl Target {
         let end = Instant::now() + PATIENCE;
         loop {
             let status = self.parts.link.status();
-            match status.state {
+            match &status.state {
                 LinkState::Connected => return Ok(Done::Nothing),
                 LinkState::Refused { reason } => {
                     return Err(ControlError::new(
                         ErrorKind::Refused,
-                        reason,
+                        reason.clone(),
                         "Ask the administrator for a new ticket.",
                     ));
                 }
                 LinkState::Searching { last_error } if Instant::now() >= end || out.is_gone() => {
+                    let cause = status.held_up_by_choice();
                     return Err(ControlError::new(
                         ErrorKind::Unreachable,
-                        format!("no station answers: {last_error}"),
+                        cause.unwrap_or_else(|| format!("no station answers: {last_error}")),
                         "Check the network; it goes on trying.",
                     ));
                 }
@@ -159,7 +160,9 @@ impl Target {
             LinkState::Searching { last_error } => reasons.push(format!("No station answers: {last_error}.")),
             LinkState::Refused { reason } => reasons.push(format!("Refused: {reason}.")),
         }
-        if status.pinned.is_some() {
+        if let Some(cause) = status.held_up_by_choice() {
+            reasons.push(format!("{cause}."));
+        } else if status.pinned.is_some() {
             reasons
                 .push("You chose it; `wayfs station use` without a name lets the nearest be chosen again.".to_owned());
         }

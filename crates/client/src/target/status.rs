@@ -78,6 +78,10 @@ impl Target {
                 say(StatusWord::NeedsAttention, reason, next)
             }
             LinkState::Offline => say(StatusWord::Offline, "you said so", "`wayfs auto` connects again."),
+            LinkState::Searching { .. } if self.parts.link.status().held_up_by_choice().is_some() => {
+                let cause = self.parts.link.status().held_up_by_choice().unwrap_or_default();
+                say(StatusWord::Offline, &cause, "`wayfs station use auto` lets another station be used.")
+            }
             LinkState::Searching { last_error } => {
                 let cause = if last_error.is_empty() { "no station answers" } else { last_error };
                 say(StatusWord::Offline, cause, "Check the network; it connects by itself.")

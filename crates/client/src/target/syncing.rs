@@ -73,6 +73,9 @@ impl Target {
             }
         }
         let reached = remaining.items == 0 && failed.is_empty();
+        if let Some(cause) = self.parts.link.status().held_up_by_choice().filter(|_| !reached) {
+            reason = cause;
+        }
         if !reached && reason.is_empty() {
             reason = "it takes longer than was allowed".to_owned();
         }

@@ -57,9 +57,12 @@ impl Vfs {
     }
 
     pub(super) fn list_xattrs(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply) {
-        self.with_inode(caller, file, reply, |_, reply, _, inode| {
+        let is_root = caller.uid == 0;
+        self.with_inode(caller, file, reply, move |_, reply, _, inode| {
             let mut names = Vec::new();
-            for name in inode.xattrs.keys() {
+            // As on local file systems: what only the superuser may read is not even named to others.
+            let shown = inode.xattrs.keys().filter(|name| is_root || !name.as_bytes().starts_with(b"trusted."));
+            for name in shown {
                 names.extend_from_slice(name.as_bytes());
                 names.push(0);
             }

@@ -63,3 +63,16 @@ pub struct LinkStatus {
     /// All servers known.
     pub candidates: Vec<CandidateStatus>,
 }
+
+impl LinkStatus {
+    /// Names the server that the user chose if that is why there is no session, and says what to do.
+    pub fn held_up_by_choice(&self) -> Option<String> {
+        let pinned = self.pinned.filter(|_| !matches!(self.state, LinkState::Connected | LinkState::Offline))?;
+        let known = self.candidates.iter().find(|candidate| candidate.server.node == pinned);
+        let label = known.map_or_else(|| pinned.short(), |known| known.server.label.clone());
+        let why = known.and_then(|known| known.last_error.as_deref()).unwrap_or("it is not known where it is");
+        Some(format!(
+            "{label}, the station that you chose, cannot be reached ({why}); `wayfs station use auto` lets another be used"
+        ))
+    }
+}

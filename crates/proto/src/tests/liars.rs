@@ -3,8 +3,12 @@
 use super::world::{HOME, World, name};
 use crate::{Input, Neighbour, Output, PeerId, Role};
 use bytes::Bytes;
-use wayfs_types::{Admitted, Content, FileId, Life, Op, OriginId, Record, RecordId, UserId, VolumeId, WallTime};
-use wayfs_wire::{Message, SentRecord, Up, encode};
+use wayfs_types::request::{Request, RequestId};
+use wayfs_types::{
+    Admitted, CommitNumber, Content, FileId, Image, Inode, Key, Kind, Life, Op, OriginId, Record, RecordId, Time,
+    UserId, VolumeId, WallTime,
+};
+use wayfs_wire::{Down, KeyImage, Message, SentRecord, Stamp, Up, encode};
 
 const LIAR: PeerId = PeerId(9999);
 
@@ -172,4 +176,84 @@ fn a_revoked_machine_is_sent_away_and_stays_away() {
     world.connect(a, HOME);
     world.settle();
     assert_eq!(world.hosts[HOME].replica.progress().children, 0);
+}
+
+/// Says something to a client as its parent, and tells whether it was sent away. Then the client looks at these files, offline.
+fn is_parent_refused(images: Vec<(FileId, Inode)>) -> bool {
+    let mut world = World::new();
+    let a = world.add(Role::Client, "ann@a");
+    let peer = world.connect(a, HOME);
+    world.settle();
+    world.close(peer);
+    let (now, wall) = (world.now, WallTime::EPOCH);
+    let replica = &mut world.hosts[a].replica;
+    replica.handle(now, wall, Input::PeerUp { peer: LIAR, neighbour: Neighbour::Parent });
+    let files: Vec<FileId> = images.iter().map(|(file, _)| *file).collect();
+    let key_images = images
+        .into_iter()
+        .map(|(file, inode)| KeyImage { key: Key::Inode(file), image: Some(Image::Inode(Box::new(inode))) });
+    let current = CommitNumber(9);
+    let says = [
+        Down::Welcome { stamp: stamp(), current, resume: false, applied: Vec::new(), went_back: false },
+        Down::Images { serial: 1, through: current, more: false, images: key_images.collect(), omitted: Vec::new() },
+    ];
+    for down in says {
+        replica.handle(now, wall, Input::Message { peer: LIAR, bytes: encode(&Message::Down(down)) });
+    }
+    let refused = std::iter::from_fn(|| replica.poll_output()).any(|output| is_goodbye(&output));
+    replica.handle(now, wall, Input::PeerDown { peer: LIAR });
+    let later = Time::from_micros(now.as_micros() + 60_000_000);
+    replica.handle(later, wall, Input::Tick);
+    for (number, file) in (1..).zip(files) {
+        let (id, request) = (RequestId(number), Request::Attributes { file });
+        replica.handle(later, wall, Input::Request { id, request, deadline: later });
+    }
+    // The root is what it was, and the replica lives.
+    let root = replica.inode(FileId::ROOT).unwrap();
+    assert!(root.is_none_or(|root| root.is_directory()));
+    refused
+}
+
+fn stamp() -> Stamp {
+    Stamp { origin: OriginId::new(1).unwrap(), born: WallTime::from_nanos(77), life: Life::default() }
+}
+
+fn inode(kind: Kind, merged_into: Option<FileId>) -> Inode {
+    Inode {
+        kind,
+        mode: 0o755,
+        uid: 0,
+        gid: 0,
+        content: Content::EMPTY,
+        version: RecordId::GENESIS,
+        attr_version: RecordId::GENESIS,
+        mtime: WallTime::EPOCH,
+        ctime: WallTime::EPOCH,
+        btime: WallTime::EPOCH,
+        places: Vec::new(),
+        removed_from: None,
+        merged_into,
+        subdirectories: 0,
+        xattrs: std::collections::BTreeMap::new(),
+    }
+}
+
+/// A parent that says that two files stand for each other made a client look from one to the other until its stack was full, and
+/// again after each restart.
+#[test]
+fn a_parent_cannot_have_files_stand_for_each_other_in_a_circle() {
+    let file = |sequence| FileId::made_by(RecordId::new(OriginId::new(5).unwrap(), sequence).unwrap());
+    let alias = |from: u64, into: u64| (file(from), inode(Kind::File, Some(file(into))));
+    assert!(!is_parent_refused(vec![alias(1, 2), (file(2), inode(Kind::File, None))]), "a file merged into another");
+    assert!(is_parent_refused(vec![alias(1, 1)]));
+    assert!(is_parent_refused(vec![alias(1, 2), alias(2, 1)]));
+    assert!(is_parent_refused(vec![alias(1, 2), alias(2, 3), alias(3, 1)]));
+}
+
+#[test]
+fn a_parent_cannot_make_the_root_a_file() {
+    assert!(!is_parent_refused(vec![(FileId::ROOT, inode(Kind::Directory, None))]));
+    assert!(is_parent_refused(vec![(FileId::ROOT, inode(Kind::File, None))]));
+    let other = FileId::made_by(RecordId::new(OriginId::new(5).unwrap(), 1).unwrap());
+    assert!(is_parent_refused(vec![(FileId::ROOT, inode(Kind::Directory, Some(other)))]));
 }

@@ -1,0 +1,52 @@
+//! What a parent says of the tree must be able to be so: checked before it is taken, for what is taken is there after a restart, too.
+
+use crate::PeerId;
+use crate::replica::{Replica, Trouble};
+use std::collections::BTreeMap;
+use wayfs_types::{FileId, Image, Inode, Key, MetaStore, StorageError};
+use wayfs_wire::KeyImage;
+
+/// Longest chain of files merged into others that is followed here. Whoever resolves one follows fewer.
+const CHAIN_MAX: usize = 128;
+
+impl<S: MetaStore> Replica<S> {
+    /// Refuses a root that is no directory, and files that stand for each other in a circle.
+    pub(crate) fn check_believable(&self, peer: PeerId, cut: &[KeyImage]) -> Result<(), Trouble> {
+        let mut merged: BTreeMap<FileId, FileId> = BTreeMap::new();
+        for pair in cut {
+            let (Key::Inode(file), Some(Image::Inode(inode))) = (&pair.key, &pair.image) else { continue };
+            if *file == FileId::ROOT && !is_root(inode) {
+                return Err(Trouble::Peer(peer, "says that the root is no directory".to_owned()));
+            }
+            if let Some(into) = inode.merged_into {
+                merged.insert(*file, into);
+            }
+        }
+        for file in merged.keys() {
+            if self.leads_to_itself(*file, &merged)? {
+                return Err(Trouble::Peer(peer, format!("merges file {file} into itself, by way of others")));
+            }
+        }
+        Ok(())
+    }
+
+    fn leads_to_itself(&self, file: FileId, merged: &BTreeMap<FileId, FileId>) -> Result<bool, StorageError> {
+        let mut at = file;
+        for _ in 0..CHAIN_MAX {
+            let known = match merged.get(&at) {
+                Some(into) => Some(*into),
+                None => self.inode(at)?.and_then(|inode| inode.merged_into),
+            };
+            match known {
+                Some(into) if into == file => return Ok(true),
+                Some(into) => at = into,
+                None => return Ok(false),
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn is_root(inode: &Inode) -> bool {
+    inode.is_directory() && inode.merged_into.is_none()
+}
