@@ -262,11 +262,10 @@ fn all_who_are_on_record_are_asked_in_turn() {
     flip_a_bit(&station, &photo);
     let (origin, place) = (near.origin(), dir.path().join("near"));
     near.stop();
-    // It forgets the station, and goes to the home.
-    let _ = std::fs::remove_file(place.join("store/servers.json"));
     let mut plan = Plan::new(&place, wayfs_proto::Role::Client, origin);
     plan.servers = vec![home.info()];
     let near = Machine::start(plan);
+    near.link.as_ref().unwrap().pin(Some(home.endpoint.id()));
     eventually("both are on record", || {
         home.volume.look(|replica| replica.holders(file, inode.version)).unwrap().unwrap().len() == 2
     });
