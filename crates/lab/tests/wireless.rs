@@ -57,3 +57,23 @@ fn the_wide_area_table_shows_what_was_published_and_windows_over_time() {
     assert!(titles.iter().any(|title| title.contains("both sides of SPLIT")), "{titles:?}");
     assert!(summary.findings.figures.iter().all(|figure| figure.series.iter().all(|series| !series.points.is_empty())));
 }
+
+#[test]
+fn a_hop_repaired_at_its_ends_carries_more_whatever_lies_beside_it() {
+    let out = tempfile::tempdir().unwrap();
+    let summary = summary("tcp-multihop", 1, out.path());
+    for hops in ["2 lossy hops", "3 lossy hops"] {
+        let at = |scheme: &str| mean(&summary, &format!("{hops}: {scheme}"));
+        assert!(at("ours") > at("E2E") && at("ours, CUBIC") > at("E2E-CUBIC"), "{hops}");
+    }
+}
+
+#[test]
+fn short_transfers_and_slow_ways_back_end_whatever_the_scheme() {
+    for name in ["tcp-web", "tcp-asymmetric"] {
+        let out = tempfile::tempdir().unwrap();
+        let summary = summary(name, 1, out.path());
+        assert_eq!(summary.findings.rows.len(), 18);
+        assert!(summary.findings.rows.iter().all(|row| row.ours.mean > 0.0), "{name}: {:#?}", summary.findings.rows);
+    }
+}

@@ -28,6 +28,9 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &tcp::Tables(tcp::Which::Wan),
     &tcp::Tables(tcp::Which::Bursts),
     &tcp::Tables(tcp::Which::ErrorRates),
+    &tcp::Beyond::Asymmetric,
+    &tcp::Beyond::Multihop,
+    &tcp::Beyond::Web,
     &visibility::Visibility,
 ];
 

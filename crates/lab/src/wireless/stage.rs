@@ -88,7 +88,7 @@ impl Stage {
         };
         let errors = [0, 1].map(|way| Errors::new(hop.bytes_per_error, hop.run, seed, 16 * index + way));
         let medium = Medium::new(vec![hop.line.clone()], hop.duplex, seed, Time::ZERO);
-        let waits_at_ends = hop.duplex == Duplex::Half;
+        let waits_at_ends = hop.duplex == Duplex::Half || hop.scheme != Scheme::None;
         Self {
             medium,
             waits_at_ends,

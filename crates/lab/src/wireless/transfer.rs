@@ -58,6 +58,8 @@ pub(crate) struct Outcome {
     /// Useful share of what was sent over the first hop, and over the last.
     pub(crate) goodput_wired: f64,
     pub(crate) goodput_wireless: f64,
+    /// Seconds of each connection.
+    pub(crate) times: Vec<f64>,
     pub(crate) fixed: SenderStatistics,
     pub(crate) trace: Vec<Trace>,
 }
@@ -115,6 +117,7 @@ impl Transfer {
             throughput: got * 8.0 / 1e6 / times.iter().sum::<f64>(),
             goodput_wired: share(stages.first()),
             goodput_wireless: share(stages.last()),
+            times,
             fixed,
             trace,
         }

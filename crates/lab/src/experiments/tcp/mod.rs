@@ -3,6 +3,7 @@
 //! The end points are those of crate `tcp`, what is done about the hop is that of crate `hop`, and both meet the lines of crate `link` in
 //! `crate::wireless`. Nothing here needs rights or networks, and one seed is one result.
 
+mod beyond;
 mod measure;
 mod published;
 mod rank;
@@ -11,6 +12,7 @@ mod table;
 mod traces;
 
 use crate::{Context, Experiment, Findings, LabError};
+pub(super) use beyond::Beyond;
 use table::{Column, Table};
 
 /// A table, or a row of one, as an experiment.

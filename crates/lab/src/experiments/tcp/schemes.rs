@@ -86,6 +86,11 @@ impl Row {
         }
         transfer
     }
+
+    /// What is done about the hop.
+    pub(super) const fn hop(&self) -> HopScheme {
+        self.hop
+    }
 }
 
 /// The LAN and the WAN of the comparison, one error per 64 KB.
