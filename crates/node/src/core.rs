@@ -108,6 +108,13 @@ fn attention(output: &Output) -> Option<String> {
         Output::Rescued { of, records } => format!(
             "the home has other changes of member {of} than this station: {records} of them were written again here"
         ),
+        Output::WentBack { child } => format!(
+            "this volume was restored from an older copy: member {child} knows later changes. What stations and clients \
+             have of them they write again by themselves; look for `.conflict-` names afterwards"
+        ),
+        Output::Recovered { records } => format!(
+            "the home was restored from an older copy: {records} changes that it had lost were written again from here"
+        ),
         _ => return None,
     })
 }
@@ -296,7 +303,11 @@ impl Core {
                 }
                 Output::Shared { file, version } => orders.effects.push(Effect::Shared(file, version)),
                 Output::Conflict { conflict } => orders.effects.push(Effect::Conflict(conflict)),
-                Output::Forked { .. } | Output::Renewed { .. } | Output::Rescued { .. } => {
+                Output::Forked { .. }
+                | Output::Renewed { .. }
+                | Output::WentBack { .. }
+                | Output::Recovered { .. }
+                | Output::Rescued { .. } => {
                     orders.effects.extend(attention(&output).map(Effect::Attention));
                 }
                 Output::Failed { reason } => self.fail(reason, orders),

@@ -298,6 +298,16 @@ pub enum Output {
         /// Records that were written again.
         records: u64,
     },
+    /// A child knows more of this store than the store: it was put back to an older copy.
+    WentBack {
+        /// The child that showed it.
+        child: OriginId,
+    },
+    /// The parent was put back to an older copy, and what it lost and we have was written again.
+    Recovered {
+        /// How many records that took.
+        records: u64,
+    },
     /// Station: what children wrote under an origin and the home has not is written again under our own.
     Rescued {
         /// The origin whose history forked.

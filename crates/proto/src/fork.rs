@@ -19,6 +19,7 @@ use crate::children::ChildLives;
 use crate::contents::Source;
 use crate::renamed::{RENAMED, renamed_record};
 use crate::replica::{Replica, Trouble};
+use crate::restored::Lost;
 use crate::tables::{number_key, pack, record_key, table};
 use crate::tentative::LogEntry;
 use crate::upstream::Standing;
@@ -44,6 +45,10 @@ pub(crate) struct Fork {
     pub(crate) parted: BTreeSet<OriginId>,
     /// Records that were written again, and as which.
     pub(crate) renamed: BTreeMap<RecordId, RecordId>,
+    /// What a parent that was put back lost.
+    pub(crate) lost: Lost,
+    /// Client: the parent went back, and has only our records up to here.
+    pub(crate) lost_after: Option<u64>,
     /// Whose wish for a new origin was passed on.
     asked: BTreeMap<(OriginId, Life), OriginId>,
 }
@@ -93,6 +98,7 @@ impl<S: MetaStore> Replica<S> {
         tracing::info!(%former, %origin, records, "goes on under another origin");
         self.fork.noticed = None;
         self.log.tally_anew();
+        self.fork.lost_after = None;
         self.requests.forget_own();
         if records > 0 {
             self.requests.note_own(self.ticket, 1);
@@ -114,6 +120,10 @@ impl<S: MetaStore> Replica<S> {
             self.log.from(0).filter(|(_, item)| item.id.origin() == former).map(|(position, _)| position).collect();
         let entries = self.entries(&positions)?;
         let image = self.confirmed_origin(former)?;
+        let lost = match self.fork.lost_after {
+            Some(after) if self.config.role == Role::Client => self.find_own_lost(after)?,
+            _ => Lost::default(),
+        };
         self.part(former, Vec::new())?;
         for position in positions {
             self.overlay.delete_raw(number_key(table::LOG, position));
@@ -128,7 +138,10 @@ impl<S: MetaStore> Replica<S> {
             let renewed = Origin::admitted(image.admitted, image.node, image.label);
             self.put_image(Key::Origin(origin), Some(Image::Origin(renewed)))?;
         }
-        self.write_again(entries)
+        // What is in the log was not confirmed, so it is not among what is lost.
+        let lost = lost.without(&entries);
+        let found = self.write_lost(lost)?;
+        Ok(found + self.write_again(entries)?)
     }
 
     fn entries(&mut self, positions: &[u64]) -> Result<Vec<LogEntry>, StorageError> {
@@ -180,7 +193,7 @@ impl<S: MetaStore> Replica<S> {
         Ok(count)
     }
 
-    fn note_renamed(&mut self, former: RecordId, id: RecordId) {
+    pub(crate) fn note_renamed(&mut self, former: RecordId, id: RecordId) {
         self.overlay.put_raw(record_key(RENAMED, former), pack(&id));
         self.fork.renamed.insert(former, id);
         while self.fork.renamed.len() > RENAMED_MAX {

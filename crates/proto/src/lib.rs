@@ -72,6 +72,7 @@ mod renamed;
 mod replica;
 mod reports_kept;
 mod requests;
+mod restored;
 mod seen;
 mod sending;
 mod stream;

@@ -29,6 +29,10 @@ pub(crate) struct Lives {
     opened: Vec<Opened>,
     /// Some were forgotten.
     is_cut: bool,
+    /// The present one, and the number of its row.
+    present: Option<(u64, Opened)>,
+    /// A child knew more than we.
+    pub(crate) went_back: bool,
 }
 
 /// What a cursor of a child is to us.
@@ -79,12 +83,34 @@ impl<S: MetaStore> Replica<S> {
         self.overlay.put_raw(life_key(number), pack(&(opened.life, opened.at)));
         rows.push((number, opened));
         let excess = rows.len().saturating_sub(LIVES_MAX);
-        for (number, _) in rows.drain(..excess) {
-            self.overlay.delete_raw(life_key(number));
+        for (old, _) in rows.drain(..excess) {
+            self.overlay.delete_raw(life_key(old));
         }
         let is_cut = rows.first().is_some_and(|(number, _)| *number > 0);
-        self.lives = Lives { opened: rows.into_iter().map(|(_, opened)| opened).collect(), is_cut };
-        self.commit()
+        self.lives = Lives {
+            opened: rows.into_iter().map(|(_, opened)| opened).collect(),
+            is_cut,
+            present: Some((number, opened)),
+            went_back: false,
+        };
+        match self.commit() {
+            // A full disk is opened all the same: the row is tried again before any child is welcomed.
+            Err(StorageError::NoSpace) if self.reopened => {
+                self.abandon();
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Before a child hears of this life it must be written down.
+    pub(crate) fn write_life(&mut self) -> Result<(), StorageError> {
+        let Some((number, opened)) = self.lives.present else { return Ok(()) };
+        let key = life_key(number);
+        if self.tx().get_raw(&key)?.is_none() {
+            self.overlay.put_raw(key, pack(&(opened.life, opened.at)));
+        }
+        Ok(())
     }
 
     /// Names this store for children, and its present life; made at the first need, since only then the date is known.
@@ -117,7 +143,12 @@ mod tests {
     #[test]
     fn a_cursor_beyond_the_end_of_its_life_is_of_a_lost_history() {
         let opened = |life, at| Opened { life: Life(life), at };
-        let lives = Lives { opened: vec![opened(7, 0), opened(8, 10), opened(9, 20)], is_cut: false };
+        let lives = Lives {
+            opened: vec![opened(7, 0), opened(8, 10), opened(9, 20)],
+            is_cut: false,
+            present: None,
+            went_back: false,
+        };
         let cursor = |life, at| {
             let stamp = Stamp { origin: OriginId::GENESIS, born: WallTime::EPOCH, life: Life(life) };
             lives.place(&Resume { stamp, cursor: CommitNumber(at) }, 30)

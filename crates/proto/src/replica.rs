@@ -84,6 +84,8 @@ pub(crate) struct Counters {
     pub(crate) resume: Option<Resume>,
     /// A station that takes over the whole state: what has a number up to here at the end is no more.
     pub(crate) reset: Option<CommitNumber>,
+    /// The home was put back to an older copy: what it lost is written again.
+    pub(crate) rescues: bool,
     /// The parent's whole state has been here once.
     pub(crate) synced: bool,
 }
@@ -255,6 +257,7 @@ impl<S: MetaStore> Replica<S> {
                 stamp: None,
                 resume: None,
                 reset: None,
+                rescues: false,
                 synced: config.role == Role::Home,
             },
         };

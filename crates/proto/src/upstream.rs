@@ -232,11 +232,11 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_pong(number, through);
                 Ok(())
             }
-            Down::Welcome { stamp, current, resume, applied, went_back: _ } => {
+            Down::Welcome { stamp, current, resume, applied, went_back } => {
                 if greeted {
                     return Err(Trouble::Peer(peer, "welcomed twice".to_owned()));
                 }
-                self.handle_welcome(peer, stamp, current, resume, applied)
+                self.handle_welcome(peer, (stamp, current), (resume, went_back), applied)
             }
             _ if !greeted => Err(Trouble::Peer(peer, "spoke before its welcome".to_owned())),
             // What is said of our former history is of no use any more.
@@ -293,14 +293,14 @@ impl<S: MetaStore> Replica<S> {
     fn handle_welcome(
         &mut self,
         peer: PeerId,
-        stamp: Stamp,
-        current: CommitNumber,
-        resume: bool,
+        (stamp, current): (Stamp, CommitNumber),
+        (resume, went_back): (bool, bool),
         applied: Vec<Applied>,
     ) -> Result<(), Trouble> {
         let own = self.config.origin;
-        let is_same_store = |known: Stamp| (known.origin, known.born) == (stamp.origin, stamp.born);
-        if resume && self.counters.resume.is_none_or(|known| !is_same_store(known.stamp) || known.cursor > current) {
+        if resume
+            && self.counters.resume.is_none_or(|known| !known.stamp.is_same_store(&stamp) || known.cursor > current)
+        {
             return Err(Trouble::Peer(peer, "resumes what we never had".to_owned()));
         }
         if let Some(upstream) = self.upstream.as_mut() {
@@ -313,6 +313,13 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let theirs = self.parent_has(own);
+        if self.config.role == Role::Client && (went_back || resume) && theirs < self.confirmed_applied(own)? {
+            // Whoever confirmed more than it has now was put back.
+            self.fork.lost_after = Some(theirs);
+            self.begin_fork(format!("the parent was put back to an older copy, which has {theirs} records of ours"));
+            return Ok(());
+        }
+        self.counters.rescues |= went_back && self.config.role == Role::Station;
         if !resume {
             self.begin_anew();
         }
@@ -459,7 +466,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn check_own_mark(&mut self, peer: PeerId, cut: &[KeyImage]) -> Result<(), Trouble> {
         for pair in cut {
             let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image) else { continue };
-            if image.applied < self.confirmed_applied(*origin)? {
+            if !self.counters.rescues && image.applied < self.confirmed_applied(*origin)? {
                 return Err(Trouble::Peer(
                     peer,
                     format!("went back behind record {} of origin {origin}", image.applied),
@@ -481,6 +488,7 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role == Role::Client {
             self.keep_what_was_seen(&mut cut)?;
         }
+        self.find_older(&cut)?;
         let parted = self.parted_in(&cut)?;
         if parted.is_empty() { self.take_cut(cut) } else { self.take_parted(cut, parted) }
     }
@@ -534,7 +542,13 @@ impl<S: MetaStore> Replica<S> {
             if self.overlay.is_touched(&key) || self.aside(&key)?.is_some() {
                 continue;
             }
+            self.find_gone(&key)?;
             self.put_image(key, None)?;
+        }
+        if std::mem::take(&mut self.counters.rescues) {
+            let lost = std::mem::take(&mut self.fork.lost);
+            let records = if lost.is_empty() { 0 } else { self.write_lost(lost)? };
+            self.staged.outputs.push(Output::Recovered { records });
         }
         Ok(())
     }

@@ -28,10 +28,14 @@ impl<S: MetaStore> Replica<S> {
         if !is_station && origins.iter().any(|of| *of != origin) {
             return Err(Trouble::Peer(peer, "carries records of foreign origins".to_owned()));
         }
+        self.write_life()?;
         let stamp = self.own_stamp();
         let current = self.counters.change;
         let place = resume.as_ref().map(|resume| self.place_cursor(resume));
         let went_back = place == Some(Cursor::Lost);
+        if went_back {
+            self.note_went_back(origin);
+        }
         let resume = resume.filter(|resume| {
             let behind = current.0.saturating_sub(resume.cursor.0);
             place == Some(Cursor::Ours)

@@ -340,6 +340,8 @@ impl World {
             Output::InvalidateInode { .. }
             | Output::InvalidateEntry { .. }
             | Output::Forked { .. }
+            | Output::WentBack { .. }
+            | Output::Recovered { .. }
             | Output::Rescued { .. } => {}
         }
     }

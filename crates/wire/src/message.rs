@@ -42,6 +42,13 @@ pub struct Stamp {
     pub life: Life,
 }
 
+impl Stamp {
+    /// Whether both name the same store, in whichever of its lives.
+    pub fn is_same_store(&self, other: &Self) -> bool {
+        (self.origin, self.born) == (other.origin, other.born)
+    }
+}
+
 /// How far an origin's records came somewhere, and the name of their history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Applied {

@@ -353,3 +353,71 @@ fn the_duty_for_contents_outlives_the_origin_under_which_they_were_written() {
     world.pass(Duration::from_secs(2));
     assert_eq!(world.hosts[a].replica.lent_to(version).unwrap(), None, "and said so");
 }
+
+/// A home that is put back to an older copy while a station and a client know later changes.
+fn home_put_back(with_station: bool) {
+    let mut world = World::new();
+    // The copy is of a life of its own, as every opening is.
+    let copy = world.snapshot(HOME);
+    world.restore(HOME, copy, 3);
+    let a = world.add(Role::Client, "ann@a");
+    let station = world.add(Role::Station, "st@s");
+    let parent = if with_station { station } else { HOME };
+    stay_connected(&mut world, station, HOME);
+    stay_connected(&mut world, a, parent);
+    write(&mut world, a, &named("early", 3));
+    let edited = world.create(a, ROOT, "edited");
+    world.store(a, edited, small("before"));
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(HOME);
+    let lost = named("lost", 5);
+    write(&mut world, a, &lost);
+    let directory = world.mkdir(a, ROOT, "folder");
+    let inside = world.create(a, directory, "inside");
+    world.store(a, inside, small("inside"));
+    world.store(a, edited, small("after"));
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.wait(a, Level::Visible), Ok(Answer::Reached));
+    world.restore(HOME, copy, 4);
+    // Somebody else writes before those come back who know better, and reaches numbers that were told before.
+    let other = world.add(Role::Client, "new@n");
+    stay_connected(&mut world, other, HOME);
+    let fresh = named("fresh", 30);
+    write(&mut world, other, &fresh);
+    world.settle();
+    for _ in 0..4 {
+        for (host, parent) in [(station, HOME), (a, parent)] {
+            if !world.has_session(host) {
+                stay_connected(&mut world, host, parent);
+            }
+        }
+        world.pass(Duration::from_secs(3));
+    }
+    assert!(world.hosts[HOME].events.iter().any(|event| matches!(event, Output::WentBack { .. })), "it sees that");
+    for host in [HOME, station, a, other] {
+        assert_all_there(&mut world, host, &named("early", 3));
+        assert_all_there(&mut world, host, &lost);
+        assert_all_there(&mut world, host, &fresh);
+        let (folder, _) = world.lookup(host, ROOT, "folder").unwrap();
+        assert_eq!(world.lookup(host, folder, "inside").unwrap().1.content, small("inside"));
+    }
+    assert_eq!(world.lookup(HOME, ROOT, "edited").unwrap().1.content, small("after"), "the newer contents stand");
+    world.check_tree(HOME);
+    world.assert_agrees(station);
+    // And it goes on.
+    write(&mut world, a, &named("later", 2));
+    world.pass(Duration::from_secs(3));
+    assert_all_there(&mut world, HOME, &named("later", 2));
+}
+
+/// [S-home-put-back] What the home lost is written again by those who have it; nobody goes on beside it in silence, and
+/// nothing stands still.
+#[test]
+fn a_home_that_was_put_back_learns_from_its_station() {
+    home_put_back(true);
+}
+
+#[test]
+fn a_home_that_was_put_back_learns_from_its_stations_and_clients() {
+    home_put_back(false);
+}
