@@ -113,7 +113,14 @@ fn counted_by_both(site: &Site, name: &str, way: Way) {
         })
     });
     within("both count", BUSY, move || workers.map(|worker| worker.join().unwrap()));
-    let text = fs::read_to_string(&paths[0]).unwrap();
+    // The last count came from one of them, and the other learns of it with the lock.
+    let mut last = open(&paths[0]);
+    match way {
+        Way::Flock | Way::Close => rustix::fs::flock(&last, rustix::fs::FlockOperation::LockShared).unwrap(),
+        Way::Record => rustix::fs::fcntl_lock(&last, rustix::fs::FlockOperation::LockShared).unwrap(),
+    }
+    let mut text = String::new();
+    last.read_to_string(&mut text).unwrap();
     let copies = names(&site.root(0));
     assert_eq!(text.trim(), (2 * ROUNDS).to_string(), "counts were lost, of {copies:?}");
 }
