@@ -2,13 +2,22 @@
 # Installs the program, manual pages, completions, the mount helper and service units.
 #   PREFIX   where to (/usr/local)
 #   DESTDIR  put before every path (for packagers)
+#   PROGRAM  the program to install (target/release/wayfs)
 set -eu
 cd "$(dirname "$0")/.."
 prefix=${PREFIX:-/usr/local}
 dest=${DESTDIR:-}
-program=target/release/wayfs
+program=${PROGRAM:-target/release/wayfs}
 
 install -D -m 755 "$program" "$dest$prefix/bin/wayfs"
+# Line tables are five sixths of the program. They go beside it, where debuggers and backtraces look for them.
+if command -v objcopy >/dev/null 2>&1; then
+    symbols="$dest$prefix/lib/debug$prefix/bin/wayfs.debug"
+    mkdir -p "$(dirname "$symbols")"
+    objcopy --only-keep-debug --compress-debug-sections "$program" "$symbols"
+    objcopy --strip-debug --add-gnu-debuglink="$symbols" "$dest$prefix/bin/wayfs"
+    chmod 644 "$symbols"
+fi
 mkdir -p "$dest$prefix/share/man/man1"
 "$program" man --dir "$dest$prefix/share/man/man1"
 mkdir -p "$dest$prefix/share/bash-completion/completions" "$dest$prefix/share/zsh/site-functions" "$dest$prefix/share/fish/vendor_completions.d"
