@@ -37,8 +37,9 @@ fn name() -> impl Strategy<Value = Name> {
 fn content() -> impl Strategy<Value = Content> {
     prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..100).prop_map(|bytes| Content::Inline(Bytes::from(bytes))),
-        (1u64.., any::<[u8; 32]>(), 0u8..=3).prop_map(|(size, root, depth)| Content::Tree {
-            size,
+        // No tree is longer than its depth can hold: chunks of 1 MiB, 1,024 pieces in a node.
+        (0u8..=3, any::<u64>(), any::<[u8; 32]>()).prop_map(|(depth, size, root)| Content::Tree {
+            size: 1 + size % (1 << (20 + 10 * u32::from(depth))),
             root: Digest::from_bytes(root),
             depth
         }),

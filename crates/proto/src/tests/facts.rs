@@ -20,6 +20,7 @@ fn visible_and_not_safe() -> (World, usize, FileId, RecordId) {
     (world, client, file, version)
 }
 
+/// [S-facts]
 #[test]
 fn what_is_visible_is_not_safe_while_its_contents_are_nowhere_else() {
     let (mut world, client, file, _) = visible_and_not_safe();
