@@ -254,6 +254,11 @@ impl World {
         if host.destroyed || host.replica.is_some() {
             return;
         }
+        // A store that finds no room to open is opened again by whoever started its process.
+        if host.disk.0.borrow().is_full {
+            let life = host.life;
+            return self.after(Duration::from_secs(1), Event::Restart { host: index, life });
+        }
         // Each opening is a life of its own, whichever machine it is at.
         host.config.life = Life(1 + host.life * 64 + index as u32);
         match Replica::open(host.config.clone(), host.disk.clone(), self.now) {
