@@ -85,6 +85,12 @@ impl HeldLocks {
     }
 }
 
+/// Whose a `flock` is: the handle's, of which there is one for each open file. The kernel's number for the owner is made
+/// of an address that the next open file may have, and the end of the one before may be told after the lock of the next.
+fn flock_owner(handle: FileHandle) -> LockOwner {
+    LockOwner::new(handle.number())
+}
+
 fn number(scope: LockScope) -> ScopeNumber {
     match scope {
         LockScope::Record => 0,
@@ -151,6 +157,10 @@ impl Vfs {
 
     pub(super) fn set_lock(self: &Arc<Self>, caller: &Caller, place: Place, wish: Wish, reply: Reply) {
         let Place { file, handle } = place;
+        let wish = match wish.scope {
+            LockScope::Record => wish,
+            LockScope::Flock => Wish { owner: flock_owner(handle), ..wish },
+        };
         let asker = caller.clone();
         let Some(request) = request(caller, file, &wish) else {
             if !self.locks.is_exclusive(file, wish.scope, wish.owner) {
@@ -215,6 +225,7 @@ impl Vfs {
 
     /// A handle went, and with it its `flock` and the locks of the open file.
     pub(super) fn locks_of_gone(&self, file: FileId, handle: FileHandle, flock: Option<LockOwner>) -> GoneLocks {
+        let flock = flock.map(|_| flock_owner(handle));
         let records = self.locks.handle_gone(file, handle);
         let exclusive = |scope| move |owner: &LockOwner| self.locks.is_exclusive(file, scope, *owner);
         let is_exclusive =
