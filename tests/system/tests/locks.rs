@@ -38,7 +38,9 @@ impl Site {
     /// Puts a file where both see it.
     fn share(&self, name: &str, bytes: &[u8]) -> [PathBuf; 2] {
         let paths = [0, 1].map(|client| self.root(client).join(name));
-        let mut file = File::create(&paths[0]).unwrap();
+        // For reading, too: what is written only may be written past the daemon, and whoever opens it to write before that
+        // handle is gone keeps what it opened (the exception of [S-remote-change]).
+        let mut file = File::options().read(true).write(true).create_new(true).open(&paths[0]).unwrap();
         file.write_all(bytes).unwrap();
         file.sync_all().unwrap();
         let (there, wanted) = (paths[1].clone(), bytes.to_vec());

@@ -6,7 +6,7 @@
 //! then tells watchers `CREATE`, `MODIFY`, `CLOSE_WRITE`, `ATTRIB` and `DELETE` as for a local change. A rename is
 //! told as a `DELETE` and a `CREATE`.
 //!
-//! Only what a program watches costs anything: the watches of this mount are read from `/proc` at most once a second,
+//! Only what a program watches costs anything: the watches of this mount are read from `/proc` at most twice a second,
 //! and only while changes arrive. A daemon that is not root sees the watches of its own user's programs alone.
 //!
 //! Limits: [`CHANGES_MAX`] changes wait; past it each watched directory gets one `ATTRIB`, upon which watchers read it
@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wayfs_types::{FileId, Name};
 
 /// Most changes that wait to be told; a checkout of a large project is one batch of some ten thousand.
@@ -115,7 +115,7 @@ impl Watchers {
             watchers.rehearsal.adopt_this_thread();
             let raiser = raise::Raiser::new(&*engine, &watchers.rehearsal, mountpoint, device);
             let mut watches = watches::Watches::new(device);
-            while let Some(batch) = watchers.next() {
+            while let Some(batch) = watchers.next(watches.due_in()) {
                 watches.refresh();
                 raiser.raise(&batch, &watches);
             }
@@ -123,16 +123,17 @@ impl Watchers {
         Ok(WatcherThread { watchers: Arc::clone(self), thread: Some(thread) })
     }
 
-    /// Waits for changes, and a moment more for those that belong to them. `None`: the mount ends.
-    fn next(&self) -> Option<Batch> {
+    /// Waits for changes, and a moment more for those that belong to them: at least until the watches may be read again, for
+    /// a program that began to watch before a change hears of it. `None`: the mount ends.
+    fn next(&self, due_in: Duration) -> Option<Batch> {
+        let due = Instant::now() + due_in;
         let mut queue = self.queue();
         while queue.changes.is_empty() && !queue.is_stopping {
             queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
-        if !queue.is_stopping {
-            let gather = |queue: &mut Queue| !queue.is_stopping;
-            queue = self.changed.wait_timeout_while(queue, GATHER, gather).unwrap_or_else(PoisonError::into_inner).0;
-        }
+        let pause = GATHER.max(due.saturating_duration_since(Instant::now()));
+        let gather = |queue: &mut Queue| !queue.is_stopping;
+        queue = self.changed.wait_timeout_while(queue, pause, gather).unwrap_or_else(PoisonError::into_inner).0;
         if queue.is_stopping {
             return None;
         }
@@ -177,7 +178,7 @@ mod tests {
             watchers.entry(FileId::ROOT, &Name::new("a").unwrap());
             watchers.content(FileId::ROOT);
         }
-        let batch = watchers.next().unwrap();
+        let batch = watchers.next(Duration::ZERO).unwrap();
         assert_eq!(batch.changes.len(), 2);
         assert!(!batch.overflowed);
     }
@@ -188,7 +189,7 @@ mod tests {
         for number in 0..=CHANGES_MAX {
             watchers.entry(FileId::ROOT, &Name::new(number.to_string()).unwrap());
         }
-        let batch = watchers.next().unwrap();
+        let batch = watchers.next(Duration::ZERO).unwrap();
         assert_eq!(batch.changes.len(), CHANGES_MAX);
         assert!(batch.overflowed);
     }

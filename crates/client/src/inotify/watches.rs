@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use wayfs_types::FileId;
 
-/// The watches are read again after so long: a scan costs a few milliseconds on a machine with some hundred processes.
-const SCAN_PERIOD: Duration = Duration::from_secs(1);
+/// Shortest time between two scans: one costs a few milliseconds on a machine with some hundred processes.
+const SCAN_PERIOD: Duration = Duration::from_millis(500);
 /// What the link of an inotify descriptor says.
 const INOTIFY_LINK: &str = "anon_inode:inotify";
 
@@ -24,11 +24,13 @@ impl Watches {
         Self { device: format!("{kernel_form:x}"), files: BTreeSet::new(), scanned: None }
     }
 
-    /// Reads them, unless that was done a moment ago.
+    /// How long to wait until they may be read again.
+    pub(super) fn due_in(&self) -> Duration {
+        self.scanned.map_or(Duration::ZERO, |at| SCAN_PERIOD.saturating_sub(at.elapsed()))
+    }
+
+    /// Reads them.
     pub(super) fn refresh(&mut self) {
-        if self.scanned.is_some_and(|at| at.elapsed() < SCAN_PERIOD) {
-            return;
-        }
         self.files.clear();
         scan(Path::new("/proc"), &self.device, &mut self.files);
         self.scanned = Some(Instant::now());
