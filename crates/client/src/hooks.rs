@@ -70,6 +70,12 @@ impl MountHooks {
 }
 
 impl Hooks for MountHooks {
+    fn room_is_short(&self) {
+        if let Some(table) = self.table.get().and_then(Weak::upgrade) {
+            table.make_room();
+        }
+    }
+
     fn invalidate_inode(&self, file: FileId, changed: Changed) {
         let is_directory = self.is_directory(file);
         if let Some(watchers) = self.watchers.get() {

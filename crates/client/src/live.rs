@@ -214,7 +214,15 @@ impl Contents for Live {
     }
 
     fn has(&self, digest: &Digest) -> bool {
-        self.volume.contents().has(digest)
+        self.volume.contents().is_at_hand(digest)
+    }
+
+    fn begin_making(&self) -> u64 {
+        self.volume.contents().begin_making()
+    }
+
+    fn end_making(&self, making: u64) {
+        self.volume.contents().end_making(making);
     }
 
     fn fetch(&self, wanted: Wanted, patience: Duration) -> Result<(), FsError> {

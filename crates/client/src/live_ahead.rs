@@ -123,7 +123,7 @@ impl Tree for View<'_> {
     }
 
     fn has(&self, digest: &Digest) -> bool {
-        self.0.contents().has(digest)
+        self.0.contents().is_at_hand(digest)
     }
 }
 

@@ -59,6 +59,9 @@ pub trait Hooks: Send + Sync + 'static {
     /// The home said that it deleted the volume.
     fn deleted(&self) {}
 
+    /// The disk has little room left: what can be made anew beside the stores is to go. Called again while that lasts.
+    fn room_is_short(&self) {}
+
     /// Whether the cached contents of a file must stay (`wayfs pin`). Asked by the sweep at clients.
     fn is_pinned(&self, file: FileId) -> bool {
         let _ = file;

@@ -54,6 +54,8 @@ pub struct Plan<'a> {
     pub news: News,
     /// Bound of its cache.
     pub cache_bytes_max: Option<u64>,
+    /// How long it keeps what nobody refers to; short, so that tests need not wait.
+    pub unreferenced_grace: Duration,
     /// How its contents are packed.
     pub content_packing: ContentPacking,
     /// Port, or 0.
@@ -72,6 +74,7 @@ impl<'a> Plan<'a> {
             home: None,
             news: News::default(),
             cache_bytes_max: None,
+            unreferenced_grace: Duration::from_millis(200),
             content_packing: ContentPacking::ByPath,
             port: 0,
         }
@@ -101,7 +104,7 @@ impl Machine {
         let home = plan.home.unwrap_or(key.id());
         let keys = Keys { own: &key, home };
         let mut settings = VolumeSettings::new(config, keys, store.clone(), runtime.handle().clone());
-        settings.unreferenced_grace = Duration::from_millis(200);
+        settings.unreferenced_grace = plan.unreferenced_grace;
         settings.cache_bytes_max = plan.cache_bytes_max;
         settings.content_packing = plan.content_packing;
         let volume = Volume::open(settings, plan.hooks).expect("a volume");

@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use wayfs_net::{Connection, FrameReceiver, FrameSender};
 use wayfs_proto::{GrantError, Input, Neighbour, PeerId, Replica, Role};
-use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig, Pressure};
+use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig, Pressure, Reserves};
 use wayfs_types::request::{Outcome, Request, RequestId};
 use wayfs_types::{Admitted, FsError, Life, NodeId, OriginId, RecordId, StorageError, VolumeId};
 
@@ -45,6 +45,10 @@ const BODIES_MAX: usize = 96;
 const PRESSURE_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Time between two looks at it.
 const PRESSURE_LOOK: Duration = Duration::from_millis(5);
+/// A full cache is in so many segments, if they are not below [`SEGMENT_MIN`].
+const SEGMENTS_MIN: u64 = 32;
+/// Bytes of the smallest segments: two of the largest chunks.
+const SEGMENT_MIN: u64 = 2 << 20;
 /// Longest wait for the last sync when a volume stops.
 const STOP_SYNC_MAX: Duration = Duration::from_secs(30);
 
@@ -87,8 +91,9 @@ impl Volume {
             Role::Home | Role::Station => wayfs_store::Role::Server,
         };
         let data = DataDir::open(&settings.directory, kind)?;
-        let store = FjallMetaStore::open(&data, MetaConfig::default())?;
-        let (chunks, report) = ChunkStore::open(&data, ChunkConfig::default())?;
+        let (meta, segments) = store_configs(&settings);
+        let store = FjallMetaStore::open(&data, meta)?;
+        let (chunks, report) = ChunkStore::open(&data, segments)?;
         tracing::debug!(?report, "chunks opened");
         let contents = Contents::new(chunks, settings.unreferenced_grace);
         // Between two looks of the sweep a writer gets a little ahead of it.
@@ -616,6 +621,20 @@ impl std::fmt::Debug for Volume {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Volume").field("id", &self.id()).field("role", &self.role()).finish_non_exhaustive()
     }
+}
+
+/// How the stores use the disk: by its size, and by the bound of the cache.
+fn store_configs(settings: &VolumeSettings) -> (MetaConfig, ChunkConfig) {
+    let reserves = Reserves::of_disk(&settings.directory);
+    let meta = MetaConfig::default();
+    let meta =
+        MetaConfig { min_free: reserves.meta, memtable_bytes: meta.memtable_bytes.min(reserves.meta / 2), ..meta };
+    let chunks = ChunkConfig::default();
+    // A segment is what comes back at once; in small ones less room waits for its neighbours to die.
+    let segment_bytes = settings
+        .cache_bytes_max
+        .map_or(chunks.segment_bytes, |max| (max / SEGMENTS_MIN).clamp(SEGMENT_MIN, chunks.segment_bytes));
+    (meta, ChunkConfig { min_free: reserves.contents, segment_bytes })
 }
 
 fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {

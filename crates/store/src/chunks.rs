@@ -18,7 +18,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use compaction::Compacted;
+pub use compaction::{Compacted, Dead};
 pub use error::ChunkError;
 pub use open::OpenReport;
 pub use segment::CHUNK_LEN_MAX;

@@ -31,7 +31,8 @@ mod syncer;
 #[doc(hidden)]
 pub use chunks::fuzzing;
 pub use chunks::{
-    CHUNK_LEN_MAX, ChunkConfig, ChunkError, ChunkStats, ChunkStore, Compacted, OpenReport, Removed, Reservation, Stored,
+    CHUNK_LEN_MAX, ChunkConfig, ChunkError, ChunkStats, ChunkStore, Compacted, Dead, OpenReport, Removed, Reservation,
+    Stored,
 };
 pub use descriptors::DESCRIPTORS_RESERVED;
 pub use directory::{DataDir, Role};
@@ -40,6 +41,7 @@ pub use fjall_meta::{FjallMetaStore, MetaConfig, MetaReport};
 pub use fjall_writing::Pressure;
 pub use memory_meta::MemoryMetaStore;
 pub use snapshot::MetaSnapshot;
+pub use space::Reserves;
 pub use syncer::Syncer;
 
 #[cfg(test)]

@@ -4,6 +4,36 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Most that metadata leave free, in bytes: a memtable that goes to a table, and what that is merged with.
+const META_MAX: u64 = 64 << 20;
+/// Least that metadata leave free, in bytes. Below it an engine that flushes may fail in the middle.
+const META_MIN: u64 = 16 << 20;
+/// On small disks metadata leave this part free: a sixteenth.
+const META_PART: u64 = 16;
+
+/// What the stores of one directory leave free on its disk: contents twice as much as metadata, so that there is room for
+/// records of what is renamed and removed where there is none for contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reserves {
+    /// Bytes that metadata leave free. 64 MiB from disks of 1 GiB on, at least 16 MiB.
+    pub meta: u64,
+    /// Bytes that contents leave free.
+    pub contents: u64,
+}
+
+impl Reserves {
+    /// Those for the disk that a directory is on; the largest, if it does not say how large it is.
+    pub fn of_disk(directory: &Path) -> Self {
+        let size = rustix::fs::statvfs(directory).map_or(u64::MAX, |disk| disk.f_blocks.saturating_mul(disk.f_frsize));
+        Self::of_size(size)
+    }
+
+    fn of_size(size: u64) -> Self {
+        let meta = (size / META_PART).clamp(META_MIN, META_MAX);
+        Self { meta, contents: meta * 2 }
+    }
+}
+
 /// Watches the free room of the file system that holds a directory.
 #[derive(Debug)]
 pub(crate) struct Space {
@@ -25,6 +55,11 @@ impl Space {
     pub(crate) fn watch(directory: &Path, min_free: u64) -> std::io::Result<Self> {
         let directory = OwnedFd::from(std::fs::File::open(directory)?);
         Ok(Self { directory, min_free, reserved: AtomicU64::new(0) })
+    }
+
+    /// Bytes that ordinary writes leave free.
+    pub(crate) fn min_free(&self) -> u64 {
+        self.min_free
     }
 
     /// Bytes that a write may still use.
@@ -61,5 +96,17 @@ impl Space {
 
     pub(crate) fn release(&self, bytes: u64) {
         self.reserved.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_disks_keep_less_and_contents_twice_as_much() {
+        assert_eq!(Reserves::of_size(1 << 40), Reserves { meta: 64 << 20, contents: 128 << 20 });
+        assert_eq!(Reserves::of_size(400 << 20), Reserves { meta: 25 << 20, contents: 50 << 20 });
+        assert_eq!(Reserves::of_size(60 << 20), Reserves { meta: 16 << 20, contents: 32 << 20 });
     }
 }

@@ -94,6 +94,7 @@ impl OpenFile {
             },
         };
         let start = Instant::now();
+        let _making = Making::begin(contents);
         for _ in 0..ATTEMPTS_MAX {
             let Some(snapshot) = self.begin(contents) else { return Ok(None) };
             match self.build(contents, files, &snapshot, patience) {
@@ -315,6 +316,21 @@ impl State {
 fn is_dirty(dirty: &[Range<u64>], range: &Range<u64>) -> bool {
     let next = dirty.partition_point(|one| one.end < range.end);
     dirty.get(next).is_some_and(|one| one.start <= range.start)
+}
+
+/// While it lives, nothing that was put for the commit goes, however short room is and however long hashing takes.
+struct Making<'a>(&'a dyn Contents, u64);
+
+impl<'a> Making<'a> {
+    fn begin(contents: &'a dyn Contents) -> Self {
+        Self(contents, contents.begin_making())
+    }
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        self.0.end_making(self.1);
+    }
 }
 
 /// Gives chunks to the chunk store, as long as anybody wants the file.

@@ -32,6 +32,17 @@ pub trait Contents: Send + Sync + 'static {
     /// [`FsError::NoSpace`], [`FsError::Io`].
     fn put(&self, digest: Digest, bytes: Bytes) -> Result<(), FsError>;
 
+    /// Tells that contents begin to be made: no chunk that is put from now on goes before [`Contents::end_making`] is called
+    /// with the answer. For stores that take anything away by themselves.
+    fn begin_making(&self) -> u64 {
+        0
+    }
+
+    /// The record of these contents is there, or there will be none.
+    fn end_making(&self, making: u64) {
+        let _ = making;
+    }
+
     /// The file as this replica sees it at present, if it does; never waits.
     fn inode(&self, file: FileId) -> Option<Inode>;
 

@@ -1,7 +1,8 @@
 //! The local chunks of a volume, guarded against the sweep.
 
+use super::passing::Passing;
 use super::presence::Piece;
-use super::protection::{Protection, Tree};
+use super::protection::{Protection, Tree, Whence};
 use super::recent::Recent;
 use super::room::WritersRoom;
 use bytes::Bytes;
@@ -11,6 +12,9 @@ use std::time::Duration;
 use wayfs_content::ChunkSink;
 use wayfs_store::{ChunkError, ChunkStats, ChunkStore};
 use wayfs_types::{Content, Digest, StorageError};
+
+/// Room on the disk beside a chunk itself: its header, a summary, a mark of removal.
+const RECORD_ROOM: u64 = 64 << 10;
 
 /// Why a chunk could not be read or kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -65,6 +69,7 @@ pub struct Contents {
     store: Arc<RwLock<Option<Arc<ChunkStore>>>>,
     protection: Mutex<Protection>,
     recent: Mutex<Recent>,
+    passing: Mutex<Passing>,
     checks: Mutex<BTreeSet<Digest>>,
     pub(crate) writers_room: WritersRoom,
 }
@@ -76,6 +81,42 @@ impl Drop for Hold<'_> {
     fn drop(&mut self) {
         self.0.lock().release();
     }
+}
+
+/// While it lives, contents are made here: none of the chunks that are put meanwhile by [`Contents::put_new`] is removed, however
+/// long that takes and however short room is. To be dropped when the record that names them is there.
+pub struct Making<'a>(&'a Contents, u64);
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        self.0.lock().end_making(self.1);
+    }
+}
+
+impl std::fmt::Debug for Making<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Making({})", self.1)
+    }
+}
+
+/// A disk with little room left for contents.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DiskShortage {
+    /// Bytes to win back before it counts as ample again.
+    pub(crate) lacks: u64,
+    /// Bytes of removed chunks on it.
+    pub(crate) dead: u64,
+}
+
+/// What is to become of a chunk that came from a neighbour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// It must be kept: it is an error if there is no room.
+    Must,
+    /// It is pinned: it is kept beyond the bound of the cache, too, if there is room on the disk.
+    Pinned,
+    /// It is kept if there is room, and passes through memory to its reader if not.
+    IfRoom,
 }
 
 /// Syncs the chunks, for the thread of the syncer.
@@ -102,33 +143,91 @@ impl Contents {
             store: Arc::new(RwLock::new(Some(Arc::new(store)))),
             protection: Mutex::new(Protection::new(grace)),
             recent: Mutex::default(),
+            passing: Mutex::default(),
             checks: Mutex::default(),
             writers_room: WritersRoom::default(),
         }
     }
 
-    /// Keeps a chunk. Durable when a record that names it is, or when [`crate::Volume::sync`] returns.
+    /// Keeps a chunk that a neighbour sent. Durable when a record that names it is, or when [`crate::Volume::sync`] returns.
     /// A chunk that is here already costs nothing.
     ///
     /// # Errors
     /// [`ContentsError::NoSpace`]: nothing was lost, and it may be tried again; `Io`.
     pub fn put(&self, digest: Digest, bytes: Bytes) -> Result<(), ContentsError> {
-        self.protect(digest);
+        self.put_from(Whence::Neighbour, digest, bytes)
+    }
+
+    fn put_from(&self, whence: Whence, digest: Digest, bytes: Bytes) -> Result<(), ContentsError> {
+        {
+            let mut protection = self.lock();
+            protection.protect_chunk(digest, whence);
+            // What is new goes last.
+            protection.read(digest);
+        }
         self.store()?.put(&digest, &bytes)?;
         self.recent().put(digest, bytes);
         Ok(())
     }
 
-    /// The same for what our own user writes: in a bounded cache there must be room for it beside what cannot be evicted.
-    /// Waits for room for a few seconds.
+    /// Takes in a chunk that a neighbour gave; whether it is kept. But with [`Keep::Must`] it is at hand for its reader in any case.
+    ///
+    /// # Errors
+    /// As [`Contents::put`]; [`ContentsError::NoSpace`] with [`Keep::Must`] only.
+    pub(crate) fn put_fetched(&self, digest: Digest, bytes: Bytes, keep: Keep) -> Result<bool, ContentsError> {
+        let len = bytes.len() as u64;
+        let is_let_in = keep == Keep::IfRoom && !self.has(&digest);
+        if is_let_in && !self.writers_room.lets_in(len, || self.bytes()) {
+            self.passing().put(digest, bytes);
+            return Ok(false);
+        }
+        let put = self.put(digest, bytes.clone());
+        if is_let_in {
+            self.writers_room.has_come(len);
+        }
+        match put {
+            Err(ContentsError::NoSpace) if keep != Keep::Must => {
+                self.passing().put(digest, bytes);
+                Ok(false)
+            }
+            result => result.map(|()| true),
+        }
+    }
+
+    /// The same for what our own user writes: in a bounded cache there must be room for it beside what cannot be evicted, and
+    /// on the disk. Waits for room for a few seconds, while what can be fetched again gives way.
     ///
     /// # Errors
     /// As [`Contents::put`].
     pub fn put_new(&self, digest: Digest, bytes: Bytes) -> Result<(), ContentsError> {
-        if !self.has(&digest) && !self.writers_room.wait_for(bytes.len() as u64, || self.bytes()) {
+        if self.has(&digest) {
+            return self.put_from(Whence::Here, digest, bytes);
+        }
+        let len = bytes.len() as u64;
+        if !self.writers_room.wait_for(len, || self.bytes(), || self.fits_on_disk(len)) {
             return Err(ContentsError::NoSpace);
         }
-        self.put(digest, bytes)
+        self.put_from(Whence::Here, digest, bytes)
+    }
+
+    /// Whether so many bytes more are for contents to have on the disk. A disk that does not say is asked by writing.
+    fn fits_on_disk(&self, len: u64) -> bool {
+        self.available().is_none_or(|available| available > len.saturating_add(RECORD_ROOM))
+    }
+
+    /// Tells that contents are being made here, until the answer is dropped.
+    pub fn making(&self) -> Making<'_> {
+        Making(self, self.begin_making())
+    }
+
+    /// The same for who cannot keep a borrow: until [`Contents::end_making`] is called with the answer.
+    pub fn begin_making(&self) -> u64 {
+        self.lock().begin_making()
+    }
+
+    /// See [`Contents::begin_making`].
+    pub fn end_making(&self, making: u64) {
+        self.lock().end_making(making);
     }
 
     /// Bytes that our own user may still write into a bounded cache before something must give way; `None`: no bound but
@@ -137,11 +236,35 @@ impl Contents {
         self.writers_room.left(self.bytes())
     }
 
+    /// Lets go of what passed through memory and nobody read.
+    pub(crate) fn forget_passed(&self) {
+        self.passing().forget_old();
+    }
+
+    /// Keeps what passed through memory last, as far as there is room since; whether all of it.
+    pub(crate) fn keep_passed(&self) -> bool {
+        while let Some((digest, bytes)) = { self.passing().take_last() } {
+            match self.put_fetched(digest, bytes, Keep::IfRoom) {
+                Ok(true) => {}
+                Ok(false) => return false,
+                Err(error) => {
+                    tracing::debug!(%error, "keep a chunk that passed through memory");
+                    return true;
+                }
+            }
+        }
+        true
+    }
+
+    fn passing(&self) -> MutexGuard<'_, Passing> {
+        self.passing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn recent(&self) -> MutexGuard<'_, Recent> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A chunk, checked against its name.
+    /// A chunk, checked against its name; from memory, if it passes through.
     ///
     /// # Errors
     /// [`ContentsError::Missing`], [`ContentsError::Damaged`]: fetch it; `Io`.
@@ -151,9 +274,21 @@ impl Contents {
                 self.lock().read(*digest);
                 Ok(bytes)
             }
-            Ok(None) => Err(ContentsError::Missing(*digest)),
+            Ok(None) => self.passing().get(digest).ok_or(ContentsError::Missing(*digest)),
             Err(error) => {
                 // What was thought complete may have lost a chunk just now.
+                self.lock().removing();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The same of what is kept, for walks: what passes through memory is no copy.
+    pub(crate) fn get_kept(&self, digest: &Digest) -> Result<Bytes, ContentsError> {
+        match self.store()?.get(digest) {
+            Ok(Some(bytes)) => Ok(bytes),
+            Ok(None) => Err(ContentsError::Missing(*digest)),
+            Err(error) => {
                 self.lock().removing();
                 Err(error.into())
             }
@@ -163,6 +298,11 @@ impl Contents {
     /// The same for the sweep, whose reading says nothing about use.
     pub(crate) fn peek(&self, digest: &Digest) -> Result<Bytes, ContentsError> {
         self.store()?.get(digest)?.ok_or(ContentsError::Missing(*digest))
+    }
+
+    /// Whether a chunk can be read without asking anybody: it is here, or passes through memory.
+    pub fn is_at_hand(&self, digest: &Digest) -> bool {
+        self.has(digest) || self.passing().get(digest).is_some()
     }
 
     /// Whether a chunk is here.
@@ -202,6 +342,15 @@ impl Contents {
         self.store().map_or(0, |store| store.total_bytes())
     }
 
+    /// What is short of room on the disk, the reserves taken off; `None`: nothing, or the disk does not say.
+    pub(crate) fn disk_shortage(&self) -> Option<DiskShortage> {
+        let store = self.store().ok()?;
+        let available = store.available_bytes().ok()?;
+        let spare = store.min_free() / 2;
+        (available < spare)
+            .then(|| DiskShortage { lacks: (spare * 2).saturating_sub(available), dead: store.stats().dead_bytes })
+    }
+
     /// Room left for contents on the disk, in bytes, the reserve taken off.
     pub fn available(&self) -> Option<u64> {
         self.store().ok().and_then(|store| store.available_bytes().ok())
@@ -209,7 +358,7 @@ impl Contents {
 
     /// A sink for [`wayfs_content::rewrite`] and builders.
     pub fn sink(&self) -> LocalSink<'_> {
-        LocalSink { contents: self }
+        LocalSink { contents: self, _making: self.making() }
     }
 
     /// Reads off the runtime's own threads, but for what is in memory.
@@ -225,7 +374,7 @@ impl Contents {
                 self.lock().read(digest);
                 Ok(bytes)
             }
-            Ok(Ok(None)) => Err(ContentsError::Missing(digest)),
+            Ok(Ok(None)) => self.passing().get(&digest).ok_or(ContentsError::Missing(digest)),
             Ok(Err(error)) => {
                 self.lock().removing();
                 Err(error.into())
@@ -243,7 +392,7 @@ impl Contents {
     }
 
     pub(crate) fn protect(&self, digest: Digest) {
-        self.lock().protect_chunk(digest);
+        self.lock().protect_chunk(digest, Whence::Neighbour);
     }
 
     pub(crate) fn protect_tree(&self, tree: Tree) {
@@ -297,6 +446,7 @@ impl std::fmt::Debug for Contents {
 #[derive(Debug)]
 pub struct LocalSink<'a> {
     contents: &'a Contents,
+    _making: Making<'a>,
 }
 
 impl ChunkSink for LocalSink<'_> {

@@ -4,6 +4,7 @@
 //! likes. Who asked us is not asked back.
 
 use super::bases::Offer;
+use super::chunks::Keep;
 use super::message::{self, Ask, Reply};
 use super::serve;
 use crate::contents::ContentsError;
@@ -112,7 +113,7 @@ impl Volume {
         timeout: Duration,
         done: impl FnOnce(Result<(), FetchError>) + Send + 'static,
     ) {
-        let missing: Vec<Digest> = digests.into_iter().filter(|digest| !self.contents.has(digest)).collect();
+        let missing: Vec<Digest> = digests.into_iter().filter(|digest| !self.contents.is_at_hand(digest)).collect();
         if missing.is_empty() {
             return done(Ok(()));
         }
@@ -138,8 +139,11 @@ impl Volume {
             let is_chunks = first.level == 0;
             let mut below = Vec::new();
             for pieces in level.chunks(AT_ONCE * 4) {
-                let digests =
-                    pieces.iter().map(|piece| piece.digest).filter(|digest| !self.contents.has(digest)).collect();
+                let digests = pieces
+                    .iter()
+                    .map(|piece| piece.digest)
+                    .filter(|digest| !self.contents.is_at_hand(digest))
+                    .collect();
                 self.fetch_all(file, version, digests, timeout).await?;
                 for piece in pieces {
                     if is_chunks {
@@ -189,7 +193,7 @@ impl Volume {
         let end = Instant::now() + patience;
         let mut has_joined = false;
         loop {
-            if self.contents.has(&want.digest) {
+            if self.contents.is_at_hand(&want.digest) {
                 return Ok(());
             }
             let left = end.saturating_duration_since(Instant::now());
@@ -376,7 +380,8 @@ impl Volume {
                 let Some(bases) = self.bases_of_answer(session, &offer, form, end).await else {
                     return Ok(Came::WithoutBase);
                 };
-                match serve::store(self, digest, form, bytes, bases).await {
+                let keep = if self.hooks.is_pinned(file) { Keep::Pinned } else { Keep::IfRoom };
+                match serve::store(self, digest, (form, keep), bytes, bases).await {
                     Ok(()) => Ok(Came::Here),
                     // One of the bases, here or there, is not what it should be.
                     Err(ContentsError::Peer(_)) if form.is_difference() => Ok(Came::WithoutBase),

@@ -129,7 +129,7 @@ pub(crate) fn walk(contents: &Contents, top: Piece, missing_max: usize, call_off
                 }
             }
         } else {
-            match contents.get(&piece.digest) {
+            match contents.get_kept(&piece.digest) {
                 Ok(bytes) => match piece.children(&bytes) {
                     Some(mut children) => {
                         children.sort_unstable();

@@ -4,14 +4,21 @@
 //! that relies on it arrives. Both are protected for a grace period. A removal and a new protection
 //! exclude each other by this one lock: who protects first keeps the chunk, who removes first makes
 //! the other find it missing.
+//!
+//! Where room is short the grace is short ([`Shortage::Room`]): what a neighbour sent or gave goes at once, since the neighbour has
+//! it and looks again before it relies on ours. What was made here stays until a record names it, as long as it is
+//! in the making, and a minute beyond.
 
 use super::presence::Piece;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 use wayfs_types::Digest;
 
 /// Most chunks protected one by one; past it the oldest half of them goes. A million names are 64 MB.
 const CHUNKS_MAX: usize = 1 << 20;
+/// Where room is short, what was made here and no record names stays so long: far longer than there is between a content
+/// that is made and its record.
+const GRACE_SHORT: Duration = Duration::from_secs(60);
 /// Most trees protected.
 const TREES_MAX: usize = 1 << 16;
 /// Most trees remembered as complete.
@@ -22,10 +29,50 @@ const READS_MAX: usize = 1 << 21;
 /// A tree that someone relies on.
 pub(crate) type Tree = Piece;
 
+/// Where a chunk came from. The later one is the stronger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Whence {
+    /// A neighbour sent it, or gave it when asked.
+    Neighbour,
+    /// It was made here.
+    Here,
+}
+
+/// How the sweep is to treat what nobody refers to yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shortage {
+    /// There is room: the whole grace.
+    None,
+    /// Room is short.
+    Room,
+}
+
+/// Whether a record names a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Named {
+    /// One does, and others have it, too.
+    Yes,
+    /// None does, as far as is known.
+    No,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Protected {
+    since: Instant,
+    whence: Whence,
+}
+
 #[derive(Debug)]
 pub(crate) struct Protection {
     grace: Duration,
-    chunks: HashMap<Digest, Instant>,
+    /// What the grace of trees is where room is short; below the whole grace.
+    grace_short: Duration,
+    chunks: HashMap<Digest, Protected>,
+    /// Contents that are in the making here: when each began.
+    making: BTreeMap<u64, Instant>,
+    makings: u64,
+    /// When the first of those began that ended since the sweep looked what is named.
+    made: Option<Instant>,
     trees: HashMap<Tree, Instant>,
     /// Trees protected since the sweep last asked.
     fresh: Vec<Tree>,
@@ -41,7 +88,11 @@ impl Protection {
     pub(crate) fn new(grace: Duration) -> Self {
         Self {
             grace,
+            grace_short: GRACE_SHORT.min(grace),
             chunks: HashMap::new(),
+            making: BTreeMap::new(),
+            makings: 0,
+            made: None,
             trees: HashMap::new(),
             fresh: Vec::new(),
             complete: HashMap::new(),
@@ -52,14 +103,36 @@ impl Protection {
         }
     }
 
-    pub(crate) fn protect_chunk(&mut self, digest: Digest) {
+    pub(crate) fn protect_chunk(&mut self, digest: Digest, whence: Whence) {
         if self.chunks.len() >= CHUNKS_MAX {
             let half = self.grace / 2;
-            self.chunks.retain(|_, since| since.elapsed() < half);
+            let kept_from = self.made_since();
+            self.chunks
+                .retain(|_, chunk| chunk.since.elapsed() < half || kept_from.is_some_and(|at| chunk.since >= at));
         }
         if self.chunks.len() < CHUNKS_MAX {
-            self.chunks.insert(digest, Instant::now());
+            let whence = self.chunks.get(&digest).map_or(whence, |known| known.whence.max(whence));
+            self.chunks.insert(digest, Protected { since: Instant::now(), whence });
         }
+    }
+
+    /// Contents begin to be made here: what is put from now on stays until that has ended.
+    pub(crate) fn begin_making(&mut self) -> u64 {
+        self.makings += 1;
+        self.making.insert(self.makings, Instant::now());
+        self.makings
+    }
+
+    /// They are made, and their record, if there is to be one, is there.
+    pub(crate) fn end_making(&mut self, number: u64) {
+        if let Some(began) = self.making.remove(&number) {
+            self.made = Some(self.made.map_or(began, |made| made.min(began)));
+        }
+    }
+
+    /// What was put here since then may belong to contents whose record the sweep has not seen.
+    fn made_since(&self) -> Option<Instant> {
+        self.making.values().copied().chain(self.made).min()
     }
 
     pub(crate) fn protect_tree(&mut self, tree: Tree) {
@@ -72,16 +145,31 @@ impl Protection {
         }
     }
 
-    pub(crate) fn is_protected(&self, digest: &Digest) -> bool {
-        self.chunks.get(digest).is_some_and(|since| since.elapsed() < self.grace)
+    pub(crate) fn is_protected(&self, digest: &Digest, shortage: Shortage, named: Named) -> bool {
+        let Some(chunk) = self.chunks.get(digest) else { return false };
+        if chunk.whence == Whence::Here && self.made_since().is_some_and(|began| chunk.since >= began) {
+            return true;
+        }
+        let age = chunk.since.elapsed();
+        match (shortage, chunk.whence, named) {
+            (Shortage::None, _, _) => age < self.grace,
+            (Shortage::Room, Whence::Here, Named::No) => age < self.grace_short,
+            (Shortage::Room, Whence::Here, Named::Yes) | (Shortage::Room, Whence::Neighbour, _) => false,
+        }
     }
 
-    /// Forgets what is over, and gives the trees that a sweep has to mark.
+    /// Forgets what is over, and gives the trees that a sweep has to mark. To be called before it looks what is named.
     /// Trees whose root the engine was told of and whose record has not come yet stay protected.
-    pub(crate) fn begin_sweep(&mut self, announced: &BTreeSet<Digest>) -> Vec<Tree> {
+    pub(crate) fn begin_sweep(&mut self, announced: &BTreeSet<Digest>, shortage: Shortage) -> Vec<Tree> {
         let grace = self.grace;
-        self.chunks.retain(|_, since| since.elapsed() < grace);
-        self.trees.retain(|tree, since| since.elapsed() < grace || announced.contains(&tree.digest));
+        self.made = None;
+        let kept_from = self.made_since();
+        self.chunks.retain(|_, chunk| chunk.since.elapsed() < grace || kept_from.is_some_and(|at| chunk.since >= at));
+        let of_trees = match shortage {
+            Shortage::None => grace,
+            Shortage::Room => self.grace_short,
+        };
+        self.trees.retain(|tree, since| since.elapsed() < of_trees || announced.contains(&tree.digest));
         self.fresh.clear();
         self.trees.keys().copied().collect()
     }

@@ -2,7 +2,8 @@
 //!
 //! A cache may be full of what nobody else has, or what one server only has: none of that can be evicted. Then who
 //! writes waits for a moment, while servers are asked to bring contents home ([`wayfs_proto::Input::MakeRoom`]), and
-//! gets `NoSpace` as from a full disk when that does not help.
+//! gets `NoSpace` as from a full disk when that does not help. A full disk is treated alike: what can be fetched again gives way
+//! before a writer hears of it.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,6 +17,8 @@ const REFUSE_FOR: Duration = Duration::from_secs(5);
 struct State {
     /// Most bytes of chunks; `None`: no bound but the disk.
     most: Option<u64>,
+    /// Bytes that were let in and are not counted among those kept yet.
+    coming: u64,
     refused: Option<Instant>,
     /// Bytes for which room was looked for in vain since the last look of the sweep.
     wanted: u64,
@@ -50,13 +53,30 @@ impl WritersRoom {
         self.lock().most.map(|most| most.saturating_sub(bytes))
     }
 
-    /// Waits until `len` more bytes fit beside those that `bytes` tells; whether they do.
-    pub(crate) fn wait_for(&self, len: u64, bytes: impl Fn() -> u64) -> bool {
+    /// Whether so many bytes more fit beside those that `bytes` tells within the bound of the cache: for what can be fetched
+    /// again, which leaves what is beyond the bound to writers. If so, they count until [`WritersRoom::has_come`].
+    pub(crate) fn lets_in(&self, len: u64, bytes: impl Fn() -> u64) -> bool {
+        let mut state = self.lock();
+        let is_let_in = state.most.is_none_or(|most| bytes() + state.coming + len <= most - most / 17);
+        if is_let_in {
+            state.coming += len;
+        }
+        is_let_in
+    }
+
+    /// What was let in is kept, or is not to be.
+    pub(crate) fn has_come(&self, len: u64) {
+        let mut state = self.lock();
+        state.coming = state.coming.saturating_sub(len);
+    }
+
+    /// Waits until `len` more bytes fit beside those that `bytes` tells, and on the disk; whether they do.
+    pub(crate) fn wait_for(&self, len: u64, bytes: impl Fn() -> u64, is_room_on_disk: impl Fn() -> bool) -> bool {
         let end = Instant::now() + WAIT_MAX;
         let mut state = self.lock();
         loop {
-            let Some(most) = state.most else { return true };
-            if bytes().saturating_add(len) <= most {
+            let is_within_bound = state.most.is_none_or(|most| bytes().saturating_add(len) <= most);
+            if is_within_bound && is_room_on_disk() {
                 return true;
             }
             let left = end.saturating_duration_since(Instant::now());
@@ -86,16 +106,21 @@ mod tests {
     #[test]
     fn who_finds_no_room_waits_for_it_and_is_refused_in_the_end() {
         let room = Arc::new(WritersRoom::default());
-        assert!(room.wait_for(1 << 40, || u64::MAX), "no bound");
+        assert!(room.wait_for(1 << 40, || u64::MAX, || true), "no bound");
         room.bound(Some(100));
-        assert!(room.wait_for(40, || 60));
+        assert!(room.wait_for(40, || 60, || true));
         let bytes = Arc::new(AtomicU64::new(90));
         let (waiting, counted) = (Arc::clone(&room), Arc::clone(&bytes));
-        let waiter = std::thread::spawn(move || waiting.wait_for(40, || counted.load(Ordering::SeqCst)));
+        let waiter = std::thread::spawn(move || waiting.wait_for(40, || counted.load(Ordering::SeqCst), || true));
         bytes.store(50, Ordering::SeqCst);
         room.changed();
         assert!(waiter.join().unwrap());
-        assert!(!room.wait_for(40, || 90), "nothing went");
+        assert!(!room.wait_for(40, || 90, || true), "nothing went");
         assert_eq!(room.left(90), Some(10));
+        room.bound(Some(170));
+        assert!(room.lets_in(60, || 90));
+        assert!(!room.lets_in(60, || 90), "beside what is coming");
+        room.has_come(60);
+        assert!(room.lets_in(60, || 90));
     }
 }

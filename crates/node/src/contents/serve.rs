@@ -4,6 +4,7 @@
 //! waits, and kept; the asker hears "still at work" meanwhile.
 
 use super::bases::{Offer, Packed};
+use super::chunks::Keep;
 use super::codec;
 use super::fetch::{FetchError, Want};
 use super::message::{self, Ask, Form, Reply};
@@ -139,29 +140,30 @@ async fn take(
     let Some(bases) = volume.bases_of_push(form, bases).await else { return Err(Reply::BaseGone) };
     let bytes = body.read_all(CHUNK_MAX).await.map_err(|error| Reply::Invalid(error.to_string()))?;
     volume.metrics.bytes_down.add(bytes.len() as u64);
-    store(volume, digest, form, bytes, bases).await.map_err(reply_of)
+    store(volume, digest, (form, Keep::Must), bytes, bases).await.map_err(reply_of)
 }
 
 /// Unpacks, checks and stores a chunk that came over the wire. A small one is not worth another thread.
 pub(crate) async fn store(
     volume: &Arc<Volume>,
     digest: Digest,
-    form: Form,
+    (form, keep): (Form, Keep),
     bytes: Bytes,
     bases: Bytes,
 ) -> Result<(), ContentsError> {
     if bytes.len().max(form.len()) <= RECENT_LEN_MAX {
-        return store_now(volume, digest, form, bytes, &bases);
+        return store_now(volume, digest, (form, keep), bytes, &bases);
     }
     let target = Arc::clone(volume);
-    let stored = volume.settings.runtime.spawn_blocking(move || store_now(&target, digest, form, bytes, &bases));
+    let stored =
+        volume.settings.runtime.spawn_blocking(move || store_now(&target, digest, (form, keep), bytes, &bases));
     stored.await.map_err(|error| ContentsError::Io(error.to_string()))?
 }
 
 fn store_now(
     volume: &Arc<Volume>,
     digest: Digest,
-    form: Form,
+    (form, keep): (Form, Keep),
     bytes: Bytes,
     bases: &[u8],
 ) -> Result<(), ContentsError> {
@@ -173,7 +175,12 @@ fn store_now(
     if form.is_difference() {
         volume.metrics.differences_in.add(1);
     }
-    volume.contents.put(digest, chunk)
+    let kept = volume.contents.put_fetched(digest, chunk, keep);
+    if !matches!(kept, Ok(true)) {
+        // There is no room: what can be had again gives way.
+        volume.sweeper.press();
+    }
+    kept.map(|_| ())
 }
 
 /// Completes a version for a neighbour.

@@ -26,7 +26,8 @@ impl Marks {
 }
 
 /// Asks the engine for all contents in use and walks them; `None` if the volume stops meanwhile.
-pub(crate) fn mark_all(volume: &Volume) -> Result<Option<Marks>, StorageError> {
+/// On a full disk a station's copies of what the home has may go, too.
+pub(crate) fn mark_all(volume: &Volume, is_disk_short: bool) -> Result<Option<Marks>, StorageError> {
     let mut marks = Marks::default();
     let mut after: Option<FileId> = None;
     loop {
@@ -34,7 +35,12 @@ pub(crate) fn mark_all(volume: &Volume) -> Result<Option<Marks>, StorageError> {
         let page = page?;
         for content in &page.contents {
             let Some(top) = Piece::top(&content.content) else { continue };
-            let is_kept = content.owed || volume.role() != Role::Client || volume.hooks.is_pinned(content.file);
+            let is_role_keeping = match volume.role() {
+                Role::Home => true,
+                Role::Station => !is_disk_short,
+                Role::Client => false,
+            };
+            let is_kept = content.owed || is_role_keeping || volume.hooks.is_pinned(content.file);
             mark(&volume.contents, top, if is_kept { &mut marks.kept } else { &mut marks.cached });
         }
         if volume.is_stopped() {

@@ -1,12 +1,16 @@
 //! The thread that sweeps.
+//!
+//! Once a period it removes what nobody refers to. Where room is short, in a cache with a bound or on the disk, it goes to work at
+//! once: the grace of what nobody refers to yields, and what others have gives way, the least recently read first.
 
 use super::mark::{Marks, mark_all};
-use crate::contents::Contents;
+use crate::contents::{Contents, DiskShortage, Named, Shortage};
 use crate::volume::Volume;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tracing::{debug, warn};
 use wayfs_proto::Input;
+use wayfs_store::Dead;
 use wayfs_types::{Digest, StorageError};
 
 /// Chunks removed in one step: the lock is held that long.
@@ -15,16 +19,52 @@ const STEP: usize = 64;
 const LIST: usize = 4096;
 /// Pause between steps, so that a sweep never takes more than a part of the disk.
 const STEP_PAUSE: Duration = Duration::from_millis(2);
-/// A full cache is brought down to this many parts of a hundred, so that sweeps are not needed for every chunk.
-const CACHE_FILL_PERCENT: u64 = 90;
-/// How often the size of a bounded cache is looked at.
-const CACHE_LOOK_PERIOD: Duration = Duration::from_secs(1);
+/// A full cache is emptied by this part, so that sweeps are not needed for every chunk: a tenth,
+const CACHE_GAP_PART: u64 = 10;
+/// but by so many bytes at least, if it is twice as large: a few of the largest chunks.
+const CACHE_GAP_MIN: u64 = 4 << 20;
+/// How often the room is looked at.
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
+/// A sweep for room takes at most this part of one core's time: a quarter. Meanwhile what is read passes through memory.
+const REST_FACTOR: u32 = 3;
+/// After a sweep for room that found nothing the next one waits so long, unless somebody asks for room.
+const VAIN_PAUSE: Duration = Duration::from_secs(10);
+/// The segments of a bounded cache take this part of the bound more than what is in them: an eighth.
+const DEAD_PART: u64 = 8;
 
 #[derive(Default)]
 struct State {
     stop: bool,
     wanted: bool,
+    /// A reader found no room.
+    pressed: bool,
     done: u64,
+}
+
+/// Why the thread woke up.
+#[derive(Debug, Clone, Copy)]
+struct Woken {
+    wanted: bool,
+    pressed: bool,
+}
+
+/// What lacks room, and how much of it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Need {
+    /// Bytes that the cache is beyond what it is brought down to.
+    of_cache: u64,
+    disk: Option<DiskShortage>,
+}
+
+impl Need {
+    fn shortage(&self) -> Shortage {
+        if self.of_cache > 0 || self.disk.is_some() { Shortage::Room } else { Shortage::None }
+    }
+
+    /// Bytes of chunks to remove. What is dead already comes back by rewriting alone.
+    fn excess(&self) -> u64 {
+        self.of_cache.max(self.disk.map_or(0, |disk| disk.lacks.saturating_sub(disk.dead)))
+    }
 }
 
 /// Tells the thread when to sweep. A leaf in the order of locks.
@@ -55,18 +95,35 @@ impl Sweeper {
         !state.stop
     }
 
+    /// Somebody who reads found no room: sweeps as soon as it may.
+    pub(crate) fn press(&self) {
+        let mut state = self.lock();
+        if !state.pressed {
+            state.pressed = true;
+            self.changed.notify_all();
+        }
+    }
+
     fn is_stopped(&self) -> bool {
         self.lock().stop
     }
 
-    /// Sleeps until it is time for a look; `None` when it is time to end, else whether a sweep was asked for.
-    fn sleep(&self, nap: Duration) -> Option<bool> {
+    /// Sleeps until it is time for a look, but not before `not_before` unless a sweep was asked for; `None` when it is time to end.
+    fn sleep(&self, not_before: Instant) -> Option<Woken> {
+        let end = Instant::now() + LOOK_PERIOD;
         let mut state = self.lock();
-        if !state.stop && !state.wanted {
+        loop {
+            let now = Instant::now();
+            let is_time = now >= end || (state.pressed && now >= not_before);
+            if state.stop || state.wanted || is_time {
+                break;
+            }
+            let until = if state.pressed { not_before.min(end) } else { end };
+            let nap = until.saturating_duration_since(now);
             state = self.changed.wait_timeout(state, nap).unwrap_or_else(PoisonError::into_inner).0;
         }
-        let wanted = std::mem::take(&mut state.wanted);
-        (!state.stop).then_some(wanted)
+        let woken = Woken { wanted: std::mem::take(&mut state.wanted), pressed: std::mem::take(&mut state.pressed) };
+        (!state.stop).then_some(woken)
     }
 
     fn finished(&self) {
@@ -84,51 +141,80 @@ pub(crate) fn run(sweeper: &Sweeper, volume: &Weak<Volume>) {
     if let Some(volume) = volume.upgrade() {
         volume.report_torn();
     }
-    let mut last = Instant::now();
-    while let Some(wanted) = sweeper.sleep(CACHE_LOOK_PERIOD) {
+    let (mut last, mut not_before) = (Instant::now(), Instant::now());
+    let mut is_pressed = false;
+    while let Some(woken) = sweeper.sleep(not_before) {
         let Some(volume) = volume.upgrade() else { return };
-        let room = volume.contents.writers_room.take_wanted();
-        let over = volume.settings.cache_bytes_max.is_some_and(|max| room > 0 || volume.contents.bytes() > max);
-        if !wanted && !over && last.elapsed() < volume.settings.sweep_period {
+        volume.contents.forget_passed();
+        is_pressed |= woken.pressed;
+        let asked = volume.contents.writers_room.take_wanted();
+        let need = need(&volume, asked, is_pressed);
+        let is_due = woken.wanted || last.elapsed() >= volume.settings.sweep_period;
+        let is_for_room = need.shortage() == Shortage::Room && (asked > 0 || Instant::now() >= not_before);
+        if !is_due && !is_for_room {
             continue;
         }
-        if let Err(error) = sweep(sweeper, &volume, room) {
+        is_pressed = false;
+        let began = Instant::now();
+        let won = sweep(sweeper, &volume, need).unwrap_or_else(|error| {
             warn!(%error, "sweep");
-        }
+            false
+        });
         last = Instant::now();
+        let rest = (last - began) * REST_FACTOR;
+        not_before = last + if won || need.shortage() == Shortage::None { rest } else { rest.max(VAIN_PAUSE) };
         sweeper.finished();
     }
 }
 
-/// Sweeps, and leaves `room` in a bounded cache if it can.
-fn sweep(sweeper: &Sweeper, volume: &Volume, room: u64) -> Result<(), StorageError> {
+/// What lacks room, with `asked` bytes that a writer waits for and perhaps readers who found none.
+fn need(volume: &Volume, asked: u64, is_pressed: bool) -> Need {
     let contents = &volume.contents;
+    let of_cache = volume.settings.cache_bytes_max.map_or(0, |max| {
+        let most = max.saturating_sub(asked);
+        let gap = (max / CACHE_GAP_PART).max(CACHE_GAP_MIN.min(max / 2));
+        let bytes = contents.bytes();
+        if bytes > most || is_pressed { bytes.saturating_sub(most.saturating_sub(gap)) } else { 0 }
+    });
+    Need { of_cache, disk: contents.disk_shortage() }
+}
+
+/// Sweeps, and makes the room that is needed if it can; whether it won any.
+fn sweep(sweeper: &Sweeper, volume: &Volume, need: Need) -> Result<bool, StorageError> {
+    let contents = &volume.contents;
+    let shortage = need.shortage();
     // In a quiet volume nothing else tells the engine that time has passed.
     volume.step(Input::Tick);
+    if need.disk.is_some() {
+        volume.hooks.room_is_short();
+    }
     let announced = volume.look(wayfs_proto::Replica::roots_announced).unwrap_or_default();
-    let trees = contents.lock().begin_sweep(&announced.into_iter().collect());
-    let Some(mut marks) = mark_all(volume)? else { return Ok(()) };
+    let trees = contents.lock().begin_sweep(&announced.into_iter().collect(), shortage);
+    let Some(mut marks) = mark_all(volume, need.disk.is_some())? else { return Ok(false) };
     for tree in trees {
         marks.keep(contents, tree);
     }
+    let before = contents.bytes();
     let victims = unreferenced(contents, &marks);
-    let mut removed = remove(sweeper, contents, &mut marks, victims);
-    if let Some(max) = volume.settings.cache_bytes_max {
-        let max = max.saturating_sub(room);
-        let victims = least_recently_used(contents, &marks, max);
-        removed += remove(sweeper, contents, &mut marks, victims);
-        if contents.bytes() > max {
-            // What is left may be what one server only has: it gives way when the home has it, too.
-            volume.step(Input::MakeRoom);
-        }
-        contents.writers_room.changed();
+    let mut removed = remove(sweeper, contents, &mut marks, (victims, shortage, Named::No));
+    let excess = need.excess().saturating_sub(before.saturating_sub(contents.bytes()));
+    let victims = least_recently_used(contents, &marks, excess);
+    removed += remove(sweeper, contents, &mut marks, (victims, shortage, Named::Yes));
+    if volume.settings.cache_bytes_max.is_some_and(|max| contents.bytes() > max) || (need.excess() > 0 && removed == 0)
+    {
+        // What is left may be what one server only has: it gives way when the home has it, too.
+        volume.step(Input::MakeRoom);
     }
     volume.metrics.chunks_swept.add(removed);
     if removed > 0 {
         debug!(removed, "sweep");
     }
-    compact(sweeper, contents);
-    Ok(())
+    let is_compacted = compact(sweeper, volume, need);
+    contents.writers_room.changed();
+    if !contents.keep_passed() {
+        sweeper.press();
+    }
+    Ok(removed > 0 || is_compacted)
 }
 
 /// Chunks that nothing refers to.
@@ -142,13 +228,11 @@ fn unreferenced(contents: &Contents, marks: &Marks) -> Vec<Digest> {
     found
 }
 
-/// Cached chunks to drop, the least recently read first, until the cache is well below its bound.
-fn least_recently_used(contents: &Contents, marks: &Marks, max: u64) -> Vec<Digest> {
-    let bytes = contents.bytes();
-    if bytes <= max {
+/// Cached chunks to drop, the least recently read first, until so many bytes are won.
+fn least_recently_used(contents: &Contents, marks: &Marks, mut excess: u64) -> Vec<Digest> {
+    if excess == 0 {
         return Vec::new();
     }
-    let mut excess = bytes - max / 100 * CACHE_FILL_PERCENT;
     let mut candidates = Vec::new();
     for_each_chunk(contents, |digest, len| {
         if marks.cached.contains(&digest) && !marks.kept.contains(&digest) {
@@ -180,7 +264,12 @@ fn for_each_chunk(contents: &Contents, mut visit: impl FnMut(Digest, u32)) {
 }
 
 /// Removes in small steps what is still unprotected; trees that were promised meanwhile are marked first.
-fn remove(sweeper: &Sweeper, contents: &Contents, marks: &mut Marks, victims: Vec<Digest>) -> u64 {
+fn remove(
+    sweeper: &Sweeper,
+    contents: &Contents,
+    marks: &mut Marks,
+    (victims, shortage, named): (Vec<Digest>, Shortage, Named),
+) -> u64 {
     let mut removed = 0;
     let mut left = victims.as_slice();
     while !left.is_empty() && !sweeper.is_stopped() {
@@ -199,7 +288,7 @@ fn remove(sweeper: &Sweeper, contents: &Contents, marks: &mut Marks, victims: Ve
         protection.removing();
         let (step, rest) = left.split_at(left.len().min(STEP));
         for digest in step.iter().filter(|digest| !marks.kept.contains(digest)) {
-            if protection.is_protected(digest) {
+            if protection.is_protected(digest, shortage, named) {
                 continue;
             }
             match store.remove(digest) {
@@ -220,16 +309,28 @@ fn remove(sweeper: &Sweeper, contents: &Contents, marks: &mut Marks, victims: Ve
     removed
 }
 
-/// Wins back the room of what was removed, one segment at a time.
-fn compact(sweeper: &Sweeper, contents: &Contents) {
-    while let Ok(store) = contents.store() {
+/// Wins back the room of what was removed, one segment at a time; whether there was any. Where room is short, segments with less to
+/// win are rewritten, too.
+fn compact(sweeper: &Sweeper, volume: &Volume, need: Need) -> bool {
+    let bound = volume.settings.cache_bytes_max.map_or(u64::MAX, |max| max + max / DEAD_PART);
+    let mut is_any = false;
+    while let Ok(store) = volume.contents.store() {
+        let is_short = need.disk.is_some() && volume.contents.disk_shortage().is_some();
+        let least = if is_short || store.stats().disk_bytes > bound { Dead::Eighth } else { Dead::Half };
         if sweeper.is_stopped() {
-            return;
+            return is_any;
         }
-        match store.compact() {
-            Ok(Some(_)) => std::thread::sleep(STEP_PAUSE),
-            Ok(None) => return,
-            Err(error) => return warn!(%error, "compact chunks"),
+        match store.compact_from(least) {
+            Ok(Some(_)) => {
+                is_any = true;
+                std::thread::sleep(STEP_PAUSE);
+            }
+            Ok(None) => return is_any,
+            Err(error) => {
+                warn!(%error, "compact chunks");
+                return is_any;
+            }
         }
     }
+    is_any
 }

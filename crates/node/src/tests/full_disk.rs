@@ -60,8 +60,8 @@ fn a_full_home_takes_contents_again_when_it_has_room() {
     client.write("before", &noise(50_000, 1));
     client.wait(Level::Stable);
     client.learn_root();
-    // Metadata and contents keep 64 MiB each for themselves; below that, new updates are refused.
-    small.fill(60 << 20);
+    // Metadata keep 25 MiB of this disk for themselves and contents 50; below that, new updates are refused.
+    small.fill(20 << 20);
     let big = noise(3_000_000, 2);
     client.write("big", &big);
     let waited =
@@ -85,7 +85,7 @@ fn a_full_client_says_so_and_goes_on_when_it_has_room() {
     let client = Machine::below(&home, &place, ChildRole::Client, &[&home]);
     client.write("before", b"x");
     client.wait(Level::Stable);
-    small.fill(60 << 20);
+    small.fill(20 << 20);
     let content = wayfs_content::build(&bytes::Bytes::from(noise(3_000_000, 3)), &mut client.volume.contents().sink());
     assert!(content.is_err(), "contents are refused before anything is promised");
     let made = client.ask(Request::Change { user: 0, change: crate::testing::create("late") });

@@ -131,3 +131,63 @@ fn contents_of_a_removed_file_leave_home_station_and_writer() {
         });
     }
 }
+
+/// Proves [S-cache].
+#[test]
+fn what_a_reader_streams_stays_within_the_bound_of_its_cache() {
+    const BOUND: u64 = 2 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    for i in 0..12 {
+        home.write(&format!("f{i}"), &noise(1_000_000, 100 + i));
+    }
+    let place = dir.path().join("c");
+    let mut plan = Machine::plan_below(&home, &place, ChildRole::Client, &[&home]);
+    plan.cache_bytes_max = Some(BOUND);
+    plan.unreferenced_grace = Duration::from_secs(600);
+    let client = Machine::start(plan);
+    client.learn_root();
+    for i in 0..12 {
+        assert!(client.read(&format!("f{i}")).unwrap() == noise(1_000_000, 100 + i), "f{i}");
+        let bytes = client.volume.contents().bytes();
+        assert!(bytes <= BOUND, "after f{i} there are {bytes}");
+    }
+    eventually("the cache takes what is read in again", || {
+        client.read("f11").is_ok() && client.volume.contents().bytes() > BOUND / 2 && {
+            let (_, inode) = client.find(FileId::ROOT, "f11").unwrap();
+            client.volume.contents().has_all(&inode.content)
+        }
+    });
+    let disk = |client: &Machine| client.volume.contents().stats().unwrap().disk_bytes;
+    eventually("what was removed is off the disk", || {
+        client.volume.sweep(PATIENCE);
+        disk(&client) <= BOUND + BOUND / 8 + (4 << 20)
+    });
+}
+
+/// Proves [S-cache].
+#[test]
+fn contents_in_the_making_stay_while_room_is_short() {
+    const BOUND: u64 = 2 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    for i in 0..8 {
+        home.write(&format!("f{i}"), &noise(1_000_000, 120 + i));
+    }
+    let place = dir.path().join("c");
+    let mut plan = Machine::plan_below(&home, &place, ChildRole::Client, &[&home]);
+    plan.cache_bytes_max = Some(BOUND);
+    // Short, as where hashing takes longer than the grace.
+    plan.unreferenced_grace = Duration::from_millis(20);
+    let client = Machine::start(plan);
+    client.learn_root();
+    let making = client.volume.contents().making();
+    let content = client.keep(&noise(300_000, 140));
+    for i in 0..8 {
+        assert!(client.read(&format!("f{i}")).is_ok());
+        assert!(client.volume.sweep(PATIENCE));
+    }
+    assert!(client.volume.contents().has_all(&content), "it is to be named yet");
+    drop(making);
+    eventually("nothing came of it", || client.volume.sweep(PATIENCE) && !client.volume.contents().has_all(&content));
+}

@@ -27,9 +27,28 @@ pub struct Compacted {
     pub corrupt: u64,
 }
 
-pub(crate) fn compact(inner: &Inner) -> Result<Option<Compacted>, ChunkError> {
+/// How much of a segment must be dead for it to be worth rewriting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dead {
+    /// More than half: what is moved is less than what is won.
+    Half,
+    /// More than an eighth: where room is short.
+    Eighth,
+}
+
+impl Dead {
+    fn is_in(self, segment: &Segment) -> bool {
+        let part = match self {
+            Self::Half => 2,
+            Self::Eighth => 8,
+        };
+        segment.dead().saturating_mul(part) > segment.total
+    }
+}
+
+pub(crate) fn compact(inner: &Inner, least: Dead) -> Result<Option<Compacted>, ChunkError> {
     let _one = inner.compaction.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let Some((id, segment)) = choose(inner)? else { return Ok(None) };
+    let Some((id, segment)) = choose(inner, least)? else { return Ok(None) };
     let scanned = scan(&segment.file, segment.salt, segment.total, Payloads::Trust);
     let scanned = scanned.map_err(ChunkError::io("scan segment"))?;
     let mut done = Compacted { freed_bytes: segment.total, ..Compacted::default() };
@@ -56,20 +75,19 @@ pub(crate) fn compact(inner: &Inner) -> Result<Option<Compacted>, ChunkError> {
     Ok(Some(done))
 }
 
-/// The segment with most to win among those more than half dead; never the one that takes appends.
-fn choose(inner: &Inner) -> Result<Option<(SegmentId, Segment)>, ChunkError> {
+/// The segment with most to win among those that are dead enough; never the one that takes appends.
+fn choose(inner: &Inner, least: Dead) -> Result<Option<(SegmentId, Segment)>, ChunkError> {
     let mut writer = inner.writer()?;
-    let is_mostly_dead = |segment: &Segment| segment.dead() * 2 > segment.total;
     let is_newest_worth_it = inner
         .index()
         .segments
         .get(&writer.id)
-        .is_some_and(|newest| is_mostly_dead(newest) && newest.total * 4 >= inner.config.segment_bytes);
+        .is_some_and(|newest| least.is_in(newest) && newest.total * 4 >= inner.config.segment_bytes);
     if is_newest_worth_it {
         inner.roll(&mut writer)?;
     }
     let index = inner.index();
-    let candidates = index.segments.iter().filter(|(id, segment)| **id != writer.id && is_mostly_dead(segment));
+    let candidates = index.segments.iter().filter(|(id, segment)| **id != writer.id && least.is_in(segment));
     Ok(candidates.max_by_key(|(_, segment)| segment.dead()).map(|(id, segment)| (*id, segment.clone())))
 }
 

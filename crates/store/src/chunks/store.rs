@@ -1,6 +1,6 @@
 //! The public face of the chunk store.
 
-use crate::chunks::compaction::{self, Compacted};
+use crate::chunks::compaction::{self, Compacted, Dead};
 use crate::chunks::error::ChunkError;
 use crate::chunks::index::{Index, Located};
 use crate::chunks::open::{OpenReport, Opened, open};
@@ -248,7 +248,15 @@ impl ChunkStore {
     /// [`ChunkError::NoSpace`] when not even the reserve holds the live part;
     /// [`ChunkError::Poisoned`], [`ChunkError::Io`].
     pub fn compact(&self) -> Result<Option<Compacted>, ChunkError> {
-        compaction::compact(&self.0)
+        self.compact_from(Dead::Half)
+    }
+
+    /// The same for a segment with at least so much to win.
+    ///
+    /// # Errors
+    /// As [`ChunkStore::compact`].
+    pub fn compact_from(&self, least: Dead) -> Result<Option<Compacted>, ChunkError> {
+        compaction::compact(&self.0, least)
     }
 
     /// Counters and sizes.
@@ -270,6 +278,11 @@ impl ChunkStore {
             disk_syncs: load(&counters.disk_syncs),
             compactions: load(&counters.compactions),
         }
+    }
+
+    /// Bytes that contents leave free on the disk.
+    pub fn min_free(&self) -> u64 {
+        self.0.space.min_free()
     }
 
     /// Bytes that may still be put.
