@@ -3,6 +3,7 @@
 //! Every machine has its own state, cache, configuration and runtime directories,
 //! every wait has a bound, and whatever happens, nothing stays mounted or running.
 
+pub mod claims;
 mod machine;
 mod process;
 mod wait;

@@ -1,0 +1,303 @@
+//! What was written, what was said of it, and which disks have it if that is true.
+
+use super::disk::{Disk, Moment};
+use super::piece::Number;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most lines kept; the oldest go first.
+const LINES_MAX: usize = 4000;
+
+/// One of these disks has the piece: who said so did not say which.
+#[derive(Debug, Clone)]
+struct OneOf {
+    disks: BTreeSet<Disk>,
+    said: Moment,
+}
+
+/// A content that a program wrote.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// Bytes.
+    pub(super) len: usize,
+    /// Where it was written, or renamed to, from the volume's root.
+    pub(super) path: String,
+    /// The disk whose daemon took it, as long as that disk knows of it.
+    pub(super) writer: Option<Disk>,
+    /// When.
+    pub(super) written: Moment,
+    /// The program was told of an error: it may be there, whole, in part, or not at all.
+    pub(super) is_failed: bool,
+    /// Somebody removed it, or tried to.
+    pub(super) is_removed: bool,
+    /// The home is said to know its name.
+    pub(super) is_visible: bool,
+    /// A disk was ever said to have it.
+    pub(super) was_held: bool,
+    /// The pieces that were at its path before.
+    pub(super) replaces: BTreeSet<Number>,
+    /// Mounts that said they have all of it.
+    pub(super) cached: BTreeSet<Disk>,
+    holders: BTreeMap<Disk, Moment>,
+    one_of: Vec<OneOf>,
+}
+
+impl Piece {
+    /// Whether a disk that is not lost has it, by what was claimed.
+    pub(super) fn is_held(&self) -> bool {
+        !self.holders.is_empty() || !self.one_of.is_empty()
+    }
+
+    /// Whether this disk has it, by what was claimed.
+    pub(super) fn is_held_by(&self, disk: Disk) -> bool {
+        self.holders.contains_key(&disk)
+    }
+
+    /// Who has it, in words.
+    pub(super) fn holders(&self) -> String {
+        let certain = self.holders.keys().map(ToString::to_string);
+        let vague = self.one_of.iter().map(|one_of| {
+            let names: Vec<String> = one_of.disks.iter().map(ToString::to_string).collect();
+            format!("one of {}", names.join("/"))
+        });
+        certain.chain(vague).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What happened, and what is owed.
+#[derive(Debug, Default)]
+pub(super) struct Diary {
+    pieces: BTreeMap<Number, Piece>,
+    now: u64,
+    lines: Vec<String>,
+    claims: BTreeMap<&'static str, u64>,
+}
+
+impl Diary {
+    /// Writes a line; the moment is later than all before.
+    pub(super) fn note(&mut self, line: String) -> Moment {
+        self.now += 1;
+        if self.lines.len() >= LINES_MAX {
+            self.lines.drain(..LINES_MAX / 2);
+        }
+        self.lines.push(format!("{:6} {line}", self.now));
+        Moment(self.now)
+    }
+
+    /// All lines.
+    pub(super) fn text(&self) -> String {
+        self.lines.join("\n")
+    }
+
+    /// How often each kind of claim was made.
+    pub(super) const fn claims(&self) -> &BTreeMap<&'static str, u64> {
+        &self.claims
+    }
+
+    /// A new piece is about to be written over what is at its path.
+    pub(super) fn write(&mut self, writer: Disk, path: &str, len: usize, seen: Option<Number>) -> Number {
+        let number = self.pieces.len() as Number + 1;
+        let written = self.note(format!("write {number} ({len} bytes) to {path} at {writer}"));
+        let replaces = self.at(path).chain(seen).collect();
+        self.pieces.insert(
+            number,
+            Piece {
+                len,
+                path: path.to_owned(),
+                writer: Some(writer),
+                written,
+                is_failed: false,
+                is_removed: false,
+                is_visible: false,
+                was_held: false,
+                replaces,
+                cached: BTreeSet::new(),
+                holders: BTreeMap::new(),
+                one_of: Vec::new(),
+            },
+        );
+        number
+    }
+
+    /// The pieces that may be at a path: all but those that are known to be replaced or removed.
+    pub(super) fn at(&self, path: &str) -> impl Iterator<Item = Number> + use<> {
+        let replaced: BTreeSet<Number> = self.pieces.values().flat_map(|piece| piece.replaces.clone()).collect();
+        let is_there = |(number, piece): &(&Number, &Piece)| {
+            piece.path == path && !piece.is_removed && !replaced.contains(*number)
+        };
+        self.pieces.iter().filter(is_there).map(|(number, _)| *number).collect::<Vec<_>>().into_iter()
+    }
+
+    /// A piece.
+    pub(super) fn piece(&self, number: Number) -> Option<&Piece> {
+        self.pieces.get(&number)
+    }
+
+    /// A piece.
+    pub(super) fn piece_mut(&mut self, number: Number) -> Option<&mut Piece> {
+        self.pieces.get_mut(&number)
+    }
+
+    /// All pieces.
+    pub(super) const fn pieces(&self) -> &BTreeMap<Number, Piece> {
+        &self.pieces
+    }
+
+    /// A name is removed: what may be at it need not be anywhere any more.
+    pub(super) fn remove(&mut self, path: &str, seen: Option<Number>) {
+        for number in self.at(path).chain(seen) {
+            if let Some(piece) = self.pieces.get_mut(&number) {
+                piece.is_removed = true;
+            }
+        }
+    }
+
+    /// What is at a path goes to another.
+    pub(super) fn rename(&mut self, from: &str, to: &str, seen: Option<Number>) {
+        for number in self.at(from).chain(seen) {
+            if let Some(piece) = self.pieces.get_mut(&number) {
+                to.clone_into(&mut piece.path);
+            }
+        }
+    }
+
+    /// What a daemon takes for its own: pieces that programs wrote there without an error, and that it did not lose.
+    pub(super) fn written_at(&self, writer: Disk, before: Moment) -> Vec<Number> {
+        let own = |piece: &Piece| piece.writer == Some(writer) && !piece.is_failed && piece.written < before;
+        self.pieces.iter().filter(|(_, piece)| own(piece)).map(|(number, _)| *number).collect()
+    }
+
+    /// A disk was said to have a piece whole. `kind` is what was said, and how.
+    pub(super) fn claim_holder(&mut self, number: Number, disk: Disk, kind: &'static str) {
+        self.note(format!("claim: {disk} has {number} ({kind})"));
+        let said = Moment(self.now);
+        if let Some(piece) = self.pieces.get_mut(&number) {
+            *self.claims.entry(kind).or_default() += 1;
+            piece.was_held = true;
+            piece.holders.entry(disk).or_insert(said);
+        }
+    }
+
+    /// Some disk of these was said to have a piece whole.
+    pub(super) fn claim_one_of(&mut self, number: Number, disks: &BTreeSet<Disk>, kind: &'static str) {
+        let names: Vec<String> = disks.iter().map(ToString::to_string).collect();
+        self.note(format!("claim: one of {} has {number} ({kind})", names.join("/")));
+        let said = Moment(self.now);
+        if let Some(piece) = self.pieces.get_mut(&number) {
+            *self.claims.entry(kind).or_default() += 1;
+            piece.was_held = true;
+            let is_new = piece.one_of.iter().all(|known| !known.disks.is_subset(disks));
+            if is_new {
+                piece.one_of.push(OneOf { disks: disks.clone(), said });
+            }
+        }
+    }
+
+    /// The home was said to know a piece's record.
+    pub(super) fn claim_visible(&mut self, number: Number, kind: &'static str) {
+        if let Some(piece) = self.pieces.get_mut(&number) {
+            *self.claims.entry(kind).or_default() += 1;
+            piece.is_visible = true;
+        }
+    }
+
+    /// A mount says that it has all bytes of a piece, which it may throw away when it needs the room.
+    pub(super) fn claim_cached(&mut self, number: Number, disk: Disk) {
+        if let Some(piece) = self.pieces.get_mut(&number) {
+            *self.claims.entry("info: cached here").or_default() += 1;
+            piece.cached.insert(disk);
+        }
+    }
+
+    /// A disk is lost for ever.
+    pub(super) fn lose(&mut self, disk: Disk) {
+        self.put_back(disk, Moment(0));
+    }
+
+    /// A disk has only what it had at a moment.
+    pub(super) fn put_back(&mut self, disk: Disk, to: Moment) {
+        for piece in self.pieces.values_mut() {
+            if piece.writer == Some(disk) && piece.written > to {
+                piece.writer = None;
+            }
+            piece.cached.remove(&disk);
+            piece.holders.retain(|holder, said| *holder != disk || *said <= to);
+            piece.one_of.retain(|one_of| !one_of.disks.contains(&disk) || one_of.said <= to);
+        }
+    }
+
+    /// What a disk has is damaged somewhere; its daemon still knows what it wrote.
+    pub(super) fn lose_holder(&mut self, disk: Disk) {
+        for piece in self.pieces.values_mut() {
+            piece.cached.remove(&disk);
+            piece.holders.remove(&disk);
+            piece.one_of.retain(|one_of| !one_of.disks.contains(&disk));
+        }
+    }
+
+    /// A daemon was killed, or its machine lost power: it need not know of what was not durable there.
+    pub(super) fn crash(&mut self, disk: Disk) {
+        self.crash_before(disk, Moment(self.now));
+    }
+
+    /// The same of what was written before a moment, and not durable by then.
+    pub(super) fn crash_before(&mut self, disk: Disk, moment: Moment) {
+        for piece in self.pieces.values_mut() {
+            let is_durable = piece.holders.get(&disk).is_some_and(|said| *said <= moment);
+            if piece.writer == Some(disk) && piece.written <= moment && !is_durable {
+                piece.writer = None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Disk = Disk::new(1);
+    const B: Disk = Disk::new(2);
+
+    #[test]
+    fn a_piece_is_owed_while_a_disk_that_was_said_to_have_it_is_left() {
+        let mut diary = Diary::default();
+        let number = diary.write(A, "f", 100, None);
+        diary.claim_holder(number, A, "fsync");
+        diary.claim_one_of(number, &BTreeSet::from([B]), "status");
+        diary.lose(A);
+        assert!(diary.piece(number).unwrap().is_held());
+        diary.lose(B);
+        assert!(!diary.piece(number).unwrap().is_held());
+    }
+
+    #[test]
+    fn an_older_copy_has_what_was_claimed_before_it() {
+        let mut diary = Diary::default();
+        let (old, new) = (diary.write(A, "f", 100, None), diary.write(A, "g", 100, None));
+        diary.claim_holder(old, B, "info");
+        let copied = diary.note("copy".to_owned());
+        diary.claim_holder(new, B, "info");
+        diary.put_back(B, copied);
+        assert!(diary.piece(old).unwrap().is_held());
+        assert!(!diary.piece(new).unwrap().is_held());
+    }
+
+    #[test]
+    fn a_crash_takes_what_was_not_durable_from_its_writer() {
+        let mut diary = Diary::default();
+        let (durable, closed) = (diary.write(A, "f", 100, None), diary.write(A, "g", 100, None));
+        diary.claim_holder(durable, A, "fsync");
+        diary.crash(A);
+        let now = diary.note("later".to_owned());
+        assert_eq!(diary.written_at(A, now), [durable]);
+        assert!(diary.piece(closed).unwrap().writer.is_none());
+    }
+
+    #[test]
+    fn what_is_written_over_is_replaced() {
+        let mut diary = Diary::default();
+        let first = diary.write(A, "f", 100, None);
+        let second = diary.write(B, "f", 100, None);
+        assert_eq!(diary.piece(second).unwrap().replaces, BTreeSet::from([first]));
+        assert_eq!(diary.at("f").collect::<Vec<_>>(), [second]);
+    }
+}

@@ -1,0 +1,181 @@
+//! What was claimed is held against what those who are left can read.
+
+use super::piece::{self, Found, Number};
+use super::statement::volume_of;
+use super::world::World;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Longest time for everything to be there after a loss. A home waits 30 s for a holder that is gone before it asks others, a
+/// client some 10 s for a dead station.
+const CALM: Duration = Duration::from_secs(150);
+/// Longest time for one walk through the tree.
+const WALK: Duration = Duration::from_secs(140);
+/// Pieces named in a failure.
+const NAMED_MAX: usize = 8;
+
+/// What a walk through a mount found.
+#[derive(Debug, Default)]
+struct Walk {
+    whole: BTreeSet<Number>,
+    /// Files that hold something else, or cannot be read.
+    wrong: BTreeMap<PathBuf, String>,
+    broken: BTreeMap<PathBuf, Option<Number>>,
+}
+
+fn walk(seed: u64, directory: &Path, found: &mut Walk) -> std::io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        match fs::symlink_metadata(&path) {
+            Ok(data) if data.is_dir() => walk(seed, &path, found)?,
+            Ok(_) => match fs::read(&path) {
+                Ok(bytes) => match piece::recognise(seed, &bytes) {
+                    Found::Whole(number) => drop(found.whole.insert(number)),
+                    Found::Broken(number) => drop(found.broken.insert(path, number)),
+                    Found::Empty => {}
+                },
+                Err(error) => drop(found.wrong.insert(path, error.to_string())),
+            },
+            // It went meanwhile.
+            Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Waits until a client shows all that is owed.
+///
+/// # Errors
+/// What it does not show.
+pub(super) fn check(world: &mut World, reader: usize) -> Result<(), String> {
+    let disk = world.clients[reader].disk;
+    let begin = Instant::now();
+    world.diary.note(format!("check at {disk}"));
+    loop {
+        let root = world.clients[reader].mount.as_ref().expect("all run after a heal").root().to_owned();
+        let seed = world.seed;
+        let found = crate::within("walk through a mount", WALK, move || {
+            let mut found = Walk::default();
+            walk(seed, &root, &mut found).map(|()| found)
+        });
+        let missing = match &found {
+            Ok(found) => missing(world, found),
+            Err(error) => vec![format!("the tree cannot be listed: {error}")],
+        };
+        if missing.is_empty() {
+            world.diary.note(format!("all is there after {} ms", begin.elapsed().as_millis()));
+            return Ok(());
+        }
+        if begin.elapsed() > CALM {
+            let count = missing.len();
+            let named: Vec<String> = missing.into_iter().take(NAMED_MAX).collect();
+            let wrong = found.map(|found| format!("{:?}", found.wrong)).unwrap_or_default();
+            return Err(format!(
+                "{count} missing at {disk} after {CALM:?}:\n  {}\nunreadable: {wrong}\n{}",
+                named.join("\n  "),
+                state(world)
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
+/// What is owed and not found.
+fn missing(world: &World, found: &Walk) -> Vec<String> {
+    let mut missing = Vec::new();
+    for (path, number) in &found.broken {
+        let is_excused = number.and_then(|number| world.diary.piece(number)).is_some_and(|piece| piece.is_failed);
+        if !is_excused {
+            missing.push(format!("{} holds bytes that nobody wrote (begin of {number:?})", path.display()));
+        }
+    }
+    let successors = successors(world);
+    for (number, piece) in world.diary.pieces() {
+        let is_owed = piece.is_held() && !piece.is_removed && !found.whole.contains(number);
+        if is_owed && !is_answered_for(world, &successors, *number, found) {
+            missing.push(format!(
+                "{number} ({} bytes, {}): held by {}; written by {:?}, visible {}, replaced by {:?}",
+                piece.len,
+                piece.path,
+                piece.holders(),
+                piece.writer.map(|disk| disk.to_string()),
+                piece.is_visible,
+                successors.get(number)
+            ));
+        }
+    }
+    missing
+}
+
+fn successors(world: &World) -> BTreeMap<Number, BTreeSet<Number>> {
+    let mut successors: BTreeMap<Number, BTreeSet<Number>> = BTreeMap::new();
+    for (number, piece) in world.diary.pieces() {
+        for replaced in &piece.replaces {
+            successors.entry(*replaced).or_default().insert(*number);
+        }
+    }
+    successors
+}
+
+/// Whether a piece need not be there since a later one is, or was told to be somewhere, or was removed.
+fn is_answered_for(
+    world: &World,
+    successors: &BTreeMap<Number, BTreeSet<Number>>,
+    number: Number,
+    found: &Walk,
+) -> bool {
+    let mut open: Vec<Number> = successors.get(&number).into_iter().flatten().copied().collect();
+    let mut looked = BTreeSet::new();
+    while let Some(later) = open.pop() {
+        if !looked.insert(later) {
+            continue;
+        }
+        let piece = world.diary.piece(later);
+        let is_enough = piece.is_none_or(|piece| piece.is_removed || piece.was_held || piece.is_failed);
+        if is_enough || found.whole.contains(&later) {
+            return true;
+        }
+        open.extend(successors.get(&later).into_iter().flatten());
+    }
+    false
+}
+
+/// How every daemon is, for whoever looks into a failure.
+pub(super) fn state(world: &World) -> String {
+    let mut text = String::new();
+    let servers = world.stations.iter().chain([&world.home]).filter(|site| site.server.is_some());
+    let of_servers = servers.map(|site| {
+        let log = site.server.as_ref().map(|server| server.process.log()).unwrap_or_default();
+        (site.disk, site.tool(&["status", "--json"]), log)
+    });
+    let of_clients = world.clients.iter().filter(|client| client.runs()).map(|client| {
+        let log = client.mount.as_ref().map(|mount| mount.process.log()).unwrap_or_default();
+        (client.disk, client.tool(&["status", "--json"]), log)
+    });
+    for (disk, answer, log) in of_servers.chain(of_clients) {
+        let said: serde_json::Value = serde_json::from_str(&answer.out).unwrap_or_default();
+        let tail: Vec<&str> = log.lines().rev().take(6).collect();
+        text.push_str(&format!("{disk}: {}\n  {}\n", volume_of(&said), tail.join("\n  ")));
+    }
+    text
+}
+
+/// Has all come home, and be said to be there, by every daemon.
+///
+/// # Errors
+/// Who does not come so far, or says otherwise.
+pub(super) fn settle(world: &mut World) -> Result<(), String> {
+    for at in 0..world.clients.len() {
+        if !super::statement::sync(world, at, "stable", "120") {
+            let disk = world.clients[at].disk;
+            let queue = world.clients[at].tool(&["queue"]).out;
+            return Err(format!(
+                "not everything of {disk} is stable after two minutes with all machines there\n{queue}\n{}",
+                state(world)
+            ));
+        }
+    }
+    super::numbers::nothing_is_left(world)
+}
