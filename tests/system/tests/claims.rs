@@ -26,7 +26,7 @@ fn plan() -> Plan {
             Some(_) => Kind::ALL.into_iter().filter(wanted).collect(),
             None => vec![Kind::ClientLost, Kind::StationLost, Kind::Kill],
         },
-        time: Duration::from_secs(number("WAYFS_CLAIMS_MINUTES").map_or(40, |minutes| minutes * 60)),
+        time: Duration::from_secs(number("WAYFS_CLAIMS_MINUTES").map_or(20, |minutes| minutes * 60)),
         diaries: std::env::var_os("WAYFS_CLAIMS_REPORT")
             .map(PathBuf::from)
             .and_then(|path| path.parent().map(PathBuf::from))
