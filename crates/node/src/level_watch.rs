@@ -6,7 +6,7 @@ use crate::volume::Volume;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use wayfs_types::request::Level;
-use wayfs_types::{Content, FileId, RecordId};
+use wayfs_types::{Content, FileId, RecordId, Ticket};
 
 /// Most records watched; past it, newer ones are only counted.
 const WATCHED_MAX: usize = 16_384;
@@ -42,6 +42,8 @@ struct Watched {
 pub struct LevelWatch {
     watched: BTreeMap<RecordId, Watched>,
     overlooked: u64,
+    /// The state that was looked at last with all that was watched then. `None`: something is watched that was not looked at.
+    looked_at: Option<(u64, Ticket)>,
 }
 
 impl LevelWatch {
@@ -50,6 +52,7 @@ impl LevelWatch {
         if self.watched.len() < WATCHED_MAX {
             let watched = Watched { file, path: None, size_bytes, content: None, told: BTreeSet::new() };
             self.watched.insert(record, watched);
+            self.looked_at = None;
         } else {
             self.overlooked += 1;
         }
@@ -59,6 +62,7 @@ impl LevelWatch {
     pub fn clear(&mut self) {
         self.watched.clear();
         self.overlooked = 0;
+        self.looked_at = None;
     }
 
     /// What came further since the last look, and how many records were not watched because there were too many.
@@ -69,6 +73,11 @@ impl LevelWatch {
 
     /// A record that is stable is watched no longer.
     fn look(&mut self, replica: &LiveReplica) -> Vec<Reached> {
+        let revision = (replica.store().commits(), replica.stored());
+        if self.looked_at == Some(revision) {
+            return Vec::new();
+        }
+        self.looked_at = Some(revision);
         let mut reached = Vec::new();
         let mut done = Vec::new();
         for (record, watched) in self.watched.iter_mut().take(LOOKED_AT_MAX) {
@@ -92,6 +101,8 @@ impl LevelWatch {
         }
         for record in done {
             self.watched.remove(&record);
+            // Younger ones come within reach of the next look.
+            self.looked_at = None;
         }
         reached
     }

@@ -258,21 +258,66 @@ impl<S: MetaStore> Replica<S> {
         Ok(self.milestone_row(origin, level, sequence)?.map(|step| step.at))
     }
 
+    /// The first step kept of a level that reached a record.
+    ///
+    /// Steps only go forward, so the ring is sorted from its oldest step on: ten reads, however many are kept.
     fn milestone_row(&self, origin: OriginId, level: u8, sequence: u64) -> Result<Option<Milestone>, StorageError> {
-        let (from, until) = (milestone_key(origin, level, 0), milestone_key(origin, level, MILESTONES));
-        let mut best: Option<Milestone> = None;
-        self.each(&from, &until, |_, value| {
-            let step: Milestone = unpack(value)?;
-            if step.through >= sequence && best.is_none_or(|best| step.through < best.through) {
-                best = Some(step);
+        let steps = self.marks_committed(origin)?.steps[usize::from(level)];
+        let (mut from, mut until) = (steps.saturating_sub(MILESTONES), steps);
+        let mut first = None;
+        while from < until {
+            let middle = from.midpoint(until);
+            let bytes = self.store.get(&milestone_key(origin, level, middle % MILESTONES))?;
+            let Some(bytes) = bytes else { return Ok(None) };
+            let step: Milestone = unpack(&bytes)?;
+            if step.through >= sequence {
+                first = Some(step);
+                until = middle;
+            } else {
+                from = middle + 1;
             }
-            Ok(())
-        })?;
-        Ok(best)
+        }
+        Ok(first)
     }
 }
 
 /// Whether contents are known to travel in their record, or there are none.
 fn is_in_record(content: Option<&Content>) -> bool {
     content.is_some_and(|content| content.root().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::world::{HOME, World, small};
+
+    /// The ring of steps is searched by halves; a look at every row must find the same.
+    #[test]
+    fn the_first_step_that_reached_a_record_is_found_after_the_ring_went_round() {
+        let mut world = World::new();
+        let client = world.add(Role::Client, "ann@a");
+        world.connect(client, HOME);
+        world.settle();
+        let file = world.create(client, FileId::ROOT, "log");
+        for line in 0..MILESTONES + 40 {
+            world.store(client, file, small(&format!("{line}")));
+            world.settle();
+        }
+        let replica = &world.hosts[client].replica;
+        let origin = replica.config.origin;
+        let steps = replica.marks_committed(origin).unwrap().steps;
+        assert!(steps.iter().all(|steps| *steps > MILESTONES), "the rings went round: {steps:?}");
+        let last = replica.marks_committed(origin).unwrap().safe;
+        for level in 0..3 {
+            for sequence in (0..last + 2).step_by(7) {
+                let mut rows: Vec<u64> = Vec::new();
+                let (from, until) = (milestone_key(origin, level, 0), milestone_key(origin, level, MILESTONES));
+                let note = |value: &[u8]| -> Result<u64, StorageError> { Ok(unpack::<Milestone>(value)?.through) };
+                replica.each(&from, &until, |_, value| Ok(rows.push(note(value)?))).unwrap();
+                let first = rows.into_iter().filter(|through| *through >= sequence).min();
+                let found = replica.milestone_row(origin, level, sequence).unwrap().map(|step| step.through);
+                assert_eq!(found, first, "level {level}, sequence {sequence}");
+            }
+        }
+    }
 }

@@ -429,6 +429,11 @@ impl<S: MetaStore> Replica<S> {
         &self.store
     }
 
+    /// The last ticket that the driver said is durable.
+    pub fn stored(&self) -> Ticket {
+        self.stored
+    }
+
     /// The store, for a driver that keeps it in the replica and syncs it there (the simulator).
     pub fn store_mut(&mut self) -> &mut S {
         &mut self.store

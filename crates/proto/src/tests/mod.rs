@@ -17,4 +17,4 @@ mod omitting;
 mod reports;
 mod storms;
 mod volume;
-mod world;
+pub(crate) mod world;
