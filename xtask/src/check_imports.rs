@@ -21,6 +21,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("wayfs-net", 2),
     ("wayfs-fuse", 2),
     ("wayfs-control", 2),
+    ("wayfs-nfs", 2),
     ("wayfs-node", 3),
     ("wayfs-sim", 3),
     ("wayfs-client", 4),

@@ -1,0 +1,132 @@
+//! How much a call reads or writes.
+//!
+//! A large block costs fewer headers, and more when one of its fragments is lost: the kernel cuts what is longer than a packet into
+//! fragments, and a lost one takes all with it. What a size is worth is estimated from what happened:
+//! `worth(b) = b * (1 - failed(b)) / (b + overhead(b))`, where `failed` grows with the time that a block is on the air.
+
+/// Sizes there are to choose from.
+pub const BLOCK_SIZES: [u32; 7] = [1024, 2048, 4096, 8192, 16_384, 32_768, 65_536];
+
+/// What carries blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carrier {
+    /// Datagrams, cut into fragments: at most 32 KiB, since a datagram has at most 64 KiB with its headers.
+    Datagrams,
+    /// A stream, which loses single packets.
+    Stream,
+}
+
+/// The size of the next block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BlockSize {
+    size: u32,
+    max: u32,
+    /// `None`: fixed.
+    seen: Option<Seen>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Seen {
+    /// Failed sendings per byte sent, smoothed.
+    failures_per_byte: f64,
+    /// Since the last choice.
+    sendings: u32,
+}
+
+/// Bytes around a block of a call, its answer among them, with headers of UDP.
+const CALL_OVERHEAD: f64 = 300.0;
+/// Bytes around a fragment.
+const FRAGMENT_OVERHEAD: f64 = 20.0;
+/// Bytes of a block in a fragment.
+const FRAGMENT_LEN: f64 = 1480.0;
+/// Of how many sendings the past consists.
+const MEMORY: f64 = 64.0;
+/// A choice is kept for that many sendings, and another must be better by that share.
+const SENDINGS_PER_CHOICE: u32 = 16;
+const BETTER: f64 = 1.02;
+
+impl BlockSize {
+    /// Always the same: a multiple of 512 from 512 to 65,536; what lies beyond `server_max` is cut.
+    pub fn fixed(size: u32, server_max: u32) -> Self {
+        let size = size.min(server_max).clamp(512, 65_536);
+        Self { size, max: size, seen: None }
+    }
+
+    /// Chosen by what happens; at most `server_max`.
+    pub fn auto(carrier: Carrier, server_max: u32) -> Self {
+        let (first, max) = match carrier {
+            Carrier::Datagrams => (8192, 32_768),
+            Carrier::Stream => (32_768, 65_536),
+        };
+        let max = server_max.clamp(512, max);
+        Self { size: first.min(max), max, seen: Some(Seen { failures_per_byte: 0.0, sendings: 0 }) }
+    }
+
+    /// Bytes of the next block.
+    pub const fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// A block of `len` bytes was sent and answered, or sent and lost.
+    pub fn on_sending(&mut self, len: u32, lost: bool) {
+        let max = self.max;
+        let Some(seen) = &mut self.seen else { return };
+        let rate = if lost { 1.0 / f64::from(len.max(1)) } else { 0.0 };
+        // A small block says less about the path than a large one.
+        let weight = (f64::from(len) / 8192.0).clamp(0.1, 4.0) / MEMORY;
+        seen.failures_per_byte += (rate - seen.failures_per_byte) * weight.min(0.5);
+        seen.sendings += 1;
+        if seen.sendings < SENDINGS_PER_CHOICE {
+            return;
+        }
+        seen.sendings = 0;
+        let failures = seen.failures_per_byte;
+        let sizes = BLOCK_SIZES.into_iter().filter(|size| *size <= max);
+        let best = sizes.max_by(|a, b| worth(*a, failures).total_cmp(&worth(*b, failures))).unwrap_or(max);
+        if worth(best, failures) > worth(self.size, failures) * BETTER {
+            self.size = best;
+        }
+    }
+}
+
+/// Share of what is sent that is of use.
+fn worth(size: u32, failures_per_byte: f64) -> f64 {
+    let size = f64::from(size);
+    let sent = size + CALL_OVERHEAD + FRAGMENT_OVERHEAD * (size / FRAGMENT_LEN).ceil();
+    size / sent * (-failures_per_byte * sent).exp()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is chosen where one block in `every` of 8192 bytes is lost, and shorter ones less often.
+    fn chosen(bytes_per_loss: u64) -> u32 {
+        let mut block = BlockSize::auto(Carrier::Datagrams, 1 << 20);
+        let mut sent = 0;
+        for _ in 0..4000 {
+            let (size, before) = (block.size(), sent / bytes_per_loss);
+            sent += u64::from(size);
+            block.on_sending(size, sent / bytes_per_loss > before);
+        }
+        block.size()
+    }
+
+    #[test]
+    fn the_more_is_lost_the_smaller_is_the_block() {
+        let sizes = [1 << 30, 1_000_000, 125_000, 16_000].map(chosen);
+        assert_eq!(sizes[0], 32_768);
+        assert!(sizes.windows(2).all(|pair| pair[0] >= pair[1]), "{sizes:?}");
+        assert!((1024..=4096).contains(&sizes[3]), "{sizes:?}");
+    }
+
+    #[test]
+    fn a_fixed_size_stays_within_what_the_server_takes() {
+        let mut block = BlockSize::fixed(8192, 4096);
+        for _ in 0..100 {
+            block.on_sending(4096, true);
+        }
+        assert_eq!(block.size(), 4096);
+        assert_eq!(BlockSize::auto(Carrier::Stream, 16_384).size(), 16_384);
+    }
+}

@@ -1,0 +1,34 @@
+//! NFS version 3 as a client of servers that nobody may change, made for lossy last hops.
+//!
+//! It is pure: bytes and times go in, bytes and times come out. [`xdr`] and [`rpc`] are the codec, bounded
+//! whatever a server sends; [`calls`] and [`results`] have a function per procedure; [`portmap`] and [`mount_protocol`] find the way
+//! in. An [`Exchange`] keeps calls in flight and sends them again when its [`retry`] policy says so; [`replay`] says what an answer
+//! to a call that was sent twice means; [`Window`] how many calls may be in flight, [`BlockSize`] how much each reads or writes.
+
+#![warn(missing_docs)]
+
+mod attributes;
+mod block_size;
+pub mod calls;
+mod exchange;
+#[cfg(test)]
+mod hostile;
+pub mod mount_protocol;
+pub mod portmap;
+mod procedure;
+mod record;
+pub mod replay;
+pub mod results;
+pub mod retry;
+pub mod rpc;
+mod status;
+mod window;
+pub mod xdr;
+
+pub use attributes::{FileAttributes, FileKind, Handle, SetAttributes, SetTime, Timestamp, WriteVerifier};
+pub use block_size::{BLOCK_SIZES, BlockSize, Carrier};
+pub use exchange::{Answer, Exchange, Notice, Patience, Statistics};
+pub use procedure::{Kind, Procedure};
+pub use record::{RecordError, Records, framed};
+pub use status::Status;
+pub use window::Window;
