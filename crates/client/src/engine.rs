@@ -48,7 +48,7 @@ pub trait Engine: Send + Sync + 'static {
     /// The origin of this replica's own records.
     fn origin(&self) -> OriginId;
 
-    /// One of the readable attributes `user.wayfs.*`: `state`, `version`, `safe`, `visible`, `holder`, `conflict`.
+    /// One of the readable attributes `user.wayfs.*` that need no question: `version`, `holder`, `conflict`.
     fn attribute(&self, file: FileId, what: &str) -> Option<String>;
 
     /// How far a file's current version has come.

@@ -12,7 +12,7 @@ use wayfs_node::LiveReplica;
 use wayfs_node::{ContentsError, FetchError, Volume};
 use wayfs_proto::Holder;
 use wayfs_types::request::{Answer, Change, Level, Outcome, Request, RequestId};
-use wayfs_types::{Digest, Fact, FileId, FsError, Inode, OriginId, StorageError, WallTime};
+use wayfs_types::{Digest, Fact, Facts, FileId, FsError, Inode, OriginId, StorageError, WallTime};
 
 /// Most read-ahead fetches under way: past it, reading ahead would only delay who waits.
 const PREFETCH_MAX: usize = 8;
@@ -116,19 +116,8 @@ impl Engine for Live {
     }
 
     fn attribute(&self, file: FileId, what: &str) -> Option<String> {
-        let facts = || Some(self.volume.look(|replica| replica.level(file))?.ok()??.facts);
-        let told = |fact: Fact| match fact {
-            Fact::Holds(Some(time)) => time.compact(),
-            Fact::Holds(None) => "yes".to_owned(),
-            Fact::No => "no".to_owned(),
-            Fact::Unknown => "unknown here".to_owned(),
-        };
         match what {
-            "state" => Some(level_name(facts()?.level()).to_owned()),
             "version" => Engine::inode(self, file).map(|inode| inode.version.to_string()),
-            "safe" => facts().map(|facts| told(facts.safe)),
-            "visible" => facts().map(|facts| told(facts.visible)),
-            "stable" => facts().map(|facts| told(facts.stable)),
             "holder" => {
                 let version = Engine::inode(self, file)?.version;
                 let holder = self.volume.look(|replica| replica.holder(file, version))?.ok()?;
@@ -149,6 +138,54 @@ impl Engine for Live {
 
     fn level(&self, file: FileId) -> Option<Level> {
         self.volume.look(|replica| replica.level(file))?.ok().flatten().map(|state| state.facts.level())
+    }
+}
+
+/// A readable attribute that tells of the facts about a file's version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FactName {
+    /// The furthest level of which all facts hold.
+    State,
+    /// Record and contents are durable at a server.
+    Safe,
+    /// The home knows the record.
+    Visible,
+    /// The home has record and contents.
+    Stable,
+}
+
+/// A name that is no [`FactName`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotAFact;
+
+impl std::str::FromStr for FactName {
+    type Err = NotAFact;
+    fn from_str(name: &str) -> Result<Self, NotAFact> {
+        match name {
+            "state" => Ok(Self::State),
+            "safe" => Ok(Self::Safe),
+            "visible" => Ok(Self::Visible),
+            "stable" => Ok(Self::Stable),
+            _ => Err(NotAFact),
+        }
+    }
+}
+
+impl FactName {
+    /// Its value.
+    pub fn told(self, facts: Facts) -> String {
+        let fact = match self {
+            Self::State => return level_name(facts.level()).to_owned(),
+            Self::Safe => facts.safe,
+            Self::Visible => facts.visible,
+            Self::Stable => facts.stable,
+        };
+        match fact {
+            Fact::Holds(Some(time)) => time.compact(),
+            Fact::Holds(None) => "yes".to_owned(),
+            Fact::No => "no".to_owned(),
+            Fact::Unknown => "unknown here".to_owned(),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use wayfs_types::request::{
     Answer, Change, Level, LockRequest, Outcome, Removed, RenameTarget, Request, RequestId, XattrPresence,
 };
 use wayfs_types::{
-    Content, Digest, FileId, FsError, Inode, Kind, Name, OriginId, Place, RecordId, StorageError, WallTime,
+    Content, Digest, Fact, Facts, FileId, FsError, Inode, Kind, Name, OriginId, Place, RecordId, StorageError, WallTime,
 };
 
 #[derive(Default)]
@@ -271,6 +271,11 @@ impl State {
                 Ok(Answer::Changed { record, file, inode: Box::new(self.inodes[&file].clone()), removed })
             }
             Request::Wait { .. } => Ok(Answer::Reached),
+            Request::Refresh => Ok(Answer::Done),
+            Request::Facts { versions } => {
+                let safe = Facts { safe: Fact::Holds(None), ..Facts::default() };
+                Ok(Answer::Facts(vec![safe; versions.len()]))
+            }
             Request::TestLock(wish) => Ok(Answer::Lock(self.blocker(&wish))),
             Request::Lock(wish) => match self.blocker(&wish) {
                 Some(_) => Err(FsError::Locked),
@@ -469,8 +474,8 @@ impl Engine for Toy {
         OriginId::new(1).unwrap()
     }
 
-    fn attribute(&self, _file: FileId, what: &str) -> Option<String> {
-        (what == "state").then(|| "safe".to_owned())
+    fn attribute(&self, _file: FileId, _what: &str) -> Option<String> {
+        None
     }
 
     fn level(&self, _file: FileId) -> Option<Level> {

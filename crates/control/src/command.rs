@@ -47,6 +47,15 @@ pub enum Command {
         #[serde(default)]
         timeout_ms: Option<u64>,
     },
+    /// Asks the home for all that it has by now: what was visible before is seen afterwards. Result:
+    /// [`crate::Done::Refreshed`]; [`crate::ErrorKind::Unreachable`] if the home cannot be asked.
+    Refresh {
+        /// A path that is looked up afterwards; `None`: none.
+        #[serde(with = "path_text::optional", default)]
+        path: Option<PathBuf>,
+        /// Longest wait in milliseconds.
+        timeout_ms: u64,
+    },
     /// Open conflicts. Result: [`crate::Done::Conflicts`].
     ConflictsList {
         /// Which volume; `None`: all.
@@ -361,6 +370,7 @@ impl Command {
         match self {
             Self::Events => None,
             Self::Sync { timeout_ms, .. } => timeout_ms.map(|ms| Duration::from_millis(ms).saturating_add(SHORT)),
+            Self::Refresh { timeout_ms, .. } => Some(Duration::from_millis(*timeout_ms).saturating_add(SHORT)),
             Self::Umount { timeout_ms, .. } => Some(Duration::from_millis(*timeout_ms).saturating_add(LONG)),
             Self::Pin { .. }
             | Self::VolumeImport { .. }
@@ -402,6 +412,7 @@ impl Command {
             Self::Info { .. } => "info",
             Self::Queue { .. } => "queue",
             Self::Sync { .. } => "sync",
+            Self::Refresh { .. } => "refresh",
             Self::ConflictsList { .. } => "conflicts list",
             Self::ConflictsShow { .. } => "conflicts show",
             Self::ConflictsDiff { .. } => "conflicts diff",

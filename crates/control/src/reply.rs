@@ -3,8 +3,8 @@
 use crate::path_text;
 use crate::report::{
     BackupReport, ConflictReport, ConflictsReport, CopyReport, DeleteReport, DiffReport, DoctorReport, FileInfo,
-    MembersReport, PinsReport, QueueReport, ResolveReport, RestoreReport, StationsReport, StatusReport, SyncReport,
-    TicketReport, UmountReport, VolumeReport, VolumesReport, WhyReport,
+    MembersReport, PinsReport, QueueReport, RefreshReport, ResolveReport, RestoreReport, StationsReport, StatusReport,
+    SyncReport, TicketReport, UmountReport, VolumeReport, VolumesReport, WhyReport,
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -124,6 +124,8 @@ pub enum Done {
     Queue(QueueReport),
     /// Of `Sync`.
     Sync(SyncReport),
+    /// Of `Refresh`.
+    Refreshed(RefreshReport),
     /// Of `ConflictsList`.
     Conflicts(ConflictsReport),
     /// Of `ConflictsShow`.

@@ -35,6 +35,8 @@ impl<S: MetaStore> Replica<S> {
             | Up::Cancelled { .. }
             | Up::Holds { .. }
             | Up::Lent { .. }
+            | Up::Facts { .. }
+            | Up::Catch { .. }
             | Up::Ping { .. } => {}
         }
     }

@@ -13,6 +13,7 @@
 //! Everything that a child is told leaves only when the batch that it rests upon is durable.
 
 use crate::api::{Neighbour, PeerId, Role};
+use crate::catching::Catch;
 use crate::history::Told;
 use crate::omitting::Brought;
 use crate::replica::{Replica, Trouble, Whom};
@@ -94,6 +95,8 @@ pub(crate) struct Child {
     pub(crate) brought: Brought,
     /// What it said in this session of the histories of origins.
     pub(crate) told: Told,
+    /// Its wishes to catch up with the home.
+    pub(crate) catches: VecDeque<(AskId, Catch)>,
 }
 
 /// A message that waits for the disk.
@@ -132,6 +135,7 @@ impl Child {
             accounted: 0,
             brought: Brought::default(),
             told: Told::default(),
+            catches: VecDeque::new(),
         }
     }
 
@@ -410,6 +414,7 @@ impl<S: MetaStore> Replica<S> {
         child.outbox.clear();
         child.brought.forget();
         child.asks.clear();
+        child.catches.clear();
         child.phase = Phase::Ghost;
         child.unknown = false;
         // Until the lease ends it keeps its locks; one that never was Live trusts nothing.
@@ -608,6 +613,11 @@ impl<S: MetaStore> Replica<S> {
                 self.answer_ping(peer, origin, number);
                 Ok(())
             }
+            Up::Facts { ask, versions } => Ok(self.handle_facts_asked(origin, ask, versions)?),
+            Up::Catch { ask } if self.handle_catch(origin, ask) => {
+                Err(Trouble::Peer(peer, "asks too much at once".to_owned()))
+            }
+            Up::Catch { .. } => Ok(()),
         }
     }
 
@@ -619,7 +629,9 @@ impl<S: MetaStore> Replica<S> {
             && child.outbox.is_empty()
             && self.stored >= self.ticket;
         let through = told.then_some(self.counters.change);
-        let bytes = wayfs_wire::encode(&Message::Down(Down::Pong { number, through }));
+        let home_ms =
+            self.home_heard().map(|heard| u64::try_from(self.now.since(heard).as_millis()).unwrap_or(u64::MAX));
+        let bytes = wayfs_wire::encode(&Message::Down(Down::Pong { number, through, home_ms }));
         self.outputs.push_back(crate::api::Output::Send { peer, bytes });
     }
 

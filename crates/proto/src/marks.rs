@@ -162,8 +162,10 @@ impl<S: MetaStore> Replica<S> {
             Role::Station => self.facts_at_station(record, content)?,
             Role::Client if record.origin() == self.config.origin => self.facts_of_own(record)?,
             // Nothing is shown to a client that is not durable at a server.
-            Role::Client if is_in_record(content) => Facts { safe: Fact::Holds(None), ..Facts::default() },
-            Role::Client => Facts::default(),
+            Role::Client => {
+                let safe = if is_in_record(content) { Fact::Holds(None) } else { Fact::Unknown };
+                Facts { safe, ..Facts::default() }.or(self.contents.told.lasting(record))
+            }
         };
         if let Some(at) = self.stable_alone(record) {
             facts.stable = Fact::Holds(Some(at));

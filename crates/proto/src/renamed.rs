@@ -74,7 +74,7 @@ pub(crate) fn renamed_request(mut request: Request, renamed: &Renamed) -> Reques
         | Request::Unlock { file: named, .. } => file(renamed, named),
         Request::Lock(lock) | Request::TestLock(lock) => file(renamed, &mut lock.file),
         Request::Change { change, .. } => renamed_change(change, renamed),
-        Request::Wait { .. } => {}
+        Request::Wait { .. } | Request::Facts { .. } | Request::Refresh => {}
     }
     request
 }

@@ -229,6 +229,8 @@ pub struct Replica<S> {
     pub(crate) fork: Fork,
     /// The openings of this store.
     pub(crate) lives: Lives,
+    /// When the home was heard last, by our parent's word or by itself; `None`: not since we were opened.
+    pub(crate) home_heard: Option<Time>,
 }
 
 /// Who is at the other end of a session.
@@ -298,6 +300,7 @@ impl<S: MetaStore> Replica<S> {
             unvouched: 0,
             fork: Fork::default(),
             lives: Lives::default(),
+            home_heard: None,
             config,
         };
         replica.check_identity()?;

@@ -47,6 +47,13 @@ pub(crate) struct Waiting {
     listed: Option<(bool, Option<Name>)>,
 }
 
+impl Waiting {
+    /// Whether the parent answered the question that was put for it.
+    pub(crate) const fn is_answered(&self) -> bool {
+        self.listed.is_some()
+    }
+}
+
 /// All requests that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
@@ -77,6 +84,16 @@ impl Requests {
                 self.ready.insert(id);
             }
         }
+    }
+
+    /// The parent answered a question whose answer is no images.
+    pub(crate) fn answered_plainly(&mut self, ask: AskId) {
+        self.answered(ask, Verdict::Found, Some((true, None)));
+    }
+
+    /// The parent cannot answer.
+    pub(crate) fn refused(&mut self, ask: AskId) {
+        self.answered(ask, Verdict::Unready, None);
     }
 
     /// The session with the parent changed: whoever waits for it, or for an answer of the last one, looks again.
@@ -344,6 +361,8 @@ impl<S: MetaStore> Replica<S> {
                 Ok(Attempt::Done(self.change(UserId(user), &change)?))
             }
             Request::Wait { record, until } => self.attempt_wait(record, until),
+            Request::Facts { versions } => self.attempt_facts(waiting, &versions),
+            Request::Refresh => self.attempt_refresh(waiting),
             Request::Lock(request) => Ok(match self.lock(id, request) {
                 Some(outcome) => Attempt::Done(outcome),
                 None => Attempt::Park(On::Lock),

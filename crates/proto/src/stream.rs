@@ -100,6 +100,7 @@ impl<S: MetaStore> Replica<S> {
             Phase::Greeting | Phase::Ready | Phase::Ghost => {}
         }
         self.send_grants(origin);
+        self.answer_catches(origin);
         self.answer_asks(origin)
     }
 

@@ -14,6 +14,7 @@
 //! had confirmed, so that nobody sees his own past undone.
 
 use crate::api::{Output, PeerId, Role};
+use crate::fact_asks::FactAsk;
 use crate::gathered::Gathering;
 use crate::lock_requests::LockAsk;
 use crate::replica::{Replica, Trouble, Whom};
@@ -87,6 +88,8 @@ pub(crate) struct Upstream {
     pub(crate) partial: Vec<KeyImage>,
     pub(crate) asks: BTreeMap<AskId, Asked>,
     pub(crate) by_question: BTreeMap<Question, AskId>,
+    /// Questions about facts, our own and those of children.
+    pub(crate) fact_asks: BTreeMap<AskId, FactAsk>,
     pub(crate) next_ask: u64,
     pub(crate) lock_asks: BTreeMap<AskId, LockAsk>,
     /// Requests for locks that wait until the parent has answered what their owner gave up.
@@ -162,6 +165,7 @@ impl<S: MetaStore> Replica<S> {
             partial: Vec::new(),
             asks: BTreeMap::new(),
             by_question: BTreeMap::new(),
+            fact_asks: BTreeMap::new(),
             next_ask: 1,
             lock_asks: BTreeMap::new(),
             locks_held_back: Vec::new(),
@@ -193,6 +197,8 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn parent_lost(&mut self) {
+        self.answer_fact_asks();
+        self.refuse_catches();
         self.upstream = None;
         self.contents.begin_session();
         self.requests.wake_parked();
@@ -203,6 +209,26 @@ impl<S: MetaStore> Replica<S> {
     pub fn is_trusted(&self) -> bool {
         self.config.role == Role::Home
             || self.upstream.as_ref().is_some_and(|up| up.standing == Standing::Live && self.now < up.lease_until)
+    }
+
+    /// When the home was heard last: from the home itself, or by the word of our parent, which is as old as its last
+    /// answer to a ping (a quarter of a lease). `None`: not since this replica was opened.
+    pub fn home_heard(&self) -> Option<Time> {
+        if self.config.role == Role::Home { Some(self.now) } else { self.home_heard }
+    }
+
+    /// Whether the home was heard of within a lease, and a while for two hops' pings. `None`: not since this replica was
+    /// opened.
+    pub fn is_home_reachable(&self, now: Time) -> Option<bool> {
+        let within = self.config.lease + self.config.lease / 2;
+        self.home_heard().map(|heard| now < heard + within)
+    }
+
+    /// The parent says how long ago it heard the home.
+    fn note_home(&mut self, ms: Option<u64>) {
+        let Some(ms) = ms else { return };
+        let heard = Time::from_micros(self.now.as_micros().saturating_sub(ms.saturating_mul(1000)));
+        self.home_heard = Some(self.home_heard.map_or(heard, |known| known.max(heard)));
     }
 
     /// Whether a request may wait for the session to come up.
@@ -228,7 +254,8 @@ impl<S: MetaStore> Replica<S> {
         let is_forked = upstream.standing == Standing::Forked;
         match down {
             Down::Renewed { of, life, origin } if greeted => self.handle_renewed(of, life, origin),
-            Down::Pong { number, through } => {
+            Down::Pong { number, through, home_ms } => {
+                self.note_home(home_ms);
                 self.handle_pong(number, through);
                 Ok(())
             }
@@ -265,6 +292,14 @@ impl<S: MetaStore> Replica<S> {
             }
             Down::LockAnswer { ask, verdict } => {
                 self.handle_lock_answer(ask, verdict);
+                Ok(())
+            }
+            Down::Facts { ask, facts } => {
+                self.handle_facts(ask, facts);
+                Ok(())
+            }
+            Down::Caught { ask, reached } => {
+                self.handle_caught(ask, reached);
                 Ok(())
             }
         }
@@ -435,6 +470,8 @@ impl<S: MetaStore> Replica<S> {
             self.sweep()?;
             self.counters.synced = true;
             self.set_standing(Standing::Live);
+            // The answer says how the home is.
+            self.ping();
         }
         self.trim_log()?;
         self.stage_to_parent(Up::Received { serial });
@@ -636,16 +673,22 @@ impl<S: MetaStore> Replica<S> {
             return;
         }
         if now >= upstream.next_ping {
-            upstream.next_ping = now + lease / 4;
-            upstream.ping_number += 1;
-            upstream.pings.push_back((upstream.ping_number, now));
-            if upstream.pings.len() > PINGS_MAX {
-                upstream.pings.pop_front();
-            }
-            let number = upstream.ping_number;
-            self.tell_parent(Up::Ping { number });
+            self.ping();
             self.ask_renewal();
         }
+    }
+
+    fn ping(&mut self) {
+        let (now, lease) = (self.now, self.config.lease);
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        upstream.next_ping = now + lease / 4;
+        upstream.ping_number += 1;
+        upstream.pings.push_back((upstream.ping_number, now));
+        if upstream.pings.len() > PINGS_MAX {
+            upstream.pings.pop_front();
+        }
+        let number = upstream.ping_number;
+        self.tell_parent(Up::Ping { number });
     }
 
     pub(crate) fn upstream_timeout(&self) -> Option<Time> {

@@ -187,7 +187,7 @@ impl World {
                     self.hosts[index].remember(*file, inode.is_directory());
                 }
             }
-            Ok(Answer::Lock(_) | Answer::Reached | Answer::Done) | Err(_) => {}
+            Ok(Answer::Lock(_) | Answer::Facts(_) | Answer::Reached | Answer::Done) | Err(_) => {}
         }
     }
 

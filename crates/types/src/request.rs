@@ -3,7 +3,7 @@
 //! The engine turns a [`Change`] into a record with the bases that it sees at
 //! that moment, so nobody above it handles versions except to store contents.
 
-use crate::{AttrChange, Content, FileId, FsError, Inode, Kind, Name, RecordId, WallTime, XattrName};
+use crate::{AttrChange, Content, Facts, FileId, FsError, Inode, Kind, Name, RecordId, WallTime, XattrName};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +49,15 @@ pub enum Request {
         /// How far.
         until: Level,
     },
+    /// What is known of these versions; what is not known here is asked of the parent. Answer: [`Answer::Facts`], at the
+    /// latest at the deadline, with what is known by then.
+    Facts {
+        /// File and version, at most 1024.
+        versions: Vec<(FileId, RecordId)>,
+    },
+    /// Catches up with the home: all that it had ordered when this was asked is seen here afterwards. Answer:
+    /// [`Answer::Done`], or `Unreachable` if the home cannot be asked.
+    Refresh,
     /// Takes a lock. Answer: [`Answer::Done`], or `Locked`.
     Lock(LockRequest),
     /// What would stand in a lock's way. Answer: [`Answer::Lock`].
@@ -284,6 +293,8 @@ pub enum Answer {
     },
     /// What stands in a lock's way, if anything.
     Lock(Option<LockRequest>),
+    /// What is known of versions, in the order of the question.
+    Facts(Vec<Facts>),
     /// It is so far.
     Reached,
     /// Done, nothing to say.

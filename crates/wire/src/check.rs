@@ -12,6 +12,8 @@ const IMAGES_MAX: usize = 32_768;
 const IDS_MAX: usize = 262_144;
 /// Most records that a question may name as seen.
 pub const SEEN_MAX: usize = 256;
+/// Most versions that are asked about at once.
+pub const FACTS_MAX: usize = 1024;
 /// Most entries in an answer.
 const LIST_MAX: u32 = 4096;
 /// Longest target of a symbolic link.
@@ -72,7 +74,8 @@ fn check_up(up: &Up) -> Checked {
         Up::Lock { request, .. } | Up::TestLock { request, .. } => check_lock(request),
         Up::Unlock { range, .. } => check_range(*range),
         Up::Start | Up::Received { .. } | Up::Want { .. } | Up::LockCancel { .. } => Ok(()),
-        Up::Ping { .. } | Up::Renew { .. } => Ok(()),
+        Up::Ping { .. } | Up::Renew { .. } | Up::Catch { .. } => Ok(()),
+        Up::Facts { versions, .. } => at_most(versions.len(), FACTS_MAX, "versions"),
         Up::Chains { chains } => at_most(chains.len(), RECORDS_MAX, "chains"),
         Up::Lent { versions } => {
             at_most(versions.len(), RECORDS_MAX, "versions")?;
@@ -103,7 +106,8 @@ fn check_down(down: &Down) -> Checked {
         Down::Marks { marks } => at_most(marks.len(), IDS_MAX, "marks"),
         Down::Stable { versions } | Down::Want { versions } => at_most(versions.len(), IDS_MAX, "versions"),
         Down::LockAnswer { .. } | Down::Shared { .. } | Down::Pong { .. } => Ok(()),
-        Down::Forked | Down::Renewed { .. } => Ok(()),
+        Down::Forked | Down::Renewed { .. } | Down::Caught { .. } => Ok(()),
+        Down::Facts { facts, .. } => at_most(facts.len(), FACTS_MAX, "facts"),
     }
 }
 

@@ -16,8 +16,8 @@
 use serde::{Deserialize, Serialize};
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
 use wayfs_types::{
-    Chain, ChainCheck, CommitNumber, Content, Digest, FileId, Image, Key, Life, Name, OriginId, Record, RecordId,
-    VolumeId, WallTime,
+    Chain, ChainCheck, CommitNumber, Content, Digest, Facts, FileId, Image, Key, Life, Name, OriginId, Record,
+    RecordId, VolumeId, WallTime,
 };
 
 /// Anything that travels in a session.
@@ -247,6 +247,28 @@ pub enum Up {
         /// The life of the store that wants it.
         life: Life,
     },
+    /// What does the parent, or the home if it does not know, know of these versions? A child asks what it is not told
+    /// by itself.
+    Facts {
+        /// Chosen by the child, unique in the session.
+        ask: AskId,
+        /// The versions.
+        versions: Vec<AskedVersion>,
+    },
+    /// Everything that the home has ordered by now is wanted here: answered by [`Down::Caught`], after its images.
+    Catch {
+        /// Chosen by the child, unique in the session.
+        ask: AskId,
+    },
+}
+
+/// A version that is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedVersion {
+    /// Its file.
+    pub file: FileId,
+    /// The version.
+    pub version: RecordId,
 }
 
 /// A version whose contents a client still holds for its parent.
@@ -430,6 +452,8 @@ pub enum Down {
         number: u64,
         /// Everything of the child's interest up to here was told; `None` while something is on its way.
         through: Option<CommitNumber>,
+        /// How long ago the parent heard the home, in milliseconds: zero from the home itself. `None`: not since it began.
+        home_ms: Option<u64>,
     },
     /// Another copy of the child's store came after this one: the two are to part.
     Forked,
@@ -441,5 +465,19 @@ pub enum Down {
         life: Life,
         /// The origin in its place.
         origin: OriginId,
+    },
+    /// Answers [`Up::Facts`].
+    Facts {
+        /// The question.
+        ask: AskId,
+        /// What is known, in the order of the question. Times are by the clock of whoever knows.
+        facts: Vec<Facts>,
+    },
+    /// Answers [`Up::Catch`].
+    Caught {
+        /// The question.
+        ask: AskId,
+        /// Whether the home was asked, and all that it had then was told before. If not, it cannot be reached from here.
+        reached: bool,
     },
 }

@@ -221,8 +221,11 @@ fn message() -> impl Strategy<Value = Message> {
                 lent.map(|(version, file, content, to)| LentVersion { held: held(version, file, content), to });
             Message::Up(Up::Lent { versions: versions.collect() })
         }),
-        (any::<u64>(), any::<u64>())
-            .prop_map(|(number, through)| Message::Down(Down::Pong { number, through: Some(CommitNumber(through)) })),
+        (any::<u64>(), any::<u64>()).prop_map(|(number, through)| Message::Down(Down::Pong {
+            number,
+            through: Some(CommitNumber(through)),
+            home_ms: Some(number)
+        })),
     ]
 }
 
@@ -335,8 +338,8 @@ fn golden_vectors() {
     let hex = |message: &Message| data_encoding_hex(&encode(message));
     assert_eq!(hex(&Message::Up(Up::Ping { number: 300 })), "05000eac02");
     assert_eq!(hex(&Message::Up(Up::Start)), "050004");
-    let pong = Down::Pong { number: 300, through: Some(CommitNumber(5)) };
-    assert_eq!(hex(&Message::Down(pong)), "050108ac020105");
+    let pong = Down::Pong { number: 300, through: Some(CommitNumber(5)), home_ms: None };
+    assert_eq!(hex(&Message::Down(pong)), "050108ac02010500");
     let lookup = Question::Lookup { parent: FileId::ROOT, name: Name::new("a").unwrap() };
     assert_eq!(
         hex(&Message::Up(Up::Ask { ask: AskId(1), question: lookup, seen: Vec::new() })),

@@ -71,6 +71,37 @@ fn what_one_site_writes_another_sees_and_fetches() {
     eventually("A sees the removal", SEEN, || !a.path("dir/small").exists());
 }
 
+/// Proves [S-refresh] and [S-facts]: a reader at another site, which its station tells everything, knows as much as the writer.
+#[test]
+fn a_reader_at_another_site_is_told_the_truth_and_refreshes_or_is_told_why_not() {
+    let mut sites = Sites::new();
+    let (a_machine, a) = sites.client("a", Some(&sites.station));
+    let far_site = Machine::new("far-site");
+    let far_station = far_site.serve(free_port(), &[]);
+    let ticket = sites.home_server.station_ticket(&sites.home, "work");
+    far_station.wayfs(&far_site, &["station", "join", &ticket]).ok();
+    let (b_machine, b) = sites.client("b", Some(&far_station));
+    for round in 0..5 {
+        let name = format!("note-{round}");
+        fs::write(a.path(&name), vec![round; 100_000]).unwrap();
+        a.sync(&a_machine, "visible");
+        b.wayfs(&b_machine, &["refresh", b.path(&name).to_str().unwrap()]).ok();
+        assert!(b.path(&name).exists(), "{name} was visible before the command");
+    }
+    a.sync(&a_machine, "stable");
+    let info = b.wayfs(&b_machine, &["info", "--json", b.path("note-0").to_str().unwrap()]).ok().json();
+    for fact in ["safe", "visible", "stable"] {
+        assert_eq!(info[fact], "yes", "{fact}: {info}");
+    }
+    sites.home_server.process.kill();
+    eventually("the client says that the home is away", Duration::from_secs(90), || {
+        let status = b.wayfs(&b_machine, &["status", "--json"]).json().to_string();
+        status.contains("\"home_reachable\":false")
+    });
+    let refused = b.wayfs(&b_machine, &["refresh"]);
+    assert_eq!(refused.code(), 3, "{refused:?}");
+}
+
 /// Proves [S-close-open].
 #[test]
 fn open_sees_an_acknowledged_close_within_a_station() {

@@ -8,7 +8,7 @@ pub(crate) use daemons::{CloseArg, MountArgs, ServeArgs, UmountArgs};
 pub(crate) use lab::{LabCommand, LabRunArgs};
 pub(crate) use tools::{
     BackupArgs, ConflictsCommand, DebugArgs, DeleteArgs, EventsArgs, ExportArgs, ImportArgs, InitArgs, QueueArgs,
-    ResolveArgs, RestoreArgs, StationCommand, StopArgs, SyncArgs, TicketArgs, VolumeCommand, WhichArgs,
+    RefreshArgs, ResolveArgs, RestoreArgs, StationCommand, StopArgs, SyncArgs, TicketArgs, VolumeCommand, WhichArgs,
 };
 
 use crate::failure::EXIT_CODES;
@@ -96,6 +96,8 @@ pub(crate) enum CommandArgs {
     Queue(QueueArgs),
     /// Wait until what was written is safe, visible or stable; exit 0 only if it is
     Sync(SyncArgs),
+    /// See here what was visible before: asks the home; exit 3 if it cannot be reached
+    Refresh(RefreshArgs),
     /// List, show, compare and settle conflicts
     #[command(subcommand)]
     Conflicts(ConflictsCommand),

@@ -56,6 +56,8 @@ fn every_command_of_the_manual_is_accepted() {
         wayfs queue --watch --limit 5 --volume v
         wayfs sync
         wayfs sync a --until stable --timeout 3
+        wayfs refresh
+        wayfs refresh a/b --timeout 3 --json
         wayfs conflicts list
         wayfs conflicts show 3.4
         wayfs conflicts diff a/b --volume v

@@ -180,6 +180,16 @@ pub(crate) struct QueueArgs {
     pub(crate) volume: Option<String>,
 }
 
+/// Of `wayfs refresh`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RefreshArgs {
+    /// A path that must be there afterwards [default: none]
+    pub(crate) path: Option<PathBuf>,
+    /// Longest wait in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub(crate) timeout: u64,
+}
+
 /// Of `wayfs sync`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SyncArgs {

@@ -11,6 +11,7 @@ mod init;
 mod lab;
 mod mount;
 mod queue;
+mod refresh;
 mod serve;
 mod station;
 mod status;
@@ -66,6 +67,7 @@ fn run_with(context: &Context, command: CommandArgs) -> Result<(), Failure> {
         CommandArgs::Info { path, volume } => context.report_on(None, &path, |path| Command::Info { volume, path }),
         CommandArgs::Queue(args) => queue::run(context, &args),
         CommandArgs::Sync(args) => sync::run(context, args),
+        CommandArgs::Refresh(args) => refresh::run(context, &args),
         CommandArgs::Conflicts(command) => conflicts::run(context, command),
         CommandArgs::Offline => context.report(mount, &Command::Offline),
         CommandArgs::Online => context.report(mount, &Command::Online),

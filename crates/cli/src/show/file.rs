@@ -6,7 +6,9 @@ use super::table::{clean, table};
 use std::fmt::Write;
 use std::path::Path;
 use wayfs_control::Level;
-use wayfs_control::report::{FileInfo, Known, PinsReport, QueueItem, QueueReport, SyncReport, UmountReport};
+use wayfs_control::report::{
+    FileInfo, Known, PinsReport, QueueItem, QueueReport, RefreshReport, SyncReport, UmountReport,
+};
 
 /// How far, in a word.
 pub(crate) fn level(level: Level) -> &'static str {
@@ -112,6 +114,12 @@ pub(crate) fn sync(report: &SyncReport) -> String {
         count(report.remaining_items, "item"),
         bytes(report.remaining_bytes)
     )
+}
+
+/// How a refresh ended.
+pub(crate) fn refreshed(report: &RefreshReport) -> String {
+    let took = duration(report.elapsed_ms);
+    format!("All that was visible before is seen here (asked the home, {took}).\n")
 }
 
 /// What is pinned.

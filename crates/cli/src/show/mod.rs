@@ -11,7 +11,7 @@ mod table;
 
 pub(crate) use conflicts::{conflict, conflicts, resolved};
 pub(crate) use doctor::doctor;
-pub(crate) use file::{info, pins, queue, sync, umount};
+pub(crate) use file::{info, pins, queue, refreshed, sync, umount};
 pub(crate) use quantity::{date, now_unix_ms};
 pub(crate) use servers::{
     admitted, backed_up, copied, deleted, event, members, restored, stations, to_be_deleted, volume, volumes, why,
@@ -30,6 +30,7 @@ pub(crate) fn done(done: &Done) -> String {
         Done::Info(report) => info(report, now),
         Done::Queue(report) => queue(report),
         Done::Sync(report) => sync(report),
+        Done::Refreshed(report) => refreshed(report),
         Done::Conflicts(report) => conflicts(report),
         Done::Conflict(report) => conflict(report),
         Done::Diff(report) => report.text.clone().unwrap_or_default(),

@@ -52,10 +52,7 @@ fn volume_status(volume: &VolumeStatus, now_unix_ms: i64) -> String {
         }
     };
     line("parent", volume.parent.as_ref().map(parent).unwrap_or_default());
-    line(
-        "home",
-        volume.home_reachable.map_or(String::new(), |yes| (if yes { "reachable" } else { "not reachable" }).to_owned()),
-    );
+    line("home", home(volume));
     for (name, value) in super::ledger::lines(&volume.ledger, volume.role) {
         line(name, value);
     }
@@ -74,6 +71,19 @@ fn parent(station: &StationReport) -> String {
     let link = if station.connected { "connected" } else { "not connected" };
     let note = if station.note.is_empty() { String::new() } else { format!("; {}", clean(&station.note)) };
     format!("{} ({}), {link}{rtt}{note}", clean(&station.name), station.role)
+}
+
+/// How the home is, as far as the parent tells.
+fn home(volume: &VolumeStatus) -> String {
+    let has_parent = volume.parent.as_ref().is_some_and(|parent| parent.connected);
+    match (volume.home_reachable, volume.home_seen_ms) {
+        (None, _) => String::new(),
+        (Some(true), None) => "reachable".to_owned(),
+        (Some(true), Some(ms)) => format!("reachable, seen {} ago", duration(ms)),
+        (Some(false), None) => "not reachable".to_owned(),
+        (Some(false), Some(ms)) if has_parent => format!("away for {}", duration(ms)),
+        (Some(false), Some(ms)) => format!("not heard for {}", duration(ms)),
+    }
 }
 
 fn conflicts(open: u64) -> String {

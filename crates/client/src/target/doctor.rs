@@ -24,6 +24,7 @@ impl Target {
             facts: vec![
                 self.volume_fact(),
                 self.link_fact(),
+                self.home_fact(),
                 self.disk_fact(),
                 self.kernel_fact(),
                 self.not_safe_fact(&ledger),
@@ -56,6 +57,18 @@ impl Target {
                 fact("station", Verdict::Warning, format!("none answers: {last_error}"), "Check the network.")
             }
             LinkState::Refused { reason } => fact("station", Verdict::Bad, reason, "Ask for a new ticket."),
+        }
+    }
+
+    /// How the home is, by the station's word.
+    fn home_fact(&self) -> DoctorFact {
+        match (self.is_home_reachable(), self.home_seen()) {
+            (Some(true), Some(ago)) => fact("home", Verdict::Good, format!("seen {} s ago", ago.as_secs()), ""),
+            (_, Some(ago)) => {
+                let next = "Nothing that is safe is lost; it goes home by itself when the home is back.";
+                fact("home", Verdict::Warning, format!("not heard for {} s", ago.as_secs()), next)
+            }
+            (_, None) => fact("home", Verdict::Good, "not known yet: the station tells in its next answer", ""),
         }
     }
 

@@ -3,10 +3,15 @@
 use super::{PATIENCE, Target, refused};
 use crate::events::unix_ms;
 use std::path::Path;
+use std::time::Duration;
 use wayfs_control::ControlError;
 use wayfs_control::report::FileInfo;
 use wayfs_node::{LinkState, ServerKind};
-use wayfs_types::{Content, Fact, Facts, Inode, Kind, OriginId};
+use wayfs_types::request::{Answer, Request};
+use wayfs_types::{Content, Fact, Facts, FileId, Inode, Kind, OriginId, RecordId};
+
+/// Longest wait for what the servers know of a file.
+const FACTS_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Target {
     pub(super) fn info(&self, path: &Path) -> Result<FileInfo, ControlError> {
@@ -17,7 +22,7 @@ impl Target {
         let is_dirty = self.parts.vfs.files().find(file).is_some_and(|open| open.is_dirty());
         // A handle's writes are in no record yet: of what the file holds here nobody else has anything.
         let unwritten = Facts { safe: Fact::No, visible: Fact::No, stable: Fact::No };
-        let facts = if is_dirty { unwritten } else { level.map_or(Facts::default(), |level| level.facts) };
+        let facts = if is_dirty { unwritten } else { self.facts_of(file, inode.version) };
         let safe_by = level.filter(|_| !is_dirty).and_then(|level| level.safe_at);
         let cached_bytes = self.cached_bytes(&inode);
         let overlay = self.parts.vfs.files().overlay(file);
@@ -43,6 +48,14 @@ impl Target {
             pinned: self.parts.hooks.pins.covers(self.volume(), file),
             conflicts: self.conflicts_of(file),
         })
+    }
+
+    /// What is known of a version, here or by those who are asked.
+    pub(super) fn facts_of(&self, file: FileId, version: RecordId) -> Facts {
+        match self.volume().request(Request::Facts { versions: vec![(file, version)] }, FACTS_PATIENCE) {
+            Ok(Answer::Facts(facts)) => facts.first().copied().unwrap_or_default(),
+            Ok(_) | Err(_) => Facts::default(),
+        }
     }
 
     pub(super) fn label_of(&self, origin: OriginId) -> Option<String> {

@@ -6,6 +6,7 @@ mod glob;
 mod info;
 mod ledger;
 mod pinning;
+mod refreshing;
 mod stations;
 mod status;
 mod syncing;
@@ -173,6 +174,9 @@ impl Target {
             Command::Sync { path, until, timeout_ms, .. } => {
                 let timeout = timeout_ms.map_or(syncing::FOREVER, Duration::from_millis);
                 self.sync_to(path.as_deref(), until, timeout, out).map(Done::Sync)
+            }
+            Command::Refresh { path, timeout_ms } => {
+                self.refresh(path.as_deref(), Duration::from_millis(timeout_ms)).map(Done::Refreshed)
             }
             Command::ConflictsList { .. } => self.conflicts().map(Done::Conflicts),
             Command::ConflictsShow { which, .. } => self.conflict(&which).map(Done::Conflict),

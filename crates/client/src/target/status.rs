@@ -35,7 +35,6 @@ impl Target {
     fn volume_status(&self, progress: Option<&Progress>) -> VolumeStatus {
         let link = self.parts.link.status();
         let ledger = self.ledger();
-        let connected = link.state == LinkState::Connected;
         let (word, cause, next_step) = self.word(progress, &link.state, !ledger.unsafe_amount().is_nothing());
         let settings = self.volume().settings();
         VolumeStatus {
@@ -47,9 +46,8 @@ impl Target {
             cause,
             next_step,
             parent: link.parent.as_ref().map(|_| self.parent_report(&link)),
-            home_reachable: connected
-                .then(|| link.parent.as_ref().is_some_and(|p| p.kind == wayfs_node::ServerKind::Home))
-                .filter(|direct| *direct),
+            home_reachable: self.is_home_reachable(),
+            home_seen_ms: self.home_seen().map(|ago| u64::try_from(ago.as_millis()).unwrap_or(u64::MAX)),
             ledger,
             reconciled_unix_ms: link.heard.map(unix_ms),
             conflicts_open: progress.map_or(0, |progress| progress.conflicts_open),
@@ -60,6 +58,11 @@ impl Target {
             mode: self.mode().name().to_owned(),
             read_only: self.parts.read_only,
         }
+    }
+
+    pub(super) fn is_home_reachable(&self) -> Option<bool> {
+        let heard = self.volume().look(|replica| replica.is_home_reachable(wayfs_node::clock::now()));
+        heard.flatten()
     }
 
     fn word(&self, progress: Option<&Progress>, link: &LinkState, is_dirty: bool) -> (StatusWord, String, String) {
@@ -95,6 +98,15 @@ impl Target {
             }
             LinkState::Connected if progress.is_some_and(|progress| !progress.connected) => {
                 say(StatusWord::Stale, "catching up with the station", "")
+            }
+            LinkState::Connected if self.is_home_reachable() == Some(false) => {
+                let ago = self.home_seen().map_or(0, |ago| ago.as_secs());
+                let cause = format!("the station has not heard the home for {ago} s");
+                say(
+                    StatusWord::Away,
+                    &cause,
+                    "What is safe stays at the station; it goes home by itself when the home is back.",
+                )
             }
             LinkState::Connected if is_dirty => say(StatusWord::Dirty, "updates are on their way", ""),
             LinkState::Connected => say(StatusWord::Active, "", ""),

@@ -1,19 +1,23 @@
 //! Extended attributes: kept ones, and `user.wayfs.*`, which tell about the file and are not listed.
 
 use super::core::{Caller, Vfs, answered};
-use super::errno::name_errno;
+use super::errno::{errno, name_errno};
+use crate::live::FactName;
 use bytes::Bytes;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::time::Duration;
 use wayfs_fuse::{Errno, Reply};
-use wayfs_types::request::{Change, XattrPresence};
-use wayfs_types::{FileId, Inode, XattrName};
+use wayfs_types::request::{Answer, Change, Request, XattrPresence};
+use wayfs_types::{Fact, Facts, FileId, Inode, XattrName};
 
 /// Attributes that tell; copies do not carry them along, since they are not listed.
 const TELLING: &[u8] = b"user.wayfs.";
 /// Largest value, as the kernel has it.
 const VALUE_MAX: usize = 64 * 1024;
+/// Longest wait for what the servers know of a file.
+const FACTS_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Whether attributes of this namespace are kept.
 fn is_kept(name: &[u8]) -> bool {
@@ -24,10 +28,9 @@ impl Vfs {
     pub(super) fn xattr(self: &Arc<Self>, caller: &Caller, file: FileId, name: &OsStr, reply: Reply) {
         let bytes = name.as_bytes();
         if let Some(what) = bytes.strip_prefix(TELLING) {
-            let value = std::str::from_utf8(what).ok().and_then(|what| self.tell(file, what));
-            return match value {
-                Some(value) => answered(reply.xattr(value.as_bytes())),
-                None => answered(reply.error(Errno::NODATA)),
+            return match std::str::from_utf8(what) {
+                Ok(what) => self.tell(file, what, reply),
+                Err(_) => answered(reply.error(Errno::NODATA)),
             };
         }
         if !is_kept(bytes) {
@@ -42,18 +45,27 @@ impl Vfs {
 
     /// A file with uncommitted writes is *modified* and none of the facts holds of it, whatever the engine says of its last
     /// version.
-    fn tell(&self, file: FileId, what: &str) -> Option<String> {
-        let told = match what {
-            "state" => Some("modified"),
-            "safe" | "visible" | "stable" => Some("no"),
-            _ => None,
+    fn tell(self: &Arc<Self>, file: FileId, what: &str, reply: Reply) {
+        let answer = |value: Option<String>, reply: Reply| match value {
+            Some(value) => answered(reply.xattr(value.as_bytes())),
+            None => answered(reply.error(Errno::NODATA)),
         };
-        if let Some(told) = told
-            && self.files.find(file).is_some_and(|open| open.is_dirty())
-        {
-            return Some(told.to_owned());
+        let Ok(fact) = what.parse::<FactName>() else {
+            return answer(self.engine.attribute(file, what), reply);
+        };
+        if self.files.find(file).is_some_and(|open| open.is_dirty()) {
+            return answer(Some(fact.told(Facts { safe: Fact::No, visible: Fact::No, stable: Fact::No })), reply);
         }
-        self.engine.attribute(file, what)
+        let Some(version) = self.engine.inode(file).map(|inode| inode.version) else {
+            return answer(None, reply);
+        };
+        // What another wrote only the servers know.
+        let told = move |outcome| match outcome {
+            Ok(Answer::Facts(facts)) => answer(facts.first().map(|facts| fact.told(*facts)), reply),
+            Ok(_) => answered(reply.error(Errno::IO)),
+            Err(error) => answered(reply.error(errno(error))),
+        };
+        self.engine.submit(Request::Facts { versions: vec![(file, version)] }, FACTS_PATIENCE, Box::new(told));
     }
 
     pub(super) fn list_xattrs(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply) {

@@ -148,6 +148,18 @@ pub struct QueueReport {
     pub ledger: LedgerReport,
 }
 
+/// How a `refresh` ended: well.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RefreshReport {
+    /// The volume's name.
+    pub volume: String,
+    /// How long it took, in milliseconds.
+    pub elapsed_ms: u64,
+    /// The path asked for, if it is there now.
+    #[serde(with = "path_text::optional", default)]
+    pub path: Option<PathBuf>,
+}
+
 /// How a `sync` ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SyncReport {

@@ -12,7 +12,9 @@ pub use conflict::{
     ConflictReport, ConflictsReport, DiffReport, ResolveFailure, ResolveReport, ResolvedConflict, SideReport,
 };
 pub use doctor::{DoctorFact, DoctorReport, Verdict};
-pub use file::{FileInfo, Known, PinReport, PinsReport, QueueItem, QueueReport, SyncReport, UmountReport};
+pub use file::{
+    FileInfo, Known, PinReport, PinsReport, QueueItem, QueueReport, RefreshReport, SyncReport, UmountReport,
+};
 pub use ledger::{AmountReport, LedgerReport};
 pub use station::{StationReport, StationsReport, WhyReport};
 pub use status::{StatusReport, StatusWord, VolumeRole, VolumeStatus};

@@ -48,9 +48,12 @@ pub struct VolumeStatus {
     /// The station or home above, and why that one; `None` at the home.
     #[serde(default)]
     pub parent: Option<StationReport>,
-    /// Whether the home was heard of within the last lease, through the parent or directly; `None`: unknown.
+    /// Whether the home was heard of lately, through the parent or directly; `None`: unknown.
     #[serde(default)]
     pub home_reachable: Option<bool>,
+    /// Milliseconds since the home was heard last, by the word of the parent; `None`: not since the daemon started.
+    #[serde(default)]
+    pub home_seen_ms: Option<u64>,
     /// What has not come all the way.
     pub ledger: LedgerReport,
     /// Milliseconds since 1970 of the last exchange with the parent.

@@ -72,6 +72,7 @@ pub fn render(text: &mut Text, volume: &Volume, name: &str) {
         );
         text.gauge("wayfs_children", "Children with a live session.", &label, progress.children as f64);
     }
+    render_home(text, volume, &label);
     render_ledger(text, volume, &label);
     render_sessions(text, volume, name);
     let metrics = volume.metrics();
@@ -106,6 +107,17 @@ pub fn render(text: &mut Text, volume: &Volume, name: &str) {
         &label,
         &metrics.backfetch_wait,
     );
+}
+
+/// How the home is, by the word of the parent.
+fn render_home(text: &mut Text, volume: &Volume, label: &[(&str, &str)]) {
+    let now = clock::now();
+    let look = volume.look(|replica| (replica.home_heard(), replica.is_home_reachable(now)));
+    let Some((Some(heard), reachable)) = look else { return };
+    let reachable = f64::from(u8::from(reachable == Some(true)));
+    text.gauge("wayfs_home_reachable", "Whether the home was heard of lately, by the parent's word.", label, reachable);
+    let ago = now.since(heard).as_secs_f64();
+    text.gauge("wayfs_home_seen_seconds", "Time since the home was heard last, by the parent's word.", label, ago);
 }
 
 /// What has not come all the way: the numbers that `wayfs status` shows, but for writes to open files.

@@ -2,8 +2,9 @@
 
 use super::world::{HOME, World, big, small};
 use crate::Role;
+use std::time::Duration;
 use wayfs_types::request::{Answer, Level, Request};
-use wayfs_types::{Fact, FileId, RecordId};
+use wayfs_types::{Fact, Facts, FileId, FsError, RecordId};
 
 /// A client whose record is known to the home while its contents are on their way.
 fn visible_and_not_safe() -> (World, usize, FileId, RecordId) {
@@ -103,4 +104,111 @@ fn a_home_calls_safe_what_a_station_has_whole_and_not_what_a_station_waits_for()
         assert!(at(&world, host).safe.since().is_some(), "host {host}: {:?}", at(&world, host));
         assert_eq!(at(&world, host).level(), Level::Visible, "host {host}");
     }
+}
+
+/// A writer at one station, a reader at another, and the lines of both stations.
+fn two_sites() -> (World, [usize; 2], [crate::PeerId; 2]) {
+    let mut world = World::new();
+    let stations = [world.add(Role::Station, "s1@s"), world.add(Role::Station, "s2@s")];
+    let (writer, reader) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "ben@b"));
+    let lines = stations.map(|station| world.connect(station, HOME));
+    world.settle();
+    world.connect(writer, stations[0]);
+    world.connect(reader, stations[1]);
+    world.pass(Duration::from_secs(2));
+    world.names(reader, FileId::ROOT).unwrap();
+    (world, [writer, reader], lines)
+}
+
+fn facts_asked(world: &mut World, host: usize, file: FileId, version: RecordId) -> Facts {
+    match world.ask(host, Request::Facts { versions: vec![(file, version)] }) {
+        Ok(Answer::Facts(facts)) => facts[0],
+        other => panic!("unexpected {other:?}"),
+    }
+}
+
+/// [S-facts]
+#[test]
+fn a_reader_learns_the_facts_of_what_another_wrote_by_asking_the_home() {
+    let (mut world, [writer, reader], _) = two_sites();
+    let file = world.create(writer, FileId::ROOT, "film");
+    let version = world.store(writer, file, big("film"));
+    world.pass(Duration::from_secs(2));
+    let before = world.hosts[reader].replica.level(file).unwrap().unwrap().facts;
+    assert_eq!(before.stable, Fact::Unknown, "nobody told it");
+    let facts = facts_asked(&mut world, reader, file, version);
+    assert!(facts.visible.holds() && facts.safe.holds(), "{facts:?}");
+    assert_eq!(facts.stable, Fact::No, "the home lacks the contents, and says so");
+    assert_eq!(world.wait(writer, Level::Stable), Ok(Answer::Reached));
+    let facts = facts_asked(&mut world, reader, file, version);
+    assert!(facts.stable.holds(), "{facts:?}");
+    let after = world.hosts[reader].replica.level(file).unwrap().unwrap().facts;
+    assert!(after.stable.holds(), "what it was told once lasts: {after:?}");
+}
+
+/// [S-facts]
+#[test]
+fn a_fact_that_only_the_home_knows_is_unknown_while_it_cannot_be_asked() {
+    let (mut world, [writer, reader], lines) = two_sites();
+    let file = world.create(writer, FileId::ROOT, "film");
+    let version = world.store(writer, file, big("film"));
+    world.pass(Duration::from_secs(2));
+    world.stall(lines[1], true);
+    // Under way when the station gives its line up: the station says what it knows itself.
+    let asked =
+        world.request_within(reader, Request::Facts { versions: vec![(file, version)] }, Duration::from_secs(60));
+    world.settle();
+    assert_eq!(world.answer(reader, asked), None);
+    world.close(lines[1]);
+    world.settle();
+    let Some(Ok(Answer::Facts(facts))) = world.answer(reader, asked) else { panic!("no answer") };
+    assert!(facts[0].visible.holds(), "its station has it from the home: {facts:?}");
+    assert_eq!(facts[0].stable, Fact::Unknown);
+    let facts = facts_asked(&mut world, reader, file, version);
+    assert_eq!(facts.stable, Fact::Unknown, "the station has no home to ask: {facts:?}");
+}
+
+/// [S-refresh]
+#[test]
+fn whoever_refreshes_sees_what_was_visible_before() {
+    let (mut world, [writer, reader], lines) = two_sites();
+    world.stall(lines[1], true);
+    let file = world.create(writer, FileId::ROOT, "film");
+    assert_eq!(world.wait(writer, Level::Visible), Ok(Answer::Reached));
+    assert!(world.hosts[reader].replica.inode(file).unwrap().is_none(), "the news is on its way");
+    let asked = world.request(reader, Request::Refresh);
+    world.settle();
+    assert_eq!(world.answer(reader, asked), None, "it would not be so");
+    world.stall(lines[1], false);
+    world.settle();
+    assert_eq!(world.answer(reader, asked), Some(Ok(Answer::Done)));
+    assert!(world.hosts[reader].replica.inode(file).unwrap().is_some(), "at the moment of the answer");
+}
+
+/// [S-refresh]
+#[test]
+fn a_refresh_says_so_when_the_home_cannot_be_asked() {
+    let (mut world, [_, reader], lines) = two_sites();
+    world.stall(lines[1], true);
+    let under_way = world.request_within(reader, Request::Refresh, Duration::from_secs(60));
+    world.settle();
+    world.close(lines[1]);
+    world.settle();
+    assert_eq!(world.answer(reader, under_way), Some(Err(FsError::Unreachable)));
+    assert_eq!(world.ask(reader, Request::Refresh), Err(FsError::Unreachable));
+    assert_eq!(world.ask(HOME, Request::Refresh), Ok(Answer::Done));
+}
+
+#[test]
+fn a_client_knows_how_long_ago_its_station_heard_the_home() {
+    let (mut world, [_, reader], lines) = two_sites();
+    world.pass(Duration::from_secs(6));
+    assert_eq!(world.hosts[reader].replica.is_home_reachable(world.now), Some(true));
+    let heard = world.hosts[reader].replica.home_heard().unwrap();
+    assert!(world.now.since(heard) <= Duration::from_secs(5), "two pings ago at most");
+    world.close(lines[1]);
+    world.pass(Duration::from_secs(60));
+    assert_eq!(world.hosts[reader].replica.is_home_reachable(world.now), Some(false));
+    let heard = world.hosts[reader].replica.home_heard().unwrap();
+    assert!(world.now.since(heard) >= Duration::from_secs(50), "{:?}", world.now.since(heard));
 }

@@ -47,6 +47,12 @@ fn volume(served: &Served) -> VolumeStatus {
         next_step,
         parent: link.as_ref().and_then(parent),
         home_reachable: Some(link.as_ref().is_none_or(|link| link.state == LinkState::Connected)),
+        home_seen_ms: served
+            .volume
+            .look(Replica::home_heard)
+            .flatten()
+            .filter(|_| link.is_some())
+            .map(|heard| u64::try_from(clock::now().since(heard).as_millis()).unwrap_or(u64::MAX)),
         reconciled_unix_ms: link.as_ref().and_then(|link| link.heard).map(unix_ms),
         cache_used_bytes: served.volume.contents().bytes(),
         ledger: super::ledger::of(served),

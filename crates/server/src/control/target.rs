@@ -90,6 +90,7 @@ impl ControlTarget for Target {
             | Command::Unpin { .. }
             | Command::Pins
             | Command::StationUse { .. }
+            | Command::Refresh { .. }
             | Command::Umount { .. } => Err(ControlError::wrong_daemon(&command, DaemonKind::Mount)),
         }
     }

@@ -1,0 +1,157 @@
+//! Catching up on demand: who asks for it has, when it is answered, all that the home had ordered when it was asked.
+//!
+//! *Visible* says that the home has ordered a record; it says nothing of those who look elsewhere, whom news reaches half
+//! a round trip later, or when their line is up again. Who was told of something by another way (a message, a telephone)
+//! and must see it asks the home.
+//!
+//! ```text
+//!   client            station                   home
+//!     Catch ────────▶   Catch ────────────────▶   its newest change: N
+//!                       ◀───────── images … to N
+//!                       ◀───────────────── Caught
+//!     ◀── images … to the station's own newest
+//!     ◀───── Caught
+//! ```
+
+use crate::api::Role;
+use crate::children::Phase;
+use crate::replica::{Replica, Trouble};
+use crate::requests::{Attempt, On, Waiting};
+use std::collections::VecDeque;
+use wayfs_types::request::Answer;
+use wayfs_types::{FsError, MetaStore, OriginId};
+use wayfs_wire::{AskId, Down, Up};
+
+/// Most questions of one child that wait.
+pub(crate) const CATCHES_MAX: usize = 64;
+/// Questions put for one request, over as many sessions.
+const TIMES_MAX: u8 = 4;
+
+/// What a child that wants to catch up waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Catch {
+    /// The home's answer to our own question.
+    Home(AskId),
+    /// That it was told everything up to this change of ours.
+    Told(u64),
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// [`wayfs_types::request::Request::Refresh`].
+    pub(crate) fn attempt_refresh(&mut self, waiting: &mut Waiting) -> Result<Attempt, Trouble> {
+        if self.config.role == Role::Home || waiting.is_answered() {
+            return Ok(Attempt::Done(Ok(Answer::Done)));
+        }
+        if waiting.offline {
+            let is_late = self.upstream.is_some() && self.now >= waiting.deadline;
+            return Ok(Attempt::Done(Err(if is_late { FsError::TimedOut } else { FsError::Unreachable })));
+        }
+        if !self.is_trusted() {
+            return Ok(if self.is_catching_up() {
+                Attempt::Park(On::Session)
+            } else {
+                Attempt::Done(Err(FsError::Unreachable))
+            });
+        }
+        waiting.questions += 1;
+        if waiting.questions > TIMES_MAX {
+            return Ok(Attempt::Done(Err(FsError::Unreachable)));
+        }
+        Ok(match self.ask_catch() {
+            Some(ask) => Attempt::Park(On::Ask(ask)),
+            None => Attempt::Done(Err(FsError::Unreachable)),
+        })
+    }
+
+    fn ask_catch(&mut self) -> Option<AskId> {
+        let upstream = self.upstream.as_mut()?;
+        let ask = AskId(upstream.next_ask);
+        upstream.next_ask += 1;
+        self.tell_parent(Up::Catch { ask });
+        Some(ask)
+    }
+
+    /// A child wants to catch up. Answers whether it asks too much.
+    pub(crate) fn handle_catch(&mut self, child: OriginId, ask: AskId) -> bool {
+        let waits = match self.config.role {
+            Role::Home => Some(Catch::Told(self.counters.change.0)),
+            Role::Station if self.is_trusted() => self.ask_catch().map(Catch::Home),
+            Role::Station | Role::Client => None,
+        };
+        let Some(row) = self.children.by_origin.get_mut(&child) else { return false };
+        match waits {
+            Some(_) if row.catches.len() >= CATCHES_MAX => return true,
+            Some(waits) => row.catches.push_back((ask, waits)),
+            None => self.children.tell(child, Down::Caught { ask, reached: false }),
+        }
+        false
+    }
+
+    /// The parent answered: what it had is told, or it cannot reach the home.
+    pub(crate) fn handle_caught(&mut self, ask: AskId, reached: bool) {
+        if self.config.role == Role::Client {
+            return if reached { self.requests.answered_plainly(ask) } else { self.requests.refused(ask) };
+        }
+        self.requests.answered_plainly(ask);
+        let change = self.counters.change.0;
+        let mut refused = Vec::new();
+        for (origin, child) in &mut self.children.by_origin {
+            for (theirs, waits) in &mut child.catches {
+                if *waits == Catch::Home(ask) {
+                    *waits = Catch::Told(change);
+                    self.children.busy.insert(*origin);
+                    if !reached {
+                        refused.push((*origin, *theirs));
+                    }
+                }
+            }
+        }
+        for (child, ask) in refused {
+            self.refuse_catch(child, ask);
+        }
+    }
+
+    /// The parent is gone: nobody can be told what the home has.
+    pub(crate) fn refuse_catches(&mut self) {
+        let mut refused = Vec::new();
+        for (origin, child) in &self.children.by_origin {
+            let of_home = child.catches.iter().filter(|(_, waits)| matches!(waits, Catch::Home(_)));
+            refused.extend(of_home.map(|(ask, _)| (*origin, *ask)));
+        }
+        for (child, ask) in refused {
+            self.refuse_catch(child, ask);
+        }
+    }
+
+    fn refuse_catch(&mut self, child: OriginId, ask: AskId) {
+        if let Some(row) = self.children.by_origin.get_mut(&child) {
+            row.catches.retain(|(theirs, _)| *theirs != ask);
+            self.children.tell(child, Down::Caught { ask, reached: false });
+        }
+    }
+
+    /// Answers a child that was told all that it asked for.
+    pub(crate) fn answer_catches(&mut self, origin: OriginId) {
+        let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
+        if child.catches.is_empty() {
+            return;
+        }
+        let (next, is_station) = (child.next, child.is_station);
+        let is_open = child.cut_is_open || (is_station && child.started) || !child.pending.is_empty();
+        let is_told = |change: u64| {
+            !is_open
+                && next >= change
+                && match child.phase {
+                    Phase::Live => true,
+                    Phase::Scanning => is_station,
+                    Phase::Greeting | Phase::Ready | Phase::Ghost => false,
+                }
+        };
+        let done = |(_, waits): &(AskId, Catch)| matches!(waits, Catch::Told(change) if is_told(*change));
+        let (told, left): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut child.catches).into_iter().partition(done);
+        child.catches = left;
+        for (ask, _) in told {
+            self.send_child(origin, Down::Caught { ask, reached: true });
+        }
+    }
+}
