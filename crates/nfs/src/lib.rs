@@ -1,9 +1,11 @@
 //! NFS version 3 as a client of servers that nobody may change, made for lossy last hops.
 //!
-//! It is pure: bytes and times go in, bytes and times come out. [`xdr`] and [`rpc`] are the codec, bounded
+//! All but [`live`] is pure: bytes and times go in, bytes and times come out. [`xdr`] and [`rpc`] are the codec, bounded
 //! whatever a server sends; [`calls`] and [`results`] have a function per procedure; [`portmap`] and [`mount_protocol`] find the way
 //! in. An [`Exchange`] keeps calls in flight and sends them again when its [`retry`] policy says so; [`replay`] says what an answer
 //! to a call that was sent twice means; [`Window`] how many calls may be in flight, [`BlockSize`] how much each reads or writes.
+//!
+//! [`live`] drives an exchange over UDP or TCP, and has files, directories and whole transfers on top.
 
 #![warn(missing_docs)]
 
@@ -13,6 +15,7 @@ pub mod calls;
 mod exchange;
 #[cfg(test)]
 mod hostile;
+pub mod live;
 pub mod mount_protocol;
 pub mod portmap;
 mod procedure;

@@ -2,10 +2,12 @@
 
 mod daemons;
 mod lab;
+mod nfs;
 mod tools;
 
 pub(crate) use daemons::{CloseArg, MountArgs, ServeArgs, UmountArgs};
 pub(crate) use lab::{LabCommand, LabRunArgs};
+pub(crate) use nfs::{NfsCommand, NfsOptions, ProtoArg};
 pub(crate) use tools::{
     BackupArgs, ConflictsCommand, DebugArgs, DeleteArgs, EventsArgs, ExportArgs, ImportArgs, InitArgs, QueueArgs,
     RefreshArgs, ResolveArgs, RestoreArgs, StationCommand, StopArgs, SyncArgs, TicketArgs, VolumeCommand, WhichArgs,
@@ -130,6 +132,9 @@ pub(crate) enum CommandArgs {
     /// Experiments on emulated networks
     #[command(subcommand)]
     Lab(LabCommand),
+    /// Files of an NFS server, over a hop that loses much; needs no mount and no volume
+    #[command(subcommand)]
+    Nfs(NfsCommand),
     /// Write a configuration file in which every default is explained
     Init(InitArgs),
     /// Write shell completions to standard output

@@ -10,6 +10,7 @@ mod generate;
 mod init;
 mod lab;
 mod mount;
+mod nfs;
 mod queue;
 mod refresh;
 mod serve;
@@ -46,6 +47,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         CommandArgs::Man { dir } => generate::manual(dir.as_deref()),
         CommandArgs::Init(init) => init::run(&init),
         CommandArgs::Lab(command) => lab::run(&args.global, command),
+        CommandArgs::Nfs(command) => nfs::run(&args.global, &command),
         command => {
             let config = Config::read(&args.global)?;
             let context = Context { global: args.global, config, registry: Registry::of_this_machine() };
@@ -79,7 +81,11 @@ fn run_with(context: &Context, command: CommandArgs) -> Result<(), Failure> {
         CommandArgs::Metrics => context.report(None, &Command::Metrics),
         CommandArgs::Doctor => doctor::run(context),
         CommandArgs::Debug(args) => debug::run(context, &args),
-        CommandArgs::Completions { .. } | CommandArgs::Man { .. } | CommandArgs::Init(_) | CommandArgs::Lab(_) => {
+        CommandArgs::Completions { .. }
+        | CommandArgs::Man { .. }
+        | CommandArgs::Init(_)
+        | CommandArgs::Lab(_)
+        | CommandArgs::Nfs(_) => {
             unreachable!("carried out by `run`")
         }
     }
