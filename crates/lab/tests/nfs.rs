@@ -5,7 +5,68 @@
 
 use std::time::Duration;
 use wayfs_lab::nfs::{NfsClient, NfsServer, Retry, Stability, Transport};
-use wayfs_lab::{LabError, Topology, line};
+use wayfs_lab::{LabError, Topology, line, read_line};
+use wayfs_nfs::calls::Place;
+use wayfs_nfs::live::{self, Export, Options, Ports};
+
+#[test]
+fn whole_files_pass_a_hop_with_bad_periods_over_both_transports() {
+    if !NfsServer::is_installed() {
+        eprintln!("SKIPPED: nfs-ganesha or rpcbind is not installed");
+        return;
+    }
+    match transfer() {
+        Ok(()) => {}
+        Err(error) if error.is_forbidden() => eprintln!("SKIPPED: {error}"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn transfer() -> Result<(), LabError> {
+    let mut lab = Topology::new(1)?;
+    for host in ["client", "server"] {
+        lab.host(host)?;
+    }
+    // Ten times as fast as published, so that the test is short; a tenth of the time is bad.
+    let text = "profile = \"wireless-1mb\"\nboth = { rate_mbps = 10.0 }\nbad_periods = { good_ms = 90, bad_ms = 10 }";
+    lab.link("client", "server", read_line(text, std::path::Path::new("."))?)?;
+    let server = NfsServer::start(&lab, "server")?;
+    let bytes: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
+    std::os::unix::fs::symlink("made", server.export().join("link")).unwrap();
+    let (address, path) = (lab.address("server")?.into(), server.export().to_str().unwrap().to_owned());
+    lab.inside("client", || {
+        for (transport, retry) in [
+            (live::Transport::Udp, "ours"),
+            (live::Transport::Udp, "hybrid:first=0.1s,r=3,c=0.05s"),
+            (live::Transport::Tcp, "ours"),
+        ] {
+            let options = Options { transport, retry: retry.parse().unwrap(), ..Options::default() };
+            // The port mapper is asked: that way is part of it.
+            let mut export = Export::connect(address, Ports::Mapped, &path, &options).unwrap();
+            assert_eq!(Export::exports(address, None, &options).unwrap(), [path.clone()]);
+            let root = export.root().clone();
+            let place = Place { directory: &root, name: b"made" };
+            let made = export.create(place, 0o640).unwrap();
+            assert_eq!(export.write_file(&made, &bytes[..], |_| ()).unwrap(), bytes.len() as u64);
+            assert!(std::fs::read(server.export().join("made")).unwrap() == bytes, "written over {transport:?}");
+            let found = export.locate("/./link").unwrap();
+            assert_eq!((&found.handle, found.attributes.size), (&made, bytes.len() as u64));
+            let mut read = vec![0; bytes.len()];
+            // A size that is too small only means that the rest is felt for.
+            let len = export.read_file(&found.handle, 9, |offset, part| {
+                read[offset as usize..][..part.len()].copy_from_slice(part);
+                Ok(())
+            });
+            assert_eq!(len.unwrap(), bytes.len() as u64);
+            assert!(read == bytes, "read over {transport:?}");
+            let names: Vec<Vec<u8>> = export.list(&root).unwrap().into_iter().map(|entry| entry.name).collect();
+            assert!(names.contains(&b"made".to_vec()) && names.contains(&b"link".to_vec()), "{names:?}");
+            export.remove(place).unwrap();
+            let gone = export.locate("made").unwrap_err().to_string();
+            assert!(gone.contains("no such file"), "{gone}");
+        }
+    })
+}
 
 #[test]
 fn every_call_does_what_it_says_over_both_transports() {

@@ -3,6 +3,7 @@
 mod andrew;
 mod chosen;
 mod links;
+mod nfs;
 mod noise;
 mod reconcile;
 mod replay;
@@ -19,6 +20,8 @@ use crate::Experiment;
 pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &andrew::Andrew,
     &links::Links,
+    &nfs::Nfs::Backoff,
+    &nfs::Nfs::BlockSize,
     &reconcile::Reconcile,
     &replay::Replay,
     &safe::Safe,

@@ -9,4 +9,4 @@ mod server;
 
 pub use client::{Handle, NfsClient, NfsError, Stability};
 pub use rpc::{CallStatistics, Retry, RpcError, Transport};
-pub use server::NfsServer;
+pub use server::{MOUNT_PORT, NFS_PORT, NfsServer};

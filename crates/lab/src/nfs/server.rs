@@ -13,9 +13,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Where the server serves files.
-pub(super) const NFS_PORT: u16 = 2049;
+pub const NFS_PORT: u16 = 2049;
 /// Where it lets clients mount.
-pub(super) const MOUNT_PORT: u16 = 20_048;
+pub const MOUNT_PORT: u16 = 20_048;
 /// Programs that must be there.
 const PROGRAMS: [&str; 4] = ["ganesha.nfsd", "rpcbind", "unshare", "mount"];
 /// Longest time for the server to answer.
