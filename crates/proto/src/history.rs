@@ -14,7 +14,7 @@
 //! so begins the hash anew, and names the life of the store. **Cancelled records.** A station sends others in place of
 //! what its writers wrote; it names the span and the hash at its end, and the span is taken whole or not at all.
 
-use crate::api::PeerId;
+use crate::api::{PeerId, Role};
 use crate::replica::{Replica, Trouble};
 use crate::tentative::LogItem;
 use std::collections::{BTreeMap, BTreeSet};
@@ -120,6 +120,16 @@ impl<S: MetaStore> Replica<S> {
                 doubtful.insert(*origin);
             }
         }
+        if self.config.role == Role::Station {
+            // A parent that was put back lacks what ours follow: it would refuse them for that.
+            let has = |of: OriginId| applied.iter().find(|known| known.origin == of).map_or(0, |known| known.through);
+            let origins: BTreeSet<OriginId> = self.log.origins().collect();
+            for origin in origins {
+                if origin != own && has(origin) < self.confirmed_applied(origin)? {
+                    doubtful.insert(origin);
+                }
+            }
+        }
         if let Some(upstream) = self.upstream.as_mut() {
             upstream.doubtful = doubtful;
         }
@@ -157,7 +167,9 @@ impl<S: MetaStore> Replica<S> {
     /// take any more) that number; `None`: as far as can be told, what it confirms is what we have.
     pub(crate) fn first_parted(&mut self, origin: OriginId, image: &Origin) -> Result<Option<u64>, StorageError> {
         let known = self.known_chain(origin, image.applied)?;
-        let differs = known.is_some_and(|known| known != image.chain);
+        // Or it lost what our tentative records follow.
+        let differs =
+            known.is_some_and(|known| known != image.chain) || image.applied < self.confirmed_applied(origin)?;
         let is_parted = |item: &LogItem| {
             // Where the two part is not known: then all that is not confirmed counts.
             differs || (item.id.sequence() <= image.applied && is_of_another_life(item, &image.life))

@@ -421,3 +421,41 @@ fn a_home_that_was_put_back_learns_from_its_station() {
 fn a_home_that_was_put_back_learns_from_its_stations_and_clients() {
     home_put_back(false);
 }
+
+/// [S-home-put-back] A station has records of a client that follow others, which the home had and lost.
+#[test]
+fn a_station_writes_again_what_follows_records_that_its_home_lost() {
+    let mut world = World::new();
+    let copy = world.snapshot(HOME);
+    world.restore(HOME, copy, 3);
+    let a = world.add(Role::Client, "ann@a");
+    let station = world.add(Role::Station, "st@s");
+    stay_connected(&mut world, station, HOME);
+    let direct = stay_connected(&mut world, a, HOME);
+    write(&mut world, a, &named("early", 3));
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(HOME);
+    write(&mut world, a, &named("lost", 5));
+    world.pass(Duration::from_secs(3));
+    world.close(direct);
+    let line = world.line_of(station);
+    world.close(line);
+    stay_connected(&mut world, a, station);
+    write(&mut world, a, &named("late", 4));
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.wait(a, Level::Safe), Ok(Answer::Reached));
+    world.destroy(a);
+    world.restore(HOME, copy, 4);
+    for _ in 0..4 {
+        if !world.has_session(station) {
+            stay_connected(&mut world, station, HOME);
+        }
+        world.pass(Duration::from_secs(3));
+    }
+    for host in [HOME, station] {
+        for prefix in [("early", 3), ("lost", 5), ("late", 4)] {
+            assert_all_there(&mut world, host, &named(prefix.0, prefix.1));
+        }
+    }
+    world.assert_agrees(station);
+}

@@ -3,9 +3,10 @@
 use super::disk::{Disk, Moment};
 use super::piece::Number;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Most lines kept; the oldest go first.
-const LINES_MAX: usize = 4000;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::time::Instant;
 
 /// One of these disks has the piece: who said so did not say which.
 #[derive(Debug, Clone)]
@@ -68,7 +69,9 @@ impl Piece {
 pub(super) struct Diary {
     pieces: BTreeMap<Number, Piece>,
     now: u64,
-    lines: Vec<String>,
+    /// Where all lines go at once: whoever looks into a world that hangs has nothing else.
+    file: Option<File>,
+    begun: Option<Instant>,
     claims: BTreeMap<&'static str, u64>,
 }
 
@@ -76,16 +79,18 @@ impl Diary {
     /// Writes a line; the moment is later than all before.
     pub(super) fn note(&mut self, line: String) -> Moment {
         self.now += 1;
-        if self.lines.len() >= LINES_MAX {
-            self.lines.drain(..LINES_MAX / 2);
+        if let Some(file) = &mut self.file {
+            let seconds = self.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
+            // A diary that cannot be written is no reason to stop.
+            let _ = writeln!(file, "{seconds:8.2} {:6} {line}", self.now);
         }
-        self.lines.push(format!("{:6} {line}", self.now));
         Moment(self.now)
     }
 
-    /// All lines.
-    pub(super) fn text(&self) -> String {
-        self.lines.join("\n")
+    /// Keeps all lines in a file from now on.
+    pub(super) fn keep(&mut self, path: &Path) {
+        self.file = File::create(path).ok();
+        self.begun = Some(Instant::now());
     }
 
     /// How often each kind of claim was made.

@@ -1,5 +1,6 @@
 //! Worlds, one after the other, each with a few losses.
 
+use super::diary::Diary;
 use super::disaster::{self, Kind};
 use super::numbers::{self, Compared};
 use super::world::World;
@@ -68,7 +69,11 @@ pub fn run(plan: &Plan) -> Round {
 
 /// A world until its losses are done, or something is found.
 fn one_world(plan: &Plan, seed: u64, end: Instant, round: &mut Round) {
-    let mut world = World::new(seed, plan.stations, plan.clients, plan.kinds.contains(&Kind::PowerCut));
+    let _ = std::fs::create_dir_all(&plan.diaries);
+    let path = plan.diaries.join(format!("claims-{seed}.txt"));
+    let mut diary = Diary::default();
+    diary.keep(&path);
+    let mut world = World::new(seed, plan, diary);
     let mut during = None;
     let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| losses(plan, &mut world, end, round, &mut during)));
     for (kind, count) in world.diary.claims() {
@@ -76,7 +81,10 @@ fn one_world(plan: &Plan, seed: u64, end: Instant, round: &mut Round) {
     }
     round.pieces += world.diary.pieces().len() as u64;
     let what = match outcome {
-        Ok(Ok(())) => return,
+        Ok(Ok(())) => {
+            let _ = std::fs::remove_file(path);
+            return;
+        }
         Ok(Err(what)) => what,
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
@@ -86,10 +94,7 @@ fn one_world(plan: &Plan, seed: u64, end: Instant, round: &mut Round) {
     };
     println!("FOUND with seed {seed} after {during:?}: {what}");
     world.diary.note(format!("FOUND after {during:?}: {what}"));
-    let _ = std::fs::create_dir_all(&plan.diaries);
-    let diary = plan.diaries.join(format!("diary-{seed}.txt"));
-    let _ = std::fs::write(&diary, world.diary.text());
-    println!("its diary: {}", diary.display());
+    println!("its diary: {}", path.display());
     round.failures.push(Failure { seed, during, what });
 }
 

@@ -1,8 +1,10 @@
 //! A home, two stations and three clients as real processes, each with a disk that can be lost.
 
 use super::diary::Diary;
+use super::disaster::Kind;
 use super::disk::{Disk, Moment};
 use super::loop_disk::LoopDisk;
+use super::run::Plan;
 use crate::process::{Finished, run_for};
 use crate::wait::eventually;
 use crate::{Machine, Mount, Server, free_port};
@@ -95,7 +97,7 @@ pub(super) struct World {
 
 impl World {
     /// Starts everything.
-    pub(super) fn new(seed: u64, stations: usize, clients: usize, has_small_disks: bool) -> Self {
+    pub(super) fn new(seed: u64, plan: &Plan, diary: Diary) -> Self {
         let machine = Machine::new("home0");
         let port = free_port();
         let server = machine.serve(port, &[]);
@@ -105,19 +107,19 @@ impl World {
         let mut world = Self {
             seed,
             random: StdRng::seed_from_u64(seed),
-            diary: Diary::default(),
+            diary,
             home,
             stations: Vec::new(),
             clients: Vec::new(),
             names: BTreeMap::from([("home0".to_owned(), disk)]),
             disks: 1,
-            has_small_disks,
+            has_small_disks: plan.kinds.contains(&Kind::PowerCut),
         };
-        for _ in 0..stations {
+        for _ in 0..plan.stations {
             let station = world.new_station();
             world.stations.push(station);
         }
-        for _ in 0..clients {
+        for _ in 0..plan.clients {
             let client = world.new_client();
             world.clients.push(client);
         }
