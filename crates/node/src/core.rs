@@ -137,7 +137,7 @@ impl InputKind {
             }
             Input::Request { .. } | Input::Cancel { .. } | Input::PeerUp { .. } => Self::Other,
             Input::PeerDown { .. } | Input::Propagate { .. } | Input::Fetched { .. } => Self::Other,
-            Input::MakeRoom | Input::Tick => Self::Other,
+            Input::MakeRoom | Input::Sent { .. } | Input::Tick => Self::Other,
         }
     }
 }

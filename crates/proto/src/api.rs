@@ -182,6 +182,13 @@ pub enum Input {
         /// The version pushed.
         version: RecordId,
     },
+    /// Station: of a push under way so many bytes have gone, for its writer to see. About once a second.
+    Sent {
+        /// The version.
+        version: RecordId,
+        /// Bytes of it that the parent has.
+        bytes: u64,
+    },
     /// The propagation policy (or someone waiting for *stable*) wants this version's contents at our parent.
     Propagate {
         /// Its file.

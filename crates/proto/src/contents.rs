@@ -134,6 +134,8 @@ pub(crate) struct Contents {
     /// Station: versions that somebody below could give, of which the home is to be told.
     pub(crate) spares: BTreeSet<RecordId>,
     pub(crate) replacing: crate::lent::Replacing,
+    /// Client: bytes of what is lent that have gone on.
+    pub(crate) sent_home: BTreeMap<RecordId, u64>,
     /// Facts about the versions of others that we asked for.
     pub(crate) told: crate::fact_asks::FactsTold,
     floors: Floors,

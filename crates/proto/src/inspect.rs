@@ -5,10 +5,10 @@ use crate::contents::{Owed, content_of};
 use crate::ledger::Weight;
 use crate::lent::Lent;
 use crate::replica::Replica;
-use crate::report::{ContentInUse, ContentsPage, OpenConflict, Progress, QueueItem};
+use crate::report::{ContentInUse, ContentWaiting, ContentsPage, OpenConflict, Progress, QueueItem};
 use crate::tables::{
-    KeyKind, entries_from, entries_until, image_key, kind_range, number_key, parse_image_key, table, unpack,
-    unpack_view,
+    KeyKind, entries_from, entries_until, image_key, kind_range, number_key, parse_image_key, parse_record_key,
+    record_key, table, unpack, unpack_view,
 };
 use crate::tentative::LogEntry;
 use wayfs_types::request::Level;
@@ -168,6 +168,38 @@ impl<S: MetaStore> Replica<S> {
             items.push((position, QueueItem { record: entry.record, facts, file, path, bytes }));
         }
         Ok(items)
+    }
+
+    /// Contents that wait for their way to the home and whose record is in no queue any more, from after a version, in
+    /// order: at a client its own that a server has, at a station all that it has and the home has not.
+    ///
+    /// # Errors
+    /// [`StorageError`] if they cannot be read.
+    pub fn contents_waiting(&self, after: Option<RecordId>, limit: usize) -> Result<Vec<ContentWaiting>, StorageError> {
+        let of = if self.config.role == Role::Client { table::LENT } else { table::OWED };
+        let mut from = after.map_or_else(|| vec![of], |after| record_key(of, after));
+        if after.is_some() {
+            from.push(0);
+        }
+        let mut waiting = Vec::new();
+        for (key, value) in self.store.scan(&from, &[of + 1], limit)? {
+            let version = parse_record_key(&key)?;
+            let (file, content) = if of == table::LENT {
+                let lent: Lent = unpack(&value)?;
+                (lent.file, lent.content)
+            } else {
+                let owed: Owed = unpack(&value)?;
+                (owed.file, owed.content)
+            };
+            let is_queued = self.log.position_of(version).is_some();
+            let since = self.inode(file)?.filter(|inode| inode.version == version).map(|inode| inode.mtime);
+            let facts = self.record_facts(version, Some(&content))?;
+            let path = self.path_of(file)?;
+            let bytes = content.size();
+            let sent = self.contents.sent_home.get(&version).copied().unwrap_or(0).min(bytes);
+            waiting.push(ContentWaiting { version, file, path, bytes, since, facts, sent, is_queued });
+        }
+        Ok(waiting)
     }
 
     /// Open conflicts from after one, in order of id.

@@ -28,6 +28,8 @@ use wayfs_wire::{Down, HeldVersion, LentVersion, Stamp, Up};
 
 /// Most versions in one message.
 const LENT_PER_MESSAGE: usize = 1024;
+/// Most versions of which we remember how much has gone home.
+const SENT_HOME_MAX: usize = 1024;
 /// A holder that has been away for so long is replaced: long enough for a restart, short enough that its loss is
 /// noticed within the minute.
 const AWAY_MAX: Duration = Duration::from_secs(30);
@@ -136,7 +138,26 @@ impl<S: MetaStore> Replica<S> {
             self.staged.totals.lent_bytes -= size_of(&lent.content);
         }
         self.contents.wanted.remove(&record);
+        self.contents.sent_home.remove(&record);
         Ok(())
+    }
+
+    /// The server that has our contents says how much of them has gone on.
+    pub(crate) fn note_sent_home(&mut self, version: RecordId, bytes: u64) {
+        let sent = &mut self.contents.sent_home;
+        if self.config.role == Role::Client && (sent.contains_key(&version) || sent.len() < SENT_HOME_MAX) {
+            sent.insert(version, bytes);
+        }
+    }
+
+    /// Bytes of one version that have gone on to the home, as far as the server that has it told.
+    pub fn sent_home(&self, version: RecordId) -> u64 {
+        self.contents.sent_home.get(&version).copied().unwrap_or(0)
+    }
+
+    /// Bytes of what is lent that have gone on to the home, as far as the server that has it told.
+    pub fn bytes_sent_home(&self) -> u64 {
+        self.contents.sent_home.values().sum()
     }
 
     pub(crate) fn lent(&mut self, record: RecordId) -> Result<Option<Lent>, StorageError> {

@@ -30,7 +30,7 @@ use wayfs_types::{
     Admitted, Batch, Chain, CommitNumber, FileId, Image, Key, MetaStore, Name, Origin, OriginId, RecordId,
     StorageError, Ticket, Time, WallTime,
 };
-use wayfs_wire::{Resume, Stamp};
+use wayfs_wire::{Down, Resume, Stamp};
 
 /// The one row of the meta table that changes with every batch.
 const COUNTERS: &[u8] = &[table::META, b'c'];
@@ -506,6 +506,10 @@ impl<S: MetaStore> Replica<S> {
             }
             Input::ContentHere { root } => self.handle_content_here(root)?,
             Input::Pushed { version } => self.handle_pushed(version),
+            Input::Sent { version, bytes } if self.config.role == Role::Station => {
+                self.children.tell(version.origin(), Down::Sent { version, bytes });
+            }
+            Input::Sent { .. } => {}
             Input::Propagate { file: _, version } => self.handle_propagate(version),
             Input::Fetched { peer, file } => self.handle_fetched(peer, file),
             Input::MakeRoom => self.handle_make_room()?,

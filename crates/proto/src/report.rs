@@ -1,7 +1,7 @@
 //! What a replica tells about itself: the words of status, queue and info.
 
 use crate::api::Role;
-use wayfs_types::{Conflict, Facts, FileId, OriginId, Record, RecordId};
+use wayfs_types::{Conflict, Facts, FileId, OriginId, Record, RecordId, WallTime};
 
 /// How far the current version of a file has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +71,27 @@ pub struct QueueItem {
     pub path: Option<String>,
     /// Bytes of the content it names.
     pub bytes: u64,
+}
+
+/// Contents on their way home, apart from their record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContentWaiting {
+    /// The version.
+    pub version: RecordId,
+    /// Its file.
+    pub file: FileId,
+    /// The path of that file at present, if it has one that is known here.
+    pub path: Option<String>,
+    /// Bytes of it.
+    pub bytes: u64,
+    /// When the file was modified last, if this is what it holds.
+    pub since: Option<WallTime>,
+    /// How far it is.
+    pub facts: Facts,
+    /// Bytes of it that the home has, as far as that was told.
+    pub sent: u64,
+    /// Whether its record is in the queue, too.
+    pub is_queued: bool,
 }
 
 /// An open conflict.

@@ -298,6 +298,10 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_facts(ask, facts);
                 Ok(())
             }
+            Down::Sent { version, bytes } => {
+                self.note_sent_home(version, bytes);
+                Ok(())
+            }
             Down::Caught { ask, reached } => {
                 self.handle_caught(ask, reached);
                 Ok(())

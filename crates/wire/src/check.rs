@@ -106,7 +106,7 @@ fn check_down(down: &Down) -> Checked {
         Down::Marks { marks } => at_most(marks.len(), IDS_MAX, "marks"),
         Down::Stable { versions } | Down::Want { versions } => at_most(versions.len(), IDS_MAX, "versions"),
         Down::LockAnswer { .. } | Down::Shared { .. } | Down::Pong { .. } => Ok(()),
-        Down::Forked | Down::Renewed { .. } | Down::Caught { .. } => Ok(()),
+        Down::Forked | Down::Renewed { .. } | Down::Caught { .. } | Down::Sent { .. } => Ok(()),
         Down::Facts { facts, .. } => at_most(facts.len(), FACTS_MAX, "facts"),
     }
 }

@@ -480,4 +480,11 @@ pub enum Down {
         /// Whether the home was asked, and all that it had then was told before. If not, it cannot be reached from here.
         reached: bool,
     },
+    /// Of the contents of this version so many bytes are at the home, or at the parent's parent: for those who look.
+    Sent {
+        /// The version.
+        version: RecordId,
+        /// Bytes.
+        bytes: u64,
+    },
 }

@@ -169,7 +169,7 @@ pub(crate) enum StationCommand {
 /// Of `wayfs queue`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct QueueArgs {
-    /// Show it again every second until it is empty
+    /// Show it again every second, also while nothing waits, until interrupted
     #[arg(long)]
     pub(crate) watch: bool,
     /// Most items shown

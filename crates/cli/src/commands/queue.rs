@@ -18,12 +18,12 @@ pub(crate) fn run(context: &Context, args: &QueueArgs) -> Result<(), Failure> {
     let redraw = context.global.output() == Output::Text && std::io::stdout().is_terminal();
     loop {
         let done = context.call(context.connect(None)?, &command)?;
-        let Done::Queue(report) = &done else { return Err(unexpected(&done)) };
+        let Done::Queue(_) = &done else { return Err(unexpected(&done)) };
         if args.watch && redraw {
             write_out(CLEAR)?;
         }
         context.print(&done)?;
-        if !args.watch || report.items_total == 0 {
+        if !args.watch {
             return Ok(());
         }
         std::thread::sleep(PERIOD);

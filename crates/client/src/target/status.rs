@@ -144,7 +144,50 @@ impl Target {
             }
             report.items.len() < limit
         })?;
+        self.add_waiting(&mut report, limit, connected)?;
         Ok(report)
+    }
+
+    /// What a server has and the home has not: it has left the log, and waits for the way home.
+    fn add_waiting(&self, report: &mut QueueReport, limit: usize, connected: bool) -> Result<(), ControlError> {
+        let mut after = None;
+        loop {
+            let page = self.volume().look(|replica| replica.contents_waiting(after, QUEUE_PAGE)).ok_or_else(stopped)?;
+            let page = page.map_err(|error| storage(&error))?;
+            for waiting in page.iter().filter(|waiting| !waiting.is_queued) {
+                report.items_total += 1;
+                if report.items.len() < limit {
+                    report.items.push(self.waiting_item(waiting, connected));
+                }
+            }
+            after = page.last().map(|waiting| waiting.version);
+            if page.len() < QUEUE_PAGE {
+                return Ok(());
+            }
+        }
+    }
+
+    fn waiting_item(&self, waiting: &wayfs_proto::ContentWaiting, connected: bool) -> QueueItem {
+        let reason = match (connected, waiting.sent) {
+            (false, _) => "at a station; none is connected",
+            (true, 0) => "at the station, until its policy, a reader or `sync --until stable` wants it at the home",
+            (true, _) => "on its way from the station to the home",
+        };
+        QueueItem {
+            path: waiting.path.as_deref().map(|path| path.trim_start_matches('/').into()),
+            volume: self.parts.name.clone(),
+            record: waiting.version.to_string(),
+            operation: "contents".to_owned(),
+            size_bytes: waiting.bytes,
+            sent_bytes: waiting.sent,
+            age_ms: waiting.since.map_or(0, age_ms),
+            state: waiting.facts.level(),
+            safe: waiting.facts.safe.into(),
+            visible: waiting.facts.visible.into(),
+            stable: waiting.facts.stable.into(),
+            stuck: false,
+            reason: reason.to_owned(),
+        }
     }
 
     fn queue_item(&self, item: &wayfs_proto::QueueItem, connected: bool) -> QueueItem {

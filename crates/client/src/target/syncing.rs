@@ -147,7 +147,7 @@ impl Target {
                     .is_some_and(|state| state.facts.reached(Level::Visible) && !state.facts.reached(Level::Stable));
                 if is_ours && is_left {
                     remaining.items += 1;
-                    remaining.bytes += inode.content.size();
+                    remaining.bytes += inode.content.size().saturating_sub(replica.sent_home(inode.version));
                     remaining.last = remaining.last.max(Some(inode.version));
                 }
             }
@@ -172,7 +172,13 @@ impl Target {
             Level::Safe => ledger.unsafe_amount(),
             Level::Visible | Level::Stable => ledger.home_lacks,
         };
-        Remaining { items: amount.records.max(amount.versions).max(1), bytes: amount.bytes, last: None }
+        // What has gone from the station to the home of contents that have not come whole: the bar moves by it.
+        let gone = match until {
+            Level::Stable => self.volume().look(LiveReplica::bytes_sent_home).unwrap_or(0),
+            Level::Modified | Level::Safe | Level::Visible => 0,
+        };
+        let bytes = amount.bytes.saturating_sub(gone);
+        Remaining { items: amount.records.max(amount.versions).max(1), bytes, last: None }
     }
 
     /// Whether the marks of our own log say so; records leave the queue when they are visible.

@@ -296,7 +296,6 @@ impl Volume {
         let core = self.lock();
         let Some(replica) = core.replica.as_ref() else { return Source::Away };
         let holders = replica.holders(want.file, want.version).unwrap_or_default();
-        let on_record = replica.holder(want.file, want.version).unwrap_or(Holder::Unknown);
         let usable = |session: &&Session| {
             session.broken.is_none() && Some(session.peer) != asker && !refused.contains(&session.peer)
         };
@@ -318,17 +317,15 @@ impl Volume {
         if let Some(session) = parent.filter(usable) {
             return Source::Ask(Box::new(session.clone()));
         }
-        // On record as here and not found, it is damaged or lost here: who wrote it or read it may have it.
-        if on_record == Holder::Here || self.role() == Role::Station {
-            let writer = want.version.origin();
-            let is_near = |origin: OriginId| origin == writer || on_record == Holder::Here;
-            let other = children().filter(|(origin, _)| is_near(*origin)).min_by_key(|(origin, session)| {
-                let is_station = matches!(session.neighbour, Neighbour::ChildStation { .. });
-                (*origin != writer, !is_station, *origin)
-            });
-            if let Some((_, session)) = other {
-                return Source::Ask(Box::new(session.clone()));
-            }
+        // Who is on record is away, or was asked in vain, or it is damaged here: a record may be out of date, and who
+        // wrote it or read it may have it.
+        let writer = want.version.origin();
+        let other = children().min_by_key(|(origin, session)| {
+            let is_station = matches!(session.neighbour, Neighbour::ChildStation { .. });
+            (*origin != writer, !is_station, *origin)
+        });
+        if let Some((_, session)) = other {
+            return Source::Ask(Box::new(session.clone()));
         }
         let waits_for_parent = parent.is_none_or(|session| session.broken.is_some()) && self.role() != Role::Home;
         if is_away || waits_for_parent { Source::Away } else { Source::Nobody }

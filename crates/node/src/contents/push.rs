@@ -14,6 +14,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use tracing::debug;
 use wayfs_net::{Connection, Priority, RequestError};
+use wayfs_proto::{Input, Role};
 use wayfs_types::Digest;
 
 /// Largest content that is sent without asking first, as one request.
@@ -114,7 +115,7 @@ async fn send_missing(
             let states = presence(&session.connection, pieces).await?;
             for (piece, state) in pieces.iter().zip(states) {
                 if state == Presence::Complete || (state == Presence::Partial && piece.level == 0) {
-                    sent.add(piece.len);
+                    tell_sent(volume, order, sent.add(piece.len));
                     continue;
                 }
                 if piece.level > 0 {
@@ -131,6 +132,15 @@ async fn send_missing(
         level = below;
     }
     sending.finish(sent).await
+}
+
+/// A station tells how much of a push has gone, for its writer to see.
+fn tell_sent(volume: &Volume, order: &PushOrder, bytes: Option<u64>) {
+    if let Some(bytes) = bytes
+        && volume.role() == Role::Station
+    {
+        volume.step(Input::Sent { version: order.version, bytes });
+    }
 }
 
 async fn presence(connection: &Connection, pieces: &[Piece]) -> Result<Vec<Presence>, PushError> {
@@ -161,7 +171,11 @@ impl Sending<'_> {
 
     async fn join_one(&mut self, sent: &sent::Sending<'_>) -> Result<(), PushError> {
         match self.tasks.join_next().await {
-            Some(Ok(result)) => result.map(|bytes| sent.add(bytes)),
+            Some(Ok(result)) => {
+                let bytes = result?;
+                tell_sent(self.volume, self.order, sent.add(bytes));
+                Ok(())
+            }
             Some(Err(error)) => Err(PushError::Refused(format!("a task of the push ended: {error}"))),
             None => Ok(()),
         }

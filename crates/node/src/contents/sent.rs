@@ -2,27 +2,38 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use wayfs_types::RecordId;
+
+/// Time between two words about one push.
+const TELL_PERIOD: Duration = Duration::from_secs(1);
 
 /// Versions being pushed. A leaf in the order of locks; as many as there are pushes at once.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
-    bytes: Mutex<BTreeMap<RecordId, u64>>,
+    bytes: Mutex<BTreeMap<RecordId, Count>>,
+}
+
+/// Of one push.
+#[derive(Debug)]
+struct Count {
+    bytes: u64,
+    told: Instant,
 }
 
 impl Sent {
     /// A push begins, or looks anew at what lacks; forgotten when the result is dropped.
     pub(crate) fn begin(&self, version: RecordId) -> Sending<'_> {
-        self.lock().insert(version, 0);
+        self.lock().insert(version, Count { bytes: 0, told: Instant::now() });
         Sending { sent: self, version }
     }
 
     /// Bytes of a version that the parent has, as far as its push found out. Zero if none is under way.
     pub(crate) fn of(&self, version: RecordId) -> u64 {
-        self.lock().get(&version).copied().unwrap_or(0)
+        self.lock().get(&version).map_or(0, |count| count.bytes)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<RecordId, u64>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<RecordId, Count>> {
         self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -34,11 +45,16 @@ pub(crate) struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// The parent has so many bytes more.
-    pub(crate) fn add(&self, bytes: u64) {
-        if let Some(sent) = self.sent.lock().get_mut(&self.version) {
-            *sent += bytes;
+    /// The parent has so many bytes more. Answers how many in all, when it is time to tell those who look.
+    pub(crate) fn add(&self, bytes: u64) -> Option<u64> {
+        let mut counts = self.sent.lock();
+        let count = counts.get_mut(&self.version)?;
+        count.bytes += bytes;
+        if count.told.elapsed() < TELL_PERIOD {
+            return None;
         }
+        count.told = Instant::now();
+        Some(count.bytes)
     }
 }
 

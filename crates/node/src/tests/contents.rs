@@ -273,6 +273,27 @@ fn all_who_are_on_record_are_asked_in_turn() {
     drop(near);
 }
 
+/// Who is on record has lost it, and who read it is on no record.
+#[test]
+fn a_reader_who_is_on_no_record_is_asked_when_the_record_is_out_of_date() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let station = Machine::below(&home, &dir.path().join("s"), ChildRole::Station, &[&home]);
+    let near = Machine::below(&home, &dir.path().join("near"), ChildRole::Client, &[&station]);
+    let reader = Machine::below(&home, &dir.path().join("reader"), ChildRole::Client, &[&home]);
+    let photo = noise(900_000, 29);
+    let (file, inode) = near.write("photo", &photo);
+    near.wait(Level::Visible);
+    eventually("the reader sees it", || reader.find(FileId::ROOT, "photo").is_some());
+    // As one who read it elsewhere, before it came here.
+    reader.keep(&photo);
+    flip_a_bit(&station, &photo);
+    near.stop();
+    let on_record = home.volume.look(|replica| replica.holders(file, inode.version)).unwrap().unwrap();
+    assert!(matches!(on_record[..], [Holder::Child(origin, Some(_))] if origin == station.origin()), "{on_record:?}");
+    assert_eq!(home.read("photo").map(|bytes| bytes == photo), Ok(true));
+}
+
 /// A list node may name one other in each of its places, and so on: what is stored of such a tree is little.
 #[test]
 fn a_tree_that_names_one_node_a_thousand_times_costs_one_look() {

@@ -241,3 +241,24 @@ fn what_was_announced_is_kept_until_a_record_names_it_or_its_grace_is_over() {
     stage.world.pass(Duration::from_secs(700));
     assert!(announced(&stage).is_empty());
 }
+
+#[test]
+fn what_waits_at_a_station_is_listed_with_how_much_of_it_has_gone_home() {
+    let mut stage = stage();
+    let (_, version) = stage.safe_file("f");
+    stage.world.pass(Duration::from_secs(2));
+    let (writer, station) = (stage.writer, stage.stations[0]);
+    let listed = |stage: &Stage, host: usize| {
+        let waiting = stage.world.hosts[host].replica.contents_waiting(None, 10).unwrap();
+        waiting.iter().map(|one| (one.version, one.bytes, one.sent, one.is_queued)).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&stage, writer), [(version, 1_000_000, 0, false)]);
+    assert_eq!(listed(&stage, station), [(version, 1_000_000, 0, false)]);
+    stage.world.input(station, Input::Sent { version, bytes: 300_000 });
+    stage.world.settle();
+    assert_eq!(listed(&stage, writer), [(version, 1_000_000, 300_000, false)]);
+    assert_eq!(stage.world.hosts[writer].replica.bytes_sent_home(), 300_000);
+    assert_eq!(stage.world.wait(writer, Level::Stable), Ok(Answer::Reached));
+    assert_eq!(listed(&stage, writer), []);
+    assert_eq!(stage.world.hosts[writer].replica.bytes_sent_home(), 0);
+}

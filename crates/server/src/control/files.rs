@@ -156,6 +156,7 @@ pub(super) fn queue(volumes: &[Arc<Served>], limit: usize) -> Result<QueueReport
                 reason: if connected { String::new() } else { "the home is not reached".into() },
             });
         }
+        add_waiting(served, connected, limit, &mut report)?;
         let ledger = super::ledger::of(served);
         report.items_total += ledger.station_amount().records;
         report.bytes_total += ledger.home_lacks.bytes;
@@ -164,4 +165,39 @@ pub(super) fn queue(volumes: &[Arc<Served>], limit: usize) -> Result<QueueReport
     report.items.sort_by_key(|item| std::cmp::Reverse(item.age_ms));
     report.items.truncate(limit);
     Ok(report)
+}
+
+/// Contents that are here and not at the home, and whose record is at the home already.
+fn add_waiting(served: &Served, connected: bool, limit: usize, report: &mut QueueReport) -> Result<(), ControlError> {
+    if served.is_home() {
+        return Ok(());
+    }
+    let Some(found) = served.volume.look(|replica| replica.contents_waiting(None, limit.clamp(1, 10_000))) else {
+        return Ok(());
+    };
+    for waiting in found.map_err(|error| failed("list queue", error))?.into_iter().filter(|one| !one.is_queued) {
+        let sent_bytes = served.volume.sent_bytes(waiting.version).min(waiting.bytes);
+        let reason = match (connected, sent_bytes) {
+            (false, _) => "the home is not reached",
+            (true, 0) => "until the policy, a reader or `sync --until stable` wants it at the home",
+            (true, _) => "on its way to the home",
+        };
+        report.items_total += 1;
+        report.items.push(QueueItem {
+            path: waiting.path.as_deref().map(|path| path.trim_start_matches('/').into()),
+            volume: served.name().to_owned(),
+            record: waiting.version.to_string(),
+            operation: "contents".to_owned(),
+            size_bytes: waiting.bytes,
+            sent_bytes,
+            age_ms: waiting.since.map_or(0, age_ms),
+            state: waiting.facts.level(),
+            safe: waiting.facts.safe.into(),
+            visible: waiting.facts.visible.into(),
+            stable: waiting.facts.stable.into(),
+            stuck: false,
+            reason: reason.to_owned(),
+        });
+    }
+    Ok(())
 }
