@@ -42,7 +42,8 @@ impl Window {
         } else if stretched > SHRINK_ABOVE {
             self.calls -= 1.0 / self.calls;
         }
-        self.calls = self.calls.clamp(LEAST, self.max.max(1) as f64 + 0.5);
+        let most = self.max.max(1) as f64 + 0.5;
+        self.calls = self.calls.clamp(LEAST.min(most), most);
     }
 }
 
@@ -64,6 +65,10 @@ mod tests {
             long.on_answer(Duration::from_millis(200));
         }
         assert_eq!(long.calls(), 64);
-        assert_eq!(Window::new(1).calls(), 1);
+        let mut single = Window::new(1);
+        for _ in 0..10 {
+            single.on_answer(Duration::from_millis(40));
+        }
+        assert_eq!(single.calls(), 1);
     }
 }
