@@ -3,12 +3,14 @@
 use crate::NetConfig;
 use crate::certificate::key_in;
 use crate::close::CloseCode;
-use crate::connection::{Connection, Side};
+use crate::connection::Connection;
+use crate::door::{Door, Network};
 use crate::frame::GREETING;
 use crate::traffic::Ledger;
 use quinn::{RecvStream, SendStream};
 use rustls::pki_types::CertificateDer;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -23,12 +25,17 @@ pub(crate) async fn accept_all(
     ready: mpsc::Sender<Connection>,
 ) {
     let mut handshakes = JoinSet::new();
+    let under_way = UnderWay::default();
+    let door = Door::default();
     loop {
         tokio::select! {
             incoming = quic.accept() => {
                 let Some(incoming) = incoming else { return };
+                let network = Network::of(incoming.remote_address().ip());
                 if handshakes.len() >= config.handshakes_max
-                    || quic.open_connections() >= config.connections_max
+                    // Those that are over and wait for the last of their packets do not count: strangers leave many.
+                    || ledger.alive() >= config.connections_max
+                    || under_way.of(network) >= config.handshakes_max.div_ceil(4)
                 {
                     debug!(from = %incoming.remote_address(), "refused: too many connections");
                     incoming.refuse();
@@ -38,12 +45,14 @@ pub(crate) async fn accept_all(
                     let _ = incoming.retry();
                 } else {
                     let (config, ledger) = (Arc::clone(&config), Arc::clone(&ledger));
-                    let ready = ready.clone();
+                    let (ready, door) = (ready.clone(), door.clone());
+                    let counted = under_way.count(network);
                     handshakes.spawn(async move {
-                        if let Some(connection) = accept_one(incoming, &config, &ledger).await {
+                        if let Some(connection) = accept_one(incoming, &door, &config, &ledger).await {
                             // Nobody accepts any more: the connection is dropped and closed.
                             let _ = ready.send(connection).await;
                         }
+                        drop(counted);
                     });
                 }
             }
@@ -52,18 +61,60 @@ pub(crate) async fn accept_all(
     }
 }
 
-async fn accept_one(incoming: quinn::Incoming, config: &Arc<NetConfig>, ledger: &Arc<Ledger>) -> Option<Connection> {
+/// Handshakes under way, by where they come from: no network may have more than a quarter of all.
+#[derive(Clone, Default)]
+struct UnderWay(Arc<Mutex<BTreeMap<Network, usize>>>);
+
+/// A handshake that counts until this is dropped.
+struct Counted(UnderWay, Network);
+
+impl UnderWay {
+    fn of(&self, network: Network) -> usize {
+        self.lock().get(&network).copied().unwrap_or_default()
+    }
+
+    fn count(&self, network: Network) -> Counted {
+        *self.lock().entry(network).or_default() += 1;
+        Counted(self.clone(), network)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Network, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut counts = self.0.lock();
+        let left = counts.get(&self.1).map_or(0, |count| count - 1);
+        if left == 0 {
+            counts.remove(&self.1);
+        } else {
+            counts.insert(self.1, left);
+        }
+    }
+}
+
+async fn accept_one(
+    incoming: quinn::Incoming,
+    door: &Door,
+    config: &Arc<NetConfig>,
+    ledger: &Arc<Ledger>,
+) -> Option<Connection> {
     let from = incoming.remote_address();
     let handshake = async {
         let quic = incoming.await.map_err(|error| error.to_string())?;
         let peer = peer_of(&quic).ok_or("it showed no key")?;
+        let pass = door.enter(Network::of(from.ip()), peer, quic.clone());
         let streams = greeted(&quic).await.inspect_err(|why| {
             quic.close(CloseCode::CONTROL_LOST.to_wire(), why.as_bytes());
         })?;
-        Ok::<_, String>((quic, peer, streams))
+        Ok::<_, String>((quic, peer, pass, streams))
     };
     match timeout(config.connect_timeout, handshake).await {
-        Ok(Ok((quic, peer, streams))) => Some(Connection::start(quic, peer, Side::Accepted, streams, (config, ledger))),
+        Ok(Ok((quic, peer, pass, streams))) => {
+            Some(Connection::start(quic, peer, Some(pass), streams, (config, ledger)))
+        }
         Ok(Err(why)) => {
             debug!(%from, why, "handshake failed");
             None

@@ -1,6 +1,7 @@
 //! Taking a UDP port, and the settings of QUIC over it.
 
 use crate::certificate;
+use crate::door;
 use crate::gate::Gate;
 use crate::here::SharedRuntime;
 use crate::{ConfigError, NetConfig, NodeIdentity};
@@ -50,11 +51,11 @@ const RTT_GUESS: Duration = Duration::from_millis(200);
 /// Room for probes that wait to be sent: only the latest matter.
 const DATAGRAM_BUFFER: usize = 1 << 10;
 
+/// An endpoint that accepts. Whoever comes has one stream and little room until it is admitted (`door.rs`).
 pub(crate) fn endpoint(
     addr: SocketAddr,
     own: &Arc<CertifiedKey>,
     config: &NetConfig,
-    transport: &Arc<quinn::TransportConfig>,
 ) -> Result<quinn::Endpoint, BindError> {
     let Ok(handle) = tokio::runtime::Handle::try_current() else { return Err(BindError::NoRuntime) };
     let socket = socket(addr, config.socket_buffer)?;
@@ -62,7 +63,11 @@ pub(crate) fn endpoint(
     let tls =
         quinn::crypto::rustls::QuicServerConfig::try_from(tls).map_err(|error| BindError::Tls(error.to_string()))?;
     let mut server = quinn::ServerConfig::with_crypto(Arc::new(tls));
-    server.transport_config(Arc::clone(transport));
+    let mut transport = common(config).map_err(BindError::Config)?;
+    transport
+        .max_concurrent_bidi_streams(quinn::VarInt::from_u32(1))
+        .receive_window(quinn::VarInt::from_u32(door::WINDOW));
+    server.transport_config(Arc::new(transport));
     server.max_incoming(config.handshakes_max);
     let runtime = Arc::new(SharedRuntime::new(handle));
     quinn::Endpoint::new(quinn::EndpointConfig::default(), Some(server), socket, runtime)
@@ -73,7 +78,12 @@ pub(crate) fn certified(identity: &NodeIdentity) -> Result<Arc<CertifiedKey>, Bi
     certificate::certified(identity).map_err(|error| BindError::Tls(error.to_string()))
 }
 
+/// What a connection has that this side dialled.
 pub(crate) fn transport(config: &NetConfig) -> Result<Arc<quinn::TransportConfig>, BindError> {
+    Ok(Arc::new(common(config)?))
+}
+
+fn common(config: &NetConfig) -> Result<quinn::TransportConfig, ConfigError> {
     config.check()?;
     let shared_window = Gate::shared_window(config.path_capacity, config.requests_max);
     let window = |bytes: u64| quinn::VarInt::from_u64(bytes).unwrap_or(quinn::VarInt::MAX);
@@ -92,7 +102,7 @@ pub(crate) fn transport(config: &NetConfig) -> Result<Arc<quinn::TransportConfig
         .datagram_receive_buffer_size(Some(DATAGRAM_BUFFER))
         .datagram_send_buffer_size(DATAGRAM_BUFFER)
         .congestion_controller_factory(config.congestion.factory());
-    Ok(Arc::new(transport))
+    Ok(transport)
 }
 
 fn socket(addr: SocketAddr, buffer: usize) -> Result<UdpSocket, BindError> {

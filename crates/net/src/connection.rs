@@ -3,6 +3,8 @@
 use crate::close::{CloseCode, Closed};
 use crate::congestion;
 use crate::control::{self, FrameReceiver, FrameSender};
+use crate::door::{self, Pass};
+use crate::frame::FRAME_LEN_MAX;
 use crate::gate::Gate;
 use crate::probe::{self, Waits};
 use crate::respond::{self, Queued};
@@ -12,7 +14,7 @@ use crate::{NetConfig, Waiting};
 use quinn::{RecvStream, SendStream};
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -45,6 +47,8 @@ pub(crate) struct Shared {
     pub(crate) waits: Arc<Waits>,
     pub(crate) counters: Counters,
     pub(crate) yielding: Yielding,
+    /// Longest frame that the peer may send at the moment.
+    pub(crate) frame_len_max: AtomicUsize,
 }
 
 struct Inner {
@@ -56,6 +60,8 @@ struct Inner {
     requests: tokio::sync::Mutex<mpsc::Receiver<Queued>>,
     tasks: Vec<AbortHandle>,
     ledger: Arc<Ledger>,
+    /// The peer's place at the door, until it is admitted.
+    pass: Mutex<Option<Pass>>,
 }
 
 /// 32 bytes that both ends of one connection know and nobody else: what is proved about
@@ -154,6 +160,19 @@ impl Connection {
         ChannelBinding(bytes)
     }
 
+    /// Lets a peer in that connected to this side: it may send requests and long frames from now on. Nothing changes for
+    /// one that is in, or that was dialled.
+    pub fn admit(&self) {
+        let Some(pass) = self.inner.pass.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        pass.admit();
+        let Shared { quic, config, frame_len_max, .. } = &**self.shared();
+        let window = Gate::shared_window(config.path_capacity, config.requests_max);
+        frame_len_max.store(FRAME_LEN_MAX, Ordering::Release);
+        quic.set_receive_window(quinn::VarInt::from_u64(window).unwrap_or(quinn::VarInt::MAX));
+        // The control stream, which the peer opened, is one more.
+        quic.set_max_concurrent_bi_streams(quinn::VarInt::from_u32(config.requests_max + 1));
+    }
+
     /// Waits until the connection is over, and says why.
     pub async fn closed(&self) -> Closed {
         Closed::from(&self.inner.shared.quic.closed().await)
@@ -187,11 +206,12 @@ impl Connection {
         &self.inner.requests
     }
 
-    /// A connection whose handshake is done and whose control stream is open.
+    /// A connection whose handshake is done and whose control stream is open. `pass`: that of a peer that connected to this
+    /// side; `None`: this side dialled.
     pub(crate) fn start(
         quic: quinn::Connection,
         peer: NodeId,
-        side: Side,
+        pass: Option<Pass>,
         (send, recv): (SendStream, RecvStream),
         (config, ledger): (&Arc<NetConfig>, &Arc<Ledger>),
     ) -> Self {
@@ -206,6 +226,7 @@ impl Connection {
             waits: Arc::clone(&waits),
             counters: Counters::default(),
             yielding: Yielding::default(),
+            frame_len_max: AtomicUsize::new(if pass.is_some() { door::FRAME_LEN_MAX } else { FRAME_LEN_MAX }),
         });
         let (sender, receiver, writer) = control::start(&shared, send, recv);
         let (queue, requests) = respond::queue();
@@ -218,12 +239,13 @@ impl Connection {
         ledger.enter(&shared);
         let inner = Inner {
             shared,
-            side,
+            side: if pass.is_some() { Side::Accepted } else { Side::Dialled },
             control: Mutex::new(Some((sender.clone(), receiver))),
             sender,
             requests: tokio::sync::Mutex::new(requests),
             tasks,
             ledger: Arc::clone(ledger),
+            pass: Mutex::new(pass),
         };
         Self { inner: Arc::new(inner) }
     }

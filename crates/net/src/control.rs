@@ -13,6 +13,7 @@ use crate::traffic::count;
 use bytes::Bytes;
 use quinn::{ReadError, RecvStream, SendStream};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tracing::debug;
 
 /// Priority of the control stream; bodies have 0 and 10.
@@ -133,6 +134,7 @@ impl FrameReceiver {
     pub async fn recv(&mut self) -> Result<Option<Bytes>, FrameError> {
         loop {
             // No wait lies between taking a frame out and handing it over: a caller that gives up loses nothing.
+            self.finder.limit(self.shared.frame_len_max.load(Ordering::Acquire));
             if let Some(found) = self.finder.next().map_err(|fault| self.refuse(fault))? {
                 count(&self.shared.counters.frame_bytes_received, found.len_carried);
                 count(&self.shared.counters.frame_bytes_received_unpacked, found.frame.len());

@@ -7,7 +7,7 @@
 
 use crate::certificate::{self, ExpectedKey, SERVER_NAME};
 use crate::close::Closed;
-use crate::connection::{Connection, Side};
+use crate::connection::Connection;
 use crate::frame::GREETING;
 use crate::traffic::Ledger;
 use crate::{Address, NetConfig};
@@ -108,7 +108,7 @@ pub(crate) async fn connect(
                 Ok(streams) => {
                     let around = (config, ledger);
                     let peer = dialler.peer;
-                    return Ok(Connection::start(quic, peer, Side::Dialled, streams, around));
+                    return Ok(Connection::start(quic, peer, None, streams, around));
                 }
                 Err(closed) => failed.push((addr, closed.into())),
             },

@@ -51,7 +51,7 @@ impl Endpoint {
     pub fn bind(addr: SocketAddr, identity: &NodeIdentity, config: NetConfig) -> Result<Self, BindError> {
         let transport = bind::transport(&config)?;
         let own = bind::certified(identity)?;
-        let quic = bind::endpoint(addr, &own, &config, &transport)?;
+        let quic = bind::endpoint(addr, &own, &config)?;
         let config = Arc::new(config);
         let ledger = Arc::new(Ledger::default());
         let (ready, accepted) = mpsc::channel(ACCEPTED_LEN_MAX);
@@ -109,7 +109,8 @@ impl Endpoint {
     }
 
     /// The next peer that connected: its key is proved, and nothing else is known of it, so
-    /// the caller decides about admission. `None` when the endpoint is closed. May be
+    /// the caller decides about admission: until [`Connection::admit`] the peer has one stream, for a greeting of 64 KiB at
+    /// most, and its place at the door may be given to others. `None` when the endpoint is closed. May be
     /// cancelled.
     pub async fn accept(&self) -> Option<Connection> {
         self.inner.accepted.lock().await.recv().await

@@ -95,12 +95,18 @@ pub(crate) struct Found {
 #[derive(Debug)]
 pub(crate) struct FrameFinder {
     buffer: BytesMut,
+    len_max: usize,
     unpacker: Unpacker,
 }
 
 impl FrameFinder {
     pub(crate) fn new() -> Self {
-        Self { buffer: BytesMut::new(), unpacker: Unpacker::new() }
+        Self { buffer: BytesMut::new(), len_max: FRAME_LEN_MAX, unpacker: Unpacker::new() }
+    }
+
+    /// Frames longer than this are refused from now on; [`FRAME_LEN_MAX`] at most, and at first.
+    pub(crate) fn limit(&mut self, len_max: usize) {
+        self.len_max = len_max.min(FRAME_LEN_MAX);
     }
 
     pub(crate) fn extend(&mut self, bytes: &[u8]) {
@@ -117,8 +123,8 @@ impl FrameFinder {
         let Some(mut head) = self.buffer.get(..HEAD_LEN) else { return Ok(None) };
         let (kind, len) = (head.get_u8(), head.get_u32_le() as usize);
         let len_max = match kind {
-            KIND_MESSAGE => FRAME_LEN_MAX,
-            KIND_PACKED => PACKED_LEN_MAX,
+            KIND_MESSAGE => self.len_max,
+            KIND_PACKED => PACKED_LEN_MAX.min(self.len_max + self.len_max / 256 + 1024),
             other => return Err(FrameFault::Kind(other)),
         };
         if len > len_max {
@@ -130,7 +136,7 @@ impl FrameFinder {
         self.buffer.advance(HEAD_LEN);
         let body = self.buffer.split_to(len);
         let frame = if kind == KIND_PACKED {
-            self.unpacker.unpack(&body, FRAME_LEN_MAX).map_err(FrameFault::Unpack)?.into()
+            self.unpacker.unpack(&body, self.len_max).map_err(FrameFault::Unpack)?.into()
         } else {
             body.freeze()
         };

@@ -25,6 +25,7 @@ mod connection;
 mod control;
 mod delivery;
 mod dial;
+mod door;
 mod endpoint;
 mod frame;
 #[doc(hidden)]

@@ -140,6 +140,11 @@ impl Ledger {
         }
     }
 
+    /// Connections that somebody holds.
+    pub(crate) fn alive(&self) -> usize {
+        self.lock().alive.len()
+    }
+
     pub(crate) fn total(&self) -> Traffic {
         let (mut total, alive) = {
             let state = self.lock();

@@ -215,6 +215,7 @@ impl Newcomer {
             Ok(_) => return self.connection.close(CloseCode::NOT_ADMITTED, "malformed"),
             Err(refusal) => return greet::refuse(&self.connection, &frames.0, refusal).await,
         };
+        self.connection.admit();
         let reply = Reply::Servers { have: volume.directory().have(), news: volume.directory().news_for(have) };
         if frames.0.send(encode(&reply)).await.is_ok()
             && let Some(news) = greet::hear_news(&mut frames.1).await
@@ -231,6 +232,8 @@ impl Newcomer {
         let directory = volume.directory();
         let (ours, news) = (directory.have(), directory.news_for(have));
         let reply = Reply::Welcome { have: ours.clone(), news, seen_at: self.connection.remote_addr() };
+        // Before the welcome is heard: what the child sends next finds its room.
+        self.connection.admit();
         if frames.0.try_send(encode(&reply)).is_ok() {
             let peer = volume.attach(&self.connection, frames, neighbour);
             if let Some(session) = volume.session(peer) {

@@ -99,6 +99,13 @@ struct Lie {
 }
 
 async fn lie(config: NetConfig) -> Lie {
+    let lie = stranger(config).await;
+    lie.far.admit();
+    lie
+}
+
+/// The same, not admitted.
+async fn stranger(config: NetConfig) -> Lie {
     let server = endpoint(config);
     let liar = liar(ALPN, Shows::Ed25519);
     let quic = soon("a handshake", liar.connect(addr(&server), "any").unwrap()).await.unwrap();
@@ -375,4 +382,72 @@ async fn a_flood_of_probes_is_answered_sparingly() {
     }
     assert!((1..500).contains(&answers), "{answers} answers");
     assert_eq!(lie.far.close_reason(), None);
+}
+
+#[tokio::test]
+async fn a_stranger_has_one_stream_and_little_room_until_it_is_admitted() {
+    let mut stranger = stranger(NetConfig::default()).await;
+    let another = stranger.quic.open_bi();
+    tokio::pin!(another);
+    let mut sent = 0;
+    let more = vec![0; 16 << 10];
+    // Nobody reads yet: what is taken is the window.
+    while let Ok(wrote) = tokio::time::timeout(Duration::from_millis(500), stranger.control.0.write(&more)).await {
+        sent += wrote.unwrap();
+        assert!(sent <= 64 << 10, "{sent} bytes of a stranger are held");
+    }
+    assert!(futures_are_pending(&mut another).await, "a second stream was given to a stranger");
+    stranger.far.admit();
+    soon("a stream for a member", another).await.unwrap();
+    soon("room for a member", stranger.control.0.write_all(&vec![0; 1 << 20])).await.unwrap();
+}
+
+async fn futures_are_pending<F: Future>(future: &mut std::pin::Pin<&mut F>) -> bool {
+    std::future::poll_fn(|context| std::task::Poll::Ready(future.as_mut().poll(context).is_pending())).await
+}
+
+#[tokio::test]
+async fn a_stranger_cannot_announce_a_long_frame() {
+    let mut stranger = stranger(NetConfig::default()).await;
+    let (_sender, mut receiver) = stranger.far.control().unwrap();
+    let head = [&[1u8][..], &(65u32 << 10).to_le_bytes()].concat();
+    stranger.control.0.write_all(&head).await.unwrap();
+    assert_eq!(soon("a refusal", receiver.recv()).await, Err(FrameError::TooLong(65 << 10)));
+    assert_closed_with(&stranger.quic, CloseCode::FRAME_TOO_LONG).await;
+}
+
+/// The door once held 4,096 silent strangers for ten seconds each, and members were refused meanwhile.
+#[tokio::test]
+async fn strangers_who_say_nothing_keep_nobody_out() {
+    let server = endpoint(NetConfig { connections_max: 40, ..NetConfig::default() });
+    let accepting = server.clone();
+    // As a server does: whoever comes is waited for.
+    let kept = tokio::spawn(async move {
+        while let Some(told) = accepting.accept().await {
+            tokio::spawn(async move {
+                let (sender, mut receiver) = told.control().unwrap();
+                if let Ok(Some(frame)) = receiver.recv().await {
+                    told.admit();
+                    let _ = sender.send(frame).await;
+                    told.closed().await;
+                }
+            });
+        }
+    });
+    let strangers = liar(ALPN, Shows::Ed25519);
+    let mut idle = Vec::new();
+    for _ in 0..120 {
+        let quic = soon("a handshake", strangers.connect(addr(&server), "any").unwrap()).await;
+        // Refused ones would be the fault: the door is shut.
+        let quic = quic.expect("there is room for one more at the door");
+        let mut control = quic.open_bi().await.unwrap();
+        control.0.write_all(&GREETING).await.unwrap();
+        idle.push((quic, control));
+    }
+    let client = endpoint(NetConfig::default());
+    let near = soon("a connection", client.connect(&[addr(&server)], server.id())).await.unwrap();
+    let (sender, mut receiver) = near.control().unwrap();
+    sender.send("a member".into()).await.unwrap();
+    assert_eq!(soon("an answer", receiver.recv()).await.unwrap().unwrap(), "a member");
+    kept.abort();
 }

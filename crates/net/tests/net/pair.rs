@@ -48,5 +48,7 @@ pub(crate) async fn pair_at(client: Endpoint, server: Endpoint, to: SocketAddr) 
     let addrs = [to];
     let (near, far) =
         soon("a connection", async { tokio::join!(client.connect(&addrs, server.id()), server.accept()) }).await;
-    Pair { near: near.unwrap(), far: far.unwrap(), client, server }
+    let far = far.unwrap();
+    far.admit();
+    Pair { near: near.unwrap(), far, client, server }
 }

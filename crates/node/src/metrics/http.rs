@@ -1,14 +1,14 @@
 //! A responder for scrapes: one question, one answer, on loopback.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::debug;
 
-/// Longest wait for a scraper to say or take something.
+/// Longest time that a scraper has for its whole request, and again for each part of the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Longest request that is read.
 const REQUEST_LEN_MAX: usize = 4096;
@@ -58,7 +58,7 @@ impl MetricsServer {
                     if stopping.load(Ordering::Acquire) {
                         return;
                     }
-                    // Scrapes come one at a time; a second scraper waits its turn, at most twice the patience.
+                    // Scrapes come one at a time; a second scraper waits its turn, for some patiences at most.
                     if let Err(error) = stream.and_then(|stream| answer(stream, &render)) {
                         debug!(%error, "a scrape failed");
                     }
@@ -90,19 +90,46 @@ fn answer(mut stream: TcpStream, render: &impl Fn() -> String) -> std::io::Resul
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut request = [0; REQUEST_LEN_MAX];
     let mut len = 0;
+    let started = Instant::now();
     while len < request.len() && !request[..len].windows(4).any(|end| end == b"\r\n\r\n") {
+        // For all of it: one byte now and then would hold up every other scraper.
+        let left = PATIENCE.saturating_sub(started.elapsed());
+        if left.is_zero() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
         match stream.read(&mut request[len..])? {
             0 => break,
             more => len += more,
         }
     }
     let wanted = request.starts_with(b"GET /metrics ") || request.starts_with(b"GET / ");
-    let (status, body) = if wanted { ("200 OK", render()) } else { ("404 Not Found", "see /metrics\n".to_owned()) };
+    let (status, body) = match (is_for_here(&request[..len]), wanted) {
+        (false, _) => ("403 Forbidden", "ask by a loopback address or as localhost\n".to_owned()),
+        (true, true) => ("200 OK", render()),
+        (true, false) => ("404 Not Found", "see /metrics\n".to_owned()),
+    };
     write!(
         stream,
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     )
+}
+
+/// Whether a request names this machine by a loopback address, as `localhost`, or not at all. A page of the web that was
+/// told that its own name is 127.0.0.1 asks by that name, and must not read metrics.
+fn is_for_here(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    let mut hosts = text.split("\r\n").skip(1).filter_map(|line| {
+        let (field, value) = line.split_once(':')?;
+        field.trim().eq_ignore_ascii_case("host").then(|| value.trim().to_owned())
+    });
+    hosts.all(|host| {
+        let name = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+        let name = name.map_or(host.as_str(), |(name, _)| name);
+        let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+    })
 }
 
 #[cfg(test)]
@@ -112,16 +139,24 @@ mod tests {
     #[test]
     fn a_scrape_gets_the_text_and_others_do_not() {
         let server = MetricsServer::start("127.0.0.1:0".parse().unwrap(), || "wayfs_up 1\n".into()).unwrap();
-        let ask = |path: &str| {
+        let ask_at = |host: &str, path: &str| {
             let mut stream = TcpStream::connect_timeout(&server.address(), PATIENCE).unwrap();
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
-            write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
             let mut text = String::new();
             stream.read_to_string(&mut text).unwrap();
             text
         };
+        let ask = |path: &str| ask_at("127.0.0.1:9100", path);
         assert!(ask("/metrics").ends_with("\r\n\r\nwayfs_up 1\n"));
         assert!(ask("/secret").starts_with("HTTP/1.1 404"));
+        for host in ["localhost", "LOCALHOST:80", "[::1]:9100", "127.8.8.8"] {
+            assert!(ask_at(host, "/metrics").starts_with("HTTP/1.1 200"), "{host}");
+        }
+        for host in ["example.org", "127.0.0.1.example.org:9100", "10.0.0.1", ""] {
+            let answer = ask_at(host, "/metrics");
+            assert!(answer.starts_with("HTTP/1.1 403") && !answer.contains("wayfs_up"), "{host}");
+        }
     }
 
     #[test]
