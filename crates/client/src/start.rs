@@ -39,6 +39,11 @@ pub enum StartError {
     /// The ticket is a station's.
     #[error("this is a ticket for a station: use it with `wayfs station join`, and ask for a client's ticket")]
     TicketOfStation,
+    /// The ticket admits as something else than this machine was admitted as.
+    #[error(
+        "this machine was admitted to the volume {0}, and this ticket is not for that: ask for another, or give another cache directory"
+    )]
+    TicketOfOther(&'static str),
     /// Another volume of the same name is in this cache.
     #[error("{} belongs to another volume named {name}: choose another cache directory", path.display())]
     NameTaken {
@@ -105,6 +110,9 @@ impl Client {
         learn_servers(&config, &volume, &saved, news);
         let vfs = build_vfs(&config, &directory, &volume, &hooks, notices)?;
         let link = Arc::new(ParentLink::start(&volume, endpoint.clone(), link_settings(&config)));
+        if let (Source::Ticket(ticket), false) = (&config.source, is_fresh) {
+            link.offer_ticket(ticket.as_ref().clone())?;
+        }
         if is_fresh && !config.offline {
             wait_for_session(&link);
         }
@@ -194,6 +202,12 @@ impl Membership {
             (Source::Ticket(ticket), Some(saved)) => {
                 if saved.volume_id(&directory)? != ticket.volume() {
                     return Err(StartError::NameTaken { name, path: directory });
+                }
+                match (saved.reader, ticket.role()) {
+                    (_, wayfs_net::TicketRole::Station) => return Err(StartError::TicketOfStation),
+                    (true, wayfs_net::TicketRole::Client) => return Err(StartError::TicketOfOther("to read only")),
+                    (false, wayfs_net::TicketRole::Reader) => return Err(StartError::TicketOfOther("to write")),
+                    (true, wayfs_net::TicketRole::Reader) | (false, wayfs_net::TicketRole::Client) => {}
                 }
                 Self::known(config, directory, saved, runtime)
             }

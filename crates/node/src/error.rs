@@ -14,6 +14,20 @@ pub enum OpenError {
     Threads(std::io::Error),
 }
 
+impl OpenError {
+    /// Whether files are lost or damaged, so that this volume alone cannot be opened.
+    pub fn is_damage(&self) -> bool {
+        use wayfs_store::OpenError as Store;
+        match self {
+            Self::Store(Store::LostBatches { .. } | Store::Damaged(_) | Store::Engine(_) | Store::NotOurs(_)) => true,
+            Self::Store(Store::Io { .. }) => true,
+            Self::Store(Store::Locked { .. } | Store::TooNew { .. } | Store::WrongRole { .. }) => false,
+            Self::Replica(wayfs_proto::OpenError::Storage(_)) => true,
+            Self::Replica(wayfs_proto::OpenError::Foreign(_)) | Self::Threads(_) => false,
+        }
+    }
+}
+
 /// Members could not be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum MemberError {

@@ -44,6 +44,9 @@ pub(crate) enum Greeting {
         proof: [u8; 32],
         role: ChildRole,
         label: String,
+        /// Under which origin it was a member before, if it was one.
+        #[serde(default)]
+        former: Option<OriginId>,
     },
     /// "What do you know of the servers of this volume?" Said by members and servers of it.
     Look {

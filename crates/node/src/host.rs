@@ -38,6 +38,8 @@ pub struct JoinRequest {
     pub role: ChildRole,
     /// How it calls itself; already checked for length and characters.
     pub label: String,
+    /// Under which origin it says that it was a member before.
+    pub former: Option<OriginId>,
 }
 
 /// Decides about tickets. Called on a thread that may wait for the disk.
@@ -71,6 +73,8 @@ pub struct Host {
 struct Register {
     volumes: RwLock<BTreeMap<VolumeId, Arc<Volume>>>,
     deleted: RwLock<BTreeSet<VolumeId>>,
+    /// Volumes that cannot be opened here.
+    broken: RwLock<BTreeSet<VolumeId>>,
     /// Nothing that this server has is still being opened.
     is_complete: AtomicBool,
 }
@@ -86,6 +90,9 @@ impl Register {
         let is_deleted = self.deleted.read().unwrap_or_else(PoisonError::into_inner).contains(&id);
         match (is_deleted, self.is_complete.load(Ordering::Acquire)) {
             (true, _) => Refusal::Deleted,
+            (false, true) if self.broken.read().unwrap_or_else(PoisonError::into_inner).contains(&id) => {
+                Refusal::NotReady("it cannot open the volume: ask its administrator".into())
+            }
             (false, true) => Refusal::UnknownVolume,
             // A child that took this for the last word would stay away for long.
             (false, false) => Refusal::NotReady("this server is starting".into()),
@@ -125,6 +132,11 @@ impl Host {
     /// All volumes that there are at the start have been added.
     pub fn complete(&self) {
         self.served.is_complete.store(true, Ordering::Release);
+    }
+
+    /// Whoever asks for a volume that cannot be opened here is told to come again.
+    pub fn note_broken(&self, volume: VolumeId) {
+        self.served.broken.write().unwrap_or_else(PoisonError::into_inner).insert(volume);
     }
 
     /// Serves a volume no longer; its sessions stay until the volume stops.
@@ -189,7 +201,7 @@ impl Newcomer {
                     }
                 }
             }
-            Greeting::Join { volume, ticket, proof, role, label, .. } => {
+            Greeting::Join { volume, ticket, proof, role, label, former, .. } => {
                 let request = JoinRequest {
                     volume,
                     node: self.connection.peer(),
@@ -199,6 +211,7 @@ impl Newcomer {
                     proof,
                     role,
                     label,
+                    former,
                 };
                 self.join(frames, request).await;
             }

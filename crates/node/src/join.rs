@@ -1,9 +1,10 @@
 //! Becoming a member of a volume with a ticket: the joining side.
 
 use crate::greet::{GreetError, greet};
-use crate::handshake::{ChildRole, Grant, Greeting, PROTOCOL_VERSION, Reply};
+use crate::handshake::{ChildRole, Grant, Greeting, PROTOCOL_VERSION, Refusal, Reply};
 use std::time::Duration;
 use wayfs_net::{CloseCode, ConnectError, Endpoint, Ticket, TicketRole};
+use wayfs_types::OriginId;
 
 /// How often a join is tried when the connection breaks in the middle: the home gives the same machine the
 /// same answer, so that trying again is safe.
@@ -33,14 +34,38 @@ pub enum JoinError {
     Mismatch,
 }
 
+impl JoinError {
+    /// Whether the home said of this ticket what it will say again.
+    pub(crate) fn is_final(&self) -> bool {
+        match self {
+            Self::Greet { source: GreetError::Refused(refusal), .. } => !matches!(refusal, Refusal::NotReady(_)),
+            Self::Mismatch => true,
+            Self::Unreachable { .. } | Self::Greet { .. } => false,
+        }
+    }
+}
+
 /// Presents a ticket at the home and gets an origin for this machine. The secret does not cross the wire.
 ///
 /// # Errors
 /// [`JoinError`]. After any but a refusal the same ticket may be tried again from the same machine.
 pub async fn join(endpoint: &Endpoint, ticket: &Ticket, label: &str) -> Result<Grant, JoinError> {
+    join_again(endpoint, ticket, label, None).await
+}
+
+/// The same for a machine that was a member before: the home gives it the origin back that it had, if it may have it.
+///
+/// # Errors
+/// As [`join`].
+pub(crate) async fn join_again(
+    endpoint: &Endpoint,
+    ticket: &Ticket,
+    label: &str,
+    former: Option<OriginId>,
+) -> Result<Grant, JoinError> {
     let mut pause = Duration::from_millis(200);
     for attempt in 1.. {
-        match join_once(endpoint, ticket, label).await {
+        match join_once(endpoint, ticket, label, former).await {
             Err(JoinError::Greet { source: GreetError::Interrupted(_) | GreetError::TimedOut, .. })
                 if attempt < ATTEMPTS => {}
             result => return result,
@@ -51,7 +76,12 @@ pub async fn join(endpoint: &Endpoint, ticket: &Ticket, label: &str) -> Result<G
     Err(JoinError::Mismatch)
 }
 
-async fn join_once(endpoint: &Endpoint, ticket: &Ticket, label: &str) -> Result<Grant, JoinError> {
+async fn join_once(
+    endpoint: &Endpoint,
+    ticket: &Ticket,
+    label: &str,
+    former: Option<OriginId>,
+) -> Result<Grant, JoinError> {
     let volume = ticket.volume_name().to_owned();
     let connection = endpoint
         .connect(ticket.addresses(), ticket.home())
@@ -69,6 +99,7 @@ async fn join_once(endpoint: &Endpoint, ticket: &Ticket, label: &str) -> Result<
         proof: ticket.secret().proof(&connection.channel_binding(), endpoint.id()),
         role,
         label: label.to_owned(),
+        former,
     };
     let result = greet(&connection, &greeting).await;
     connection.close(CloseCode::GOODBYE, "");

@@ -27,6 +27,8 @@ pub struct VolumeSettings {
     pub home: NodeId,
     /// Where metadata (`meta/`) and chunks (`chunks/`) are kept. One process at a time.
     pub directory: PathBuf,
+    /// Open it although metadata that was durable is lost or damaged. Only a person should say so. Default false.
+    pub accept_loss: bool,
     /// Runs the sessions.
     pub runtime: tokio::runtime::Handle,
     /// Most bytes of cached contents; past it the least recently used that others hold are evicted.
@@ -52,6 +54,7 @@ impl VolumeSettings {
             identity: keys.own.clone(),
             home: keys.home,
             directory,
+            accept_loss: false,
             runtime,
             cache_bytes_max: None,
             unreferenced_grace: Duration::from_secs(600),

@@ -92,7 +92,8 @@ impl Volume {
         };
         let data = DataDir::open(&settings.directory, kind)?;
         let (meta, segments) = store_configs(&settings);
-        let store = FjallMetaStore::open(&data, meta)?;
+        let open_tables = if settings.accept_loss { FjallMetaStore::open_accepting_loss } else { FjallMetaStore::open };
+        let store = open_tables(&data, meta)?;
         let (chunks, report) = ChunkStore::open(&data, segments)?;
         tracing::debug!(?report, "chunks opened");
         let contents = Contents::new(chunks, settings.unreferenced_grace);
@@ -344,6 +345,23 @@ impl Volume {
         Ok(origin)
     }
 
+    /// Home only: takes a machine that was turned away in again, durably, under the origin that it had. `false`: it cannot
+    /// have that one.
+    ///
+    /// # Errors
+    /// [`MemberError`]: the engine refuses, or the disk fails.
+    pub fn reinstate(
+        &self,
+        member: (NodeId, OriginId),
+        admitted: Admitted,
+        timeout: Duration,
+    ) -> Result<bool, MemberError> {
+        let done = self.change_members(|replica| replica.reinstate(clock::now(), clock::wall(), member, admitted))?;
+        self.sync(timeout)?;
+        self.refresh_servers();
+        Ok(done)
+    }
+
     /// Home only: refuses a machine from this moment on, durably, and ends its sessions here. Answers how many
     /// origins it had.
     ///
@@ -384,6 +402,15 @@ impl Volume {
             }
         }
         self.refresh_servers();
+    }
+
+    /// This machine was granted another origin than its store has: what nobody confirmed is written again under that one.
+    pub(crate) fn go_on_as(&self, origin: OriginId) {
+        if origin != self.origin()
+            && let Err(error) = self.change_members(|replica| replica.adopt_origin(clock::now(), clock::wall(), origin))
+        {
+            tracing::error!(%error, %origin, "go on under another origin");
+        }
     }
 
     fn change_members<T>(

@@ -18,14 +18,15 @@ use crate::api::{Output, PeerId, Role};
 use crate::children::ChildLives;
 use crate::contents::Source;
 use crate::renamed::{RENAMED, renamed_record};
-use crate::replica::{Replica, Trouble};
+use crate::replica::{GrantError, Replica, Trouble};
 use crate::restored::Lost;
 use crate::tables::{number_key, pack, record_key, table};
 use crate::tentative::LogEntry;
 use crate::upstream::Standing;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::{
-    Admitted, FileId, Image, Key, Life, MetaStore, Op, Origin, OriginId, RecordId, Renewal, StorageError,
+    Admitted, FileId, Image, Key, Life, MetaStore, Op, Origin, OriginId, RecordId, Renewal, StorageError, Time,
+    WallTime,
 };
 use wayfs_wire::{Down, KeyImage, Up};
 
@@ -81,6 +82,28 @@ impl<S: MetaStore> Replica<S> {
             self.children.tell(child, Down::Renewed { of, life, origin });
         }
         Ok(())
+    }
+
+    /// The home granted this machine another origin, since it does not know the one that it had: all that it made or stored
+    /// under that is written again.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn adopt_origin(&mut self, now: Time, wall: WallTime, origin: OriginId) -> Result<(), GrantError> {
+        self.now = self.now.max(now);
+        self.wall = wall;
+        self.fork.lost_after = Some(0);
+        match self.take_new_origin(origin) {
+            Ok(()) => {
+                self.ask_sync();
+                Ok(())
+            }
+            Err(Trouble::Storage(error)) => {
+                self.abandon();
+                Err(error.into())
+            }
+            Err(Trouble::Peer(_, why)) => Err(StorageError::Corrupt(why).into()),
+        }
     }
 
     fn take_new_origin(&mut self, origin: OriginId) -> Result<(), Trouble> {

@@ -63,6 +63,32 @@ impl<S: MetaStore> Replica<S> {
         Ok(count)
     }
 
+    /// Takes a machine that was turned away in again, under the origin that it had: what it wrote meanwhile is taken then.
+    /// `false`: the origin is another's, the home's own, or one that was never granted; nothing has changed.
+    ///
+    /// # Errors
+    /// [`GrantError::NotHome`], or the store failed.
+    pub fn reinstate(
+        &mut self,
+        now: Time,
+        wall: WallTime,
+        (node, origin): (NodeId, OriginId),
+        admitted: Admitted,
+    ) -> Result<bool, GrantError> {
+        if self.config.role != Role::Home {
+            return Err(GrantError::NotHome);
+        }
+        self.now = self.now.max(now);
+        self.wall = wall;
+        let known = self.origin_image(origin)?.filter(|image| image.node == node);
+        let Some(image) = known.filter(|image| image.admitted != Admitted::Home) else { return Ok(false) };
+        if image.admitted != admitted {
+            self.put_image(Key::Origin(origin), Some(Image::Origin(Origin { admitted, ..image })))?;
+            self.finish_admission()?;
+        }
+        Ok(true)
+    }
+
     fn finish_admission(&mut self) -> Result<(), GrantError> {
         if let Err(error) = self.commit() {
             self.abandon();

@@ -1,13 +1,14 @@
 //! A home's answer to a machine with a ticket.
 
+use crate::served::Served;
 use crate::server::Shared;
 use crate::tickets::{Claim, Proof};
 use std::sync::{PoisonError, Weak};
 use std::time::Duration;
 use tracing::error;
 use wayfs_control::EventKind;
-use wayfs_node::{Admission, ChildRole, Grant, Have, JoinRequest, Refusal, clock};
-use wayfs_types::Admitted;
+use wayfs_node::{Admission, ChildRole, Grant, Have, JoinRequest, MemberError, Refusal, clock};
+use wayfs_types::{Admitted, OriginId};
 
 /// Longest wait for the disk before a machine is told to try again.
 const SYNC_MAX: Duration = Duration::from_secs(8);
@@ -41,13 +42,7 @@ impl Admission for HomeAdmission {
         let origin = match tickets.claim(&proof, clock::unix_seconds())? {
             Claim::Known(origin) => origin,
             Claim::Grant => {
-                let admitted = match request.role {
-                    ChildRole::Client => Admitted::Client,
-                    ChildRole::Station => Admitted::Station,
-                    ChildRole::Reader => Admitted::Reader,
-                };
-                let granted = served.volume.grant_origin(request.node, admitted, &request.label, SYNC_MAX);
-                let origin = granted.map_err(|error| Refusal::NotReady(error.to_string()))?;
+                let origin = admit(&served, &request)?;
                 if let Err(error) = tickets.granted(request.ticket, origin) {
                     // The machine has its origin; asking again would give it another, which does no harm.
                     error!(%error, "remember what a ticket was good for");
@@ -67,4 +62,20 @@ impl Admission for HomeAdmission {
             news: served.volume.directory().news_for(&Have::default()),
         })
     }
+}
+
+/// Takes a machine in: under the origin that it had, if it was a member before and that origin is its own.
+fn admit(served: &Served, request: &JoinRequest) -> Result<OriginId, Refusal> {
+    let admitted = match request.role {
+        ChildRole::Client => Admitted::Client,
+        ChildRole::Station => Admitted::Station,
+        ChildRole::Reader => Admitted::Reader,
+    };
+    let refused = |error: MemberError| Refusal::NotReady(error.to_string());
+    if let Some(former) = request.former
+        && served.volume.reinstate((request.node, former), admitted, SYNC_MAX).map_err(refused)?
+    {
+        return Ok(former);
+    }
+    served.volume.grant_origin(request.node, admitted, &request.label, SYNC_MAX).map_err(refused)
 }

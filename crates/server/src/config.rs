@@ -33,6 +33,8 @@ pub struct ServerConfig {
     /// Announce this server on the local network by multicast DNS, and look for homes there. Never if it listens on
     /// loopback only. Default false: whoever embeds a server decides.
     pub mdns: bool,
+    /// Volumes, by name or id, that are opened although metadata of theirs is lost or damaged. Only a person should say so.
+    pub accept_loss: Vec<String>,
     /// Settings of the transport.
     pub net: wayfs_net::NetConfig,
     /// A chunk that nothing refers to is kept this long. Default 10 min.
@@ -54,6 +56,7 @@ impl ServerConfig {
             reconcile_period: Duration::from_secs(1),
             label: default_label(),
             mdns: false,
+            accept_loss: Vec::new(),
             net: wayfs_net::NetConfig::default(),
             unreferenced_grace: Duration::from_secs(600),
             sweep_period: Duration::from_secs(60),

@@ -58,3 +58,21 @@ pub enum StartError {
     #[error(transparent)]
     Metrics(#[from] wayfs_node::metrics::MetricsError),
 }
+
+impl StartError {
+    /// Whether one volume alone is concerned, and its files are damaged.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::Volume { source, .. } => source.is_damage(),
+            Self::Unreadable { .. } => true,
+            Self::Directory { .. }
+            | Self::Locked(_)
+            | Self::Identity(_)
+            | Self::Bind(_)
+            | Self::Runtime(_)
+            | Self::Policy { .. }
+            | Self::Control(_)
+            | Self::Metrics(_) => false,
+        }
+    }
+}

@@ -4,11 +4,13 @@
 //! DATA/identity            the machine's key
 //! DATA/LOCK                held by the running server
 //! DATA/volumes/ID/volume.json    name, role, origin
+//! DATA/volumes/ID/volume-copy.json   the same again, for when that is damaged
 //! DATA/volumes/ID/tickets.json   tickets issued (homes only)
 //! DATA/volumes/ID/store/         the replica's tables and chunks
 //! DATA/volumes/ID/deleted.json   all that is left of a deleted volume: whoever asks for it is told
 //! ```
 
+use crate::broken::Broken;
 use crate::durable_file;
 use crate::error::StartError;
 use rustix::fs::{FlockOperation, flock};
@@ -67,6 +69,9 @@ impl VolumeFile {
 
 /// Its name in a volume's directory.
 const TOMBSTONE: &str = "deleted.json";
+
+/// A second copy of `volume.json`, for when that is damaged.
+const SECOND: &str = "volume-copy.json";
 
 /// `deleted.json`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -137,6 +142,8 @@ impl Layout {
     pub(crate) fn save(&self, id: VolumeId, file: &VolumeFile) -> Result<(), StartError> {
         let directory = self.volume(id);
         make(&directory)?;
+        let path = directory.join(SECOND);
+        durable_file::write(&path, file).map_err(|source| StartError::Directory { what: "write", path, source })?;
         let path = directory.join("volume.json");
         durable_file::write(&path, file).map_err(|source| StartError::Directory { what: "write", path, source })
     }
@@ -170,33 +177,59 @@ impl Layout {
         Ok(buried)
     }
 
-    /// All volumes. A directory without a `volume.json` is a creation that a crash interrupted: it is left out.
-    pub(crate) fn volumes(&self) -> Result<Vec<VolumeFile>, StartError> {
+    /// All volumes, and those whose file is damaged. A directory without a `volume.json` is a creation that a crash
+    /// interrupted: it is left out.
+    pub(crate) fn volumes(&self) -> Result<(Vec<VolumeFile>, Vec<Broken>), StartError> {
         let path = self.root.join("volumes");
         let fail = |source| StartError::Directory { what: "list", path: path.clone(), source };
-        let mut files = Vec::new();
+        let (mut files, mut broken) = (Vec::new(), Vec::new());
         for entry in std::fs::read_dir(&path).map_err(fail)? {
-            let directory = entry.map_err(fail)?.path();
+            let entry = entry.map_err(fail)?;
+            let directory = entry.path();
             if directory.join(TOMBSTONE).exists() {
                 continue;
             }
-            let path = directory.join("volume.json");
-            let unreadable = |why: String| StartError::Unreadable { path: path.clone(), why };
-            let read = durable_file::read::<VolumeFile>(&path);
-            match read.map_err(|error| unreadable(format!("{error}; restore the file from a backup")))? {
-                Some(file) if file.format > FORMAT => {
-                    return Err(unreadable(format!("written by a newer program (format {}): use that", file.format)));
+            match read_volume(&directory) {
+                Ok(Some(file)) if file.format > FORMAT => {
+                    let why = format!("written by a newer program (format {}): use that", file.format);
+                    return Err(StartError::Unreadable { path: directory.join("volume.json"), why });
                 }
-                Some(file) if file.ids().is_none() => {
-                    return Err(unreadable("its identifiers are damaged; restore it from a backup".into()));
+                Ok(Some(file)) => files.push(file),
+                Ok(None) => {}
+                Err(error) => {
+                    let name = entry.file_name().to_string_lossy().into_owned();
+                    broken.push(Broken::of_file(name.parse().ok(), name, &error));
                 }
-                Some(file) => files.push(file),
-                None => {}
             }
         }
         files.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(files)
+        Ok((files, broken))
     }
+}
+
+/// Reads a volume's file, or its second copy if the first is damaged.
+fn read_volume(directory: &Path) -> Result<Option<VolumeFile>, StartError> {
+    let read = |path: &Path| {
+        let unreadable = |why: String| StartError::Unreadable { path: path.to_owned(), why };
+        let file = durable_file::read::<VolumeFile>(path).map_err(|error| unreadable(error.to_string()))?;
+        match file {
+            Some(file) if file.format <= FORMAT && file.ids().is_none() => {
+                Err(unreadable("its identifiers are damaged".into()))
+            }
+            other => Ok(other),
+        }
+    };
+    let path = directory.join("volume.json");
+    read(&path).or_else(|error| match read(&directory.join(SECOND)) {
+        Ok(Some(file)) => {
+            tracing::warn!(%error, "a volume's file is damaged: its second copy is used and put in its place");
+            if let Err(error) = durable_file::write(&path, &file) {
+                tracing::warn!(%error, "mend a volume's file");
+            }
+            Ok(Some(file))
+        }
+        Ok(None) | Err(_) => Err(error),
+    })
 }
 
 fn make(path: &Path) -> Result<(), StartError> {

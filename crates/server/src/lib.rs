@@ -7,6 +7,7 @@
 mod addresses;
 mod admission;
 mod backup;
+mod broken;
 mod burial;
 mod config;
 mod control;

@@ -41,7 +41,10 @@ impl Served {
         directory.trust_home(ticket.home());
         directory.tell(ticket.home(), ticket.addresses().to_vec());
         if let Some(link) = &self.link {
-            link.look_again();
+            // It is of use if the home had removed this station.
+            if let Err(error) = link.offer_ticket(ticket.clone()) {
+                tracing::warn!(%error, "keep a ticket");
+            }
         }
     }
 

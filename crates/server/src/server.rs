@@ -2,6 +2,7 @@
 
 use crate::addresses;
 use crate::admission::HomeAdmission;
+use crate::broken::Broken;
 use crate::config::ServerConfig;
 use crate::control::Target;
 use crate::error::StartError;
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) endpoint: Endpoint,
     pub(crate) bound: SocketAddr,
     pub(crate) volumes: RwLock<BTreeMap<VolumeId, Arc<Served>>>,
+    /// Volumes that cannot be opened.
+    pub(crate) broken: RwLock<Vec<Broken>>,
     /// Volumes are made and joined one at a time, so that names stay unique.
     pub(crate) making: Mutex<()>,
     /// Takes ids of volumes of which this server was a station, and which their home deleted.
@@ -82,7 +85,7 @@ impl Server {
         };
         let bound = endpoint.local_addr().map_err(StartError::Runtime)?;
         let buried = layout.buried()?;
-        let files = layout.volumes()?;
+        let (files, damaged) = layout.volumes()?;
         let (graves, dead) = std::sync::mpsc::channel();
         let shared = Arc::new(Shared {
             layout,
@@ -90,6 +93,7 @@ impl Server {
             policy,
             bound,
             volumes: RwLock::default(),
+            broken: RwLock::default(),
             making: Mutex::default(),
             graves: Mutex::new(graves),
             events: Arc::default(),
@@ -113,8 +117,12 @@ impl Server {
             announcement: None,
             stopped: AtomicBool::new(false),
         };
+        damaged.into_iter().for_each(|broken| server.shared.note_broken(broken));
         for file in files {
-            server.shared.serve(file)?;
+            match server.shared.serve(file.clone()) {
+                Err(error) if error.is_damage() => server.shared.note_broken(Broken::of_stores(&file, &error)),
+                served => drop(served?),
+            }
         }
         server.shared.opened();
         server.watch_addresses();
@@ -285,6 +293,23 @@ impl Shared {
         self.stop_changed.notify_all();
     }
 
+    /// A volume is not served. Its members are told to come again.
+    fn note_broken(&self, broken: Broken) {
+        tracing::error!(volume = %broken.name, "this volume is not served: {} {}", broken.why, broken.next_step);
+        let detail = format!("not served: {}", broken.why);
+        self.events.tell(&crate::events::new(wayfs_control::EventKind::Attention, Some(&broken.name), detail));
+        if let (Some(id), Some(host)) = (broken.id, self.host.read().unwrap_or_else(PoisonError::into_inner).as_ref()) {
+            host.note_broken(id);
+        }
+        self.broken.write().unwrap_or_else(PoisonError::into_inner).push(broken);
+    }
+
+    /// Why a volume that is asked for by its name or id is not served, with what to do.
+    pub(crate) fn broken(&self, name: &str) -> Option<Broken> {
+        let broken = self.broken.read().unwrap_or_else(PoisonError::into_inner);
+        broken.iter().find(|one| one.name == name || one.id.is_some_and(|id| id.to_string() == name)).cloned()
+    }
+
     /// Opens a volume and takes its sessions.
     pub(crate) fn serve(&self, file: VolumeFile) -> Result<Arc<Served>, StartError> {
         let (id, origin) = file.ids().expect("checked when it was read or made");
@@ -299,18 +324,17 @@ impl Shared {
         let mut settings = VolumeSettings::new(replica, keys, self.layout.store(id), self.runtime.clone());
         settings.unreferenced_grace = self.config.unreferenced_grace;
         settings.sweep_period = self.config.sweep_period;
+        let is_called = |wanted: &String| *wanted == name || *wanted == id.to_string();
+        settings.accept_loss = self.config.accept_loss.iter().any(is_called);
+        let tickets = match file.role {
+            ServedAs::Home => Some(self.load_tickets(id, settings.accept_loss)?),
+            ServedAs::Station => None,
+        };
         let volume = Volume::open(settings, Arc::clone(&heard) as Arc<dyn Hooks>)
             .map_err(|source| StartError::Volume { name: name.clone(), source })?;
         volume.directory().set_own(self.addresses());
-        let (link, propagation, tickets) = match file.role {
-            ServedAs::Home => {
-                let path = self.layout.tickets(id);
-                let tickets = Tickets::load(&path).map_err(|error| StartError::Unreadable {
-                    path,
-                    why: format!("{error}; restore it from a backup, or remove it and issue new tickets"),
-                })?;
-                (None, None, Some(tickets))
-            }
+        let (link, propagation) = match file.role {
+            ServedAs::Home => (None, None),
             ServedAs::Station => {
                 let link = LinkSettings {
                     mdns: self.is_on_local_network(),
@@ -319,7 +343,7 @@ impl Shared {
                 };
                 let propagation = Propagation::start(&volume, self.policy).map_err(StartError::Runtime)?;
                 heard.tell(propagation.sender());
-                (Some(ParentLink::start(&volume, self.endpoint.clone(), link)), Some(propagation), None)
+                (Some(ParentLink::start(&volume, self.endpoint.clone(), link)), Some(propagation))
             }
         };
         let served = Arc::new(Served {
@@ -336,6 +360,24 @@ impl Shared {
             host.add(volume);
         }
         Ok(served)
+    }
+
+    /// The tickets of a home's volume. Damaged ones are set aside if the loss is accepted.
+    fn load_tickets(&self, id: VolumeId, accept_loss: bool) -> Result<Tickets, StartError> {
+        let path = self.layout.tickets(id);
+        let unreadable = |path: &std::path::Path, error: std::io::Error| StartError::Unreadable {
+            path: path.to_owned(),
+            why: format!("{error}; without it tickets that nobody used yet are void, and new ones are to be issued"),
+        };
+        match Tickets::load(&path) {
+            Err(error) if accept_loss => {
+                tracing::error!(%error, "the tickets are damaged and set aside: those that nobody used yet are void");
+                let aside = path.with_extension("damaged");
+                std::fs::rename(&path, &aside).map_err(|error| unreadable(&path, error))?;
+                Tickets::load(&path).map_err(|error| unreadable(&path, error))
+            }
+            other => other.map_err(|error| unreadable(&path, error)),
+        }
     }
 
     /// All volumes that were here before are served.

@@ -39,8 +39,8 @@ pub enum OpenError {
     },
     /// Batches that were durable are gone: the disk, or someone, lost or damaged them.
     #[error(
-        "metadata lost: batch {durable} was durable and the store ends at batch {found}; \
-         restore it from a copy, or open it accepting the loss"
+        "metadata lost: batch {durable} was durable and the store ends at batch {found}, \
+         so the last {} batches of updates are gone", durable.0.saturating_sub(found.0)
     )]
     LostBatches {
         /// The last batch that was reported durable.
@@ -49,7 +49,7 @@ pub enum OpenError {
         found: Ticket,
     },
     /// The store is damaged inside.
-    #[error("metadata damaged: {0}; restore it from a copy, or open it accepting the loss")]
+    #[error("metadata damaged: {0}")]
     Damaged(String),
     /// The storage engine said no.
     #[error("open metadata: {0}")]

@@ -81,6 +81,91 @@ fn a_cache_that_was_put_back_loses_nothing() {
     assert_eq!(listed(&reader), all, "and no copies beside them");
 }
 
+/// What every machine of a volume has, and what each says of itself.
+struct Fleet {
+    site: Site,
+    _station: (Machine, Server),
+    client: (Machine, Mount),
+}
+
+impl Fleet {
+    /// A home, a station, and a client that uses the station.
+    fn new() -> Self {
+        let site = Site::new();
+        let station = Machine::new("station");
+        let served = station.serve(free_port(), &[]);
+        let ticket = site.server.station_ticket(&site.machine, "work");
+        served.wayfs(&station, &["station", "join", &ticket]).ok();
+        let (machine, mount) = site.client("a");
+        eventually("the client uses the station", SEEN, || {
+            mount.wayfs(&machine, &["station", "use", &format!("127.0.0.1:{}", served.port)]).status.success()
+                && mount.wayfs(&machine, &["status", "--json"]).out.contains(&served.port.to_string())
+        });
+        Self { site, _station: (station, served), client: (machine, mount) }
+    }
+
+    fn write(&self, prefix: &str, count: usize) -> BTreeSet<String> {
+        write(&self.client.1, prefix, count)
+    }
+
+    fn sync(&self) {
+        self.client.1.sync(&self.client.0, "stable");
+    }
+
+    /// The home's processes end; its data directory is what `change` makes of it; it starts again.
+    fn restart_home(&mut self, more: &[&str], change: impl FnOnce(&Machine)) {
+        self.site.server.process.kill();
+        change(&self.site.machine);
+        self.site.server = self.site.machine.serve(self.site.server.port, more);
+    }
+
+    /// A fresh client of the home sees all, so the home has all.
+    fn assert_home_has(&self, names: &BTreeSet<String>) {
+        let (_machine, reader) = self.site.client("reader");
+        assert_has(&reader, names);
+    }
+}
+
+/// [S-damage] Small files of a volume that are cut short.
+#[test]
+fn a_volume_whose_small_files_are_cut_short_stops_alone_or_goes_on() {
+    let mut fleet = Fleet::new();
+    fleet.site.server.wayfs(&fleet.site.machine, &["volume", "create", "other"]).ok();
+    let all = fleet.write("file", 3);
+    fleet.sync();
+    let directory = fleet.site.machine.path("data").join("volumes").join(volume_id(&fleet, "work"));
+    let cut = |name: &str| {
+        let bytes = fs::read(directory.join(name)).unwrap();
+        fs::write(directory.join(name), &bytes[..bytes.len() / 2]).unwrap();
+    };
+    fleet.restart_home(&[], |_| cut("volume.json"));
+    fleet.assert_home_has(&all);
+    fleet.restart_home(&[], |_| cut("tickets.json"));
+    let said = fleet.site.server.wayfs(&fleet.site.machine, &["status", "--json"]).ok().out;
+    assert!(said.contains("--accept-loss work"), "{said}");
+    fleet.site.server.ticket(&fleet.site.machine, "other");
+    fleet.restart_home(&["--accept-loss", "work"], |_| {});
+    fleet.assert_home_has(&all);
+}
+
+fn volume_id(fleet: &Fleet, name: &str) -> String {
+    let status = fleet.site.server.wayfs(&fleet.site.machine, &["status", "--json"]).ok().json();
+    let found = find_volumes(&status).into_iter().find(|volume| volume["name"] == name);
+    found.and_then(|volume| volume["id"].as_str().map(str::to_owned)).unwrap_or_else(|| panic!("{status}"))
+}
+
+/// The volumes of a report, be it of one daemon or of a list of them.
+fn find_volumes(report: &serde_json::Value) -> Vec<serde_json::Value> {
+    match report {
+        serde_json::Value::Array(all) => all.iter().flat_map(find_volumes).collect(),
+        serde_json::Value::Object(fields) => match fields.get("volumes").and_then(|volumes| volumes.as_array()) {
+            Some(volumes) => volumes.clone(),
+            None => fields.values().flat_map(find_volumes).collect(),
+        },
+        _ => Vec::new(),
+    }
+}
+
 /// [S-clone] Two clones of one cache, both mounted, each write.
 #[test]
 fn two_clones_of_a_cache_become_two_members() {

@@ -2,7 +2,11 @@
 
 use std::fs;
 use std::net::UdpSocket;
-use wayfs_system_tests::{Finished, Machine, free_port};
+use std::time::Duration;
+use wayfs_system_tests::{Finished, Machine, Mount, Server, eventually, free_port};
+
+/// Longest wait for anything between machines.
+const BOUND: Duration = Duration::from_secs(90);
 
 /// The command failed with a message that names the trouble, and no panic.
 fn refused(finished: &Finished, words: &[&str]) {
@@ -153,22 +157,49 @@ fn a_revoked_machine_is_refused() {
     let mount = client.mount(&server.ticket(&home, "work"), &[]);
     fs::write(mount.path("f"), "before").unwrap();
     mount.sync(&client, "visible");
-    let members = server.wayfs(&home, &["volume", "members", "work", "--json"]).ok().json();
-    let text = members.to_string();
-    let list = members
-        .as_array()
-        .cloned()
-        .or_else(|| members["members"].as_array().cloned())
-        .unwrap_or_else(|| panic!("{text}"));
-    let origin = list
-        .iter()
-        .find(|member| member.to_string().contains("client"))
-        .and_then(|member| member["origin"].as_u64())
-        .unwrap_or_else(|| panic!("no client among {text}"));
-    server.wayfs(&home, &["volume", "revoke", "work", &origin.to_string()]).ok();
+    revoke_client(&server, &home);
     fs::write(mount.path("f"), "after").unwrap();
     let sync = mount.wayfs(&client, &["sync", "--until", "safe", "--timeout", "3"]);
     assert!(!sync.status.success(), "a revoked machine's writes go nowhere");
+}
+
+fn revoke_client(server: &Server, home: &Machine) {
+    let members = server.wayfs(home, &["volume", "members", "work", "--json"]).ok().json();
+    let list = members["members"].as_array().cloned().unwrap_or_else(|| panic!("{members}"));
+    let client = list.iter().find(|member| member["label"].as_str().is_some_and(|label| label.contains("client")));
+    let origin = client.and_then(|member| member["origin"].as_u64()).unwrap_or_else(|| panic!("no client: {members}"));
+    server.wayfs(home, &["volume", "revoke", "work", &origin.to_string()]).ok();
+}
+
+/// Proves [S-taken-in-again].
+#[test]
+fn a_revoked_machine_with_a_new_ticket_sends_what_it_wrote_meanwhile() {
+    let home = Machine::new("home");
+    let server = home.serve(free_port(), &[]);
+    server.wayfs(&home, &["volume", "create", "work"]).ok();
+    let (client, reader) = (Machine::new("client"), Machine::new("reader"));
+    let mount = client.mount(&server.ticket(&home, "work"), &[]);
+    fs::write(mount.path("before"), "before").unwrap();
+    mount.sync(&client, "visible");
+    revoke_client(&server, &home);
+    let word = |mount: &Mount| mount.wayfs(&client, &["status", "--json"]).ok().out;
+    eventually("it hears of it", BOUND, || word(&mount).contains("needs-attention"));
+    fs::create_dir(mount.path("meanwhile")).unwrap();
+    fs::write(mount.path("meanwhile/note"), "a note").unwrap();
+    fs::write(mount.path("meanwhile/film"), vec![7; 600_000]).unwrap();
+    let root = mount.root().to_str().unwrap().to_owned();
+    // It says by its exit code that something is not sent.
+    client.wayfs(&["umount", &root]);
+    drop(mount);
+
+    let mount = client.mount(&server.ticket(&home, "work"), &[]);
+    mount.sync(&client, "stable");
+    let other = reader.mount(&server.ticket(&home, "work"), &[]);
+    eventually("all that was written is seen", BOUND, || {
+        fs::read(other.path("meanwhile/film")).is_ok_and(|bytes| bytes == vec![7; 600_000])
+    });
+    assert_eq!(fs::read_to_string(other.path("meanwhile/note")).unwrap(), "a note");
+    assert_eq!(fs::read_to_string(other.path("before")).unwrap(), "before");
 }
 
 /// Proves [S-umount].

@@ -26,6 +26,9 @@ pub(crate) struct ServeArgs {
     /// Serve Prometheus metrics over HTTP at this address
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) metrics: Option<SocketAddr>,
+    /// Open this volume although metadata of it is lost or damaged, and go on with what is left (repeat for several)
+    #[arg(long, value_name = "VOLUME")]
+    pub(crate) accept_loss: Vec<String>,
     /// Go into the background; return when it serves
     #[arg(long)]
     pub(crate) daemon: bool,

@@ -153,6 +153,7 @@ fn start_failure(error: &StartError) -> Failure {
             (Exit::NotFound, "Get a ticket with `wayfs volume ticket NAME` at the home.")
         }
         StartError::TicketExpired(_) => (Exit::Refused, "`wayfs volume ticket NAME` at the home issues a new one."),
+        StartError::TicketOfOther(_) => (Exit::Refused, ""),
         StartError::TicketOfStation => {
             (Exit::Usage, "`wayfs volume ticket NAME` without --station issues one for a mount.")
         }

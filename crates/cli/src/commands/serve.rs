@@ -65,6 +65,7 @@ fn config(settings: &ServeSettings) -> ServerConfig {
     config.policy.clone_from(&settings.policy);
     config.metrics = settings.metrics;
     config.mdns = settings.mdns;
+    config.accept_loss.clone_from(&settings.accept_loss);
     config.label = label::of_this_machine();
     config
 }

@@ -23,6 +23,8 @@ pub(crate) struct ServeSettings {
     pub(crate) mdns: bool,
     /// Where to serve metrics.
     pub(crate) metrics: Option<SocketAddr>,
+    /// Volumes that are opened although they are damaged: never by a file, since it is meant for once.
+    pub(crate) accept_loss: Vec<String>,
 }
 
 impl ServeSettings {
@@ -39,6 +41,7 @@ impl ServeSettings {
             policy: args.policy.clone().or_else(|| file.policy.clone()),
             mdns: !args.no_mdns && file.mdns.unwrap_or(true),
             metrics: args.metrics.or(file.metrics),
+            accept_loss: args.accept_loss.clone(),
         }
     }
 

@@ -44,6 +44,9 @@ impl Target {
 
     fn link_fact(&self) -> DoctorFact {
         let status = self.parts.link.status();
+        if let Some(cause) = status.held_up_by_choice() {
+            return fact("station", Verdict::Warning, cause, super::stations::USE_ANOTHER);
+        }
         match status.state {
             LinkState::Connected => {
                 let rtt = status.rtt.map_or(0.0, |rtt| rtt.as_secs_f64() * 1e3);

@@ -50,13 +50,16 @@ impl Target {
             return say(&reason, "Mend the cause and mount again.");
         }
         let not_safe = ledger.unsafe_amount();
+        if let Some(cause) = self.parts.link.status().held_up_by_choice() {
+            return say(&cause, super::stations::USE_ANOTHER);
+        }
         match self.parts.link.status().state {
             LinkState::Offline => say("offline, as you said", "`wayfs auto` connects again."),
             LinkState::Searching { last_error } if last_error.is_empty() => {
                 say("no station is connected", "Check the network; it connects by itself.")
             }
             LinkState::Searching { last_error } => say(&last_error, "Check the network; it connects by itself."),
-            LinkState::Refused { reason } => say(&reason, "Ask the volume's administrator for a new ticket."),
+            LinkState::Refused { reason } => say(&reason, super::status::NEW_TICKET),
             LinkState::Connected if not_safe.records > 0 || not_safe.versions > 0 => {
                 say("on its way to the station", "")
             }

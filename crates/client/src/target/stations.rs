@@ -11,6 +11,9 @@ use wayfs_node::{CandidateStatus, LinkState, LinkStatus, ServerInfo, ServerKind}
 /// How long announcements are waited for.
 const NEARBY_WAIT: Duration = Duration::from_secs(3);
 
+/// The way out if the station that the user chose does not answer.
+pub(super) const USE_ANOTHER: &str = "`wayfs station use auto` lets another station be used.";
+
 impl Target {
     pub(super) fn go_offline(&self) -> Done {
         self.set_mode(Mode::Offline);
@@ -104,6 +107,7 @@ impl Target {
     pub(super) fn use_station(&self, wanted: Option<&str>) -> Result<Done, ControlError> {
         let Some(wanted) = wanted else {
             self.parts.link.pin(None);
+            self.parts.link.measure_now();
             return Ok(Done::Nothing);
         };
         let status = self.parts.link.status();
@@ -160,11 +164,16 @@ impl Target {
             LinkState::Searching { last_error } => reasons.push(format!("No station answers: {last_error}.")),
             LinkState::Refused { reason } => reasons.push(format!("Refused: {reason}.")),
         }
+        if let (LinkState::Connected, Some(next)) = (&status.state, status.measures_in) {
+            reasons.push(format!(
+                "It looks for a nearer one again in {} s; `wayfs station use auto` looks now.",
+                next.as_secs()
+            ));
+        }
         if let Some(cause) = status.held_up_by_choice() {
             reasons.push(format!("{cause}."));
         } else if status.pinned.is_some() {
-            reasons
-                .push("You chose it; `wayfs station use` without a name lets the nearest be chosen again.".to_owned());
+            reasons.push("You chose it; `wayfs station use auto` lets the nearest be chosen again.".to_owned());
         }
         let chosen = (status.state == LinkState::Connected).then(|| status.parent.as_ref().map(|p| p.label.clone()));
         WhyReport { chosen: chosen.flatten(), reasons, candidates: self.stations().stations }

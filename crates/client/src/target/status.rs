@@ -15,6 +15,9 @@ use wayfs_types::request::Level;
 const STUCK_MS: u64 = 60_000;
 /// Most queue items in an answer.
 const QUEUE_MAX: usize = 10_000;
+/// The way out for a machine that was turned away.
+pub(super) const NEW_TICKET: &str =
+    "Ask the volume's administrator for a new ticket, unmount, and mount with it: what was written is sent then.";
 /// Queue items read from the tables at a time.
 pub(super) const QUEUE_PAGE: usize = 512;
 
@@ -76,14 +79,14 @@ impl Target {
                 let next = if self.parts.link.status().deleted {
                     "Copy away what you need, then unmount it."
                 } else {
-                    "Ask the volume's administrator for a new ticket."
+                    NEW_TICKET
                 };
                 say(StatusWord::NeedsAttention, reason, next)
             }
             LinkState::Offline => say(StatusWord::Offline, "you said so", "`wayfs auto` connects again."),
             LinkState::Searching { .. } if self.parts.link.status().held_up_by_choice().is_some() => {
                 let cause = self.parts.link.status().held_up_by_choice().unwrap_or_default();
-                say(StatusWord::Offline, &cause, "`wayfs station use auto` lets another station be used.")
+                say(StatusWord::Offline, &cause, super::stations::USE_ANOTHER)
             }
             LinkState::Searching { last_error } => {
                 let cause = if last_error.is_empty() { "no station answers" } else { last_error };
@@ -137,14 +140,18 @@ impl Target {
         }
         let limit = limit.min(QUEUE_MAX);
         report.items.truncate(limit);
-        let connected = self.parts.link.status().state == LinkState::Connected;
+        let link = self.parts.link.status();
+        let way = match link.held_up_by_choice() {
+            Some(cause) => Some(cause),
+            None => (link.state != LinkState::Connected).then(|| "no station is connected".to_owned()),
+        };
         self.each_in_queue(|item| {
             if report.items.len() < limit {
-                report.items.push(self.queue_item(item, connected));
+                report.items.push(self.queue_item(item, way.as_deref()));
             }
             report.items.len() < limit
         })?;
-        self.add_waiting(&mut report, limit, connected)?;
+        self.add_waiting(&mut report, limit, link.state == LinkState::Connected)?;
         Ok(report)
     }
 
@@ -190,13 +197,13 @@ impl Target {
         }
     }
 
-    fn queue_item(&self, item: &wayfs_proto::QueueItem, connected: bool) -> QueueItem {
+    fn queue_item(&self, item: &wayfs_proto::QueueItem, way: Option<&str>) -> QueueItem {
         let age_ms = age_ms(item.record.time);
         let is_stuck = age_ms > STUCK_MS;
-        let reason = match (connected, is_stuck) {
-            (false, _) => "no station is connected",
-            (true, true) => "it has not moved for a while: see the log",
-            (true, false) => "",
+        let reason = match (way, is_stuck) {
+            (Some(cause), _) => cause,
+            (None, true) => "it has not moved for a while: see the log",
+            (None, false) => "",
         };
         QueueItem {
             path: self.volume().look(|replica| path_of_record(replica, &item.record)).flatten(),

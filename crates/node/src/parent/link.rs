@@ -11,6 +11,7 @@
 //! leaves the old one, so that only the engine notices.
 
 use super::choice::{PAUSE_MIN, has_decayed, is_worth_a_move, next_pause, sort_by_rtt};
+use super::readmission::Readmission;
 use super::status::{CandidateStatus, LinkState, LinkStatus};
 use super::throughput::{BUSY_LEN, Samples};
 use crate::clock;
@@ -19,6 +20,7 @@ use crate::contents::push::ask;
 use crate::core::CLOSE_REPLACED;
 use crate::greet::{self, Attach, GreetError, Welcomed};
 use crate::handshake::{ChildRole, Refusal};
+use crate::join::JoinError;
 use crate::nearby::Nearby;
 use crate::servers::{ServerInfo, ServerKind, exchange, reach};
 use crate::volume::Volume;
@@ -30,7 +32,7 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 use tracing::{debug, info};
-use wayfs_net::{Address, CloseCode, Connection, Endpoint};
+use wayfs_net::{Address, CloseCode, Connection, Endpoint, Ticket};
 use wayfs_proto::{PeerId, Role};
 use wayfs_types::{NodeId, OriginId, WallTime};
 
@@ -101,6 +103,10 @@ struct State {
     /// Someone said that the volume is no more.
     deleted: bool,
     heard: Option<WallTime>,
+    /// When the other servers are measured again.
+    measure_at: Option<Instant>,
+    /// The user wants them measured now.
+    measure_now: bool,
 }
 
 struct Shared {
@@ -111,6 +117,7 @@ struct Shared {
     changed: Notify,
     /// Whoever announces itself on the local network, if we look.
     nearby: OnceLock<Nearby>,
+    readmission: Readmission,
 }
 
 /// The link of one volume to its parent; ends when dropped.
@@ -138,6 +145,8 @@ impl ParentLink {
             measured: BTreeMap::new(),
             deleted: false,
             heard: None,
+            measure_at: None,
+            measure_now: false,
         };
         let runtime = volume.settings().runtime.clone();
         let shared = Arc::new(Shared {
@@ -147,6 +156,7 @@ impl ParentLink {
             state: Mutex::new(state),
             changed: Notify::new(),
             nearby: OnceLock::new(),
+            readmission: Readmission::load(&volume.settings().directory),
         });
         if shared.settings.mdns {
             look_nearby(&shared);
@@ -183,6 +193,7 @@ impl ParentLink {
             since: state.since,
             why: state.why.clone(),
             pinned: state.pinned,
+            measures_in: state.measure_at.map(|at| at.saturating_duration_since(Instant::now())),
             deleted: state.deleted && matches!(state.state, LinkState::Refused { .. }),
             candidates,
         }
@@ -206,6 +217,12 @@ impl ParentLink {
         self.shared.changed.notify_one();
     }
 
+    /// Measures the other servers at once, and moves to a nearer one.
+    pub fn measure_now(&self) {
+        self.shared.lock().measure_now = true;
+        self.shared.changed.notify_one();
+    }
+
     /// Asks the parent how members are called; empty if there is none, or it does not answer in time.
     pub async fn labels(&self, origins: Vec<OriginId>) -> Vec<(OriginId, String)> {
         let Some(connection) = self.shared.lock().connection.clone() else { return Vec::new() };
@@ -213,6 +230,16 @@ impl ParentLink {
             Ok(Ok(Reply::Labels(labels))) => labels,
             Ok(Ok(_) | Err(_)) | Err(_) => Vec::new(),
         }
+    }
+
+    /// Keeps a ticket, durably, and uses it if a server says that this machine is no member (any more).
+    ///
+    /// # Errors
+    /// The disk's answer; the ticket is kept in memory then.
+    pub fn offer_ticket(&self, ticket: Ticket) -> std::io::Result<()> {
+        let kept = self.shared.readmission.keep(ticket);
+        self.look_again();
+        kept
     }
 
     /// Looks anew at once: an address was given.
@@ -430,7 +457,24 @@ impl Shared {
                 }
             }
         }
-        Err(last)
+        match &last {
+            SearchError::Greet(_, GreetError::Refused(Refusal::Revoked | Refusal::NotAdmitted)) => {
+                Err(self.ask_in_again(volume).await.unwrap_or(last))
+            }
+            _ => Err(last),
+        }
+    }
+
+    /// Presents the ticket that the user gave, if there is one. The session is made by the next attempt.
+    async fn ask_in_again(&self, volume: &Arc<Volume>) -> Option<SearchError> {
+        match self.readmission.ask(volume, &self.endpoint).await? {
+            Ok(news) => {
+                volume.take_news(news);
+                self.changed.notify_one();
+                Some(SearchError::TakenIn)
+            }
+            Err(error) => Some(SearchError::Ticket(error)),
+        }
     }
 
     async fn greet(
@@ -469,6 +513,7 @@ impl Shared {
         (server, connection, (frames, welcomed)): (ServerInfo, Connection, Greeted),
         why: String,
     ) -> Live {
+        self.readmission.forget();
         volume.take_news(welcomed.news);
         if volume.role() == wayfs_proto::Role::Station {
             self.note_own_place(volume, welcomed.seen_at);
@@ -507,6 +552,7 @@ impl Shared {
             return Ended::VolumeGone;
         };
         loop {
+            self.lock().measure_at = Some(measure_at);
             tokio::select! {
                 closed = live.connection.closed() => {
                     let ours = self.volume.upgrade().and_then(|volume| volume.lock().end_of(live.peer));
@@ -523,9 +569,9 @@ impl Shared {
                 live.connection.close(CloseCode::GOODBYE, "");
                 return Ended::VolumeGone;
             };
-            let (online, pinned) = {
-                let state = self.lock();
-                (state.online, state.pinned)
+            let (online, pinned, wanted_now) = {
+                let mut state = self.lock();
+                (state.online, state.pinned, std::mem::take(&mut state.measure_now))
             };
             if !online {
                 self.detach(&live, "went offline");
@@ -540,7 +586,7 @@ impl Shared {
             }
             let rtt = live.connection.rtt();
             let moved_by_user = pinned.is_some_and(|pinned| pinned != live.server.node);
-            let due = Instant::now() >= measure_at || has_decayed(live.rtt_when_chosen, rtt);
+            let due = wanted_now || Instant::now() >= measure_at || has_decayed(live.rtt_when_chosen, rtt);
             if !moved_by_user && !due {
                 continue;
             }
@@ -556,6 +602,7 @@ impl Shared {
                 _ = live.connection.closed() => continue,
                 () = self.changed.notified() => {
                     // The user wants something else: look at that first, then measure again.
+                    self.lock().measure_now |= wanted_now;
                     self.changed.notify_one();
                     continue;
                 }
@@ -744,13 +791,18 @@ enum SearchError {
     Unreachable(String),
     #[error("{0}: {1}")]
     Greet(String, GreetError),
+    #[error("the home has taken this machine in again")]
+    TakenIn,
+    #[error("this machine is no member of the volume (any more), and its new ticket does not help: {0}")]
+    Ticket(JoinError),
 }
 
 impl SearchError {
     /// Whether trying again soon is pointless.
     fn is_final(&self) -> bool {
         match self {
-            Self::NoServers | Self::Unreachable(_) => false,
+            Self::NoServers | Self::Unreachable(_) | Self::TakenIn => false,
+            Self::Ticket(error) => error.is_final(),
             Self::Greet(_, GreetError::Refused(refusal)) => !matches!(refusal, Refusal::NotReady(_)),
             Self::Greet(_, GreetError::Interrupted(_) | GreetError::TimedOut | GreetError::Malformed) => false,
         }

@@ -2,6 +2,7 @@
 
 mod choice;
 mod link;
+mod readmission;
 mod status;
 mod throughput;
 

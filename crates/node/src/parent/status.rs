@@ -60,6 +60,8 @@ pub struct LinkStatus {
     pub pinned: Option<NodeId>,
     /// Whether no session can be had because the volume was deleted.
     pub deleted: bool,
+    /// While connected: how long until the other servers are measured again.
+    pub measures_in: Option<Duration>,
     /// All servers known.
     pub candidates: Vec<CandidateStatus>,
 }

@@ -111,6 +111,7 @@ fn strangers_other_versions_and_foreign_origins_are_refused() {
             proof: [2; 32],
             role: ChildRole::Client,
             label: "x".into(),
+            former: None,
         },
     ];
     for greeting in attempts {

@@ -178,6 +178,45 @@ fn a_revoked_machine_is_sent_away_and_stays_away() {
     assert_eq!(world.hosts[HOME].replica.progress().children, 0);
 }
 
+/// [S-taken-in-again]
+#[test]
+fn a_machine_that_is_taken_in_again_sends_what_it_wrote_meanwhile() {
+    let mut world = World::new();
+    let (station, a) = (world.add(Role::Station, "st@s"), world.add(Role::Client, "ann@a"));
+    world.connect(station, HOME);
+    world.connect(a, station);
+    world.settle();
+    world.create(a, FileId::ROOT, "before");
+    world.names(a, FileId::ROOT).unwrap();
+    world.settle();
+    let (now, wall) = (world.now, world.wall());
+    let (node, origin) = (world.hosts[a].replica.config().node, world.hosts[a].origin);
+    let home = |world: &mut World| {
+        world.input(HOME, Input::Tick);
+        world.settle();
+    };
+    assert_eq!(world.hosts[HOME].replica.revoke(now, wall, node), Ok(1));
+    home(&mut world);
+    world.create(a, FileId::ROOT, "meanwhile");
+    world.connect(a, station);
+    world.settle();
+    assert!(world.hosts[HOME].replica.entry(FileId::ROOT, &name("meanwhile")).unwrap().is_none());
+
+    let other = wayfs_types::NodeId::from_bytes([9; 32]);
+    let replica = &mut world.hosts[HOME].replica;
+    assert_eq!(replica.reinstate(now, wall, (other, origin), Admitted::Client), Ok(false), "a key is not enough");
+    assert_eq!(replica.reinstate(now, wall, (node, origin), Admitted::Client), Ok(true));
+    home(&mut world);
+    world.connect(a, station);
+    world.settle();
+    for host in [HOME, station] {
+        let replica = &world.hosts[host].replica;
+        assert!(replica.entry(FileId::ROOT, &name("before")).unwrap().is_some());
+        assert!(replica.entry(FileId::ROOT, &name("meanwhile")).unwrap().is_some(), "host {host}");
+    }
+    assert_eq!(world.hosts[a].replica.config().origin, origin, "under the origin that it had");
+}
+
 /// Says something to a client as its parent, and tells whether it was sent away. Then the client looks at these files, offline.
 fn is_parent_refused(images: Vec<(FileId, Inode)>) -> bool {
     let mut world = World::new();

@@ -2,6 +2,7 @@
 
 use crate::served::Served;
 use crate::server::Shared;
+use std::sync::PoisonError;
 use std::time::Duration;
 use wayfs_control::report::{StationReport, StationsReport, StatusReport, StatusWord, VolumeRole, VolumeStatus};
 use wayfs_control::{ControlError, DaemonKind, ErrorKind, Sink};
@@ -30,8 +31,16 @@ pub(super) fn report(server: &Shared) -> StatusReport {
         uptime_ms: u64::try_from(server.started.elapsed().as_millis()).unwrap_or(u64::MAX),
         node: server.endpoint.id().to_string(),
         listening: vec![server.bound.to_string()],
-        volumes: server.all().iter().map(|served| volume(served)).collect(),
+        volumes: volumes(server),
     }
+}
+
+/// Those that are served, and those that cannot be.
+fn volumes(server: &Shared) -> Vec<VolumeStatus> {
+    let mut all: Vec<VolumeStatus> = server.all().iter().map(|served| volume(served)).collect();
+    let broken = server.broken.read().unwrap_or_else(PoisonError::into_inner);
+    all.extend(broken.iter().map(crate::broken::Broken::status));
+    all
 }
 
 fn volume(served: &Served) -> VolumeStatus {

@@ -144,12 +144,17 @@ fn some(server: &Shared, name: Option<&str>) -> Result<Vec<Arc<Served>>, Control
 /// The volume that a command is about; without a name the only one.
 fn one(server: &Shared, name: Option<&str>) -> Result<Arc<Served>, ControlError> {
     match name {
-        Some(name) => server.find(name).ok_or_else(|| {
-            ControlError::new(
+        Some(name) => server.find(name).ok_or_else(|| match server.broken(name) {
+            Some(broken) => ControlError::new(
+                ErrorKind::Refused,
+                format!("`{name}` is not served: {}", broken.why),
+                broken.next_step,
+            ),
+            None => ControlError::new(
                 ErrorKind::NotFound,
                 format!("no volume `{name}` is served here"),
                 "`wayfs volume list` shows those that are.",
-            )
+            ),
         }),
         None => {
             let mut all = server.all();

@@ -170,3 +170,44 @@ fn a_revoked_member_is_listed_as_such_and_put_out() {
     assert_eq!(own.unwrap_err().kind, ErrorKind::Refused);
     volume.stop();
 }
+
+/// [S-taken-in-again]
+#[test]
+fn a_new_ticket_makes_a_removed_member_one_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = start(&dir.path().join("home"));
+    create(&home, "docs");
+    let ann = Joiner::new();
+    let grant = ann.join(&ticket(&home, "docs", TicketRole::Client)).unwrap();
+    let (volume, link) = ann.open(&grant, &dir.path().join("ann"));
+    eventually("it is connected", || link.status().state == LinkState::Connected);
+    let list = Request::List { directory: FileId::ROOT, after: None, limit: 10 };
+    eventually("the root is known", || volume.request(list.clone(), PATIENCE).is_ok());
+    run(&home, Command::VolumeRevoke { volume: "docs".into(), member: "ann@laptop".into() }).unwrap();
+    eventually("it is refused", || matches!(link.status().state, LinkState::Refused { .. }));
+    let create = Change::Create {
+        parent: FileId::ROOT,
+        name: wayfs_node::testing::name("meanwhile"),
+        kind: wayfs_types::Kind::File,
+        mode: 0o644,
+        uid: 0,
+        gid: 0,
+    };
+    volume.request(Request::Change { user: 0, change: create }, PATIENCE).unwrap();
+    let spent = ticket(&home, "docs", TicketRole::Client);
+    Joiner::new().join(&spent).unwrap();
+    link.offer_ticket(spent).unwrap();
+    let says = |word: &str| match link.status().state {
+        LinkState::Refused { reason } => reason.contains(word),
+        LinkState::Offline | LinkState::Searching { .. } | LinkState::Connected => false,
+    };
+    eventually("the refusal of the ticket is told", || says("another machine"));
+
+    link.offer_ticket(ticket(&home, "docs", TicketRole::Client)).unwrap();
+    eventually("it is connected again", || link.status().state == LinkState::Connected);
+    assert_eq!(volume.origin(), grant.origin, "it is who it was");
+    let reached = volume.request(Request::Wait { record: None, until: Level::Visible }, PATIENCE);
+    assert_eq!(reached, Ok(Answer::Reached));
+    assert!(!dir.path().join("ann").join("ticket").exists(), "the secret is not kept any longer");
+    volume.stop();
+}
