@@ -17,6 +17,8 @@ const LEAST: f64 = 2.0;
 /// A call that waits behind others for more than that many times its own round trip waits in a queue.
 const GROW_BELOW: f64 = 3.0;
 const SHRINK_ABOVE: f64 = 5.0;
+/// What a loss leaves of it: little less, since most losses here are bursts.
+const LOSS: f64 = 0.9;
 /// Per answer: by so much the shortest round trip is forgotten.
 const FORGET: f64 = 1.00005;
 
@@ -29,6 +31,11 @@ impl Window {
     /// Calls that may be in flight.
     pub fn calls(&self) -> usize {
         (self.calls as usize).clamp(1, self.max.max(1))
+    }
+
+    /// A call of the transfer had to be sent again: perhaps a queue was full.
+    pub fn on_loss(&mut self) {
+        self.calls = (self.calls * LOSS).max(LEAST.min(self.max.max(1) as f64));
     }
 
     /// A call of the transfer was answered `round_trip` after its only sending.
@@ -61,10 +68,14 @@ mod tests {
         }
         assert!((2..=5).contains(&narrow.calls()), "{narrow:?}");
         let mut long = Window::new(64);
-        for _ in 0..500 {
+        for _ in 0..2000 {
             long.on_answer(Duration::from_millis(200));
         }
         assert_eq!(long.calls(), 64);
+        for _ in 0..100 {
+            long.on_loss();
+        }
+        assert_eq!(long.calls(), 2);
         let mut single = Window::new(1);
         for _ in 0..10 {
             single.on_answer(Duration::from_millis(40));

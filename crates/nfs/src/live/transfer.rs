@@ -226,8 +226,9 @@ impl Export {
             for sending in 1..=sendings.min(8) {
                 block.on_sending(part.len, sending < sendings.min(8));
             }
-            if let Some(round_trip) = round_trip {
-                self.window.on_answer(round_trip);
+            match round_trip {
+                Some(round_trip) => self.window.on_answer(round_trip),
+                None => self.window.on_loss(),
             }
             return Ok((part, self.caller.results(results)?));
         }
