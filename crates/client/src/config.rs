@@ -3,8 +3,10 @@
 use crate::vfs::VfsSettings;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 use wayfs_control::Registry;
 use wayfs_net::{NetConfig, Ticket};
+pub use wayfs_proto::Sharing;
 
 /// Which volume.
 #[derive(Debug, Clone)]
@@ -45,6 +47,8 @@ pub struct ClientConfig {
     pub offline: bool,
     /// Tell programs that watch files of changes from elsewhere by inotify. Default true.
     pub watch: bool,
+    /// When others see what is closed here. Default: at once where the parent is within [`NEAR_RTT_MAX`].
+    pub sharing: Sharing,
     /// Look for stations on the local network by multicast DNS. Default false: whoever embeds a mount decides.
     pub mdns: bool,
     /// Serve metrics here, on loopback. Default: not.
@@ -56,6 +60,10 @@ pub struct ClientConfig {
     /// Threads that read requests of the kernel. Default 2: more helps only where many programs write at once.
     pub threads: usize,
 }
+
+/// Longest way to the parent and back where changes wait for it by default: within a site, and nothing that one notices in
+/// a build.
+pub const NEAR_RTT_MAX: Duration = Duration::from_millis(20);
 
 /// Default bound on cached contents: 10 GiB.
 pub const CACHE_SIZE: u64 = 10 << 30;
@@ -77,6 +85,7 @@ impl ClientConfig {
             no_exec: false,
             offline: false,
             watch: true,
+            sharing: Sharing::Near(NEAR_RTT_MAX),
             mdns: false,
             metrics: None,
             bind: None,

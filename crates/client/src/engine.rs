@@ -36,6 +36,13 @@ pub trait Engine: Send + Sync + 'static {
     /// Whether a parent vouches at present for what it told.
     fn is_vouched_for(&self) -> bool;
 
+    /// Whether the kernel may keep what it is told of a directory until it is told otherwise: nobody else changes it before
+    /// this machine is asked, or callbacks are all that is promised.
+    fn may_keep(&self, directory: FileId) -> bool;
+
+    /// Whether what is closed here is seen by the next look of any other client of the parent.
+    fn is_close_to_open(&self) -> bool;
+
     /// Waits until everything answered so far is durable on this machine.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use crate::files::FileTable;
 use crate::inotify::Watchers;
 use crate::notices::{Notices, Stale};
 use crate::pins::Pins;
+use crate::vfs::Vfs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use wayfs_control::EventKind;
@@ -20,6 +21,7 @@ pub struct MountHooks {
     table: OnceLock<Weak<FileTable>>,
     watchers: OnceLock<Arc<Watchers>>,
     volume: OnceLock<Weak<Volume>>,
+    vfs: OnceLock<Weak<Vfs>>,
     failure: Mutex<Option<String>>,
 }
 
@@ -33,6 +35,7 @@ impl MountHooks {
             table: OnceLock::new(),
             watchers: OnceLock::new(),
             volume: OnceLock::new(),
+            vfs: OnceLock::new(),
             failure: Mutex::default(),
         })
     }
@@ -48,6 +51,12 @@ impl MountHooks {
         // Attached once; a second time would name the same things.
         let _ = self.table.set(Arc::downgrade(table));
         let _ = self.volume.set(Arc::downgrade(volume));
+    }
+
+    /// The mount, as soon as there is one.
+    pub fn attach_vfs(&self, vfs: &Arc<Vfs>) {
+        // Attached once; a second time would name the same.
+        let _ = self.vfs.set(Arc::downgrade(vfs));
     }
 
     /// Why the volume failed, if it did.
@@ -123,6 +132,16 @@ impl Hooks for MountHooks {
         for file in table.iter().flat_map(|table| table.ids()) {
             self.notices.inode(file, Stale::Attributes);
         }
+    }
+
+    fn give_back(&self, serial: u64, directories: &[FileId]) -> bool {
+        let Some(vfs) = self.vfs.get().and_then(Weak::upgrade) else { return false };
+        let volume = self.volume.get().cloned();
+        vfs.give_back(directories.to_vec(), move || {
+            if let Some(volume) = volume.and_then(|volume| volume.upgrade()) {
+                volume.given_back(serial);
+            }
+        })
     }
 
     fn conflict(&self, conflict: RecordId) {

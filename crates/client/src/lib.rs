@@ -43,7 +43,7 @@ pub mod vfs;
 pub mod workers;
 
 pub use client::{Client, Ended, Stopper};
-pub use config::{CACHE_SIZE, ClientConfig, Source, own_label};
+pub use config::{CACHE_SIZE, ClientConfig, NEAR_RTT_MAX, Sharing, Source, own_label};
 pub use start::StartError;
 pub use vfs::{Close, VfsSettings};
 pub use wayfs_fuse::UmountMode;

@@ -103,6 +103,14 @@ impl Engine for Live {
         self.volume.look(LiveReplica::is_trusted).unwrap_or(false)
     }
 
+    fn may_keep(&self, directory: FileId) -> bool {
+        self.volume.look(|replica| replica.may_keep(directory)).unwrap_or(false)
+    }
+
+    fn is_close_to_open(&self) -> bool {
+        self.volume.look(LiveReplica::is_close_to_open).unwrap_or(false)
+    }
+
     fn sync(&self, timeout: Duration) -> Result<(), StorageError> {
         self.volume.sync(timeout)
     }
@@ -289,6 +297,10 @@ impl Contents for Live {
 
     fn inode(&self, file: FileId) -> Option<Inode> {
         Engine::inode(self, file)
+    }
+
+    fn is_free(&self, file: FileId) -> bool {
+        self.volume.look(|replica| replica.is_change_free(file)).unwrap_or(true)
     }
 
     fn store(&self, store: Store) -> Result<Stored, FsError> {

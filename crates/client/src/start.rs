@@ -281,6 +281,7 @@ fn open_volume(
     let id = saved.volume_id(directory)?;
     let mut replica = wayfs_proto::Config::new(id, Role::Client, saved.origin, saved.label.clone(), endpoint.id());
     replica.read_only = saved.reader;
+    replica.sharing = config.sharing;
     let keys = Keys { own: endpoint.identity(), home: saved.home };
     let mut settings = VolumeSettings::new(replica, keys, directory.join("volume"), runtime.clone());
     // The rest is for body files that nobody has open.
@@ -304,7 +305,9 @@ fn build_vfs(
     };
     let files = Arc::new(FileTable::open(live.clone(), table)?);
     hooks.attach(&files, volume);
-    Ok(Vfs::new(live, files, notices, config.vfs.clone())?)
+    let vfs = Vfs::new(live, files, notices, config.vfs.clone())?;
+    hooks.attach_vfs(&vfs);
+    Ok(vfs)
 }
 
 fn mount(config: &ClientConfig, saved: &Saved, vfs: &Arc<Vfs>) -> Result<BackgroundSession, StartError> {

@@ -462,6 +462,14 @@ impl Engine for Toy {
         !self.state().is_offline
     }
 
+    fn may_keep(&self, _directory: FileId) -> bool {
+        true
+    }
+
+    fn is_close_to_open(&self) -> bool {
+        false
+    }
+
     fn sync(&self, _timeout: Duration) -> Result<(), StorageError> {
         Ok(())
     }

@@ -40,10 +40,12 @@ pub(crate) enum Effect {
     Attention(String),
     Failed(String),
     Session(SessionChange),
+    GiveBack(u64, Vec<FileId>),
 }
 
 impl Effect {
-    pub(crate) fn carry_out(self, hooks: &dyn Hooks) {
+    /// Answers a number that the engine is to be told at once as given back.
+    pub(crate) fn carry_out(self, hooks: &dyn Hooks) -> Option<u64> {
         match self {
             Self::Answer(waiter, outcome) => waiter.answer(outcome),
             Self::InvalidateInode(file, changed) => hooks.invalidate_inode(file, changed),
@@ -55,7 +57,9 @@ impl Effect {
             Self::Attention(what) => hooks.attention(&what),
             Self::Failed(reason) => hooks.failed(&reason),
             Self::Session(change) => hooks.session_changed(&change),
+            Self::GiveBack(serial, files) => return (!hooks.give_back(serial, &files)).then_some(serial),
         }
+        None
     }
 }
 
@@ -137,7 +141,7 @@ impl InputKind {
             }
             Input::Request { .. } | Input::Cancel { .. } | Input::PeerUp { .. } => Self::Other,
             Input::PeerDown { .. } | Input::Propagate { .. } | Input::Fetched { .. } => Self::Other,
-            Input::MakeRoom | Input::Sent { .. } | Input::Tick => Self::Other,
+            Input::MakeRoom | Input::Sent { .. } | Input::GivenBack { .. } | Input::Tick => Self::Other,
         }
     }
 }
@@ -297,6 +301,7 @@ impl Core {
                 Output::InvalidateInode { file, what } => orders.effects.push(Effect::InvalidateInode(file, what)),
                 Output::InvalidateEntry { parent, name } => orders.effects.push(Effect::InvalidateEntry(parent, name)),
                 Output::InvalidateAll => orders.effects.push(Effect::InvalidateAll),
+                Output::GiveBack { serial, files } => orders.effects.push(Effect::GiveBack(serial, files)),
                 Output::Applied { file, record, content } => {
                     orders.applied += 1;
                     orders.effects.push(Effect::Applied(file, record, content));

@@ -444,6 +444,11 @@ impl Volume {
         self.carry_out(orders);
     }
 
+    /// What [`crate::Hooks::give_back`] asked for is done.
+    pub fn given_back(&self, serial: u64) {
+        self.step_sending(Input::GivenBack { serial });
+    }
+
     /// Ends cleanly: all is made durable, sessions are closed, threads end. Idempotent.
     pub fn stop(&self) {
         if self.stopping.load(Ordering::Acquire) {
@@ -487,7 +492,8 @@ impl Volume {
         drop(replica);
         self.contents.close();
         for effect in orders.effects {
-            effect.carry_out(&*self.hooks);
+            // Nobody is left to be told.
+            let _ = effect.carry_out(&*self.hooks);
         }
     }
 
@@ -596,7 +602,9 @@ impl Volume {
         self.metrics.records_applied.add(orders.applied);
         self.metrics.engine_time.add(orders.worked);
         for effect in orders.effects {
-            effect.carry_out(&*self.hooks);
+            if let Some(serial) = effect.carry_out(&*self.hooks) {
+                self.given_back(serial);
+            }
         }
     }
 

@@ -62,6 +62,9 @@ impl<S: MetaStore> Replica<S> {
             Question::List { directory, .. } => *directory,
         };
         self.begin_watch(watched);
+        if let Some(upstream) = self.upstream.as_mut() {
+            upstream.rights.trust(watched);
+        }
         let mut listed = None;
         if let Question::List { directory, after, .. } = question {
             let last = images.iter().rev().find_map(|pair| match &pair.key {

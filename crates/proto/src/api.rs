@@ -51,6 +51,18 @@ pub enum Neighbour {
     },
 }
 
+/// Whether what one client of a parent closed is seen by the next look of the others there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sharing {
+    /// When the news arrives. No change waits for anybody.
+    #[default]
+    Relaxed,
+    /// At once: the first change where others look waits for the parent, and the first look where another changes.
+    CloseToOpen,
+    /// At once, where a message to the parent and back takes so long at most; else when the news arrives.
+    Near(Duration),
+}
+
 /// Settings of one replica. Durations are of [`Time`].
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -100,6 +112,8 @@ pub struct Config {
     pub life: Life,
     /// Client: this member may only read. Changes are refused here as they would be anywhere else. Default false.
     pub read_only: bool,
+    /// Client: when others see what is closed here, and we what they closed. Default [`Sharing::Relaxed`].
+    pub sharing: Sharing,
 }
 
 impl Config {
@@ -126,6 +140,7 @@ impl Config {
             conflicts_max: 10_000,
             life: Life::NONE,
             read_only: false,
+            sharing: Sharing::default(),
         }
     }
 }
@@ -208,6 +223,12 @@ pub enum Input {
     /// Client: the cache is full of contents that the home does not have. Servers are asked to bring them home, whatever
     /// the policy, so that they can be evicted here.
     MakeRoom,
+    /// Client: all that was closed in the directories of [`Output::GiveBack`] is in the log, and the kernel keeps nothing of
+    /// them that it would not ask about again.
+    GivenBack {
+        /// Its number.
+        serial: u64,
+    },
     /// Nothing: look at the clock. Sent when [`crate::Replica::poll_timeout`] has come.
     Tick,
 }
@@ -321,6 +342,14 @@ pub enum Output {
         of: OriginId,
         /// Records that were written again.
         records: u64,
+    },
+    /// Client: somebody else is to look at these directories. What programs closed in them is to be put into the log, and
+    /// what the kernel keeps of them out of force; then say [`Input::GivenBack`]. Changes go on meanwhile.
+    GiveBack {
+        /// Its number.
+        serial: u64,
+        /// The directories.
+        files: Vec<FileId>,
     },
     /// The store failed: the replica takes no more input. The driver must stop the volume.
     Failed {

@@ -37,6 +37,9 @@ impl<S: MetaStore> Replica<S> {
             | Up::Lent { .. }
             | Up::Facts { .. }
             | Up::Catch { .. }
+            | Up::TakesRights { .. }
+            | Up::Claim { .. }
+            | Up::GivenBack { .. }
             | Up::Ping { .. } => {}
         }
     }

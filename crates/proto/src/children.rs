@@ -88,6 +88,10 @@ pub(crate) struct Child {
     pub(crate) notices: Vec<Down>,
     /// Locks granted: told when it was told all that was done before.
     pub(crate) grants: Vec<AskId>,
+    /// What is said about rights, in order; a grant is told as one of a lock is.
+    pub(crate) rights_mail: VecDeque<Down>,
+    /// It takes rights to change alone, and gives them back.
+    pub(crate) takes_rights: bool,
     /// Client: up to here it has told us which contents of its own it still holds. Beyond, what came by another way is
     /// not safe for all we know.
     pub(crate) accounted: u64,
@@ -132,6 +136,8 @@ impl Child {
             stable: BTreeSet::new(),
             notices: Vec::new(),
             grants: Vec::new(),
+            rights_mail: VecDeque::new(),
+            takes_rights: false,
             accounted: 0,
             brought: Brought::default(),
             told: Told::default(),
@@ -370,6 +376,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(old) = self.children.peer_of(origin) {
             self.disconnect(old, "the child opened another session".to_owned());
         }
+        self.child_rights.forget(origin);
         if let Some(ghost) = self.children.remove(origin) {
             drop(ghost);
             self.children.unblock();
@@ -447,6 +454,7 @@ impl<S: MetaStore> Replica<S> {
                 // It may trust its cache until its lease ends, and keeps its locks so long.
                 continue;
             }
+            self.child_rights.forget(origin);
             if self.children.remove(origin).is_some_and(|child| !child.is_station) {
                 self.overlay.delete_raw(origin_key(table::CHILD, origin));
             }
@@ -465,7 +473,8 @@ impl<S: MetaStore> Replica<S> {
         };
         let waiting = self.children.waiting.iter();
         let behind = waiting.filter_map(|origin| crate::stream::behind_deadline(self.children.by_origin.get(origin)?));
-        behind.chain(check).min()
+        // A question whose time is over waits for a child that has what it asks for alone.
+        behind.filter(|at| *at > self.now).chain(check).min()
     }
 
     /// Whether no child has anything coming.
@@ -563,12 +572,14 @@ impl<S: MetaStore> Replica<S> {
                     return lie("watches too much");
                 }
                 self.add_watches(origin, &files);
+                self.note_child_watches(origin, &files);
                 Ok(())
             }
             Up::Unwatch { files } => {
                 files.iter().for_each(|file| {
                     child.watches.remove(file);
                 });
+                files.iter().for_each(|file| self.child_rights.leave(origin, *file));
                 self.children.unwatch_all(origin, files);
                 Ok(())
             }
@@ -595,18 +606,13 @@ impl<S: MetaStore> Replica<S> {
             // A client's word would make the records of others safe.
             Up::Have { .. } if !child.is_station => lie("says of contents what only a station may say"),
             Up::Have { versions } => Ok(self.handle_have(origin, &versions)?),
-            Up::Want { origin: of, through } => {
-                if !child.is_station && of != origin {
-                    return lie("wants for a foreign origin");
-                }
-                // Whoever asks is told how far they come, be it that their records came by another way.
-                if self.origin_image(of)?.is_some() {
-                    self.add_subject(origin, of);
-                }
-                Ok(self.forward_want(of, through)?)
-            }
+            Up::Want { origin: of, through } => self.handle_child_want(peer, origin, of, through),
             Up::Lock { .. } | Up::TestLock { .. } | Up::Unlock { .. } | Up::LockCancel { .. } => {
                 self.handle_child_locks(origin, up);
+                Ok(())
+            }
+            Up::TakesRights { .. } | Up::Claim { .. } | Up::GivenBack { .. } => {
+                self.handle_child_rights(origin, up);
                 Ok(())
             }
             Up::Ping { number } => {
@@ -619,6 +625,18 @@ impl<S: MetaStore> Replica<S> {
             }
             Up::Catch { .. } => Ok(()),
         }
+    }
+
+    fn handle_child_want(&mut self, peer: PeerId, origin: OriginId, of: OriginId, through: u64) -> Result<(), Trouble> {
+        let is_station = self.children.by_origin.get(&origin).is_some_and(|child| child.is_station);
+        if !is_station && of != origin {
+            return Err(Trouble::Peer(peer, "wants for a foreign origin".to_owned()));
+        }
+        // Whoever asks is told how far they come, be it that their records came by another way.
+        if self.origin_image(of)?.is_some() {
+            self.add_subject(origin, of);
+        }
+        Ok(self.forward_want(of, through)?)
     }
 
     fn answer_ping(&mut self, peer: PeerId, origin: OriginId, number: u64) {

@@ -62,6 +62,11 @@ impl<S: MetaStore> Replica<S> {
         self.post(Letter { after: 0, up, held: Vec::new() });
     }
 
+    /// Says something when the records up to this one of our own are on their way.
+    pub(crate) fn post_after(&mut self, after: u64, up: Up) {
+        self.post(Letter { after, up, held: Vec::new() });
+    }
+
     fn post(&mut self, letter: Letter) {
         // Without a parent only what must be made good is kept.
         if self.locks_go_up() || !letter.held.is_empty() {

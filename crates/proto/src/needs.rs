@@ -75,7 +75,11 @@ impl<S: MetaStore> Replica<S> {
     /// The question that would settle a need which the trusted part of the cache does not.
     pub(crate) fn untrusted(&mut self, need: &Need) -> Result<Option<Question>, StorageError> {
         Ok(match need {
-            Need::Inode(file) => self.trusted_inode(*file)?.is_none().then_some(Question::Attributes { file: *file }),
+            Need::Inode(file) if self.is_doubted(*file) => Some(Question::Attributes { file: *file }),
+            Need::Inode(file) => match self.trusted_inode(*file)? {
+                Some(_) => None,
+                None => Some(self.question_about(*file)?),
+            },
             Need::Name(parent, name) => {
                 let lookup = || Some(Question::Lookup { parent: *parent, name: name.clone() });
                 match self.trusted_entry(*parent, name)? {
@@ -91,12 +95,28 @@ impl<S: MetaStore> Replica<S> {
                 }
             }
             Need::Emptiness(directory) => {
-                let known = self.watches.is_fresh(*directory)
-                    || wayfs_tree::View::first_entry(&self.tx(), *directory)?.is_some();
+                let known = !self.is_doubted(*directory)
+                    && (self.watches.is_fresh(*directory)
+                        || wayfs_tree::View::first_entry(&self.tx(), *directory)?.is_some());
                 let (directory, after) = (*directory, None);
                 (!known).then_some(Question::List { directory, after, limit: 64 })
             }
         })
+    }
+
+    /// How the parent is asked about a file: by its name where others may change it alone, since that is by directories.
+    fn question_about(&self, file: FileId) -> Result<Question, StorageError> {
+        if self.is_close_to_open()
+            && let Some(inode) = self.inode(file)?.filter(|inode| !inode.is_directory())
+        {
+            let doubted = inode.places.iter().find(|place| self.is_doubted(place.parent));
+            if let Some(place) = doubted.or(inode.places.first())
+                && self.entry(place.parent, &place.name)?.is_some_and(|entry| entry.file == file)
+            {
+                return Ok(Question::Lookup { parent: place.parent, name: place.name.clone() });
+            }
+        }
+        Ok(Question::Attributes { file })
     }
 
     pub(crate) fn all_cached(&mut self, needs: &[Need]) -> Result<bool, StorageError> {

@@ -10,6 +10,7 @@
 //! **tentative** records, and for keys that those touched it is kept **aside**.
 
 use crate::api::{Changed as What, Config, Input, Output, PeerId, Role};
+use crate::child_rights::ChildRights;
 use crate::children::Children;
 use crate::contents::{Contents, Superseded};
 use crate::fork::Fork;
@@ -201,6 +202,8 @@ pub struct Replica<S> {
     pub(crate) upstream: Option<Upstream>,
     pub(crate) peers: BTreeMap<PeerId, Whom>,
     pub(crate) children: Children,
+    /// Who of them changes what alone.
+    pub(crate) child_rights: ChildRights,
     pub(crate) requests: Requests,
     pub(crate) watches: Watches,
     /// Images of earlier changes were vouched for by a former parent; 0: there was none.
@@ -284,6 +287,7 @@ impl<S: MetaStore> Replica<S> {
             upstream: None,
             peers: BTreeMap::new(),
             children: Children::default(),
+            child_rights: ChildRights::default(),
             requests: Requests::default(),
             watches: Watches::default(),
             moved_at: 0,
@@ -513,6 +517,7 @@ impl<S: MetaStore> Replica<S> {
             Input::Propagate { file: _, version } => self.handle_propagate(version),
             Input::Fetched { peer, file } => self.handle_fetched(peer, file),
             Input::MakeRoom => self.handle_make_room()?,
+            Input::GivenBack { serial } => self.handle_given_back(serial),
             Input::Tick => {}
         }
         Ok(())
@@ -525,6 +530,7 @@ impl<S: MetaStore> Replica<S> {
         self.limit_conflicts()?;
         self.commit()?;
         self.retry_requests();
+        self.pump_rights();
         self.pump_children()?;
         self.pump_parent()?;
         self.commit()?;
@@ -707,10 +713,17 @@ impl<S: MetaStore> Replica<S> {
             return Some(self.now);
         }
         let replacing = self.contents.replacing.timeout();
-        [self.sync_at, self.requests.next_deadline(), self.upstream_timeout(), self.children_timeout(), replacing]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.sync_at,
+            self.requests.next_deadline(),
+            self.upstream_timeout(),
+            self.children_timeout(),
+            self.rights_timeout(),
+            replacing,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// A file's inode in the view; of a removed or merged file its marker.

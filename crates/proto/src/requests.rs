@@ -41,6 +41,8 @@ pub(crate) struct Waiting {
     /// When to stop waiting for a session and serve from the cache; the deadline at the latest.
     patience: Time,
     pub(crate) questions: u8,
+    /// Claims made for it.
+    pub(crate) claims: u8,
     /// Served from the cache, verified or not.
     pub(crate) offline: bool,
     /// The parent's answer to a list: whether the directory ends, and the last name.
@@ -217,6 +219,7 @@ impl<S: MetaStore> Replica<S> {
             on: On::Session,
             patience: deadline,
             questions: 0,
+            claims: 0,
             offline: false,
             listed: None,
         };
@@ -356,6 +359,9 @@ impl<S: MetaStore> Replica<S> {
                 let change = self.with_directories_meant(change)?;
                 let needs = self.needs_of(&change)?;
                 if let Some(on) = self.missing_need(waiting, &needs)? {
+                    return Ok(on);
+                }
+                if let Some(on) = self.missing_right(waiting, &change)? {
                     return Ok(on);
                 }
                 Ok(Attempt::Done(self.change(UserId(user), &change)?))

@@ -61,6 +61,10 @@ impl<S: MetaStore> Replica<S> {
         for origin in std::mem::take(&mut self.children.busy) {
             self.pump_child(origin)?;
         }
+        // Somebody's question may be one to another who has nothing else to hear.
+        for origin in std::mem::take(&mut self.child_rights.posted) {
+            self.send_rights_mail(origin);
+        }
         Ok(())
     }
 
@@ -101,6 +105,7 @@ impl<S: MetaStore> Replica<S> {
         }
         self.send_grants(origin);
         self.answer_catches(origin);
+        self.send_rights_mail(origin);
         self.answer_asks(origin)
     }
 
@@ -113,6 +118,21 @@ impl<S: MetaStore> Replica<S> {
         }
         for ask in std::mem::take(&mut child.grants) {
             self.send_child(origin, Down::LockAnswer { ask, verdict: LockVerdict::Granted });
+        }
+    }
+
+    /// Says what is to be said about rights: of those that are the child's once it was told all that was done before.
+    fn send_rights_mail(&mut self, origin: OriginId) {
+        while let Some(child) = self.children.by_origin.get_mut(&origin)
+            && let Some(first) = child.rights_mail.front()
+        {
+            let is_told = child.phase == Phase::Live && child.pending.is_empty();
+            if matches!(first, Down::Claimed { .. }) && !is_told {
+                return;
+            }
+            if let Some(letter) = child.rights_mail.pop_front() {
+                self.send_child(origin, letter);
+            }
         }
     }
 
@@ -288,9 +308,10 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(());
             }
             let Some(parked) = child.asks.pop_front() else { return Ok(()) };
-            if self.has_seen(&parked)? {
+            let has_seen = self.has_seen(&parked)?;
+            if has_seen && self.may_look(origin, &parked.question)? {
                 self.answer(origin, parked)?;
-            } else if now >= parked.since + BEHIND_MAX {
+            } else if !has_seen && now >= parked.since + BEHIND_MAX {
                 self.send_answer(origin, parked.ask, Verdict::Behind, Vec::new());
             } else {
                 // Later questions may be answered first; this one is looked at again with the next input.
@@ -300,7 +321,7 @@ impl<S: MetaStore> Replica<S> {
                 };
                 let mut waiting = vec![parked];
                 for parked in later {
-                    if self.has_seen(&parked)? {
+                    if self.has_seen(&parked)? && self.may_look(origin, &parked.question)? {
                         self.answer(origin, parked)?;
                     } else {
                         waiting.push(parked);
@@ -347,6 +368,7 @@ impl<S: MetaStore> Replica<S> {
         let verdict = match parked.question {
             Question::Lookup { parent, name } => {
                 self.add_watches(origin, &[parent]);
+                self.give_alone(origin, parent);
                 self.add_image(Key::Inode(parent), &mut images)?;
                 self.add_entry(parent, &name, &mut images)?
             }
@@ -356,6 +378,7 @@ impl<S: MetaStore> Replica<S> {
             }
             Question::List { directory, after, limit } => {
                 self.add_watches(origin, &[directory]);
+                self.give_alone(origin, directory);
                 self.add_image(Key::Inode(directory), &mut images)?;
                 self.add_list(directory, after.as_ref(), limit, &mut images)?
             }

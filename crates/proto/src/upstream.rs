@@ -18,6 +18,7 @@ use crate::fact_asks::FactAsk;
 use crate::gathered::Gathering;
 use crate::lock_requests::LockAsk;
 use crate::replica::{Replica, Trouble, Whom};
+use crate::rights::OwnRights;
 use crate::seen::Asked;
 use crate::tables::{number_key, table};
 use crate::watches::Watches;
@@ -92,6 +93,8 @@ pub(crate) struct Upstream {
     pub(crate) fact_asks: BTreeMap<AskId, FactAsk>,
     pub(crate) next_ask: u64,
     pub(crate) lock_asks: BTreeMap<AskId, LockAsk>,
+    /// What we may change without a question.
+    pub(crate) rights: OwnRights,
     /// Requests for locks that wait until the parent has answered what their owner gave up.
     pub(crate) locks_held_back: Vec<RequestId>,
     /// Sequence up to which the parent was asked to make us stable.
@@ -168,6 +171,7 @@ impl<S: MetaStore> Replica<S> {
             fact_asks: BTreeMap::new(),
             next_ask: 1,
             lock_asks: BTreeMap::new(),
+            rights: OwnRights::default(),
             locks_held_back: Vec::new(),
             asked_stable: 0,
             doubtful: BTreeSet::new(),
@@ -306,11 +310,24 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_caught(ask, reached);
                 Ok(())
             }
+            Down::Alone { files } => {
+                self.handle_alone(files);
+                Ok(())
+            }
+            Down::Claimed { ask } => {
+                self.handle_claimed(ask);
+                Ok(())
+            }
+            Down::GiveBack { serial, files, then } => {
+                self.handle_give_back(serial, files, then);
+                Ok(())
+            }
         }
     }
 
     fn handle_pong(&mut self, number: u64, through: Option<CommitNumber>) {
         let lease = self.config.lease;
+        let mut rtt = None;
         let Some(upstream) = self.upstream.as_mut() else { return };
         if let (Some(cursor), Some(stamp), true) =
             (through, upstream.stamp, upstream.standing == Standing::Live && upstream.partial.is_empty())
@@ -325,7 +342,11 @@ impl<S: MetaStore> Replica<S> {
             upstream.pings.pop_front();
             if sent == number {
                 upstream.lease_until = upstream.lease_until.max(at + lease);
+                rtt = Some(self.now.since(at));
             }
+        }
+        if let Some(rtt) = rtt {
+            self.note_rtt(rtt);
         }
     }
 
@@ -345,6 +366,8 @@ impl<S: MetaStore> Replica<S> {
         if let Some(upstream) = self.upstream.as_mut() {
             upstream.stamp = Some(stamp);
             upstream.resumed = resume;
+            let rtt = self.now.since(upstream.began);
+            upstream.rights.note_rtt(rtt);
             upstream.applied = applied.iter().map(|of| (of.origin, of.through)).collect();
         }
         if let Some(reason) = self.fork_in_welcome(own, &applied)? {
@@ -409,6 +432,7 @@ impl<S: MetaStore> Replica<S> {
     /// Says what we watch and asks for images.
     fn start_stream(&mut self) -> Result<(), StorageError> {
         if self.config.role == Role::Client {
+            self.begin_rights();
             let watches = Watches::in_force(&self.watches);
             for part in watches.chunks(IDS_PER_MESSAGE) {
                 self.tell_parent(Up::Watch { files: part.to_vec() });

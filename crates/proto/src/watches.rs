@@ -149,7 +149,11 @@ impl<S: MetaStore> Replica<S> {
         {
             self.watches.by_file.remove(&oldest);
             self.overlay.delete_raw(number_key(table::WATCH, oldest.inode_number()));
-            self.tell_parent(Up::Unwatch { files: vec![oldest] });
+            if let Some(upstream) = self.upstream.as_mut() {
+                upstream.rights.forget(oldest);
+            }
+            // What was done there alone comes before.
+            self.post_after(self.counters.sequence, Up::Unwatch { files: vec![oldest] });
         }
     }
 
@@ -170,6 +174,7 @@ impl<S: MetaStore> Replica<S> {
         let since = Some(self.counters.change.0 + 1);
         self.write_watch(directory, Row { since, complete: true, fresh: true });
         self.tell_parent(Up::Watch { files: vec![directory] });
+        self.note_own_directory(directory);
     }
 
     /// Nothing is verified any more: another parent, or too long away.
@@ -216,7 +221,11 @@ impl<S: MetaStore> Replica<S> {
     /// still stands. (One that moved out of all that we watch while we were away is not told of again; but the
     /// entry that it left is.)
     fn is_covered(&self, file: FileId, number: u64, inode: &Inode) -> Result<bool, StorageError> {
-        let holds = |watched| self.watches.since(watched).is_some_and(|since| number >= since);
+        let holds =
+            |watched| !self.is_doubted(watched) && self.watches.since(watched).is_some_and(|since| number >= since);
+        if !inode.is_directory() && inode.places.iter().any(|place| self.is_doubted(place.parent)) {
+            return Ok(false);
+        }
         if holds(file) {
             return Ok(true);
         }
@@ -246,7 +255,7 @@ impl<S: MetaStore> Replica<S> {
                 _ => None,
             }));
         }
-        let Some(since) = self.watches.since(parent) else { return Ok(None) };
+        let Some(since) = self.watches.since(parent).filter(|_| !self.is_doubted(parent)) else { return Ok(None) };
         match cached {
             Some(numbered) => match numbered.image {
                 Image::Entry(entry) if numbered.number.0 >= since => Ok(Some(Some(entry.file))),

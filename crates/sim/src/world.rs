@@ -24,41 +24,92 @@ use wayfs_types::{Content, Digest, FileId, Life, RecordId, Time};
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
     /// Frames of a session may have arrived from an end.
-    Deliver { session: PeerId, from: End },
+    Deliver {
+        session: PeerId,
+        from: End,
+    },
     /// A sync that was asked for is done.
-    Synced { host: usize, life: u32, point: SyncPoint },
+    Synced {
+        host: usize,
+        life: u32,
+        point: SyncPoint,
+    },
     /// An engine's timer.
-    Wake { host: usize, life: u32 },
+    Wake {
+        host: usize,
+        life: u32,
+    },
     /// A child without a parent tries to get one.
-    Connect { host: usize, life: u32 },
+    Connect {
+        host: usize,
+        life: u32,
+    },
     /// An end notices that its session is dead.
-    Notice { session: PeerId, end: End },
+    Notice {
+        session: PeerId,
+        end: End,
+    },
     /// A link that was cut is still cut after the idle timeout?
-    CutCheck { link: (usize, usize), since: Time },
+    CutCheck {
+        link: (usize, usize),
+        since: Time,
+    },
     /// A piece of a content pushed by a child reaches its parent.
     PushStep(Push),
     /// A parent synced the pieces of a push.
-    PushDurable { push: Push, chunk_writes: u64 },
+    PushDurable {
+        push: Push,
+        chunk_writes: u64,
+    },
     /// A parent's confirmation of a push reaches the child.
-    PushConfirmed { session: PeerId, version: RecordId },
+    PushConfirmed {
+        session: PeerId,
+        version: RecordId,
+    },
     /// A server synced a content that became whole otherwise.
-    Whole { host: usize, life: u32, root: Digest, chunk_writes: u64 },
+    Whole {
+        host: usize,
+        life: u32,
+        root: Digest,
+        chunk_writes: u64,
+    },
     /// A reader gets one more piece.
     FetchStep(Fetch),
     /// A host removes chunks that it need not keep.
-    Sweep { host: usize },
+    Sweep {
+        host: usize,
+    },
     /// A full disk has room again.
-    Room { host: usize },
+    Room {
+        host: usize,
+    },
     /// A station's policy sends contents ahead.
-    Propagate { host: usize, life: u32, file: FileId, version: RecordId },
+    Propagate {
+        host: usize,
+        life: u32,
+        file: FileId,
+        version: RecordId,
+    },
+    GivenBack {
+        host: usize,
+        life: u32,
+        serial: u64,
+    },
     /// A client does something.
-    Work { host: usize },
+    Work {
+        host: usize,
+    },
     /// Something breaks.
     Fault,
     /// A crashed host comes back.
-    Restart { host: usize, life: u32 },
+    Restart {
+        host: usize,
+        life: u32,
+    },
     /// A cut link is whole again.
-    Reconnect { link: (usize, usize) },
+    Reconnect {
+        link: (usize, usize),
+    },
 }
 
 /// The queue's entry: time, order of arrival, event.
@@ -204,6 +255,11 @@ impl World {
                 self.hosts[child].pushing.remove(&version);
                 self.feed(child, Input::Pushed { version });
             }
+            Event::GivenBack { host, life, serial } => {
+                if self.hosts[host].life == life {
+                    self.feed(host, Input::GivenBack { serial });
+                }
+            }
             Event::Propagate { host, life, file, version } => {
                 if self.hosts[host].life == life {
                     self.feed(host, Input::Propagate { file, version });
@@ -232,6 +288,7 @@ impl World {
             | Event::Wake { host, .. }
             | Event::Connect { host, .. }
             | Event::Propagate { host, .. }
+            | Event::GivenBack { host, .. }
             | Event::Whole { host, .. }
             | Event::FetchStep(Fetch { host, .. })
             | Event::Sweep { host }
@@ -334,6 +391,11 @@ impl World {
                     let later = self.millis(0, 20_000);
                     self.after(later, Event::Propagate { host: index, life, file, version: record });
                 }
+            }
+            Output::GiveBack { serial, .. } => {
+                // Programs of the simulated hosts close nothing in the background.
+                let later = self.millis(0, 20);
+                self.after(later, Event::GivenBack { host: index, life, serial });
             }
             Output::Failed { reason } => {
                 self.violations.push(Violation::new("a sound disk never fails", format!("host {index}: {reason}")));

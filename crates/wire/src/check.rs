@@ -14,6 +14,8 @@ const IDS_MAX: usize = 262_144;
 pub const SEEN_MAX: usize = 256;
 /// Most versions that are asked about at once.
 pub const FACTS_MAX: usize = 1024;
+/// Most directories in one claim.
+pub const CLAIM_MAX: usize = 64;
 /// Most entries in an answer.
 const LIST_MAX: u32 = 4096;
 /// Longest target of a symbolic link.
@@ -76,6 +78,8 @@ fn check_up(up: &Up) -> Checked {
         Up::Start | Up::Received { .. } | Up::Want { .. } | Up::LockCancel { .. } => Ok(()),
         Up::Ping { .. } | Up::Renew { .. } | Up::Catch { .. } => Ok(()),
         Up::Facts { versions, .. } => at_most(versions.len(), FACTS_MAX, "versions"),
+        Up::TakesRights { .. } | Up::GivenBack { .. } => Ok(()),
+        Up::Claim { files, .. } => at_most(files.len(), CLAIM_MAX, "directories claimed"),
         Up::Chains { chains } => at_most(chains.len(), RECORDS_MAX, "chains"),
         Up::Lent { versions } => {
             at_most(versions.len(), RECORDS_MAX, "versions")?;
@@ -108,6 +112,8 @@ fn check_down(down: &Down) -> Checked {
         Down::LockAnswer { .. } | Down::Shared { .. } | Down::Pong { .. } => Ok(()),
         Down::Forked | Down::Renewed { .. } | Down::Caught { .. } | Down::Sent { .. } => Ok(()),
         Down::Facts { facts, .. } => at_most(facts.len(), FACTS_MAX, "facts"),
+        Down::Claimed { .. } => Ok(()),
+        Down::Alone { files } | Down::GiveBack { files, .. } => at_most(files.len(), IDS_MAX, "directories"),
     }
 }
 

@@ -260,6 +260,23 @@ pub enum Up {
         /// Chosen by the child, unique in the session.
         ask: AskId,
     },
+    /// Whether the child takes rights to change alone, and gives them back when it is asked. Until it says so it does not.
+    TakesRights {
+        /// Whether.
+        takes: bool,
+    },
+    /// The right to change these, and what stands in them, alone: others are to look at them no more without asking.
+    Claim {
+        /// Chosen by the child, unique in the session.
+        ask: AskId,
+        /// Directories.
+        files: Vec<FileId>,
+    },
+    /// Answers `GiveBack`: all that was done under the rights came before.
+    GivenBack {
+        /// Its number.
+        serial: u64,
+    },
 }
 
 /// A version that is asked about.
@@ -269,6 +286,15 @@ pub struct AskedVersion {
     pub file: FileId,
     /// The version.
     pub version: RecordId,
+}
+
+/// What a child may go on to do with what it gives back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Then {
+    /// Look at its cache: it will be asked before anything changes.
+    Look,
+    /// Look no more without asking: somebody else changes it alone.
+    Ask,
 }
 
 /// A version whose contents a client still holds for its parent.
@@ -486,5 +512,24 @@ pub enum Down {
         version: RecordId,
         /// Bytes.
         bytes: u64,
+    },
+    /// Nobody else looks at these: the child may change them, and what stands in them, without waiting for anybody.
+    Alone {
+        /// Directories.
+        files: Vec<FileId>,
+    },
+    /// Answers `Claim`: all is told that was done before, and nobody else looks.
+    Claimed {
+        /// The claim.
+        ask: AskId,
+    },
+    /// Somebody else looks at these, or is to change them alone.
+    GiveBack {
+        /// Chosen by the parent, unique in the session.
+        serial: u64,
+        /// Directories.
+        files: Vec<FileId>,
+        /// What the child may do afterwards.
+        then: Then,
     },
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     AskId, Down, FORMAT_VERSION, HeldVersion, KeyImage, LEN_MAX, LentVersion, LockVerdict, Mark, Message, Omitted,
-    Question, Resume, SentRecord, Span, Stamp, Up, Verdict, WireError, decode, encode, image_len, record_len,
+    Question, Resume, SentRecord, Span, Stamp, Then, Up, Verdict, WireError, decode, encode, image_len, record_len,
 };
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -221,6 +221,10 @@ fn message() -> impl Strategy<Value = Message> {
                 lent.map(|(version, file, content, to)| LentVersion { held: held(version, file, content), to });
             Message::Up(Up::Lent { versions: versions.collect() })
         }),
+        (any::<u64>(), proptest::collection::vec(file(), 0..9))
+            .prop_map(|(serial, files)| { Message::Down(Down::GiveBack { serial, files, then: Then::Ask }) }),
+        (any::<u64>(), proptest::collection::vec(file(), 0..9))
+            .prop_map(|(ask, files)| Message::Up(Up::Claim { ask: AskId(ask), files })),
         (any::<u64>(), any::<u64>()).prop_map(|(number, through)| Message::Down(Down::Pong {
             number,
             through: Some(CommitNumber(through)),

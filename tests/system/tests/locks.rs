@@ -25,7 +25,8 @@ impl Site {
         home.wayfs(&machine, &["volume", "create", "work"]).ok();
         let clients = ["ann", "bob"].map(|name| {
             let client = Machine::new(name);
-            let mount = client.mount(&home.ticket(&machine, "work"), &[]);
+            // The way to a server on a busy machine may look far.
+            let mount = client.mount(&home.ticket(&machine, "work"), &["--sharing", "close-to-open"]);
             (client, mount)
         });
         Self { _home: (machine, home), clients }
@@ -254,4 +255,157 @@ for way in (fcntl.lockf, fcntl.flock):
         way(mine, fcntl.LOCK_UN)
 "#;
     run_for(BUSY, Command::new("python3").arg("-c").arg(script).args(&paths)).ok();
+}
+
+/// What one machine closes, makes and removes the other sees at its next look, in turns and without a pause.
+fn look_after_change(site: &Site, name: &str) {
+    let directories = [0, 1].map(|client| site.root(client).join(name));
+    fs::create_dir(&directories[0]).unwrap();
+    for turn in 0..60 {
+        let (here, there) = (&directories[turn % 2], &directories[(turn + 1) % 2]);
+        let file = format!("file-{}", turn / 4);
+        let text = format!("text of turn {turn}").repeat(1 + turn % 7);
+        fs::write(here.join(&file), &text).unwrap();
+        assert_eq!(fs::read_to_string(there.join(&file)).unwrap(), text, "turn {turn}");
+        assert_eq!(fs::metadata(there.join(&file)).unwrap().len(), text.len() as u64, "turn {turn}");
+        fs::rename(here.join(&file), here.join("moved")).unwrap();
+        assert!(!there.join(&file).exists(), "turn {turn}");
+        assert!(names(there).contains(&"moved".to_owned()), "turn {turn}");
+        fs::create_dir(there.join("made")).unwrap();
+        assert!(here.join("made").is_dir(), "turn {turn}");
+        fs::remove_dir(here.join("made")).unwrap();
+        assert!(!there.join("made").exists(), "turn {turn}");
+    }
+}
+
+/// Proves [S-close-open].
+#[test]
+fn what_one_machine_closed_the_other_sees_at_its_next_look() {
+    let site = Site::new();
+    let shared = std::thread::scope(|scope| scope.spawn(|| look_after_change(&site, "small")).join());
+    shared.unwrap();
+    // Large files are hashed after their close, and looked at before that is done.
+    for turn in 0..8 {
+        let (here, there) = (site.root(turn % 2).join("large"), site.root((turn + 1) % 2).join("large"));
+        let bytes = vec![turn as u8; 3 << 20];
+        fs::write(&here, &bytes).unwrap();
+        assert!(fs::read(&there).unwrap() == bytes, "turn {turn}");
+    }
+    assert_eq!(names(&site.root(0)), ["large", "small"]);
+}
+
+/// Proves [S-exclusive]: of two machines that make a name one does, by whatever call.
+#[test]
+fn of_two_machines_that_make_one_name_one_does() {
+    let site = Site::new();
+    let script = r#"
+import os, sys, threading
+roots = sys.argv[1:3]
+for n, root in enumerate(roots):
+    open(root + "/own-%d" % n, "w").close()
+ways = {
+    "create": lambda root, n, name: os.close(os.open(root + "/" + name, os.O_CREAT | os.O_EXCL | os.O_WRONLY)),
+    "mkdir": lambda root, n, name: os.mkdir(root + "/" + name),
+    "link": lambda root, n, name: os.link(root + "/own-%d" % n, root + "/" + name),
+}
+for turn in range(40):
+    for way, make in ways.items():
+        name, won, gate = "%s-%d" % (way, turn), [], threading.Barrier(2)
+        def work(n):
+            gate.wait()
+            try:
+                make(roots[n], n, name)
+                won.append(n)
+            except FileExistsError:
+                pass
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(2)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        assert len(won) == 1, (name, won)
+        other = roots[1 - won[0]] + "/" + name
+        assert os.path.lexists(other), name
+        os.rmdir(other) if way == "mkdir" else os.unlink(other)
+assert sorted(os.listdir(roots[0])) == ["own-0", "own-1"], os.listdir(roots[0])
+assert sorted(os.listdir(roots[1])) == ["own-0", "own-1"], os.listdir(roots[1])
+"#;
+    let roots = [0, 1].map(|client| site.root(client));
+    run_for(BUSY, Command::new("python3").arg("-c").arg(script).args(&roots)).ok();
+}
+
+/// Proves [S-exclusive]: a counter under a lock file, git pushes from both, a mail folder, an editor's save.
+#[test]
+fn programs_without_locks_of_the_system_work_on_two_machines() {
+    let site = Site::new();
+    let script = r#"
+import os, subprocess, sys, threading, time
+roots = sys.argv[1:3]
+def both(work):
+    failed = []
+    def run(n):
+        try:
+            work(n)
+        except BaseException as error:
+            failed.append(repr(error))
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(2)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not failed, failed
+# A counter, and a lock file beside it.
+open(roots[0] + "/count", "w").write("0")
+def count(n):
+    for _ in range(25):
+        while True:
+            try:
+                os.close(os.open(roots[n] + "/count.lock", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+                break
+            except FileExistsError:
+                time.sleep(0.001)
+        value = int(open(roots[n] + "/count").read())
+        with open(roots[n] + "/count.new", "w") as file:
+            file.write(str(value + 1))
+        os.rename(roots[n] + "/count.new", roots[n] + "/count")
+        os.unlink(roots[n] + "/count.lock")
+both(count)
+assert open(roots[1] + "/count").read() == "50", open(roots[1] + "/count").read()
+# A mail folder: written in tmp, linked into new.
+for name in ("mail", "mail/tmp", "mail/new"):
+    os.mkdir(roots[0] + "/" + name)
+def deliver(n):
+    for turn in range(25):
+        name = "%d.%d" % (n, turn)
+        with open(roots[n] + "/mail/tmp/" + name, "w") as file:
+            file.write("mail " + name)
+        os.link(roots[n] + "/mail/tmp/" + name, roots[n] + "/mail/new/" + name)
+        os.unlink(roots[n] + "/mail/tmp/" + name)
+both(deliver)
+for root in roots:
+    assert len(os.listdir(root + "/mail/new")) == 50 and not os.listdir(root + "/mail/tmp")
+# Both push to one repository.
+environment = dict(os.environ, GIT_CONFIG_NOSYSTEM="1", GIT_AUTHOR_NAME="n", GIT_AUTHOR_EMAIL="a@b.c",
+    GIT_COMMITTER_NAME="n", GIT_COMMITTER_EMAIL="a@b.c", HOME=sys.argv[3])
+def git(directory, *arguments, check=True):
+    return subprocess.run(("git", "-C", directory) + arguments, env=environment, check=check,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+git(roots[0], "init", "-q", "--bare", "-b", "main", "shared.git")
+def push(n):
+    own = "%s/own-%d" % (sys.argv[3], n)
+    git(roots[n], "clone", "-q", roots[n] + "/shared.git", own)
+    git(own, "checkout", "-q", "-b", "from-%d" % n)
+    for turn in range(5):
+        git(own, "commit", "-q", "--allow-empty", "-m", "turn %d" % turn)
+        end = time.time() + 60
+        while git(own, "push", "-q", "origin", "from-%d" % n, check=False).returncode != 0:
+            assert time.time() < end, git(own, "push", "origin", "from-%d" % n, check=False).stdout
+both(push)
+for root in roots:
+    for n in range(2):
+        assert git(root + "/shared.git", "rev-list", "--count", "from-%d" % n).stdout.strip() == "5"
+    git(root + "/shared.git", "fsck", "--strict")
+for root in roots:
+    litter = [name for _, _, names in os.walk(root) for name in names if ".conflict-" in name]
+    assert not litter, litter
+"#;
+    let home = site.clients[0].0.path("home");
+    let roots = [0, 1].map(|client| site.root(client));
+    run_for(BUSY, Command::new("python3").arg("-c").arg(script).args(&roots).arg(home)).ok();
 }

@@ -44,7 +44,7 @@ pub(crate) struct MountArgs {
     /// Where
     #[arg(value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
-    /// Mount options: ro, allow_other, offline, nomdns, cache_size=10GiB, close=safe, cache=DIR, metrics=ADDRESS; those of fstab are ignored
+    /// Mount options: ro, allow_other, offline, nomdns, cache_size=10GiB, close=safe, sharing=close-to-open|relaxed, cache=DIR, metrics=ADDRESS; those of fstab are ignored
     #[arg(short = 'o', value_name = "KEY=VALUE,…", value_delimiter = ',')]
     pub(crate) options: Vec<String>,
     /// State and cache of mounts [default: /var/lib/wayfs/mounts for root, else ~/.local/state/wayfs/mounts]
@@ -56,6 +56,9 @@ pub(crate) struct MountArgs {
     /// What close() promises [default: asynchronous]
     #[arg(long, value_enum)]
     pub(crate) close: Option<CloseArg>,
+    /// When other clients of the same server see what is closed here [default: at once where the server is near]
+    #[arg(long, value_enum)]
+    pub(crate) sharing: Option<SharingArg>,
     /// Mount read-only
     #[arg(long)]
     pub(crate) read_only: bool,
@@ -84,6 +87,16 @@ pub(crate) enum CloseArg {
     Asynchronous,
     /// It is safe at the station
     Safe,
+}
+
+/// When clients of one server see each other's changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SharingArg {
+    /// At once, as programs expect of one machine
+    CloseToOpen,
+    /// When the news arrives; no change waits
+    Relaxed,
 }
 
 /// Of `wayfs umount`.

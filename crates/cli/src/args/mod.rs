@@ -5,7 +5,7 @@ mod lab;
 mod nfs;
 mod tools;
 
-pub(crate) use daemons::{CloseArg, MountArgs, ServeArgs, UmountArgs};
+pub(crate) use daemons::{CloseArg, MountArgs, ServeArgs, SharingArg, UmountArgs};
 pub(crate) use lab::{LabCommand, LabRunArgs};
 pub(crate) use nfs::{NfsCommand, NfsOptions, ProtoArg};
 pub(crate) use tools::{

@@ -2,7 +2,7 @@
 
 use super::umount::take_down_dead;
 use super::{Context, write_out};
-use crate::args::MountArgs;
+use crate::args::{MountArgs, SharingArg};
 use crate::config::{Close, MountSettings, Source};
 use crate::failure::{Exit, Failure};
 use crate::{daemon, label, logging, panics, sd_notify, signals};
@@ -69,6 +69,11 @@ fn config(context: &Context, settings: &MountSettings) -> Result<ClientConfig, F
     config.offline = settings.offline;
     config.mdns = settings.mdns;
     config.watch = settings.watch;
+    config.sharing = match settings.sharing {
+        None => config.sharing,
+        Some(SharingArg::CloseToOpen) => wayfs_client::Sharing::CloseToOpen,
+        Some(SharingArg::Relaxed) => wayfs_client::Sharing::Relaxed,
+    };
     config.metrics = settings.metrics;
     config.vfs.close = match settings.close {
         Close::Asynchronous => wayfs_client::Close::Asynchronous,

@@ -1,7 +1,7 @@
 //! Configuration files: TOML, every key optional, unknown keys refused.
 
 use super::substitute::substitute;
-use crate::args::CloseArg;
+use crate::args::{CloseArg, SharingArg};
 use crate::failure::{Exit, Failure};
 use serde::Deserialize;
 use std::net::SocketAddr;
@@ -49,6 +49,7 @@ pub(crate) struct MountSection {
     pub(crate) allow_other: Option<bool>,
     pub(crate) mdns: Option<bool>,
     pub(crate) watch: Option<bool>,
+    pub(crate) sharing: Option<SharingArg>,
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) metadata_timeout_s: Option<u64>,
     pub(crate) read_timeout_s: Option<u64>,
@@ -110,6 +111,7 @@ impl ConfigFile {
                 allow_other: later.mount.allow_other.or(self.mount.allow_other),
                 mdns: later.mount.mdns.or(self.mount.mdns),
                 watch: later.mount.watch.or(self.mount.watch),
+                sharing: later.mount.sharing.or(self.mount.sharing),
                 metrics: later.mount.metrics.or(self.mount.metrics),
                 metadata_timeout_s: later.mount.metadata_timeout_s.or(self.mount.metadata_timeout_s),
                 read_timeout_s: later.mount.read_timeout_s.or(self.mount.read_timeout_s),

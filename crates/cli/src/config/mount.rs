@@ -1,7 +1,7 @@
 //! What a mount is started with.
 
 use super::{Config, size::parse_size};
-use crate::args::{CloseArg, MountArgs};
+use crate::args::{CloseArg, MountArgs, SharingArg};
 use crate::daemon;
 use crate::failure::{Exit, Failure};
 use std::ffi::OsStr;
@@ -72,6 +72,8 @@ pub(crate) struct MountSettings {
     pub(crate) cache_size_bytes: u64,
     /// What `close()` promises.
     pub(crate) close: Close,
+    /// When others see what is closed; `None`: as the server is far.
+    pub(crate) sharing: Option<SharingArg>,
     /// Refuses changes.
     pub(crate) read_only: bool,
     /// Lets other users in.
@@ -116,6 +118,7 @@ struct Options {
     offline: bool,
     no_mdns: bool,
     watch: Option<bool>,
+    sharing: Option<SharingArg>,
 }
 
 impl MountSettings {
@@ -140,6 +143,7 @@ impl MountSettings {
             cache: std::path::absolute(&cache).map_err(|e| Failure::io("find the cache", &e))?,
             cache_size_bytes: cache_size.as_deref().map_or(Ok(CACHE_SIZE_DEFAULT), parse_size)?,
             close: close.into(),
+            sharing: args.sharing.or(options.sharing).or(file.sharing),
             read_only: args.read_only.then_some(true).or(options.read_only).or(file.read_only).unwrap_or(false),
             allow_other: typed_allow_other.unwrap_or(allow_other_default),
             no_exec: options.no_exec,
@@ -257,7 +261,7 @@ impl Options {
 
     fn take(&mut self, key: &str, value: Option<&str>) -> Result<(), Failure> {
         let wrong = || {
-            let known = "Known are ro, rw, allow_other, noexec, offline, nomdns, cache=DIR, cache_size=SIZE, close=asynchronous|safe, watch=on|off, metrics=ADDRESS:PORT.";
+            let known = "Known are ro, rw, allow_other, noexec, offline, nomdns, cache=DIR, cache_size=SIZE, close=asynchronous|safe, sharing=close-to-open|relaxed, watch=on|off, metrics=ADDRESS:PORT.";
             Failure::usage(format_args!("mount option `{key}` is unknown or has no proper value"), known)
         };
         match (key, value) {
@@ -277,6 +281,8 @@ impl Options {
             ("cache_size", Some(size)) => self.cache_size = Some(size.to_owned()),
             ("close", Some("safe")) => self.close = Some(CloseArg::Safe),
             ("close", Some("asynchronous")) => self.close = Some(CloseArg::Asynchronous),
+            ("sharing", Some("close-to-open")) => self.sharing = Some(SharingArg::CloseToOpen),
+            ("sharing", Some("relaxed")) => self.sharing = Some(SharingArg::Relaxed),
             ("watch", Some("on")) => self.watch = Some(true),
             ("watch", Some("off")) => self.watch = Some(false),
             ("metrics", Some(address)) => self.metrics = Some(address.parse().map_err(|_| wrong())?),
@@ -312,6 +318,7 @@ mod tests {
             cache: None,
             cache_size: None,
             close: None,
+            sharing: None,
             read_only: false,
             allow_other: false,
             offline: false,

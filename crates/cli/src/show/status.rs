@@ -59,6 +59,7 @@ fn volume_status(volume: &VolumeStatus, now_unix_ms: i64) -> String {
     line("reconciled", volume.reconciled_unix_ms.map(|at| age(at, now_unix_ms)).unwrap_or_default());
     line("conflicts", conflicts(volume.conflicts_open));
     line("children", if volume.children > 0 { volume.children.to_string() } else { String::new() });
+    line("sharing", clean(&volume.sharing));
     line("cache", cache(volume));
     line("why", clean(&volume.cause));
     line("what to do", clean(&volume.next_step));

@@ -274,6 +274,22 @@ impl FileTable {
         self.closing_len() > 0 && self.find(id).is_some_and(|file| file.is_dirty())
     }
 
+    /// Whether what is committed of a file waits for nobody, so that it may be committed after its close.
+    pub fn is_free(&self, id: FileId) -> bool {
+        self.contents.is_free(id)
+    }
+
+    /// Files that were closed and have no record yet, and those that an open emptied and nobody has written to.
+    pub fn closed_or_emptied(&self) -> Vec<FileId> {
+        let is_done = |file: &FileId| {
+            self.find(*file).is_some_and(|file| {
+                let state = file.state();
+                state.closing.is_some() || state.is_only_emptied
+            })
+        };
+        self.dirty().into_iter().map(|dirty| dirty.file).filter(is_done).collect()
+    }
+
     /// Files that were closed and have no record yet.
     pub fn closing(&self) -> Vec<FileId> {
         if self.closing_len() == 0 {

@@ -93,6 +93,9 @@ impl OpenFile {
                 Err(TryLockError::WouldBlock) => return Err(Slow::NeedsNetwork),
             },
         };
+        if matches!(patience, Patience::None) && self.is_dirty() && !contents.is_free(self.id()) {
+            return Err(Slow::NeedsNetwork);
+        }
         let start = Instant::now();
         let _making = Making::begin(contents);
         for _ in 0..ATTEMPTS_MAX {

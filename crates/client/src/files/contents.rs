@@ -52,6 +52,12 @@ pub trait Contents: Send + Sync + 'static {
     /// As the engine refuses: [`FsError::NoSpace`], [`FsError::ReadOnly`], [`FsError::NotFound`].
     fn store(&self, store: Store) -> Result<Stored, FsError>;
 
+    /// Whether a store of a file is answered without a question to the parent.
+    fn is_free(&self, file: FileId) -> bool {
+        let _ = file;
+        true
+    }
+
     /// Waits until everything recorded so far is durable on this machine.
     ///
     /// # Errors

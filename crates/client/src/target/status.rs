@@ -59,6 +59,7 @@ impl Target {
             cache_limit_bytes: settings.cache_bytes_max.map(|_| self.parts.cache_limit),
             pinned_bytes: self.pinned_bytes(),
             mode: self.mode().name().to_owned(),
+            sharing: self.sharing(link.state == LinkState::Connected),
             read_only: self.parts.read_only,
         }
     }
@@ -66,6 +67,14 @@ impl Target {
     pub(super) fn is_home_reachable(&self) -> Option<bool> {
         let heard = self.volume().look(|replica| replica.is_home_reachable(wayfs_node::clock::now()));
         heard.flatten()
+    }
+
+    fn sharing(&self, connected: bool) -> String {
+        match (connected, self.parts.vfs.engine().is_close_to_open()) {
+            (false, _) => String::new(),
+            (true, true) => "close-to-open".to_owned(),
+            (true, false) => "relaxed".to_owned(),
+        }
     }
 
     fn word(&self, progress: Option<&Progress>, link: &LinkState, is_dirty: bool) -> (StatusWord, String, String) {

@@ -26,7 +26,7 @@ impl Vfs {
         self.with_inode(caller, file, reply, move |vfs, reply, actual, inode| {
             let number = wayfs_fuse::Inode::new(file.inode_number());
             let attributes = Attributes { inode: number, ..vfs.attributes(actual, inode, asker.since) };
-            let _ = reply.attributes(&attributes, vfs.ttl(&asker));
+            let _ = reply.attributes(&attributes, vfs.file_ttl(&asker, inode));
         });
     }
 
@@ -121,7 +121,9 @@ impl Vfs {
             })
         });
         if let Some(inode) = changed_removed {
-            return answered(reply.attributes(&self.attributes(file, &inode, caller.since), self.ttl(caller)));
+            return answered(
+                reply.attributes(&self.attributes(file, &inode, caller.since), self.file_ttl(caller, &inode)),
+            );
         }
         if let Some(mtime) = change.mtime
             && self.files.find(file).is_some_and(|open| open.set_mtime_if_dirty(mtime))
@@ -129,13 +131,15 @@ impl Vfs {
             change.mtime = None;
         }
         if changes_nothing(&change, inode) {
-            return answered(reply.attributes(&self.attributes(file, inode, caller.since), self.ttl(caller)));
+            return answered(
+                reply.attributes(&self.attributes(file, inode, caller.since), self.file_ttl(caller, inode)),
+            );
         }
         let ask = Ask::Change { user: caller.uid, change: Change::SetAttr { file, change } };
         let asker = caller.clone();
         self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
             Ok(Answer::Changed { inode, .. }) => {
-                let _ = reply.attributes(&vfs.attributes(file, &inode, asker.since), vfs.ttl(&asker));
+                let _ = reply.attributes(&vfs.attributes(file, &inode, asker.since), vfs.file_ttl(&asker, &inode));
             }
             // Gone between the look and the change.
             Err(FsError::NotFound) => answered(reply.error(Errno::STALE)),

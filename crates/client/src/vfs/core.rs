@@ -82,6 +82,10 @@ pub struct Vfs {
     pub(super) cutters: Workers,
     /// Locks that were granted and wait for the kernel to forget.
     pub(super) granters: Workers,
+    /// Rights that others want.
+    pub(super) givers: Workers,
+    /// Whether the kernel can be told to ask for all names again.
+    pub(super) expires_all: AtomicBool,
     pub(super) manners: super::manner::Manners,
     pub(super) notifier: OnceLock<Notifier>,
     /// Whether the kernel may still take passthrough files.
@@ -101,6 +105,12 @@ const SAVERS: usize = 4;
 const CUTTERS: usize = 1;
 /// Threads that wait for the kernel to forget what is old: all of them wait for the same.
 const GRANTERS: usize = 2;
+/// Threads that commit what others want to look at. They wait for the disk, never for other machines.
+const GIVERS: usize = 2;
+/// The kernel's protocol from which on it can be told to ask for all names again.
+const EPOCH_MINOR: u32 = 44;
+/// How long the kernel may believe what only this machine changes, where it cannot be told at once to ask again.
+const TTL_WITHOUT_EXPIRY: Duration = Duration::from_secs(1);
 /// Jobs that may wait for any of them; one more is answered with `ETIMEDOUT`.
 const WAITING_MAX: usize = 4096;
 
@@ -127,6 +137,8 @@ impl Vfs {
             savers: Workers::start("save", SAVERS, WAITING_MAX)?,
             cutters: Workers::start("cut", CUTTERS, WAITING_MAX)?,
             granters: Workers::start("grant", GRANTERS, WAITING_MAX)?,
+            givers: Workers::start("give", GIVERS, WAITING_MAX)?,
+            expires_all: AtomicBool::new(false),
             manners: super::manner::Manners::default(),
             notifier: OnceLock::new(),
             has_passthrough: AtomicBool::new(false),
@@ -167,11 +179,13 @@ impl Vfs {
         self.savers.stop();
         self.cutters.stop();
         self.granters.stop();
+        self.givers.stop();
     }
 
     pub(super) fn agreed(&self, granted: &wayfs_fuse::Granted, notifier: &Notifier) {
         let has = granted.flags.contains(wayfs_fuse::InitFlags::PASSTHROUGH);
         self.has_passthrough.store(has, Ordering::Relaxed);
+        self.expires_all.store(granted.protocol_minor >= EPOCH_MINOR, Ordering::Relaxed);
         // A second session over the same state does not exist; the first notifier stays.
         let _ = self.notifier.set(notifier.clone());
     }
@@ -305,10 +319,41 @@ impl Vfs {
         }
     }
 
-    /// How long the kernel may keep what it is told in answer to a request: as long as nothing breaks it, if somebody
-    /// vouches for it who would tell, and not at all otherwise.
-    pub(super) fn ttl(&self, caller: &Caller) -> Duration {
-        if self.engine.unvouched() == caller.unvouched { self.settings.ttl } else { Duration::ZERO }
+    /// How long the kernel may keep what it is told of a directory in answer to a request: as long as nothing breaks it, if
+    /// somebody vouches for it who would tell, and not at all otherwise.
+    pub(super) fn ttl(&self, caller: &Caller, directory: FileId) -> Duration {
+        if self.engine.unvouched() != caller.unvouched || !self.engine.may_keep(directory) {
+            return Duration::ZERO;
+        }
+        // Where the kernel cannot be told at once to ask for all names again, it does so by itself.
+        let is_short = self.engine.is_close_to_open() && !self.can_expire();
+        if is_short { TTL_WITHOUT_EXPIRY } else { self.settings.ttl }
+    }
+
+    /// As [`Vfs::ttl`], for a file in whatever directories it stands.
+    pub(super) fn file_ttl(&self, caller: &Caller, inode: &Inode) -> Duration {
+        let ttls = inode.places.iter().map(|place| self.ttl(caller, place.parent));
+        ttls.min().unwrap_or(Duration::ZERO)
+    }
+
+    fn can_expire(&self) -> bool {
+        self.expires_all.load(Ordering::Relaxed)
+    }
+
+    /// Others are to look at these directories: what was closed in them goes into the log, and the kernel asks for each name
+    /// again. Answers whether `then` is called, on another thread, when that is done.
+    pub fn give_back(self: &Arc<Self>, directories: Vec<FileId>, then: impl FnOnce() + Send + 'static) -> bool {
+        let vfs = Arc::clone(self);
+        let job = move || {
+            vfs.commit_closing_in(&directories);
+            if let Some(notifier) = vfs.notifier.get()
+                && let Err(error) = notifier.expire_all_entries()
+            {
+                tracing::debug!(%error, "have the kernel ask for all names again");
+            }
+            then();
+        };
+        self.givers.run(job).is_ok()
     }
 
     /// A name's answer; `since` as in [`Vfs::attributes`], `ttl` as [`Vfs::ttl`] has it.

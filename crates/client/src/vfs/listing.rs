@@ -123,7 +123,7 @@ impl Vfs {
         let listing = Listing { directory, state: Mutex::default() };
         let handle = self.handles.insert(Handle::Directory(Arc::new(listing)));
         // The kernel keeps a listing only as long as somebody tells what changes in it.
-        let flags = match self.engine.is_vouched_for() {
+        let flags = match self.engine.is_vouched_for() && self.engine.may_keep(directory) && self.notices.is_idle() {
             true => OpenFlags::CACHE_DIR | OpenFlags::KEEP_CACHE,
             false => OpenFlags::EMPTY,
         };
@@ -152,7 +152,7 @@ impl Vfs {
             Ok(Answer::List { entries, end }) => {
                 // A page without entries would not get us further.
                 let end = end || entries.is_empty();
-                let ttl = vfs.ttl(&asker);
+                let ttl = vfs.ttl(&asker, listing.directory);
                 listing.state().take_in(position, (entries, asker.since, ttl), end);
                 if ttl.is_zero() {
                     // It was opened to be kept, and cannot be any more.

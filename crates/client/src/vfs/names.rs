@@ -41,9 +41,9 @@ impl Vfs {
         let asker = caller.clone();
         let known = self.ask(caller, Ask::Lookup { parent, name }, reply, move |vfs, reply, outcome| match outcome {
             Ok(Answer::File(file, inode)) => {
-                answered(reply.entry(&vfs.entry(file, &inode, asker.since, vfs.ttl(&asker))));
+                answered(reply.entry(&vfs.entry(file, &inode, asker.since, vfs.ttl(&asker, parent))));
             }
-            Err(FsError::NotFound) => answered(reply.entry(&Entry::negative(vfs.ttl(&asker)))),
+            Err(FsError::NotFound) => answered(reply.entry(&Entry::negative(vfs.ttl(&asker, parent)))),
             other => refuse(reply, other),
         });
         if known == Answered::Elsewhere {
@@ -72,7 +72,7 @@ impl Vfs {
     fn make(self: &Arc<Self>, caller: &Caller, change: Change, reply: Reply) {
         let asker = caller.clone();
         self.change(caller, change, reply, move |vfs, reply, Changed { file, inode, .. }| {
-            let _ = reply.entry(&vfs.entry(file, &inode, asker.since, vfs.ttl(&asker)));
+            let _ = reply.entry(&vfs.entry(file, &inode, asker.since, vfs.file_ttl(&asker, &inode)));
         });
     }
 

@@ -165,7 +165,9 @@ impl Vfs {
     fn answer_created(&self, caller: &Caller, file: FileId, (inode, found): (&Inode, Found), flags: i32, reply: Reply) {
         match self.open_inode(caller, file, (inode, found), flags) {
             Ok((handle, opened)) => {
-                if reply.created(&self.entry(file, inode, caller.since, self.ttl(caller)), &opened) == Delivery::Gone {
+                if reply.created(&self.entry(file, inode, caller.since, self.file_ttl(caller, inode)), &opened)
+                    == Delivery::Gone
+                {
                     self.close_handle(handle);
                 }
             }

@@ -45,6 +45,8 @@ impl Vfs {
             }
         }
         let early = match self.settings.close {
+            // Who looks at once sees it: others are asked before, or this machine is.
+            Close::Asynchronous if !self.files.is_free(open.file.id()) => EarlyClose::Unfit,
             Close::Asynchronous => self.files.close_early(&open.file, self.room()),
             Close::Safe => EarlyClose::Unfit,
         };
@@ -260,6 +262,19 @@ impl Vfs {
             }
         }
         Ok(())
+    }
+
+    /// Commits what was closed early in some directories. What cannot be committed is tried again, and seen late.
+    pub(super) fn commit_closing_in(&self, directories: &[FileId]) {
+        for file in self.files.closed_or_emptied() {
+            let stands_in = |inode: wayfs_types::Inode| inode.places.iter().any(|at| directories.contains(&at.parent));
+            if self.engine.inode(file).is_some_and(stands_in)
+                && let Some(open) = self.files.find(file)
+                && let Err(slow) = self.commit_file(&open, Patience::lasting(self.settings.read_timeout))
+            {
+                tracing::warn!(%file, error = %slow, "others look before what was closed could be committed");
+            }
+        }
     }
 
     /// Commits a file that was closed early, in the background.

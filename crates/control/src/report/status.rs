@@ -75,6 +75,10 @@ pub struct VolumeStatus {
     /// `auto`, `offline` or `online`, as the user set it; empty for servers.
     #[serde(default)]
     pub mode: String,
+    /// When other clients of the same server see what is closed here: `close-to-open` (at their next look) or `relaxed`; empty
+    /// for servers and without a session.
+    #[serde(default)]
+    pub sharing: String,
     /// Whether changes are refused: by the membership, or by an option of the mount.
     #[serde(default)]
     pub read_only: bool,

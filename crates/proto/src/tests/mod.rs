@@ -15,6 +15,7 @@ mod moving;
 mod noise;
 mod omitting;
 mod reports;
+mod sharing;
 mod storms;
 mod volume;
 pub(crate) mod world;

@@ -26,6 +26,8 @@ pub(crate) struct Host {
     syncs: VecDeque<Ticket>,
     /// Syncs wait until told.
     pub(crate) hold_syncs: bool,
+    /// Programs are slow to close files that others want to look at.
+    pub(crate) holds_rights: bool,
 }
 
 /// A session between two hosts.
@@ -114,6 +116,7 @@ impl World {
             events: Vec::new(),
             syncs: VecDeque::new(),
             hold_syncs: false,
+            holds_rights: false,
         });
         self.hosts.len() - 1
     }
@@ -185,6 +188,9 @@ impl World {
                 }
             }
             Output::Failed { reason } if self.damage == 0 => panic!("host {host} failed: {reason}"),
+            Output::GiveBack { serial, .. } if !self.hosts[host].holds_rights => {
+                self.input(host, Input::GivenBack { serial });
+            }
             other => self.hosts[host].events.push(other),
         }
     }
@@ -472,6 +478,11 @@ impl World {
     }
 
     /// Asks and lets the world settle, and then time pass, until the answer is there.
+    /// Whether a request was answered, and well.
+    pub(crate) fn answers_ok(&mut self, host: usize, id: RequestId) -> bool {
+        matches!(self.answer(host, id), Some(Ok(_)))
+    }
+
     pub(crate) fn ask(&mut self, host: usize, request: Request) -> Outcome {
         let id = self.request(host, request);
         self.settle();

@@ -1,0 +1,263 @@
+//! The right to change alone, at the client that has it.
+//!
+//! Between the clients of one parent a look sees all that was closed, made, renamed or removed before it, and of two who
+//! make the same name one is told that it is there. Neither costs anything where one client works by itself:
+//!
+//! ```text
+//!   client                                        parent
+//!     Ask ────────────────────────────────────────▶  nobody else looks there:
+//!     ◀───────────────────────────────── Alone, Answer
+//!       changes what it likes, and waits for nobody
+//!     ◀────────────────────────────────────── GiveBack  another looks (then Look), or wants to change it (then Ask)
+//!       what was closed goes into the log, the log goes up
+//!     Records, GivenBack ─────────────────────────▶  the other is answered
+//!     Claim ──────────────────────────────────────▶  before the next change: all others give back first
+//!     ◀──────────────────────────── Images, Claimed
+//! ```
+//!
+//! A right is about a directory: the names in it, and the files that stand there with attributes and contents. Rights
+//! are of one session, and of no use beyond it: without the parent everybody works on by himself, and conflicts are
+//! settled as ever. A change whose right cannot be had in time is made without it, too.
+//!
+//! Looser than that are the times and the link count of a directory, seen through the directory above it.
+
+use crate::api::{Output, Sharing};
+use crate::replica::Replica;
+use crate::requests::{Attempt, On, Waiting};
+use crate::upstream::Standing;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use wayfs_types::request::Change;
+use wayfs_types::{FileId, Inode, MetaStore, Name, StorageError};
+use wayfs_wire::{AskId, CLAIM_MAX, Then, Up, Verdict};
+
+/// Claims for one request before it goes on without the right.
+const CLAIMS_MAX: u8 = 8;
+
+/// The rights of a session with a parent.
+#[derive(Debug, Default)]
+pub(crate) struct OwnRights {
+    /// Whether the parent was told that we take them.
+    takes: bool,
+    /// Directories that nobody else looks at.
+    alone: BTreeSet<FileId>,
+    /// Directories that somebody else may change at any moment.
+    doubted: BTreeSet<FileId>,
+    claims: BTreeMap<AskId, Vec<FileId>>,
+    /// What is being given back, by its number.
+    given: BTreeMap<u64, (Vec<FileId>, Then)>,
+    /// The shortest way to the parent and back that was seen.
+    rtt_min: Option<Duration>,
+}
+
+impl OwnRights {
+    /// Whether a directory is to be asked for before what is cached of it is shown.
+    pub(crate) fn doubts(&self, directory: FileId) -> bool {
+        self.doubted.contains(&directory)
+    }
+
+    pub(crate) fn note_rtt(&mut self, rtt: Duration) {
+        let known = self.rtt_min.get_or_insert(rtt);
+        *known = (*known).min(rtt);
+    }
+
+    /// A directory is watched no more.
+    pub(crate) fn forget(&mut self, directory: FileId) {
+        self.alone.remove(&directory);
+        self.doubted.remove(&directory);
+    }
+
+    /// The parent answered about a directory: whoever had it alone gave it back before.
+    pub(crate) fn trust(&mut self, directory: FileId) {
+        self.doubted.remove(&directory);
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Whether what this client closed is seen by the next look of any other at the same parent, and the other way round.
+    pub fn is_close_to_open(&self) -> bool {
+        self.upstream.as_ref().is_some_and(|up| up.rights.takes && up.standing == Standing::Live)
+    }
+
+    /// Whether the kernel may keep what it is told of a directory: nobody else changes it before we are asked. Without
+    /// rights, callbacks break what it keeps.
+    pub fn may_keep(&self, directory: FileId) -> bool {
+        let Some(upstream) = &self.upstream else { return true };
+        !upstream.rights.takes || upstream.rights.alone.contains(&directory)
+    }
+
+    /// Whether a change of a file is made at once, without a question to the parent.
+    pub fn is_change_free(&self, file: FileId) -> bool {
+        if !self.is_close_to_open() {
+            return true;
+        }
+        let places = self.inode(file).ok().flatten().map(|inode| inode.places).unwrap_or_default();
+        places.iter().all(|place| self.may_keep(place.parent))
+    }
+
+    pub(crate) fn is_doubted(&self, directory: FileId) -> bool {
+        self.upstream.as_ref().is_some_and(|up| up.rights.doubts(directory))
+    }
+
+    /// Begins to take rights, if the settings have it so and the parent is as near as they want it. Said before anything is
+    /// shown in a session, or as soon as a message went to the parent and back fast enough.
+    pub(crate) fn begin_rights(&mut self) {
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        let takes = match self.config.sharing {
+            Sharing::Relaxed => false,
+            Sharing::CloseToOpen => true,
+            Sharing::Near(rtt_max) => upstream.rights.rtt_min.is_some_and(|rtt| rtt <= rtt_max),
+        };
+        if !takes || upstream.rights.takes {
+            return;
+        }
+        upstream.rights.takes = true;
+        self.tell_parent(Up::TakesRights { takes });
+        // The kernel was told to keep things that it is to ask about from now on.
+        self.staged.outputs.push(Output::InvalidateAll);
+        self.unvouched += 1;
+    }
+
+    /// A message came back from the parent after so long.
+    pub(crate) fn note_rtt(&mut self, rtt: Duration) {
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        upstream.rights.note_rtt(rtt);
+        if matches!(upstream.standing, Standing::CatchingUp | Standing::Live) {
+            self.begin_rights();
+        }
+    }
+
+    /// A directory of our own making, which nobody can know of yet.
+    pub(crate) fn note_own_directory(&mut self, directory: FileId) {
+        if let Some(upstream) = self.upstream.as_mut()
+            && upstream.standing == Standing::Live
+            && upstream.rights.takes
+        {
+            upstream.rights.alone.insert(directory);
+        }
+    }
+
+    pub(crate) fn handle_alone(&mut self, files: Vec<FileId>) {
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        if !upstream.rights.takes {
+            return;
+        }
+        for file in files {
+            upstream.rights.doubted.remove(&file);
+            upstream.rights.alone.insert(file);
+        }
+    }
+
+    pub(crate) fn handle_claimed(&mut self, ask: AskId) {
+        let Some(files) = self.upstream.as_mut().and_then(|up| up.rights.claims.remove(&ask)) else { return };
+        self.handle_alone(files);
+        self.requests.answered(ask, Verdict::Found, None);
+    }
+
+    /// The parent wants rights back. What was closed under them goes into the log first, by the driver's doing.
+    pub(crate) fn handle_give_back(&mut self, serial: u64, files: Vec<FileId>, then: Then) {
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        let was_alone = files.iter().any(|file| upstream.rights.alone.contains(file));
+        upstream.rights.given.insert(serial, (files.clone(), then));
+        if was_alone {
+            self.staged.outputs.push(Output::GiveBack { serial, files });
+        } else {
+            self.handle_given_back(serial);
+        }
+    }
+
+    /// What was closed under the rights is in the log: they end when all of it was sent.
+    pub(crate) fn handle_given_back(&mut self, serial: u64) {
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        let Some((files, then)) = upstream.rights.given.remove(&serial) else { return };
+        let mut was_alone = false;
+        for file in files {
+            was_alone |= upstream.rights.alone.remove(&file);
+            if then == Then::Ask {
+                upstream.rights.doubted.insert(file);
+            }
+        }
+        let after = if was_alone { self.counters.sequence } else { 0 };
+        self.post_after(after, Up::GivenBack { serial });
+    }
+
+    /// The rights that a change needs and we have not; `None`: go ahead.
+    pub(crate) fn missing_right(
+        &mut self,
+        waiting: &mut Waiting,
+        change: &Change,
+    ) -> Result<Option<Attempt>, StorageError> {
+        if waiting.offline || !self.is_close_to_open() || !self.is_trusted() || waiting.claims >= CLAIMS_MAX {
+            return Ok(None);
+        }
+        let files = self.rights_for(change)?;
+        let Some(upstream) = self.upstream.as_mut() else { return Ok(None) };
+        if files.len() > CLAIM_MAX || files.iter().all(|file| upstream.rights.alone.contains(file)) {
+            return Ok(None);
+        }
+        waiting.claims += 1;
+        let files: Vec<FileId> = files.into_iter().collect();
+        let same = upstream.rights.claims.iter().find(|(_, claimed)| **claimed == files).map(|(ask, _)| *ask);
+        if let Some(ask) = same {
+            return Ok(Some(Attempt::Park(On::Ask(ask))));
+        }
+        let ask = AskId(upstream.next_ask);
+        upstream.next_ask += 1;
+        upstream.rights.claims.insert(ask, files.clone());
+        self.tell_parent(Up::Claim { ask, files });
+        Ok(Some(Attempt::Park(On::Ask(ask))))
+    }
+
+    /// The directories that others may look at to see a change.
+    fn rights_for(&self, change: &Change) -> Result<BTreeSet<FileId>, StorageError> {
+        let mut files = BTreeSet::new();
+        let mut seen_in = |inode: &Inode| files.extend(inode.places.iter().map(|place| place.parent));
+        match change {
+            Change::Create { .. } | Change::Mkdir { .. } | Change::Resolve { .. } => {}
+            Change::Link { file, .. } | Change::Store { file, .. } => {
+                self.inode(*file)?.iter().for_each(|inode| seen_in(inode));
+            }
+            Change::SetAttr { file, .. } | Change::SetXattr { file, .. } => {
+                let inode = self.inode(*file)?;
+                inode.iter().for_each(|inode| seen_in(inode));
+                files.extend(inode.filter(|inode| inode.is_directory()).map(|_| *file));
+            }
+            Change::Unlink { parent, name } | Change::Rmdir { parent, name } => {
+                self.add_victim((*parent, name), &mut files)?;
+            }
+            Change::Rename { from_parent, from_name, to_parent, to_name, .. } => {
+                self.add_victim((*to_parent, to_name), &mut files)?;
+                if let Some(entry) = self.entry(*from_parent, from_name)?
+                    && let Some(inode) = self.inode(entry.file)?.filter(|inode| !inode.is_directory())
+                {
+                    files.extend(inode.places.iter().map(|place| place.parent));
+                }
+            }
+        }
+        match change {
+            Change::Create { parent, .. }
+            | Change::Mkdir { parent, .. }
+            | Change::Link { parent, .. }
+            | Change::Unlink { parent, .. }
+            | Change::Rmdir { parent, .. } => {
+                files.insert(*parent);
+            }
+            Change::Rename { from_parent, to_parent, .. } => files.extend([*from_parent, *to_parent]),
+            Change::SetAttr { .. } | Change::SetXattr { .. } | Change::Store { .. } | Change::Resolve { .. } => {}
+        }
+        Ok(files)
+    }
+
+    /// Of a name that goes: where else its file is seen; a directory must not be filled meanwhile.
+    fn add_victim(&self, (parent, name): (FileId, &Name), files: &mut BTreeSet<FileId>) -> Result<(), StorageError> {
+        let Some(entry) = self.entry(parent, name)? else { return Ok(()) };
+        match self.inode(entry.file)? {
+            Some(inode) if inode.is_directory() => {
+                files.insert(entry.file);
+            }
+            Some(inode) => files.extend(inode.places.iter().map(|place| place.parent)),
+            None => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,217 @@
+//! What one client of a parent closed is seen by the next look of another, and of two who make a name one does.
+
+use super::world::{HOME, World, name, small};
+use crate::{Config, Input, Output, Role, Sharing};
+use std::time::Duration;
+use wayfs_types::request::{Answer, Change, Outcome, RenameTarget, Request};
+use wayfs_types::{FileId, FsError, Kind};
+
+fn strict(config: &mut Config) {
+    config.sharing = Sharing::CloseToOpen;
+}
+
+/// A home and two clients that share as programs expect.
+fn site() -> (World, usize, usize) {
+    let mut world = World::new();
+    let clients = ["ann@a", "bob@b"].map(|label| {
+        let client = world.add(Role::Client, label);
+        world.configure(client, strict);
+        world.connect(client, HOME);
+        client
+    });
+    world.settle();
+    (world, clients[0], clients[1])
+}
+
+fn make(parent: FileId, text: &str) -> Request {
+    let change = Change::Create { parent, name: name(text), kind: Kind::File, mode: 0o644, uid: 1, gid: 1 };
+    Request::Change { user: 1, change }
+}
+
+fn look(parent: FileId, text: &str) -> Request {
+    Request::Lookup { parent, name: name(text) }
+}
+
+fn is_done(outcome: Option<Outcome>) -> bool {
+    matches!(outcome, Some(Ok(_)))
+}
+
+#[test]
+fn of_two_who_make_one_name_one_is_told_that_it_is_there() {
+    let (mut world, a, b) = site();
+    for turn in 0..10 {
+        let text = format!("lock-{turn}");
+        for client in [a, b] {
+            assert_eq!(world.ask(client, look(FileId::ROOT, &text)), Err(FsError::NotFound));
+        }
+        let both = [a, b].map(|client| (client, world.request(client, make(FileId::ROOT, &text))));
+        world.settle();
+        let outcomes = both.map(|(client, id)| world.answer(client, id).unwrap());
+        let won = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+        assert_eq!(won, 1, "{outcomes:?}");
+        assert!(outcomes.contains(&Err(FsError::Exists)), "{outcomes:?}");
+    }
+    world.pass(Duration::from_secs(5));
+    world.assert_agrees(a);
+    world.assert_agrees(b);
+    assert!(world.hosts[HOME].replica.conflicts(None, 9).unwrap().is_empty());
+}
+
+#[test]
+fn of_two_who_link_or_rename_to_one_name_one_is_told_that_it_is_there() {
+    let (mut world, a, b) = site();
+    let files = [a, b].map(|client| world.create(client, FileId::ROOT, &format!("own-{client}")));
+    let link = |file| Change::Link { file, parent: FileId::ROOT, name: name("link") };
+    let rename = |client: usize| Change::Rename {
+        from_parent: FileId::ROOT,
+        from_name: name(&format!("own-{client}")),
+        to_parent: FileId::ROOT,
+        to_name: name("place"),
+        target: RenameTarget::MustBeFree,
+    };
+    let changes = [[link(files[0]), link(files[1])], [rename(a), rename(b)]];
+    for [of_a, of_b] in changes {
+        let both = [(a, of_a), (b, of_b)]
+            .map(|(client, change)| (client, world.request(client, Request::Change { user: 1, change })));
+        world.settle();
+        let won = both.iter().filter(|(client, id)| world.answers_ok(*client, *id)).count();
+        assert_eq!(won, 1);
+    }
+    world.pass(Duration::from_secs(5));
+    assert!(world.hosts[HOME].replica.conflicts(None, 9).unwrap().is_empty());
+}
+
+#[test]
+fn a_look_sees_what_another_closed_before_it() {
+    let (mut world, a, b) = site();
+    let directory = world.mkdir(a, FileId::ROOT, "d");
+    let file = world.create(a, directory, "f");
+    world.ask(b, look(FileId::ROOT, "d")).unwrap();
+    world.ask(b, look(directory, "f")).unwrap();
+    for turn in 0..5 {
+        let text = format!("bytes {turn}");
+        let base = world.hosts[a].replica.inode(file).unwrap().unwrap().version;
+        let (content, mtime) = (small(&text), world.wall());
+        let change = Change::Store { file, base, content: content.clone(), mtime };
+        world.ask(a, Request::Change { user: 1, change }).unwrap();
+        world.ask(a, make(directory, &text)).unwrap();
+        // Nothing of it needs to be on its way yet.
+        match world.ask(b, Request::Attributes { file }).unwrap() {
+            Answer::File(_, inode) => assert_eq!(inode.content, content),
+            other => panic!("unexpected {other:?}"),
+        }
+        world.ask(b, look(directory, &text)).unwrap();
+        let listed = world.names(b, directory).unwrap();
+        assert!(listed.contains(&text), "{listed:?}");
+    }
+}
+
+#[test]
+fn what_one_client_works_at_alone_waits_for_nobody() {
+    let (mut world, a, b) = site();
+    let directory = world.mkdir(a, FileId::ROOT, "mine");
+    world.ask(b, look(FileId::ROOT, "mine")).unwrap();
+    let line = world.line_of(a);
+    world.stall(line, true);
+    for turn in 0..20 {
+        let inner = format!("{turn}");
+        let id = world.request(a, make(directory, &inner));
+        assert!(is_done(world.answer(a, id)), "it waited for the parent");
+    }
+    world.stall(line, false);
+    world.settle();
+    // Whoever looked first makes the next change a question, and only the next.
+    assert_eq!(world.names(b, directory).unwrap().len(), 20);
+    world.stall(line, true);
+    let claim = world.request(a, make(directory, "claimed"));
+    assert_eq!(world.answer(a, claim), None);
+    world.stall(line, false);
+    world.settle();
+    assert!(is_done(world.answer(a, claim)));
+    world.stall(line, true);
+    let free = world.request(a, make(directory, "free"));
+    assert!(is_done(world.answer(a, free)));
+}
+
+#[test]
+fn a_look_waits_until_what_is_being_closed_is_in_the_log() {
+    let (mut world, a, b) = site();
+    world.hosts[a].holds_rights = true;
+    world.create(a, FileId::ROOT, "f");
+    let seen = world.request(b, look(FileId::ROOT, "f"));
+    world.settle();
+    assert_eq!(world.answer(b, seen), None);
+    let called = |output: &Output| match output {
+        Output::GiveBack { serial, .. } => Some(*serial),
+        _ => None,
+    };
+    let serial = world.hosts[a].events.iter().find_map(called).expect("it is asked to give back");
+    // What the driver does meanwhile needs no right.
+    assert!(is_done(Some(world.ask(a, make(FileId::ROOT, "g")))));
+    world.input(a, Input::GivenBack { serial });
+    world.settle();
+    assert!(is_done(world.answer(b, seen)));
+    assert!(is_done(Some(world.ask(b, look(FileId::ROOT, "g")))));
+}
+
+#[test]
+fn nobody_waits_longer_than_a_lease_for_who_vanished() {
+    for is_silent in [true, false] {
+        let (mut world, a, b) = site();
+        world.create(a, FileId::ROOT, "f");
+        world.settle();
+        let line = world.line_of(a);
+        if is_silent {
+            world.stall(line, true);
+        } else {
+            world.hosts[a].holds_rights = true;
+        }
+        let seen = world.request_within(b, look(FileId::ROOT, "f"), Duration::from_secs(30));
+        let made = world.request_within(b, make(FileId::ROOT, "g"), Duration::from_secs(30));
+        world.settle();
+        assert_eq!((world.answer(b, seen), world.answer(b, made)), (None, None));
+        world.pass(Duration::from_secs(12));
+        assert!(is_done(world.answer(b, seen)), "silent: {is_silent}");
+        world.pass(Duration::from_secs(12));
+        assert!(is_done(world.answer(b, made)), "silent: {is_silent}");
+    }
+}
+
+#[test]
+fn who_comes_back_asks_before_it_shows_what_others_may_change() {
+    let (mut world, a, b) = site();
+    let directory = world.mkdir(a, FileId::ROOT, "d");
+    world.names(b, directory).unwrap();
+    let line = world.line_of(b);
+    world.close(line);
+    world.pass(Duration::from_secs(11));
+    world.ask(a, make(directory, "first")).unwrap();
+    world.connect(b, HOME);
+    world.settle();
+    let to_home = world.line_of(a);
+    world.stall(to_home, true);
+    let made = world.request(a, make(directory, "second"));
+    assert!(is_done(world.answer(a, made)), "it has the directory alone");
+    let seen = world.request(b, look(directory, "second"));
+    world.settle();
+    assert_eq!(world.answer(b, seen), None, "the holder is asked first");
+    world.stall(to_home, false);
+    world.settle();
+    assert!(is_done(world.answer(b, seen)));
+}
+
+#[test]
+fn a_far_parent_is_not_waited_for() {
+    let mut world = World::new();
+    let a = world.add(Role::Client, "ann@a");
+    world.configure(a, |config| config.sharing = Sharing::Near(Duration::from_millis(20)));
+    let line = world.connect(a, HOME);
+    world.stall(line, true);
+    world.now = world.now + Duration::from_millis(100);
+    world.stall(line, false);
+    world.settle();
+    assert!(!world.hosts[a].replica.is_close_to_open());
+    // A faster way back is believed, whatever the first was.
+    world.pass(Duration::from_secs(6));
+    assert!(world.hosts[a].replica.is_close_to_open());
+}
