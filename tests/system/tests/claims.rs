@@ -34,7 +34,7 @@ fn plan() -> Plan {
     }
 }
 
-/// [S-duty] [S-facts]
+/// [S-losses] [S-duty] [S-facts]
 #[test]
 fn what_was_claimed_is_there_after_disks_are_lost() {
     let plan = plan();

@@ -53,3 +53,28 @@ fn each_promise_is_quoted_above_a_test() {
     let unknown: Vec<&String> = proved.difference(&promised).collect();
     assert!(unknown.is_empty(), "SEMANTICS.md does not know {unknown:?}");
 }
+
+/// Whether a test of that name is in some source file below a directory.
+fn has_test(directory: &Path, name: &str) -> bool {
+    fs::read_dir(directory).expect("read a source directory").flatten().any(|entry| {
+        let path = entry.path();
+        if path.is_dir() {
+            return path.file_name().is_some_and(|name| name != "target") && has_test(&path, name);
+        }
+        let is_source = path.extension().is_some_and(|kind| kind == "rs");
+        is_source && fs::read_to_string(&path).is_ok_and(|text| text.contains(&format!("fn {name}(")))
+    })
+}
+
+#[test]
+fn each_test_that_is_named_is_there() {
+    let text = fs::read_to_string(root().join("SEMANTICS.md")).expect("SEMANTICS.md is there");
+    let is_test = |word: &&str| {
+        word.matches('_').count() > 3 && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    };
+    let named: BTreeSet<&str> = text.split('`').filter(is_test).collect();
+    assert!(named.len() > 10, "the table of losses names its tests: {named:?}");
+    let is_there = |name: &&str| ["crates", "tests"].iter().any(|part| has_test(&root().join(part), name));
+    let missing: Vec<&&str> = named.iter().filter(|name| !is_there(name)).collect();
+    assert!(missing.is_empty(), "no such tests: {missing:?}");
+}
