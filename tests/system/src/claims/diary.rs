@@ -72,6 +72,7 @@ pub(super) struct Diary {
     /// Where all lines go at once: whoever looks into a world that hangs has nothing else.
     file: Option<File>,
     begun: Option<Instant>,
+    shadowed: BTreeSet<Number>,
     claims: BTreeMap<&'static str, u64>,
 }
 
@@ -91,6 +92,18 @@ impl Diary {
     pub(super) fn keep(&mut self, path: &Path) {
         self.file = File::create(path).ok();
         self.begun = Some(Instant::now());
+    }
+
+    /// A piece that is held cannot be read, since a later version whose bytes are lost is before it.
+    pub(super) fn note_shadowed(&mut self, number: Number) {
+        if self.shadowed.insert(number) {
+            self.note(format!("{number} is behind a version whose bytes are lost"));
+        }
+    }
+
+    /// How many of those there were.
+    pub(super) fn shadowed(&self) -> u64 {
+        self.shadowed.len() as u64
     }
 
     /// How often each kind of claim was made.

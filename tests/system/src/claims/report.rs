@@ -18,6 +18,8 @@ pub struct Round {
     pub pieces: u64,
     /// Comparisons of numbers that met no change.
     pub compared: u64,
+    /// Contents that nobody can read, since a later version of the file is before them whose bytes died with its writer.
+    pub shadowed: u64,
     /// What was found.
     pub failures: Vec<Failure>,
 }
@@ -35,12 +37,13 @@ impl Round {
             let _ = writeln!(text, "{words}");
         };
         line(format!(
-            "{} losses in {} worlds, {} contents, {} claims, {} comparisons of numbers, {} failures",
+            "{} losses in {} worlds, {} contents, {} claims, {} comparisons of numbers, {} contents behind lost versions, {} failures",
             self.losses(),
             self.worlds,
             self.pieces,
             self.claims.values().sum::<u64>(),
             self.compared,
+            self.shadowed,
             self.failures.len()
         ));
         line(String::new());

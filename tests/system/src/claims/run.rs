@@ -79,6 +79,7 @@ fn one_world(plan: &Plan, seed: u64, end: Instant, round: &mut Round) {
     for (kind, count) in world.diary.claims() {
         *round.claims.entry(kind).or_default() += count;
     }
+    round.shadowed += world.diary.shadowed();
     round.pieces += world.diary.pieces().len() as u64;
     let what = match outcome {
         Ok(Ok(())) => {

@@ -70,6 +70,9 @@ pub(super) fn check(world: &mut World, reader: usize) -> Result<(), String> {
             Err(error) => vec![format!("the tree cannot be listed: {error}")],
         };
         if missing.is_empty() {
+            for number in shadowed(world, found.as_ref().ok()) {
+                world.diary.note_shadowed(number);
+            }
             world.diary.note(format!("all is there after {} ms", begin.elapsed().as_millis()));
             return Ok(());
         }
@@ -138,13 +141,31 @@ fn is_answered_for(
             continue;
         }
         let piece = world.diary.piece(later);
-        let is_enough = piece.is_none_or(|piece| piece.is_removed || piece.was_held || piece.is_failed);
+        // Its record may have come where its bytes did not, and they died with its writer: what it replaced is not
+        // brought back then (SEMANTICS.md). Such are counted apart.
+        let is_enough =
+            piece.is_none_or(|piece| piece.is_removed || piece.was_held || piece.is_failed || piece.writer.is_none());
         if is_enough || found.whole.contains(&later) {
             return true;
         }
         open.extend(successors.get(&later).into_iter().flatten());
     }
     false
+}
+
+/// Pieces that a disk has by what was claimed, and that nobody can read: a later version whose bytes are lost is before
+/// them.
+fn shadowed(world: &World, found: Option<&Walk>) -> Vec<Number> {
+    let Some(found) = found else { return Vec::new() };
+    let successors = successors(world);
+    let is_lost = |number: &Number| {
+        let piece = world.diary.piece(*number);
+        piece.is_some_and(|piece| piece.writer.is_none() && !piece.was_held && !piece.is_failed && !piece.is_removed)
+            && !found.whole.contains(number)
+    };
+    let is_shadowed = |number: &Number| successors.get(number).is_some_and(|later| later.iter().all(is_lost));
+    let owed = world.diary.pieces().iter().filter(|(_, piece)| piece.is_held() && !piece.is_removed);
+    owed.map(|(number, _)| *number).filter(|number| !found.whole.contains(number) && is_shadowed(number)).collect()
 }
 
 /// How every daemon is, for whoever looks into a failure.
