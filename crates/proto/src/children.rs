@@ -550,20 +550,9 @@ impl<S: MetaStore> Replica<S> {
         }
         match up {
             Up::Hello { .. } if child.phase != Phase::Greeting => lie("said hello twice"),
-            Up::Hello { volume, resume, origins, safe, life } => {
-                if volume != self.config.volume {
-                    return lie("is of another volume");
-                }
-                child.accounted = safe;
-                if !child.is_station {
-                    // What was called safe elsewhere its writer may have let go.
-                    self.note_let_go(origin, 1, safe, &BTreeSet::new())?;
-                }
-                self.welcome(peer, origin, resume, &origins)?;
-                if self.is_outlived(origin, life) {
-                    self.children.tell(origin, Down::Forked);
-                }
-                Ok(())
+            Up::Hello { volume, .. } if volume != self.config.volume => lie("is of another volume"),
+            Up::Hello { resume, origins, safe, life, .. } => {
+                self.handle_hello(peer, origin, (resume, origins), (safe, life))
             }
             Up::Chains { chains } => self.handle_chains(peer, origin, chains),
             Up::Renew { of, life } => self.handle_renew(peer, origin, of, life),
@@ -625,6 +614,26 @@ impl<S: MetaStore> Replica<S> {
             }
             Up::Catch { .. } => Ok(()),
         }
+    }
+
+    fn handle_hello(
+        &mut self,
+        peer: PeerId,
+        origin: OriginId,
+        (resume, origins): (Option<wayfs_wire::Resume>, Vec<OriginId>),
+        (safe, life): (u64, Life),
+    ) -> Result<(), Trouble> {
+        let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
+        child.accounted = safe;
+        if !child.is_station {
+            // What was called safe elsewhere its writer may have let go.
+            self.note_let_go(origin, 1, safe, &BTreeSet::new())?;
+        }
+        self.welcome(peer, origin, resume, &origins)?;
+        if self.is_outlived(origin, life) {
+            self.children.tell(origin, Down::Forked);
+        }
+        Ok(())
     }
 
     fn handle_child_want(&mut self, peer: PeerId, origin: OriginId, of: OriginId, through: u64) -> Result<(), Trouble> {

@@ -201,17 +201,13 @@ fn who_comes_back_asks_before_it_shows_what_others_may_change() {
 }
 
 #[test]
-fn a_far_parent_is_not_waited_for() {
-    let mut world = World::new();
-    let a = world.add(Role::Client, "ann@a");
-    world.configure(a, |config| config.sharing = Sharing::Near(Duration::from_millis(20)));
-    let line = world.connect(a, HOME);
-    world.stall(line, true);
-    world.now = world.now + Duration::from_millis(100);
-    world.stall(line, false);
-    world.settle();
-    assert!(!world.hosts[a].replica.is_close_to_open());
-    // A faster way back is believed, whatever the first was.
-    world.pass(Duration::from_secs(6));
-    assert!(world.hosts[a].replica.is_close_to_open());
+fn rights_are_taken_as_the_settings_have_it() {
+    for (sharing, takes) in [(Sharing::Relaxed, false), (Sharing::Near(Duration::from_millis(20)), true)] {
+        let mut world = World::new();
+        let a = world.add(Role::Client, "ann@a");
+        world.configure(a, |config| config.sharing = sharing);
+        world.connect(a, HOME);
+        world.pass(Duration::from_secs(6));
+        assert_eq!(world.hosts[a].replica.is_close_to_open(), takes, "{sharing:?}");
+    }
 }
