@@ -4,9 +4,11 @@
 #![allow(unreachable_pub, reason = "a test program exports nothing")]
 #![allow(missing_docs, reason = "the names say it")]
 
+use std::io::Read;
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, Command as Process, Output, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Directories, a port and a runtime directory of their own; whatever still runs is ended at the end.
@@ -69,8 +71,12 @@ impl Machine {
     /// Runs a command to its end, which must come within its bound.
     pub fn wayfs(&self, arguments: &[&str]) -> Output {
         let mut child = self.command(arguments).spawn().unwrap();
-        wait(&mut child);
-        child.wait_with_output().unwrap()
+        // What it says may be more than a pipe holds.
+        let (stdout, stderr) = (child.stdout.take().map(read), child.stderr.take().map(read));
+        let status = wait(&mut child);
+        let text =
+            |reader: Option<JoinHandle<Vec<u8>>>| reader.map(|reader| reader.join().unwrap()).unwrap_or_default();
+        Output { status, stdout: text(stdout), stderr: text(stderr) }
     }
 }
 
@@ -78,6 +84,15 @@ impl Drop for Machine {
     fn drop(&mut self) {
         let _ = self.wayfs(&["stop", "--all"]);
     }
+}
+
+/// Reads all that comes through a pipe.
+fn read(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).unwrap();
+        bytes
+    })
 }
 
 pub fn wait(child: &mut Child) -> std::process::ExitStatus {
