@@ -109,13 +109,7 @@ impl Client {
         let volume = open_volume(&config, &directory, &saved, &endpoint, runtime.handle(), &hooks)?;
         learn_servers(&config, &volume, &saved, news);
         let vfs = build_vfs(&config, &directory, &volume, &hooks, notices)?;
-        let link = Arc::new(ParentLink::start(&volume, endpoint.clone(), link_settings(&config)));
-        if let (Source::Ticket(ticket), false) = (&config.source, is_fresh) {
-            link.offer_ticket(ticket.as_ref().clone())?;
-        }
-        if is_fresh && !config.offline {
-            wait_for_session(&link);
-        }
+        let link = start_link(&config, &volume, &endpoint, is_fresh)?;
         // Whatever else was looked at: the root can be worked in when the network goes.
         vfs.warm(wayfs_types::FileId::ROOT);
         let metrics = match config.metrics {
@@ -338,6 +332,23 @@ fn take_down(mountpoint: &Path) {
     if let Err(error) = helper {
         tracing::warn!(%error, "run fusermount3");
     }
+}
+
+/// Begins to look for a parent. A ticket that was not needed to join is kept for the case that this machine was removed.
+fn start_link(
+    config: &ClientConfig,
+    volume: &Arc<Volume>,
+    endpoint: &Endpoint,
+    is_fresh: bool,
+) -> Result<Arc<ParentLink>, StartError> {
+    let link = Arc::new(ParentLink::start(volume, endpoint.clone(), link_settings(config)));
+    if let (Source::Ticket(ticket), false) = (&config.source, is_fresh) {
+        link.offer_ticket(ticket.as_ref().clone())?;
+    }
+    if is_fresh && !config.offline {
+        wait_for_session(&link);
+    }
+    Ok(link)
 }
 
 fn link_settings(config: &ClientConfig) -> LinkSettings {
