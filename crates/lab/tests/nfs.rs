@@ -43,7 +43,7 @@ fn transfer() -> Result<(), LabError> {
             let options = Options { transport, retry: retry.parse().unwrap(), ..Options::default() };
             // The port mapper is asked: that way is part of it.
             let mut export = Export::connect(address, Ports::Mapped, &path, &options).unwrap();
-            assert_eq!(Export::exports(address, None, &options).unwrap(), [path.clone()]);
+            assert_eq!(Export::exports(address, None, &options).unwrap(), std::slice::from_ref(&path));
             let root = export.root().clone();
             let place = Place { directory: &root, name: b"made" };
             let made = export.create(place, 0o640).unwrap();

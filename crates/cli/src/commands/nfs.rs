@@ -200,7 +200,7 @@ fn list(output: Output, url: &Url, typed: &NfsOptions) -> Result<(), Failure> {
                     let size = attributes.map(|it| it.size.to_string()).unwrap_or_default();
                     let mode = attributes.map(|it| format!("{:04o}", it.mode)).unwrap_or_default();
                     let kind = attributes.map(|it| kind(it.kind)).unwrap_or_default().to_owned();
-                    vec![kind, mode, size, show::clean(&name(&entry.name)).into()]
+                    vec![kind, mode, size, show::clean(name(&entry.name))]
                 })
                 .collect();
             write_out(&show::table(&["KIND", "MODE", "SIZE", "NAME"], &rows))

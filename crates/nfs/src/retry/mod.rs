@@ -56,7 +56,7 @@ pub trait Probing {
 }
 
 /// A policy by name and settings, as it is typed.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub enum Retry {
     /// See [`Exponential`].
     Exponential(Exponential),
@@ -67,13 +67,8 @@ pub enum Retry {
     /// See [`Constant`].
     Constant(Constant),
     /// See [`Ours`].
+    #[default]
     Ours,
-}
-
-impl Default for Retry {
-    fn default() -> Self {
-        Self::Ours
-    }
 }
 
 impl Retry {
