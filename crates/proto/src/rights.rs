@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wayfs_types::request::Change;
 use wayfs_types::{FileId, Inode, MetaStore, Name, StorageError};
-use wayfs_wire::{AskId, CLAIM_MAX, Then, Up, Verdict};
+use wayfs_wire::{AskId, CLAIM_MAX, Down, Then, Up, Verdict};
 
 /// Claims for one request before it goes on without the right.
 const CLAIMS_MAX: u8 = 8;
@@ -137,7 +137,18 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    pub(crate) fn handle_alone(&mut self, files: Vec<FileId>) {
+    /// What the parent says about rights.
+    pub(crate) fn handle_rights_said(&mut self, said: Down) {
+        if let Down::Alone { files } = said {
+            self.handle_alone(files);
+        } else if let Down::Claimed { ask } = said {
+            self.handle_claimed(ask);
+        } else if let Down::GiveBack { serial, files, then } = said {
+            self.handle_give_back(serial, files, then);
+        }
+    }
+
+    fn handle_alone(&mut self, files: Vec<FileId>) {
         let Some(upstream) = self.upstream.as_mut() else { return };
         if !upstream.rights.takes {
             return;
@@ -148,14 +159,14 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    pub(crate) fn handle_claimed(&mut self, ask: AskId) {
+    fn handle_claimed(&mut self, ask: AskId) {
         let Some(files) = self.upstream.as_mut().and_then(|up| up.rights.claims.remove(&ask)) else { return };
         self.handle_alone(files);
         self.requests.answered(ask, Verdict::Found, None);
     }
 
     /// The parent wants rights back. What was closed under them goes into the log first, by the driver's doing.
-    pub(crate) fn handle_give_back(&mut self, serial: u64, files: Vec<FileId>, then: Then) {
+    fn handle_give_back(&mut self, serial: u64, files: Vec<FileId>, then: Then) {
         let Some(upstream) = self.upstream.as_mut() else { return };
         let was_alone = files.iter().any(|file| upstream.rights.alone.contains(file));
         upstream.rights.given.insert(serial, (files.clone(), then));

@@ -310,16 +310,8 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_caught(ask, reached);
                 Ok(())
             }
-            Down::Alone { files } => {
-                self.handle_alone(files);
-                Ok(())
-            }
-            Down::Claimed { ask } => {
-                self.handle_claimed(ask);
-                Ok(())
-            }
-            Down::GiveBack { serial, files, then } => {
-                self.handle_give_back(serial, files, then);
+            said @ (Down::Alone { .. } | Down::Claimed { .. } | Down::GiveBack { .. }) => {
+                self.handle_rights_said(said);
                 Ok(())
             }
         }
