@@ -43,7 +43,7 @@ fn a_directory_or_port_in_use_is_named() {
 }
 
 #[test]
-fn a_newer_or_damaged_volume_file_is_refused() {
+fn a_newer_volume_file_is_refused_and_a_damaged_one_stops_that_volume_alone() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = start(dir.path());
     create(&server, "docs");
@@ -56,9 +56,24 @@ fn a_newer_or_damaged_volume_file_is_refused() {
     let error = Server::start(config(dir.path())).unwrap_err();
     assert!(error.to_string().contains("newer program"), "{error}");
     std::fs::write(&file, &text[..text.len() / 2]).unwrap();
-    assert!(matches!(Server::start(config(dir.path())), Err(StartError::Unreadable { .. })));
+    let mut mended = start(dir.path());
+    assert!(mended.volume("docs").is_some(), "the second copy is used");
+    mended.stop();
+    drop(mended);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text, "and put in its place");
+    for name in ["volume.json", "volume-copy.json"] {
+        std::fs::write(file.with_file_name(name), &text[..text.len() / 2]).unwrap();
+    }
+    let mut without = start(dir.path());
+    create(&without, "other");
+    assert!(without.volume("docs").is_none());
+    let Ok(Done::Status(status)) = run(&without, Command::Status) else { panic!("no status") };
+    let broken = status.volumes.iter().find(|volume| volume.cause.contains("not served"));
+    assert!(broken.is_some_and(|volume| volume.next_step.contains("backup")), "{status:?}");
+    without.stop();
+    drop(without);
     std::fs::write(&file, &text).unwrap();
-    start(dir.path());
+    assert!(start(dir.path()).volume("docs").is_some());
 }
 
 #[test]
