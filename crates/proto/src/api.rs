@@ -99,6 +99,13 @@ pub struct Config {
     pub message_len_max: usize,
     /// Most records in flight to the parent before it acknowledged. Default 4096.
     pub records_in_flight_max: usize,
+    /// Most contents on their way to the parent at a time. Default 64.
+    pub pushes_max: usize,
+    /// Client: most watches at once; the one unused for longest goes first. Default 65,536.
+    pub watches_max: usize,
+    /// Changes for which traces of removed keys are kept at least. Default 100,000. A child further behind gets the whole
+    /// state (a station) or verifies its cache (a client).
+    pub graves_kept: u64,
     /// Most waiting requests; one more is refused with `TimedOut`. Default 4096.
     pub requests_waiting_max: usize,
     /// Contents that came before a record that names them are kept so long. Default 10 min: longer than a record is late.
@@ -134,6 +141,9 @@ impl Config {
             images_per_message: 512,
             message_len_max: 1 << 20,
             records_in_flight_max: 4096,
+            pushes_max: 64,
+            watches_max: 65_536,
+            graves_kept: 100_000,
             requests_waiting_max: 4096,
             announced_grace: Duration::from_secs(600),
             catch_up_max: 1_000_000,

@@ -588,6 +588,25 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
+    /// What the home has of an origin, its writer is told and lets go, be it that it did not come to push it here: nothing of it is
+    /// waited for any more, it is safe where it is. As long as the writer is away it may have more to say.
+    pub(crate) fn settle_awaited(&mut self, origin: OriginId) -> Result<(), StorageError> {
+        let Some(row) = self.children.by_origin.get(&origin).filter(|row| !row.is_station && row.peer.is_some()) else {
+            return Ok(());
+        };
+        let told = row.accounted;
+        let through = self.marks(origin)?.stable.min(told);
+        while let Some(first) = self.first_awaited(origin)?.filter(|first| *first <= through) {
+            let Ok(record) = RecordId::new(origin, first) else { return Ok(()) };
+            match self.missing(record)? {
+                Some(missing) => self.settle_missing(record, &missing),
+                None => self.overlay.delete_raw(record_key(AWAITED, record)),
+            }
+            self.tell_stable(origin, record);
+        }
+        Ok(())
+    }
+
     /// First sequence of an origin whose contents a client below us still has to push.
     pub(crate) fn first_awaited(&mut self, origin: OriginId) -> Result<Option<u64>, StorageError> {
         self.first_of(AWAITED, origin)

@@ -5,8 +5,6 @@ use crate::replica::Replica;
 use crate::tables::{number_key, table};
 use wayfs_types::{CommitNumber, MetaStore, StorageError};
 
-/// Changes for which traces of removed keys are kept at least.
-pub(crate) const GRAVES_KEPT: u64 = 100_000;
 /// Changes for which they are kept at most, for the sake of a station that is away.
 const GRAVES_MAX: u64 = 1_000_000;
 /// Traces removed with one input.
@@ -15,11 +13,11 @@ const PURGE_STEP: usize = 16;
 impl<S: MetaStore> Replica<S> {
     /// Forgets traces of removed keys that every child has passed, oldest first, a few at a time.
     ///
-    /// They are kept for 100,000 changes; for a station that is away for up to 1,000,000. A child further
+    /// They are kept for as many changes as the settings say; for a station that is away for up to 1,000,000. A child further
     /// behind gets the whole state (a station) or verifies its cache (a client).
     pub(crate) fn purge(&mut self) -> Result<(), StorageError> {
         let change = self.counters.change.0;
-        let kept = self.graves_kept;
+        let kept = self.config.graves_kept;
         if self.config.role == Role::Client || change <= kept {
             return Ok(());
         }

@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 use wayfs_types::{MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::{Down, Up};
 
-/// Most pushes under way at once.
-const PUSHES_MAX: usize = 64;
 /// Most versions taken from one `Want`.
 const WANTED_MAX: usize = 4096;
 
@@ -115,7 +113,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// What we lent to another parent and this one wants.
     fn lent_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
-        let room = PUSHES_MAX.saturating_sub(self.contents.pushing.len());
+        let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len());
         let known =
             |version: &&RecordId| !self.contents.pushing.contains(version) && !self.contents.pushed.contains(version);
         let candidates: Vec<RecordId> = self.contents.wanted.iter().filter(known).take(room).copied().collect();
@@ -133,7 +131,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn wanted_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
-        let room = PUSHES_MAX.saturating_sub(self.contents.pushing.len());
+        let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len());
         let candidates: Vec<RecordId> = self
             .contents
             .wanted
@@ -174,7 +172,7 @@ impl<S: MetaStore> Replica<S> {
 
     pub(crate) fn owed_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
         let durable = self.own_durable();
-        let room = PUSHES_MAX.saturating_sub(self.contents.pushing.len());
+        let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len());
         if room == 0 || self.contents.push_cursor >= durable || self.totals.owed == 0 {
             return Ok(Vec::new());
         }

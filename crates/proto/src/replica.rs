@@ -222,8 +222,6 @@ pub struct Replica<S> {
     pub(crate) sent_through: u64,
     /// Waiting requests may have reached their level.
     pub(crate) levels_moved: bool,
-    /// Changes for which traces of removed keys are kept.
-    pub(crate) graves_kept: u64,
     /// How often the log was replayed.
     pub(crate) replays: u64,
     /// How often something was answered for which nobody vouched.
@@ -299,7 +297,6 @@ impl<S: MetaStore> Replica<S> {
             skips: false,
             sent_through: counters.sequence,
             levels_moved: false,
-            graves_kept: crate::graves::GRAVES_KEPT,
             replays: 0,
             unvouched: 0,
             fork: Fork::default(),
@@ -474,7 +471,7 @@ impl<S: MetaStore> Replica<S> {
 
     #[cfg(test)]
     pub(crate) fn keep_traces(&mut self, changes: u64) {
-        self.graves_kept = changes;
+        self.config.graves_kept = changes;
     }
 
     #[cfg(test)]

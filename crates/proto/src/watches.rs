@@ -14,8 +14,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_types::{FileId, Image, Inode, Key, MetaStore, Name, StorageError};
 use wayfs_wire::Up;
 
-/// Most watches at once; the one unused for longest goes first.
-const WATCHES_MAX: usize = 65_536;
 /// Most names known to stand for nothing.
 const ABSENT_MAX: usize = 65_536;
 
@@ -144,7 +142,7 @@ impl<S: MetaStore> Replica<S> {
         let since = Some(self.counters.change.0 + 1);
         self.write_watch(file, Row { since, complete, fresh: false });
         self.watches.absent.retain(|(directory, _)| *directory != file);
-        if self.watches.by_use.len() > WATCHES_MAX
+        if self.watches.by_use.len() > self.config.watches_max
             && let Some((_, oldest)) = self.watches.by_use.pop_first()
         {
             self.watches.by_file.remove(&oldest);

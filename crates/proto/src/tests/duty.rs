@@ -262,3 +262,39 @@ fn what_waits_at_a_station_is_listed_with_how_much_of_it_has_gone_home() {
     assert_eq!(listed(&stage, writer), []);
     assert_eq!(stage.world.hosts[writer].replica.bytes_sent_home(), 0);
 }
+
+/// The simulator found it (seed 93 of a plan with one content at a time): a client with more to push than goes at a
+/// time hears from its new parent that all of it is stable, lets it go, and the new parent waited for it for ever.
+#[test]
+fn a_parent_does_not_wait_for_contents_that_the_home_has() {
+    let Stage { mut world, stations, uppers, writer, session, .. } = stage();
+    world.configure(writer, |config| config.pushes_max = 1);
+    let files: Vec<FileId> = (0..3).map(|n| world.create(writer, FileId::ROOT, &format!("f{n}"))).collect();
+    // The first parent gets everything and sends it home, but its word of that does not come back.
+    world.hold_pushes(session, true);
+    for (number, file) in files.iter().enumerate() {
+        world.store(writer, *file, big(&format!("text {number}")));
+    }
+    world.pass(Duration::from_secs(2));
+    world.close(session);
+    for number in 0..files.len() {
+        let root = big(&format!("text {number}")).root().unwrap();
+        for host in [stations[0], HOME] {
+            world.hosts[host].chunks.insert(root);
+            world.input(host, Input::ContentHere { root });
+        }
+    }
+    world.settle();
+    // The second parent has not heard that the home has them when the client comes to it.
+    world.stall(uppers[1], true);
+    let moved = world.connect(writer, stations[1]);
+    world.hold_pushes(moved, true);
+    world.settle();
+    world.stall(uppers[1], false);
+    world.pass(Duration::from_secs(5));
+    world.hold_pushes(moved, false);
+    world.pass(Duration::from_secs(5));
+    assert_eq!(world.wait(writer, Level::Safe), Ok(Answer::Reached));
+    let progress = world.hosts[writer].replica.progress();
+    assert_eq!(progress.safe_through, progress.last_record.unwrap().sequence());
+}
