@@ -7,10 +7,10 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wayfs_sim::{Branch, Bug, Coverage, Disaster, Plan, Report, run_planned};
 
-const USAGE: &str = "usage: cargo xtask sim SEED [--quiet] [--with DISASTER,...]
-       cargo xtask sim --from A --count N [--failures K] [--with DISASTER,...]
+const USAGE: &str = "usage: cargo xtask sim SEED [--quiet] [--with DISASTER,...] [--without DISASTER,...]
+       cargo xtask sim --from A --count N [--failures K] [--with DISASTER,...] [--without DISASTER,...]
        cargo xtask sim --planted [--count N]
---with makes disasters happen in every seed, also those that are off: see `Disaster`";
+--with makes disasters happen in every seed, also those that are off; --without keeps them away: docs/simulator.md";
 
 /// Seeds from which on a hunt must have come by every branch.
 const COVERING: u64 = 1000;
@@ -24,6 +24,7 @@ struct Options {
     count: u64,
     failures_max: u64,
     with: Vec<Disaster>,
+    without: Vec<Disaster>,
 }
 
 impl Options {
@@ -36,6 +37,7 @@ impl Options {
             count: 1000,
             failures_max: 5,
             with: Vec::new(),
+            without: Vec::new(),
         };
         let mut left = arguments.iter();
         while let Some(argument) = left.next() {
@@ -50,6 +52,7 @@ impl Options {
                 "--count" => options.count = number()?,
                 "--failures" => options.failures_max = number()?,
                 "--with" => options.with = disasters(left.next().context(USAGE)?)?,
+                "--without" => options.without = disasters(left.next().context(USAGE)?)?,
                 seed => options.seed = Some(seed.parse().context(USAGE)?),
             }
         }
@@ -57,18 +60,25 @@ impl Options {
     }
 
     fn plan(&self, seed: u64) -> Plan {
-        Plan::with(seed, &Disaster::ON, &self.with)
+        Plan::with(seed, &self.may(), &self.with)
+    }
+
+    /// Disasters that may happen in a seed.
+    fn may(&self) -> Vec<Disaster> {
+        Disaster::ON.into_iter().filter(|disaster| !self.without.contains(disaster)).collect()
     }
 
     /// What replays a seed.
     fn replay(&self, seed: u64) -> String {
-        let names = Disaster::ALL.iter().filter(|(_, disaster)| self.with.contains(disaster)).map(|(name, _)| *name);
-        let names: Vec<&str> = names.collect();
-        if names.is_empty() {
-            format!("cargo xtask sim {seed}")
-        } else {
-            format!("cargo xtask sim {seed} --with {}", names.join(","))
+        let mut line = format!("cargo xtask sim {seed}");
+        for (option, disasters) in [("--with", &self.with), ("--without", &self.without)] {
+            let named = Disaster::ALL.iter().filter(|(_, disaster)| disasters.contains(disaster));
+            let names: Vec<&str> = named.map(|(name, _)| *name).collect();
+            if !names.is_empty() {
+                line = format!("{line} {option} {}", names.join(","));
+            }
         }
+        line
     }
 }
 
@@ -166,7 +176,7 @@ fn try_seed(options: &Options, seed: u64, gathered: &Mutex<Gathered>) -> Option<
 /// A long hunt that never came by a branch looked elsewhere, and proves nothing of it.
 fn check_coverage(options: &Options, done: u64, coverage: &Coverage) -> Result<()> {
     let may = |branch: &Branch| {
-        branch.needs().is_none_or(|needed| options.with.contains(&needed) || Disaster::ON.contains(&needed))
+        branch.needs().is_none_or(|needed| options.with.contains(&needed) || options.may().contains(&needed))
     };
     let missed: BTreeSet<Branch> = Branch::ALL.into_iter().filter(may).filter(|b| !coverage.contains(b)).collect();
     if missed.is_empty() || done < COVERING {
@@ -180,10 +190,7 @@ fn planted(options: &Options) -> Result<()> {
     let mut unnoticed = Vec::new();
     for bug in Bug::ALL {
         let seeds = options.from..options.from + options.count;
-        let found = seeds.clone().find_map(|seed| {
-            let report = run_planned(bug.plan(seed), Some(bug), false);
-            Some((seed, report.violations.into_iter().next()?))
-        });
+        let found = seeds.clone().find_map(|seed| Some((seed, bug.found_by(seed)?)));
         match found {
             Some((seed, violation)) => println!("{bug:?}: seed {seed}: {}", violation.promise),
             None => unnoticed.push(bug),

@@ -38,7 +38,7 @@ impl World {
     /// Invariant 1: what was reported safe is current, an ancestor of what is current, a copy,
     /// or was removed by someone who had seen it.
     pub(crate) fn check_nothing_safe_lost(&mut self, home: &TreeDump) {
-        let alive = home.inodes.values().map(|inode| inode.version);
+        let alive = home.inodes.values().map(|inode| self.author(inode));
         let ended = self.history.removals.iter().filter(|(record, gone)| self.is_end(**record, gone, home));
         let mut kept: BTreeSet<RecordId> = BTreeSet::new();
         for end in alive.chain(ended.map(|(_, gone)| gone.version)) {
@@ -46,7 +46,10 @@ impl World {
         }
         let contents: BTreeSet<&Content> = home.inodes.values().map(|inode| &inode.content).collect();
         let lost = self.history.updates.iter().find(|(record, update)| {
-            self.history.is_safe(**record) && !kept.contains(record) && !self.is_merged(update, &contents)
+            self.history.is_safe(**record)
+                && !kept.contains(record)
+                && !self.is_merged(**record, update, &contents)
+                && !self.is_beyond_promise(**record)
         });
         if let Some((record, update)) = lost {
             let line = format!("{record} of {} (upon {:?}) is nowhere", update.file, update.base);
@@ -56,6 +59,10 @@ impl World {
 
     /// Invariant 1, at the moment of the promise: a server has on its disk what its client is told is safe.
     pub(crate) fn check_safe_is_kept(&mut self, through: RecordId, before: u64) {
+        // Who had said so may be gone by then.
+        if self.has_lost_server() {
+            return;
+        }
         let Ok(after) = RecordId::new(through.origin(), before + 1) else { return };
         let servers: Vec<usize> = (0..self.hosts.len()).filter(|index| !self.hosts[*index].is_client()).collect();
         let nowhere = |content: &Content| {
@@ -69,6 +76,27 @@ impl World {
             let line = format!("{record} of {} was called safe and its content is at no server", update.file);
             self.violations.push(Violation::new("what is called safe is kept", line));
         }
+    }
+
+    /// The record that a version was made by at first: what a fork made its writer write again has the same content.
+    fn author(&self, inode: &Inode) -> RecordId {
+        if self.history.updates.contains_key(&inode.version) || inode.content == Content::EMPTY {
+            return inode.version;
+        }
+        let same = self.history.updates.iter().find(|(_, update)| update.content == inode.content);
+        same.map_or(inode.version, |(record, _)| *record)
+    }
+
+    /// Whether the disks that had a record were lost, all of them: a server's, and its writer's
+    /// (SEMANTICS.md, "What survives"). What a home lost that is put back is lost where nobody else has it.
+    pub(crate) fn is_beyond_promise(&self, record: RecordId) -> bool {
+        let has_writer = self.hosts.iter().any(|host| host.is_sound() && host.origins.contains(&record.origin()));
+        !self.hosts[0].is_sound() || self.has_lost_server() && !has_writer
+    }
+
+    /// Whether a server's disk lost something.
+    pub(crate) fn has_lost_server(&self) -> bool {
+        self.hosts.iter().any(|host| !host.is_client() && !host.is_sound())
     }
 
     /// Whether a removal may have been the end of the version that it names: it took the last name, or the file is
@@ -86,12 +114,16 @@ impl World {
 
     /// A file merged with an equal one leaves only its content behind, and an empty one its inode, be it alive, an
     /// alias or a marker; what was built on it is in the other's line. (Other contents are never written twice.)
-    fn is_merged(&self, update: &Update, contents: &BTreeSet<&Content>) -> bool {
+    fn is_merged(&self, record: RecordId, update: &Update, contents: &BTreeSet<&Content>) -> bool {
         if update.content != Content::EMPTY {
             return contents.contains(&update.content);
         }
         let home = self.hosts[0].replica.as_ref();
-        home.and_then(|home| home.inode(update.file).ok()).flatten().is_some()
+        // Where traces of removed keys are soon forgotten, those of files that became one with an equal one are, too.
+        let is_forgotten = self.plan.limits.graves < 1000;
+        is_forgotten
+            || self.history.merged.contains(&record)
+            || home.and_then(|home| home.inode(update.file).ok()).flatten().is_some()
     }
 
     fn keep_line(&self, end: RecordId, kept: &mut BTreeSet<RecordId>) {
@@ -139,9 +171,10 @@ impl World {
     pub(crate) fn check_holders(&mut self, home: &TreeDump) {
         for (file, inode) in &home.inodes {
             let (Kind::File, Some(root)) = (&inode.kind, inode.content.root()) else { continue };
-            let destroyed =
-                self.hosts.iter().any(|host| host.destroyed && host.config.origin == inode.version.origin());
-            if !self.is_held(*file, inode.version, root) && (!destroyed || self.history.is_safe(inode.version)) {
+            let author = self.author(inode);
+            let is_lost = self.hosts.iter().any(|host| !host.is_sound() && host.origins.contains(&author.origin()));
+            let is_promised = (!is_lost || self.history.is_safe(author)) && !self.is_beyond_promise(author);
+            if is_promised && !self.is_held(*file, inode.version, root) {
                 let line = format!("{} of {file} is not where the home has it on record", inode.version);
                 return self.violations.push(Violation::new("every current version has a holder", line));
             }
@@ -194,13 +227,12 @@ impl World {
             match holder {
                 Holder::Here => return self.is_whole(index, root),
                 Holder::Child(origin, _) => {
-                    let Some(child) = self.hosts.iter().position(|host| host.config.origin == origin) else {
-                        return false;
-                    };
-                    if self.hosts[child].is_client() {
-                        return self.is_whole(child, root);
+                    let of_origin = |index: &usize| self.hosts[*index].config.origin == origin;
+                    let children: Vec<usize> = (0..self.hosts.len()).filter(of_origin).collect();
+                    match children.first() {
+                        Some(child) if !self.hosts[*child].is_client() => index = *child,
+                        _ => return children.iter().any(|child| self.is_whole(*child, root)),
                     }
-                    index = child;
                 }
                 Holder::Parent | Holder::Unknown => return false,
             }

@@ -101,6 +101,9 @@ impl World {
             let line = format!("host {index} was told to push {version} but does not have it");
             return self.violate("a push has its contents", line);
         }
+        if self.bug == Some(Bug::OnePushOnly) && !self.hosts[index].pushing.is_empty() {
+            return;
+        }
         self.hosts[index].pushing.insert(version, root);
         let span = self.millis(1, 1500);
         self.after(span, Event::PushStep(Push { session, version, root, sent: 0 }));
@@ -255,16 +258,25 @@ impl World {
     fn sources(&self, index: usize, asker: Option<usize>, wanted: Wanted) -> Vec<usize> {
         let Some(replica) = self.hosts[index].replica.as_ref() else { return Vec::new() };
         let parent = self.parent_of(index).filter(|parent| Some(*parent) != asker && self.is_awake(*parent));
-        match replica.holder(wanted.file, wanted.version).unwrap_or(Holder::Unknown) {
-            Holder::Child(origin, _) => {
-                let child = self.child_of(index, origin).filter(|child| self.is_awake(*child));
-                match child {
-                    Some(child) if Some(child) != asker => vec![child],
-                    Some(_) | None => parent.into_iter().collect(),
-                }
-            }
-            Holder::Here | Holder::Parent | Holder::Unknown => parent.into_iter().collect(),
+        let holders = replica.holders(wanted.file, wanted.version).unwrap_or_default();
+        let on_record = replica.holder(wanted.file, wanted.version).unwrap_or(Holder::Unknown);
+        let mut sources: Vec<usize> = Vec::new();
+        for holder in holders {
+            let Holder::Child(origin, _) = holder else { continue };
+            sources.extend(self.children_of(index, origin));
         }
+        sources.extend(parent);
+        // On record as here and not found, it is damaged or lost here: who wrote it or read it may have it.
+        if on_record == Holder::Here || self.hosts[index].role() == Role::Station {
+            let writer = wanted.version.origin();
+            let children = (0..self.hosts.len()).filter(|child| self.parent_of(*child) == Some(index));
+            sources.extend(children.filter(|child| {
+                let origin = self.hosts[*child].config.origin;
+                self.is_awake(*child) && (origin == writer || on_record == Holder::Here)
+            }));
+        }
+        sources.retain(|source| Some(*source) != asker);
+        sources
     }
 
     fn is_awake(&self, index: usize) -> bool {
@@ -278,10 +290,12 @@ impl World {
         whole.then_some(session.parent)
     }
 
-    fn child_of(&self, index: usize, origin: wayfs_types::OriginId) -> Option<usize> {
-        let is_child =
-            |child: &usize| self.hosts[*child].config.origin == origin && self.parent_of(*child) == Some(index);
-        (0..self.hosts.len()).find(is_child)
+    /// Hosts that are attached under an origin: one, or for a moment a store and its copy.
+    fn children_of(&self, index: usize, origin: wayfs_types::OriginId) -> Vec<usize> {
+        let is_child = |child: &usize| {
+            self.hosts[*child].config.origin == origin && self.parent_of(*child) == Some(index) && self.is_awake(*child)
+        };
+        (0..self.hosts.len()).filter(is_child).collect()
     }
 
     /// Removes what a sweep of the live node would: chunks that nothing refers to, and at a client with a bounded
@@ -291,6 +305,10 @@ impl World {
         let (mut kept, mut cached) = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
         let is_client = self.hosts[index].role() == Role::Client;
         for (root, is_owed) in in_use {
+            let is_owed = is_owed && self.bug != Some(Bug::OwedEvicted);
+            if self.bug == Some(Bug::DutyDroppedAtSafe) && is_client && !self.is_owed(index, root) {
+                continue;
+            }
             let marks = if is_owed || !is_client { &mut kept } else { &mut cached };
             marks.extend(self.pieces(root).iter().copied());
         }
@@ -314,6 +332,15 @@ impl World {
             host.disk.0.borrow_mut().remove_chunk(piece);
             host.touched.remove(&piece);
         }
+    }
+
+    /// Whether a content is not safe yet, for all that its host knows.
+    fn is_owed(&self, index: usize, root: Digest) -> bool {
+        let Some(replica) = self.hosts[index].replica.as_ref() else { return true };
+        let (origin, safe) = (self.hosts[index].config.origin, replica.progress().safe_through);
+        self.history.updates.iter().any(|(record, update)| {
+            update.content.root() == Some(root) && record.origin() == origin && record.sequence() > safe
+        })
     }
 
     /// Roots that the engine names, with whether they must stay.

@@ -37,11 +37,25 @@ pub enum Branch {
     InvalidateAll,
     /// An engine ended a session.
     Disconnected,
+    /// A store was put back to an older copy.
+    WentBack,
+    /// A store was copied, and both ran.
+    Cloned,
+    /// A member went on under another origin.
+    Renewed,
+    /// A client whose contents only it and a station had said that they are safe.
+    SaidSafe,
+    /// A client said that all is stable.
+    SaidStable,
+    /// A client said that bytes are at risk.
+    SaidAtRisk,
+    /// A machine lost its disk right after it had spoken.
+    Gone,
 }
 
 impl Branch {
     /// Those that every long hunt must come by.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 22] = [
         Self::PushInterrupted,
         Self::PushRefused,
         Self::FileRead,
@@ -57,6 +71,13 @@ impl Branch {
         Self::Lost,
         Self::InvalidateAll,
         Self::Disconnected,
+        Self::WentBack,
+        Self::Cloned,
+        Self::Renewed,
+        Self::SaidSafe,
+        Self::SaidStable,
+        Self::SaidAtRisk,
+        Self::Gone,
     ];
 }
 
@@ -67,6 +88,9 @@ impl Branch {
             Self::DamageFound => Some(Disaster::Damage),
             Self::Torn => Some(Disaster::Torn),
             Self::PushRefused | Self::DiskFull => Some(Disaster::Full),
+            Self::WentBack | Self::Renewed => Some(Disaster::ClientBack),
+            Self::Cloned => Some(Disaster::Clone),
+            Self::Gone => Some(Disaster::ClientGone),
             Self::PushInterrupted
             | Self::FileRead
             | Self::FetchedFromAbove
@@ -77,7 +101,10 @@ impl Branch {
             | Self::Shared
             | Self::Lost
             | Self::InvalidateAll
-            | Self::Disconnected => None,
+            | Self::Disconnected
+            | Self::SaidSafe
+            | Self::SaidStable
+            | Self::SaidAtRisk => None,
         }
     }
 }

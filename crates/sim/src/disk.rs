@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::ops::Bound;
 use std::rc::Rc;
 use wayfs_types::{Batch, Digest, MetaStore, Pairs, StorageError, Ticket};
@@ -39,7 +40,7 @@ pub(crate) struct Survivors {
 }
 
 /// Tables and chunks of one machine, live and durable.
-#[derive(Debug, Default, Clone)]
+#[derive(Default, Clone)]
 pub(crate) struct Disk {
     live: BTreeMap<Vec<u8>, Vec<u8>>,
     durable: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -177,6 +178,25 @@ impl Disk {
         self.chunks_durable.get(&digest) == Some(&Chunk::Sound)
     }
 
+    /// A chunk is gone, from the disk and from what is read of it.
+    pub(crate) fn lose(&mut self, digest: Digest) {
+        self.chunks_durable.remove(&digest);
+        self.chunks.remove(&digest);
+    }
+
+    /// The disk as it would be found after a power cut at this moment that loses all it can.
+    pub(crate) fn durable_copy(&self) -> Self {
+        let mut copy = self.clone();
+        copy.crash(Survivors { batches: 0, chunk_writes: 0 });
+        copy.is_full = false;
+        copy
+    }
+
+    /// The records of it alone.
+    pub(crate) fn durable_records(&self) -> Self {
+        Self { live: self.durable.clone(), durable: self.durable.clone(), ..Self::default() }
+    }
+
     /// Names of all chunks.
     pub(crate) fn chunk_names(&self) -> Vec<Digest> {
         self.chunks.keys().copied().collect()
@@ -185,6 +205,12 @@ impl Disk {
     /// Names of all durable chunks.
     pub(crate) fn durable_chunk_names(&self) -> Vec<Digest> {
         self.chunks_durable.keys().copied().collect()
+    }
+}
+
+impl fmt::Debug for Disk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "disk of {} rows and {} chunks", self.live.len(), self.chunks.len())
     }
 }
 

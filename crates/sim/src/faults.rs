@@ -10,6 +10,9 @@ use rand::Rng;
 use std::time::Duration;
 use wayfs_proto::Role;
 
+/// Most machines, clones included.
+const HOSTS_MAX: usize = 9;
+
 impl World {
     /// Breaks something, and schedules the next.
     pub(crate) fn fault(&mut self) {
@@ -48,13 +51,23 @@ impl World {
         host.last_record = None;
         // What was answered and not yet durable may be gone, so it is no longer "seen".
         host.seen.clear();
-        if host.is_client() && self.random.random_bool(0.15) {
-            host.destroyed = true;
-            *host.disk.0.borrow_mut() = Disk::default();
-            return;
+        if host.is_client() && self.plan.disasters.contains(&Disaster::ClientGone) && self.random.random_bool(0.15) {
+            return self.destroy(index);
         }
         let (later, life) = (self.millis(10, 20_000), self.hosts[index].life);
         self.after(later, Event::Restart { host: index, life });
+    }
+
+    /// A machine is gone with its disk, for good.
+    pub(crate) fn destroy(&mut self, index: usize) {
+        self.note(|| format!("host {index} is gone for good"));
+        self.hosts[index].forget_life();
+        self.abandon_sessions(index);
+        let host = &mut self.hosts[index];
+        host.last_record = None;
+        host.seen.clear();
+        host.destroyed = true;
+        *host.disk.0.borrow_mut() = Disk::default();
     }
 
     /// Any prefix of the chunk writes and any prefix of the batches survive; without [`Disaster::Torn`] a batch comes
@@ -76,20 +89,95 @@ impl World {
     fn strike(&mut self, disaster: Disaster) {
         let index = self.random.random_range(0..self.hosts.len());
         match disaster {
-            Disaster::Torn => {}
+            Disaster::Torn | Disaster::ClientGone => {}
             Disaster::Full => {
                 let span = self.millis(500, 30_000);
                 self.hosts[index].disk.0.borrow_mut().is_full = true;
                 self.after(span, Event::Room { host: index });
             }
-            Disaster::Damage => {
-                let chunks = self.hosts[index].disk.0.borrow().durable_chunk_names();
-                if let Some(at) = (!chunks.is_empty()).then(|| self.random.random_range(0..chunks.len())) {
-                    self.hosts[index].disk.0.borrow_mut().damage(chunks[at]);
-                    self.hosts[index].is_harmed = true;
-                }
-            }
+            Disaster::Damage | Disaster::ChunkGone => self.harm_chunk(index, disaster),
+            Disaster::StationGone => self.strike_role(Role::Station, Self::destroy),
+            Disaster::HomeGone => self.destroy(0),
+            Disaster::ClientBack => self.strike_role(Role::Client, Self::plan_to_go_back),
+            Disaster::StationBack => self.strike_role(Role::Station, Self::plan_to_go_back),
+            Disaster::HomeBack => self.plan_to_go_back(0),
+            Disaster::Clone => self.strike_role(Role::Client, Self::clone_store),
         }
+    }
+
+    fn strike_role(&mut self, role: Role, strike: fn(&mut Self, usize)) {
+        let fit = |index: &usize| self.hosts[*index].role() == role && !self.hosts[*index].destroyed;
+        let hosts: Vec<usize> = (0..self.hosts.len()).filter(fit).collect();
+        if !hosts.is_empty() {
+            let at = self.random.random_range(0..hosts.len());
+            strike(self, hosts[at]);
+        }
+    }
+
+    fn harm_chunk(&mut self, index: usize, disaster: Disaster) {
+        let chunks = self.hosts[index].disk.0.borrow().durable_chunk_names();
+        let Some(at) = (!chunks.is_empty()).then(|| self.random.random_range(0..chunks.len())) else { return };
+        let mut disk = self.hosts[index].disk.0.borrow_mut();
+        match disaster {
+            Disaster::ChunkGone => disk.lose(chunks[at]),
+            _ => disk.damage(chunks[at]),
+        }
+        drop(disk);
+        self.hosts[index].is_harmed = true;
+    }
+
+    /// A copy of a store is made now and put back later.
+    fn plan_to_go_back(&mut self, index: usize) {
+        let copy = self.hosts[index].disk.0.borrow().durable_copy();
+        let origin = self.hosts[index].config.origin;
+        let later = self.millis(10, 30_000);
+        self.after(later, Event::GoBack { host: index, origin, copy: Box::new(copy) });
+    }
+
+    /// A store is put back to a copy: the process ends, and begins anew on it.
+    pub(crate) fn go_back(&mut self, index: usize, origin: wayfs_types::OriginId, copy: Disk) {
+        if self.healed || self.hosts[index].destroyed {
+            return;
+        }
+        self.note(|| format!("host {index} is put back to an older copy"));
+        self.hosts[index].forget_life();
+        self.abandon_sessions(index);
+        let host = &mut self.hosts[index];
+        host.last_record = None;
+        host.seen.clear();
+        host.is_copy = true;
+        host.config.origin = origin;
+        *host.disk.0.borrow_mut() = copy;
+        self.cover(Branch::WentBack, true);
+        let (later, life) = (self.millis(10, 5000), self.hosts[index].life);
+        self.after(later, Event::Restart { host: index, life });
+    }
+
+    /// A second machine begins to run with what a first one has on its disk.
+    fn clone_store(&mut self, index: usize) {
+        if self.hosts.len() >= HOSTS_MAX {
+            return;
+        }
+        let copy = self.hosts[index].disk.0.borrow().durable_copy();
+        let (config, parents) = (self.hosts[index].config.clone(), self.hosts[index].parents.clone());
+        let second = self.hosts.len();
+        for parent in parents.clone() {
+            let link = self.new_link(Role::Client, parent);
+            self.links.insert((second, parent), link);
+        }
+        let skew = self.random.random_range(-5_000_000_000..5_000_000_000);
+        let mut host = Host::new(config, parents, skew);
+        host.origins.clone_from(&self.hosts[index].origins);
+        host.is_copy = true;
+        *host.disk.0.borrow_mut() = copy;
+        self.hosts.push(host);
+        self.note(|| format!("host {second} is a clone of host {index}"));
+        self.cover(Branch::Cloned, true);
+        self.start(second);
+        self.sweep_and_plan(second);
+        self.plan_to_speak(second);
+        let first = self.millis(1, 3000);
+        self.after(first, Event::Work { host: second });
     }
 
     /// Sweeps a host that runs, and plans its next sweep.

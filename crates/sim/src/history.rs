@@ -36,6 +36,8 @@ pub(crate) struct History {
     pub(crate) safe: BTreeMap<OriginId, u64>,
     /// Updates reported safe, with when and by which station.
     pub(crate) safe_at: Vec<SafeReport>,
+    /// Creations that the home made one with an equal file: their own file may leave no trace.
+    pub(crate) merged: BTreeSet<RecordId>,
     /// Records that a crash took from their writer, and that may have reached others.
     uncertain: BTreeSet<RecordId>,
 }
@@ -92,6 +94,12 @@ impl History {
     /// Whether a crash took this record from its writer: nobody promised it, but it may have happened.
     pub(crate) fn is_uncertain(&self, record: RecordId) -> bool {
         self.uncertain.contains(&record)
+    }
+
+    /// All records that clients were answered for and that no crash took.
+    pub(crate) fn made(&self) -> impl Iterator<Item = RecordId> {
+        let all = self.updates.keys().chain(self.removals.keys()).copied();
+        all.filter(|record| !self.is_uncertain(*record))
     }
 
     /// Whether an update was reported safe.

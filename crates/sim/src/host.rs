@@ -4,7 +4,7 @@ use crate::disk::DiskHandle;
 use std::collections::BTreeMap;
 use wayfs_proto::{Config, PeerId, Replica, Role};
 use wayfs_types::request::{Level, Outcome, RequestId};
-use wayfs_types::{Content, Digest, FileId, Name, RecordId, Time, WallTime};
+use wayfs_types::{Content, Digest, FileId, Name, OriginId, RecordId, Time, WallTime};
 
 /// What a client waits to hear, to be entered into the history.
 #[derive(Debug, Clone)]
@@ -34,6 +34,10 @@ pub(crate) struct Host {
     pub(crate) life: u32,
     /// The disk is gone for good.
     pub(crate) destroyed: bool,
+    /// The origins that it wrote under.
+    pub(crate) origins: Vec<OriginId>,
+    /// Its store was put back to an older copy, or is a copy.
+    pub(crate) is_copy: bool,
     /// Suspended until then.
     pub(crate) asleep_until: Time,
     /// Nanoseconds by which its wall clock is off.
@@ -65,11 +69,12 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn new(config: Config, parents: Vec<usize>, skew: i64) -> Self {
         Self {
-            config,
             disk: DiskHandle::default(),
             replica: None,
             life: 0,
             destroyed: false,
+            origins: vec![config.origin],
+            is_copy: false,
             asleep_until: Time::ZERO,
             skew,
             parent_wanted: parents.first().copied().unwrap_or(0),
@@ -86,6 +91,7 @@ impl Host {
             touched: BTreeMap::new(),
             pushing: BTreeMap::new(),
             is_harmed: false,
+            config,
         }
     }
 
@@ -95,6 +101,11 @@ impl Host {
 
     pub(crate) fn is_client(&self) -> bool {
         self.role() == Role::Client
+    }
+
+    /// Whether its disk has all that it ever promised.
+    pub(crate) const fn is_sound(&self) -> bool {
+        !self.destroyed && !self.is_copy && !self.is_harmed
     }
 
     /// Its wall clock: seventeen years after the epoch and its own error.

@@ -6,6 +6,7 @@
 //! trace.
 
 mod check;
+mod claims;
 mod contents;
 mod coverage;
 mod disk;
@@ -25,6 +26,6 @@ mod tests;
 
 pub use check::Violation;
 pub use coverage::{Branch, Coverage};
-pub use plan::{Disaster, Plan};
+pub use plan::{Disaster, Limits, Operation, Plan};
 pub use planted::Bug;
 pub use run::{Report, run, run_planned};

@@ -3,8 +3,10 @@
 //! Each breaks one promise that the engine lives by, at the place where the
 //! engine meets its world, so that the engine which ships stays as it is.
 
+use crate::check::Violation;
 use crate::network::End;
-use crate::plan::Plan;
+use crate::plan::{Disaster, Plan};
+use crate::run::run_planned;
 use bytes::Bytes;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -33,11 +35,31 @@ pub enum Bug {
     SafeBeforeContents,
     /// Parents take a content for whole when its first piece is there.
     PartialAsWhole,
+    /// Parents call safe what the home has only ordered.
+    VisibleAsSafe,
+    /// Clients let contents go as soon as they are safe.
+    DutyDroppedAtSafe,
+    /// Clients do not tell another parent what only they could give.
+    DutyNotTold,
+    /// No store tells its openings apart, so an older copy of it passes for the newest.
+    OldCopyAsNew,
+    /// "Durable" is said one batch early.
+    OneBatchEarly,
+    /// A group commit syncs the chunks first, and takes all records that came meanwhile.
+    ChunksSyncedFirst,
+    /// A session carries one content upward, and forgets the others.
+    OnePushOnly,
+    /// A sweep takes what its own machine alone has.
+    OwedEvicted,
+    /// Now and then a parent calls contents stable before the home has them.
+    StableEarly,
+    /// Callbacks of other clients do not arrive.
+    CallbacksDropped,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 19] = [
         Self::StoredBeforeDurable,
         Self::DiskLies,
         Self::ImageSkipped,
@@ -47,13 +69,36 @@ impl Bug {
         Self::WelcomeOverstates,
         Self::SafeBeforeContents,
         Self::PartialAsWhole,
+        Self::VisibleAsSafe,
+        Self::DutyDroppedAtSafe,
+        Self::DutyNotTold,
+        Self::OldCopyAsNew,
+        Self::OneBatchEarly,
+        Self::ChunksSyncedFirst,
+        Self::OnePushOnly,
+        Self::OwedEvicted,
+        Self::StableEarly,
+        Self::CallbacksDropped,
     ];
 }
 
 impl Bug {
     /// A plan in which the bug can matter.
     pub fn plan(self, seed: u64) -> Plan {
-        Plan::of_seed(seed)
+        let does: &[Disaster] = match self {
+            Self::DutyDroppedAtSafe | Self::DutyNotTold => &[Disaster::StationGone],
+            Self::OldCopyAsNew => &[Disaster::HomeBack],
+            _ => &[],
+        };
+        Plan::with(seed, &Disaster::ON, does)
+    }
+}
+
+impl Bug {
+    /// The broken promise by which a seed finds the bug. `None`: it does not, or breaks without it, too.
+    pub fn found_by(self, seed: u64) -> Option<Violation> {
+        let violation = run_planned(self.plan(seed), Some(self), false).violations.into_iter().next()?;
+        run_planned(self.plan(seed), None, false).violations.is_empty().then_some(violation)
     }
 }
 
@@ -63,7 +108,9 @@ pub(crate) fn tamper(bug: Option<Bug>, from: End, healed: bool, bytes: Bytes, ra
     let chance = match bug {
         Bug::ImageSkipped | Bug::AckDropped | Bug::WelcomeOverstates if from == End::Parent => 0.2,
         Bug::RecordEmptied if from == End::Child => 0.2,
-        Bug::SafeBeforeContents if from == End::Parent => 1.0,
+        Bug::SafeBeforeContents | Bug::VisibleAsSafe | Bug::StableEarly if from == End::Parent => 1.0,
+        Bug::CallbacksDropped if from == End::Parent => 0.5,
+        Bug::DutyNotTold if from == End::Child => 1.0,
         _ => return bytes,
     };
     if !random.random_bool(chance) {
@@ -71,7 +118,7 @@ pub(crate) fn tamper(bug: Option<Bug>, from: End, healed: bool, bytes: Bytes, ra
     }
     match wayfs_wire::decode(&bytes) {
         Ok(Message::Down(down)) => wayfs_wire::encode(&Message::Down(tamper_down(bug, down))),
-        Ok(Message::Up(up)) => wayfs_wire::encode(&Message::Up(tamper_up(up))),
+        Ok(Message::Up(up)) => wayfs_wire::encode(&Message::Up(tamper_up(bug, up))),
         Err(_) => bytes,
     }
 }
@@ -84,17 +131,29 @@ fn tamper_down(bug: Bug, mut down: Down) -> Down {
         }
         (Bug::AckDropped, Down::Marks { marks }) => marks.clear(),
         (Bug::SafeBeforeContents, Down::Marks { marks }) => marks.iter_mut().for_each(|mark| mark.safe = mark.applied),
+        (Bug::VisibleAsSafe, Down::Marks { marks }) => {
+            marks.iter_mut().for_each(|mark| mark.safe = mark.safe.max(mark.visible));
+        }
+        (Bug::StableEarly, Down::Marks { marks }) => marks.iter_mut().for_each(|mark| mark.stable = mark.safe),
+        (Bug::CallbacksDropped, Down::Images { images, omitted, .. }) => {
+            images.clear();
+            omitted.clear();
+        }
         (Bug::WelcomeOverstates, Down::Welcome { applied, .. }) => applied.iter_mut().for_each(|of| of.through += 1),
         _ => {}
     }
     down
 }
 
-fn tamper_up(mut up: Up) -> Up {
-    if let Up::Records { records } | Up::Cancelled { records, .. } = &mut up
-        && let Some(last) = records.last_mut()
-    {
-        last.record.op = Op::Touch;
+fn tamper_up(bug: Bug, mut up: Up) -> Up {
+    match (bug, &mut up) {
+        (Bug::RecordEmptied, Up::Records { records } | Up::Cancelled { records, .. }) => {
+            if let Some(last) = records.last_mut() {
+                last.record.op = Op::Touch;
+            }
+        }
+        (Bug::DutyNotTold, Up::Lent { versions }) => versions.clear(),
+        _ => {}
     }
     up
 }

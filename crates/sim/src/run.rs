@@ -23,7 +23,7 @@ const CALM_DOWN: Duration = Duration::from_secs(240);
 pub struct Report {
     /// What was run.
     pub plan: Plan,
-    /// Digest of everything that happened.
+    /// Digest of everything that happened, if a trace was kept.
     pub trace: u64,
     /// Events that happened.
     pub events: u64,
@@ -37,21 +37,28 @@ pub struct Report {
     pub violations: Vec<Violation>,
 }
 
-/// Runs a seed.
+/// Runs a seed and keeps a trace.
 pub fn run(seed: u64, bug: Option<Bug>) -> Report {
-    run_planned(Plan::of_seed(seed), bug, false)
+    run_as(Plan::of_seed(seed), bug, false, true)
 }
 
-/// Runs a plan; `verbose` prints every event to standard error.
+/// Runs a plan; `verbose` prints every event to standard error, and keeps a trace.
 pub fn run_planned(plan: Plan, bug: Option<Bug>, verbose: bool) -> Report {
+    run_as(plan, bug, verbose, verbose)
+}
+
+fn run_as(plan: Plan, bug: Option<Bug>, verbose: bool, traced: bool) -> Report {
     let random = ChaCha8Rng::seed_from_u64(plan.seed);
-    let mut world = World::new(plan, bug, random, verbose);
+    let mut world = World::new(plan, bug, random, verbose, traced);
     world.set_up();
     let end = world.now + world.plan.faulty;
     world.run_until(end);
     if world.violations.is_empty() {
         world.heal();
-        world.converge();
+        // Without its home a volume comes to no end.
+        if !world.hosts[0].destroyed {
+            world.converge();
+        }
     }
     let safe = world.history.updates.keys().filter(|record| world.history.is_safe(**record)).count();
     Report {
@@ -71,6 +78,7 @@ impl World {
         self.hosts.push(Host::new(config(&self.plan, Role::Home, OriginId::GENESIS, 0), vec![], 0));
         let home_origin = OriginId::new(1).expect("in range");
         self.hosts[0].config.origin = home_origin;
+        self.hosts[0].origins = vec![home_origin];
         self.start(0);
         for number in 0..stations + clients {
             let index = number + 1;
@@ -90,15 +98,17 @@ impl World {
         for index in 1..self.hosts.len() {
             self.start(index);
             self.sweep_and_plan(index);
+            self.plan_to_speak(index);
             if self.hosts[index].is_client() {
                 let first = self.millis(1, 3000);
                 self.after(first, Event::Work { host: index });
             }
         }
+        self.plan_to_speak(0);
         self.after(Duration::from_secs(1), Event::Fault);
     }
 
-    fn new_link(&mut self, role: Role, parent: usize) -> Link {
+    pub(crate) fn new_link(&mut self, role: Role, parent: usize) -> Link {
         let near = role == Role::Client && parent != 0;
         let delay = if near { Duration::from_micros(300) } else { self.plan.wide_delay };
         Link::new(&DirectionConfig { delay, jitter: delay / 4, ..DirectionConfig::default() }, self.plan.loss)
@@ -228,7 +238,8 @@ impl World {
         self.ask(writer, Request::Change { user: 0, change }, Expectation::Nothing);
         let period = self.hosts[0].config.reconcile_period;
         // Disks take up to 8 ms a sync and every hop syncs; jitter adds a quarter of the delay.
-        let bound = period * 2 + self.plan.wide_delay * 3 + Duration::from_millis(100);
+        let gathered = (self.hosts[0].config.sync_gather + self.hosts[0].config.reconcile_gather) * 3;
+        let bound = gathered + period * 2 + self.plan.wide_delay * 3 + Duration::from_millis(100);
         let end = self.now + bound;
         self.run_until(end);
         let stations: Vec<usize> = self.running().into_iter().filter(|index| !self.hosts[*index].is_client()).collect();
@@ -249,6 +260,17 @@ fn node(index: usize) -> NodeId {
 fn config(plan: &Plan, role: Role, origin: OriginId, index: usize) -> Config {
     let label = format!("user{index}@host{index}");
     let mut config = Config::new(VolumeId::from_bytes([7; 16]), role, origin, label, node(index));
-    config.images_per_message = plan.images_per_message;
+    config.records_per_message = plan.limits.records_per_message;
+    config.images_per_message = plan.limits.images_per_message;
+    config.message_len_max = plan.limits.message_len;
+    config.records_in_flight_max = plan.limits.in_flight;
+    config.pushes_max = plan.limits.pushes;
+    config.watches_max = plan.limits.watches;
+    config.graves_kept = plan.limits.graves;
+    config.catch_up_max = plan.limits.catch_up;
+    config.sends_ahead = plan.limits.sends_ahead;
+    config.lease = Duration::from_secs(plan.limits.lease);
+    config.sync_gather = Duration::from_millis(plan.limits.gather);
+    config.reconcile_period = Duration::from_millis(plan.limits.period);
     config
 }

@@ -1,16 +1,31 @@
 //! Seeds in bulk, the same seed twice, and the planted bugs.
 
-use crate::{Bug, run, run_planned};
+use crate::{Bug, Plan, run, run_planned};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Seeds that every test run goes through.
 const SEEDS: u64 = 1000;
+/// Seeds from the one that found a planted bug on: what is drawn may shift, and another nearby finds it.
+const NEARBY: u64 = 200;
 
 #[test]
 fn a_thousand_seeds_run_clean() {
-    for seed in 0..SEEDS {
-        let report = run(seed, None);
-        assert!(report.violations.is_empty(), "seed {seed}: {}\nreplay: cargo xtask sim {seed}", report.violations[0]);
-    }
+    let next = AtomicU64::new(0);
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= SEEDS {
+                        return;
+                    }
+                    let violations = run_planned(Plan::of_seed(seed), None, false).violations;
+                    assert!(violations.is_empty(), "seed {seed}: {}\nreplay: cargo xtask sim {seed}", violations[0]);
+                }
+            });
+        }
+    });
 }
 
 #[test]
@@ -23,8 +38,19 @@ fn the_same_seed_gives_the_same_trace() {
 #[test]
 fn every_planted_bug_is_caught() {
     for bug in Bug::ALL {
-        let find = |seed| Some((seed, run_planned(bug.plan(seed), Some(bug), false).violations.into_iter().next()?));
-        let (seed, violation) = (0..SEEDS).find_map(find).unwrap_or_else(|| panic!("{bug:?} went unnoticed"));
+        let from = first_seed(bug);
+        let find = |seed| Some((seed, bug.found_by(seed)?));
+        let (seed, violation) =
+            (from..from + NEARBY).find_map(find).unwrap_or_else(|| panic!("{bug:?} went unnoticed from {from} on"));
         println!("{bug:?}: seed {seed}: {violation}");
+    }
+}
+
+/// From where on to look for a bug: a little before the seed that found it (`cargo xtask sim --planted`).
+const fn first_seed(bug: Bug) -> u64 {
+    match bug {
+        Bug::DutyNotTold => 45,
+        Bug::ChunksSyncedFirst => 150,
+        _ => 0,
     }
 }

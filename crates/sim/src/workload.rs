@@ -4,6 +4,7 @@ use crate::check::Violation;
 use crate::coverage::Branch;
 use crate::history::{Removal, Update};
 use crate::host::{Expectation, name};
+use crate::plan::Operation;
 use crate::world::{Event, World};
 use bytes::Bytes;
 use rand::Rng;
@@ -11,9 +12,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Outcome, RenameTarget, Request};
 use wayfs_types::{AttrChange, Content, FileId, Inode, Kind, Op, RecordId};
-
-/// Names that clients draw from.
-const NAMES: u32 = 5;
 
 impl World {
     /// One operation of a client, and the next one scheduled.
@@ -27,20 +25,32 @@ impl World {
         if self.hosts[index].replica.is_none() {
             return;
         }
-        match self.random.random_range(0..100) {
-            0..12 => self.create(index),
-            12..17 => self.make_directory(index),
-            17..50 => self.store(index),
-            50..58 => self.unlink(index),
-            58..61 => self.remove_directory(index),
-            61..70 => self.rename(index),
-            70..73 => self.link(index),
-            73..77 => self.set_mode(index),
-            77..85 => self.wait_safe(index),
-            85..91 => self.look(index),
-            91..95 => self.read(index),
-            _ => self.list(index),
+        match self.operation() {
+            Operation::Create => self.create(index),
+            Operation::MakeDirectory => self.make_directory(index),
+            Operation::Store => self.store(index),
+            Operation::Unlink => self.unlink(index),
+            Operation::RemoveDirectory => self.remove_directory(index),
+            Operation::Rename => self.rename(index),
+            Operation::Link => self.link(index),
+            Operation::SetMode => self.set_mode(index),
+            Operation::WaitSafe => self.wait_safe(index),
+            Operation::Look => self.look(index),
+            Operation::Read => self.read(index),
+            Operation::List => self.list(index),
         }
+    }
+
+    fn operation(&mut self) -> Operation {
+        let total: u32 = self.plan.operations.iter().map(|(_, weight)| weight).sum();
+        let mut drawn = self.random.random_range(0..total.max(1));
+        for (operation, weight) in &self.plan.operations {
+            if drawn < *weight {
+                return *operation;
+            }
+            drawn -= weight;
+        }
+        Operation::List
     }
 
     fn directory(&mut self, index: usize) -> FileId {
@@ -54,7 +64,7 @@ impl World {
     }
 
     fn name(&mut self) -> wayfs_types::Name {
-        name(self.random.random_range(0..NAMES))
+        name(self.random.random_range(0..self.plan.names))
     }
 
     fn file(&mut self, index: usize) -> Option<FileId> {

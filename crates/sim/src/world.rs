@@ -3,8 +3,8 @@
 use crate::check::Violation;
 use crate::contents::{Fetch, Push};
 use crate::coverage::{Branch, Coverage};
-use crate::disk::SyncPoint;
-use crate::history::History;
+use crate::disk::{Disk, SyncPoint};
+use crate::history::{History, Update};
 use crate::host::{Expectation, Host};
 use crate::network::{End, IDLE_TIMEOUT, Link, Session};
 use crate::plan::Plan;
@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use wayfs_proto::{AHEAD_MAX, Input, Neighbour, Output, PeerId, Replica, Role};
 use wayfs_types::request::{Answer, Level, Outcome, Request, RequestId};
-use wayfs_types::{Content, Digest, FileId, Life, RecordId, Time};
+use wayfs_types::{Content, Digest, FileId, Life, OriginId, RecordId, Ticket, Time};
 
 /// Something that happens to someone at some time.
 #[derive(Debug, Clone)]
@@ -77,6 +77,16 @@ pub(crate) enum Event {
     FetchStep(Fetch),
     /// A host removes chunks that it need not keep.
     Sweep {
+        host: usize,
+    },
+    /// A store is put back to an older copy.
+    GoBack {
+        host: usize,
+        origin: OriginId,
+        copy: Box<Disk>,
+    },
+    /// A host says where it stands.
+    Speak {
         host: usize,
     },
     /// A full disk has room again.
@@ -153,6 +163,8 @@ pub(crate) struct World {
     /// A running digest of everything that happened, for the same-seed check.
     pub(crate) trace: u64,
     pub(crate) verbose: bool,
+    /// Whether a trace is kept at all: words for everything that happens take as long as all the rest.
+    pub(crate) traced: bool,
     pub(crate) events: u64,
     queue: BinaryHeap<Reverse<Scheduled>>,
     scheduled: u64,
@@ -160,7 +172,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(plan: Plan, bug: Option<Bug>, random: ChaCha8Rng, verbose: bool) -> Self {
+    pub(crate) fn new(plan: Plan, bug: Option<Bug>, random: ChaCha8Rng, verbose: bool, traced: bool) -> Self {
         Self {
             plan,
             bug,
@@ -176,6 +188,7 @@ impl World {
             healed: false,
             trace: 0xcbf2_9ce4_8422_2325,
             verbose,
+            traced,
             events: 0,
             queue: BinaryHeap::new(),
             scheduled: 0,
@@ -214,6 +227,9 @@ impl World {
 
     /// Folds a line into the trace, and prints it if asked.
     pub(crate) fn note(&mut self, line: impl FnOnce() -> String) {
+        if !self.traced {
+            return;
+        }
         let line = line();
         if self.verbose {
             eprintln!("{:>12} {line}", self.now.as_micros());
@@ -249,6 +265,8 @@ impl World {
             }
             Event::FetchStep(fetch) => self.fetch_step(fetch),
             Event::Sweep { host } => self.sweep_and_plan(host),
+            Event::GoBack { host, origin, copy } => self.go_back(host, origin, *copy),
+            Event::Speak { host } => self.speak_and_plan(host),
             Event::Room { host } => self.hosts[host].disk.0.borrow_mut().is_full = false,
             Event::PushConfirmed { session, version } => {
                 let Some(child) = self.living_end(session, End::Child) else { return };
@@ -292,6 +310,7 @@ impl World {
             | Event::Whole { host, .. }
             | Event::FetchStep(Fetch { host, .. })
             | Event::Sweep { host }
+            | Event::Speak { host }
             | Event::Work { host } => *host,
             Event::Notice { session, end } => self.sessions.get(session)?.host(*end),
             Event::PushStep(push) | Event::PushDurable { push, .. } => self.sessions.get(&push.session)?.parent,
@@ -300,6 +319,7 @@ impl World {
             | Event::Fault
             | Event::Restart { .. }
             | Event::Reconnect { .. }
+            | Event::GoBack { .. }
             | Event::Room { .. } => return None,
         };
         (self.hosts[host].asleep_until > self.now).then_some(host)
@@ -317,7 +337,9 @@ impl World {
             return self.after(Duration::from_secs(1), Event::Restart { host: index, life });
         }
         // Each opening is a life of its own, whichever machine it is at.
-        host.config.life = Life(1 + host.life * 64 + index as u32);
+        let life = Life(self.random.random_range(1..=u32::MAX));
+        let host = &mut self.hosts[index];
+        host.config.life = if self.bug == Some(Bug::OldCopyAsNew) { Life::NONE } else { life };
         match Replica::open(host.config.clone(), host.disk.clone(), self.now) {
             Ok(replica) => host.replica = Some(replica),
             Err(error) => self.violations.push(Violation::new("opens after a crash", format!("host {index}: {error}"))),
@@ -337,7 +359,11 @@ impl World {
         let origin = self.hosts[index].config.origin;
         let Some(replica) = self.hosts[index].replica.as_ref() else { return };
         let last = replica.progress().last_record.map_or(0, RecordId::sequence);
-        let ahead = if self.hosts[index].is_client() { last + AHEAD_MAX } else { last };
+        let ahead = match (self.hosts[index].is_copy, self.hosts[index].is_client()) {
+            (true, _) => u64::MAX,
+            (false, true) => last + AHEAD_MAX,
+            (false, false) => last,
+        };
         self.history.lose(origin, last, ahead);
     }
 
@@ -353,7 +379,12 @@ impl World {
 
     fn drain(&mut self, index: usize) {
         while let Some(output) = self.hosts[index].replica.as_mut().and_then(Replica::poll_output) {
-            self.note(|| format!("  host {index} {output:?}"));
+            self.note(|| match &output {
+                Output::Send { peer, bytes } => {
+                    format!("  host {index} Send {{ {peer:?}, {:?} }}", wayfs_wire::decode(bytes))
+                }
+                _ => format!("  host {index} {output:?}"),
+            });
             self.carry_out(index, output);
         }
         let now = self.now;
@@ -383,6 +414,10 @@ impl World {
             }
             Output::Push { version, content, .. } => self.push(index, version, &content),
             Output::Applied { file, record, content } => {
+                let is_other = |update: &Update| update.base.is_none() && update.file != file;
+                if index == 0 && self.history.updates.get(&record).is_some_and(is_other) {
+                    self.history.merged.insert(record);
+                }
                 if let Some(root) = content.as_ref().and_then(Content::root) {
                     self.note_whole(index, root);
                 }
@@ -400,7 +435,11 @@ impl World {
             Output::Failed { reason } => {
                 self.violations.push(Violation::new("a sound disk never fails", format!("host {index}: {reason}")));
             }
-            Output::Renewed { origin, .. } => self.hosts[index].config.origin = origin,
+            Output::Renewed { origin, .. } => {
+                self.hosts[index].config.origin = origin;
+                self.hosts[index].origins.push(origin);
+                self.cover(Branch::Renewed, true);
+            }
             Output::InvalidateAll => self.cover(Branch::InvalidateAll, true),
             Output::Shared { .. } => self.cover(Branch::Shared, true),
             Output::Conflict { .. } => self.cover(Branch::Conflict, true),
@@ -443,14 +482,30 @@ impl World {
         }
         let ticket = point.ticket;
         let is_client = self.hosts[index].is_client();
-        let lies = self.bug == Some(Bug::StoredBeforeDurable) && self.hosts[index].role() == Role::Station
-            || self.bug == Some(Bug::DiskLies) && is_client;
-        if !lies {
-            let mut disk = self.hosts[index].disk.0.borrow_mut();
-            disk.sync_chunks(point.chunk_writes);
-            disk.sync_records(ticket);
-        }
-        self.feed(index, Input::Stored { ticket });
+        let is_station = self.hosts[index].role() == Role::Station;
+        let mut disk = self.hosts[index].disk.0.borrow_mut();
+        let newest = disk.sync_point().ticket;
+        let stored = match self.bug {
+            Some(Bug::StoredBeforeDurable) if is_station => ticket,
+            Some(Bug::DiskLies) if is_client => ticket,
+            Some(Bug::OneBatchEarly) => {
+                disk.sync_chunks(point.chunk_writes);
+                disk.sync_records(Ticket(ticket.0.saturating_sub(1)));
+                ticket
+            }
+            Some(Bug::ChunksSyncedFirst) => {
+                disk.sync_chunks(point.chunk_writes);
+                disk.sync_records(newest);
+                newest
+            }
+            _ => {
+                disk.sync_chunks(point.chunk_writes);
+                disk.sync_records(ticket);
+                ticket
+            }
+        };
+        drop(disk);
+        self.feed(index, Input::Stored { ticket: stored });
     }
 
     // Sessions.

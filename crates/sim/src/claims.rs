@@ -1,0 +1,275 @@
+//! The checker of claims: what a host says of itself and its files, compared with the disks that it speaks of.
+//!
+//! At random moments a host is asked what its screens would show: how far its records have come, what is at risk,
+//! where versions are. Each statement is compared at that moment with the **durable** disks of others: tables are
+//! opened as after a power cut, contents are compared chunk by chunk. A client may lose its disk for good right
+//! after; what it had said is in the history by then, and the checks of the healed world hold the others to it.
+//!
+//! What a host says too carefully is no violation: it may not have heard yet. Once a server's disk lost something
+//! (`World::has_lost_server`), clients may repeat what they were told before, so that only what they say of their own
+//! disk is compared.
+
+use crate::coverage::Branch;
+use crate::disk::DiskHandle;
+use crate::history::Update;
+use crate::plan::Disaster;
+use crate::world::{Event, World};
+use rand::Rng;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use wayfs_proto::{Config, Holder, Ledger, Progress, Replica, Role};
+use wayfs_types::{Facts, FileId, Life, OriginId, RecordId};
+
+/// Chance that a client that has spoken loses its disk at once.
+const GONE: f64 = 0.03;
+
+/// What a power cut would leave of a server.
+struct Server {
+    host: usize,
+    /// Last record of each origin that it has.
+    applied: BTreeMap<OriginId, u64>,
+}
+
+impl Server {
+    fn has(&self, record: RecordId) -> bool {
+        self.applied.get(&record.origin()).is_some_and(|applied| *applied >= record.sequence())
+    }
+}
+
+/// Where an update is, whatever anybody says.
+#[derive(Debug, Clone, Copy)]
+struct Truth {
+    /// A server has the record on its disk, and one all contents.
+    is_safe: bool,
+    /// The home has the record on its disk.
+    is_visible: bool,
+    /// The home has the record and all contents on its disk.
+    is_stable: bool,
+}
+
+impl World {
+    pub(crate) fn plan_to_speak(&mut self, index: usize) {
+        let later = self.millis(500, 8000);
+        self.after(later, Event::Speak { host: index });
+    }
+
+    /// A host says where it stands; sometimes these are its last words.
+    pub(crate) fn speak_and_plan(&mut self, index: usize) {
+        if self.healed || self.hosts[index].destroyed {
+            return;
+        }
+        self.plan_to_speak(index);
+        self.check_claims(index);
+        let may_go = self.hosts[index].is_client() && self.plan.disasters.contains(&Disaster::ClientGone);
+        if may_go && self.random.random_bool(GONE) {
+            self.cover(Branch::Gone, true);
+            self.destroy(index);
+        }
+    }
+
+    /// Compares what a host says with what is so.
+    pub(crate) fn check_claims(&mut self, index: usize) {
+        let Some(replica) = self.hosts[index].replica.as_ref() else { return };
+        let progress = replica.progress();
+        let Ok(ledger) = replica.ledger() else { return self.violate("its ledger can be read", format!("{index}")) };
+        let servers = self.servers();
+        self.check_own_disk(index, &progress);
+        if !self.has_lost_server() {
+            match self.hosts[index].role() {
+                Role::Client => self.check_own_records(index, &progress, &ledger, &servers),
+                Role::Station => self.check_station(index, &ledger, &servers),
+                Role::Home => {}
+            }
+            self.check_facts(index, &servers);
+        }
+        self.check_holders_here(index);
+    }
+
+    /// The servers as a power cut at this moment would leave them.
+    fn servers(&self) -> Vec<Server> {
+        let is_server = |index: &usize| !self.hosts[*index].is_client() && !self.hosts[*index].destroyed;
+        let open = |host: usize| {
+            let replica = self.reopened(host)?;
+            let applied = replica.origins().ok()?.into_iter().map(|(origin, image)| (origin, image.applied)).collect();
+            Some(Server { host, applied })
+        };
+        (0..self.hosts.len()).filter(is_server).filter_map(open).collect()
+    }
+
+    /// A host's engine as a power cut at this moment would leave it.
+    fn reopened(&self, index: usize) -> Option<Replica<DiskHandle>> {
+        let host = &self.hosts[index];
+        let disk = host.disk.0.borrow().durable_records();
+        let config = Config { life: Life::NONE, ..host.config.clone() };
+        Replica::open(config, DiskHandle(Rc::new(RefCell::new(disk))), self.now).ok()
+    }
+
+    fn truth(&self, record: RecordId, update: &Update, servers: &[Server]) -> Truth {
+        let root = update.content.root();
+        // Somebody who had seen it replaced it: its content need not be anywhere.
+        let is_over = root.is_none() || self.history.is_superseded(record);
+        let is_at = |server: &Server| is_over || root.is_none_or(|root| self.is_whole_durable(server.host, root));
+        let home = servers.iter().find(|server| server.host == 0);
+        let is_visible = home.is_some_and(|home| home.has(record));
+        Truth {
+            is_safe: servers.iter().any(|server| server.has(record)) && servers.iter().any(is_at),
+            is_visible,
+            is_stable: is_visible && home.is_some_and(is_at),
+        }
+    }
+
+    /// What a client says of the records that it made.
+    fn check_own_records(&mut self, index: usize, progress: &Progress, ledger: &Ledger, servers: &[Server]) {
+        let origin = self.hosts[index].config.origin;
+        let Some(last) = progress.last_record else { return };
+        let own: Vec<(RecordId, Update)> = self
+            .history
+            .updates
+            .iter()
+            .filter(|(record, _)| record.origin() == origin && !self.history.is_uncertain(**record))
+            .filter(|(record, _)| record.sequence() <= last.sequence())
+            .map(|(record, update)| (*record, update.clone()))
+            .collect();
+        let (mut here_only, mut home_lacks) = (0, 0);
+        for (record, update) in own {
+            let truth = self.truth(record, &update, servers);
+            let said = [
+                ("what is said to be safe is at a server", progress.safe_through, truth.is_safe),
+                ("what is said to be visible is at the home", progress.visible_through, truth.is_visible),
+                ("what is said to be stable is whole at the home", progress.stable_through, truth.is_stable),
+            ];
+            for (promise, through, is_so) in said {
+                if record.sequence() <= through && !is_so {
+                    let line = format!("host {index} says so through {through}, and {record} is {truth:?}");
+                    return self.violate(promise, line);
+                }
+            }
+            let size = if self.history.is_superseded(record) { 0 } else { update.content.size() };
+            here_only += if truth.is_safe { 0 } else { size };
+            home_lacks += if truth.is_stable { 0 } else { size };
+        }
+        let at_risk = ledger.not_safe.unwrap_or_default();
+        self.cover(Branch::SaidAtRisk, !at_risk.is_nothing());
+        self.cover(Branch::SaidSafe, at_risk.is_nothing() && !ledger.home_lacks.is_nothing());
+        self.cover(Branch::SaidStable, ledger.home_lacks.is_nothing());
+        if at_risk.bytes < here_only || ledger.home_lacks.bytes < home_lacks {
+            let line = format!(
+                "host {index} says {ledger:?}, and {here_only} bytes are at no server, {home_lacks} not at home"
+            );
+            return self.violate("no fewer bytes are at risk than are said to be", line);
+        }
+        // What it said is promised, be its disk lost the next moment.
+        if let Ok(safe) = RecordId::new(origin, progress.safe_through) {
+            self.history.report_safe(safe, self.now, usize::MAX);
+        }
+    }
+
+    /// What is on the own disk of a client that says "durable".
+    fn check_own_disk(&mut self, index: usize, progress: &Progress) {
+        let host = &self.hosts[index];
+        if !host.is_client() || !host.is_sound() {
+            return;
+        }
+        let origin = host.config.origin;
+        let last = self.reopened(index).and_then(|replica| replica.progress().last_record);
+        let last = last.filter(|last| last.origin() == origin).map_or(0, RecordId::sequence);
+        // Numbers that a new life leaves out stand for nothing.
+        let is_gone = |record: &RecordId| {
+            record.origin() == origin && record.sequence() > last && record.sequence() <= progress.durable_through
+        };
+        let gone = self.history.made().find(is_gone);
+        if let Some(record) = gone {
+            let line = format!("host {index} says through {}, its disk has {last}: {record}", progress.durable_through);
+            return self.violate("what is said to be durable is on the disk", line);
+        }
+        let is_here_only = |record: &RecordId| {
+            let sequence = record.sequence();
+            record.origin() == origin && sequence <= progress.durable_through && sequence > progress.safe_through
+        };
+        let lost = self.history.updates.iter().find(|(record, update)| {
+            is_here_only(record)
+                && !self.history.is_uncertain(**record)
+                && !self.history.is_superseded(**record)
+                // What is stable by itself may have been let go, be what was before it not safe.
+                && update.content.root().is_some_and(|root| {
+                    !self.is_whole_durable(index, root) && !self.is_whole_durable(0, root)
+                })
+        });
+        if let Some((record, _)) = lost {
+            let line = format!("host {index} says so through {}, and {record} is not", progress.durable_through);
+            self.violate("contents of what is said to be durable are on the disk", line);
+        }
+    }
+
+    /// What a station says that the home lacks.
+    fn check_station(&mut self, index: usize, ledger: &Ledger, servers: &[Server]) {
+        let Some(own) = servers.iter().find(|server| server.host == index) else { return };
+        let others: Vec<usize> = (0..self.hosts.len()).filter(|other| *other != index).collect();
+        let is_here_only = |(record, update): &(&RecordId, &Update)| {
+            let is_here = |root| self.is_whole_durable(index, root);
+            own.has(**record)
+                && update.content.root().is_some_and(|root| {
+                    is_here(root) && !others.iter().any(|other| self.is_whole_durable(*other, root))
+                })
+                && !self.history.is_superseded(**record)
+                && !self.history.is_uncertain(**record)
+        };
+        let here_only: u64 = self.history.updates.iter().filter(is_here_only).map(|(_, u)| u.content.size()).sum();
+        if ledger.home_lacks.bytes < here_only {
+            let line = format!("station {index} says {ledger:?}, and {here_only} bytes are on its disk only");
+            self.violate("a station names what it alone has", line);
+        }
+    }
+
+    /// What a host says of the current versions of files, its own and others'.
+    fn check_facts(&mut self, index: usize, servers: &[Server]) {
+        for file in self.hosts[index].files.clone() {
+            let Some(replica) = self.hosts[index].replica.as_ref() else { return };
+            let Ok(Some(state)) = replica.level(file) else { continue };
+            let Some(update) = self.history.updates.get(&state.version) else { continue };
+            if self.history.is_uncertain(state.version) {
+                continue;
+            }
+            let truth = self.truth(state.version, update, servers);
+            let Facts { safe, visible, stable } = state.facts;
+            // A home that speaks of itself has what it has not synced yet.
+            let is_visible = truth.is_visible || index == 0;
+            let is_stable = truth.is_stable || index == 0 && update.content.root().is_none();
+            if safe.holds() && !truth.is_safe && index != 0
+                || visible.holds() && !is_visible
+                || stable.holds() && !is_stable
+            {
+                let line = format!("host {index} says {:?} of {} of {file}: {truth:?}", state.facts, state.version);
+                return self.violate("facts of a version are so", line);
+            }
+        }
+    }
+
+    /// What a host says that it has itself.
+    fn check_holders_here(&mut self, index: usize) {
+        if !self.hosts[index].is_sound() {
+            return;
+        }
+        for file in self.files_known(index) {
+            let Some(inode) = self.inode(index, file) else { continue };
+            let Some(root) = inode.content.root() else { continue };
+            let Some(replica) = self.hosts[index].replica.as_ref() else { return };
+            if replica.holder(file, inode.version) == Ok(Holder::Here) && !self.is_whole(index, root) {
+                let line = format!("host {index} says so of {} of {file}", inode.version);
+                return self.violate("what is said to be here is whole here", line);
+            }
+        }
+    }
+
+    /// Files of which a host may be asked.
+    fn files_known(&self, index: usize) -> Vec<FileId> {
+        let mut files: Vec<FileId> = self.hosts.iter().flat_map(|host| host.files.iter().copied()).collect();
+        if self.hosts[index].is_client() {
+            files.clone_from(&self.hosts[index].files);
+        }
+        files.sort();
+        files.dedup();
+        files
+    }
+}
