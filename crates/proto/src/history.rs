@@ -116,18 +116,14 @@ impl<S: MetaStore> Replica<S> {
         for Applied { origin, through, chain } in applied {
             if *origin == own {
                 fork = fork.or(self.own_fork(*through, *chain)?);
-            } else if self.known_chain(*origin, *through)?.is_some_and(|known| known != *chain) {
-                doubtful.insert(*origin);
+                continue;
             }
-        }
-        if self.config.role == Role::Station {
-            // A parent that was put back lacks what ours follow: it would refuse them for that.
-            let has = |of: OriginId| applied.iter().find(|known| known.origin == of).map_or(0, |known| known.through);
-            let origins: BTreeSet<OriginId> = self.log.origins().collect();
-            for origin in origins {
-                if origin != own && has(origin) < self.confirmed_applied(origin)? {
-                    doubtful.insert(origin);
-                }
+            let differs = self.known_chain(*origin, *through)?.is_some_and(|known| known != *chain);
+            // A parent that was put back lacks what ours follow: it would refuse them for that. It speaks of the origins
+            // that the greeting named; of others, whose first records came since, nothing is known.
+            let lacks = self.config.role == Role::Station && *through < self.confirmed_applied(*origin)?;
+            if differs || lacks {
+                doubtful.insert(*origin);
             }
         }
         if let Some(upstream) = self.upstream.as_mut() {

@@ -459,3 +459,26 @@ fn a_station_writes_again_what_follows_records_that_its_home_lost() {
     }
     world.assert_agrees(station);
 }
+
+/// The simulator found it (seeds 14, 341, 610, 821): the welcome does not speak of an origin that the greeting did not name,
+/// and the station took that for a home that had lost its records.
+#[test]
+fn what_comes_while_a_station_greets_its_home_is_sent() {
+    let mut world = World::new();
+    let (station, client) = (world.add(Role::Station, "s@s"), world.add(Role::Client, "ann@a"));
+    let upper = world.connect(station, HOME);
+    world.settle();
+    world.connect(client, station);
+    world.create(client, FileId::ROOT, "before");
+    world.pass(Duration::from_secs(3));
+    assert!(world.hosts[station].replica.is_settled(), "nothing is in the log when it greets");
+    world.close(upper);
+    let again = world.connect(station, HOME);
+    world.stall(again, true);
+    let file = world.create(client, FileId::ROOT, "meanwhile");
+    world.settle();
+    world.stall(again, false);
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.hosts[HOME].replica.path_of(file).unwrap().as_deref(), Some("/meanwhile"));
+    assert!(world.hosts[station].replica.is_settled());
+}
