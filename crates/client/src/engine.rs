@@ -1,6 +1,7 @@
 //! The seam between the mount and the replica.
 
 use std::time::Duration;
+use wayfs_proto::Room;
 use wayfs_types::request::{Level, Outcome, Request, RequestId};
 use wayfs_types::{FileId, Inode, OriginId, StorageError};
 
@@ -60,4 +61,15 @@ pub trait Engine: Send + Sync + 'static {
 
     /// How far a file's current version has come.
     fn level(&self, file: FileId) -> Option<Level>;
+
+    /// The least room of the servers between here and the home, as far as they told.
+    fn room_above(&self) -> Option<Room> {
+        None
+    }
+
+    /// Waits for a few seconds until so many bytes are free on the disk, while clean copies give way; whether they are.
+    fn make_room(&self, free: u64) -> bool {
+        let _ = free;
+        false
+    }
 }

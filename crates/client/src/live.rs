@@ -51,6 +51,14 @@ fn follow(events: &Events, outcome: &Outcome) {
 }
 
 impl Engine for Live {
+    fn make_room(&self, free: u64) -> bool {
+        self.volume.make_room(free)
+    }
+
+    fn room_above(&self) -> Option<wayfs_proto::Room> {
+        self.volume.rooms_above().into_iter().map(|server| server.room).min_by_key(|room| room.left)
+    }
+
     fn submit(&self, request: Request, timeout: Duration, callback: Callback) -> Option<RequestId> {
         if !matches!(request, Request::Change { .. }) || !self.events.is_heard() {
             return self.volume.submit(request, timeout, callback);

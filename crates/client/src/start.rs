@@ -11,7 +11,7 @@ use crate::notices::Notices;
 use crate::pins::Pins;
 use crate::saved::{Saved, SavedError, directory_of};
 use crate::target::Target;
-use crate::vfs::{Front, Vfs};
+use crate::vfs::{Front, Vfs, VfsSettings};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use wayfs_fuse::{BackgroundSession, Mount, MountError, MountOptions, Session};
 use wayfs_net::{Endpoint, NodeIdentity};
 use wayfs_node::{Keys, LinkSettings, LinkState, News, ParentLink, Volume, VolumeSettings};
 use wayfs_proto::Role;
+use wayfs_store::Reserves;
 
 /// Body files that nobody has open, beside the bytes they may take.
 const IDLE_COUNT_MAX: usize = 512;
@@ -299,7 +300,10 @@ fn build_vfs(
     };
     let files = Arc::new(FileTable::open(live.clone(), table)?);
     hooks.attach(&files, volume);
-    let vfs = Vfs::new(live, files, notices, config.vfs.clone())?;
+    // What is written is committed from there to chunks, which leave a part of the disk free.
+    let reserve = Reserves::of_disk(directory).contents;
+    let settings = VfsSettings { free_min: config.vfs.free_min.min(reserve + reserve / 2), ..config.vfs.clone() };
+    let vfs = Vfs::new(live, files, notices, settings)?;
     hooks.attach_vfs(&vfs);
     Ok(vfs)
 }

@@ -1,6 +1,7 @@
 //! What lives under the one lock of a volume: the engine, its sessions, and who waits.
 
 use crate::hooks::{SessionChange, SessionEvent};
+use crate::room;
 use crate::session::Session;
 use crate::waiter::Waiter;
 use crate::{Hooks, clock};
@@ -98,7 +99,7 @@ impl Orders {
     }
 }
 
-/// What people are told of a history that forked.
+/// What people are told of histories that forked, and of full disks.
 fn attention(output: &Output) -> Option<String> {
     Some(match output {
         Output::Forked { reason } => format!(
@@ -119,6 +120,9 @@ fn attention(output: &Output) -> Option<String> {
         Output::Recovered { records } => format!(
             "the home was restored from an older copy: {records} changes that it had lost were written again from here"
         ),
+        Output::RoomsAbove { rooms } => {
+            room::full_text(rooms).unwrap_or_else(|| "there is room again on the way to the home".to_owned())
+        }
         _ => return None,
     })
 }
@@ -141,7 +145,9 @@ impl InputKind {
             }
             Input::Request { .. } | Input::Cancel { .. } | Input::PeerUp { .. } => Self::Other,
             Input::PeerDown { .. } | Input::Propagate { .. } | Input::Fetched { .. } => Self::Other,
-            Input::MakeRoom | Input::Sent { .. } | Input::GivenBack { .. } | Input::Tick => Self::Other,
+            Input::MakeRoom | Input::Room { .. } | Input::Sent { .. } | Input::GivenBack { .. } | Input::Tick => {
+                Self::Other
+            }
         }
     }
 }
@@ -312,6 +318,7 @@ impl Core {
                 | Output::Renewed { .. }
                 | Output::WentBack { .. }
                 | Output::Recovered { .. }
+                | Output::RoomsAbove { .. }
                 | Output::Rescued { .. } => {
                     orders.effects.extend(attention(&output).map(Effect::Attention));
                 }

@@ -22,6 +22,7 @@ pub mod metrics;
 pub mod nearby;
 mod parent;
 pub mod paths;
+mod room;
 mod runtime;
 mod servers;
 mod session;
@@ -44,6 +45,7 @@ pub use host::{Admission, Host, JoinRequest, NoAdmission};
 pub use join::{JoinError, join};
 pub use level_watch::{LevelWatch, Reached};
 pub use parent::{CandidateStatus, LinkSettings, LinkState, LinkStatus, ParentLink, Throughput};
+pub use room::full_text;
 pub use runtime::runtime;
 pub use servers::{
     ADDRESSES_MAX, Directory, Entry, Have, News, Place, SERVERS_MAX, ServerInfo, ServerKind, ServerList, Signed,

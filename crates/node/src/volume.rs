@@ -16,6 +16,7 @@ use crate::core::{CLOSE_STOPPING, Core, LiveReplica, Orders};
 use crate::error::{MemberError, OpenError};
 use crate::hooks::Hooks;
 use crate::metrics::VolumeMetrics;
+use crate::room::{DiskRoom, full_text};
 use crate::servers::{Directory, News, exchange};
 use crate::session::{self, Session, SessionReport};
 use crate::sweep::{self, Sweeper};
@@ -31,7 +32,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use wayfs_net::{Connection, FrameReceiver, FrameSender};
-use wayfs_proto::{GrantError, Input, Neighbour, PeerId, Replica, Role};
+use wayfs_proto::{Full, GrantError, Input, Neighbour, PeerId, Replica, Role, Room, ServerRoom};
 use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig, Pressure, Reserves};
 use wayfs_types::request::{Outcome, Request, RequestId};
 use wayfs_types::{Admitted, FsError, Life, NodeId, OriginId, RecordId, StorageError, VolumeId};
@@ -73,6 +74,7 @@ pub struct Volume {
     /// Chunks in memory on behalf of neighbours.
     pub(crate) bodies: Semaphore,
     pub(crate) metrics: Arc<VolumeMetrics>,
+    pub(crate) disk_room: DiskRoom,
     /// How far the disk is behind with metadata.
     pressure: Pressure,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -112,6 +114,7 @@ impl Volume {
         config.announced_grace = settings.unreferenced_grace;
         let replica = Replica::open(config, store, clock::now())?;
         let core = Core::new(replica);
+        let disk_room = DiskRoom::watch(settings.directory.clone());
         let volume = Arc::new_cyclic(|me| Self {
             commits: core.commits_seen(),
             unvouched: core.unvouched_seen(),
@@ -128,6 +131,7 @@ impl Volume {
             sweeper: Arc::default(),
             bodies: Semaphore::new(BODIES_MAX),
             metrics: Arc::default(),
+            disk_room,
             pressure,
             threads: Mutex::default(),
             stopping: AtomicBool::new(false),
@@ -137,7 +141,7 @@ impl Volume {
         volume.start_threads(syncer).map_err(OpenError::Threads)?;
         volume.refresh_servers();
         volume.settings.runtime.spawn(exchange::spread(Weak::clone(&volume.me)));
-        volume.step(Input::Tick);
+        volume.step(Input::Room { room: volume.room() });
         Ok(volume)
     }
 
@@ -174,6 +178,41 @@ impl Volume {
     /// Bytes of a version's contents that the parent is known to have, while they are under way to it.
     pub fn sent_bytes(&self, version: RecordId) -> u64 {
         self.sent.of(version)
+    }
+
+    /// The room on this machine's disk, as it was a second ago.
+    pub fn room(&self) -> Room {
+        self.disk_room.room()
+    }
+
+    /// Waits for a few seconds until so many bytes are free on the disk, while what can be fetched again gives way; whether
+    /// they are.
+    pub fn make_room(&self, free: u64) -> bool {
+        self.sweeper.press();
+        self.contents.wait_for_disk(free)
+    }
+
+    /// The room of the servers above, as far as they told, nearest first.
+    pub fn rooms_above(&self) -> Vec<ServerRoom> {
+        self.look(|replica| replica.rooms_above().to_vec()).unwrap_or_default()
+    }
+
+    /// Which disks on the way to the home are full, this machine's first: `full: home disk (HOST)`. `None`: there is room.
+    pub fn full(&self) -> Option<String> {
+        let settings = &self.settings.replica;
+        let own = match self.role() {
+            Role::Client if self.room().full != Full::No => Some("full: cache disk (this machine)".to_owned()),
+            Role::Client => None,
+            Role::Home | Role::Station => full_text(&[ServerRoom {
+                is_home: self.role() == Role::Home,
+                label: settings.label.clone(),
+                room: self.room(),
+            }]),
+        };
+        match (own, full_text(&self.rooms_above())) {
+            (Some(own), Some(above)) => Some(format!("{own} and {}", above.trim_start_matches("full: "))),
+            (own, above) => own.or(above),
+        }
     }
 
     /// Counters of this volume.
@@ -664,11 +703,9 @@ fn store_configs(settings: &VolumeSettings) -> (MetaConfig, ChunkConfig) {
     let meta = MetaConfig::default();
     let meta =
         MetaConfig { min_free: reserves.meta, memtable_bytes: meta.memtable_bytes.min(reserves.meta / 2), ..meta };
-    let chunks = ChunkConfig::default();
     // A segment is what comes back at once; in small ones less room waits for its neighbours to die.
-    let segment_bytes = settings
-        .cache_bytes_max
-        .map_or(chunks.segment_bytes, |max| (max / SEGMENTS_MIN).clamp(SEGMENT_MIN, chunks.segment_bytes));
+    let of_cache = settings.cache_bytes_max.map_or(u64::MAX, |max| (max / SEGMENTS_MIN).max(SEGMENT_MIN));
+    let segment_bytes = reserves.segment.min(of_cache);
     (meta, ChunkConfig { min_free: reserves.contents, segment_bytes })
 }
 

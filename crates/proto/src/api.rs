@@ -16,6 +16,7 @@ use bytes::Bytes;
 use std::time::Duration;
 use wayfs_types::request::{Outcome, Request, RequestId};
 use wayfs_types::{Content, Digest, FileId, Life, Name, NodeId, OriginId, RecordId, Ticket, Time, VolumeId};
+use wayfs_wire::{Room, ServerRoom};
 
 /// A session with a neighbour. The driver picks a fresh number for every
 /// connection, so that what a dead session still says is not mistaken for the
@@ -239,6 +240,11 @@ pub enum Input {
         /// Its number.
         serial: u64,
     },
+    /// The room on our own disk, whenever it changed by much.
+    Room {
+        /// It.
+        room: Room,
+    },
     /// Nothing: look at the clock. Sent when [`crate::Replica::poll_timeout`] has come.
     Tick,
 }
@@ -360,6 +366,11 @@ pub enum Output {
         serial: u64,
         /// The directories.
         files: Vec<FileId>,
+    },
+    /// A server above us got full, or has room again.
+    RoomsAbove {
+        /// All that is known of them, nearest first.
+        rooms: Vec<ServerRoom>,
     },
     /// The store failed: the replica takes no more input. The driver must stop the volume.
     Failed {

@@ -630,6 +630,7 @@ impl<S: MetaStore> Replica<S> {
             self.note_let_go(origin, 1, safe, &BTreeSet::new())?;
         }
         self.welcome(peer, origin, resume, &origins)?;
+        self.tell_rooms_to(origin);
         if self.is_outlived(origin, life) {
             self.children.tell(origin, Down::Forked);
         }

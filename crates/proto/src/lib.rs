@@ -37,6 +37,7 @@ pub use ahead::AHEAD_MAX;
 pub use api::*;
 pub use ledger::{Amount, Ledger};
 pub use report::*;
+pub use wayfs_wire::{Full, Room, ServerRoom};
 
 mod answers;
 mod backwards;
@@ -77,6 +78,7 @@ mod reports_kept;
 mod requests;
 mod restored;
 mod rights;
+mod rooms;
 mod seen;
 mod sending;
 mod stream;

@@ -20,6 +20,7 @@ use crate::lock_mail::LockMail;
 use crate::locks::LockTable;
 use crate::overlay::{self, Changed, Indexing, Overlay, Tx};
 use crate::requests::Requests;
+use crate::rooms::Rooms;
 use crate::tables::{self, KeyKind, image_key, kind_range, pack, table, unpack};
 use crate::tentative::{Log, LogItem};
 use crate::upstream::Upstream;
@@ -212,6 +213,7 @@ pub struct Replica<S> {
     pub(crate) locks: LockTable,
     /// What is to be said to the parent about locks.
     pub(crate) lock_mail: LockMail,
+    pub(crate) rooms: Rooms,
     /// Work is left over that did not fit into this input's share.
     pub(crate) more_work: bool,
     /// The store was opened before in another life.
@@ -292,6 +294,7 @@ impl<S: MetaStore> Replica<S> {
             contents: Contents::default(),
             locks: LockTable::default(),
             lock_mail: LockMail::default(),
+            rooms: Rooms::default(),
             more_work: false,
             reopened: false,
             skips: false,
@@ -312,13 +315,18 @@ impl<S: MetaStore> Replica<S> {
         replica.watches = Watches::read(&replica.store)?;
         replica.totals = replica.read_totals()?;
         replica.read_children()?;
-        if replica.config.role == Role::Home && replica.inode(FileId::ROOT)?.is_none() {
-            replica.make_home()?;
-        }
-        if replica.config.role != Role::Client {
-            replica.begin_life()?;
-        }
+        replica.begin_as_server()?;
         Ok(replica)
+    }
+
+    fn begin_as_server(&mut self) -> Result<(), OpenError> {
+        if self.config.role == Role::Home && self.inode(FileId::ROOT)?.is_none() {
+            self.make_home()?;
+        }
+        if self.config.role != Role::Client {
+            self.begin_life()?;
+        }
+        Ok(())
     }
 
     fn check_identity(&mut self) -> Result<(), OpenError> {
@@ -515,6 +523,7 @@ impl<S: MetaStore> Replica<S> {
             Input::Fetched { peer, file } => self.handle_fetched(peer, file),
             Input::MakeRoom => self.handle_make_room()?,
             Input::GivenBack { serial } => self.handle_given_back(serial),
+            Input::Room { room } => self.handle_room(room),
             Input::Tick => {}
         }
         Ok(())

@@ -204,6 +204,7 @@ impl<S: MetaStore> Replica<S> {
         self.answer_fact_asks();
         self.refuse_catches();
         self.upstream = None;
+        self.forget_rooms();
         self.contents.begin_session();
         self.requests.wake_parked();
         self.locks_parent_lost();
@@ -294,6 +295,7 @@ impl<S: MetaStore> Replica<S> {
                 self.staged.outputs.push(Output::Shared { file, version });
                 Ok(())
             }
+            Down::Rooms { rooms } => self.handle_rooms(rooms),
             Down::LockAnswer { ask, verdict } => {
                 self.handle_lock_answer(ask, verdict);
                 Ok(())

@@ -448,6 +448,7 @@ impl World {
             | Output::Forked { .. }
             | Output::WentBack { .. }
             | Output::Recovered { .. }
+            | Output::RoomsAbove { .. }
             | Output::Rescued { .. } => {}
         }
     }

@@ -8,6 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const META_MAX: u64 = 64 << 20;
 /// Least that metadata leave free, in bytes. Below it an engine that flushes may fail in the middle.
 const META_MIN: u64 = 16 << 20;
+/// A segment is at most this part of a disk.
+const SEGMENT_PART: u64 = 64;
+/// Bytes of the smallest segments, two of the largest chunks, and of the largest.
+const SEGMENT_MIN: u64 = 2 << 20;
+const SEGMENT_MAX: u64 = 64 << 20;
 /// On small disks metadata leave this part free: a sixteenth.
 const META_PART: u64 = 16;
 
@@ -19,6 +24,8 @@ pub struct Reserves {
     pub meta: u64,
     /// Bytes that contents leave free.
     pub contents: u64,
+    /// Most bytes of one segment of chunks: a small part of the disk, since rewriting one takes as much room again.
+    pub segment: u64,
 }
 
 impl Reserves {
@@ -30,7 +37,7 @@ impl Reserves {
 
     fn of_size(size: u64) -> Self {
         let meta = (size / META_PART).clamp(META_MIN, META_MAX);
-        Self { meta, contents: meta * 2 }
+        Self { meta, contents: meta * 2, segment: (size / SEGMENT_PART).clamp(SEGMENT_MIN, SEGMENT_MAX) }
     }
 }
 
@@ -105,8 +112,8 @@ mod tests {
 
     #[test]
     fn small_disks_keep_less_and_contents_twice_as_much() {
-        assert_eq!(Reserves::of_size(1 << 40), Reserves { meta: 64 << 20, contents: 128 << 20 });
-        assert_eq!(Reserves::of_size(400 << 20), Reserves { meta: 25 << 20, contents: 50 << 20 });
-        assert_eq!(Reserves::of_size(60 << 20), Reserves { meta: 16 << 20, contents: 32 << 20 });
+        assert_eq!(Reserves::of_size(1 << 40), Reserves { meta: 64 << 20, contents: 128 << 20, segment: 64 << 20 });
+        assert_eq!(Reserves::of_size(400 << 20), Reserves { meta: 25 << 20, contents: 50 << 20, segment: 25 << 18 });
+        assert_eq!(Reserves::of_size(60 << 20), Reserves { meta: 16 << 20, contents: 32 << 20, segment: 2 << 20 });
     }
 }

@@ -20,6 +20,8 @@ pub const CLAIM_MAX: usize = 64;
 const LIST_MAX: u32 = 4096;
 /// Longest target of a symbolic link.
 const TARGET_MAX: usize = 4095;
+/// Most servers from a machine up to the home whose room is told.
+pub const ROOMS_MAX: usize = 8;
 /// Longest label of an origin.
 const LABEL_MAX: usize = 64;
 /// Permission bits.
@@ -114,7 +116,16 @@ fn check_down(down: &Down) -> Checked {
         Down::Facts { facts, .. } => at_most(facts.len(), FACTS_MAX, "facts"),
         Down::Claimed { .. } => Ok(()),
         Down::Alone { files } | Down::GiveBack { files, .. } => at_most(files.len(), IDS_MAX, "directories"),
+        Down::Rooms { rooms } => {
+            at_most(rooms.len(), ROOMS_MAX, "servers")?;
+            rooms.iter().try_for_each(|room| check_label(&room.label))
+        }
     }
+}
+
+fn check_label(label: &str) -> Checked {
+    within(label.len() <= LABEL_MAX, "label")?;
+    within(!label.contains(['/', '\0']), "label")
 }
 
 fn check_images(images: &[KeyImage]) -> Checked {
@@ -170,10 +181,7 @@ pub fn check_image(pair: &KeyImage) -> Checked {
     match (&pair.key, &pair.image) {
         (_, None) | (Key::Entry(..), Some(Image::Entry(_))) | (Key::Conflict(_), Some(Image::Conflict(_))) => Ok(()),
         (Key::Inode(_), Some(Image::Inode(inode))) => check_inode(inode),
-        (Key::Origin(_), Some(Image::Origin(origin))) => {
-            within(origin.label.len() <= LABEL_MAX, "label")?;
-            within(!origin.label.contains(['/', '\0']), "label")
-        }
+        (Key::Origin(_), Some(Image::Origin(origin))) => check_label(&origin.label),
         (Key::Inode(_) | Key::Entry(..) | Key::Conflict(_) | Key::Origin(_), Some(_)) => Err(Malformed::Mismatch),
     }
 }

@@ -532,4 +532,43 @@ pub enum Down {
         /// What the child may do afterwards.
         then: Then,
     },
+    /// How much room there is from here on up; nearest first. Told when it changes by much.
+    Rooms {
+        /// One for each server whose word is known.
+        rooms: Vec<ServerRoom>,
+    },
+}
+
+/// The room of one server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerRoom {
+    /// Its part in the volume.
+    pub is_home: bool,
+    /// `USER@HOST`.
+    pub label: String,
+    /// Its room.
+    pub room: Room,
+}
+
+/// The room on a disk.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Room {
+    /// What there is none for.
+    pub full: Full,
+    /// Bytes left for contents.
+    pub left: u64,
+    /// Bytes of the disk.
+    pub size: u64,
+}
+
+/// For what a disk has no room.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Full {
+    /// It has room.
+    #[default]
+    No,
+    /// There is none for contents.
+    Contents,
+    /// Nor for metadata.
+    Metadata,
 }

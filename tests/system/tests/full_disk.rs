@@ -5,10 +5,12 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use wayfs_system_tests::{Machine, eventually, free_port, within};
+use wayfs_system_tests::{Finished, Machine, eventually, free_port, within};
 
 /// Room of a small disk at first, in MiB: enough for the stores' own files.
 const SMALL: u32 = 192;
+/// Room of a smaller one.
+const TINY: u32 = 96;
 /// Bytes of one file.
 const PIECE: usize = 8 << 20;
 
@@ -17,8 +19,12 @@ struct SmallDisk(PathBuf);
 
 impl SmallDisk {
     fn new(path: &Path) -> Option<Self> {
+        Self::sized(path, SMALL)
+    }
+
+    fn sized(path: &Path, mebibytes: u32) -> Option<Self> {
         fs::create_dir_all(path).expect("make a directory");
-        let size = std::ffi::CString::new(format!("size={SMALL}m")).expect("plain text");
+        let size = std::ffi::CString::new(format!("size={mebibytes}m")).expect("plain text");
         match mount("tmpfs", path, "tmpfs", MountFlags::empty(), size.as_c_str()) {
             Ok(()) => Some(Self(path.to_owned())),
             Err(error) => {
@@ -49,6 +55,18 @@ fn piece(number: usize) -> Vec<u8> {
             (state ^ (state >> 29)).to_le_bytes()
         })
         .collect()
+}
+
+/// What a tool says of a full home on a screen and in JSON.
+fn says_full_home(finished: &Finished) -> bool {
+    let text = format!("{}{}", finished.out, finished.err);
+    text.contains("full: home disk (") || text.contains("full: station disk (")
+}
+
+/// Bytes that `df` shows as available.
+fn available(root: &Path) -> u64 {
+    let disk = rustix::fs::statvfs(root).expect("a mount answers");
+    disk.f_bavail * disk.f_frsize
 }
 
 /// Writes pieces until one is refused; says how many were taken, and the refusal.
@@ -127,4 +145,109 @@ fn a_full_home_acknowledges_nothing_that_it_cannot_keep() {
         let bytes = within("read a piece back", Duration::from_secs(30), move || fs::read(path).expect("it was safe"));
         assert!(bytes == piece(number), "piece {number} is whole");
     }
+}
+
+/// Proves [S-full-disk] and [S-full].
+#[test]
+fn a_full_home_is_called_so_two_hops_away_and_mends_by_itself() {
+    let home = Machine::new("home");
+    let Some(disk) = SmallDisk::sized(&home.path("data"), TINY) else { return };
+    let server = home.serve(free_port(), &[]);
+    server.wayfs(&home, &["volume", "create", "work"]).ok();
+    let station = Machine::new("station");
+    let near = station.serve(free_port(), &[]);
+    near.wayfs(&station, &["station", "join", &server.station_ticket(&home, "work")]).ok();
+    let client = Machine::new("client");
+    let mount = client.mount(&server.ticket(&home, "work"), &[]);
+    let address = format!("127.0.0.1:{}", near.port);
+    eventually("the client knows the station", Duration::from_secs(60), || {
+        mount.wayfs(&client, &["station", "use", &address]).status.success()
+    });
+    let is_near = || {
+        let status = mount.wayfs(&client, &["status"]).out;
+        status.lines().any(|line| line.contains("parent") && line.contains("station") && line.contains("connected"))
+    };
+    eventually("the client is at the station", Duration::from_secs(60), is_near);
+    let is_ample = available(mount.root());
+    let root = mount.root().to_owned();
+    let count = TINY as usize * 1024 * 1024 / PIECE;
+    within("write more than the home can hold", Duration::from_secs(120), move || {
+        for number in 0..count {
+            fs::write(root.join(format!("piece-{number}")), piece(number)).expect("the client has room");
+        }
+    });
+    let sync = mount.wayfs(&client, &["sync", "--until", "stable", "--timeout", "5"]);
+    assert!(!sync.status.success(), "the home cannot hold it all: {}", sync.out);
+    eventually("the client says where it is full", Duration::from_secs(60), || {
+        let status = mount.wayfs(&client, &["status"]);
+        says_full_home(&status) && status.out.contains(": full")
+    });
+    let sync = mount.wayfs(&client, &["sync", "--until", "stable", "--timeout", "2"]);
+    assert!(says_full_home(&sync), "{}{}", sync.out, sync.err);
+    let queue = mount.wayfs(&client, &["queue"]);
+    assert!(says_full_home(&queue), "{}", queue.out);
+    assert!(says_full_home(&mount.wayfs(&client, &["status", "--json"])));
+    let doctor = mount.wayfs(&client, &["doctor"]);
+    assert!(says_full_home(&doctor), "{}", doctor.out);
+    for said in [&queue, &doctor] {
+        assert!(!said.out.contains("Nothing is waiting") && !said.out.contains("everything is safe"), "{}", said.out);
+    }
+    assert!(says_full_home(&near.wayfs(&station, &["status"])), "the station says it, too");
+    let left = available(mount.root());
+    assert!(left < is_ample && left < u64::from(TINY) << 20, "df shows {left} of {is_ample}");
+    disk.grow();
+    mount.sync(&client, "stable");
+    eventually("nothing is full any more", Duration::from_secs(60), || {
+        !says_full_home(&mount.wayfs(&client, &["status"]))
+    });
+}
+
+/// Proves [S-cache] and [S-full-disk].
+#[test]
+fn a_bounded_cache_keeps_its_bound_while_much_is_read_and_a_full_disk_takes_what_is_written() {
+    let home = Machine::new("home");
+    let server = home.serve(free_port(), &[]);
+    server.wayfs(&home, &["volume", "create", "work"]).ok();
+    let writer = Machine::new("writer");
+    let source = writer.mount(&server.ticket(&home, "work"), &[]);
+    let count = 12;
+    for number in 0..count {
+        fs::write(source.path(&format!("piece-{number}")), piece(number)).unwrap();
+    }
+    source.sync(&writer, "stable");
+    let reader = Machine::new("reader");
+    let Some(_disk) = SmallDisk::sized(&reader.path("cache"), TINY) else { return };
+    // More than there is room for: the disk is the bound.
+    let mount = reader.mount(&server.ticket(&home, "work"), &["--cache-size", "10GB"]);
+    for number in 0..count {
+        let path = mount.path(&format!("piece-{number}"));
+        let bytes = within("read a piece", Duration::from_secs(60), move || fs::read(path));
+        assert!(bytes.as_ref().is_ok_and(|bytes| *bytes == piece(number)), "piece {number}: {:?}", bytes.err());
+    }
+    // Beside nothing but clean copies there is room for what is new.
+    for number in 0..4 {
+        let path = mount.path(&format!("new-{number}"));
+        let written = within("write", Duration::from_secs(60), move || fs::write(path, piece(100 + number)));
+        assert!(written.is_ok(), "new-{number}: {written:?}");
+    }
+    mount.sync(&reader, "stable");
+    drop(mount);
+    drop(reader);
+
+    let bounded = Machine::new("bounded");
+    let mount = bounded.mount(&server.ticket(&home, "work"), &["--cache-size", "40MB"]);
+    for number in 0..count {
+        let path = mount.path(&format!("piece-{number}"));
+        assert!(within("read a piece", Duration::from_secs(60), move || fs::read(path)).unwrap() == piece(number));
+        let status = mount.wayfs(&bounded, &["status", "--json"]).out;
+        let used = number_after(&status, "\"cache_used_bytes\":");
+        assert!(used <= 40_000_000 + (1 << 20), "after piece {number} the cache holds {used}");
+    }
+}
+
+/// The number behind a name in JSON.
+fn number_after(text: &str, name: &str) -> u64 {
+    let at = text.find(name).unwrap_or_else(|| panic!("{name} in {text}")) + name.len();
+    let digits: String = text[at..].trim_start().chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or_else(|error| panic!("{name}: {error}"))
 }

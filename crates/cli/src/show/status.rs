@@ -53,6 +53,7 @@ fn volume_status(volume: &VolumeStatus, now_unix_ms: i64) -> String {
     };
     line("parent", volume.parent.as_ref().map(parent).unwrap_or_default());
     line("home", home(volume));
+    line("room", volume.full.as_deref().map(clean).unwrap_or_default());
     for (name, value) in super::ledger::lines(&volume.ledger, volume.role) {
         line(name, value);
     }

@@ -26,9 +26,10 @@ impl Target {
                 self.link_fact(),
                 self.home_fact(),
                 self.disk_fact(),
+                self.room_fact(),
                 self.kernel_fact(),
                 self.not_safe_fact(&ledger),
-                Self::at_station_fact(&ledger),
+                self.at_station_fact(&ledger),
                 self.torn_fact(),
                 self.conflicts_fact(),
             ],
@@ -94,6 +95,14 @@ impl Target {
         }
     }
 
+    /// The room on the way to the home.
+    fn room_fact(&self) -> DoctorFact {
+        match self.volume().full() {
+            None => fact("room on the way home", Verdict::Good, "no disk is known to be full", ""),
+            Some(full) => fact("room on the way home", Verdict::Bad, full, super::ledger::MAKE_ROOM),
+        }
+    }
+
     fn kernel_fact(&self) -> DoctorFact {
         let granted = &self.parts.granted;
         if granted.flags.contains(InitFlags::PASSTHROUGH) {
@@ -108,7 +117,9 @@ impl Target {
     fn not_safe_fact(&self, ledger: &LedgerReport) -> DoctorFact {
         let amount = ledger.unsafe_amount();
         if amount.is_nothing() {
-            return fact("data at risk", Verdict::Good, "everything is safe", "");
+            let is_home = ledger.is_nothing() || self.volume().full().is_none();
+            let detail = if is_home { "everything is safe" } else { "nothing is on this machine only" };
+            return fact("data at risk", Verdict::Good, detail, "");
         }
         let age = amount.oldest_ms.unwrap_or(0);
         let detail = format!(
@@ -118,6 +129,9 @@ impl Target {
             age / 1000,
             ledger.why
         );
+        if self.volume().full().is_some() {
+            return fact("data at risk", Verdict::Bad, detail, &ledger.next_step);
+        }
         let connected = self.parts.link.status().state == LinkState::Connected;
         match (connected, age < OLD_MS) {
             (true, true) => fact("data at risk", Verdict::Good, detail, &ledger.next_step),
@@ -127,7 +141,7 @@ impl Target {
     }
 
     /// What has one copy at a station.
-    fn at_station_fact(ledger: &LedgerReport) -> DoctorFact {
+    fn at_station_fact(&self, ledger: &LedgerReport) -> DoctorFact {
         let amount = ledger.station_amount();
         if amount.is_nothing() {
             return fact("data not at the home", Verdict::Good, "none", "");
@@ -138,6 +152,14 @@ impl Target {
             amount.versions,
             amount.bytes.div_ceil(1024)
         );
+        if self.volume().full().is_some() {
+            return fact(
+                "data not at the home",
+                Verdict::Warning,
+                format!("{detail}: {}", ledger.why),
+                &ledger.next_step,
+            );
+        }
         let next = "They go home by the volume's policy; `wayfs sync --until stable` sends them now.";
         fact("data not at the home", Verdict::Good, detail, next)
     }

@@ -7,6 +7,9 @@ use wayfs_control::report::{AmountReport, LedgerReport};
 use wayfs_node::{LinkState, LiveReplica, Volume};
 use wayfs_proto::Amount;
 
+/// What helps where a disk is full.
+pub(super) const MAKE_ROOM: &str = "Make room there; it goes on by itself.";
+
 /// What a volume and the open files of a mount hold that has not come all the way.
 pub(crate) fn ledger_of(volume: &Volume, vfs: Option<&Vfs>) -> LedgerReport {
     // A volume that has stopped tells nothing; its failure is told beside.
@@ -60,6 +63,9 @@ impl Target {
             }
             LinkState::Searching { last_error } => say(&last_error, "Check the network; it connects by itself."),
             LinkState::Refused { reason } => say(&reason, super::status::NEW_TICKET),
+            LinkState::Connected if self.volume().full().is_some() => {
+                say(&self.volume().full().unwrap_or_default(), MAKE_ROOM)
+            }
             LinkState::Connected if not_safe.records > 0 || not_safe.versions > 0 => {
                 say("on its way to the station", "")
             }

@@ -51,6 +51,7 @@ impl Target {
             parent: link.parent.as_ref().map(|_| self.parent_report(&link)),
             home_reachable: self.is_home_reachable(),
             home_seen_ms: self.home_seen().map(|ago| u64::try_from(ago.as_millis()).unwrap_or(u64::MAX)),
+            full: self.volume().full(),
             ledger,
             reconciled_unix_ms: link.heard.map(unix_ms),
             conflicts_open: progress.map_or(0, |progress| progress.conflicts_open),
@@ -100,6 +101,9 @@ impl Target {
             LinkState::Searching { last_error } => {
                 let cause = if last_error.is_empty() { "no station answers" } else { last_error };
                 say(StatusWord::Offline, cause, "Check the network; it connects by itself.")
+            }
+            LinkState::Connected if self.volume().full().is_some() => {
+                say(StatusWord::Full, &self.volume().full().unwrap_or_default(), super::ledger::MAKE_ROOM)
             }
             LinkState::Connected if conflicts > 0 => {
                 let cause = match conflicts {
@@ -152,7 +156,8 @@ impl Target {
         let link = self.parts.link.status();
         let way = match link.held_up_by_choice() {
             Some(cause) => Some(cause),
-            None => (link.state != LinkState::Connected).then(|| "no station is connected".to_owned()),
+            None if link.state != LinkState::Connected => Some("no station is connected".to_owned()),
+            None => self.volume().full(),
         };
         self.each_in_queue(|item| {
             if report.items.len() < limit {
@@ -184,8 +189,10 @@ impl Target {
     }
 
     fn waiting_item(&self, waiting: &wayfs_proto::ContentWaiting, connected: bool) -> QueueItem {
+        let full = self.volume().full();
         let reason = match (connected, waiting.sent) {
             (false, _) => "at a station; none is connected",
+            (true, _) if full.is_some() => full.as_deref().unwrap_or_default(),
             (true, 0) => "at the station, until its policy, a reader or `sync --until stable` wants it at the home",
             (true, _) => "on its way from the station to the home",
         };

@@ -76,6 +76,9 @@ impl Target {
         if let Some(cause) = self.parts.link.status().held_up_by_choice().filter(|_| !reached) {
             reason = cause;
         }
+        if let Some(full) = self.volume().full().filter(|_| !reached) {
+            reason = full;
+        }
         if !reached && reason.is_empty() {
             reason = "it takes longer than was allowed".to_owned();
         }

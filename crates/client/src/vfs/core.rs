@@ -42,8 +42,8 @@ pub struct VfsSettings {
     pub ttl: Duration,
     /// An open file is committed when its writes are this old. Default 30 s, as the kernel's own write-back.
     pub dirty_age: Duration,
-    /// Free space that writes leave on the cache disk, in bytes. Default 96 MiB, above what the
-    /// chunk store keeps free for itself.
+    /// Free space that writes leave on the cache disk, in bytes. Default 192 MiB, half as much again as what the chunk store
+    /// leaves; less on small disks, where that leaves less.
     pub free_min: u64,
     /// Room on the cache disk beyond `free_min` without which no file is written past the daemon, in bytes: such
     /// writes end only where the disk does. Default 4 GiB; less risks that a disk runs full under other files.
@@ -59,7 +59,7 @@ impl Default for VfsSettings {
             safe_timeout: Duration::from_secs(10),
             ttl: Duration::from_secs(3600),
             dirty_age: Duration::from_secs(30),
-            free_min: 96 << 20,
+            free_min: 192 << 20,
             past_room: 4 << 30,
         }
     }

@@ -8,6 +8,7 @@ use crate::notices::Stale;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wayfs_fuse::{Errno, FileHandle, FileSystemStatistics, Reply, SeekWhence};
+use wayfs_proto::Room;
 use wayfs_types::FsError;
 
 /// Bytes written between two looks at the free space of the disk.
@@ -106,6 +107,9 @@ impl Vfs {
         let free = || self.free();
         self.space.take(len, free, self.settings.free_min)
             || (self.files.make_room() && self.space.take(len, free, self.settings.free_min))
+            // Clean copies give way; each byte may be needed twice, as above.
+            || (self.engine.make_room(self.settings.free_min.saturating_add(len.saturating_mul(2)))
+                && self.space.take(len, free, self.settings.free_min))
     }
 
     pub(super) fn allocate(
@@ -157,27 +161,49 @@ impl Vfs {
         }
     }
 
-    /// The cache disk's numbers: what can be written here before something must be sent.
+    /// The numbers of the disk with the least room between here and the home: what is written must come to all of them.
     pub(super) fn statistics(&self, reply: Reply) {
         match rustix::fs::statvfs(self.files.directory()) {
-            Ok(disk) => answered(reply.statistics(&FileSystemStatistics {
-                blocks: disk.f_blocks,
-                blocks_free: disk.f_bfree,
-                blocks_available: disk.f_bavail,
-                files: disk.f_files,
-                files_free: disk.f_ffree,
-                block_size: 128 * 1024,
-                name_len_max: NAME_MAX,
-                fragment_size: u32::try_from(disk.f_frsize).unwrap_or(4096),
-            })),
+            Ok(disk) => answered(reply.statistics(&with_room_above(&disk, self.engine.room_above()))),
             Err(error) => answered(reply.error(error.into())),
         }
+    }
+}
+
+fn with_room_above(disk: &rustix::fs::StatVfs, above: Option<Room>) -> FileSystemStatistics {
+    let fragment = disk.f_frsize.max(1);
+    let own = FileSystemStatistics {
+        blocks: disk.f_blocks,
+        blocks_free: disk.f_bfree,
+        blocks_available: disk.f_bavail,
+        files: disk.f_files,
+        files_free: disk.f_ffree,
+        block_size: 128 * 1024,
+        name_len_max: NAME_MAX,
+        fragment_size: u32::try_from(fragment).unwrap_or(4096),
+    };
+    match above.filter(|above| above.left / fragment < disk.f_bavail) {
+        Some(above) => {
+            let left = above.left / fragment;
+            FileSystemStatistics { blocks: above.size / fragment, blocks_free: left, blocks_available: left, ..own }
+        }
+        None => own,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_disk_with_the_least_room_is_the_one_that_is_told() {
+        let disk = rustix::fs::statvfs("/").unwrap();
+        let own = with_room_above(&disk, None);
+        let room = |left: u64| Room { full: wayfs_proto::Full::No, left, size: 1 << 30 };
+        assert_eq!(with_room_above(&disk, Some(room(u64::MAX))), own);
+        let full = with_room_above(&disk, Some(room(0)));
+        assert_eq!((full.blocks * disk.f_frsize, full.blocks_available, full.files), (1 << 30, 0, own.files));
+    }
 
     #[test]
     fn the_guard_looks_once_per_step_and_refuses_when_the_disk_is_full() {

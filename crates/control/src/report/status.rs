@@ -54,6 +54,9 @@ pub struct VolumeStatus {
     /// Milliseconds since the home was heard last, by the word of the parent; `None`: not since the daemon started.
     #[serde(default)]
     pub home_seen_ms: Option<u64>,
+    /// Which disks from here up to the home are full, and on which host; `None`: none that is known.
+    #[serde(default)]
+    pub full: Option<String>,
     /// What has not come all the way.
     pub ledger: LedgerReport,
     /// Milliseconds since 1970 of the last exchange with the parent.
@@ -122,7 +125,9 @@ pub enum StatusWord {
     Stale,
     /// No parent: works from the cache and the log.
     Offline,
-    /// A person has to do something: conflicts, a full disk, a revoked key.
+    /// A disk on the way to the home has no room, this machine's or a server's: what is written there can go no further.
+    Full,
+    /// A person has to do something: conflicts, a revoked key.
     NeedsAttention,
 }
 
@@ -134,6 +139,7 @@ impl fmt::Display for StatusWord {
             Self::Away => "away",
             Self::Stale => "stale",
             Self::Offline => "offline",
+            Self::Full => "full",
             Self::NeedsAttention => "needs-attention",
         })
     }

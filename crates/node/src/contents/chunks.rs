@@ -106,6 +106,8 @@ pub(crate) struct DiskShortage {
     pub(crate) lacks: u64,
     /// Bytes of removed chunks on it.
     pub(crate) dead: u64,
+    /// Bytes that somebody waits for.
+    pub(crate) wanted: u64,
 }
 
 /// What is to become of a chunk that came from a neighbour.
@@ -177,7 +179,7 @@ impl Contents {
     pub(crate) fn put_fetched(&self, digest: Digest, bytes: Bytes, keep: Keep) -> Result<bool, ContentsError> {
         let len = bytes.len() as u64;
         let is_let_in = keep == Keep::IfRoom && !self.has(&digest);
-        if is_let_in && !self.writers_room.lets_in(len, || self.bytes()) {
+        if is_let_in && !(self.is_disk_ample() && self.writers_room.lets_in(len, || self.bytes())) {
             self.passing().put(digest, bytes);
             return Ok(false);
         }
@@ -204,15 +206,22 @@ impl Contents {
             return self.put_from(Whence::Here, digest, bytes);
         }
         let len = bytes.len() as u64;
-        if !self.writers_room.wait_for(len, || self.bytes(), || self.fits_on_disk(len)) {
+        if !self.writers_room.wait_for(len, || self.bytes(), (len + RECORD_ROOM, || self.left_on_disk())) {
             return Err(ContentsError::NoSpace);
         }
         self.put_from(Whence::Here, digest, bytes)
     }
 
-    /// Whether so many bytes more are for contents to have on the disk. A disk that does not say is asked by writing.
-    fn fits_on_disk(&self, len: u64) -> bool {
-        self.available().is_none_or(|available| available > len.saturating_add(RECORD_ROOM))
+    /// Waits for a few seconds until so many bytes are free on the disk, the reserve counted, while what can be fetched again gives
+    /// way; whether they are.
+    pub(crate) fn wait_for_disk(&self, free: u64) -> bool {
+        let reserve = self.store().map_or(0, |store| store.min_free());
+        self.writers_room.wait_for(0, || 0, (free.saturating_sub(reserve), || self.left_on_disk()))
+    }
+
+    /// Bytes left for contents on the disk. A disk that does not say is asked by writing.
+    fn left_on_disk(&self) -> u64 {
+        self.available().unwrap_or(u64::MAX)
     }
 
     /// Tells that contents are being made here, until the answer is dropped.
@@ -342,13 +351,19 @@ impl Contents {
         self.store().map_or(0, |store| store.total_bytes())
     }
 
-    /// What is short of room on the disk, the reserves taken off; `None`: nothing, or the disk does not say.
-    pub(crate) fn disk_shortage(&self) -> Option<DiskShortage> {
+    /// What is short of room on the disk, the reserves taken off, with so many bytes wanted; `None`: nothing, or the disk does not
+    /// say.
+    pub(crate) fn disk_shortage(&self, wanted: u64) -> Option<DiskShortage> {
         let store = self.store().ok()?;
         let available = store.available_bytes().ok()?;
         let spare = store.min_free() / 2;
-        (available < spare)
-            .then(|| DiskShortage { lacks: (spare * 2).saturating_sub(available), dead: store.stats().dead_bytes })
+        let lacks = (spare * 2).max(wanted.saturating_add(spare)).saturating_sub(available);
+        (available < spare.max(wanted)).then(|| DiskShortage { lacks, dead: store.stats().dead_bytes, wanted })
+    }
+
+    /// Whether there is room on the disk for what can be fetched again: such leaves as much again as the reserve to what is written.
+    fn is_disk_ample(&self) -> bool {
+        self.store().is_ok_and(|store| store.available_bytes().map_or(true, |available| available > store.min_free()))
     }
 
     /// Room left for contents on the disk, in bytes, the reserve taken off.

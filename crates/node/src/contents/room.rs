@@ -22,6 +22,8 @@ struct State {
     refused: Option<Instant>,
     /// Bytes for which room was looked for in vain since the last look of the sweep.
     wanted: u64,
+    /// The same for the disk: bytes that are to be left for contents.
+    wanted_on_disk: u64,
 }
 
 /// The bound for writers. A leaf in the order of locks.
@@ -43,9 +45,10 @@ impl WritersRoom {
         self.changed.notify_all();
     }
 
-    /// Bytes for which writers found no room since this was asked last.
-    pub(crate) fn take_wanted(&self) -> u64 {
-        std::mem::take(&mut self.lock().wanted)
+    /// Bytes for which writers found no room since this was asked last: in the cache, and to be left on the disk.
+    pub(crate) fn take_wanted(&self) -> (u64, u64) {
+        let mut state = self.lock();
+        (std::mem::take(&mut state.wanted), std::mem::take(&mut state.wanted_on_disk))
     }
 
     /// Bytes that fit beside so many.
@@ -70,25 +73,31 @@ impl WritersRoom {
         state.coming = state.coming.saturating_sub(len);
     }
 
-    /// Waits until `len` more bytes fit beside those that `bytes` tells, and on the disk; whether they do.
-    pub(crate) fn wait_for(&self, len: u64, bytes: impl Fn() -> u64, is_room_on_disk: impl Fn() -> bool) -> bool {
+    /// Waits until `len` more bytes fit beside those that `bytes` tells, and `on_disk` bytes are left; whether they do.
+    pub(crate) fn wait_for(&self, len: u64, bytes: impl Fn() -> u64, (on_disk, left): (u64, impl Fn() -> u64)) -> bool {
         let end = Instant::now() + WAIT_MAX;
         let mut state = self.lock();
         loop {
             let is_within_bound = state.most.is_none_or(|most| bytes().saturating_add(len) <= most);
-            if is_within_bound && is_room_on_disk() {
+            let is_on_disk = left() >= on_disk;
+            if is_within_bound && is_on_disk {
                 return true;
             }
-            let left = end.saturating_duration_since(Instant::now());
-            state.wanted = state.wanted.max(len);
+            let patience = end.saturating_duration_since(Instant::now());
+            if !is_within_bound {
+                state.wanted = state.wanted.max(len);
+            }
+            if !is_on_disk {
+                state.wanted_on_disk = state.wanted_on_disk.max(on_disk);
+            }
             if state.refused.is_some_and(|at| at.elapsed() < REFUSE_FOR) {
                 return false;
             }
-            if left.is_zero() {
+            if patience.is_zero() {
                 state.refused = Some(Instant::now());
                 return false;
             }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.changed.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -106,16 +115,16 @@ mod tests {
     #[test]
     fn who_finds_no_room_waits_for_it_and_is_refused_in_the_end() {
         let room = Arc::new(WritersRoom::default());
-        assert!(room.wait_for(1 << 40, || u64::MAX, || true), "no bound");
+        assert!(room.wait_for(1 << 40, || u64::MAX, (0, || 0)), "no bound");
         room.bound(Some(100));
-        assert!(room.wait_for(40, || 60, || true));
+        assert!(room.wait_for(40, || 60, (0, || 0)));
         let bytes = Arc::new(AtomicU64::new(90));
         let (waiting, counted) = (Arc::clone(&room), Arc::clone(&bytes));
-        let waiter = std::thread::spawn(move || waiting.wait_for(40, || counted.load(Ordering::SeqCst), || true));
+        let waiter = std::thread::spawn(move || waiting.wait_for(40, || counted.load(Ordering::SeqCst), (0, || 0)));
         bytes.store(50, Ordering::SeqCst);
         room.changed();
         assert!(waiter.join().unwrap());
-        assert!(!room.wait_for(40, || 90, || true), "nothing went");
+        assert!(!room.wait_for(40, || 90, (0, || 0)), "nothing went");
         assert_eq!(room.left(90), Some(10));
         room.bound(Some(170));
         assert!(room.lets_in(60, || 90));

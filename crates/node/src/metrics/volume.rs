@@ -4,7 +4,7 @@ use super::{Counter, Histogram, Stopwatch, Text};
 use crate::clock;
 use crate::volume::Volume;
 use std::time::Duration;
-use wayfs_proto::{Amount, Neighbour, Role};
+use wayfs_proto::{Amount, Full, Neighbour, Role};
 
 /// Counters of one volume since the start.
 #[derive(Debug, Default)]
@@ -74,6 +74,7 @@ pub fn render(text: &mut Text, volume: &Volume, name: &str) {
     }
     render_home(text, volume, &label);
     render_ledger(text, volume, &label);
+    render_room(text, volume, name);
     render_sessions(text, volume, name);
     let metrics = volume.metrics();
     text.gauge("wayfs_chunk_bytes", "Bytes of contents kept here.", &label, volume.contents().bytes() as f64);
@@ -142,6 +143,25 @@ fn render_ledger(text: &mut Text, volume: &Volume, label: &[(&str, &str)]) {
     text.gauge("wayfs_home_lacks_records", "Updates that have not come home whole.", label, lacks.records as f64);
     text.gauge("wayfs_home_lacks_bytes", "Bytes that the home lacks.", label, lacks.bytes as f64);
     text.gauge("wayfs_home_lacks_oldest_seconds", "Age of the oldest of these updates.", label, age(lacks));
+}
+
+/// The room of this machine and of the servers above.
+fn render_room(text: &mut Text, volume: &Volume, name: &str) {
+    let own = match volume.role() {
+        Role::Client => "cache",
+        Role::Station => "station",
+        Role::Home => "home",
+    };
+    let above = volume.rooms_above();
+    let places = above
+        .iter()
+        .map(|server| (if server.is_home { "home" } else { "station" }, server.label.as_str(), server.room));
+    for (place, host, room) in std::iter::once((own, "", volume.room())).chain(places) {
+        let labels = [("volume", name), ("place", place), ("host", host)];
+        let is_full = f64::from(u8::from(room.full != Full::No));
+        text.gauge("wayfs_full", "Whether a disk from here up to the home has no room for contents.", &labels, is_full);
+        text.gauge("wayfs_room_bytes", "Bytes that it has left for contents.", &labels, room.left as f64);
+    }
 }
 
 /// What packing saved.

@@ -146,11 +146,15 @@ pub(crate) fn run(sweeper: &Sweeper, volume: &Weak<Volume>) {
     while let Some(woken) = sweeper.sleep(not_before) {
         let Some(volume) = volume.upgrade() else { return };
         volume.contents.forget_passed();
+        if let Some(room) = volume.disk_room.look() {
+            volume.step(Input::Room { room });
+        }
         is_pressed |= woken.pressed;
         let asked = volume.contents.writers_room.take_wanted();
+        let is_asked = asked != (0, 0);
         let need = need(&volume, asked, is_pressed);
         let is_due = woken.wanted || last.elapsed() >= volume.settings.sweep_period;
-        let is_for_room = need.shortage() == Shortage::Room && (asked > 0 || Instant::now() >= not_before);
+        let is_for_room = need.shortage() == Shortage::Room && (is_asked || Instant::now() >= not_before);
         if !is_due && !is_for_room {
             continue;
         }
@@ -167,16 +171,16 @@ pub(crate) fn run(sweeper: &Sweeper, volume: &Weak<Volume>) {
     }
 }
 
-/// What lacks room, with `asked` bytes that a writer waits for and perhaps readers who found none.
-fn need(volume: &Volume, asked: u64, is_pressed: bool) -> Need {
+/// What lacks room, with bytes that writers wait for, in the cache and on the disk, and perhaps readers who found none.
+fn need(volume: &Volume, (in_cache, on_disk): (u64, u64), is_pressed: bool) -> Need {
     let contents = &volume.contents;
     let of_cache = volume.settings.cache_bytes_max.map_or(0, |max| {
-        let most = max.saturating_sub(asked);
+        let most = max.saturating_sub(in_cache);
         let gap = (max / CACHE_GAP_PART).max(CACHE_GAP_MIN.min(max / 2));
         let bytes = contents.bytes();
         if bytes > most || is_pressed { bytes.saturating_sub(most.saturating_sub(gap)) } else { 0 }
     });
-    Need { of_cache, disk: contents.disk_shortage() }
+    Need { of_cache, disk: contents.disk_shortage(on_disk) }
 }
 
 /// Sweeps, and makes the room that is needed if it can; whether it won any.
@@ -315,7 +319,7 @@ fn compact(sweeper: &Sweeper, volume: &Volume, need: Need) -> bool {
     let bound = volume.settings.cache_bytes_max.map_or(u64::MAX, |max| max + max / DEAD_PART);
     let mut is_any = false;
     while let Ok(store) = volume.contents.store() {
-        let is_short = need.disk.is_some() && volume.contents.disk_shortage().is_some();
+        let is_short = need.disk.is_some_and(|disk| volume.contents.disk_shortage(disk.wanted).is_some());
         let least = if is_short || store.stats().disk_bytes > bound { Dead::Eighth } else { Dead::Half };
         if sweeper.is_stopped() {
             return is_any;

@@ -39,6 +39,9 @@ pub(super) fn report(server: &Shared) -> DoctorReport {
             };
             facts.push(fact(&check("room"), verdict, &format!("{} MiB left for contents", room >> 20), next));
         }
+        if let Some(full) = served.volume.full() {
+            facts.push(fact(&check("full disks"), Verdict::Bad, &full, "Make room there; it goes on by itself."));
+        }
         if let Some(stats) = served.volume.contents().stats()
             && stats.corrupt > 0
         {

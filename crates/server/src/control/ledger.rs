@@ -29,6 +29,10 @@ pub(super) fn of(served: &Served) -> LedgerReport {
 
 fn why(served: &Served, ledger: &LedgerReport) -> (String, String) {
     let say = |why: &str, next: &str| (why.to_owned(), next.to_owned());
+    let is_away = served.link.as_ref().is_some_and(|link| link.status().state != LinkState::Connected);
+    if let Some(full) = served.volume.full().filter(|_| !is_away) {
+        return say(&full, "Make room there; it goes on by itself.");
+    }
     match served.link.as_ref().map(|link| link.status().state) {
         None => say("contents are at stations or at clients", "`wayfs sync --until stable` at them sends them now."),
         Some(LinkState::Searching { last_error }) => {

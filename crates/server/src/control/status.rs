@@ -64,6 +64,7 @@ fn volume(served: &Served) -> VolumeStatus {
             .map(|heard| u64::try_from(clock::now().since(heard).as_millis()).unwrap_or(u64::MAX)),
         reconciled_unix_ms: link.as_ref().and_then(|link| link.heard).map(unix_ms),
         cache_used_bytes: served.volume.contents().bytes(),
+        full: served.volume.full(),
         ledger: super::ledger::of(served),
         ..VolumeStatus::default()
     };
@@ -86,9 +87,6 @@ fn judge(served: &Served, progress: Option<&Progress>, link: Option<&LinkStatus>
     let Some(progress) = progress else {
         return attention("the volume has stopped".into(), "Restart the server.");
     };
-    if served.volume.contents().available() == Some(0) {
-        return attention("the disk is full: updates are not taken".into(), "Make room; it goes on by itself.");
-    }
     if let Some(LinkState::Refused { reason }) = link.map(|link| &link.state) {
         return attention(reason.clone(), "Join again with `wayfs station join TICKET`.");
     }
@@ -103,6 +101,9 @@ fn judge(served: &Served, progress: Option<&Progress>, link: Option<&LinkStatus>
         }
         Some(LinkState::Offline) => return (StatusWord::Away, "set offline".into(), String::new()),
         Some(LinkState::Connected | LinkState::Refused { .. }) | None => {}
+    }
+    if let Some(full) = served.volume.full() {
+        return (StatusWord::Full, full, "Make room there; it goes on by itself.".into());
     }
     if progress.conflicts_open > 0 {
         let cause = match progress.conflicts_open {
