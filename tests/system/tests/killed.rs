@@ -271,3 +271,23 @@ fn a_tree_cloned_and_built_at_one_site_is_whole_at_the_other() {
         ),
     );
 }
+
+/// Proves [S-umount].
+#[test]
+fn a_forced_umount_ends_though_the_daemon_hangs() {
+    let home = Machine::new("home");
+    let server = home.serve(free_port(), &[]);
+    server.wayfs(&home, &["volume", "create", "work"]).ok();
+    let client = Machine::new("client");
+    let mut mount = client.mount(&server.ticket(&home, "work"), &[]);
+    std::fs::write(mount.path("kept"), b"closed").unwrap();
+    mount.sync(&client, "safe");
+    mount.process.signal(rustix::process::Signal::STOP);
+    let forced = mount.wayfs(&client, &["umount", "--force", &mount.root().to_string_lossy()]);
+    assert!(!forced.status.success() && forced.err.contains("was killed"), "{}{}", forced.out, forced.err);
+    assert!(!wayfs_system_tests::is_mounted(mount.root()));
+    eventually("the daemon is gone", std::time::Duration::from_secs(60), || mount.process.ended().is_some());
+    drop(mount);
+    let mount = client.mount("work", &[]);
+    assert_eq!(std::fs::read(mount.path("kept")).unwrap(), b"closed");
+}

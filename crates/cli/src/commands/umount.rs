@@ -15,6 +15,12 @@ const END_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a daemon that broke off may take to be gone: the kernel takes the memory of large ones apart.
 const DEATH_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// Longest wait with `--force` for what a daemon still commits, before the mount is taken away over its head.
+const FORCE_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long a daemon then has to end by itself.
+const FORCE_END_TIMEOUT: Duration = Duration::from_secs(10);
+
 pub(crate) fn run(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
     let found = context.registry.find_by_path(&args.dir).filter(|found| found.daemon.kind == DaemonKind::Mount);
     let Some(found) = found else { return clean_up(args) };
@@ -25,6 +31,9 @@ pub(crate) fn run(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
     }
     let command =
         Command::Umount { flush: args.flush, timeout_ms: args.timeout.saturating_mul(1000), force: args.force };
+    if args.force {
+        return force(context, args, &found.daemon, command);
+    }
     let report = match ask_umount(&found.daemon.socket, &command) {
         // It died while it was asked, or was dying before: its mount is left.
         Err(failure) if failure.exit == Exit::Unreachable && left_behind(&found.daemon)? => return clean_up(args),
@@ -32,6 +41,59 @@ pub(crate) fn run(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
     };
     context.print(&Done::Unmounted(report.clone()))?;
     wait_until_ended(&found.daemon)?;
+    unsent(&report)
+}
+
+/// As asked by the user: it ends in a bounded time, whatever the daemon does.
+fn force(context: &Context, args: &UmountArgs, daemon: &Registration, command: Command) -> Result<(), Failure> {
+    let patience = FORCE_PATIENCE + if args.flush { Duration::from_secs(args.timeout) } else { Duration::ZERO };
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+    let socket = daemon.socket.clone();
+    std::thread::spawn(move || {
+        // Nobody listens after the patience is over.
+        let _ = sender.send(ask_umount(&socket, &command));
+    });
+    if let Ok(Ok(report)) = receiver.recv_timeout(patience) {
+        context.print(&Done::Unmounted(report.clone()))?;
+        if has_ended_within(daemon, FORCE_END_TIMEOUT) {
+            return unsent(&report);
+        }
+    }
+    break_off(daemon)
+}
+
+/// Takes the mount away, and ends a daemon that does not do so by itself.
+fn break_off(daemon: &Registration) -> Result<(), Failure> {
+    if liveness(&daemon.place)?.is_some() {
+        unmount_lazily(&daemon.place)?;
+    }
+    let named = format!("the daemon of {} (pid {})", daemon.place.display(), daemon.pid);
+    let mut how = "ended";
+    if !has_ended_within(daemon, DEATH_TIMEOUT) {
+        kill(daemon)?;
+        how = "did not end and was killed";
+        if !has_ended_within(daemon, FORCE_END_TIMEOUT) {
+            let text = format!("the mount is taken away, but {named} hangs in the kernel");
+            return Err(Failure::new(Exit::Failed, text, "It ends when its disk answers."));
+        }
+    }
+    let text = format!("{named} did not unmount by itself: its mount was taken away, and it {how}");
+    Err(Failure::new(Exit::NotTrue, text, "What was closed is in its log: mount the volume again to send it."))
+}
+
+/// SIGKILL, if the process is still what was registered.
+fn kill(daemon: &Registration) -> Result<(), Failure> {
+    let name = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let pid = i32::try_from(daemon.pid).ok().and_then(rustix::process::Pid::from_raw);
+    let Some(pid) = pid.filter(|_| name(&daemon.pid.to_string()) == name("self")) else { return Ok(()) };
+    match rustix::process::kill_process(pid, rustix::process::Signal::KILL) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(error) => Err(Failure::io(format_args!("kill process {}", daemon.pid), &error.into())),
+    }
+}
+
+/// What is left behind.
+fn unsent(report: &UmountReport) -> Result<(), Failure> {
     if report.unsent_records == 0 && report.unsent_bytes == 0 {
         return Ok(());
     }
@@ -53,15 +115,23 @@ pub(crate) fn ask_umount(socket: &Path, command: &Command) -> Result<UmountRepor
 
 /// Returns when the daemon's socket is closed.
 pub(crate) fn wait_until_ended(daemon: &Registration) -> Result<(), Failure> {
-    let deadline = Instant::now() + END_TIMEOUT;
-    while ControlClient::connect(&daemon.socket).is_ok() || is_running(daemon.pid) {
+    if has_ended_within(daemon, END_TIMEOUT) {
+        return Ok(());
+    }
+    let text = format!("the {} at {} (pid {}) does not end", daemon.kind, daemon.place.display(), daemon.pid);
+    Err(Failure::new(Exit::Failed, text, "`wayfs umount --force` ends it."))
+}
+
+fn has_ended_within(daemon: &Registration, patience: Duration) -> bool {
+    let deadline = Instant::now() + patience;
+    // A stopped process still takes connections.
+    while is_running(daemon.pid) || ControlClient::connect(&daemon.socket).is_ok() {
         if Instant::now() >= deadline {
-            let text = format!("the {} at {} (pid {}) does not end", daemon.kind, daemon.place.display(), daemon.pid);
-            return Err(Failure::new(Exit::Failed, text, "Make a bundle with `wayfs debug`, then end it with `kill`."));
+            return false;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    Ok(())
+    true
 }
 
 fn is_running(pid: u32) -> bool {
