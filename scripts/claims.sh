@@ -5,6 +5,7 @@
 #   scripts/claims.sh [LOSSES] [SEED]     default: 500 losses from seed 1
 #   WAYFS_CLAIMS_MINUTES=120              no loss begins later
 #   WAYFS_CLAIMS_KINDS=Flip,PowerCut      only these disasters
+#   WAYFS_CLAIMS_STRICT=1                 servers, too, must say in the end that nothing is left (docs/claims.md)
 #   WAYFS_CLAIMS_DIR=DIR                  where the report and the diaries of failing seeds go (default target/claims)
 #
 # Ends with 0 if all that was claimed was there.

@@ -18,7 +18,7 @@ fn plan() -> Plan {
     let wanted = |kind: &Kind| kinds.is_empty() || kinds.split(',').any(|name| name == format!("{kind:?}"));
     Plan {
         seed: number("WAYFS_CLAIMS_SEED").unwrap_or(1),
-        losses: long.unwrap_or(3),
+        losses: long.unwrap_or(2),
         losses_in_world: if long.is_some() { 8 } else { 3 },
         stations: 2,
         clients: 3,
@@ -26,6 +26,7 @@ fn plan() -> Plan {
             Some(_) => Kind::ALL.into_iter().filter(wanted).collect(),
             None => vec![Kind::ClientLost, Kind::StationLost, Kind::Kill],
         },
+        is_strict: number("WAYFS_CLAIMS_STRICT") == Some(1),
         time: Duration::from_secs(number("WAYFS_CLAIMS_MINUTES").map_or(20, |minutes| minutes * 60)),
         diaries: std::env::var_os("WAYFS_CLAIMS_REPORT")
             .map(PathBuf::from)

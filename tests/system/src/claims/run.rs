@@ -27,6 +27,9 @@ pub struct Plan {
     pub clients: usize,
     /// Disasters to choose from.
     pub kinds: Vec<Kind>,
+    /// Whether every daemon must say that nothing is left when all is stable. What was lost with its writer is counted by
+    /// servers for ever, so that worlds with losses fail by it.
+    pub is_strict: bool,
     /// No loss begins later than this.
     pub time: Duration,
     /// Where the diaries of failing worlds go.
@@ -122,21 +125,21 @@ fn losses(
         if is_left_alone {
             continue;
         }
-        settle_and_check(world)?;
+        settle_and_check(plan, world)?;
     }
-    settle_and_check(world)?;
-    verdict::settle(world)?;
+    settle_and_check(plan, world)?;
+    verdict::settle(world, plan.is_strict)?;
     for reader in 0..world.clients.len() {
         verdict::check(world, reader)?;
     }
     Ok(())
 }
 
-fn settle_and_check(world: &mut World) -> Result<(), String> {
+fn settle_and_check(plan: &Plan, world: &mut World) -> Result<(), String> {
     world.heal();
     let reader = world.random.random_range(0..world.clients.len());
     verdict::check(world, reader)?;
-    if world.random.random_bool(0.3) { verdict::settle(world) } else { Ok(()) }
+    if world.random.random_bool(0.3) { verdict::settle(world, plan.is_strict) } else { Ok(()) }
 }
 
 /// Programs work, daemons talk.

@@ -6,15 +6,18 @@ use super::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 /// Longest time for everything to be there after a loss. A home waits 30 s for a holder that is gone before it asks others, a
 /// client some 10 s for a dead station.
 const CALM: Duration = Duration::from_secs(120);
-/// A walk that meets files which cannot be had ends after so long: each of them may take half a minute.
-const WALK: Duration = Duration::from_secs(60);
-/// Longest time for one walk, the last file included.
-const WALK_BOUND: Duration = Duration::from_secs(200);
+/// Longest time for one walk through the tree.
+const WALK_BOUND: Duration = Duration::from_secs(120);
+/// Time for the rest of a walk once all that is owed was found.
+const LATE: Duration = Duration::from_secs(2);
+/// Files that are read at once.
+const READERS: usize = 8;
 /// Pieces named in a failure.
 const NAMED_MAX: usize = 8;
 
@@ -27,27 +30,56 @@ struct Walk {
     broken: BTreeMap<PathBuf, Option<Number>>,
 }
 
-fn walk(seed: u64, directory: &Path, end: Instant, found: &mut Walk) -> std::io::Result<()> {
+/// All files below a directory.
+fn files(directory: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in fs::read_dir(directory)? {
-        if Instant::now() > end {
-            break;
-        }
         let path = entry?.path();
         match fs::symlink_metadata(&path) {
-            Ok(data) if data.is_dir() => walk(seed, &path, end, found)?,
-            Ok(_) => match fs::read(&path) {
-                Ok(bytes) => match piece::recognise(seed, &bytes) {
-                    Found::Whole(number) => drop(found.whole.insert(number)),
-                    Found::Broken(number) => drop(found.broken.insert(path, number)),
-                    Found::Empty => {}
-                },
-                Err(error) => drop(found.wrong.insert(path, error.to_string())),
-            },
+            Ok(data) if data.is_dir() => files(&path, found)?,
+            Ok(_) => found.push(path),
             // It went meanwhile.
             Err(_) => {}
         }
     }
     Ok(())
+}
+
+/// Reads all files below a directory, several at once: one whose bytes are lost takes half a minute to say so. Ends when
+/// all is read, and soon after all that is owed is found.
+fn walk(world: &World, root: PathBuf) -> std::io::Result<Walk> {
+    let listed = crate::within("list a mount", WALK_BOUND, move || {
+        let mut found = Vec::new();
+        files(&root, &mut found).map(|()| found)
+    })?;
+    let left = Arc::new(Mutex::new(listed));
+    let (send, receive) = mpsc::channel();
+    for _ in 0..READERS {
+        let (left, send) = (Arc::clone(&left), send.clone());
+        // Left behind when the walk is over; ending the mount frees it.
+        std::thread::spawn(move || {
+            while let Some(path) = left.lock().ok().and_then(|mut left| left.pop()) {
+                let bytes = fs::read(&path);
+                if send.send((path, bytes)).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    drop(send);
+    let mut found = Walk::default();
+    let mut end = Instant::now() + WALK_BOUND;
+    while let Ok((path, bytes)) = receive.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        match bytes.map(|bytes| piece::recognise(world.seed, &bytes)) {
+            Ok(Found::Whole(number)) => drop(found.whole.insert(number)),
+            Ok(Found::Broken(number)) => drop(found.broken.insert(path, number)),
+            Ok(Found::Empty) => {}
+            Err(error) => drop(found.wrong.insert(path, error.to_string())),
+        }
+        if missing(world, &found).is_empty() {
+            end = end.min(Instant::now() + LATE);
+        }
+    }
+    Ok(found)
 }
 
 /// Waits until a client shows all that is owed.
@@ -60,11 +92,7 @@ pub(super) fn check(world: &mut World, reader: usize) -> Result<(), String> {
     world.diary.note(format!("check at {disk}"));
     loop {
         let root = world.clients[reader].mount.as_ref().expect("all run after a heal").root().to_owned();
-        let seed = world.seed;
-        let found = crate::within("walk through a mount", WALK_BOUND, move || {
-            let mut found = Walk::default();
-            walk(seed, &root, Instant::now() + WALK, &mut found).map(|()| found)
-        });
+        let found = walk(world, root);
         let missing = match &found {
             Ok(found) => missing(world, found),
             Err(error) => vec![format!("the tree cannot be listed: {error}")],
@@ -192,7 +220,7 @@ pub(super) fn state(world: &World) -> String {
 ///
 /// # Errors
 /// Who does not come so far, or says otherwise.
-pub(super) fn settle(world: &mut World) -> Result<(), String> {
+pub(super) fn settle(world: &mut World, is_strict: bool) -> Result<(), String> {
     for at in 0..world.clients.len() {
         if !super::statement::sync(world, at, "stable", "120") {
             let disk = world.clients[at].disk;
@@ -203,5 +231,5 @@ pub(super) fn settle(world: &mut World) -> Result<(), String> {
             ));
         }
     }
-    super::numbers::nothing_is_left(world)
+    if is_strict { super::numbers::nothing_is_left(world) } else { Ok(()) }
 }
