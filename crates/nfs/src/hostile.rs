@@ -33,6 +33,8 @@ fn a_call_is_read_by_others_as_it_was_meant() {
     let (message, _) = rpc_msg::unpack(&mut cursor).unwrap();
     let msg_body::CALL(body) = message.body else { panic!("not a call") };
     assert_eq!((message.xid, body.prog, body.vers, body.proc), (9, 100_003, 3, 7));
+    let (user, _) = nfs3_types::rpc::auth_unix::unpack(&mut Cursor::new(&body.cred.body[..])).unwrap();
+    assert_eq!((user.uid, user.gid, user.gids), (7, 8, (0..16).collect::<Vec<u32>>()));
     let (arguments, _) = nfs3::WRITE3args::unpack(&mut cursor).unwrap();
     assert_eq!((arguments.offset, arguments.count, &arguments.data[..]), (1 << 33, 5, &b"hello"[..]));
     assert_eq!(cursor.position(), bytes.len() as u64);

@@ -174,6 +174,7 @@ fn notices_stop_and_restart_the_clocks() {
     line.until(3500);
     assert_eq!(line.times_of(read), [0, 1000, 3000]);
     line.exchange.handle_notice(line.time(), Notice::LinkDown);
+    line.drain();
     line.until(60_000);
     assert_eq!(line.times_of(read).len(), 3);
     line.exchange.handle_notice(line.time(), Notice::LinkUp);
