@@ -29,7 +29,7 @@ impl Gauges {
     pub(super) fn scrape() -> std::io::Result<Self> {
         let mut stream = TcpStream::connect_timeout(&ADDRESS, PATIENCE)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        write!(stream, "GET /metrics HTTP/1.1\r\nHost: lab\r\n\r\n")?;
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
         let mut text = String::new();
         stream.read_to_string(&mut text)?;
         Ok(Self(text))
