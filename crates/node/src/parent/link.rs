@@ -12,6 +12,7 @@
 
 use super::choice::{PAUSE_MIN, has_decayed, is_worth_a_move, next_pause, sort_by_rtt};
 use super::readmission::Readmission;
+use super::search_error::SearchError;
 use super::status::{CandidateStatus, LinkState, LinkStatus};
 use super::throughput::{BUSY_LEN, Samples};
 use crate::clock;
@@ -20,7 +21,6 @@ use crate::contents::push::ask;
 use crate::core::CLOSE_REPLACED;
 use crate::greet::{self, Attach, GreetError, Welcomed};
 use crate::handshake::{ChildRole, Refusal};
-use crate::join::JoinError;
 use crate::nearby::Nearby;
 use crate::servers::{ServerInfo, ServerKind, exchange, reach};
 use crate::volume::Volume;
@@ -780,39 +780,4 @@ enum Grace {
     AfterFirst,
     /// Until each has answered or failed.
     All,
-}
-
-/// Why no session could be made.
-#[derive(Debug, thiserror::Error)]
-enum SearchError {
-    #[error("no server of this volume is known")]
-    NoServers,
-    #[error("{0}")]
-    Unreachable(String),
-    #[error("{0}: {1}")]
-    Greet(String, GreetError),
-    #[error("the home has taken this machine in again")]
-    TakenIn,
-    #[error("this machine is no member of the volume (any more), and its new ticket does not help: {0}")]
-    Ticket(JoinError),
-}
-
-impl SearchError {
-    /// Whether trying again soon is pointless.
-    fn is_final(&self) -> bool {
-        match self {
-            Self::NoServers | Self::Unreachable(_) | Self::TakenIn => false,
-            Self::Ticket(error) => error.is_final(),
-            Self::Greet(_, GreetError::Refused(refusal)) => !matches!(refusal, Refusal::NotReady(_)),
-            Self::Greet(_, GreetError::Interrupted(_) | GreetError::TimedOut | GreetError::Malformed) => false,
-        }
-    }
-
-    fn into_state(self) -> LinkState {
-        if self.is_final() {
-            LinkState::Refused { reason: self.to_string() }
-        } else {
-            LinkState::Searching { last_error: self.to_string() }
-        }
-    }
 }

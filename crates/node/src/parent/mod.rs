@@ -3,6 +3,7 @@
 mod choice;
 mod link;
 mod readmission;
+mod search_error;
 mod status;
 mod throughput;
 
