@@ -131,7 +131,7 @@ fn node(replica: &LiveReplica, file: FileId) -> Node {
     let Ok(Some(inode)) = replica.inode(file) else { return Node::Other };
     match (inode.kind, &inode.content) {
         (Kind::Directory, _) => Node::Directory(file),
-        (_, Content::Tree { size, root, depth: 0 }) if *size <= FILE_LEN_MAX => {
+        (_, Content::Tree { size, root, depth: 0, .. }) if *size <= FILE_LEN_MAX => {
             Node::File(SmallFile { file, version: inode.version, digest: *root, len: *size })
         }
         _ => Node::Other,

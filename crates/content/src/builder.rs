@@ -2,6 +2,7 @@
 
 use crate::chunker::cut_in;
 use crate::error::{ContentError, WriteError};
+use crate::holes::Zeros;
 use crate::limits::{DEPTH_MAX, STANDARD, Shape};
 use crate::list_node::{Entry, ListNode, Run, ends_after, len_of_same};
 use crate::sink::ChunkSink;
@@ -17,6 +18,9 @@ pub struct Builder {
     /// Level of the entries that [`Builder::push`] takes; 0 for chunks.
     base: u8,
     size: u64,
+    /// Bytes of it in holes; only counted from chunks.
+    holes: u64,
+    zeros: Zeros,
     levels: Vec<Level>,
     nodes: u64,
 }
@@ -43,7 +47,7 @@ impl Builder {
 
     /// A builder above entries of a level that is complete already.
     pub(crate) fn above(shape: Shape, base: u8) -> Self {
-        Self { shape, base, size: 0, levels: Vec::new(), nodes: 0 }
+        Self { shape, base, size: 0, holes: 0, zeros: Zeros::of(&shape), levels: Vec::new(), nodes: 0 }
     }
 
     /// List nodes given to the sink so far.
@@ -69,6 +73,9 @@ impl Builder {
             return Ok(());
         }
         self.size = self.size.checked_add(len).ok_or(ContentError::TooLarge(u64::MAX))?;
+        if self.base == 0 && self.zeros.is(0, &run.entry) {
+            self.holes += len;
+        }
         self.push_at(0, run, sink)
     }
 
@@ -115,7 +122,7 @@ impl Builder {
         while let Some(level) = self.levels.get(at) {
             if let ([only], 1) = (level.open.as_slice(), level.total) {
                 let depth = self.base + u8::try_from(at).expect("a level was refused above DEPTH_MAX");
-                return Ok(Content::Tree { size: self.size, root: only.digest, depth });
+                return Ok(Content::Tree { size: self.size, root: only.digest, depth, holes: self.holes });
             }
             if level.open.is_empty() {
                 at += 1;
@@ -168,7 +175,7 @@ pub(crate) fn single_in(shape: &Shape, bytes: &Bytes) -> Option<(Content, Option
         return None;
     }
     let entry = Entry { digest: Digest::of(bytes), len: bytes.len() as u64 };
-    Some((Content::Tree { size: entry.len, root: entry.digest, depth: 0 }, Some(entry)))
+    Some((Content::Tree { size: entry.len, root: entry.digest, depth: 0, holes: 0 }, Some(entry)))
 }
 
 /// The content of bytes that are all in memory; chunks and nodes go to the sink.

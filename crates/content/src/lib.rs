@@ -16,6 +16,7 @@
 pub mod builder;
 pub mod chunker;
 mod error;
+mod holes;
 pub mod limits;
 pub mod list_node;
 mod new_bytes;

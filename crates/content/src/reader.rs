@@ -97,7 +97,7 @@ impl<'a> ContentReader<'a> {
                 }
                 None
             }
-            Content::Tree { size, root, depth } => {
+            Content::Tree { size, root, depth, .. } => {
                 let is_chunk_too_large = *depth == 0 && *size > shape.chunk_max as u64;
                 if *size == 0 || *depth > DEPTH_MAX || is_chunk_too_large {
                     return Err(ContentError::BadContent { size: *size, depth: *depth });
@@ -106,6 +106,10 @@ impl<'a> ContentReader<'a> {
             }
         };
         Ok(Self { shape, nodes, top, recent: RefCell::default() })
+    }
+
+    pub(crate) fn shape(&self) -> &Shape {
+        &self.shape
     }
 
     /// Bytes in the chunks of the file; 0 when it is inline.

@@ -17,6 +17,7 @@
 
 use crate::builder::{Builder, emit_node, single_in};
 use crate::error::{ContentError, WriteError};
+use crate::holes::Zeros;
 use crate::limits::{STANDARD, Shape};
 use crate::list_node::{Entry, ListNode, Run, ends_after, len_of_same};
 use crate::new_bytes::{NewBytes, Sizes};
@@ -97,6 +98,7 @@ pub(crate) fn rewrite_in<S: ChunkSink>(
     let mut work = Work { shape, reader: &reader, sizes, nodes: 0 };
     let mut splices =
         if is_old_cut { work.cut_again(&touched, &mut bytes, sink)? } else { vec![cut_all(&mut bytes, sink)?] };
+    let holes = if is_old_cut { work.holes(edit.old.holes(), &splices)? } else { holes_of(&shape, &splices) };
     let mut level = 0;
     loop {
         if let [whole] = splices.as_slice()
@@ -107,7 +109,7 @@ pub(crate) fn rewrite_in<S: ChunkSink>(
             for run in &whole.entries {
                 builder.push_run(*run, sink)?;
             }
-            let content = builder.end(sink)?;
+            let content = with_holes(builder.end(sink)?, holes);
             return Ok(report(content, &bytes, work.nodes + builder.nodes()));
         }
         level += 1;
@@ -158,6 +160,20 @@ fn cut_all<S: ChunkSink>(bytes: &mut NewBytes<'_, S::Error>, sink: &mut S) -> Re
     Ok(splice)
 }
 
+/// Bytes of holes in the new chunks.
+fn holes_of(shape: &Shape, splices: &[Splice]) -> u64 {
+    let zeros = Zeros::of(shape);
+    let runs = splices.iter().flat_map(|splice| &splice.entries).filter(|run| zeros.is(0, &run.entry));
+    runs.filter_map(Run::len).sum()
+}
+
+fn with_holes(mut content: Content, bytes: u64) -> Content {
+    if let Content::Tree { holes, size, .. } = &mut content {
+        *holes = bytes.min(*size);
+    }
+    content
+}
+
 /// What the passes over the levels share.
 struct Work<'r, 'a> {
     shape: Shape,
@@ -193,6 +209,17 @@ impl Work<'_, '_> {
             splices.push(splice);
         }
         Ok(splices)
+    }
+
+    /// Bytes of holes in the new file, from those in the old one and the splices of level 0.
+    fn holes(&self, old: u64, splices: &[Splice]) -> Result<u64, ContentError> {
+        let mut gone = 0;
+        for splice in splices {
+            // What ends the new file takes the place of all that the old one had from there on.
+            let end = if splice.end == self.sizes.new { self.sizes.old } else { splice.end };
+            gone += self.reader.holes_in(splice.start..end)?;
+        }
+        Ok(old.saturating_sub(gone) + holes_of(&self.shape, splices))
     }
 
     /// Groups the entries of the level below again around each splice.

@@ -61,7 +61,7 @@ impl World {
         let pieces: Rc<[Digest]> =
             if chunks == 1 { Rc::from([root]) } else { std::iter::once(root).chain((1..=chunks).map(piece)).collect() };
         self.trees.insert(root, pieces);
-        Content::Tree { size: 10_000 * chunks as u64, root, depth: u8::from(chunks > 1) }
+        Content::Tree { size: 10_000 * chunks as u64, root, depth: u8::from(chunks > 1), holes: 0 }
     }
 
     /// The pieces of a content, its root first.

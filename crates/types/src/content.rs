@@ -58,6 +58,8 @@ pub enum Content {
         root: Digest,
         /// Levels of list nodes above the chunks; 0 means `root` is the one chunk. At most 3.
         depth: u8,
+        /// Bytes of longest chunks that are all zeros: the holes of the file, for `stat`. Follows from the chunks.
+        holes: u64,
     },
 }
 
@@ -85,11 +87,21 @@ impl Content {
         }
     }
 
+    /// Bytes of the file that are holes: they read as zeros, and no disk keeps them.
+    pub fn holes(&self) -> u64 {
+        match self {
+            Self::Inline(_) => 0,
+            Self::Tree { holes, .. } => *holes,
+        }
+    }
+
     /// Whether the bounds of the format hold; checked on whatever a peer sends.
     pub fn is_well_formed(&self) -> bool {
         match self {
             Self::Inline(bytes) => bytes.len() <= INLINE_MAX,
-            Self::Tree { depth, size, .. } => *depth <= DEPTH_MAX && (1..=size_max(*depth)).contains(size),
+            Self::Tree { depth, size, holes, .. } => {
+                *depth <= DEPTH_MAX && (1..=size_max(*depth)).contains(size) && holes <= size
+            }
         }
     }
 
@@ -112,7 +124,10 @@ impl fmt::Debug for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Inline(bytes) => write!(f, "Inline({} bytes)", bytes.len()),
-            Self::Tree { size, root, depth } => write!(f, "Tree({size} bytes, {root:?}, depth {depth})"),
+            Self::Tree { size, root, depth, holes: 0 } => write!(f, "Tree({size} bytes, {root:?}, depth {depth})"),
+            Self::Tree { size, root, depth, holes } => {
+                write!(f, "Tree({size} bytes, {holes} in holes, {root:?}, depth {depth})")
+            }
         }
     }
 }
@@ -123,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_tree_is_no_longer_than_its_depth_can_hold() {
-        let tree = |size, depth| Content::Tree { size, root: Digest::of(b"x"), depth }.is_well_formed();
+        let tree = |size, depth| Content::Tree { size, root: Digest::of(b"x"), depth, holes: 0 }.is_well_formed();
         for (depth, most) in [(0, 1 << 20), (1, 1 << 30), (2, 1 << 40), (3, 1u64 << 50)] {
             assert!(tree(most, depth) && tree(1, depth));
             assert!(!tree(most + 1, depth) && !tree(0, depth));
@@ -131,5 +146,12 @@ mod tests {
             assert!(!tree(1 << 63, depth) && !tree(u64::MAX, depth));
         }
         assert!(!tree(1, 4));
+    }
+
+    #[test]
+    fn holes_are_no_more_than_the_file() {
+        let tree = |holes| Content::Tree { size: 1 << 20, root: Digest::of(b"x"), depth: 0, holes }.is_well_formed();
+        assert!(tree(0) && tree(1 << 20));
+        assert!(!tree((1 << 20) + 1));
     }
 }

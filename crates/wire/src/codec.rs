@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 /// First byte of every message.
-pub const FORMAT_VERSION: u8 = 5;
+pub const FORMAT_VERSION: u8 = 6;
 
 /// Longest message in bytes, version byte included: a frame of the network holds no more.
 pub const LEN_MAX: usize = 4 * 1024 * 1024;

@@ -38,10 +38,9 @@ fn content() -> impl Strategy<Value = Content> {
     prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..100).prop_map(|bytes| Content::Inline(Bytes::from(bytes))),
         // No tree is longer than its depth can hold: chunks of 1 MiB, 1,024 pieces in a node.
-        (0u8..=3, any::<u64>(), any::<[u8; 32]>()).prop_map(|(depth, size, root)| Content::Tree {
-            size: 1 + size % (1 << (20 + 10 * u32::from(depth))),
-            root: Digest::from_bytes(root),
-            depth
+        (0u8..=3, any::<u64>(), any::<u64>(), any::<[u8; 32]>()).prop_map(|(depth, size, holes, root)| {
+            let size = 1 + size % (1 << (20 + 10 * u32::from(depth)));
+            Content::Tree { size, root: Digest::from_bytes(root), depth, holes: holes % size }
         }),
     ]
 }

@@ -3,8 +3,9 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use wayfs_system_tests::{Machine, Mount, Server, eventually, free_port, within};
@@ -228,4 +229,51 @@ fn a_terabyte_of_nothing_is_made_sent_and_removed_like_a_small_file() {
     });
     world.writer.wayfs(&["umount", "--force", mount.root().to_str().unwrap()]).ok();
     wayfs_system_tests::eventually("the daemon ends", CALM, || mount.process.ended().is_some());
+}
+
+/// What a machine shows of a file's holes: units of 512 bytes that it takes, and where its data begins and ends from a
+/// place on.
+fn holes_of(path: &Path, from: u64) -> (u64, u64, u64) {
+    use rustix::fs::{SeekFrom, seek};
+    let file = File::open(path).unwrap();
+    let data = seek(&file, SeekFrom::Data(from)).unwrap();
+    let hole = seek(&file, SeekFrom::Hole(data)).unwrap();
+    (file.metadata().unwrap().blocks(), data, hole)
+}
+
+/// Proves [S-holes].
+#[test]
+fn holes_are_told_here_and_elsewhere() {
+    const MIB: u64 = 1 << 20;
+    let world = World::new();
+    let mut mount = world.mount(&world.writer);
+    let here = mount.path("image");
+    within("write a sparse file", CALM, {
+        let here = here.clone();
+        move || {
+            let file = File::create(here).unwrap();
+            file.write_all_at(&noise(MIB as usize, 7), 0).unwrap();
+            file.write_all_at(b"island", 100 * MIB).unwrap();
+            file.set_len(300 * MIB).unwrap();
+            file.sync_all().unwrap();
+        }
+    });
+    mount.sync(&world.writer, "stable");
+    let reader = world.mount(&world.reader);
+    let there = reader.path("image");
+    within("both see the holes", CALM, move || {
+        let copy = there.parent().unwrap().join("copy");
+        for path in [&here, &there] {
+            let (blocks, data, hole) = holes_of(path, 50 * MIB);
+            assert!(blocks >= MIB / 512 && blocks < 8 * MIB / 512, "{blocks} blocks");
+            assert!(data > 98 * MIB && data <= 100 * MIB && hole < 103 * MIB, "data from {data} to {hole}");
+        }
+        // What copies only data copies all of it.
+        let status = Command::new("cp").arg("--sparse=auto").args([&there, &copy]).status().unwrap();
+        assert!(status.success());
+        assert!(fs::read(&copy).unwrap() == fs::read(&here).unwrap(), "the copy is the file");
+        assert!(holes_of(&copy, 0).0 < 8 * MIB / 512);
+    });
+    world.writer.wayfs(&["umount", "--force", mount.root().to_str().unwrap()]).ok();
+    eventually("the daemon ends", CALM, || mount.process.ended().is_some());
 }

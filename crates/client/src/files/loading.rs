@@ -10,6 +10,8 @@ use wayfs_types::{Content, Digest, FileId, FsError, RecordId};
 
 /// How often a chunk that was fetched may vanish (evicted again at once) before the read fails.
 const ATTEMPTS_MAX: usize = 4;
+/// Lists that one question may find missing, one after the other: enough for a file of a terabyte.
+const LOOKS_MAX: usize = 16_384;
 /// List nodes remembered by one loader: a walk in order needs one per level.
 const NODES_MAX: usize = 8;
 
@@ -108,9 +110,24 @@ fn spans(
     range: &Range<u64>,
     patience: Patience,
 ) -> Result<Vec<Span>, Slow> {
-    for _ in 0..ATTEMPTS_MAX * 4 {
-        match spans_here(contents, nodes, base, range) {
-            Ok(spans) => return Ok(spans),
+    look(contents, nodes, base, patience, |reader| reader.spans(range.clone()).collect())
+}
+
+/// Asks the lists of a content something, and fetches those that are missing.
+///
+/// # Errors
+/// As [`load`].
+pub fn look<T>(
+    contents: &dyn Contents,
+    nodes: &NodeCache,
+    base: &Base,
+    patience: Patience,
+    question: impl Fn(&ContentReader<'_>) -> Result<T, ContentError>,
+) -> Result<T, Slow> {
+    let source = |digest: &Digest| nodes.node(contents, digest);
+    for _ in 0..LOOKS_MAX {
+        match ContentReader::new(&base.content, &source).and_then(|reader| question(&reader)) {
+            Ok(answer) => return Ok(answer),
             Err(ContentError::MissingNode(digest)) => fetch(contents, base, vec![digest], patience)?,
             Err(error) => {
                 tracing::error!(file = %base.file, %error, "content cannot be read");

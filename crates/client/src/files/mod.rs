@@ -34,12 +34,14 @@ pub mod open_file;
 mod past;
 pub mod ranges;
 mod recently_removed;
+mod seek;
 pub mod table;
 
 pub use closing::EarlyClose;
 pub use contents::{Contents, Patience, Slow, Store, Stored, Wanted};
 pub use open_file::{Access, OpenFile, Overlay};
 pub use past::Writes;
+pub use seek::Seek;
 pub use table::{FileTable, TableSettings};
 
 #[cfg(test)]

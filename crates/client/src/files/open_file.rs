@@ -40,6 +40,8 @@ pub struct Overlay {
     pub mtime: Option<WallTime>,
     /// No name is left, and the file lives on through its handles.
     pub is_removed: bool,
+    /// Units of 512 bytes that it takes, if its content does not tell.
+    pub blocks: Option<u64>,
 }
 
 /// Writes that are in no content yet.
@@ -240,7 +242,7 @@ impl State {
     fn new_body(&self, contents: &dyn Contents, files: &BodyFiles) -> Result<Body, FsError> {
         match &self.base.content {
             Content::Inline(bytes) => return Ok(Body::Memory(bytes.to_vec())),
-            Content::Tree { root, depth: 0, size } if *size <= MEMORY_MAX as u64 => {
+            Content::Tree { root, depth: 0, size, .. } if *size <= MEMORY_MAX as u64 => {
                 if let Some(bytes) = contents.chunk(root)? {
                     return Ok(Body::Memory(bytes.to_vec()));
                 }
@@ -283,7 +285,7 @@ impl OpenFile {
     pub fn overlay(&self) -> Overlay {
         let state = self.state();
         let mtime = state.is_dirty().then_some(state.mtime);
-        Overlay { size: state.size, mtime, is_removed: state.removed.is_some() }
+        Overlay { size: state.size, mtime, is_removed: state.removed.is_some(), blocks: state.blocks() }
     }
 
     /// Whether its last name went by our own doing. Does not look at what was written past us.
@@ -564,33 +566,6 @@ impl OpenFile {
         state.mark_past();
         true
     }
-
-    /// The next data or hole, as far as this machine knows: what is not here counts as data.
-    ///
-    /// # Errors
-    /// `None` past the end.
-    pub fn seek(&self, offset: u64, seek: Seek) -> Option<u64> {
-        let state = self.state();
-        if offset >= state.size {
-            return None;
-        }
-        if let Some(Body::Disk { file, present }) = &state.body
-            && present.contains(&(0..state.size))
-        {
-            let whence = match seek {
-                Seek::Data => rustix::fs::SeekFrom::Data(offset),
-                Seek::Hole => rustix::fs::SeekFrom::Hole(offset),
-            };
-            return match rustix::fs::seek(file.file(), whence) {
-                Ok(at) => Some(at.min(state.size)),
-                Err(_) => None,
-            };
-        }
-        Some(match seek {
-            Seek::Data => offset,
-            Seek::Hole => state.size,
-        })
-    }
 }
 
 /// Whether zeroing may make a file longer.
@@ -600,15 +575,6 @@ pub enum Extend {
     Yes,
     /// The size stays.
     No,
-}
-
-/// What a seek looks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seek {
-    /// Bytes.
-    Data,
-    /// None.
-    Hole,
 }
 
 /// Joins chunks to the bytes of a range; `None` if they do not cover it.
@@ -637,12 +603,22 @@ fn fill(state: &mut State, files: &BodyFiles, pieces: &[Piece]) -> Result<(), Fs
     for piece in pieces {
         let range = piece.range();
         for gap in present.gaps(&(range.start..range.end.min(limit).max(range.start))) {
+            if is_hole(&piece.bytes) {
+                // What is not present reads as zeros already.
+                present.insert(gap);
+                continue;
+            }
             let bytes = &piece.bytes[(gap.start - range.start) as usize..(gap.end - range.start) as usize];
             file.file().write_all_at(bytes, gap.start).map_err(|error| host_error(&error, "fill body file"))?;
             present.insert(gap);
         }
     }
     Ok(())
+}
+
+/// Whether a chunk is one of those that holes are made of.
+fn is_hole(chunk: &[u8]) -> bool {
+    chunk.len() == wayfs_content::CHUNK_MAX && chunk.iter().all(|byte| *byte == 0)
 }
 
 /// Zeros a range of a body file, as a hole if the host can.

@@ -1,8 +1,9 @@
 //! Bodies that programs write past us, and files that are closed before their commit.
 
+use super::Seek;
 use super::closing::CLOSING_LEN_MAX;
 use super::closing::EarlyClose::{BehindAnother, Noted, Unfit};
-use super::open_file::{Changes, Extend, Seek};
+use super::open_file::{Changes, Extend};
 use super::table::{DirtyFile, KernelWay, TableSettings};
 use super::testing::{Fake, file, record};
 use super::*;
@@ -150,7 +151,7 @@ fn requests_beside_find_and_change_what_was_written_past_us() {
     assert_eq!(bench.kernel_open(&beside, Access::Write, Writes::ByRequest).0, DIRECT);
     assert_eq!(bench.table.write(&beside, None, b"appended", 7), Ok(400_000));
     bench.table.zero(&beside, 0..4096, Extend::No).unwrap();
-    assert_eq!(past.open.seek(0, Seek::Data), Some(4096));
+    assert_eq!(bench.table.seek(&past.open, 0, Seek::Data, Patience::None), Ok(Some(4096)));
     bench.table.truncate(&beside, 300_000, 7).unwrap();
     past.body.write_all_at(b"end", 300_000).unwrap();
     let mut bytes = noise(400_000, 2);

@@ -76,6 +76,12 @@ impl RangeSet {
         }
     }
 
+    /// The first range that ends after a byte.
+    pub fn following(&self, byte: u64) -> Option<Range<u64>> {
+        let around = self.ranges.range(..=byte).next_back().filter(|(_, end)| **end > byte);
+        around.or_else(|| self.ranges.range(byte..).next()).map(|(start, end)| *start..*end)
+    }
+
     /// Whether every byte of a range is in the set.
     pub fn contains(&self, range: &Range<u64>) -> bool {
         if range.start >= range.end {
@@ -159,6 +165,7 @@ mod tests {
                 prop_assert_eq!(gaps.contains(&(byte..byte + 1)), !model[byte as usize]);
             }
             prop_assert_eq!(set.contains(&asked), gaps.is_empty());
+            prop_assert_eq!(set.following(ask), set.iter().find(|range| range.end > ask));
         }
     }
 }

@@ -389,6 +389,20 @@ impl FileTable {
         file.read(&*self.contents, &self.files, range, patience)
     }
 
+    /// Finds data or a hole.
+    ///
+    /// # Errors
+    /// [`Slow`].
+    pub fn seek(
+        &self,
+        file: &OpenFile,
+        offset: u64,
+        seek: super::Seek,
+        patience: Patience,
+    ) -> Result<Option<u64>, Slow> {
+        file.seek(&*self.contents, offset, seek, patience)
+    }
+
     /// Writes at an offset, or appends; returns where.
     ///
     /// # Errors

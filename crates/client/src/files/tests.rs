@@ -1,6 +1,7 @@
 //! The table by example.
 
-use super::open_file::{Extend, Seek};
+use super::Seek;
+use super::open_file::Extend;
 use super::table::{KernelWay, TableSettings};
 use super::testing::{Fake, file, record};
 use super::*;
@@ -42,6 +43,10 @@ impl Bench {
     fn remove(&self, number: u64) {
         let last = self.fake.mark_removed(file(number));
         self.table.removed(Removed { file: file(number), inode: Box::new(last) });
+    }
+
+    fn seek(&self, open: &OpenFile, offset: u64, seek: Seek) -> Option<u64> {
+        self.table.seek(open, offset, seek, Patience::lasting(SOON)).unwrap()
     }
 
     fn read_all(&self, open: &OpenFile) -> Vec<u8> {
@@ -356,13 +361,41 @@ fn holes_read_as_zeros_and_are_found() {
     let open = bench.open(1, Access::Write);
     bench.table.write(&open, Some(1 << 20), b"end", 0).unwrap();
     bench.table.zero(&open, 0..4096, Extend::No).unwrap();
-    assert_eq!(open.seek(0, Seek::Hole), Some(0));
-    assert_eq!(open.seek(0, Seek::Data), Some(1 << 20));
-    assert_eq!(open.seek(2 << 20, Seek::Data), None);
+    assert_eq!(bench.seek(&open, 0, Seek::Hole), Some(0));
+    assert_eq!(bench.seek(&open, 0, Seek::Data), Some(1 << 20));
+    assert_eq!(bench.seek(&open, 2 << 20, Seek::Data), None);
     let read = bench.read_all(&open);
     assert_eq!((read.len(), read.iter().all(|byte| *byte == 0)), ((1 << 20) + 3, false));
     bench.table.commit(&open, Patience::None).unwrap().unwrap();
     assert!(bench.fake.bytes_of(file(1)) == read);
+}
+
+/// Proves [S-holes].
+#[test]
+fn holes_of_a_committed_file_are_found_without_its_bytes() {
+    const MIB: u64 = 1 << 20;
+    let bench = bench();
+    let mut bytes = noise(2 << 20);
+    bytes.resize(40 << 20, 0);
+    bytes.extend(noise(1 << 20));
+    bench.fake.make(file(1), &bytes);
+    let open = bench.open(1, Access::Write);
+    let (hole, data) = (bench.seek(&open, 0, Seek::Hole).unwrap(), bench.seek(&open, 4 * MIB, Seek::Data).unwrap());
+    assert!((2 * MIB..4 * MIB).contains(&hole) && (38 * MIB..=40 * MIB).contains(&data), "{hole} to {data}");
+    assert_eq!(bench.seek(&open, 20 * MIB, Seek::Hole), Some(20 * MIB));
+    assert_eq!(bench.seek(&open, data, Seek::Hole), Some(41 * MIB));
+    // What is written and in no content yet is data; what is cut off and grown again is a hole.
+    bench.table.write(&open, Some(20 * MIB), b"island", 0).unwrap();
+    assert_eq!(bench.seek(&open, 4 * MIB, Seek::Data), Some(20 * MIB));
+    assert_eq!(bench.seek(&open, 20 * MIB, Seek::Hole), Some(20 * MIB + 6));
+    assert_eq!(bench.seek(&open, 20 * MIB + 6, Seek::Data), Some(data));
+    bench.table.truncate(&open, 30 * MIB, 0).unwrap();
+    bench.table.truncate(&open, 50 * MIB, 0).unwrap();
+    assert_eq!(bench.seek(&open, 20 * MIB + 6, Seek::Data), None);
+    assert_eq!(bench.seek(&open, 45 * MIB, Seek::Hole), Some(45 * MIB));
+    bench.table.commit(&open, Patience::lasting(SOON)).unwrap().unwrap();
+    let island = bench.seek(&open, 4 * MIB, Seek::Data).unwrap();
+    assert!((19 * MIB..=20 * MIB).contains(&island), "{island}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub fn attributes(number: u64, inode: &Inode, overlay: Option<Overlay>) -> Attri
     Attributes {
         inode: wayfs_fuse::Inode::new(number),
         size,
-        blocks: size.div_ceil(512),
+        blocks: overlay.and_then(|overlay| overlay.blocks).unwrap_or_else(|| blocks(inode, overlay, size)),
         // Access times are not kept: each read would be an update for everyone.
         atime: timestamp(mtime),
         mtime: timestamp(mtime),
@@ -37,6 +37,13 @@ pub fn attributes(number: u64, inode: &Inode, overlay: Option<Overlay>) -> Attri
         device: device(&inode.kind),
         block_size: BLOCK_SIZE,
     }
+}
+
+/// Units of 512 bytes that a file takes: holes of its content take none.
+fn blocks(inode: &Inode, overlay: Option<Overlay>, size: u64) -> u64 {
+    let is_as_committed = overlay.is_none_or(|overlay| overlay.size == inode.content.size());
+    let holes = if is_as_committed { inode.content.holes() } else { 0 };
+    size.saturating_sub(holes).div_ceil(512)
 }
 
 /// The kind as listings show it.

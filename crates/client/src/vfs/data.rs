@@ -2,8 +2,8 @@
 
 use super::core::{Caller, Vfs, answered};
 use super::errno::errno;
-use crate::files::open_file::{Extend, Seek};
-use crate::files::{Access, Patience, Slow};
+use crate::files::open_file::Extend;
+use crate::files::{Access, Patience, Seek, Slow};
 use crate::notices::Stale;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -148,16 +148,28 @@ impl Vfs {
         let _ = reply.result(outcome.map_err(errno));
     }
 
-    pub(super) fn seek(&self, handle: FileHandle, offset: u64, whence: SeekWhence, reply: Reply) {
+    pub(super) fn seek(
+        self: &Arc<Self>,
+        caller: &Caller,
+        handle: FileHandle,
+        offset: u64,
+        whence: SeekWhence,
+        reply: Reply,
+    ) {
         let Some(open) = self.handles.file(handle) else { return answered(reply.error(Errno::BADF)) };
         let seek = match whence {
             SeekWhence::Data => Seek::Data,
             SeekWhence::Hole => Seek::Hole,
             SeekWhence::Other(_) => return answered(reply.error(Errno::INVAL)),
         };
-        match open.file.seek(offset, seek) {
-            Some(at) => answered(reply.position(at)),
-            None => answered(reply.error(Errno::NXIO)),
+        match self.files.seek(&open.file, offset, seek, Patience::None) {
+            Err(Slow::NeedsNetwork) => self.on_worker(&self.readers, caller, reply, move |vfs, slot| {
+                let outcome = vfs.files.seek(&open.file, offset, seek, vfs.read_patience());
+                if let Some(reply) = slot.take() {
+                    answer_seek(reply, outcome);
+                }
+            }),
+            outcome => answer_seek(reply, outcome),
         }
     }
 
@@ -167,6 +179,14 @@ impl Vfs {
             Ok(disk) => answered(reply.statistics(&with_room_above(&disk, self.engine.room_above()))),
             Err(error) => answered(reply.error(error.into())),
         }
+    }
+}
+
+fn answer_seek(reply: Reply, outcome: Result<Option<u64>, Slow>) {
+    match outcome {
+        Ok(Some(at)) => answered(reply.position(at)),
+        Ok(None) => answered(reply.error(Errno::NXIO)),
+        Err(slow) => answered(reply.error(errno(slow.into_error()))),
     }
 }
 

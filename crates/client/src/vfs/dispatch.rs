@@ -138,7 +138,7 @@ impl Front {
             Operation::Fallocate { handle, offset, length, mode } => {
                 vfs.allocate(caller, handle, (offset, length), mode, reply);
             }
-            Operation::Seek { handle, offset, whence } => vfs.seek(handle, offset, whence, reply),
+            Operation::Seek { handle, offset, whence } => vfs.seek(caller, handle, offset, whence, reply),
             Operation::Ioctl { .. } => return Err((reply, Errno::NOTTY)),
             // The kernel then copies through its page cache by itself.
             Operation::CopyFileRange { .. } => return Err((reply, Errno::NOSYS)),

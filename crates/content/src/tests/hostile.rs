@@ -63,14 +63,14 @@ fn content_outside_the_format_is_refused() {
     let nodes = |_: &Digest| None;
     let root = Digest::of(b"root");
     for content in [
-        Content::Tree { size: 0, root, depth: 1 },
-        Content::Tree { size: 5, root, depth: 4 },
-        Content::Tree { size: 2 << 20, root, depth: 0 },
+        Content::Tree { size: 0, root, depth: 1, holes: 0 },
+        Content::Tree { size: 5, root, depth: 4, holes: 0 },
+        Content::Tree { size: 2 << 20, root, depth: 0, holes: 0 },
         Content::Inline(Bytes::from(vec![0; 4097])),
     ] {
         assert!(matches!(ContentReader::new(&content, &nodes), Err(ContentError::BadContent { .. })));
     }
-    let absent = Content::Tree { size: 2 << 20, root, depth: 1 };
+    let absent = Content::Tree { size: 2 << 20, root, depth: 1, holes: 0 };
     let reader = ContentReader::new(&absent, &nodes).unwrap();
     assert_eq!(reader.entries(0, 0).collect::<Vec<_>>(), vec![Err(ContentError::MissingNode(root))]);
 }

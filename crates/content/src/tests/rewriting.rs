@@ -4,7 +4,7 @@ use super::{built, noise, read_back};
 use crate::builder::Builder;
 use crate::limits::{SMALL, STANDARD, Shape};
 use crate::list_node::{Entry, Run};
-use crate::reader::ContentReader;
+use crate::reader::{ContentReader, Located};
 use crate::rewrite::{Edit, Rewritten, rewrite_in};
 use crate::sink::{ChunkSink, MemorySink};
 use bytes::Bytes;
@@ -25,6 +25,7 @@ struct File {
 enum Step {
     Write { at: usize, len: usize, seed: u64 },
     Truncate(usize),
+    Zero { at: usize, len: usize },
 }
 
 impl File {
@@ -46,6 +47,14 @@ impl File {
                         self.bytes.resize(end, 0);
                     }
                     self.bytes[*at..end].copy_from_slice(&noise(*len, *seed));
+                    dirty.push(*at as u64..end as u64);
+                }
+                Step::Zero { at, len } => {
+                    let end = at + len;
+                    if self.bytes.len() < end {
+                        self.bytes.resize(end, 0);
+                    }
+                    self.bytes[*at..end].fill(0);
                     dirty.push(*at as u64..end as u64);
                 }
                 Step::Truncate(size) => {
@@ -76,13 +85,41 @@ impl File {
         assert!(read_back(&self.shape, &self.content, &self.sink) == self.bytes, "other bytes");
         let scratch = built(&self.shape, &self.bytes, &mut MemorySink::default());
         assert_eq!(self.content, scratch, "other structure than from scratch");
+        self.check_holes();
+    }
+
+    /// Where seeks find data and holes is what the chunks say, one by one, and holes read as zeros.
+    fn check_holes(&self) {
+        let nodes = |digest: &Digest| self.sink.get(digest);
+        let reader = ContentReader::in_shape(self.shape, &self.content, &nodes).unwrap();
+        let chunks: Vec<_> = reader.entries(0, 0).map(Result::unwrap).collect();
+        let is_hole = |chunk: &Located| {
+            let bytes = &self.bytes[chunk.offset as usize..chunk.end() as usize];
+            chunk.entry.len == self.shape.chunk_max as u64 && bytes.iter().all(|byte| *byte == 0)
+        };
+        let holes: Vec<bool> = chunks.iter().map(is_hole).collect();
+        let sum: u64 = chunks.iter().zip(&holes).filter(|(_, is)| **is).map(|(chunk, _)| chunk.entry.len).sum();
+        assert_eq!(self.content.holes(), sum);
+        let (mut data, mut hole) = (None, reader.size());
+        // Each look walks on to what it finds: a few of them in each tree are enough.
+        let step = chunks.len() / 8 + 1;
+        for (number, (chunk, is_hole)) in chunks.iter().zip(&holes).enumerate().rev() {
+            let inside = chunk.offset + chunk.entry.len / 2;
+            for from in [inside, chunk.offset].into_iter().filter(|_| number % step == 0) {
+                let (wanted_data, wanted_hole) = if *is_hole { (data, from) } else { (Some(from), hole) };
+                assert_eq!(reader.next_data(from).unwrap(), wanted_data, "data from {from}");
+                assert_eq!(reader.next_hole(from).unwrap(), wanted_hole, "hole from {from}");
+            }
+            if *is_hole { hole = chunk.offset } else { data = Some(chunk.offset) }
+        }
     }
 }
 
 fn steps(size_max: usize) -> impl Strategy<Value = Vec<Step>> {
     let write = (0..size_max, 1usize..1500, any::<u64>()).prop_map(|(at, len, seed)| Step::Write { at, len, seed });
     let truncate = (0..size_max).prop_map(Step::Truncate);
-    proptest::collection::vec(prop_oneof![4 => write, 1 => truncate], 1..6)
+    let zero = (0..size_max, 1usize..9000).prop_map(|(at, len)| Step::Zero { at, len });
+    proptest::collection::vec(prop_oneof![4 => write, 1 => truncate, 1 => zero], 1..6)
 }
 
 proptest! {
@@ -117,6 +154,22 @@ proptest! {
         file.edit(&edits);
         file.check();
     }
+}
+
+#[test]
+fn a_hole_in_the_middle_is_found_and_counted() {
+    let mut file = File::new(SMALL, noise(300_000, 7));
+    file.edit(&[Step::Zero { at: 100_000, len: 90_000 }]);
+    file.check();
+    assert!(file.content.holes() >= 88_000, "{:?}", file.content);
+    file.edit(&[Step::Write { at: 150_000, len: 1000, seed: 3 }]);
+    file.check();
+    file.edit(&[Step::Truncate(160_000), Step::Truncate(400_000)]);
+    file.check();
+    assert!(file.content.holes() >= 238_000, "{:?}", file.content);
+    file.edit(&[Step::Truncate(50_000)]);
+    file.check();
+    assert_eq!(file.content.holes(), 0);
 }
 
 #[test]

@@ -94,7 +94,7 @@ pub(crate) fn counterparts(former: &Content, present: &Content, digest: Digest, 
 fn chunks(content: &Content, nodes: &NodeSource<'_>) -> Option<Vec<Located>> {
     match content {
         Content::Inline(_) => None,
-        Content::Tree { size, root, depth: 0 } => {
+        Content::Tree { size, root, depth: 0, .. } => {
             Some(vec![Located { offset: 0, entry: Entry { digest: *root, len: *size } }])
         }
         Content::Tree { .. } => ContentReader::new(content, nodes).ok()?.entries(0, 0).collect::<Result<_, _>>().ok(),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     fn content(number: u64) -> Content {
-        Content::Tree { size: 10_000, root: Digest::of(&number.to_le_bytes()), depth: 0 }
+        Content::Tree { size: 10_000, root: Digest::of(&number.to_le_bytes()), depth: 0, holes: 0 }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use wayfs_types::{Content, Digest, FileId, OriginId, RecordId};
 
 /// First byte of every header.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 /// Most pieces in one [`Ask::Presence`] and most digests in one [`Reply::Missing`].
 pub(crate) const PIECES_MAX: usize = 1024;
 /// Most members in one [`Ask::Labels`].

@@ -29,7 +29,7 @@ impl Piece {
     pub(crate) fn top(content: &Content) -> Option<Self> {
         match content {
             Content::Inline(_) => None,
-            Content::Tree { size, root, depth } => Some(Self { digest: *root, level: *depth, len: *size }),
+            Content::Tree { size, root, depth, .. } => Some(Self { digest: *root, level: *depth, len: *size }),
         }
     }
 

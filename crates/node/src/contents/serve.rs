@@ -76,13 +76,13 @@ async fn serve(volume: &Arc<Volume>, peer: PeerId, ask: Ask, body: RecvBody) -> 
         },
         Ask::Complete { file, version, content } => complete_for(volume, peer, file, version, content).await,
         Ask::TakeWhole { file, version, content, form, bases } => {
-            let Content::Tree { root, depth: 0, size } = content else {
+            let Content::Tree { root, depth: 0, .. } = content else {
                 return Reply::Invalid("only a content of one chunk comes whole".into());
             };
             match take(volume, root, (form, &bases), body).await {
                 Ok(()) => {
                     volume.metrics.pushes_in.add(1);
-                    complete_for(volume, peer, file, version, Content::Tree { size, root, depth: 0 }).await
+                    complete_for(volume, peer, file, version, content).await
                 }
                 Err(reply) => reply,
             }

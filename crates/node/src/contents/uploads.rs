@@ -159,7 +159,7 @@ mod tests {
 
     fn order(sequence: u64, size: u64) -> Waiting {
         let version = RecordId::try_from(sequence).unwrap();
-        let content = Content::Tree { size, root: Digest::of(&sequence.to_le_bytes()), depth: 1 };
+        let content = Content::Tree { size, root: Digest::of(&sequence.to_le_bytes()), depth: 1, holes: 0 };
         Waiting { order: PushOrder { peer: PeerId(1), file: FileId::ROOT, version, content }, passed: 0 }
     }
 

@@ -149,7 +149,7 @@ fn chunks_that_lie_about_name_length_or_compression_are_refused() {
     let claim = |size, depth| Ask::Complete {
         file: FileId::ROOT,
         version,
-        content: Content::Tree { size, root: digest, depth },
+        content: Content::Tree { size, root: digest, depth, holes: 0 },
     };
     assert!(matches!(liar.upload(&claim(50_000, 0), Bytes::new()), Reply::Missing(_)));
     assert_eq!(liar.upload(&Ask::Take { digest, form: Form::Plain, bases: vec![] }, right), Reply::Taken);

@@ -62,7 +62,7 @@ pub(crate) fn name(text: &str) -> Name {
 }
 
 pub(crate) fn big(text: &str) -> Content {
-    Content::Tree { size: 1_000_000, root: Digest::of(text.as_bytes()), depth: 1 }
+    Content::Tree { size: 1_000_000, root: Digest::of(text.as_bytes()), depth: 1, holes: 0 }
 }
 
 pub(crate) fn small(text: &str) -> Content {
