@@ -339,17 +339,17 @@ fn bounds_are_held() {
 #[test]
 fn golden_vectors() {
     let hex = |message: &Message| data_encoding_hex(&encode(message));
-    assert_eq!(hex(&Message::Up(Up::Ping { number: 300 })), "05000eac02");
-    assert_eq!(hex(&Message::Up(Up::Start)), "050004");
+    assert_eq!(hex(&Message::Up(Up::Ping { number: 300 })), "06000eac02");
+    assert_eq!(hex(&Message::Up(Up::Start)), "060004");
     let pong = Down::Pong { number: 300, through: Some(CommitNumber(5)), home_ms: None };
-    assert_eq!(hex(&Message::Down(pong)), "050108ac02010500");
+    assert_eq!(hex(&Message::Down(pong)), "060108ac02010500");
     let lookup = Question::Lookup { parent: FileId::ROOT, name: Name::new("a").unwrap() };
     assert_eq!(
         hex(&Message::Up(Up::Ask { ask: AskId(1), question: lookup, seen: Vec::new() })),
-        "05000701000101 6100".replace(' ', "")
+        "06000701000101 6100".replace(' ', "")
     );
     let answer = Down::LockAnswer { ask: AskId(2), verdict: LockVerdict::Granted };
-    assert_eq!(hex(&Message::Down(answer)), "0501070200");
+    assert_eq!(hex(&Message::Down(answer)), "0601070200");
     let image = KeyImage {
         key: Key::Entry(FileId::ROOT, Name::new("a").unwrap()),
         image: Some(Image::Entry(Entry { file: FileId::ROOT, version: RecordId::GENESIS })),
@@ -362,11 +362,11 @@ fn golden_vectors() {
         through: CommitNumber(9),
         images: vec![image],
     };
-    assert_eq!(hex(&Message::Down(images)), "05010201010009010101016101010101");
+    assert_eq!(hex(&Message::Down(images)), "06010201010009010101016101010101");
     let mut told = vec![KeyImage { key: Key::Entry(FileId::ROOT, Name::new("a").unwrap()), image: None }];
     let omitted = left_out(&mut told);
     let images = Down::Images { serial: 1, through: CommitNumber(9), more: true, images: told, omitted };
-    assert_eq!(hex(&Message::Down(images)), "0501010109010101010161 0000".replace(' ', ""));
+    assert_eq!(hex(&Message::Down(images)), "0601010109010101010161 0000".replace(' ', ""));
     let omitted = Omitted { index: 3, digest: Digest::from_bytes([0xab; 32]) };
     assert_eq!(data_encoding_hex(&postcard::to_allocvec(&omitted).unwrap()), format!("03{}", "ab".repeat(32)));
 }
