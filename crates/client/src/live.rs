@@ -2,7 +2,7 @@
 
 use crate::engine::{Callback, Engine};
 use crate::events::Events;
-use crate::files::{Contents, Store, Stored, Wanted};
+use crate::files::{Contents, OldBase, Store, Stored, Wanted};
 use crate::live_ahead::LiveAhead;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -312,8 +312,11 @@ impl Contents for Live {
     }
 
     fn store(&self, store: Store) -> Result<Stored, FsError> {
-        let Store { user, file, base, content, mtime } = store;
-        let change = Change::Store { file, base, content, mtime };
+        let Store { user, file, base, content, mtime, old_base } = store;
+        let change = match old_base {
+            OldBase::Conflicts => Change::Store { file, base, content, mtime },
+            OldBase::IsRefused => Change::Append { file, base, content, mtime },
+        };
         let outcome = self.volume.request(Request::Change { user, change }, STORE_TIMEOUT);
         follow(&self.events, &outcome);
         match outcome? {

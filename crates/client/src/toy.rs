@@ -184,7 +184,7 @@ impl State {
                 };
                 (file, None)
             }
-            Change::Store { file, content, mtime, .. } => {
+            Change::Store { file, content, mtime, .. } | Change::Append { file, content, mtime, .. } => {
                 self.stores += 1;
                 let inode = self.inode(file)?;
                 (inode.content, inode.mtime, inode.ctime, inode.version) = (content, mtime, mtime, id);

@@ -233,7 +233,10 @@ impl<S: MetaStore> Replica<S> {
                 needs.extend(directory_under(*to_parent, to_name)?.map(Need::Emptiness));
                 needs
             }
-            Change::SetAttr { file, .. } | Change::SetXattr { file, .. } | Change::Store { file, .. } => {
+            Change::SetAttr { file, .. }
+            | Change::SetXattr { file, .. }
+            | Change::Store { file, .. }
+            | Change::Append { file, .. } => {
                 vec![Need::Inode(*file)]
             }
             Change::Resolve { .. } => Vec::new(),

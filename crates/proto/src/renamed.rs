@@ -94,7 +94,7 @@ fn renamed_change(change: &mut Change, renamed: &Renamed) {
             file(renamed, to_parent);
         }
         Change::SetAttr { file: changed, .. } | Change::SetXattr { file: changed, .. } => file(renamed, changed),
-        Change::Store { file: changed, base, .. } => {
+        Change::Store { file: changed, base, .. } | Change::Append { file: changed, base, .. } => {
             file(renamed, changed);
             version(renamed, base);
         }

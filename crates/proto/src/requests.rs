@@ -420,7 +420,11 @@ impl<S: MetaStore> Replica<S> {
                 *from_parent = self.meant(*from_parent)?;
                 *to_parent = self.meant(*to_parent)?;
             }
-            Change::SetAttr { .. } | Change::SetXattr { .. } | Change::Store { .. } | Change::Resolve { .. } => {}
+            Change::SetAttr { .. }
+            | Change::SetXattr { .. }
+            | Change::Store { .. }
+            | Change::Append { .. }
+            | Change::Resolve { .. } => {}
         }
         Ok(change)
     }

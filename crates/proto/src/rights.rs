@@ -225,7 +225,7 @@ impl<S: MetaStore> Replica<S> {
         let mut seen_in = |inode: &Inode| files.extend(inode.places.iter().map(|place| place.parent));
         match change {
             Change::Create { .. } | Change::Mkdir { .. } | Change::Resolve { .. } => {}
-            Change::Link { file, .. } | Change::Store { file, .. } => {
+            Change::Link { file, .. } | Change::Store { file, .. } | Change::Append { file, .. } => {
                 self.inode(*file)?.iter().for_each(|inode| seen_in(inode));
             }
             Change::SetAttr { file, .. } | Change::SetXattr { file, .. } => {
@@ -254,7 +254,11 @@ impl<S: MetaStore> Replica<S> {
                 files.insert(*parent);
             }
             Change::Rename { from_parent, to_parent, .. } => files.extend([*from_parent, *to_parent]),
-            Change::SetAttr { .. } | Change::SetXattr { .. } | Change::Store { .. } | Change::Resolve { .. } => {}
+            Change::SetAttr { .. }
+            | Change::SetXattr { .. }
+            | Change::Store { .. }
+            | Change::Append { .. }
+            | Change::Resolve { .. } => {}
         }
         Ok(files)
     }

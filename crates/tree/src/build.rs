@@ -73,6 +73,13 @@ pub fn build(view: &impl View, change: &Change, author: Author) -> Result<Record
             let file = storable(view, *file, author.id)?;
             store(view, file, *base, content, *mtime)?
         }
+        Change::Append { file, base, content, mtime } => {
+            let file = storable(view, *file, author.id)?;
+            match inode(view, file)? {
+                Some(inode) if inode.version != *base && !inode.is_removed() => return Err(FsError::Changed.into()),
+                Some(_) | None => store(view, file, *base, content, *mtime)?,
+            }
+        }
         Change::Resolve { conflict } => match view.image(&Key::Conflict(*conflict))? {
             Some(_) => Op::Resolve { conflict: *conflict },
             None => return Err(FsError::NotFound.into()),

@@ -71,6 +71,9 @@ pub enum FsError {
     /// The file behind the handle lost to another version or was removed elsewhere (`ESTALE`).
     #[error("stale file")]
     Stale,
+    /// The file has another version than a change was built upon. Programs are never told: whoever built it builds anew.
+    #[error("the file has a newer version")]
+    Changed,
     /// Damaged or failing storage (`EIO`).
     #[error("input/output error")]
     Io,

@@ -171,6 +171,18 @@ pub enum Change {
         /// Modification time.
         mtime: WallTime,
     },
+    /// Gives a file a new content that is its newest one with more at the end. A `base` that is no longer current is
+    /// refused with `Changed`, so that the asker appends to what is there then.
+    Append {
+        /// The file.
+        file: FileId,
+        /// Version that the new content was built upon.
+        base: RecordId,
+        /// The content. Its chunks are already in the local chunk store.
+        content: Content,
+        /// Modification time.
+        mtime: WallTime,
+    },
     /// Marks a conflict as resolved.
     Resolve {
         /// The report's record.

@@ -409,3 +409,45 @@ for root in roots:
     let roots = [0, 1].map(|client| site.root(client));
     run_for(BUSY, Command::new("python3").arg("-c").arg(script).args(&roots).arg(home)).ok();
 }
+
+/// Proves [S-append].
+#[test]
+fn lines_that_two_machines_append_are_all_there_once() {
+    const LINES: usize = 60;
+    let site = Site::new();
+    let paths = site.share("log", b"begin\n");
+    let workers = [0, 1].map(|client| {
+        let path = paths[client].clone();
+        std::thread::spawn(move || {
+            let append = || OpenOptions::new().append(true).open(&path).unwrap();
+            let mut kept = append();
+            for line in 0..LINES {
+                let text = format!("{client} {line}\n");
+                if line % 3 == 0 {
+                    // As daemons write their logs.
+                    kept.write_all(text.as_bytes()).unwrap();
+                    kept.sync_all().unwrap();
+                } else {
+                    // As shells do with `>>`.
+                    append().write_all(text.as_bytes()).unwrap();
+                }
+            }
+        })
+    });
+    within("both append", BUSY, move || workers.map(|worker| worker.join().unwrap()));
+    let (here, there) = (paths[0].clone(), paths[1].clone());
+    eventually("both see the same", SOON, move || {
+        let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+        let (one, other) = (read(&here), read(&there));
+        one == other && one.lines().count() == 2 * LINES + 1
+    });
+    let found = fs::read_to_string(&paths[0]).unwrap();
+    let mut of_each = [0, 0];
+    for line in found.lines().skip(1) {
+        let (client, number) = line.split_once(' ').unwrap();
+        let next = &mut of_each[client.parse::<usize>().unwrap()];
+        assert_eq!(number.parse::<usize>().unwrap(), *next, "each line once, in the order of its machine");
+        *next += 1;
+    }
+    assert_eq!(names(&site.root(0)), ["log"], "no conflict copy");
+}

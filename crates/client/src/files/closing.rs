@@ -258,7 +258,7 @@ impl FileTable {
         state.mtime = mtime;
         state.user = user;
         state.body = Some(Body::Disk { file: Arc::new(body), present: RangeSet::of(0..len) });
-        state.unsaved = Changes { ranges: RangeSet::of(0..len), low_water: Some(0), is_any: true };
+        state.unsaved = Changes { ranges: RangeSet::of(0..len), low_water: Some(0), is_any: true, is_appended: false };
         state.dirty_since = Some(now);
         state.retry_at = Some(now);
         state.closing = Some(Closing { since: now, len, note });

@@ -10,8 +10,9 @@
 //! A removal that races with the hashing calls the commit off. Which of the two came first is decided by the engine,
 //! which works off one change at a time: it refuses to store what a program of this machine has removed.
 
+use super::append::Appended;
 use super::body::{Body, BodyFile, BodyFiles};
-use super::contents::{Contents, Patience, Slow, Store, Stored};
+use super::contents::{Contents, OldBase, Patience, Slow, Store, Stored};
 use super::loading::{self, Base};
 use super::open_file::{Changes, OpenFile, State};
 use bytes::Bytes;
@@ -39,6 +40,8 @@ pub struct Committed {
     pub stored: Stored,
     /// Whether the file now holds what was written; if not, it was a conflict that another won.
     pub is_ours: bool,
+    /// Whether what was appended stands behind what another machine appended meanwhile: not where it was written.
+    pub is_moved: bool,
 }
 
 /// The changes to commit and the bytes they lie over.
@@ -49,6 +52,7 @@ struct Snapshot {
     user: u32,
     dirty: Vec<Range<u64>>,
     bytes: SnapshotBytes,
+    old_base: OldBase,
 }
 
 enum SnapshotBytes {
@@ -98,14 +102,19 @@ impl OpenFile {
         }
         let start = Instant::now();
         let _making = Making::begin(contents);
+        let mut is_moved = false;
         for _ in 0..ATTEMPTS_MAX {
             let Some(snapshot) = self.begin(contents) else { return Ok(None) };
             match self.build(contents, files, &snapshot, patience) {
-                Ok(content) => {
-                    let stored = self.store_if_new(contents, &snapshot, content);
-                    self.state().rest_after(start.elapsed());
-                    return stored;
-                }
+                Ok(content) => match self.store_if_new(contents, &snapshot, content) {
+                    Err(Slow::Failed(FsError::Changed)) => {
+                        is_moved |= self.append_to_newest(contents, files)? == Appended::Moved;
+                    }
+                    stored => {
+                        self.state().rest_after(start.elapsed());
+                        return Ok(stored?.map(|committed| Committed { is_moved, ..committed }));
+                    }
+                },
                 Err(Setback::Shrank) => self.give_up(),
                 Err(Setback::Removed) => {
                     self.give_up();
@@ -133,6 +142,7 @@ impl OpenFile {
             None => SnapshotBytes::Unchanged,
         };
         state.is_only_emptied = false;
+        let old_base = if state.appended().is_some() { OldBase::IsRefused } else { OldBase::Conflicts };
         let changes = std::mem::take(&mut state.unsaved);
         let snapshot = Snapshot {
             base: state.base.clone(),
@@ -141,6 +151,7 @@ impl OpenFile {
             user: state.user,
             dirty: changes.ranges.iter().collect(),
             bytes,
+            old_base,
         };
         state.saving_size = state.size;
         state.saving = Some(changes);
@@ -233,6 +244,7 @@ impl OpenFile {
             base: snapshot.base.version,
             content: content.clone(),
             mtime: snapshot.mtime,
+            old_base: snapshot.old_base,
         };
         match contents.store(store) {
             Ok(stored) => Ok(Some(self.finish(snapshot, content, stored))),
@@ -261,7 +273,7 @@ impl OpenFile {
         // Where another won, what is written on top of this follows it: its base is our own record.
         state.base.version = if is_ours { stored.inode.version } else { stored.record };
         drop(state);
-        Committed { base: snapshot.base.version, stored, is_ours }
+        Committed { base: snapshot.base.version, stored, is_ours, is_moved: false }
     }
 
     /// The saved half is in a record.
@@ -287,7 +299,9 @@ impl OpenFile {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        let later = std::mem::replace(&mut state.unsaved, Changes { ranges: saving.ranges, low_water, is_any: true });
+        let is_appended = saving.is_appended && (state.unsaved.is_appended || !state.unsaved.is_any);
+        let joined = Changes { ranges: saving.ranges, low_water, is_any: true, is_appended };
+        let later = std::mem::replace(&mut state.unsaved, joined);
         state.unsaved.ranges.remove(size..u64::MAX);
         state.unsaved.ranges.absorb(&later.ranges, size);
     }

@@ -92,6 +92,17 @@ pub struct Store {
     pub content: Content,
     /// When it was written.
     pub mtime: WallTime,
+    /// What if the base is no longer current.
+    pub old_base: OldBase,
+}
+
+/// What becomes of a store upon a version that another one replaced meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OldBase {
+    /// The rules for conflicts decide.
+    Conflicts,
+    /// It is refused with [`FsError::Changed`]: the new content is to be built upon the newest one.
+    IsRefused,
 }
 
 /// What became of a store.

@@ -24,6 +24,7 @@
 //! Lock order: `OpenFile::committing`, then `OpenFile::state`, then the table's map. No lock is held
 //! while waiting for the network; a file's state is locked for the length of local disk operations.
 
+mod append;
 pub mod body;
 pub mod closing;
 pub mod commit;
@@ -38,7 +39,7 @@ mod seek;
 pub mod table;
 
 pub use closing::EarlyClose;
-pub use contents::{Contents, Patience, Slow, Store, Stored, Wanted};
+pub use contents::{Contents, OldBase, Patience, Slow, Store, Stored, Wanted};
 pub use open_file::{Access, OpenFile, Overlay};
 pub use past::Writes;
 pub use seek::Seek;

@@ -51,6 +51,8 @@ pub(super) struct Changes {
     pub(super) ranges: RangeSet,
     /// Smallest size that the file had meanwhile; `None` if it was never truncated.
     pub(super) low_water: Option<u64>,
+    /// All of it was written through handles that append (`O_APPEND`).
+    pub(super) is_appended: bool,
     /// Anything at all, be it only a time.
     pub(super) is_any: bool,
 }
@@ -201,7 +203,7 @@ impl State {
     }
 
     /// Notes that bytes changed and the file is `size` long.
-    fn touched(&mut self, written: Range<u64>, now: WallTime) {
+    pub(super) fn touched(&mut self, written: Range<u64>, now: WallTime) {
         let old_size = self.size;
         if written.start > old_size {
             let hole = old_size..written.start;
@@ -215,6 +217,7 @@ impl State {
         }
         self.size = old_size.max(written.end);
         self.unsaved.ranges.insert(written);
+        self.unsaved.is_appended = false;
         self.changed(now);
     }
 
@@ -237,6 +240,30 @@ impl State {
             body.spill(files)?;
         }
         Ok(body)
+    }
+
+    /// Writes bytes into the body.
+    pub(super) fn put(
+        &mut self,
+        contents: &dyn Contents,
+        files: &BodyFiles,
+        start: u64,
+        data: &[u8],
+    ) -> Result<(), FsError> {
+        let end = start + data.len() as u64;
+        match self.writable_body(contents, files, end)? {
+            Body::Memory(bytes) => {
+                let (from, until) = (start as usize, end as usize);
+                if bytes.len() < until {
+                    bytes.resize(until, 0);
+                }
+                bytes[from..until].copy_from_slice(data);
+            }
+            Body::Disk { file, .. } => {
+                file.file().write_all_at(data, start).map_err(|error| host_error(&error, "write body file"))?;
+            }
+        }
+        Ok(())
     }
 
     fn new_body(&self, contents: &dyn Contents, files: &BodyFiles) -> Result<Body, FsError> {
@@ -445,20 +472,11 @@ impl OpenFile {
             return Ok(start);
         }
         let end = start.checked_add(data.len() as u64).filter(|end| *end <= SIZE_MAX).ok_or(FsError::FileTooLarge)?;
-        match state.writable_body(contents, files, end)? {
-            Body::Memory(bytes) => {
-                let (from, until) = (start as usize, end as usize);
-                if bytes.len() < until {
-                    bytes.resize(until, 0);
-                }
-                bytes[from..until].copy_from_slice(data);
-            }
-            Body::Disk { file, .. } => {
-                file.file().write_all_at(data, start).map_err(|error| host_error(&error, "write body file"))?;
-            }
-        }
+        state.put(contents, files, start, data)?;
         state.user = user;
+        let is_appended = offset.is_none() && (state.unsaved.is_appended || !state.unsaved.is_any);
         state.touched(start..end, contents.now());
+        state.unsaved.is_appended = is_appended;
         Ok(start)
     }
 
@@ -489,6 +507,7 @@ impl OpenFile {
         if size < state.size {
             state.unsaved.ranges.remove(size..u64::MAX);
             state.unsaved.low_water = Some(state.unsaved.low_water.map_or(size, |low| low.min(size)));
+            state.unsaved.is_appended = false;
             state.base_limit = state.base_limit.min(size);
             state.size = size;
             state.changed(now);

@@ -459,7 +459,7 @@ impl FileTable {
         }
         let mut map = self.map();
         match &outcome {
-            Ok(Some(committed)) if !committed.is_ours => {
+            Ok(Some(committed)) if !committed.is_ours || committed.is_moved => {
                 map.pages.remove(&file.id());
             }
             Ok(Some(committed)) => {

@@ -1,6 +1,6 @@
 //! Contents in memory, with a switch for what is far away.
 
-use super::contents::{Contents, Store, Stored, Wanted};
+use super::contents::{Contents, OldBase, Store, Stored, Wanted};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -177,6 +177,9 @@ impl Contents for Fake {
         let record = record(1_000_000 + stores.len() as u64);
         let mut inodes = self.inodes.lock().unwrap();
         let inode = inodes.get_mut(&store.file).ok_or(FsError::NotFound)?;
+        if inode.version != store.base && store.old_base == OldBase::IsRefused {
+            return Err(FsError::Changed);
+        }
         if inode.version == store.base {
             inode.version = record;
             inode.content = store.content.clone();

@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(5);
 
 struct Bench {
     fake: Arc<Fake>,
-    table: FileTable,
+    table: Arc<FileTable>,
     _directory: tempfile::TempDir,
 }
 
@@ -29,7 +29,7 @@ fn bench() -> Bench {
         idle_count_max: 16,
         body_count_max: 64,
     };
-    let table = FileTable::open(fake.clone(), settings).unwrap();
+    let table = Arc::new(FileTable::open(fake.clone(), settings).unwrap());
     Bench { fake, table, _directory: directory }
 }
 
@@ -368,6 +368,91 @@ fn holes_read_as_zeros_and_are_found() {
     assert_eq!((read.len(), read.iter().all(|byte| *byte == 0)), ((1 << 20) + 3, false));
     bench.table.commit(&open, Patience::None).unwrap().unwrap();
     assert!(bench.fake.bytes_of(file(1)) == read);
+}
+
+/// Another machine made this of the file meanwhile.
+fn newer(bench: &Bench, bytes: &[u8]) {
+    let mut made = bench.fake.make(file(1), bytes);
+    made.version = record(900);
+    bench.fake.put(file(1), made);
+}
+
+#[test]
+fn what_was_appended_goes_behind_what_another_machine_appended() {
+    for len in [0, 100, 200_000, 3 << 20] {
+        let bench = bench();
+        let old = noise(len);
+        bench.fake.make(file(1), &old);
+        let open = bench.open(1, Access::Write);
+        bench.table.write(&open, None, b"ours, ", 5).unwrap();
+        bench.table.write(&open, None, b"twice\n", 5).unwrap();
+        newer(&bench, &[&old[..], b"theirs\n"].concat());
+        bench.fake.send_away();
+        let committed = bench.table.commit(&open, Patience::lasting(SOON)).unwrap().unwrap();
+        assert!(committed.is_ours && committed.is_moved);
+        assert!(bench.fake.bytes_of(file(1)) == [&old[..], b"theirs\nours, twice\n"].concat(), "{len} bytes before");
+        assert_eq!(bench.fake.stores.lock().unwrap()[0].user, 5);
+        // And goes on from there.
+        bench.table.write(&open, None, b"more\n", 5).unwrap();
+        assert!(!bench.table.commit(&open, Patience::lasting(SOON)).unwrap().unwrap().is_moved);
+        assert!(bench.fake.bytes_of(file(1)).ends_with(b"theirs\nours, twice\nmore\n"));
+    }
+}
+
+#[test]
+fn what_was_appended_during_a_commit_goes_along() {
+    let bench = bench();
+    bench.fake.make(file(1), b"old\n");
+    let open = bench.open(1, Access::Write);
+    bench.table.write(&open, None, b"one\n", 0).unwrap();
+    let (table, beside) = (Arc::clone(&bench.table), Arc::clone(&open));
+    let fake = Arc::clone(&bench.fake);
+    *bench.fake.meanwhile.lock().unwrap() = Some(Box::new(move || {
+        table.write(&beside, None, b"two\n", 0).unwrap();
+        let mut made = fake.make(file(1), b"new\n");
+        made.version = record(900);
+        fake.put(file(1), made);
+    }));
+    bench.table.commit(&open, Patience::lasting(SOON)).unwrap().unwrap();
+    assert_eq!(bench.fake.bytes_of(file(1)), b"new\none\ntwo\n");
+}
+
+#[test]
+fn what_was_not_only_appended_is_a_conflict_as_ever() {
+    type Edit = fn(&Bench, &Arc<OpenFile>);
+    let edits: [Edit; 3] = [
+        |bench, open| {
+            bench.table.write(open, Some(0), b"X", 0).unwrap();
+        },
+        |bench, open| bench.table.truncate(open, 2, 0).unwrap(),
+        |bench, open| bench.table.zero(open, 0..2, Extend::No).unwrap(),
+    ];
+    for edit in edits {
+        let bench = bench();
+        bench.fake.make(file(1), b"old\n");
+        let open = bench.open(1, Access::Write);
+        bench.table.write(&open, None, b"line\n", 0).unwrap();
+        edit(&bench, &open);
+        newer(&bench, b"new\n");
+        let committed = bench.table.commit(&open, Patience::lasting(SOON)).unwrap().unwrap();
+        assert!(!committed.is_ours && !committed.is_moved);
+        assert_eq!(bench.fake.bytes_of(file(1)), b"new\n");
+    }
+}
+
+#[test]
+fn an_append_that_cannot_be_moved_is_kept() {
+    let bench = bench();
+    bench.fake.make(file(1), b"old\n");
+    let open = bench.open(1, Access::Write);
+    bench.table.write(&open, None, b"line\n", 0).unwrap();
+    newer(&bench, &noise(300_000));
+    bench.fake.send_away();
+    *bench.fake.is_cut_off.lock().unwrap() = true;
+    assert!(bench.table.commit(&open, Patience::lasting(SOON)).is_err());
+    *bench.fake.is_cut_off.lock().unwrap() = false;
+    bench.table.commit(&open, Patience::lasting(SOON)).unwrap().unwrap();
+    assert!(bench.fake.bytes_of(file(1)) == [&noise(300_000)[..], b"line\n"].concat());
 }
 
 /// Proves [S-holes].

@@ -27,7 +27,7 @@ pub fn errno(error: FsError) -> Errno {
         FsError::Locked => Errno::AGAIN,
         FsError::Deadlock => Errno::DEADLK,
         FsError::Interrupted => Errno::INTR,
-        FsError::Stale => Errno::STALE,
+        FsError::Stale | FsError::Changed => Errno::STALE,
         FsError::Io => Errno::IO,
         FsError::Unsupported => Errno::OPNOTSUPP,
     }

@@ -165,6 +165,8 @@ impl Vfs {
     fn committed(&self, file: FileId, committed: &Committed) -> RecordId {
         if !committed.is_ours {
             tracing::warn!(%file, record = %committed.stored.record, "what was written met another version: see `wayfs conflicts`");
+        }
+        if !committed.is_ours || committed.is_moved {
             self.notices.inode(file, Stale::Pages);
         }
         committed.stored.record
