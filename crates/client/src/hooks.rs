@@ -101,6 +101,9 @@ impl Hooks for MountHooks {
                 if let Some(table) = self.table.get().and_then(Weak::upgrade) {
                     table.changed_elsewhere(file);
                 }
+                if let Some(vfs) = self.vfs.get().and_then(Weak::upgrade) {
+                    vfs.follow(file);
+                }
                 Stale::Pages
             }
             // The kernel keeps listings as pages of the directory.

@@ -15,6 +15,7 @@
 
 pub mod builder;
 pub mod chunker;
+pub mod difference;
 mod error;
 mod holes;
 pub mod limits;
@@ -28,6 +29,7 @@ mod verify;
 
 pub use builder::{Builder, build, single};
 pub use chunker::{Chunker, cut};
+pub use difference::changed_ranges;
 pub use error::{ContentError, WriteError};
 pub use limits::{CHUNK_AVG, CHUNK_MAX, CHUNK_MIN, DEPTH_MAX, FANOUT_MAX, WHOLE_MAX};
 pub use list_node::{Entry, ListNode};

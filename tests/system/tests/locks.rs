@@ -451,3 +451,35 @@ fn lines_that_two_machines_append_are_all_there_once() {
     }
     assert_eq!(names(&site.root(0)), ["log"], "no conflict copy");
 }
+
+/// Proves [S-remote-change].
+#[test]
+fn whoever_follows_a_large_log_sees_what_another_machine_appends() {
+    let site = Site::new();
+    let paths = site.share("big.log", &vec![b'.'; 600_000]);
+    // The first reader fills the cache; from then on the kernel reads the file without the daemon.
+    fs::read(&paths[1]).unwrap();
+    let mut follower = File::open(&paths[1]).unwrap();
+    let mapped = File::open(&paths[1]).unwrap();
+    follower.seek(SeekFrom::End(0)).unwrap();
+    for round in 0..5 {
+        let line = format!("line {round}\n");
+        OpenOptions::new().append(true).open(&paths[0]).unwrap().write_all(line.as_bytes()).unwrap();
+        let mut found = Vec::new();
+        eventually("the line is read through the open handle", SOON, || {
+            follower.read_to_end(&mut found).unwrap();
+            found == line.as_bytes()
+        });
+        let len = follower.metadata().unwrap().len();
+        assert_eq!(follower.stream_position().unwrap(), len, "size and bytes of one handle agree");
+    }
+    // An edit in the middle, too.
+    let edit = OpenOptions::new().read(true).write(true).open(&paths[0]).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&edit, b"EDITED", 300_000).unwrap();
+    drop(edit);
+    eventually("the edit is read through an old handle", SOON, || {
+        let mut bytes = [0; 6];
+        std::os::unix::fs::FileExt::read_exact_at(&mapped, &mut bytes, 300_000).unwrap();
+        &bytes == b"EDITED"
+    });
+}

@@ -7,6 +7,7 @@
 
 use super::body::{Body, BodyFiles, read_at_quietly};
 use super::contents::Contents;
+use super::follow::Served;
 use super::loading::Base;
 use super::open_file::{Changes, OpenFile, State};
 use super::ranges::RangeSet;
@@ -56,6 +57,7 @@ impl State {
     ) -> Result<(), FsError> {
         let start = base.content.size();
         let (mtime, user) = (self.mtime, self.user);
+        self.leave_served(Served::Other);
         self.size = start;
         self.base_limit = start;
         self.base = base;

@@ -50,7 +50,7 @@ pub struct NodeCache {
 
 impl NodeCache {
     /// The node, from memory or from the chunk store.
-    fn node(&self, contents: &dyn Contents, digest: &Digest) -> Option<Bytes> {
+    pub(super) fn node(&self, contents: &dyn Contents, digest: &Digest) -> Option<Bytes> {
         let mut recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some((_, bytes)) = recent.iter().find(|(name, _)| name == digest) {
             return Some(bytes.clone());

@@ -21,7 +21,7 @@
 //! or uncommitted bytes and are thrown away at start, but for those that were closed and not committed. A large file that is in active use takes up
 //! to twice its size; body files nobody has open are bounded and go first.
 //!
-//! Lock order: `OpenFile::committing`, then `OpenFile::state`, then the table's map. No lock is held
+//! Lock order: `OpenFile::committing` or `OpenFile::following`, then `OpenFile::state`, then the table's map. No lock is held
 //! while waiting for the network; a file's state is locked for the length of local disk operations.
 
 mod append;
@@ -29,6 +29,7 @@ pub mod body;
 pub mod closing;
 pub mod commit;
 pub mod contents;
+mod follow;
 pub mod loading;
 mod mapped;
 pub mod open_file;
@@ -40,6 +41,7 @@ pub mod table;
 
 pub use closing::EarlyClose;
 pub use contents::{Contents, OldBase, Patience, Slow, Store, Stored, Wanted};
+pub use follow::Followed;
 pub use open_file::{Access, OpenFile, Overlay};
 pub use past::Writes;
 pub use seek::Seek;

@@ -3,6 +3,7 @@
 use super::body::{self, Body, BodyFile, BodyFiles, MEMORY_MAX, host_error};
 use super::closing::Closing;
 use super::contents::{Contents, Patience, Slow};
+use super::follow::Served;
 use super::loading::{self, Base, NodeCache, Piece};
 use super::mapped::Mapped;
 use super::past::PastWrites;
@@ -63,6 +64,8 @@ pub struct OpenFile {
     pub(super) id: FileId,
     /// Held for the whole of a commit, so that commits of one file follow each other.
     pub(super) committing: Mutex<()>,
+    /// Held while its bytes are fetched for programs that read it directly.
+    pub(super) following: Mutex<()>,
     state: Mutex<State>,
     pub(super) nodes: NodeCache,
 }
@@ -130,6 +133,8 @@ pub(super) enum KernelOpens {
         backing: wayfs_fuse::BackingId,
         /// How many.
         count: u32,
+        /// What the plain file holds, if that is not what the file holds.
+        behind: Option<Served>,
     },
 }
 
@@ -188,6 +193,7 @@ impl State {
         }
         self.base.version = inode.version;
         if self.base.content != inode.content {
+            self.leave_served(Served::Older(self.base.content.clone()));
             self.size = inode.content.size();
             self.base_limit = self.size;
             self.base.content = inode.content.clone();
@@ -292,7 +298,13 @@ enum Source {
 impl OpenFile {
     /// A file as the engine knows it.
     pub fn new(id: FileId, inode: &Inode) -> Self {
-        Self { id, committing: Mutex::new(()), state: Mutex::new(State::new(id, inode)), nodes: NodeCache::default() }
+        Self {
+            id,
+            committing: Mutex::new(()),
+            following: Mutex::new(()),
+            state: Mutex::new(State::new(id, inode)),
+            nodes: NodeCache::default(),
+        }
     }
 
     /// Which file.

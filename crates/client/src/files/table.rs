@@ -4,6 +4,7 @@ use super::body::{Body, BodyFile, BodyFiles};
 use super::closing::{self, CLOSING_AGE, Left};
 use super::commit::Committed;
 use super::contents::{Contents, Patience, Slow};
+use super::follow::Followed;
 use super::open_file::{Access, Extend, KernelOpens, OpenFile, Overlay, Refreshed};
 use super::past::Writes;
 use super::recently_removed::RecentlyRemoved;
@@ -269,7 +270,7 @@ impl FileTable {
             Some(_) | None => None,
         };
         match &mut state.opens {
-            KernelOpens::Passthrough { file: served, backing, count } => {
+            KernelOpens::Passthrough { file: served, backing, count, .. } => {
                 let is_same = complete.is_some_and(|complete| Arc::ptr_eq(complete, served));
                 *count += 1;
                 let backing = *backing;
@@ -291,7 +292,8 @@ impl FileTable {
                     && let Some(complete) = complete
                     && let Some(backing) = register(complete)
                 {
-                    state.opens = KernelOpens::Passthrough { file: Arc::clone(complete), backing, count: 1 };
+                    state.opens =
+                        KernelOpens::Passthrough { file: Arc::clone(complete), backing, count: 1, behind: None };
                     drop(guard);
                     // Pages that the kernel has from before are not kept right while reads pass them by.
                     self.map().pages.remove(&file.id());
@@ -300,7 +302,7 @@ impl FileTable {
                 if writes == Writes::PastUs
                     && let Some((body, backing)) = state.hand_over(&self.files, register)
                 {
-                    state.opens = KernelOpens::Passthrough { file: body, backing, count: 1 };
+                    state.opens = KernelOpens::Passthrough { file: body, backing, count: 1, behind: None };
                     drop(guard);
                     self.map().pages.remove(&file.id());
                     return KernelWay::Passthrough(backing);
@@ -508,6 +510,19 @@ impl FileTable {
         let refreshed = inode.map_or(Refreshed::No, |inode| state.refresh(&inode));
         drop(state);
         self.note_refresh(id, refreshed);
+    }
+
+    /// Has the kernel read the newest version of a file that it reads directly. Waits for bytes.
+    ///
+    /// # Errors
+    /// [`Slow`].
+    pub fn follow(&self, file: &OpenFile, patience: Patience) -> Result<Followed, Slow> {
+        file.follow(&*self.contents, patience)
+    }
+
+    /// Files that the kernel reads directly, and that changed since elsewhere.
+    pub fn behind(&self) -> Vec<Arc<OpenFile>> {
+        self.files_here().into_iter().filter(|file| file.is_behind()).collect()
     }
 
     /// Takes in news that came while somebody had the file who wrote to it or had removed it, if that is over. Answers

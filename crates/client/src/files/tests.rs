@@ -455,6 +455,73 @@ fn an_append_that_cannot_be_moved_is_kept() {
     assert!(bench.fake.bytes_of(file(1)) == [&noise(300_000)[..], b"line\n"].concat());
 }
 
+#[test]
+fn a_file_that_the_kernel_reads_directly_follows_what_others_make_of_it() {
+    const MIB: usize = 1 << 20;
+    let bench = bench();
+    let old = noise(5 * MIB);
+    bench.fake.make(file(1), &old);
+    let open = bench.open(1, Access::Read);
+    assert!(bench.read_all(&open) == old);
+    let served = std::sync::Mutex::new(None);
+    let register = |body: &body::BodyFile| {
+        *served.lock().unwrap() = Some(body.file().try_clone().unwrap());
+        Some(BackingId::new(7))
+    };
+    let way = bench.table.kernel_open(&open, Access::Read, Writes::ByRequest, &register);
+    assert_eq!(way, KernelWay::Passthrough(BackingId::new(7)));
+    let shows = |wanted: &[u8]| {
+        use std::os::unix::fs::FileExt;
+        let file = served.lock().unwrap().as_ref().unwrap().try_clone().unwrap();
+        let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        bytes == wanted
+    };
+    let mut edited = [&old[..], b"appended"].concat();
+    edited[2 * MIB] ^= 1;
+    let versions = [[&old[..], &noise(MIB)].concat(), edited, old[..2 * MIB].to_vec(), b"short".to_vec(), old.clone()];
+    for (number, bytes) in versions.into_iter().enumerate() {
+        let mut made = bench.fake.make(file(1), &bytes);
+        made.version = record(900 + number as u64);
+        bench.fake.put(file(1), made);
+        bench.table.changed_elsewhere(file(1));
+        assert!(open.is_behind(), "version {number}");
+        assert_eq!(bench.table.follow(&open, Patience::lasting(SOON)), Ok(Followed::Yes));
+        assert!(shows(&bytes) && !open.is_behind(), "version {number}");
+        assert!(bench.read_all(&open) == bytes);
+    }
+    // Who opens it now reads the same plain file; who writes it is not disturbed.
+    let beside = bench.open(1, Access::Read);
+    let way = bench.table.kernel_open(&beside, Access::Read, Writes::ByRequest, &register);
+    assert_eq!(way, KernelWay::Passthrough(BackingId::new(7)));
+    bench.table.write(&open, Some(0), b"mine", 0).unwrap();
+    let mut made = bench.fake.make(file(1), b"theirs");
+    made.version = record(999);
+    bench.fake.put(file(1), made);
+    bench.table.changed_elsewhere(file(1));
+    assert_eq!(bench.table.follow(&open, Patience::lasting(SOON)), Ok(Followed::No));
+    assert!(shows(&[b"mine", &old[4..]].concat()));
+}
+
+#[test]
+fn what_cannot_be_fetched_for_a_direct_reader_is_followed_later() {
+    let bench = bench();
+    let old = noise(1 << 20);
+    bench.fake.make(file(1), &old);
+    let open = bench.open(1, Access::Read);
+    assert!(bench.read_all(&open) == old);
+    let register = |_: &body::BodyFile| Some(BackingId::new(7));
+    bench.table.kernel_open(&open, Access::Read, Writes::ByRequest, &register);
+    newer(&bench, &noise(2 << 20));
+    bench.fake.send_away();
+    *bench.fake.is_cut_off.lock().unwrap() = true;
+    bench.table.changed_elsewhere(file(1));
+    assert!(bench.table.follow(&open, Patience::lasting(SOON)).is_err() && open.is_behind());
+    *bench.fake.is_cut_off.lock().unwrap() = false;
+    assert_eq!(bench.table.follow(&open, Patience::lasting(SOON)), Ok(Followed::Yes));
+    assert_eq!(bench.table.behind().len(), 0);
+}
+
 /// Proves [S-holes].
 #[test]
 fn holes_of_a_committed_file_are_found_without_its_bytes() {

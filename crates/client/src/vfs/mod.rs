@@ -13,6 +13,7 @@ pub mod core;
 pub mod data;
 pub mod dispatch;
 pub mod errno;
+mod following;
 pub mod handles;
 pub mod listing;
 pub mod locks;

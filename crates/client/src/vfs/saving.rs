@@ -417,8 +417,9 @@ impl Vfs {
     }
 
     /// Commits files whose writes are old; called once a second or so.
-    pub fn commit_aged(&self) {
+    pub fn commit_aged(self: &Arc<Self>) {
         self.watch_mappings();
+        self.follow_all();
         for (file, error) in self.files.commit_older(self.settings.dirty_age, self.settings.read_timeout) {
             tracing::warn!(%file, %error, "commit of an open file: will be tried again");
         }
