@@ -483,3 +483,54 @@ fn whoever_follows_a_large_log_sees_what_another_machine_appends() {
         &bytes == b"EDITED"
     });
 }
+
+/// Proves [S-wal].
+#[test]
+fn a_database_with_a_write_ahead_log_is_of_one_machine_at_a_time() {
+    let site = Site::new();
+    let script = r#"
+import os, sqlite3, sys, time
+paths = sys.argv[1:3]
+def connect(path):
+    db = sqlite3.connect(path, timeout=0.2, isolation_level=None)
+    return db
+a = connect(paths[0])
+assert a.execute("pragma journal_mode=wal").fetchone()[0] == "wal"
+a.execute("create table t(v)")
+for k in range(20):
+    a.execute("insert into t values(?)", (k,))
+# Programs of one machine share it as ever.
+beside = connect(paths[0])
+beside.execute("insert into t values(20)")
+end = time.time() + 20
+while not os.path.exists(paths[1]):
+    assert time.time() < end, "the other never sees the file"
+    time.sleep(0.05)
+b = connect(paths[1])
+for _ in range(1):
+    try:
+        b.execute("insert into t values(1000)")
+        raise SystemExit("two machines wrote one write-ahead log")
+    except sqlite3.OperationalError as error:
+        assert "lock" in str(error), error
+a.close()
+beside.close()
+for k in range(100):
+    try:
+        b.execute("insert into t values(21)")
+        break
+    except sqlite3.OperationalError as error:
+        assert "lock" in str(error), error
+        time.sleep(0.1)
+assert b.execute("select count(*), count(distinct v) from t").fetchone() == (22, 22)
+b.close()
+a = connect(paths[0])
+assert a.execute("select count(*) from t").fetchone()[0] == 22
+assert a.execute("pragma integrity_check").fetchone()[0] == "ok"
+a.close()
+"#;
+    let paths = [0, 1].map(|client| site.root(client).join("w.db"));
+    let mut python = Command::new("python3");
+    run_for(BUSY, python.arg("-c").arg(script).args(&paths)).ok();
+    assert_eq!(names(&site.root(0)), ["w.db"], "no conflict copy");
+}

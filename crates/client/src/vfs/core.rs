@@ -5,6 +5,7 @@ use super::errno::errno;
 use super::handles::Handles;
 use super::locks::HeldLocks;
 use super::pending::{Pending, ReplySlot};
+use super::shared_memory::SharedMemory;
 use crate::engine::Engine;
 use crate::files::{FileTable, Patience};
 use crate::inotify::Watchers;
@@ -73,6 +74,7 @@ pub struct Vfs {
     pub(super) handles: Handles,
     pub(super) pending: Pending,
     pub(super) locks: HeldLocks,
+    pub(super) shared_memory: SharedMemory,
     pub(super) warmed: super::warming::Warmed,
     /// Reads from afar.
     pub(super) readers: Workers,
@@ -132,6 +134,7 @@ impl Vfs {
             handles: Handles::default(),
             pending: Pending::default(),
             locks: HeldLocks::default(),
+            shared_memory: SharedMemory::default(),
             warmed: super::warming::Warmed::default(),
             readers: Workers::start("read", READERS, WAITING_MAX)?,
             savers: Workers::start("save", SAVERS, WAITING_MAX)?,

@@ -170,10 +170,27 @@ impl Vfs {
                 vfs.unlock(&asker, file, &wish, reply);
             });
         };
+        if wish.scope == LockScope::Flock {
+            return self.begin_lock(caller, place, &wish, request, reply);
+        }
+        self.on_one_machine(caller, place, reply, move |vfs, reply| {
+            vfs.begin_lock(&asker, place, &wish, request, reply);
+        });
+    }
+
+    fn begin_lock(
+        self: &Arc<Self>,
+        caller: &Caller,
+        Place { file, handle }: Place,
+        wish: &Wish,
+        request: ask::LockRequest,
+        reply: Reply,
+    ) {
         // Sharing what was held alone lets others in.
         let shares = wish.lock.kind == LockKind::Read && self.locks.is_exclusive(file, wish.scope, wish.owner);
-        self.locks.note(file, handle, &wish);
+        self.locks.note(file, handle, wish);
         if shares {
+            let asker = caller.clone();
             return self.when_committed(caller, file, reply, move |vfs, reply| vfs.lock(&asker, request, reply));
         }
         self.lock(caller, request, reply);
@@ -230,7 +247,8 @@ impl Vfs {
         let exclusive = |scope| move |owner: &LockOwner| self.locks.is_exclusive(file, scope, *owner);
         let is_exclusive =
             records.iter().any(exclusive(LockScope::Record)) || flock.iter().any(exclusive(LockScope::Flock));
-        GoneLocks { file, records, flock, is_exclusive }
+        let leaves_memory = self.shared_memory.handle_gone(file, handle);
+        GoneLocks { file, records, flock, leaves_memory, is_exclusive: is_exclusive || leaves_memory }
     }
 
     /// Lets go of them.
@@ -242,10 +260,18 @@ impl Vfs {
             self.locks.forget(gone.file, LockScope::Flock, owner);
             self.unlock_quietly(gone.file, LockScope::Flock, owner);
         }
+        if gone.leaves_memory {
+            self.leave_shared_memory(gone.file);
+        }
     }
 
     fn unlock_quietly(&self, file: FileId, scope: LockScope, owner: LockOwner) {
-        let request = unlock(file, scope, owner, ask::LockRange::WHOLE);
+        self.unlock_for(file, family(scope), ask::LockOwner(owner.number()));
+    }
+
+    /// Lets go of all that an owner holds on a file; nobody waits for it.
+    pub(super) fn unlock_for(&self, file: FileId, family: ask::LockFamily, owner: ask::LockOwner) {
+        let request = ask::Request::Unlock { file, family, owner, range: ask::LockRange::WHOLE };
         let log = Box::new(move |outcome| {
             if let Err(error) = outcome {
                 tracing::debug!(%file, %error, "unlock at close");
@@ -268,6 +294,8 @@ pub(super) struct GoneLocks {
     file: FileId,
     records: Vec<LockOwner>,
     flock: Option<LockOwner>,
+    /// It was the last through which this machine shared memory by the file.
+    leaves_memory: bool,
     is_exclusive: bool,
 }
 

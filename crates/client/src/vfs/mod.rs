@@ -27,6 +27,7 @@ mod past_write_tests;
 pub mod pending;
 mod rehearsing;
 pub mod saving;
+mod shared_memory;
 #[cfg(test)]
 mod stale_tests;
 mod warming;
