@@ -322,7 +322,7 @@ fn mount(config: &ClientConfig, saved: &Saved, vfs: &Arc<Vfs>) -> Result<Backgro
         }
         other => other?,
     };
-    let session = Session::new(mount, wayfs_fuse::Config::default());
+    let session = Session::new(mount, fuse_config());
     Ok(session.spawn(Arc::new(Front(Arc::clone(vfs))), config.threads)?)
 }
 
@@ -399,4 +399,11 @@ fn raise_file_limit() {
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }) {
         tracing::debug!(%error, "raise the limit of open files");
     }
+}
+
+/// Files are found by handle, too: numbers of files are the same on every machine and never given twice.
+fn fuse_config() -> wayfs_fuse::Config {
+    let mut config = wayfs_fuse::Config::default();
+    config.export_support = true;
+    config
 }

@@ -423,3 +423,53 @@ assert list(modes(0)) == [0o6777] * 3
     let patience = Duration::from_secs(30);
     wayfs_system_tests::run_for(patience, python.arg("-c").arg(script).arg(&directory)).ok();
 }
+
+/// Proves [S-handles].
+#[test]
+fn files_are_found_by_handle_when_the_kernel_has_forgotten_them() {
+    let directory = WORLD.directory("handles");
+    let script = r#"
+import ctypes, errno, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+class Handle(ctypes.Structure):
+    _fields_ = [("len", ctypes.c_uint), ("kind", ctypes.c_int), ("bytes", ctypes.c_ubyte * 128)]
+def handle(path):
+    found, mount = Handle(128), ctypes.c_int()
+    if libc.name_to_handle_at(-100, path.encode(), ctypes.byref(found), ctypes.byref(mount), 0) != 0:
+        raise OSError(ctypes.get_errno(), "name_to_handle_at")
+    return found
+def opened(found):
+    root = os.open(".", os.O_RDONLY)
+    fd = libc.open_by_handle_at(root, ctypes.byref(found), os.O_RDONLY)
+    os.close(root)
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), "open_by_handle_at")
+    return fd
+def forget():
+    with open("/proc/sys/vm/drop_caches", "w") as caches:
+        caches.write("2")
+os.chdir(sys.argv[1])
+os.makedirs("a/b")
+with open("a/b/file", "w") as file:
+    file.write("found")
+file, inner = handle("a/b/file"), handle("a/b")
+os.rename("a/b/file", "a/moved")
+forget()
+fd = opened(file)
+assert os.read(fd, 10) == b"found"
+os.close(fd)
+fd = opened(inner)
+assert os.listdir(fd) == []
+assert os.stat("..", dir_fd=fd).st_ino == os.stat("a").st_ino
+os.close(fd)
+os.unlink("a/moved")
+forget()
+try:
+    opened(file)
+    raise SystemExit("a removed file was opened")
+except OSError as error:
+    assert error.errno == errno.ESTALE, error
+"#;
+    let mut python = std::process::Command::new("python3");
+    wayfs_system_tests::run_for(Duration::from_secs(30), python.arg("-c").arg(script).arg(&directory)).ok();
+}

@@ -37,6 +37,11 @@ pub(super) fn checked(name: &OsStr, reply: Reply) -> Option<(Name, Reply)> {
 
 impl Vfs {
     pub(super) fn lookup(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, reply: Reply) {
+        match name.as_encoded_bytes() {
+            b"." => return self.find_by_handle(caller, parent, reply),
+            b".." => return self.find_parent(caller, parent, reply),
+            _ => {}
+        }
         let Some((name, reply)) = checked(name, reply) else { return };
         let asker = caller.clone();
         let known = self.ask(caller, Ask::Lookup { parent, name }, reply, move |vfs, reply, outcome| match outcome {
@@ -49,6 +54,28 @@ impl Vfs {
         if known == Answered::Elsewhere {
             self.warm(parent);
         }
+    }
+
+    /// A file by its number: the kernel was given a handle of it (`open_by_handle_at`, NFS re-export) and has forgotten the
+    /// file. Numbers are never given twice, so a handle is good for the life of the file, on every machine.
+    fn find_by_handle(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply) {
+        let is_gone =
+            self.engine.inode(file).is_some_and(|inode| inode.is_removed()) && self.files.find(file).is_none();
+        if is_gone {
+            return refuse(reply, Err(FsError::Stale));
+        }
+        let asker = caller.clone();
+        self.with_inode(caller, file, reply, move |vfs, reply, file, inode| {
+            let _ = reply.entry(&vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, inode)));
+        });
+    }
+
+    fn find_parent(self: &Arc<Self>, caller: &Caller, directory: FileId, reply: Reply) {
+        let asker = caller.clone();
+        self.with_inode(caller, directory, reply, move |vfs, reply, directory, inode| {
+            let parent = inode.places.first().map_or(directory, |place| place.parent);
+            vfs.find_by_handle(&asker, parent, reply);
+        });
     }
 
     /// Owner, group and mode of something new: a directory with the set-group-id bit hands on its group.
