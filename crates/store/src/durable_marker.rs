@@ -31,6 +31,15 @@ impl DurableMarker {
         Ok((Self { file, next }, newest))
     }
 
+    /// What the marker says, if there is one and it says anything. Changes nothing.
+    pub(crate) fn read(path: &Path) -> std::io::Result<Option<Chain>> {
+        match File::open(path) {
+            Ok(file) => Ok([read_slot(&file, 0), read_slot(&file, 1)].into_iter().flatten().max_by_key(|chain| chain.ticket)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Writes that all batches up to the chain's are durable.
     pub(crate) fn write(&mut self, chain: Chain) -> std::io::Result<()> {
         let mut slot = MAGIC.to_vec();

@@ -15,7 +15,7 @@ use crate::fjall_opening::{accepted_before, discard_half_made, loss, newest_jour
 use crate::fjall_writing::{Pressure, Shared, SyncState};
 use crate::gathering::{Direction, Gathering};
 use crate::group_sync::GroupSync;
-use crate::journal_inspection::{VALUE_MAX, inspect};
+use crate::journal_inspection::{Tails, VALUE_MAX, inspect, set_aside};
 use crate::journal_room::JournalRoom;
 use crate::poison::Poison;
 use crate::snapshot::MetaSnapshot;
@@ -100,10 +100,23 @@ impl FjallMetaStore {
         let opened = DurableMarker::open(&marker_path).map_err(OpenError::io("open", &marker_path));
         let (mut marker, promised) = opened?;
         discard_half_made(&engine_path, promised)?;
-        let inspection = inspect(&engine_path, &directory.join("damaged"), accepted_before(&accepted_path))?;
+        let damaged = directory.join("damaged");
+        let look = || inspect(&engine_path, &damaged, accepted_before(&accepted_path), Tails::Cut);
+        let mut inspection = look()?;
+        let seen = inspection.damage.clone().map(OpenError::Damaged);
+        // The engine believes what a damaged journal says of lengths: it does not get to see one.
+        let seen = match (seen, on_loss) {
+            (Some(damage), OnLoss::Refuse) => return Err(damage),
+            (seen, _) => seen,
+        };
+        if let (Some(_), Some(gap)) = (&seen, &inspection.gap) {
+            set_aside(gap, &damaged)?;
+            inspection = look()?;
+        }
         let (database, tables) = open_engine(&engine_path, config, &inspection, promised)?;
         let found = read_chain(&tables)?;
         let loss = loss(&inspection, promised, found);
+        let loss = loss.or(seen);
         let accepted = match (loss, on_loss) {
             (None, _) => None,
             (Some(error), OnLoss::Refuse) => return Err(error),

@@ -8,9 +8,12 @@
 //! * cuts a torn tail off the newest journal, after keeping a copy of it, and
 //! * names damage anywhere else.
 //!
+//! A person who accepts a loss has everything from the damage on set aside: what is left is the store as it once was,
+//! never one with a hole in its history.
+//!
 //! The layout read here is the engine's: `1 count:u32 seqno:u64`, then `count` items
 //! `2 type:u8 compression:u8 keyspace:u64 key_len:u16 len:u32 stored_len:u32 key value`,
-//! then `3 checksum:u64 "FJL" 3`, all little-endian; zeros after the last batch.
+//! then `3 checksum:u64 "FJL" 3`, all little-endian; zeros after the last batch. The checksum is XXH3 over the items.
 
 use crate::chain::{BatchSum, CHAIN_KEY, Chain};
 use crate::error::OpenError;
@@ -18,6 +21,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use wayfs_types::Ticket;
+use xxhash_rust::xxh3::Xxh3;
 
 /// Longest value that is believed, in bytes; nothing longer is ever written.
 pub(crate) const VALUE_MAX: usize = 64 << 20;
@@ -31,35 +35,70 @@ const EVIDENCE_MAX: usize = 16;
 pub(crate) struct Inspection {
     /// The chain at the last whole batch in any journal, if there is one.
     pub(crate) last: Option<Chain>,
+    /// The chain where the first damage is; as `last` if there is none.
+    pub(crate) whole: Option<Chain>,
     /// Where the last whole batch of the newest journal begins.
     pub(crate) last_begins: Option<(PathBuf, u64)>,
     /// Bytes cut off the newest journal.
     pub(crate) torn_bytes: u64,
     /// Damage that cutting a tail does not explain.
     pub(crate) damage: Option<String>,
+    /// Where the first damage is, a torn tail included.
+    pub(crate) gap: Option<Gap>,
 }
 
-/// Inspects the journals of the engine's directory and cuts a torn tail.
+/// Where the batches of the journals end to follow each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Gap {
+    /// The journal.
+    pub(crate) journal: PathBuf,
+    /// Its first byte that does not belong to what went before.
+    pub(crate) at: u64,
+    /// First byte after the last that is not zero.
+    pub(crate) written_until: u64,
+    /// The journals after it.
+    pub(crate) later: Vec<PathBuf>,
+}
+
+/// What an inspection does with a torn tail of the newest journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tails {
+    /// It stays: nothing on the disk changes.
+    Leave,
+    /// It is cut off, after a copy was kept.
+    Cut,
+}
+
+/// Inspects the journals of the engine's directory.
 ///
 /// Gaps up to `accepted` were seen and accepted before.
-pub(crate) fn inspect(engine: &Path, damaged: &Path, accepted: Ticket) -> Result<Inspection, OpenError> {
+pub(crate) fn inspect(engine: &Path, damaged: &Path, accepted: Ticket, tails: Tails) -> Result<Inspection, OpenError> {
     let mut inspection = Inspection::default();
     let journals = journals(engine)?;
-    let newest = journals.last().map(|(id, _)| *id);
-    for (id, path) in &journals {
+    for (index, (id, path)) in journals.iter().enumerate() {
+        let later = || journals[index + 1..].iter().map(|(_, path)| path.clone()).collect::<Vec<_>>();
         let mut journal = Journal::open(path)?;
         loop {
             match journal.step().map_err(OpenError::io("read journal", path))? {
-                Step::Batch { begins, chain } => inspection.note(begins, chain, path, accepted),
+                Step::Batch { begins, chain } => {
+                    if inspection.note(begins, chain, path, accepted) == Follows::No {
+                        let written_until = journal.written_until(begins).map_err(OpenError::io("read journal", path))?;
+                        inspection.note_gap(Gap { journal: path.clone(), at: begins, written_until, later: later() });
+                        journal.resume().map_err(OpenError::io("read journal", path))?;
+                    }
+                }
                 Step::End => break,
                 Step::Bad { begins, written_until } => {
-                    let is_newest = Some(*id) == newest;
-                    if is_newest {
-                        keep_evidence(path, damaged, begins, written_until)?;
-                        cut(path, begins)?;
+                    inspection.note_gap(Gap { journal: path.clone(), at: begins, written_until, later: later() });
+                    if later().is_empty() {
                         inspection.torn_bytes = written_until - begins;
+                        if tails == Tails::Cut {
+                            keep_evidence(path, damaged, begins, written_until)?;
+                            cut(path, begins)?;
+                        }
                     } else if accepted == Ticket(0) || inspection.last.is_some_and(|last| last.ticket >= accepted) {
-                        inspection.damage = Some(format!("journal {id} is damaged at byte {begins}"));
+                        let damage = format!("journal {id} is damaged at byte {begins}");
+                        inspection.damage.get_or_insert(damage);
                     }
                     break;
                 }
@@ -69,16 +108,51 @@ pub(crate) fn inspect(engine: &Path, damaged: &Path, accepted: Ticket) -> Result
     Ok(inspection)
 }
 
+/// Takes everything from a gap on out of the journals. It goes into `damaged`, as long as that has room.
+pub(crate) fn set_aside(gap: &Gap, damaged: &Path) -> Result<(), OpenError> {
+    keep_evidence(&gap.journal, damaged, gap.at, gap.written_until)?;
+    // The newest goes first: a crash in between leaves the gap where it is, for the next try.
+    for journal in gap.later.iter().rev() {
+        let name = journal.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let aside = free_name(damaged, &format!("journal-{name}"));
+        std::fs::rename(journal, &aside).map_err(OpenError::io("set aside", journal))?;
+    }
+    cut(&gap.journal, gap.at)
+}
+
+/// A path in a directory where nothing is.
+pub(crate) fn free_name(directory: &Path, name: &str) -> PathBuf {
+    let numbered = (1..).map(|number: u32| directory.join(format!("{name}.{number}")));
+    let mut names = std::iter::once(directory.join(name)).chain(numbered);
+    names.find(|path| !path.exists()).unwrap_or_else(|| directory.join(name))
+}
+
+/// Whether a batch follows the one before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Follows {
+    Yes,
+    No,
+}
+
 impl Inspection {
-    fn note(&mut self, begins: u64, chain: Option<Chain>, path: &Path, accepted: Ticket) {
+    fn note(&mut self, begins: u64, chain: Option<Chain>, path: &Path, accepted: Ticket) -> Follows {
         self.last_begins = Some((path.to_path_buf(), begins));
-        let Some(chain) = chain else { return };
+        let Some(chain) = chain else { return Follows::Yes };
         let follows = self.last.is_none_or(|last| last.ticket.0.checked_add(1) == Some(chain.ticket.0));
-        if !follows && chain.ticket > accepted && self.damage.is_none() {
-            let before = self.last.unwrap_or_default().ticket;
-            self.damage = Some(format!("batch {} follows batch {before} in the journals", chain.ticket));
-        }
+        let before = self.last.unwrap_or_default().ticket;
         self.last = Some(chain);
+        if follows || chain.ticket <= accepted {
+            if self.gap.is_none() {
+                self.whole = self.last;
+            }
+            return Follows::Yes;
+        }
+        self.damage.get_or_insert_with(|| format!("batch {} follows batch {before} in the journals", chain.ticket));
+        Follows::No
+    }
+
+    fn note_gap(&mut self, gap: Gap) {
+        self.gap.get_or_insert(gap);
     }
 }
 
@@ -167,6 +241,8 @@ struct Journal {
     len: u64,
     at: u64,
     seqno_last: Option<u64>,
+    /// Over the items of the batch that is being read.
+    sum: Xxh3,
 }
 
 impl Journal {
@@ -174,7 +250,7 @@ impl Journal {
         let open = || {
             let file = File::open(path)?;
             let len = file.metadata()?.len();
-            Ok(Self { reader: BufReader::with_capacity(1 << 20, file), len, at: 0, seqno_last: None })
+            Ok(Self { reader: BufReader::with_capacity(1 << 20, file), len, at: 0, seqno_last: None, sum: Xxh3::new() })
         };
         open().map_err(OpenError::io("open journal", path))
     }
@@ -198,6 +274,7 @@ impl Journal {
         if self.seqno_last.is_some_and(|last| seqno <= last) {
             return Ok(None);
         }
+        self.sum.reset();
         let mut sum = BatchSum::default();
         let mut chain = None;
         for _ in 0..count {
@@ -214,7 +291,11 @@ impl Journal {
                 sum.add(&item.key, item.value.as_deref());
             }
         }
-        let Some([3, _, _, _, _, _, _, _, _, b'F', b'J', b'L', 3]) = self.take::<13>()? else { return Ok(None) };
+        let items_sum = self.sum.digest().to_le_bytes();
+        let Some([3, stated @ .., b'F', b'J', b'L', 3]) = self.take::<13>()? else { return Ok(None) };
+        if stated != items_sum {
+            return Ok(None);
+        }
         if chain.is_some_and(|chain| chain.batch_sum != sum.finish()) {
             return Ok(None);
         }
@@ -242,6 +323,7 @@ impl Journal {
             return Ok(None);
         }
         self.reader.read_exact(&mut bytes)?;
+        self.sum.update(&bytes);
         self.at += N as u64;
         Ok(Some(bytes))
     }
@@ -252,8 +334,14 @@ impl Journal {
         }
         let mut bytes = vec![0; len];
         self.reader.read_exact(&mut bytes)?;
+        self.sum.update(&bytes);
         self.at += len as u64;
         Ok(Some(bytes))
+    }
+
+    /// Reads on where the last batch ended, after a look elsewhere.
+    fn resume(&mut self) -> std::io::Result<()> {
+        self.reader.seek(SeekFrom::Start(self.at)).map(|_| ())
     }
 
     /// First byte after the last one from `from` on that is not zero.

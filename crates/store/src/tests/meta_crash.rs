@@ -45,6 +45,8 @@ struct Image {
     scratch: tempfile::TempDir,
     synced_until: u64,
     written_until: u64,
+    /// Where each batch ends.
+    ends: Vec<u64>,
 }
 
 fn written(journal: &Path) -> u64 {
@@ -57,17 +59,20 @@ impl Image {
         let live = scratch.path().join("live");
         let mut store = open_meta(&live);
         let journal = live.join("meta/0.jnl");
+        let mut ends = Vec::new();
         for n in 1..=12 {
             commit(&mut store, n);
+            ends.push(written(&journal));
         }
         store.syncer().sync_to(Ticket(12)).unwrap();
         let synced_until = written(&journal);
         for n in 13..=20 {
             commit(&mut store, n);
+            ends.push(written(&journal));
         }
         let written_until = written(&journal);
         copy_image(&live, &scratch.path().join("image"));
-        Self { scratch, synced_until, written_until }
+        Self { scratch, synced_until, written_until, ends }
     }
 
     /// A fresh copy of the image and its journal.
@@ -163,21 +168,20 @@ fn torn_pages_of_what_was_not_synced_leave_a_prefix() {
     }
 }
 
+/// Bytes of the head and of the end of a batch, which only the engine's checksum and the engine's order cover, among them.
 #[test]
 fn damage_of_what_was_synced_is_named_and_not_served() {
     let image = Image::new();
     let mut random = Random(9);
-    for round in 0..12 {
+    let (begins, ends) = (image.ends[5], image.ends[6]);
+    let mut places: Vec<u64> = (begins..begins + 34).step_by(5).chain((ends - 13..ends).step_by(2)).collect();
+    places.extend((0..12).map(|_| random.below(image.synced_until)));
+    for (round, at) in places.into_iter().enumerate() {
         let (copy, journal) = image.copy(&format!("rot{round}"));
-        let at = random.below(image.synced_until);
-        let file = OpenOptions::new().write(true).read(true).open(&journal).unwrap();
-        let mut byte = [0];
-        file.read_exact_at(&mut byte, at).unwrap();
-        file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
+        flip(&journal, at);
         let directory = data_dir(&copy);
         match FjallMetaStore::open(&directory, meta_config()) {
             Err(OpenError::LostBatches { durable, found }) => assert!(found < durable && durable == Ticket(12)),
-            Err(OpenError::Engine(_)) => continue,
             Err(other) => panic!("byte {at}: {other}"),
             Ok(store) => panic!("byte {at}: opened with {} batches", prefix(&store)),
         }
@@ -192,6 +196,44 @@ fn damage_of_what_was_synced_is_named_and_not_served() {
         commit(&mut store, n + 1);
         std::fs::remove_dir_all(&copy).unwrap();
     }
+}
+
+fn flip(path: &Path, at: u64) {
+    let file = OpenOptions::new().write(true).read(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
+}
+
+/// What follows damage is whole, but no history: it is set aside, and the store goes on from before the damage.
+#[test]
+fn damage_in_an_older_journal_leaves_what_was_before_it() {
+    let image = Image::new();
+    let split = |name: &str| {
+        let (copy, journal) = image.copy(name);
+        let bytes = std::fs::read(&journal).unwrap();
+        let (old, new) = (&bytes[..image.ends[9] as usize], &bytes[image.ends[9] as usize..image.written_until as usize]);
+        std::fs::write(&journal, old).unwrap();
+        std::fs::write(copy.join("meta/1.jnl"), new).unwrap();
+        (copy, journal)
+    };
+    let (whole, _) = split("whole");
+    assert_eq!(prefix(&open_meta(&whole)), 20, "two journals are read one after the other");
+    let (copy, journal) = split("older");
+    flip(&journal, image.ends[5] + 60);
+    let directory = data_dir(&copy);
+    let refused = FjallMetaStore::open(&directory, meta_config()).unwrap_err();
+    assert!(matches!(refused, OpenError::Damaged(_) | OpenError::LostBatches { .. }), "{refused}");
+    let store = FjallMetaStore::open_accepting_loss(&directory, meta_config()).unwrap();
+    assert!(store.report().accepted.is_some());
+    assert_eq!(prefix(&store), 6);
+    drop(store);
+    let kept: Vec<_> = copy.join("damaged").read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(kept.len(), 2, "the rest of the damaged journal, and the one after it: {kept:?}");
+    let mut store = FjallMetaStore::open(&directory, meta_config()).unwrap();
+    commit(&mut store, 7);
+    drop((store, directory));
+    assert_eq!(prefix(&open_meta(&copy)), 7, "and it goes on");
 }
 
 #[test]

@@ -1,0 +1,175 @@
+//! What is damaged in the tables of a data directory, what that costs, and the way on.
+//!
+//! Two kinds of damage have two ways on. Journals are cut before the damage: the store is then what it once was. Tables
+//! that cannot be read leave nothing that hangs together: they are set aside as a whole, and whoever owns the store begins
+//! with empty ones and learns anew. Nothing is removed: what is cut or set aside lies in `damaged/`.
+
+use crate::directory::DataDir;
+use crate::durable_marker::DurableMarker;
+use crate::error::OpenError;
+use crate::fjall_meta::{FjallMetaStore, MetaConfig};
+use crate::fjall_opening::accepted_before;
+use crate::journal_inspection::{Inspection, Tails, free_name, inspect};
+use std::path::PathBuf;
+use wayfs_types::{MetaStore, StorageError, Ticket};
+
+/// Rows read at a time.
+const ROWS: usize = 1024;
+
+/// A damaged file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamagedFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What is wrong with it, in words.
+    pub what: String,
+}
+
+/// What helps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// Nothing is damaged.
+    None,
+    /// The store goes on from an earlier state: [`FjallMetaStore::open_accepting_loss`].
+    Cut {
+        /// Batches of updates that were durable and are not there any more; `None`: it cannot be told how many.
+        lost_batches: Option<u64>,
+    },
+    /// The tables cannot be read as a whole: [`set_tables_aside`].
+    Empty,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Examination {
+    /// The damaged files, in the order in which they were met.
+    pub damaged: Vec<DamagedFile>,
+    /// What helps.
+    pub remedy: Remedy,
+    /// Rows that were read and are whole.
+    pub rows: u64,
+}
+
+/// Looks at all journals and, if these are whole, at each row of the tables. Changes nothing but what every open changes.
+/// `tell` hears how many rows are done.
+///
+/// # Errors
+/// [`OpenError::Io`]: the directory cannot be read.
+pub fn examine(directory: &DataDir, tell: &mut dyn FnMut(u64)) -> Result<Examination, OpenError> {
+    let engine = directory.join("meta");
+    let marker = directory.join("meta.durable");
+    let promised = DurableMarker::read(&marker).map_err(OpenError::io("read", &marker))?.unwrap_or_default().ticket;
+    let mut found = Examination { damaged: Vec::new(), remedy: Remedy::None, rows: 0 };
+    if !engine.exists() {
+        if promised > Ticket(0) {
+            found.note(engine, "it is not there");
+            found.remedy = Remedy::Empty;
+        }
+        return Ok(found);
+    }
+    let accepted = accepted_before(&directory.join("meta.accepted"));
+    match inspect(&engine, &directory.join("damaged"), accepted, Tails::Leave) {
+        Ok(inspection) => found.judge_journals(&inspection, promised),
+        Err(OpenError::Damaged(what)) => {
+            found.note(engine.clone(), &what);
+            found.remedy = Remedy::Empty;
+        }
+        Err(other) => return Err(other),
+    }
+    if found.remedy == Remedy::None {
+        found.judge_tables(directory, tell)?;
+    }
+    Ok(found)
+}
+
+/// Puts the tables into `damaged/`, so that the next open makes empty ones. Says where they are; `None`: there were none.
+///
+/// # Errors
+/// [`OpenError::Io`]; then they are where they were.
+pub fn set_tables_aside(directory: &DataDir) -> Result<Option<PathBuf>, OpenError> {
+    let engine = directory.join("meta");
+    let aside = free_name(&directory.join("damaged"), "meta");
+    let moved = match std::fs::rename(&engine, &aside) {
+        Ok(()) => Some(aside),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(OpenError::io("set aside", &engine)(error)),
+    };
+    for name in ["meta.durable", "meta.accepted"] {
+        let path = directory.join(name);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(OpenError::io("remove", &path)(error));
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+    crate::directory::sync_directory(directory.path())?;
+    Ok(moved)
+}
+
+impl Examination {
+    fn note(&mut self, path: PathBuf, what: &str) {
+        self.damaged.push(DamagedFile { path, what: what.to_owned() });
+    }
+
+    fn judge_journals(&mut self, inspection: &Inspection, promised: Ticket) {
+        let Some(gap) = &inspection.gap else { return };
+        let whole = inspection.whole.unwrap_or_default().ticket;
+        // What the tables have themselves is not known before the engine opens them. A journal that ends before its first
+        // whole batch is judged then.
+        let may_be_torn = whole == Ticket(0) || promised <= whole;
+        if gap.later.is_empty() && inspection.damage.is_none() && may_be_torn {
+            return;
+        }
+        let len = gap.written_until - gap.at;
+        self.note(gap.journal.clone(), &format!("damaged from byte {} on ({len} bytes)", gap.at));
+        for later in &gap.later {
+            self.note(later.clone(), "follows a damaged journal, so that it cannot be used");
+        }
+        let lost = promised.max(inspection.last.unwrap_or_default().ticket).0.saturating_sub(whole.0);
+        self.remedy = Remedy::Cut { lost_batches: (whole > Ticket(0)).then_some(lost) };
+    }
+
+    fn judge_tables(&mut self, directory: &DataDir, tell: &mut dyn FnMut(u64)) -> Result<(), OpenError> {
+        let engine = directory.join("meta");
+        let store = match FjallMetaStore::open(directory, MetaConfig::default()) {
+            Ok(store) => store,
+            Err(OpenError::LostBatches { durable, found }) => {
+                self.note(engine, &format!("batches {} to {durable} are not in it", found.0 + 1));
+                self.remedy = Remedy::Cut { lost_batches: Some(durable.0.saturating_sub(found.0)) };
+                return Ok(());
+            }
+            Err(OpenError::Damaged(what)) => {
+                self.note(engine, &what);
+                self.remedy = Remedy::Cut { lost_batches: None };
+                return Ok(());
+            }
+            Err(OpenError::Engine(error)) => {
+                self.note(engine, &format!("the tables cannot be opened: {error}"));
+                self.remedy = Remedy::Empty;
+                return Ok(());
+            }
+            Err(other) => return Err(other),
+        };
+        let mut from = Vec::new();
+        loop {
+            match store.scan(&from, b"", ROWS) {
+                Ok(rows) if rows.is_empty() => return Ok(()),
+                Ok(rows) => {
+                    self.rows += rows.len() as u64;
+                    tell(self.rows);
+                    if let Some((key, _)) = rows.into_iter().last() {
+                        from = key;
+                        from.push(0);
+                    }
+                }
+                Err(StorageError::NoSpace) => return Ok(()),
+                Err(error) => {
+                    self.note(engine, &format!("a row after the first {} cannot be read: {error}", self.rows));
+                    self.remedy = Remedy::Empty;
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
