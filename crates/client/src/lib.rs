@@ -33,6 +33,7 @@ mod metrics;
 pub mod notices;
 pub mod paths;
 pub mod pins;
+pub mod repair;
 pub mod saved;
 mod start;
 pub mod target;

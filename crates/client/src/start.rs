@@ -71,7 +71,7 @@ pub enum StartError {
     #[error(transparent)]
     Join(#[from] wayfs_node::JoinError),
     /// The replica.
-    #[error("open the cache of the volume: {0} (is it mounted already?)")]
+    #[error("open the cache of the volume: {0}")]
     Volume(#[from] wayfs_node::OpenError),
     /// The kernel.
     #[error(transparent)]

@@ -22,6 +22,7 @@ pub mod metrics;
 pub mod nearby;
 mod parent;
 pub mod paths;
+pub mod repair;
 mod room;
 mod runtime;
 mod servers;

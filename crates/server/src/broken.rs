@@ -25,8 +25,9 @@ impl Broken {
             ServedAs::Station => "the home and its clients tell it again what they have",
         };
         let next_step = format!(
-            "Put a backup in its place (`wayfs volume restore`), or start with `wayfs serve --accept-loss {name}`: it goes on with what is left, \
-             and {others}."
+            "Stop the server; `wayfs doctor --repair DATA_DIR` says what is lost and, with `--yes`, goes on with what is left: {others}. \
+             `wayfs serve --accept-loss {name}` does the same where only the newest updates are damaged. Or put a backup in its place \
+             (`wayfs volume restore`)."
         );
         Self { id: file.ids().map(|(id, _)| id), name, role: Some(file.role), why: error.to_string(), next_step }
     }

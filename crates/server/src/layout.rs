@@ -71,7 +71,7 @@ impl VolumeFile {
 const TOMBSTONE: &str = "deleted.json";
 
 /// A second copy of `volume.json`, for when that is damaged.
-const SECOND: &str = "volume-copy.json";
+pub(crate) const SECOND: &str = "volume-copy.json";
 
 /// `deleted.json`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -175,6 +175,22 @@ impl Layout {
             }
         }
         Ok(buried)
+    }
+
+    /// The directories of all volumes that were made and not deleted.
+    pub(crate) fn directories(&self) -> Result<Vec<PathBuf>, StartError> {
+        let path = self.root.join("volumes");
+        let fail = |source| StartError::Directory { what: "list", path: path.clone(), source };
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(&path).map_err(fail)? {
+            let directory = entry.map_err(fail)?.path();
+            let is_made = directory.join("volume.json").exists() || directory.join(SECOND).exists();
+            if is_made && !directory.join(TOMBSTONE).exists() {
+                found.push(directory);
+            }
+        }
+        found.sort();
+        Ok(found)
     }
 
     /// All volumes, and those whose file is damaged. A directory without a `volume.json` is a creation that a crash

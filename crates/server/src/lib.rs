@@ -16,6 +16,7 @@ mod error;
 mod events;
 mod layout;
 mod propagation;
+mod repair;
 mod served;
 mod server;
 mod tickets;
@@ -23,6 +24,7 @@ mod tickets;
 pub use backup::{RestoreError, Source as BackupSource, restore};
 pub use config::{DEFAULT_PORT, ServerConfig, TICKET_LIFETIME, default_label};
 pub use error::StartError;
+pub use repair::repair;
 pub use server::Server;
 
 #[cfg(test)]

@@ -34,7 +34,9 @@ impl DurableMarker {
     /// What the marker says, if there is one and it says anything. Changes nothing.
     pub(crate) fn read(path: &Path) -> std::io::Result<Option<Chain>> {
         match File::open(path) {
-            Ok(file) => Ok([read_slot(&file, 0), read_slot(&file, 1)].into_iter().flatten().max_by_key(|chain| chain.ticket)),
+            Ok(file) => {
+                Ok([read_slot(&file, 0), read_slot(&file, 1)].into_iter().flatten().max_by_key(|chain| chain.ticket))
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }

@@ -82,7 +82,8 @@ pub(crate) fn inspect(engine: &Path, damaged: &Path, accepted: Ticket, tails: Ta
             match journal.step().map_err(OpenError::io("read journal", path))? {
                 Step::Batch { begins, chain } => {
                     if inspection.note(begins, chain, path, accepted) == Follows::No {
-                        let written_until = journal.written_until(begins).map_err(OpenError::io("read journal", path))?;
+                        let written_until =
+                            journal.written_until(begins).map_err(OpenError::io("read journal", path))?;
                         inspection.note_gap(Gap { journal: path.clone(), at: begins, written_until, later: later() });
                         journal.resume().map_err(OpenError::io("read journal", path))?;
                     }

@@ -9,8 +9,9 @@ pub(crate) use daemons::{CloseArg, MountArgs, ServeArgs, SharingArg, UmountArgs}
 pub(crate) use lab::{LabCommand, LabRunArgs};
 pub(crate) use nfs::{NfsCommand, NfsOptions, ProtoArg};
 pub(crate) use tools::{
-    BackupArgs, ConflictsCommand, DebugArgs, DeleteArgs, EventsArgs, ExportArgs, ImportArgs, InitArgs, QueueArgs,
-    RefreshArgs, ResolveArgs, RestoreArgs, StationCommand, StopArgs, SyncArgs, TicketArgs, VolumeCommand, WhichArgs,
+    BackupArgs, ConflictsCommand, DebugArgs, DeleteArgs, DoctorArgs, EventsArgs, ExportArgs, ImportArgs, InitArgs,
+    QueueArgs, RefreshArgs, ResolveArgs, RestoreArgs, StationCommand, StopArgs, SyncArgs, TicketArgs, VolumeCommand,
+    WhichArgs,
 };
 
 use crate::failure::EXIT_CODES;
@@ -125,8 +126,8 @@ pub(crate) enum CommandArgs {
     Events(EventsArgs),
     /// Metrics in Prometheus text
     Metrics,
-    /// Check this machine and its daemons, and say what to do
-    Doctor,
+    /// Check this machine and its daemons, and say what to do; look for damaged files and repair them
+    Doctor(DoctorArgs),
     /// Write a support bundle without secrets
     Debug(DebugArgs),
     /// Experiments on emulated networks

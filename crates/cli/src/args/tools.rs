@@ -288,6 +288,18 @@ pub(crate) struct EventsArgs {
     pub(crate) text: bool,
 }
 
+/// Of `wayfs doctor`.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct DoctorArgs {
+    /// Look for damaged files in a server's data directory or a cache of mounts, whose daemon must not run, and say what a repair
+    /// loses [default: those of this user's server and mounts]
+    #[arg(long, value_name = "DIR", num_args = 0..=1)]
+    pub(crate) repair: Option<Option<PathBuf>>,
+    /// Repair what is damaged, and lose what was named
+    #[arg(long, requires = "repair")]
+    pub(crate) yes: bool,
+}
+
 /// Of `wayfs debug`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DebugArgs {

@@ -1,16 +1,20 @@
 //! `wayfs doctor`: what this machine offers, and what the daemons say about themselves.
 
 mod machine;
+mod repair;
 
 use super::{Context, to_json, write_out};
-use crate::args::Output;
+use crate::args::{DoctorArgs, Output};
 use crate::config::ServeSettings;
 use crate::failure::{Exit, Failure};
 use crate::show;
 use wayfs_control::report::{DoctorFact, DoctorReport, Verdict};
 use wayfs_control::{Command, ControlClient, DaemonKind, Done, Registration};
 
-pub(crate) fn run(context: &Context) -> Result<(), Failure> {
+pub(crate) fn run(context: &Context, args: &DoctorArgs) -> Result<(), Failure> {
+    if let Some(place) = &args.repair {
+        return repair::run(context, args, place.as_deref());
+    }
     let report = facts(context);
     match context.global.output() {
         Output::Json => write_out(&format!("{}\n", to_json(&report)?))?,

@@ -79,7 +79,7 @@ fn run_with(context: &Context, command: CommandArgs) -> Result<(), Failure> {
         CommandArgs::Pins => context.report(mount, &Command::Pins),
         CommandArgs::Events(args) => events::run(context, &args),
         CommandArgs::Metrics => context.report(None, &Command::Metrics),
-        CommandArgs::Doctor => doctor::run(context),
+        CommandArgs::Doctor(args) => doctor::run(context, &args),
         CommandArgs::Debug(args) => debug::run(context, &args),
         CommandArgs::Completions { .. }
         | CommandArgs::Man { .. }

@@ -171,6 +171,11 @@ fn start_failure(error: &StartError) -> Failure {
         ),
         StartError::NameTaken { .. } => (Exit::Usage, "Name another one with --cache."),
         StartError::Mount(_) => (Exit::Failed, "`wayfs status` shows what is mounted, `wayfs doctor` what is missing."),
+        StartError::Volume(error) if error.is_damage() => (
+            Exit::Failed,
+            "`wayfs doctor --repair` (with the directory given to --cache, if one was) says what is lost and, with `--yes`, repairs it; \
+             nothing was changed so far.",
+        ),
         StartError::Control(_) | StartError::Volume(_) => (Exit::Refused, "`wayfs status` shows the mount that runs."),
         StartError::Saved(_)
         | StartError::Directory { .. }

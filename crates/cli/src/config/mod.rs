@@ -45,4 +45,9 @@ impl Config {
         };
         Ok(Self { dirs, file, log })
     }
+
+    /// Where mounts keep state and cache if no argument says otherwise.
+    pub(crate) fn mounts(&self) -> std::path::PathBuf {
+        self.file.mount.cache.clone().unwrap_or_else(|| self.dirs.mounts())
+    }
 }

@@ -131,8 +131,7 @@ impl MountSettings {
             None => (Source::from_environment()?, args.source.clone()),
         };
         let cache_size = args.cache_size.clone().or(options.cache_size).or_else(|| file.cache_size.clone());
-        let cache =
-            args.cache.clone().or(options.cache).or_else(|| file.cache.clone()).unwrap_or_else(|| config.dirs.mounts());
+        let cache = args.cache.clone().or(options.cache).unwrap_or_else(|| config.mounts());
         let close = args.close.or(options.close).or(file.close).unwrap_or(CloseArg::Asynchronous);
         // A mount of root's that only root can see would surprise; other users cannot set it without fuse.conf.
         let allow_other_default = rustix::process::geteuid().is_root();

@@ -5,6 +5,7 @@ mod doctor;
 mod file;
 mod ledger;
 mod quantity;
+mod repair;
 mod servers;
 mod status;
 mod table;
@@ -13,6 +14,7 @@ pub(crate) use conflicts::{conflict, conflicts, resolved};
 pub(crate) use doctor::doctor;
 pub(crate) use file::{info, pins, queue, refreshed, sync, umount};
 pub(crate) use quantity::{date, now_unix_ms};
+pub(crate) use repair::repairs;
 pub(crate) use servers::{
     admitted, backed_up, copied, deleted, event, members, restored, stations, to_be_deleted, volume, volumes, why,
 };

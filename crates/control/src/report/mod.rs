@@ -4,6 +4,7 @@ mod conflict;
 mod doctor;
 mod file;
 mod ledger;
+mod repair;
 mod station;
 mod status;
 mod volume;
@@ -16,6 +17,7 @@ pub use file::{
     FileInfo, Known, PinReport, PinsReport, QueueItem, QueueReport, RefreshReport, SyncReport, UmountReport,
 };
 pub use ledger::{AmountReport, LedgerReport};
+pub use repair::{FileDamage, RepairReport, RepairState, VolumeRepair};
 pub use station::{StationReport, StationsReport, WhyReport};
 pub use status::{StatusReport, StatusWord, VolumeRole, VolumeStatus};
 pub use volume::{

@@ -212,7 +212,8 @@ fn damage_in_an_older_journal_leaves_what_was_before_it() {
     let split = |name: &str| {
         let (copy, journal) = image.copy(name);
         let bytes = std::fs::read(&journal).unwrap();
-        let (old, new) = (&bytes[..image.ends[9] as usize], &bytes[image.ends[9] as usize..image.written_until as usize]);
+        let (old, new) =
+            (&bytes[..image.ends[9] as usize], &bytes[image.ends[9] as usize..image.written_until as usize]);
         std::fs::write(&journal, old).unwrap();
         std::fs::write(copy.join("meta/1.jnl"), new).unwrap();
         (copy, journal)
