@@ -57,6 +57,9 @@ pub struct ClientConfig {
     pub bind: Option<SocketAddr>,
     /// Settings of the network.
     pub net: NetConfig,
+    /// What ends the process when the volume cannot go on, since its store failed; it hears why. It must not unmount: whoever uses
+    /// the mount gets ENOTCONN then, and writes nothing into the directory below. Default `None`: every call is answered with EIO.
+    pub on_failure: Option<fn(&str)>,
     /// Threads that read requests of the kernel. Default 2: more helps only where many programs write at once.
     pub threads: usize,
 }
@@ -90,6 +93,7 @@ impl ClientConfig {
             metrics: None,
             bind: None,
             net: NetConfig::default(),
+            on_failure: None,
             threads: 2,
         }
     }

@@ -23,6 +23,8 @@ pub struct MountHooks {
     volume: OnceLock<Weak<Volume>>,
     vfs: OnceLock<Weak<Vfs>>,
     failure: Mutex<Option<String>>,
+    /// Hears that the volume failed.
+    on_failure: OnceLock<Box<dyn Fn(&str) + Send + Sync>>,
 }
 
 impl MountHooks {
@@ -37,6 +39,7 @@ impl MountHooks {
             volume: OnceLock::new(),
             vfs: OnceLock::new(),
             failure: Mutex::default(),
+            on_failure: OnceLock::new(),
         })
     }
 
@@ -57,6 +60,15 @@ impl MountHooks {
     pub fn attach_vfs(&self, vfs: &Arc<Vfs>) {
         // Attached once; a second time would name the same.
         let _ = self.vfs.set(Arc::downgrade(vfs));
+    }
+
+    /// Who hears that the volume failed; at once if it did already.
+    pub(crate) fn attach_failure(&self, hear: impl Fn(&str) + Send + Sync + 'static) {
+        // Attached once; a second time would name the same.
+        let _ = self.on_failure.set(Box::new(hear));
+        if let (Some(reason), Some(hear)) = (self.failure(), self.on_failure.get()) {
+            hear(&reason);
+        }
     }
 
     /// Why the volume failed, if it did.
@@ -162,6 +174,9 @@ impl Hooks for MountHooks {
         tracing::error!(reason, "the volume stopped");
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.to_owned());
         self.events.tell(EventKind::Attention, About { detail: reason.to_owned(), ..About::default() });
+        if let Some(hear) = self.on_failure.get() {
+            hear(reason);
+        }
     }
 
     fn session_changed(&self, change: &SessionChange) {

@@ -151,6 +151,15 @@ impl Client {
             volume: saved.name.clone(),
         };
         let registered = config.registry.register(&registration).map_err(StartError::Registry)?;
+        if let Some(end) = config.on_failure {
+            let (registry, note) = (config.registry.clone(), registration.clone());
+            hooks.attach_failure(move |reason| {
+                if let Err(error) = registry.note_end(&note, reason) {
+                    tracing::warn!(%error, "nothing tells later why this mount ended");
+                }
+                end(reason);
+            });
+        }
         let ager = crate::ager::Ager::start(&vfs, &volume, &events, (Arc::clone(&link), labels))?;
         Ok(Self::from_parts(Parts {
             session,

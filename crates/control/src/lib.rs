@@ -33,7 +33,7 @@ pub use command::{
     Command, ConflictRef, CopyForm, Keep, Owner, ParseKeepError, ParseOwnerError, Privileges, Selection, TicketRole,
     TicketText,
 };
-pub use registry::{DaemonKind, Found, Registered, Registration, Registry, RegistryError};
+pub use registry::{DaemonKind, EndNote, Found, Registered, Registration, Registry, RegistryError};
 pub use reply::{ControlError, Done, ErrorKind, Event, EventKind, Progress, Reply};
 pub use server::{CONNECTIONS_MAX, ControlServer, StartError};
 pub use target::{ControlTarget, Gone, Sink};

@@ -4,6 +4,9 @@
 //! daemon if nobody listens at its control socket, or if a later file is of the same place and socket: one that was killed and
 //! started again listens where its former self did. Such a file is skipped, and removed by the next daemon that registers.
 //!
+//! A daemon that could not go on leaves a note instead, which says why: it is read by `wayfs status` until the daemon is started
+//! again, or what it left is cleared away.
+//!
 //! Who may write the directory may lay links and sockets into it. So nothing is opened through a link, root registers only in a
 //! directory that is its own, and an entry counts only if its file and its socket have one owner.
 
@@ -27,6 +30,12 @@ const ENTRY_LEN_MAX: u64 = 64 * 1024;
 
 /// Most entries looked at.
 const ENTRIES_MAX: usize = 1024;
+
+/// Longest reason kept of why a daemon ended.
+const REASON_CHARS_MAX: usize = 1000;
+
+/// How the names of notes end.
+const NOTE: &str = "ended";
 
 /// What a daemon is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -70,6 +79,15 @@ impl Registration {
     fn is_of_the_same_place(&self, other: &Self) -> bool {
         (self.kind, &self.place, &self.socket) == (other.kind, &other.place, &other.socket)
     }
+}
+
+/// A daemon that ended since it could not go on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct EndNote {
+    /// What it was.
+    pub daemon: Registration,
+    /// Why it ended, in words.
+    pub reason: String,
 }
 
 /// A daemon found behind a path.
@@ -145,11 +163,48 @@ impl Registry {
         for (dead, _) in entries_in(&directory).into_iter().filter(|(_, entry)| is_dead(entry)) {
             let _ = std::fs::remove_file(&dead);
         }
+        for (file, note) in notes_in(&directory) {
+            if note.daemon.is_of_the_same_place(registration) || note.daemon.socket == registration.socket {
+                let _ = std::fs::remove_file(&file);
+            }
+        }
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}-{}-{number}.json", registration.kind, registration.pid);
         let json = serde_json::to_vec(registration).map_err(|e| fail(e.into()))?;
         write_entry(opened.as_fd(), &name, &json).map_err(fail)?;
         Ok(Registered { file: directory.join(name) })
+    }
+
+    /// Leaves a note of why a daemon that is registered ends. Longer reasons are cut.
+    ///
+    /// # Errors
+    /// [`RegistryError`] if the directory or the file cannot be written.
+    pub fn note_end(&self, daemon: &Registration, reason: &str) -> Result<(), RegistryError> {
+        let directory = self.directories[0].clone();
+        let fail = |source: io::Error| RegistryError { directory: directory.clone(), source };
+        let opened = open_own(&directory).map_err(fail)?;
+        let reason = reason.chars().take(REASON_CHARS_MAX).collect();
+        let note = EndNote { daemon: daemon.clone(), reason };
+        let json = serde_json::to_vec(&note).map_err(|e| fail(e.into()))?;
+        write_entry(opened.as_fd(), &format!("{}-{}.{NOTE}", daemon.kind, daemon.pid), &json).map_err(fail)
+    }
+
+    /// Daemons that ended since they could not go on, and were not started again.
+    pub fn ended(&self) -> Vec<EndNote> {
+        let notes = self.directories.iter().flat_map(|directory| notes_in(directory));
+        let mut ended: Vec<EndNote> =
+            notes.map(|(_, note)| note).filter(|note| !socket::is_alive(&note.daemon.socket)).collect();
+        ended.sort();
+        ended
+    }
+
+    /// Removes the notes of daemons that had this place.
+    pub fn forget_ended(&self, place: &Path) {
+        for (file, note) in notes_in(&self.directories[0]) {
+            if note.daemon.place == place {
+                let _ = std::fs::remove_file(&file);
+            }
+        }
     }
 
     /// Daemons that answer, in order of kind and place.
@@ -203,6 +258,20 @@ fn without_dots(path: &Path) -> PathBuf {
     clean
 }
 
+/// Readable notes of a directory, as [`entries_in`].
+fn notes_in(directory: &Path) -> Vec<(PathBuf, EndNote)> {
+    let Ok(listing) = std::fs::read_dir(directory) else { return Vec::new() };
+    let is_note = |path: &PathBuf| path.extension().is_some_and(|e| e == NOTE);
+    let read = |path: PathBuf| match read_plain(&path).and_then(|(bytes, _)| Ok(serde_json::from_slice(&bytes)?)) {
+        Ok(note) => Some((path, note)),
+        Err(error) => {
+            debug!(%error, "skip a note in the registry");
+            None
+        }
+    };
+    listing.flatten().map(|entry| entry.path()).filter(is_note).take(ENTRIES_MAX).filter_map(read).collect()
+}
+
 /// Readable entries of a directory; whatever is not one is skipped.
 fn entries_in(directory: &Path) -> Vec<(PathBuf, Registration)> {
     let Ok(listing) = std::fs::read_dir(directory) else { return Vec::new() };
@@ -221,8 +290,12 @@ fn entries_in(directory: &Path) -> Vec<(PathBuf, Registration)> {
         .collect()
 }
 
-fn read_entry(path: &Path) -> io::Result<Registration> {
-    let refused = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
+fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.to_owned())
+}
+
+/// A plain file of bounded length, and its owner. Follows no link.
+fn read_plain(path: &Path) -> io::Result<(Vec<u8>, u32)> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = rustix::fs::open(path, flags, Mode::empty())?;
     let found = rustix::fs::fstat(&opened)?;
@@ -234,10 +307,15 @@ fn read_entry(path: &Path) -> io::Result<Registration> {
     if bytes.len() as u64 > ENTRY_LEN_MAX {
         return Err(refused("entry too long"));
     }
+    Ok((bytes, found.st_uid))
+}
+
+fn read_entry(path: &Path) -> io::Result<Registration> {
+    let (bytes, owner) = read_plain(path)?;
     let entry: Registration = serde_json::from_slice(&bytes)?;
     // A socket of another's is not that of the daemon that wrote this; one that is not there is found dead later.
     match rustix::fs::lstat(&entry.socket) {
-        Ok(socket) if socket.st_uid != found.st_uid => Err(refused("its socket belongs to another user")),
+        Ok(socket) if socket.st_uid != owner => Err(refused("its socket belongs to another user")),
         Ok(socket) if FileType::from_raw_mode(socket.st_mode) != FileType::Socket => Err(refused("its socket is none")),
         Ok(_) | Err(Errno::NOENT) => Ok(entry),
         Err(errno) => Err(errno.into()),
@@ -323,6 +401,28 @@ mod tests {
         drop(again);
         drop(listener);
         assert_eq!(registry.running(), []);
+    }
+
+    #[test]
+    fn a_note_of_an_end_stays_until_the_daemon_is_there_again_or_it_is_cleared() {
+        let directory = tempfile::tempdir().unwrap();
+        let (run, socket) = (directory.path().join("run"), directory.path().join("control.sock"));
+        let registry = Registry::at(run.clone());
+        let ended = daemon(10, &socket);
+        std::mem::forget(registry.register(&ended).unwrap());
+        registry.note_end(&ended, &"x".repeat(5000)).unwrap();
+        assert_eq!(registry.running(), []);
+        let notes = registry.ended();
+        assert_eq!((notes.len(), &notes[0].daemon, notes[0].reason.len()), (1, &ended, REASON_CHARS_MAX));
+        drop(registry.register(&daemon(11, &socket)).unwrap());
+        assert_eq!(registry.ended(), [], "it was started again");
+        registry.note_end(&ended, "why").unwrap();
+        std::fs::write(run.join("mount-1.ended"), "no note").unwrap();
+        assert_eq!(registry.ended().len(), 1);
+        registry.forget_ended(Path::new("/other"));
+        assert_eq!(registry.ended().len(), 1);
+        registry.forget_ended(&ended.place);
+        assert_eq!(registry.ended(), []);
     }
 
     #[test]

@@ -98,7 +98,10 @@ impl Machine {
     /// Starts `wayfs mount` in the foreground and waits until something is mounted.
     pub fn mount(&self, what: &str, more: &[&str]) -> Mount {
         let directory = self.path("mnt");
-        std::fs::create_dir_all(&directory).expect("make a mount point");
+        // One that died is taken away by the program itself; nobody else can touch the directory.
+        if !is_mounted(&directory) {
+            std::fs::create_dir_all(&directory).expect("make a mount point");
+        }
         let mut command = self.command();
         command.args(["mount", what]).arg(&directory).arg("--cache").arg(self.path("cache")).args(more);
         let process = Process::start(&mut command, &self.path("mount.log"));

@@ -6,6 +6,7 @@ use crate::args::{MountArgs, SharingArg};
 use crate::config::{Close, MountSettings, Source};
 use crate::failure::{Exit, Failure};
 use crate::{daemon, label, logging, panics, sd_notify, signals};
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
@@ -17,6 +18,9 @@ use wayfs_net::Ticket;
 
 /// How long programs that use the mount may hold up its end after a signal. Then they get errors.
 const BUSY_MAX: Duration = Duration::from_secs(5);
+
+/// How long a daemon that cannot go on still answers what waits.
+const LAST_ANSWERS: Duration = Duration::from_millis(300);
 
 /// Time between two tries to unmount.
 const BUSY_STEP: Duration = Duration::from_millis(200);
@@ -75,6 +79,7 @@ fn config(context: &Context, settings: &MountSettings) -> Result<ClientConfig, F
         Some(SharingArg::Relaxed) => wayfs_client::Sharing::Relaxed,
     };
     config.metrics = settings.metrics;
+    config.on_failure = Some(end_without_unmount);
     config.vfs.close = match settings.close {
         Close::Asynchronous => wayfs_client::Close::Asynchronous,
         Close::Safe => wayfs_client::Close::Safe,
@@ -128,6 +133,19 @@ fn unmount_on_signal(stopper: Stopper, signals: Receiver<signals::Ending>) -> Re
         .spawn(watch)
         .map(|_| ())
         .map_err(|e| Failure::io("start a thread", &e))
+}
+
+/// The end of a daemon whose store failed. The mount stays, dead: programs get errors, and do not write into the directory below.
+/// What was durable is found again by the next mount.
+fn end_without_unmount(reason: &str) {
+    let ended = Ended { failure: Some(reason.to_owned()), ..Ended::default() };
+    let Err(failure) = end(&ended) else { return };
+    tracing::error!(reason, "this mount cannot go on and ends");
+    // Whoever waits for an answer gets it first.
+    thread::sleep(LAST_ANSWERS);
+    // A closed standard error is no reason to stay.
+    let _ = writeln!(std::io::stderr(), "{}", failure.to_text());
+    std::process::exit(failure.exit as i32);
 }
 
 fn end(report: &Ended) -> Result<(), Failure> {

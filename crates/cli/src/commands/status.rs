@@ -6,11 +6,14 @@ use crate::failure::Failure;
 use crate::locate;
 use crate::show;
 use std::path::PathBuf;
-use wayfs_control::report::StatusReport;
-use wayfs_control::{Command, ControlClient, Done};
+use wayfs_control::report::{StatusReport, StatusWord, VolumeStatus};
+use wayfs_control::{Command, ControlClient, Done, EndNote};
 
 pub(crate) fn run(context: &Context) -> Result<(), Failure> {
-    let (reports, silent) = reports(context)?;
+    let (mut reports, silent) = reports(context)?;
+    if context.global.at.is_none() {
+        reports.extend(context.registry.ended().iter().map(of_ended));
+    }
     match context.global.output() {
         Output::Json => write_out(&format!("{}\n", to_json(&reports)?))?,
         // A daemon that runs and does not answer is no reason to say that none runs.
@@ -34,6 +37,32 @@ fn reports(context: &Context) -> Result<(Vec<StatusReport>, Vec<Failure>), Failu
         }
     }
     Ok((reports, silent))
+}
+
+/// A daemon that ended since it could not go on.
+fn of_ended(note: &EndNote) -> StatusReport {
+    let (daemon, place) = (&note.daemon, note.daemon.place.display());
+    let volume = VolumeStatus {
+        name: daemon.volume.clone(),
+        mountpoint: Some(daemon.place.clone()),
+        word: StatusWord::NeedsAttention,
+        cause: format!("the {} ended, since it could not go on: {}", daemon.kind, note.reason),
+        next_step: format!(
+            "Mend the cause (a full, failing or read-only disk), then `wayfs mount {} {place}`; what was durable is kept. \
+             `wayfs umount --force {place}` clears it away.",
+            daemon.volume
+        ),
+        ..VolumeStatus::default()
+    };
+    StatusReport {
+        kind: daemon.kind,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: daemon.pid,
+        uptime_ms: 0,
+        node: String::new(),
+        listening: Vec::new(),
+        volumes: vec![volume],
+    }
 }
 
 fn ask(socket: &std::path::Path) -> Result<StatusReport, Failure> {

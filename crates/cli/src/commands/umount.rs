@@ -23,7 +23,7 @@ const FORCE_END_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
     let found = context.registry.find_by_path(&args.dir).filter(|found| found.daemon.kind == DaemonKind::Mount);
-    let Some(found) = found else { return clean_up(args) };
+    let Some(found) = found else { return clean_up(context, args) };
     if !found.path.as_os_str().is_empty() {
         let text =
             format!("{} is not the mount point: it lies in {}", args.dir.display(), found.daemon.place.display());
@@ -36,7 +36,9 @@ pub(crate) fn run(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
     }
     let report = match ask_umount(&found.daemon.socket, &command) {
         // It died while it was asked, or was dying before: its mount is left.
-        Err(failure) if failure.exit == Exit::Unreachable && left_behind(&found.daemon)? => return clean_up(args),
+        Err(failure) if failure.exit == Exit::Unreachable && left_behind(&found.daemon)? => {
+            return clean_up(context, args);
+        }
         asked => asked?,
     };
     context.print(&Done::Unmounted(report.clone()))?;
@@ -154,7 +156,8 @@ fn left_behind(daemon: &Registration) -> Result<bool, Failure> {
 }
 
 /// No daemon of ours serves this: if it is a mount of ours, its daemon died.
-fn clean_up(args: &UmountArgs) -> Result<(), Failure> {
+fn clean_up(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
+    context.registry.forget_ended(&real_path(&args.dir)?);
     take_away(&args.dir, args.force)?;
     if args.flush {
         let text = "the daemon of this mount had died, so nobody knows whether everything is safe";
