@@ -1,51 +1,17 @@
 //! A full disk at each of the three roles: an error to the program, nothing acknowledged lost, and work goes on when
 //! there is room again. The disks are small tmpfs mounts, so this needs root; without it the tests say so.
 
-use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
-use wayfs_system_tests::{Finished, Machine, eventually, free_port, within};
+use wayfs_system_tests::{Finished, Machine, SmallDisk, eventually, free_port, within};
 
 /// Room of a small disk at first, in MiB: enough for the stores' own files.
-const SMALL: u32 = 192;
+const SMALL: u32 = SmallDisk::SMALL;
 /// Room of a smaller one.
-const TINY: u32 = 96;
+const TINY: u32 = SmallDisk::TINY;
 /// Bytes of one file.
 const PIECE: usize = 8 << 20;
-
-/// A tmpfs that goes away with the test.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn new(path: &Path) -> Option<Self> {
-        Self::sized(path, SMALL)
-    }
-
-    fn sized(path: &Path, mebibytes: u32) -> Option<Self> {
-        fs::create_dir_all(path).expect("make a directory");
-        let size = std::ffi::CString::new(format!("size={mebibytes}m")).expect("plain text");
-        match mount("tmpfs", path, "tmpfs", MountFlags::empty(), size.as_c_str()) {
-            Ok(()) => Some(Self(path.to_owned())),
-            Err(error) => {
-                println!("skipped: no tmpfs can be mounted here: {error}");
-                None
-            }
-        }
-    }
-
-    /// Gives it eight times the room.
-    fn grow(&self) {
-        let size = std::ffi::CString::new(format!("size={}m", SMALL * 8)).expect("plain text");
-        mount_remount(&self.0, MountFlags::empty(), size.as_c_str()).expect("remount a tmpfs");
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = unmount(&self.0, UnmountFlags::DETACH);
-    }
-}
 
 fn piece(number: usize) -> Vec<u8> {
     let mut state = number as u64 + 1;

@@ -5,6 +5,7 @@ mod doctor;
 mod glob;
 mod info;
 mod ledger;
+mod others;
 mod pinning;
 mod refreshing;
 mod stations;

@@ -23,7 +23,7 @@ struct Remaining {
 }
 
 /// The file at a path, as far as it is known here.
-fn known_at(replica: &LiveReplica, path: &Path) -> Result<Option<FileId>, StorageError> {
+pub(super) fn known_at(replica: &LiveReplica, path: &Path) -> Result<Option<FileId>, StorageError> {
     let mut file = FileId::ROOT;
     for part in path.iter() {
         let Ok(name) = Name::try_from(part) else { return Ok(None) };
@@ -71,6 +71,20 @@ impl Target {
             if out.progress(&progress).is_err() {
                 break;
             }
+        }
+        if let Some(path) = path.filter(|_| remaining.items == 0 && failed.is_empty()) {
+            let others = self.wait_for_others(path, until, end, &mut |others| {
+                let progress = Progress {
+                    what: "sent by others".to_owned(),
+                    done_bytes: 0,
+                    total_bytes: 0,
+                    done_items: 0,
+                    total_items: others.files + others.unknown,
+                };
+                out.progress(&progress).is_ok() && !out.is_gone()
+            })?;
+            reason = others.reason(until);
+            remaining = Remaining { items: others.files + others.unknown, bytes: others.bytes, last: None };
         }
         let reached = remaining.items == 0 && failed.is_empty();
         if let Some(cause) = self.parts.link.status().held_up_by_choice().filter(|_| !reached) {
