@@ -24,6 +24,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("wayfs-nfs", 2),
     ("wayfs-node", 3),
     ("wayfs-sim", 3),
+    ("wayfs-hoplink", 3),
     ("wayfs-client", 4),
     ("wayfs-server", 4),
     ("wayfs-lab", 4),

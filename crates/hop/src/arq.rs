@@ -19,7 +19,7 @@ use crate::estimate::RoundTrip;
 use crate::frame::{Frame, Report};
 use crate::packet::Packet;
 use crate::signal::Signal;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use wayfs_types::Time;
 
@@ -81,6 +81,8 @@ pub struct ArqConfig {
     pub report_every: u32,
     /// Whether room is asked for before something is sent. Default: no.
     pub reservation: bool,
+    /// Bytes of a frame that small packets share. Default 1400.
+    pub shared_len_max: usize,
 }
 
 impl Default for ArqConfig {
@@ -97,6 +99,7 @@ impl Default for ArqConfig {
             hold: Duration::from_millis(50),
             report_every: 32,
             reservation: false,
+            shared_len_max: SHARED_LEN_MAX,
         }
     }
 }
@@ -132,7 +135,6 @@ struct Held<P> {
     at: Time,
     order: u64,
     tries: u32,
-    lost: bool,
 }
 
 /// When a report is due.
@@ -150,6 +152,10 @@ pub struct Arq<P> {
     queue_len: usize,
     held: BTreeMap<u64, Held<P>>,
     held_len: usize,
+    /// Numbers of held frames that are to go again.
+    lost: BTreeSet<u64>,
+    /// Bytes that the other end reported so far.
+    delivered: u64,
     number: u64,
     order: u64,
     /// First transmission since anything was heard.
@@ -191,6 +197,8 @@ impl<P: Packet> Arq<P> {
             queue_len: 0,
             held: BTreeMap::new(),
             held_len: 0,
+            lost: BTreeSet::new(),
+            delivered: 0,
             number: 0,
             order: 1,
             silent_since: None,
@@ -227,6 +235,26 @@ impl<P: Packet> Arq<P> {
     /// Bytes that wait, are on their way, or arrived and are not taken.
     pub const fn state_len(&self) -> usize {
         self.queue_len + self.held_len + self.waiting_len + self.ready_len
+    }
+
+    /// Bytes of packets that wait to be sent for the first time.
+    pub const fn queue_len(&self) -> usize {
+        self.queue_len
+    }
+
+    /// Whether nothing is on its way.
+    pub fn is_idle(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Bytes of packets that the other end has reported, each once.
+    pub const fn delivered_len(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Whether the last packets were given up and nothing was heard since.
+    pub const fn is_down(&self) -> bool {
+        self.down
     }
 
     /// Whether the last things sent are unanswered for longer than a timeout.
@@ -384,17 +412,20 @@ impl<P: Packet> Arq<P> {
     }
 
     fn report(&self) -> Report {
-        let mut have: Vec<(u64, u64)> = Vec::new();
+        let (mut have, mut told): (Vec<(u64, u64)>, u64) = (Vec::new(), u64::MAX);
         for number in self.waiting.keys() {
             let full = have.len() >= RANGES_MAX;
             match have.last_mut() {
                 Some((_, end)) if end == number => *end += 1,
-                Some(_) if full => break,
+                Some((_, end)) if full => {
+                    told = *end;
+                    break;
+                }
                 Some(_) | None => have.push((*number, number + 1)),
             }
         }
         let room = u32::try_from(self.receive_room()).unwrap_or(u32::MAX);
-        Report { next: self.next, order: self.order_seen, have, room }
+        Report { next: self.next, order: self.order_seen, have, told, room }
     }
 
     fn take_report(&mut self, now: Time, report: &Report) {
@@ -407,6 +438,8 @@ impl<P: Packet> Arq<P> {
         for number in &done {
             if let Some(held) = self.held.remove(number) {
                 self.held_len -= held.len;
+                self.lost.remove(number);
+                self.delivered += held.len as u64;
                 if latest.is_none_or(|(order, ..)| order < held.order) {
                     latest = Some((held.order, held.at, held.tries));
                 }
@@ -420,7 +453,7 @@ impl<P: Packet> Arq<P> {
             self.round_trip.sample(now.since(at));
         }
         let lost = match self.config.losses {
-            Losses::Selective => self.mark_lost(report.order),
+            Losses::Selective => self.mark_lost(report.order, report.told),
             Losses::Duplicates => self.count_duplicate(report.next, done.is_empty()),
         };
         if lost > 0 {
@@ -432,11 +465,13 @@ impl<P: Packet> Arq<P> {
         }
     }
 
-    fn mark_lost(&mut self, order: u64) -> u32 {
+    /// What was sent before and did not arrive; of numbers that the report had no room for nothing is known.
+    fn mark_lost(&mut self, order: u64, told: u64) -> u32 {
         let mut count = 0;
-        for held in self.held.values_mut().filter(|held| !held.lost && held.order < order) {
-            held.lost = true;
-            count += 1;
+        for (number, held) in self.held.range(..told) {
+            if held.order < order && self.lost.insert(*number) {
+                count += 1;
+            }
         }
         count
     }
@@ -447,11 +482,11 @@ impl<P: Packet> Arq<P> {
         self.duplicates = if repeats { self.duplicates + 1 } else { 0 };
         self.last_next = next;
         let behind = u32::try_from(self.held.len()).unwrap_or(u32::MAX).saturating_sub(1);
-        let Some(first) = self.held.get_mut(&next).filter(|_| repeats) else { return 0 };
-        if first.lost || first.tries > 1 && self.duplicates <= behind {
+        let Some(first) = self.held.get(&next).filter(|_| repeats) else { return 0 };
+        if first.tries > 1 && self.duplicates <= behind || !self.lost.insert(next) {
             return 0;
         }
-        (first.lost, self.duplicates) = (true, 0);
+        self.duplicates = 0;
         1
     }
 
@@ -460,7 +495,7 @@ impl<P: Packet> Arq<P> {
         self.poll_due
             || self.request_due
             || self.due_at().is_some_and(|at| at <= now)
-            || self.polls == 0 && (self.held.values().any(|held| held.lost) || self.may_send_new(now))
+            || self.polls == 0 && (!self.lost.is_empty() || self.may_send_new(now))
     }
 
     fn may_send_new(&self, now: Time) -> bool {
@@ -488,13 +523,27 @@ impl<P: Packet> Arq<P> {
             return self.again(now, number);
         }
         if self.polls == 0 {
-            if let Some(number) = self.held.iter().find(|(_, held)| held.lost).map(|(number, _)| *number) {
+            if let Some(number) = self.lost.first().copied() {
                 return self.again(now, number);
             }
             if self.may_send_new(now) {
                 return Some(self.first_time(now));
             }
         }
+        self.poll_bare(now)
+    }
+
+    /// Only what does not wait for room on the way: the question of a silent channel, a request, a report that is due.
+    pub fn poll_short_frame(&mut self, now: Time) -> Option<Frame<P>> {
+        if std::mem::take(&mut self.poll_due)
+            && let Some(number) = self.held.keys().next().copied()
+        {
+            return self.again(now, number);
+        }
+        self.poll_bare(now)
+    }
+
+    fn poll_bare(&mut self, now: Time) -> Option<Frame<P>> {
         if std::mem::take(&mut self.request_due) {
             self.requested = Some(now);
             let len = u32::try_from(self.queue_len).unwrap_or(u32::MAX);
@@ -514,8 +563,7 @@ impl<P: Packet> Arq<P> {
     fn frame(&mut self, number: u64, packets: Vec<P>) -> Frame<P> {
         let report = (self.unreported > 0 || self.due != Due::Nothing).then(|| self.report());
         (self.due, self.unreported) = (Due::Nothing, 0);
-        let lost = self.held.values().filter(|held| held.lost).count();
-        let backlog = u32::try_from(self.queue.len() + lost).unwrap_or(u32::MAX);
+        let backlog = u32::try_from(self.queue.len() + self.lost.len()).unwrap_or(u32::MAX);
         let floor = self.held.keys().next().copied().unwrap_or(self.number).min(if packets.is_empty() {
             u64::MAX
         } else {
@@ -528,7 +576,8 @@ impl<P: Packet> Arq<P> {
     fn again(&mut self, now: Time, number: u64) -> Option<Frame<P>> {
         let order = self.order;
         let held = self.held.get_mut(&number)?;
-        (held.lost, held.order, held.at) = (false, order, now);
+        (held.order, held.at) = (order, now);
+        self.lost.remove(&number);
         held.tries += 1;
         let packets = held.packets.clone();
         self.statistics.retransmitted += 1;
@@ -540,7 +589,7 @@ impl<P: Packet> Arq<P> {
         let (mut packets, mut len) = (Vec::new(), 0);
         while let Some((_, packet)) = self.queue.front() {
             let next = packet.packet_len();
-            if !packets.is_empty() && (len + next > SHARED_LEN_MAX || self.config.hold.is_zero()) {
+            if !packets.is_empty() && (len + next > self.config.shared_len_max || self.config.hold.is_zero()) {
                 break;
             }
             len += next;
@@ -551,7 +600,7 @@ impl<P: Packet> Arq<P> {
         let number = self.number;
         self.number += 1;
         let copy = packets.clone();
-        self.held.insert(number, Held { packets, len, since, at: now, order: self.order, tries: 1, lost: false });
+        self.held.insert(number, Held { packets, len, since, at: now, order: self.order, tries: 1 });
         self.statistics.sent += 1;
         self.numbered(now, number, copy)
     }
@@ -592,7 +641,8 @@ impl<P: Packet> Arq<P> {
     }
 
     fn give_up_at(&self) -> Option<Time> {
-        let held = self.held.values().map(|held| held.since).min();
+        // Numbers are given in the order in which packets came: the first is the oldest.
+        let held = self.held.first_key_value().map(|(_, held)| held.since);
         let queued = self.queue.front().map(|(since, _)| *since);
         held.into_iter().chain(queued).min().map(|since| since + self.config.delay_max)
     }
@@ -628,14 +678,16 @@ impl<P: Packet> Arq<P> {
 
     fn give_up(&mut self, now: Time) {
         let (tries, delay) = (self.config.tries_max, self.config.delay_max);
-        let hopeless =
-            |held: &Held<P>| held.since + delay <= now || held.tries >= tries && (held.lost || self.polls > 0);
+        let hopeless = |number: &u64, held: &Held<P>| {
+            held.since + delay <= now || held.tries >= tries && (self.lost.contains(number) || self.polls > 0)
+        };
         let numbers: Vec<u64> =
-            self.held.iter().filter(|(_, held)| hopeless(held)).map(|(number, _)| *number).collect();
+            self.held.iter().filter(|(number, held)| hopeless(number, held)).map(|(number, _)| *number).collect();
         let mut count = 0;
         for number in &numbers {
             if let Some(held) = self.held.remove(number) {
                 self.held_len -= held.len;
+                self.lost.remove(number);
                 count += held.packets.len();
             }
         }

@@ -40,6 +40,8 @@ pub struct Report {
     pub order: u64,
     /// Frames beyond, as ranges without their ends.
     pub have: Vec<(u64, u64)>,
+    /// Of frames from this number on nothing is told, for there was no room; `u64::MAX`: everything is told.
+    pub told: u64,
     /// Bytes that there is room for beyond what has arrived.
     pub room: u32,
 }

@@ -12,10 +12,14 @@
 
 mod air;
 mod arq;
+mod blocks;
 mod code;
+mod codec;
 mod estimate;
 mod frame;
 mod holes;
+mod ip;
+mod pace;
 mod packet;
 mod relay;
 mod scheme;
@@ -24,9 +28,13 @@ mod snoop;
 
 pub use air::{Air, AirConfig};
 pub use arq::{Arq, ArqConfig, ArqStatistics, Losses, Order};
+pub use blocks::{BlockStatistics, Blocks, PIECE_HEADER_LEN};
 pub use code::{Code, CodeError};
+pub use codec::{FRAME_HEADER_LEN, FrameError, PACKET_HEADER_LEN, REPORT_LEN, decode_frame, encode_frame};
 pub use frame::{Frame, Report};
-pub use packet::{Destination, Flow, Packet, TcpHeader};
+pub use ip::{IpError, IpPacket, PACKET_LEN_MAX};
+pub use pace::Pace;
+pub use packet::{Destination, Flow, Packet, Sacks, TcpHeader};
 pub use relay::{Relay, RelayEnd, RelayStep};
 pub use scheme::{Scheme, SchemeError};
 pub use signal::Signal;

@@ -20,6 +20,9 @@ pub trait Packet: Clone + Debug {
 
     /// Says in an acknowledgement that what it asks for was lost to errors on the hop.
     fn mark_loss(&mut self);
+
+    /// Takes the ranges of a selective acknowledgement out: what they show to be missing is sent again here. By default there are none.
+    fn hide_ranges(&mut self) {}
 }
 
 /// What matters of a TCP header. Places are 32 bits that wrap around.
@@ -41,6 +44,43 @@ pub struct TcpHeader {
     pub rst: bool,
     /// The segment that caused this acknowledgement (SMART), if it says.
     pub echo: Option<u32>,
+    /// Ranges beyond it that have arrived, too (RFC 2018).
+    pub sacks: Sacks,
+}
+
+/// Most ranges that the options of one header hold.
+const SACKS_MAX: usize = 4;
+
+/// Ranges of a selective acknowledgement: from a place up to another, which is not in it.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Sacks {
+    ranges: [(u32, u32); SACKS_MAX],
+    len: u8,
+}
+
+impl Sacks {
+    /// None.
+    pub const fn new() -> Self {
+        Self { ranges: [(0, 0); SACKS_MAX], len: 0 }
+    }
+
+    /// Adds one. An empty one, one that runs backwards and a fifth are left out.
+    pub const fn push(&mut self, from: u32, to: u32) {
+        if before(from, to) && (self.len as usize) < SACKS_MAX {
+            self.ranges[self.len as usize] = (from, to);
+            self.len += 1;
+        }
+    }
+
+    /// All of them, in the order of the option.
+    pub fn ranges(&self) -> &[(u32, u32)] {
+        &self.ranges[..usize::from(self.len)]
+    }
+
+    /// Whether one of them holds everything between two places.
+    pub fn hold(&self, from: u32, to: u32) -> bool {
+        self.ranges().iter().any(|(first, last)| !before(from, *first) && !before(*last, to))
+    }
 }
 
 impl TcpHeader {

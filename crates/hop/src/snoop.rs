@@ -18,7 +18,7 @@
 //! | more duplicates than those | the retransmission was lost, too: sent again |
 //!
 //! A timer sends the first again after a round trip of the hop, at least [`SnoopConfig::timeout_min`]. With
-//! [`Acknowledgements::Selective`] an acknowledgement names the segment that caused it (SMART), and everything that
+//! [`Acknowledgements::Selective`] an acknowledgement names the segment that caused it (SMART), or the ranges that have arrived (RFC 2018), and everything that
 //! was sent before that one and is not acknowledged goes again at once (first transmissions only: which of two an acknowledgement is for it does not
 //! say, so the timer finds a retransmission that is lost). [`Duplicates::Passed`] makes a plain link
 //! layer of it (`ll`): it retransmits, but the sender sees every duplicate. Nothing is lost with the state: without it segments and acknowledgements
@@ -50,7 +50,7 @@ pub enum Duplicates {
 pub enum Acknowledgements {
     /// How far everything has arrived.
     Cumulative,
-    /// The segment that caused them, too.
+    /// The segment that caused them (SMART), or the ranges that have arrived (RFC 2018), too.
     Selective,
 }
 
@@ -208,6 +208,11 @@ impl<P: Packet> Snoop<P> {
         self.flows.values().map(|state| state.kept_len).sum()
     }
 
+    /// Bytes that wait for the air.
+    pub const fn queue_len(&self) -> usize {
+        self.air_len
+    }
+
     /// A packet for the mobile came over the wire.
     pub fn handle_wire(&mut self, now: Time, mut packet: P) {
         let len = packet.packet_len();
@@ -299,10 +304,23 @@ impl<P: Packet> Snoop<P> {
             }
         };
         if passes {
+            if self.config.repair == Repair::Local
+                && self.config.duplicates == Duplicates::Suppressed
+                && !header.sacks.ranges().is_empty()
+                && self.repairs(header.flow)
+            {
+                packet.hide_ranges();
+            }
             self.wire.push_back(packet);
         } else {
             self.statistics.suppressed += 1;
         }
+    }
+
+    /// Whether what the mobile is missing first is kept here, and not already the sender's to repair.
+    fn repairs(&self, flow: Flow) -> bool {
+        let Some(state) = self.flows.get(&flow) else { return false };
+        state.kept.front().is_some_and(|first| Some(first.seq) == state.acked && !first.by_sender)
     }
 
     /// Resets and new connections begin without a past.
@@ -331,7 +349,9 @@ impl<P: Packet> Snoop<P> {
             return header.len > 0;
         }
         let news = state.acked.is_none_or(|acked| before(acked, ack));
-        let duplicate = !news && header.len == 0 && header.window == state.window;
+        // Receivers of today change their window as they go; what names ranges is an answer to a gap, whatever its window.
+        let names_ranges = !header.sacks.ranges().is_empty();
+        let duplicate = !news && header.len == 0 && (header.window == state.window || names_ranges);
         state.window = header.window;
         if news {
             state.advance(now, ack);
@@ -368,12 +388,16 @@ impl<P: Packet> Snoop<P> {
     /// What was sent before the segment that caused this acknowledgement, and is not acknowledged, is lost.
     fn selective(&mut self, header: &TcpHeader, duplicate: bool) -> bool {
         let Some(state) = self.flows.get_mut(&header.flow) else { return true };
-        if let Some(echo) = header.echo
-            && let Some(named) = state.kept.iter().position(|kept| kept.seq == echo)
-        {
-            let Some(kept) = state.kept.remove(named) else { return true };
-            state.kept_len -= kept.packet.packet_len();
-            state.arrived = state.arrived.max(kept.order);
+        // The mobile said that it has them, or that one caused this.
+        let mut place = 0;
+        while let Some(kept) = state.kept.get(place) {
+            if header.echo == Some(kept.seq) || header.sacks.hold(kept.seq, kept.end) {
+                state.kept_len -= kept.packet.packet_len();
+                state.arrived = state.arrived.max(kept.order);
+                state.kept.remove(place);
+            } else {
+                place += 1;
+            }
         }
         let arrived = state.arrived;
         let by_sender = state.kept.front().is_some_and(|kept| kept.by_sender);

@@ -2,11 +2,13 @@
 
 mod daemons;
 mod lab;
+mod link;
 mod nfs;
 mod tools;
 
 pub(crate) use daemons::{CloseArg, MountArgs, ServeArgs, SharingArg, UmountArgs};
 pub(crate) use lab::{LabCommand, LabRunArgs};
+pub(crate) use link::{LinkBaseArgs, LinkCommand, LinkMobileArgs, LinkOptions, LinkStatusArgs, OrderArg};
 pub(crate) use nfs::{NfsCommand, NfsOptions, ProtoArg};
 pub(crate) use tools::{
     BackupArgs, ConflictsCommand, DebugArgs, DeleteArgs, DoctorArgs, EventsArgs, ExportArgs, ImportArgs, InitArgs,
@@ -136,6 +138,9 @@ pub(crate) enum CommandArgs {
     /// Files of an NFS server, over a hop that loses much; needs no mount and no volume
     #[command(subcommand)]
     Nfs(NfsCommand),
+    /// A hop that loses much, repaired at both ends for any traffic (docs/wireless.md)
+    #[command(subcommand)]
+    Link(LinkCommand),
     /// Write a configuration file in which every default is explained
     Init(InitArgs),
     /// Write shell completions to standard output

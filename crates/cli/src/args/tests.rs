@@ -57,6 +57,10 @@ fn every_command_of_the_manual_is_accepted() {
         wayfs sync
         wayfs sync a --until stable --timeout 3
         wayfs refresh
+        wayfs link base --listen 192.0.2.7:7480 --out /tmp/t --scheme fec:12,10 --pool 10.9.0.0/24
+        wayfs link mobile - --default --tries 9 --timeout 200 --window 64 --order free --delay 900 --queue 64 --reservation
+        wayfs link status --watch --json
+        wayfs link hand-off --socket /tmp/s
         wayfs refresh a/b --timeout 3 --json
         wayfs conflicts list
         wayfs conflicts show 3.4

@@ -9,6 +9,7 @@ mod events;
 mod generate;
 mod init;
 mod lab;
+mod link;
 mod mount;
 mod nfs;
 mod queue;
@@ -48,6 +49,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         CommandArgs::Init(init) => init::run(&init),
         CommandArgs::Lab(command) => lab::run(&args.global, command),
         CommandArgs::Nfs(command) => nfs::run(&args.global, &command),
+        CommandArgs::Link(command) => link::run(&args.global, &command),
         command => {
             let config = Config::read(&args.global)?;
             let context = Context { global: args.global, config, registry: Registry::of_this_machine() };
@@ -85,7 +87,8 @@ fn run_with(context: &Context, command: CommandArgs) -> Result<(), Failure> {
         | CommandArgs::Man { .. }
         | CommandArgs::Init(_)
         | CommandArgs::Lab(_)
-        | CommandArgs::Nfs(_) => {
+        | CommandArgs::Nfs(_)
+        | CommandArgs::Link(_) => {
             unreachable!("carried out by `run`")
         }
     }

@@ -4,6 +4,7 @@ mod conflicts;
 mod doctor;
 mod file;
 mod ledger;
+mod link;
 mod quantity;
 mod repair;
 mod servers;
@@ -13,6 +14,7 @@ mod table;
 pub(crate) use conflicts::{conflict, conflicts, resolved};
 pub(crate) use doctor::doctor;
 pub(crate) use file::{info, pins, queue, refreshed, sync, umount};
+pub(crate) use link::link;
 pub(crate) use quantity::{date, now_unix_ms};
 pub(crate) use repair::repairs;
 pub(crate) use servers::{

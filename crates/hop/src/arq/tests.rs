@@ -152,7 +152,8 @@ fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
     hop.run(ms(3), &|_, _, _| false);
     while hop.now < ms(100) {
         let until = hop.now + FRAME;
-        let drops = hop.ends[0].held.get(&3).is_none_or(|held| held.lost && held.tries < 3) && hop_lost < 3;
+        let drops =
+            hop.ends[0].held.get(&3).is_none_or(|held| held.tries < 3) && hop.ends[0].lost.contains(&3) && hop_lost < 3;
         hop_lost += u32::from(drops);
         hop.run(until, &|end, _, _| end == 0 && drops);
     }
@@ -273,7 +274,8 @@ fn a_full_queue_refuses_and_hostile_frames_grow_nothing() {
     assert_eq!((refused, end.statistics().refused), (7, 7));
     let mut end: Arq<Plain> = Arq::new(ArqConfig::default());
     for n in 0..10_000_u64 {
-        let report = Report { next: u64::MAX - n, order: u64::MAX, have: vec![(5, 1), (0, u64::MAX)], room: 0 };
+        let report =
+            Report { next: u64::MAX - n, order: u64::MAX, have: vec![(5, 1), (0, u64::MAX)], told: u64::MAX, room: 0 };
         let frame = Frame {
             order: u64::MAX - n,
             number: n * 77_777,

@@ -1,6 +1,7 @@
 //! Snoop's cases, one by one.
 
 use super::*;
+use crate::packet::Sacks;
 
 const FLOW: Flow = Flow(7);
 
@@ -25,7 +26,7 @@ impl Packet for Plain {
 }
 
 const fn header(seq: u32, len: u32, ack: Option<u32>) -> TcpHeader {
-    TcpHeader { flow: FLOW, seq, len, ack, window: 32_768, syn: false, rst: false, echo: None }
+    TcpHeader { flow: FLOW, seq, len, ack, window: 32_768, syn: false, rst: false, echo: None, sacks: Sacks::new() }
 }
 
 /// The n-th segment of 100 bytes; the places wrap around within the first ten.

@@ -1,6 +1,6 @@
 //! A segment as the hop sees it, and as bytes.
 
-use wayfs_hop::{Flow, Packet, TcpHeader};
+use wayfs_hop::{Flow, Packet, Sacks, TcpHeader};
 use wayfs_tcp::{Flags, Segment, Seq};
 
 /// Bytes of a segment in a block of the erasure code: its header, since payload is counted and not carried.
@@ -26,6 +26,7 @@ impl Packet for Carried {
             syn: segment.flags.syn,
             rst: segment.flags.rst,
             echo: segment.echo.map(Seq::number),
+            sacks: Sacks::default(),
         })
     }
 
