@@ -31,6 +31,9 @@ const ADDRESS_KEPT: Duration = Duration::from_secs(3600);
 /// The scheme of a base that was told none.
 pub(crate) const SCHEME_DEFAULT: &str = "ours";
 
+/// What a scheme lacks that joins connections.
+const NO_SPLIT: &str = "needs a transparent proxy, which this version has not: take `snoop` or `ours`";
+
 /// Ends a link from another thread.
 #[derive(Debug, Clone)]
 pub struct Stopper {
@@ -75,6 +78,9 @@ struct Desk {
 /// [`LinkError`] says what is missing, or what went away.
 pub fn run_base(config: &BaseConfig, started: impl FnOnce(&StartedBase)) -> Result<(), LinkError> {
     config.common.settings.check()?;
+    if let Some((name, Scheme::Split { .. })) = &config.common.scheme {
+        return Err(LinkError::Scheme { scheme: name.clone(), why: NO_SPLIT.into() });
+    }
     let identity = state::identity(&config.common.state)?;
     let secret = state::secret(&config.common.state, config.new_ticket)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -236,6 +242,9 @@ impl Desk {
 
     /// The scheme that both ends want.
     fn scheme(&self, wanted: &str) -> Result<(String, Scheme), String> {
+        if matches!(wanted, "split" | "split-sack") {
+            return Err(format!("the scheme {wanted} {NO_SPLIT}"));
+        }
         let parse = |name: &str| {
             name.parse::<Scheme>().map(|scheme| (name.to_owned(), scheme)).map_err(|error| error.to_string())
         };

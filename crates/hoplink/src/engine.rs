@@ -409,6 +409,10 @@ impl Engine {
     fn hand_on(&mut self, now: Time) -> Result<(), LinkError> {
         for peer in &mut self.table.peers {
             while let Some(packet) = peer.end.poll_packet(now) {
+                // The kernel speaks to its neighbours from addresses of the line, which are nobody's beyond it.
+                if is_of_the_line(packet.source()) {
+                    continue;
+                }
                 // Nobody may speak for others over the base.
                 if self.role == Role::Base && !peer.addresses.hold(packet.source()) {
                     peer.counters.spoofed += 1;
@@ -472,6 +476,14 @@ impl Engine {
 fn fits(path: u32, is_v6: bool) -> u16 {
     let around = (if is_v6 { 48 } else { 28 }) + OVERHEAD + FRAME_HEADER_LEN + PACKET_HEADER_LEN + REPORT_ROOM;
     u16::try_from(path).unwrap_or(u16::MAX).saturating_sub(around as u16).max(MTU_MIN)
+}
+
+/// Whether an address means nothing beyond one line.
+fn is_of_the_line(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_link_local() || v4.is_unspecified(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.is_unspecified(),
+    }
 }
 
 /// A line for whoever listens.

@@ -24,6 +24,7 @@ fn the_ends_agree_on_a_scheme_or_say_why_not() {
     assert_eq!(desk(Some("ll"), "10.0.0.0/24").scheme("ll").unwrap().0, "ll");
     let error = desk(Some("ll"), "10.0.0.0/24").scheme("ours").unwrap_err();
     assert!(error.contains("ll") && error.contains("ours"), "{error}");
+    assert!(desk(None, "10.0.0.0/24").scheme("split").unwrap_err().contains("proxy"));
     assert!(desk(None, "10.0.0.0/24").scheme("nonsense").unwrap_err().contains("snoop-sack"));
 }
 

@@ -39,7 +39,7 @@ fn who_connects_gets_the_state_and_then_events() {
 
 #[test]
 fn who_does_not_read_or_asks_without_end_is_dropped() {
-    let (_folder, mut news, mut stream) = listening();
+    let (_folder, mut news, _silent) = listening();
     news.handle();
     for _ in 0..20_000 {
         news.tell(&json!({ "event": "lost", "count": 1, "filler": "x".repeat(100) }));
@@ -47,7 +47,7 @@ fn who_does_not_read_or_asks_without_end_is_dropped() {
     news.handle();
     assert!(news.listeners.is_empty());
     let path = news.path.clone();
-    stream = UnixStream::connect(path).unwrap();
+    let mut stream = UnixStream::connect(path).unwrap();
     stream.write_all(&[b'x'; 200]).unwrap();
     news.handle();
     news.handle();
