@@ -19,9 +19,10 @@
 //!
 //! A trace is named by `trace`; whoever reads the description has to supply its text.
 
+use crate::periods::DRIVER_TICK;
 use crate::{
-    BadPeriods, Capacity, DelayTrace, DelayTraceError, DirectionConfig, Duplex, Durations, LineConfig, LineState,
-    Probability, ProbabilityError, Profile, TraceError,
+    BadPeriods, Capacity, DelayTrace, DelayTraceError, DirectionConfig, Duplex, Durations, Judged, LineConfig,
+    LineState, Met, Probability, ProbabilityError, Profile, ReceiverConfig, TraceError, WhenFull,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -93,6 +94,8 @@ pub struct WayDescription {
     pub bytes_per_bit_error: Option<f64>,
     /// Share of packets that arrive twice, 0 to 1.
     pub duplication: Option<f64>,
+    /// Receive buffer of a slow host at the far end.
+    pub receiver: Option<ReceiverDescription>,
 }
 
 /// Periods in which nothing passes.
@@ -106,6 +109,50 @@ pub struct BadPeriodsDescription {
     /// How lengths are drawn. Default: uniform in 0 to twice the mean.
     #[serde(default)]
     pub durations: DurationsDescription,
+    /// Lengths are multiples of it; 0: any length. Default 0, and 20 for `uniform20`.
+    #[serde(default)]
+    pub tick_ms: Option<f64>,
+    /// When it is decided whether a packet meets one. Default: by touch.
+    #[serde(default)]
+    pub judged: JudgedDescription,
+    /// What becomes of a packet that does. Default: lost. `held` is always judged at the driver.
+    #[serde(default)]
+    pub met: MetDescription,
+}
+
+/// When it is decided whether a packet meets a bad period.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JudgedDescription {
+    /// It does if the period touches any part of its transmission.
+    #[default]
+    Touch,
+    /// By the state when the driver of the first end is called with it.
+    Driver,
+}
+
+/// What becomes of a packet that meets a bad period.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MetDescription {
+    /// It is lost.
+    #[default]
+    Lost,
+    /// The driver of the first end holds it until the period ends.
+    Held,
+}
+
+/// Receive buffer of a slow host.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReceiverDescription {
+    /// Packets that it holds.
+    pub packets: usize,
+    /// Time that the host takes for each.
+    pub packet_ms: f64,
+    /// Whether packets are not sent before there is room, instead of being lost. Default: no.
+    #[serde(default)]
+    pub reservation: bool,
 }
 
 /// How lengths of periods are drawn.
@@ -119,6 +166,8 @@ pub enum DurationsDescription {
     Exponential,
     /// Always the mean.
     Fixed,
+    /// Uniform in multiples of 20 ms, as the kernel of 1995 could.
+    Uniform20,
 }
 
 /// Who may talk at a time.
@@ -265,20 +314,49 @@ impl Change<'_> {
             down.apply(&mut line.down, trace)?;
         }
         if let Some(periods) = &self.bad_periods {
-            line.bad_periods = Some(BadPeriods {
-                good_mean: milliseconds("good_ms", periods.good_ms)?,
-                bad_mean: milliseconds("bad_ms", periods.bad_ms)?,
-                durations: match periods.durations {
-                    DurationsDescription::Uniform => Durations::Uniform,
-                    DurationsDescription::Exponential => Durations::Exponential,
-                    DurationsDescription::Fixed => Durations::Fixed,
-                },
-            });
+            line.bad_periods = Some(periods.periods()?);
         }
         if let Some(cut) = self.cut {
             line.state = if cut { LineState::Cut } else { LineState::Connected };
         }
         Ok(())
+    }
+}
+
+impl BadPeriodsDescription {
+    fn periods(&self) -> Result<BadPeriods, DescriptionError> {
+        let (durations, tick_ms) = match self.durations {
+            DurationsDescription::Uniform => (Durations::Uniform, 0.0),
+            DurationsDescription::Exponential => (Durations::Exponential, 0.0),
+            DurationsDescription::Fixed => (Durations::Fixed, 0.0),
+            DurationsDescription::Uniform20 => (Durations::Uniform, DRIVER_TICK.as_secs_f64() * 1000.0),
+        };
+        let met = match self.met {
+            MetDescription::Lost => Met::Lost,
+            MetDescription::Held => Met::Held,
+        };
+        let judged = match self.judged {
+            JudgedDescription::Touch if met == Met::Lost => Judged::ByTouch,
+            JudgedDescription::Touch | JudgedDescription::Driver => Judged::AtDriver,
+        };
+        Ok(BadPeriods {
+            good_mean: milliseconds("good_ms", self.good_ms)?,
+            bad_mean: milliseconds("bad_ms", self.bad_ms)?,
+            durations,
+            tick: milliseconds("tick_ms", self.tick_ms.unwrap_or(tick_ms))?,
+            judged,
+            met,
+        })
+    }
+}
+
+impl ReceiverDescription {
+    fn receiver(&self) -> Result<ReceiverConfig, DescriptionError> {
+        Ok(ReceiverConfig {
+            packets_max: self.packets,
+            per_packet: milliseconds("packet_ms", self.packet_ms)?,
+            when_full: if self.reservation { WhenFull::NotSent } else { WhenFull::Lost },
+        })
     }
 }
 
@@ -322,6 +400,9 @@ impl WayDescription {
         }
         if let Some(share) = self.duplication {
             way.duplication = Probability::new(share)?;
+        }
+        if let Some(receiver) = &self.receiver {
+            way.receiver = Some(receiver.receiver()?);
         }
         Ok(())
     }
@@ -383,6 +464,23 @@ mod tests {
         assert_eq!((first.as_secs(), second.as_secs()), (10, 20));
         assert_eq!(fast.up.capacity, Capacity::Rate(10_000_000));
         assert_eq!((cut.state, &cut.up.capacity), (LineState::Cut, &Capacity::Rate(10_000_000)));
+    }
+
+    #[test]
+    fn the_details_of_1995_can_be_written_down() {
+        let periods = |more: &str| {
+            let text = format!("bad_periods = {{ good_ms = 1000, bad_ms = 40, {more} }}");
+            plan(&text).unwrap().config.bad_periods.unwrap()
+        };
+        let ms = Duration::from_millis;
+        assert_eq!(periods("durations = 'uniform20', judged = 'driver'"), BadPeriods::driver(ms(1000), ms(40)));
+        let held = periods("met = 'held', durations = 'fixed', tick_ms = 10");
+        assert_eq!((held.met, held.judged, held.tick), (Met::Held, Judged::AtDriver, ms(10)));
+        let slow = plan("down = { receiver = { packets = 3, packet_ms = 20, reservation = true } }").unwrap();
+        let receiver = ReceiverConfig { packets_max: 3, per_packet: ms(20), when_full: WhenFull::NotSent };
+        assert_eq!((slow.config.down.receiver, slow.config.up.receiver), (Some(receiver), None));
+        let nonsense = plan("down = { receiver = { packets = 3, packet_ms = -1 } }");
+        assert!(matches!(nonsense, Err(DescriptionError::Number { name: "packet_ms", .. })));
     }
 
     #[test]

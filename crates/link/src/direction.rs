@@ -8,7 +8,7 @@
 use crate::capacity::Bottleneck;
 use crate::nanos::Nanos;
 use crate::propagation::Propagation;
-use crate::{Capacity, DelayTrace, Probability, bit_error_loss};
+use crate::{Capacity, DelayTrace, Probability, ReceiverConfig, bit_error_loss};
 use rand_chacha::rand_core::RngCore;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +41,8 @@ pub struct DirectionConfig {
     pub bytes_per_bit_error: Option<f64>,
     /// A packet arrives twice. Default: never.
     pub duplication: Probability,
+    /// Receive buffer of a slow host at the far end; [`crate::Medium`] has it, [`Direction`] has not. Default: none.
+    pub receiver: Option<ReceiverConfig>,
 }
 
 impl Default for DirectionConfig {
@@ -57,6 +59,7 @@ impl Default for DirectionConfig {
             loss: Probability::NEVER,
             bytes_per_bit_error: None,
             duplication: Probability::NEVER,
+            receiver: None,
         }
     }
 }

@@ -3,7 +3,8 @@
 use crate::capacity::Bottleneck;
 use crate::nanos::Nanos;
 use crate::propagation::Propagation;
-use crate::{DirectionConfig, Durations, Temporal, TemporalState, bit_error_loss};
+use crate::receiver::{Receiver, ReceiverConfig, WhenFull};
+use crate::{BadPeriods, DirectionConfig, Judged, Met, Temporal, TemporalState, bit_error_loss};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use std::collections::VecDeque;
@@ -32,17 +33,6 @@ impl Way {
             Self::Down => 1,
         }
     }
-}
-
-/// Periods in which everything in either direction is lost (see [`Temporal`]).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BadPeriods {
-    /// Mean length of a good period.
-    pub good_mean: Duration,
-    /// Mean length of a bad period. Zero: never bad.
-    pub bad_mean: Duration,
-    /// How lengths are drawn around their mean.
-    pub durations: Durations,
 }
 
 /// Whether a line is there at all.
@@ -104,6 +94,8 @@ pub struct WayStatistics {
     pub lost_to_bad_periods: u64,
     /// Lost because the line was cut.
     pub lost_to_cuts: u64,
+    /// Lost because the receive buffer at the far end was full.
+    pub lost_to_overflow: u64,
     /// Delivered once more.
     pub duplicated: u64,
     /// Most bytes that ever waited.
@@ -146,6 +138,7 @@ pub(crate) struct WayState<P> {
     pub(crate) queue_len: u64,
     pub(crate) bottleneck: Bottleneck,
     pub(crate) propagation: Propagation,
+    receiver: Receiver,
     random: ChaCha8Rng,
     pub(crate) statistics: WayStatistics,
 }
@@ -157,13 +150,33 @@ impl<P> WayState<P> {
             queue_len: 0,
             bottleneck: Bottleneck::new(config.capacity.clone(), now.into()),
             propagation: Propagation::new(now.into()),
+            receiver: Receiver::default(),
             random,
             statistics: WayStatistics::default(),
         }
     }
 
-    /// Arrivals of a packet that is through the bottleneck: none if it is lost, two if it is duplicated.
-    pub(crate) fn arrivals(
+    /// The host at the far end takes a packet and its duplicate out of its receive buffer, as far as there was room.
+    fn receive(&mut self, config: &DirectionConfig, arrivals: [Option<Nanos>; 2], len: u64) -> [Option<Nanos>; 2] {
+        let Some(buffer) = &config.receiver else { return arrivals };
+        let taken = arrivals.map(|arrival| self.receiver.accept(buffer, arrival?));
+        let count = |them: &[Option<Nanos>; 2]| them.iter().flatten().count();
+        let statistics = &mut self.statistics;
+        match (count(&arrivals), count(&taken)) {
+            (0, _) | (1, 1) | (2, 2) => {}
+            (came, left) => {
+                statistics.duplicated -= u64::from(came == 2);
+                let lost = u64::from(left == 0);
+                statistics.lost_to_overflow += lost;
+                statistics.delivered -= lost;
+                statistics.delivered_len -= lost * len;
+            }
+        }
+        taken
+    }
+
+    /// Arrivals at the far end: none if it is lost, two if it is duplicated.
+    fn arrivals(
         &mut self,
         config: &DirectionConfig,
         spoiled: Spoiled,
@@ -201,6 +214,13 @@ impl<P> WayState<P> {
     }
 }
 
+/// Random numbers of a line: of its ways, and of its bad periods.
+fn stream(seed: u64, index: usize, number: u64) -> ChaCha8Rng {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream(index as u64 * STREAMS_PER_LINE + number);
+    random
+}
+
 /// State of a line.
 #[derive(Debug)]
 pub(crate) struct Line<P> {
@@ -218,11 +238,7 @@ pub(crate) struct Line<P> {
 
 impl<P> Line<P> {
     pub(crate) fn new(config: LineConfig, seed: u64, index: usize, now: Time) -> Self {
-        let stream = |number: u64| {
-            let mut random = ChaCha8Rng::seed_from_u64(seed);
-            random.set_stream(index as u64 * STREAMS_PER_LINE + number);
-            random
-        };
+        let stream = |number| stream(seed, index, number);
         let ways = [WayState::new(&config.up, stream(0), now), WayState::new(&config.down, stream(1), now)];
         let mut line = Self {
             config,
@@ -239,13 +255,24 @@ impl<P> Line<P> {
         line
     }
 
+    /// Draws everything anew, as a new line of this seed and place would; bad periods begin again.
+    pub(crate) fn reseed(&mut self, seed: u64, index: usize, now: Time) {
+        for (number, way) in (0..).zip(&mut self.ways) {
+            way.random = stream(seed, index, number);
+        }
+        self.random = stream(seed, index, 2);
+        self.restart_bad_periods(now);
+    }
+
     /// Starts in a good period.
     pub(crate) fn restart_bad_periods(&mut self, now: Time) {
         self.leave_bad(now);
         self.bad = TemporalState::Good;
-        self.temporal = self.config.bad_periods.filter(|periods| !periods.bad_mean.is_zero()).map(|periods| {
-            Temporal::new(periods.good_mean, periods.bad_mean, periods.durations, now, &mut self.random)
-        });
+        self.temporal = self
+            .config
+            .bad_periods
+            .filter(|periods| !periods.bad_mean.is_zero())
+            .map(|periods| Temporal::new(&periods, now, &mut self.random));
     }
 
     /// When the present good or bad period ends.
@@ -269,13 +296,52 @@ impl<P> Line<P> {
         }
     }
 
-    /// What becomes of a packet whose transmission begins in the present state.
-    pub(crate) const fn spoils(&self) -> Spoiled {
-        match (self.config.state, self.bad) {
-            (LineState::Cut, _) => Spoiled::ByCut,
-            (LineState::Connected, TemporalState::Bad) => Spoiled::ByBadPeriod,
-            (LineState::Connected, TemporalState::Good) => Spoiled::No,
+    /// What becomes of a packet whose transmission the present state touches.
+    pub(crate) fn spoils(&self) -> Spoiled {
+        match self.config.state {
+            LineState::Cut => Spoiled::ByCut,
+            LineState::Connected if self.meets(Judged::ByTouch, Met::Lost) => Spoiled::ByBadPeriod,
+            LineState::Connected => Spoiled::No,
         }
+    }
+
+    /// Whether it is a bad period with these settings.
+    fn meets(&self, judged: Judged, met: Met) -> bool {
+        let same = |periods: &BadPeriods| periods.met == met && (met == Met::Held || periods.judged == judged);
+        self.bad == TemporalState::Bad && self.config.bad_periods.as_ref().is_some_and(same)
+    }
+
+    /// Whether the driver loses what it is called with now.
+    pub(crate) fn driver_loses(&self) -> bool {
+        self.meets(Judged::AtDriver, Met::Lost)
+    }
+
+    /// When the driver lets go what it holds, if it holds something now.
+    pub(crate) fn driver_holds_until(&self) -> Option<Nanos> {
+        if self.meets(Judged::AtDriver, Met::Held) { self.period_end().map(Nanos::from) } else { None }
+    }
+
+    /// From when on the next packet of a way may be transmitted: the driver of the first end holds it, or there is no room for it
+    /// at the far end.
+    pub(crate) fn may_send_from(&self, way: Way) -> Nanos {
+        let held = self.driver_holds_until().filter(|_| way == Way::Up).unwrap_or(Nanos::ZERO);
+        let waits = |receiver: &&ReceiverConfig| receiver.when_full == WhenFull::NotSent;
+        let room = self.config.way(way).receiver.as_ref().filter(waits);
+        held.max(room.map_or(Nanos::ZERO, |receiver| self.ways[way.index()].receiver.room_from(receiver)))
+    }
+
+    /// When a packet that is through the bottleneck comes out at the far end: none if it is lost, two if it is duplicated.
+    pub(crate) fn arrivals(&mut self, way: Way, spoiled: Spoiled, departure: Nanos, len: u64) -> [Option<Nanos>; 2] {
+        let (held_until, lost) = match way {
+            Way::Up => (None, false),
+            Way::Down => (self.driver_holds_until(), self.driver_loses()),
+        };
+        let spoiled = if lost && spoiled == Spoiled::No { Spoiled::ByBadPeriod } else { spoiled };
+        let Self { config, ways, .. } = self;
+        let (config, state) = (config.way(way), &mut ways[way.index()]);
+        let arrivals = state.arrivals(config, spoiled, departure, len);
+        let released = held_until.unwrap_or(Nanos::ZERO);
+        state.receive(config, arrivals.map(|arrival| Some(arrival?.max(released))), len)
     }
 
     pub(crate) const fn statistics(&self) -> LineStatistics {

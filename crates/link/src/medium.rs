@@ -6,7 +6,8 @@
 //! wait or are transmitted everything may change: rates (the rest of a packet goes
 //! on at the new rate), delays, bad periods, cuts, by [`Medium::reconfigure`] or by
 //! a schedule. A packet is lost to a bad period that touches any part of its
-//! transmission.
+//! transmission, unless [`crate::BadPeriods`] says otherwise, and to a receive buffer
+//! that is full, if the far end has one ([`crate::ReceiverConfig`]).
 //!
 //! Every change takes effect at its own time, not at the time of the next call,
 //! so a driver that wakes late distorts nothing but its own deliveries. The same
@@ -135,6 +136,11 @@ impl<P: Clone> Medium<P> {
             state.statistics.dropped += 1;
             return Some(packet);
         }
+        if way == Way::Up && self.lines[line.0].driver_loses() {
+            self.lines[line.0].ways[way.index()].statistics.lost_to_bad_periods += 1;
+            return None;
+        }
+        let state = &mut self.lines[line.0].ways[way.index()];
         state.queue_len += len;
         state.statistics.queue_len_highest = state.statistics.queue_len_highest.max(state.queue_len);
         state.queue.push_back(Waiting { len, packet });
@@ -169,6 +175,13 @@ impl<P: Clone> Medium<P> {
     pub fn reconfigure(&mut self, now: Time, line: LineId, config: LineConfig) {
         self.advance(now);
         self.apply(line, config, now);
+        self.advance(now);
+    }
+
+    /// Lets a line draw its losses, jitter and bad periods from `now` on as a new line of this seed and place would.
+    pub fn reseed(&mut self, now: Time, line: LineId, seed: u64) {
+        self.advance(now);
+        self.lines[line.0].reseed(seed, line.0, now);
         self.advance(now);
     }
 
@@ -248,8 +261,12 @@ impl<P: Clone> Medium<P> {
 
     /// When a channel that is silent may send what waits for it, if something does.
     fn rest_end(&self, channel: &Channel<P>) -> Option<Nanos> {
-        let waits = |(id, way): &(LineId, Way)| !self.lines[id.0].ways[way.index()].queue.is_empty();
-        (channel.sending.is_none() && channel.queues.iter().any(waits)).then_some(channel.rests_until)
+        if channel.sending.is_some() {
+            return None;
+        }
+        let waiting = channel.queues.iter().filter(|(id, way)| !self.lines[id.0].ways[way.index()].queue.is_empty());
+        let from = waiting.map(|(id, way)| self.lines[id.0].may_send_from(*way)).min()?;
+        Some(from.max(channel.rests_until))
     }
 
     fn next_period(&mut self, id: LineId, at: Time) {
@@ -278,6 +295,9 @@ impl<P: Clone> Medium<P> {
             let position = (*next + turn) % queues.len();
             let (id, way) = queues[position];
             let line = &mut self.lines[id.0];
+            if line.may_send_from(way) > at {
+                continue;
+            }
             let Some(Waiting { len, packet }) = line.ways[way.index()].queue.pop_front() else { continue };
             let rest = len + line.config.way(way).overhead_len;
             let end = line.ways[way.index()].bottleneck.departure(at, rest);
@@ -292,10 +312,9 @@ impl<P: Clone> Medium<P> {
     /// Ends a transmission and begins the next.
     fn finish(&mut self, channel: usize, at: Nanos) {
         let Some(sent) = self.channels[channel].sending.take() else { return };
-        let Line { config, ways, .. } = &mut self.lines[sent.line.0];
-        let state = &mut ways[sent.way.index()];
-        state.queue_len -= sent.len;
-        let [first, second] = state.arrivals(config.way(sent.way), sent.spoiled, at, sent.len);
+        let line = &mut self.lines[sent.line.0];
+        line.ways[sent.way.index()].queue_len -= sent.len;
+        let [first, second] = line.arrivals(sent.way, sent.spoiled, at, sent.len);
         if let Some(arrival) = second {
             self.fly(arrival, Flight { line: sent.line, way: sent.way, packet: sent.packet.clone() });
         }
@@ -328,6 +347,10 @@ impl<P: Clone> Medium<P> {
         }
         if self.lines[id.0].config.state == LineState::Cut {
             self.cut(id);
+        }
+        // What had to wait under the old settings may be free to go.
+        for channel in 0..self.channels.len() {
+            self.start_next(channel, now.into());
         }
     }
 

@@ -4,7 +4,7 @@
 //! section 5.3): latency added one way, bandwidth each way. The others are the
 //! hops of the papers on wireless links, and lines as people have them.
 
-use crate::{BadPeriods, Capacity, DirectionConfig, Duplex, Durations, LineConfig, Probability};
+use crate::{BadPeriods, Capacity, DirectionConfig, Duplex, LineConfig, Probability, ReceiverConfig, WhenFull};
 use std::time::Duration;
 
 /// A line with a name and a source.
@@ -28,6 +28,10 @@ pub struct Profile {
     pub bytes_per_bit_error: u64,
     /// Mean milliseconds of good and of bad periods, uniform; a zero bad mean is none.
     pub periods_ms: (u64, u64),
+    /// Whether they are those of the driver of 1995 ([`BadPeriods::driver`]): multiples of 20 ms, judged when the driver is called.
+    pub at_driver: bool,
+    /// Receive buffer of the first end in packets, and microseconds that it takes for each; zero packets: none.
+    pub receiver: (usize, u64),
     /// Who may talk at a time.
     pub duplex: Duplex,
     /// Where the numbers come from.
@@ -37,6 +41,8 @@ pub struct Profile {
 const THESIS: &str =
     "Fluid Replication thesis, 5.3: latency added one way, bandwidth each way; queue 64 KiB (not published)";
 const NFS_WIRELESS: &str = "NFS over wireless links, 1995 and 1996: 1 Mb/s, good periods of 1000 ms, uniform";
+const NFS_DRIVER: &str = "NFS over wireless links, 1995 and 1996, as their driver did it: periods multiples of 20 ms, fate decided when the mobile's driver is called";
+const DISTANCE: &str = "TCP over wireless links, 1996, packet errors by distance: a straight line from 0.1 % at 50 feet to 10 % at 150 over the figure's axes; its points are not in the text";
 const TCP_WIRELESS: &str = "TCP over wireless links, 1996: 2 Mb/s shared by both directions, one bit error per 64 KB";
 
 /// Queue of the profiles whose source names none: half a second at 1 Mb/s, 50 ms at 10 Mb/s.
@@ -52,6 +58,8 @@ const PLAIN: Profile = Profile {
     loss_ppm: 0,
     bytes_per_bit_error: 0,
     periods_ms: (0, 0),
+    at_driver: false,
+    receiver: (0, 0),
     duplex: Duplex::Full,
     source: "no limit of its own",
 };
@@ -76,12 +84,22 @@ const fn nfs_wireless(name: &'static str, bad_ms: u64) -> Profile {
     Profile { periods_ms: (1000, bad_ms), duplex: Duplex::Half, ..both(name, 0, 1_000_000, NFS_WIRELESS) }
 }
 
+/// The same with the model of the papers in all details.
+const fn nfs_driver(name: &'static str, bad_ms: u64) -> Profile {
+    Profile { at_driver: true, source: NFS_DRIVER, ..nfs_wireless(name, bad_ms) }
+}
+
+/// The radio at a distance, in packets of 1400 bytes that are lost.
+const fn at_distance(name: &'static str, loss_ppm: u32) -> Profile {
+    Profile { loss_ppm, source: DISTANCE, ..tcp_wireless(name, 0) }
+}
+
 const fn tcp_wireless(name: &'static str, bytes_per_bit_error: u64) -> Profile {
     Profile { bytes_per_bit_error, duplex: Duplex::Half, ..both(name, 0, 2_000_000, TCP_WIRELESS) }
 }
 
 /// All of them; the first eight are the wide-area scenarios.
-pub const PROFILES: [Profile; 27] = [
+pub const PROFILES: [Profile; 35] = [
     scenario("local-area", 0, 10_000_000),
     scenario("small-distance", 15_000, 4_000_000),
     scenario("medium-distance", 33_500, 3_000_000),
@@ -95,12 +113,24 @@ pub const PROFILES: [Profile; 27] = [
     nfs_wireless("wireless-1mb-bad-80ms", 80),
     nfs_wireless("wireless-1mb-bad-120ms", 120),
     nfs_wireless("wireless-1mb-bad-160ms", 160),
+    nfs_driver("wireless-1mb-driver-bad-40ms", 40),
+    nfs_driver("wireless-1mb-driver-bad-80ms", 80),
+    nfs_driver("wireless-1mb-driver-bad-120ms", 120),
+    nfs_driver("wireless-1mb-driver-bad-160ms", 160),
+    Profile {
+        receiver: (8, 18_000),
+        source: "NFS over wireless links, 1995: a mobile that cannot take what comes over 1 Mb/s; 8 packets and 18 ms each are our choice",
+        ..nfs_wireless("wireless-1mb-slow-mobile", 0)
+    },
     tcp_wireless("wavelan", 0),
     tcp_wireless("wavelan-error-16k", 16 * 1024),
     tcp_wireless("wavelan-error-32k", 32 * 1024),
     tcp_wireless("wavelan-error-64k", 64 * 1024),
     tcp_wireless("wavelan-error-128k", 128 * 1024),
     tcp_wireless("wavelan-error-256k", 256 * 1024),
+    at_distance("wavelan-50-feet", 1000),
+    at_distance("wavelan-100-feet", 10_000),
+    at_distance("wavelan-150-feet", 100_000),
     Profile {
         source: "TCP over wireless links, 1996: 16 hops, bottleneck 1.5 Mb/s; bandwidth x delay 23 KB gives the delay",
         ..both("wan-16-hops", 62_800, 1_500_000, "")
@@ -173,14 +203,18 @@ impl Profile {
     /// Settings of the line.
     pub fn line(&self) -> LineConfig {
         let (good, bad) = self.periods_ms;
-        let bad_periods = (bad > 0).then_some(BadPeriods {
-            good_mean: Duration::from_millis(good),
-            bad_mean: Duration::from_millis(bad),
-            durations: Durations::Uniform,
+        let (good_mean, bad_mean) = (Duration::from_millis(good), Duration::from_millis(bad));
+        let bad_periods = (bad > 0).then(|| {
+            let plain = BadPeriods { good_mean, bad_mean, ..BadPeriods::default() };
+            if self.at_driver { BadPeriods::driver(good_mean, bad_mean) } else { plain }
         });
+        let (packets_max, micros) = self.receiver;
+        let per_packet = Duration::from_micros(micros);
+        let receiver =
+            (packets_max > 0).then_some(ReceiverConfig { packets_max, per_packet, when_full: WhenFull::Lost });
         LineConfig {
             up: self.way(self.up_bits_per_second),
-            down: self.way(self.down_bits_per_second),
+            down: DirectionConfig { receiver, ..self.way(self.down_bits_per_second) },
             bad_periods,
             ..LineConfig::default()
         }
@@ -211,6 +245,15 @@ mod tests {
             assert!(!profile.source.is_empty(), "{} has no source", profile.name);
         }
         assert_eq!(Profile::named("nowhere"), None);
+    }
+
+    #[test]
+    fn the_papers_own_values_have_names() {
+        let named = |name: &str| Profile::named(name).unwrap().line();
+        let ms = Duration::from_millis;
+        assert_eq!(named("wireless-1mb-driver-bad-80ms").bad_periods, Some(BadPeriods::driver(ms(1000), ms(80))));
+        assert_eq!(named("wireless-1mb-slow-mobile").down.receiver.unwrap().packets_max, 8);
+        assert_eq!(named("wavelan-100-feet").up.loss.value(), 0.01);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! period everything passes, in a bad one everything in either direction is
 //! lost, however many packets are sent.
 
+use crate::BadPeriods;
 use crate::loss::unit;
 use rand_chacha::rand_core::RngCore;
 use std::time::Duration;
@@ -30,9 +31,7 @@ pub enum TemporalState {
 /// The state of one hop, shared by its two directions.
 #[derive(Debug, Clone)]
 pub struct Temporal {
-    good_mean: Duration,
-    bad_mean: Duration,
-    durations: Durations,
+    periods: BadPeriods,
     state: TemporalState,
     until: Time,
 }
@@ -40,27 +39,21 @@ pub struct Temporal {
 impl Temporal {
     /// Starts in a good period at `now`. A bad mean of zero means never bad.
     /// Published: good 1000 ms; bad 0, 40, 80, 120, 160 ms.
-    pub fn new(
-        good_mean: Duration,
-        bad_mean: Duration,
-        durations: Durations,
-        now: Time,
-        random: &mut impl RngCore,
-    ) -> Self {
-        let mut hop = Self { good_mean, bad_mean, durations, state: TemporalState::Good, until: now };
-        hop.until = now + hop.draw(good_mean, random);
+    pub fn new(periods: &BadPeriods, now: Time, random: &mut impl RngCore) -> Self {
+        let mut hop = Self { periods: *periods, state: TemporalState::Good, until: now };
+        hop.until = now + hop.draw(periods.good_mean, random);
         hop
     }
 
     /// The state at `now`, which must not run backwards.
     pub fn state(&mut self, now: Time, random: &mut impl RngCore) -> TemporalState {
-        if self.bad_mean.is_zero() {
+        if self.periods.bad_mean.is_zero() {
             return TemporalState::Good;
         }
         while self.until <= now {
             let (state, mean) = match self.state {
-                TemporalState::Good => (TemporalState::Bad, self.bad_mean),
-                TemporalState::Bad => (TemporalState::Good, self.good_mean),
+                TemporalState::Good => (TemporalState::Bad, self.periods.bad_mean),
+                TemporalState::Bad => (TemporalState::Good, self.periods.good_mean),
             };
             self.state = state;
             self.until = self.until + self.draw(mean, random);
@@ -74,13 +67,28 @@ impl Temporal {
     }
 
     fn draw(&self, mean: Duration, random: &mut impl RngCore) -> Duration {
-        let factor = match self.durations {
+        let tick = self.periods.tick;
+        if !tick.is_zero() {
+            return self.draw_ticks(mean.as_secs_f64() / tick.as_secs_f64(), random);
+        }
+        let factor = match self.periods.durations {
             Durations::Uniform => 2.0 * unit(random),
             Durations::Exponential => -(1.0 - unit(random)).ln(),
             Durations::Fixed => 1.0,
         };
         // A period of at least a microsecond keeps `state` moving forward.
         mean.mul_f64(factor).max(Duration::from_micros(1))
+    }
+
+    /// So many ticks on the average.
+    fn draw_ticks(&self, mean: f64, random: &mut impl RngCore) -> Duration {
+        let ticks = match self.periods.durations {
+            // One of the numbers 0, 1, .. 2 * mean.
+            Durations::Uniform => (unit(random) * (2.0 * mean + 1.0)).floor(),
+            Durations::Exponential => (-(1.0 - unit(random)).ln() * mean).round(),
+            Durations::Fixed => mean.round(),
+        };
+        self.periods.tick.mul_f64(ticks).max(Duration::from_micros(1))
     }
 }
 
@@ -89,10 +97,10 @@ mod tests {
     use super::*;
     use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
-    fn share_bad(durations: Durations) -> f64 {
+    fn share_bad(durations: Durations, tick: Duration) -> f64 {
         let mut random = ChaCha8Rng::seed_from_u64(7);
-        let (good, bad) = (Duration::from_millis(1000), Duration::from_millis(160));
-        let mut hop = Temporal::new(good, bad, durations, Time::ZERO, &mut random);
+        let periods = BadPeriods { bad_mean: Duration::from_millis(160), durations, tick, ..BadPeriods::default() };
+        let mut hop = Temporal::new(&periods, Time::ZERO, &mut random);
         let samples = 1_000_000;
         let bad = (0..samples)
             .filter(|ms| hop.state(Time::from_micros(ms * 1000), &mut random) == TemporalState::Bad)
@@ -103,16 +111,30 @@ mod tests {
     #[test]
     fn the_share_of_bad_time_is_bad_over_good_and_bad() {
         for durations in [Durations::Uniform, Durations::Exponential, Durations::Fixed] {
-            let share = share_bad(durations);
-            assert!((share - 160.0 / 1160.0).abs() < 0.02, "{durations:?}: {share}");
+            for tick in [0, 20] {
+                let share = share_bad(durations, Duration::from_millis(tick));
+                assert!((share - 160.0 / 1160.0).abs() < 0.02, "{durations:?}, {tick}: {share}");
+            }
         }
+    }
+
+    #[test]
+    fn periods_of_a_kernels_timer_are_multiples_of_its_tick_up_to_twice_the_mean() {
+        let mut random = ChaCha8Rng::seed_from_u64(7);
+        let periods = BadPeriods::driver(Duration::from_secs(1), Duration::from_millis(40));
+        let hop = Temporal::new(&periods, Time::ZERO, &mut random);
+        let mut counts = std::collections::BTreeMap::new();
+        for _ in 0..10_000 {
+            *counts.entry(hop.draw(periods.bad_mean, &mut random).as_millis()).or_insert(0) += 1;
+        }
+        assert_eq!(counts.keys().copied().collect::<Vec<_>>(), [0, 20, 40, 60, 80]);
+        assert!(counts.values().all(|count| (1800..2200).contains(count)), "{counts:?}");
     }
 
     #[test]
     fn a_bad_mean_of_zero_is_never_bad() {
         let mut random = ChaCha8Rng::seed_from_u64(7);
-        let mut hop =
-            Temporal::new(Duration::from_secs(1), Duration::ZERO, Durations::Uniform, Time::ZERO, &mut random);
+        let mut hop = Temporal::new(&BadPeriods::default(), Time::ZERO, &mut random);
         assert!((0..10_000).all(|s| hop.state(Time::from_micros(s * 1_000_000), &mut random) == TemporalState::Good));
     }
 }

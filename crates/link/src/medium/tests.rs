@@ -1,5 +1,5 @@
 use super::*;
-use crate::{BadPeriods, Capacity, DirectionConfig, Durations, Probability};
+use crate::{BadPeriods, Capacity, DirectionConfig, Durations, Judged, Met, Probability, ReceiverConfig, WhenFull};
 use proptest::prelude::*;
 use rand_chacha::rand_core::SeedableRng;
 use rand_chacha::{ChaCha8Rng, rand_core::RngCore};
@@ -168,6 +168,7 @@ fn a_bad_period_takes_what_it_touches_in_either_direction() {
         good_mean: Duration::from_millis(100),
         bad_mean: Duration::from_millis(50),
         durations: Durations::Fixed,
+        ..BadPeriods::default()
     };
     let mut line = medium(LineConfig { bad_periods: Some(periods), ..LineConfig::symmetric(rate(10_000_000)) });
     // One millisecond each: ends as the bad period begins; overlaps its begin; inside; overlaps its end; after it.
@@ -184,12 +185,109 @@ fn a_bad_period_takes_what_it_touches_in_either_direction() {
     assert_eq!(line.statistics(LINE).down.lost_to_bad_periods, 3);
 }
 
+/// Good for 100 ms, bad for 50.
+fn at_the_driver(met: Met) -> Medium<u64> {
+    let periods = BadPeriods {
+        good_mean: Duration::from_millis(100),
+        bad_mean: Duration::from_millis(50),
+        durations: Durations::Fixed,
+        judged: Judged::AtDriver,
+        met,
+        ..BadPeriods::default()
+    };
+    medium(LineConfig { bad_periods: Some(periods), ..LineConfig::symmetric(rate(10_000_000)) })
+}
+
+#[test]
+fn a_driver_judges_what_it_sends_when_it_is_called_and_what_it_receives_after_its_transmission() {
+    let mut line = at_the_driver(Met::Lost);
+    // One millisecond each: before, across the begin of the bad period, inside, across its end.
+    for (packet, at) in [98_000, 99_500, 120_000, 149_500].into_iter().enumerate() {
+        line.send(us(at), LINE, Way::Up, 1250, packet as u64);
+        line.send(us(at), LINE, Way::Down, 1250, 10 + packet as u64);
+    }
+    let mut arrived: Vec<u64> = drain(&mut line).into_iter().map(|(packet, _)| packet).collect();
+    arrived.sort_unstable();
+    assert_eq!(arrived, [0, 1, 10, 13]);
+    let statistics = line.statistics(LINE);
+    assert_eq!((statistics.up.lost_to_bad_periods, statistics.down.lost_to_bad_periods), (2, 2));
+}
+
+#[test]
+fn a_driver_that_holds_lets_go_when_the_period_ends_and_loses_nothing() {
+    let mut line = at_the_driver(Met::Held);
+    for (packet, at) in [99_500, 120_000, 121_000].into_iter().enumerate() {
+        line.send(us(at), LINE, Way::Up, 1250, packet as u64);
+        line.send(us(at), LINE, Way::Down, 1250, 10 + packet as u64);
+    }
+    let mut arrived = drain(&mut line);
+    arrived.sort_unstable();
+    // What is sent waits at the driver; what is received has had its time on the air and comes out at once.
+    let expected = [(0, 100_500), (1, 151_000), (2, 152_000), (10, 150_000), (11, 150_000), (12, 150_000)];
+    assert_eq!(arrived, expected);
+    assert_eq!(line.statistics(LINE).up.lost_to_bad_periods, 0);
+}
+
+#[test]
+fn what_was_held_goes_when_bad_periods_are_taken_away() {
+    let mut line = at_the_driver(Met::Held);
+    line.send(ms(110), LINE, Way::Up, 1250, 1);
+    line.reconfigure(ms(120), LINE, LineConfig::symmetric(rate(10_000_000)));
+    assert_eq!(drain(&mut line), [(1, 121_000)]);
+}
+
+#[test]
+fn a_slow_host_loses_what_comes_too_fast_unless_it_says_how_much_room_it_has() {
+    for (when_full, expected, lost) in [
+        (WhenFull::Lost, vec![(0, 21_000), (1, 41_000), (10, 120_000)], 2),
+        (WhenFull::NotSent, vec![(0, 21_000), (1, 41_000), (2, 61_000), (3, 81_000), (10, 120_000)], 0),
+    ] {
+        let receiver = ReceiverConfig { packets_max: 2, per_packet: Duration::from_millis(20), when_full };
+        let down = DirectionConfig { receiver: Some(receiver), ..rate(10_000_000) };
+        let mut line = medium(LineConfig { down, ..LineConfig::symmetric(rate(10_000_000)) });
+        for n in 0..4 {
+            line.send(Time::ZERO, LINE, Way::Down, 1250, n);
+        }
+        let mut arrived = Vec::new();
+        while let Some(delivery) = line.poll(ms(90)) {
+            arrived.push((delivery.packet, delivery.at.as_micros()));
+        }
+        line.send(ms(99), LINE, Way::Down, 1250, 10);
+        arrived.extend(drain(&mut line));
+        assert_eq!(arrived, expected, "{when_full:?}");
+        assert_eq!(line.statistics(LINE).down.lost_to_overflow, lost);
+    }
+}
+
+#[test]
+fn a_line_that_is_seeded_anew_is_as_a_new_one() {
+    let periods = BadPeriods { bad_mean: Duration::from_millis(200), ..BadPeriods::default() };
+    let direction = DirectionConfig { loss: Probability::new(0.1).unwrap(), ..rate(10_000_000) };
+    let config = LineConfig { bad_periods: Some(periods), ..LineConfig::symmetric(direction) };
+    let fates = |medium: &mut Medium<u64>, begin: u64| {
+        let mut arrived = Vec::new();
+        for n in 0..3000 {
+            medium.send(ms(begin + 2 * n), LINE, Way::Up, 500, n);
+            arrived.extend(std::iter::from_fn(|| medium.poll(ms(begin + 2 * n))).map(|delivery| delivery.packet));
+        }
+        arrived
+    };
+    let mut used = Medium::new(vec![config.clone()], Duplex::Full, 8, Time::ZERO);
+    let other = fates(&mut used, 0);
+    used.reseed(ms(10_000), LINE, 9);
+    let mut new = Medium::new(vec![config], Duplex::Full, 9, ms(10_000));
+    let expected = fates(&mut new, 10_000);
+    assert_eq!(fates(&mut used, 10_000), expected);
+    assert_ne!(other, expected);
+}
+
 #[test]
 fn the_time_in_bad_periods_is_counted() {
     let periods = BadPeriods {
         good_mean: Duration::from_millis(100),
         bad_mean: Duration::from_millis(50),
         durations: Durations::Fixed,
+        ..BadPeriods::default()
     };
     let mut line = medium(LineConfig { bad_periods: Some(periods), ..LineConfig::default() });
     assert_eq!(line.poll(ms(1000)), None);
@@ -271,19 +369,27 @@ fn any_direction() -> impl Strategy<Value = DirectionConfig> {
             reordering,
             loss: Probability::new(f64::from(loss) / 100.0).unwrap(),
             duplication: Probability::new(f64::from(loss % 7) / 100.0).unwrap(),
+            receiver: (loss % 4 == 1).then_some(ReceiverConfig {
+                packets_max: speed as usize % 5,
+                per_packet: Duration::from_micros(delay % 3000),
+                when_full: if loss % 8 == 1 { WhenFull::Lost } else { WhenFull::NotSent },
+            }),
             ..DirectionConfig::default()
         })
 }
 
 fn any_line() -> impl Strategy<Value = LineConfig> {
-    (any_direction(), any_direction(), prop::option::of((1..100_u64, 0..50_u64)), 0..10_u8).prop_map(
+    (any_direction(), any_direction(), prop::option::of((1..100_u64, 0..50_u64, 0..4_u8)), 0..10_u8).prop_map(
         |(up, down, periods, cut)| LineConfig {
             up,
             down,
-            bad_periods: periods.map(|(good, bad)| BadPeriods {
+            bad_periods: periods.map(|(good, bad, kind)| BadPeriods {
                 good_mean: Duration::from_millis(good),
                 bad_mean: Duration::from_millis(bad),
                 durations: Durations::Exponential,
+                tick: Duration::from_millis(u64::from(kind % 2) * 3),
+                judged: if kind < 2 { Judged::ByTouch } else { Judged::AtDriver },
+                met: if kind == 3 { Met::Held } else { Met::Lost },
             }),
             state: if cut == 0 { LineState::Cut } else { LineState::Connected },
         },
@@ -308,7 +414,7 @@ proptest! {
             let statistics = medium.statistics(line);
             for (way, s) in Way::BOTH.into_iter().zip([statistics.up, statistics.down]) {
                 let fates = s.delivered + s.dropped + s.lost_to_errors + s.lost_at_random
-                    + s.lost_to_bad_periods + s.lost_to_cuts;
+                    + s.lost_to_bad_periods + s.lost_to_cuts + s.lost_to_overflow;
                 prop_assert_eq!(s.offered, fates);
                 prop_assert_eq!(medium.queue_len(line, way), 0);
                 let arrived = first.iter().filter(|a| a.line == line && a.way == way);

@@ -58,7 +58,7 @@ fn ended(output: Output, network: &Network) -> String {
         .flat_map(|(name, line)| [(format!("{name}, up"), line.up), (format!("{name}, down"), line.down)])
         .collect();
     let lost = |way: &wayfs_lab::WayStatistics| {
-        way.lost_to_errors + way.lost_at_random + way.lost_to_bad_periods + way.lost_to_cuts
+        way.lost_to_errors + way.lost_at_random + way.lost_to_bad_periods + way.lost_to_cuts + way.lost_to_overflow
     };
     match output {
         Output::Json => {
