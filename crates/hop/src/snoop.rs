@@ -490,13 +490,17 @@ impl<P: Packet> State<P> {
 
     /// Drops what is acknowledged and measures.
     fn advance(&mut self, now: Time, ack: u32) {
+        // The last of them caused the acknowledgement, unless it waited for the repair of one before it.
+        let (mut last, mut repaired) = (None, false);
         while self.kept.front().is_some_and(|kept| !before(ack, kept.end)) {
             let Some(kept) = self.kept.pop_front() else { break };
             self.kept_len -= kept.packet.packet_len();
             self.arrived = self.arrived.max(kept.order);
-            if kept.tries == 1 && !kept.by_sender {
-                self.round_trip.sample(now.since(kept.at));
-            }
+            repaired |= kept.tries > 1 || kept.by_sender;
+            last = Some(kept.at).filter(|_| kept.tries == 1);
+        }
+        if let Some(at) = last.filter(|_| !repaired) {
+            self.round_trip.sample(now.since(at));
         }
         self.acked = Some(ack);
         (self.expected, self.duplicates, self.shift) = (0, 0, 0);

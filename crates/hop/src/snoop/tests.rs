@@ -172,6 +172,21 @@ fn the_timer_sends_the_first_again_doubling_and_then_leaves_it_to_the_sender() {
 }
 
 #[test]
+fn what_waited_for_a_repair_is_no_measure_of_the_hop() {
+    let mut snoop = base(SnoopConfig::default());
+    // Segment 1 is lost and so is its first repetition: seconds pass. Its repair acknowledges everything that waited behind it.
+    snoop.handle_air(ms(21), ack(1));
+    assert_eq!(air(&mut snoop, ms(21)), [data(1)]);
+    snoop.handle_timeout(ms(3000));
+    assert_eq!(air(&mut snoop, ms(3000)), [data(1)]);
+    snoop.handle_air(ms(3010), ack(10));
+    // A segment that is lost now goes again after the smallest timeout, and not after those seconds.
+    snoop.handle_wire(ms(3020), data(10));
+    air(&mut snoop, ms(3020));
+    assert_eq!(snoop.poll_timeout(), Some(ms(3220)));
+}
+
+#[test]
 fn state_is_soft() {
     let mut snoop = base(SnoopConfig::default());
     snoop.flows.clear();
