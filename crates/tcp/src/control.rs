@@ -1,7 +1,20 @@
-//! The window of 4.4BSD: slow start, then one segment per round trip, and halving.
+//! The congestion window: slow start, then about one segment per round trip, and halving.
 
-/// Largest window without scaling, in bytes.
-const CWND_MAX: u32 = 65_535;
+/// Largest window without scaling, in bytes: BSD's.
+const BSD_MAX: u32 = 65_535;
+/// Largest window with scaling, in bytes.
+const LINUX_MAX: u32 = 1 << 30;
+
+/// How a window opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Growth {
+    /// 4.4BSD: by acknowledgements, however many segments each is for; beyond the threshold by a share of a segment, and by an
+    /// eighth of one more (`incr * incr / cw + incr / 8` in its `tcp_input`, taken out of later systems as an error). With delayed
+    /// acknowledgements that is half a segment per round trip by the one and a sixteenth of the window by the other.
+    PerAcknowledgement,
+    /// Linux: by the segments that were acknowledged.
+    PerSegment,
+}
 
 /// Congestion window and the threshold where slow start ends, in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -9,17 +22,31 @@ pub(crate) struct Window {
     pub(crate) cwnd: u32,
     pub(crate) ssthresh: u32,
     pub(crate) mss: u32,
+    growth: Growth,
 }
 
 impl Window {
-    pub(crate) const fn new(mss: u32, segments: u32) -> Self {
-        Self { cwnd: mss * segments, ssthresh: CWND_MAX, mss }
+    pub(crate) const fn new(mss: u32, segments: u32, growth: Growth) -> Self {
+        Self { cwnd: mss * segments, ssthresh: Self::max(growth), mss, growth }
     }
 
-    /// Opens for an acknowledgement of something new.
-    pub(crate) fn open(&mut self) {
-        let step = if self.cwnd > self.ssthresh { self.mss * self.mss / self.cwnd } else { self.mss };
-        self.cwnd = (self.cwnd + step).min(CWND_MAX);
+    const fn max(growth: Growth) -> u32 {
+        match growth {
+            Growth::PerAcknowledgement => BSD_MAX,
+            Growth::PerSegment => LINUX_MAX,
+        }
+    }
+
+    /// Opens for an acknowledgement of so many bytes that are new.
+    pub(crate) fn open(&mut self, acked: u32) {
+        let slow_start = self.cwnd <= self.ssthresh;
+        let step = match self.growth {
+            Growth::PerAcknowledgement if slow_start => self.mss,
+            Growth::PerAcknowledgement => self.mss * self.mss / self.cwnd + self.mss / 8,
+            Growth::PerSegment if slow_start => acked,
+            Growth::PerSegment => (u64::from(self.mss) * u64::from(acked) / u64::from(self.cwnd.max(1))) as u32,
+        };
+        self.cwnd = (self.cwnd + step).min(Self::max(self.growth));
     }
 
     /// The threshold after a loss: half of what could be sent, in whole segments, at least two.
@@ -39,20 +66,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_doubles_per_round_trip_up_to_the_threshold_and_never_passes_its_bound() {
-        let mut window = Window::new(1400, 1);
+    fn a_window_of_bsd_opens_by_acknowledgements_and_an_eighth_and_never_passes_its_bound() {
+        let mut window = Window::new(1400, 1, Growth::PerAcknowledgement);
         window.ssthresh = 5600;
         for _ in 0..4 {
-            window.open();
+            window.open(2800);
         }
         assert_eq!(window.cwnd, 7000);
-        window.open();
-        assert_eq!(window.cwnd, 7000 + 280);
+        window.open(2800);
+        assert_eq!(window.cwnd, 7000 + 280 + 175);
         for _ in 0..3000 {
-            window.open();
+            window.open(1400);
         }
-        assert_eq!(window.cwnd, CWND_MAX);
+        assert_eq!(window.cwnd, BSD_MAX);
         window.halve(32 * 1024);
         assert_eq!(window.ssthresh, 11 * 1400);
+    }
+
+    #[test]
+    fn a_window_of_linux_opens_by_segments_and_by_one_in_a_round_trip() {
+        let mut window = Window::new(1000, 2, Growth::PerSegment);
+        window.ssthresh = 4000;
+        window.open(2000);
+        window.open(2000);
+        assert_eq!(window.cwnd, 6000);
+        (0..3).for_each(|_| window.open(2000));
+        assert!((6900..=7000).contains(&window.cwnd), "{}", window.cwnd);
     }
 }

@@ -40,7 +40,7 @@ impl Recovery for Eln {
             if let Some(cwnd) = self.after.take() {
                 core.window.cwnd = cwnd;
             }
-            core.window.open();
+            core.window.open(ack.acked_len());
         } else if ack.duplicate {
             self.duplicates += 1;
             let notice = ack.segment.loss_notice;

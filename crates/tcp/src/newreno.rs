@@ -45,7 +45,7 @@ impl NewReno {
                 self.recover = None;
                 core.window.cwnd = core.window.ssthresh;
             }
-            None => core.window.open(),
+            None => core.window.open(ack.acked_len()),
         }
     }
 

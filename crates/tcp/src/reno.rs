@@ -20,7 +20,7 @@ impl Recovery for Reno {
                 core.window.cwnd = core.window.cwnd.min(core.window.ssthresh);
             }
             self.duplicates = 0;
-            core.window.open();
+            core.window.open(ack.acked_len());
         } else if ack.duplicate {
             self.duplicates += 1;
             if self.duplicates == DUPLICATES {

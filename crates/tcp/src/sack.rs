@@ -50,7 +50,7 @@ impl Recovery for Sack {
                 core.flight.mark_lost(|sent| sent.seq == core.una && !sent.retransmitted);
             }
         } else if ack.is_new() {
-            core.window.open();
+            core.window.open(ack.acked_len());
         }
     }
 

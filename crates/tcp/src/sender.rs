@@ -1,6 +1,6 @@
 //! The sending half: what may leave when, and the retransmission timer.
 
-use crate::control::Window;
+use crate::control::{Growth, Window};
 use crate::flight::{Fate, Flight, Sent};
 use crate::recovery::{Ack, Core, Recovery, recovery};
 use crate::rto::Rto;
@@ -71,11 +71,15 @@ pub(crate) struct Outgoing {
 
 impl Sender {
     pub(crate) fn new(config: Config, start: Seq, now: Time) -> Self {
+        let growth = match config.timers {
+            Timers::Coarse { .. } => Growth::PerAcknowledgement,
+            Timers::Fine { .. } => Growth::PerSegment,
+        };
         let core = Core {
             una: start,
             nxt: start,
             flight: Flight::default(),
-            window: Window::new(config.mss, config.initial_window),
+            window: Window::new(config.mss, config.initial_window, growth),
             peer_window: 0,
             pacing: None,
             delivered: 0,

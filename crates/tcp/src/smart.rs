@@ -39,7 +39,7 @@ impl Recovery for Smart {
             core.window.cwnd = core.window.ssthresh;
             core.flight.urge_first_lost();
         } else if ack.is_new() && self.recover.is_none() {
-            core.window.open();
+            core.window.open(ack.acked_len());
         }
     }
 
