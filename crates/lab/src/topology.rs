@@ -127,6 +127,16 @@ impl Topology {
         Ok(links)
     }
 
+    /// As [`Self::cell`], but sets no routes: for many at once, with [`Self::route`] behind the last.
+    pub(crate) fn join(
+        &mut self,
+        mobiles: &[&str],
+        station: &str,
+        plan: impl Into<LinePlan>,
+    ) -> Result<Vec<Link>, LabError> {
+        self.cell_without_routes(mobiles, station, plan.into())
+    }
+
     fn cell_without_routes(&mut self, mobiles: &[&str], station: &str, plan: LinePlan) -> Result<Vec<Link>, LabError> {
         let second = self.index(station)?;
         let mut ends = Vec::new();
@@ -236,6 +246,18 @@ impl Topology {
     pub fn statistics(&self, link: Link) -> LineStatistics {
         let state = &self.links[link.0];
         self.emulator.statistics(state.medium, state.line)
+    }
+
+    /// Lets a line draw its losses and bad periods from now on as a new line of this seed would: so runs over one line are
+    /// repeatable each by itself.
+    pub fn reseed(&self, link: Link, seed: u64) {
+        let state = &self.links[link.0];
+        self.emulator.reseed(state.medium, state.line, seed);
+    }
+
+    /// How late the emulator was over the channel of a line since the last call for it.
+    pub fn take_lateness_of(&self, link: Link) -> Lateness {
+        self.emulator.take_lateness_of(self.links[link.0].medium)
     }
 
     /// How late the emulator was since the last call. A rejected run measured the machine, not the lines.
@@ -407,7 +429,7 @@ impl Topology {
     }
 
     /// Brings the routes of all hosts up to date.
-    fn route(&mut self) -> Result<(), LabError> {
+    pub(crate) fn route(&mut self) -> Result<(), LabError> {
         let edges: Vec<Edge> = self.links.iter().map(|link| link.edge).collect();
         let addresses: Vec<Ipv4Addr> = self.hosts.iter().map(|host| host.address).collect();
         for (index, host) in self.hosts.iter_mut().enumerate() {

@@ -71,8 +71,12 @@ enum Order {
     Config(MediumId, LineId, Sender<LineConfig>),
     /// Tell what happened on a line.
     Statistics(MediumId, LineId, Sender<LineStatistics>),
+    /// Let a line draw from another seed.
+    Reseed(MediumId, LineId, u64),
     /// Tell how late deliveries were.
     Lateness(Sender<Histogram>),
+    /// Tell it of one medium only.
+    LatenessOf(MediumId, Sender<Histogram>),
 }
 
 /// All media of a topology.
@@ -146,6 +150,18 @@ impl Emulator {
         let (answer, answered) = channel();
         self.tell(medium, Order::Statistics(medium, line, answer));
         answered.recv().expect("a worker answers as long as its emulator lives")
+    }
+
+    /// Lets a line draw its losses and bad periods from another seed from now on.
+    pub(crate) fn reseed(&self, medium: MediumId, line: LineId, seed: u64) {
+        self.tell(medium, Order::Reseed(medium, line, seed));
+    }
+
+    /// Of the deliveries of a medium since the last call for it.
+    pub(crate) fn take_lateness_of(&self, medium: MediumId) -> Lateness {
+        let (answer, answered) = channel();
+        self.tell(medium, Order::LatenessOf(medium, answer));
+        answered.recv().expect("a worker answers as long as its emulator lives").lateness()
     }
 
     /// Of all deliveries since the last call.

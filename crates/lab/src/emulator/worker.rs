@@ -29,12 +29,14 @@ struct Served {
     ends: Vec<Ends>,
     /// Of each line, the processors of its ends that are burdened.
     processors: Vec<[Option<Processor>; 2]>,
+    /// Of its own deliveries since somebody asked for it.
+    lateness: Histogram,
 }
 
 impl Served {
     fn new(id: MediumId, medium: Medium<Packet>, ends: Vec<Ends>) -> Self {
         let processors = ends.iter().map(|_| [None, None]).collect();
-        Self { id, medium, ends, processors }
+        Self { id, medium, ends, processors, lateness: Histogram::default() }
     }
 }
 
@@ -166,6 +168,11 @@ impl Worker {
                 let statistics = medium.statistics(line);
                 let _ = answer.send(statistics);
             }
+            Order::Reseed(id, line, seed) => self.medium(id).reseed(now, line, seed),
+            Order::LatenessOf(id, answer) => {
+                let lateness = std::mem::take(&mut self.served(id).lateness);
+                let _ = answer.send(lateness);
+            }
             Order::Lateness(answer) => {
                 let _ = answer.send(std::mem::take(&mut self.lateness));
             }
@@ -225,14 +232,16 @@ impl Worker {
     /// Writes what is due, by way of the receiver's processor if that is burdened.
     fn deliver(&mut self) {
         let Self { clock, served, lateness, .. } = self;
-        for Served { medium, ends, processors, .. } in served {
+        for Served { medium, ends, processors, lateness: own, .. } in served {
             while let Some(delivery) = medium.poll(clock.now()) {
                 let line = &ends[delivery.line.0];
                 let (end, to) = match delivery.way {
                     Way::Up => (End::Second, &line.second),
                     Way::Down => (End::First, &line.first),
                 };
-                lateness.record(clock.nanos().saturating_sub(delivery.at.as_micros() * 1000));
+                let late = clock.nanos().saturating_sub(delivery.at.as_micros() * 1000);
+                lateness.record(late);
+                own.record(late);
                 match &processors[delivery.line.0][end as usize] {
                     Some(processor) => processor.receive(delivery.packet, to),
                     // The far end may have been taken down: then the packet is as lost as on a real line.
