@@ -52,6 +52,7 @@ mod experiment;
 mod experiments;
 mod figure;
 mod host;
+mod link_tool;
 pub mod load;
 mod mount_point;
 mod named_line;

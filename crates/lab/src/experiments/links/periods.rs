@@ -62,6 +62,7 @@ fn measure(context: &mut Context<'_>) -> Result<Vec<Vec<Probe>>, LabError> {
             good_mean: GOOD,
             bad_mean: Duration::from_millis(bad_ms),
             durations: Durations::Uniform,
+            ..BadPeriods::default()
         });
         let config = LineConfig { bad_periods, ..LineConfig::default() };
         lab.link(&mobile, "base", LinePlan { config, ..LinePlan::default() })?;

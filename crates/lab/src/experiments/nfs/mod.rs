@@ -1,107 +1,72 @@
-//! NFS over a lossy hop, on real stacks: nfs-ganesha, the kernel's UDP, an emulated hop of 1 Mb/s, and the client of crate `nfs`.
+//! NFS over a lossy hop, on real stacks: nfs-ganesha, the kernel's UDP, emulated hops of 1 Mb/s, the client of crate `nfs`, and
+//! `wayfs link` where the program has it.
 //!
-//! The published numbers are those of a machine of 1996, whose own speed was half of them: shapes compare, seconds do not. What ours
+//! The published numbers are those of machines of 1996, whose own speed was half of them: shapes compare, seconds do not. What ours
 //! can be held against is the time without errors, stretched by the share of time in which nothing passes.
 
-mod measure;
+mod compare;
+mod figures;
+mod plan;
 mod published;
+mod room;
+mod table;
+mod work;
 
 use crate::nfs::NfsServer;
-use crate::{Aim, Axis, Context, Estimate, Experiment, Figure, Findings, LabError, Origin, Row, Series, Style};
-use measure::{Bench, Condition, Way};
-use std::time::Duration;
-use wayfs_nfs::live::Block;
-use wayfs_nfs::retry::{Exponential, Hybrid, Retry};
-
-/// Mean length of good periods, in milliseconds.
-const GOOD_MS: u64 = 1000;
-/// Mean lengths of bad periods.
-const BAD_MS: [u64; 5] = [0, 40, 80, 120, 160];
-/// What was best then.
-const BLOCK: u32 = 4096;
+use crate::{Context, Experiment, Findings, LabError, Verdict, link_tool};
+use plan::{BAD_MS, Hop};
+use table::Table;
+use wayfs_link::{BadPeriods, Judged};
+use work::{Cells, Work};
 
 /// An experiment of the NFS papers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Nfs {
-    /// When calls are sent again.
-    Backoff,
     /// How much a call carries.
     BlockSize,
-}
-
-/// A way to go about it, by name.
-#[derive(Debug, Clone)]
-struct Client {
-    name: String,
-    retry: Retry,
-    block: Block,
-    in_flight_max: usize,
-}
-
-impl Client {
-    fn classic(name: &str, retry: Retry, block: u32) -> Self {
-        Self { name: name.to_owned(), retry, block: Block::Fixed(block), in_flight_max: 1 }
-    }
-
-    fn ours() -> Self {
-        Self { name: "ours".to_owned(), retry: Retry::Ours, block: Block::Auto, in_flight_max: 64 }
-    }
-}
-
-fn exponential(first_ms: u64) -> Retry {
-    Retry::Exponential(Exponential { first: Duration::from_millis(first_ms) })
-}
-
-fn hybrid(first_ms: u64, linear: u32, step_ms: u64) -> Retry {
-    Retry::Hybrid(Hybrid { first: Duration::from_millis(first_ms), linear, step: Duration::from_millis(step_ms) })
-}
-
-impl Nfs {
-    /// What is compared; of the sweep one thing differs at a time.
-    fn clients(self, quick: bool) -> Vec<Client> {
-        match self {
-            Self::Backoff => {
-                let mut clients = vec![
-                    Client::classic("no changes", exponential(700), BLOCK),
-                    Client::classic("hybrid", hybrid(700, 3, 100), BLOCK),
-                    Client::ours(),
-                ];
-                if !quick {
-                    clients.extend([
-                        Client::classic("first 0.1 s, exponential", exponential(100), BLOCK),
-                        Client::classic("first 0.1 s, hybrid", hybrid(100, 3, 100), BLOCK),
-                        Client::classic("hybrid, r = 1", hybrid(700, 1, 100), BLOCK),
-                        Client::classic("hybrid, r = 6", hybrid(700, 6, 100), BLOCK),
-                        Client::classic("hybrid, c = 0.02 s", hybrid(700, 3, 20), BLOCK),
-                        Client::classic("hybrid, c = 0.5 s", hybrid(700, 3, 500), BLOCK),
-                    ]);
-                }
-                clients
-            }
-            Self::BlockSize => {
-                let sizes: &[u32] = if quick { &[2048, 8192] } else { &[1024, 2048, 4096, 8192] };
-                let classic = |size: &u32| Client::classic(&format!("{size} bytes"), exponential(700), *size);
-                sizes.iter().map(classic).chain([Client::ours()]).collect()
-            }
-        }
-    }
+    /// When calls are sent again.
+    Backoff,
+    /// The hop repaired.
+    Link,
+    /// Both.
+    Both,
+    /// Several clients on one channel.
+    TwoClients,
+    /// A mobile whose receive buffer is too small.
+    Overflow,
 }
 
 impl Experiment for Nfs {
     fn name(&self) -> &'static str {
         match self {
-            Self::Backoff => "nfs-backoff",
             Self::BlockSize => "nfs-block-size",
+            Self::Backoff => "nfs-backoff",
+            Self::Link => "nfs-link",
+            Self::Both => "nfs-both",
+            Self::TwoClients => "nfs-two-clients",
+            Self::Overflow => "nfs-overflow",
         }
     }
 
     fn about(&self) -> &'static str {
         match self {
-            Self::Backoff => {
-                "NFS over a hop with bad periods, real stacks: when calls are sent again (tables 1 and 2 of 1995, and a sweep)"
-            }
             Self::BlockSize => {
-                "NFS over a hop with bad periods, real stacks: how much a call reads or writes (figures 3 and 4 of 1996)"
+                "NFS over a hop with bad periods, real stacks: how much a call reads or writes (figures 3 and 4 of 1996, 4 of 1995)"
+            }
+            Self::Backoff => {
+                "NFS over a hop with bad periods, real stacks: when calls are sent again (tables 1 and 2 of 1995; first timeout, r and c swept)"
+            }
+            Self::Link => {
+                "NFS over a hop with bad periods, real stacks: the hop repaired, as the papers emulated it and by `wayfs link` (table 3 of 1995)"
+            }
+            Self::Both => {
+                "NFS over a hop with bad periods, real stacks: back-off and repaired hop together (tables 4 to 7 of 1995, figures 5, 6 and 9 of 1996)"
+            }
+            Self::TwoClients => {
+                "NFS over a hop with bad periods, real stacks: two to eight clients on one channel (tables 8 and 9 of 1995)"
+            }
+            Self::Overflow => {
+                "NFS over a hop to a mobile whose receive buffer overflows, real stacks (figure 3 of 1995), and reservation"
             }
         }
     }
@@ -111,130 +76,111 @@ impl Experiment for Nfs {
             let why = "Not run: nfs-ganesha, nfs-ganesha-vfs or rpcbind is not installed (apt-get install them).";
             return Ok(Findings { came_out: why.to_owned(), ..Findings::default() });
         }
-        let settings = Settings::read(context)?;
-        let clients = self.clients(context.is_quick());
-        let mut csv =
-            context.csv(self.name(), &["client", "way", "bad_ms", "run", "seconds", "resent", "probes", "strays"])?;
-        let bench = Bench::start(context, settings.kilobytes)?;
-        let conditions: Vec<(&Client, Way, u64)> = clients
-            .iter()
-            .flat_map(|client| Way::BOTH.into_iter().flat_map(move |way| BAD_MS.map(|bad| (client, way, bad))))
-            .filter(|(_, _, bad)| settings.bad_ms.contains(bad))
-            .collect();
-        let mut cells = Vec::new();
-        for (number, (client, way, bad_ms)) in conditions.iter().enumerate() {
-            context.progress(number, conditions.len(), &format!("{}, {}, bad {bad_ms} ms", client.name, way.name()));
-            let condition = Condition { way: *way, good_ms: GOOD_MS, bad_ms: *bad_ms };
-            let mut seconds = Vec::new();
-            for run in 0..settings.runs {
-                let outcome = bench.transfer(condition, client.retry, client.block, client.in_flight_max)?;
-                let [resent, probes, strays] =
-                    [outcome.statistics.resent, outcome.statistics.probes, outcome.statistics.strays];
-                let counted = [u64::from(run), resent, probes, strays].map(|number| number.to_string());
-                let [run, resent, probes, strays] = counted;
-                let (way, bad, taken) = (way.name().to_owned(), bad_ms.to_string(), outcome.seconds.to_string());
-                csv.row(&[client.name.clone(), way, bad, run, taken, resent, probes, strays])?;
-                seconds.push(outcome.seconds);
-            }
-            cells.push(Cell { client: client.name.clone(), way: *way, bad_ms: *bad_ms, seconds });
+        let mut work = self.work(context)?;
+        let tool =
+            work.rows.iter().all(|row| !matches!(row.hop, Hop::Tool(_))) || link_tool::is_there(context.program());
+        if !tool {
+            work.rows.retain(|row| !matches!(row.hop, Hop::Tool(_)));
         }
-        csv.finish()?;
-        bench.finish(context);
-        Ok(findings(*self, &cells, &settings))
+        let cells = work.carry_out(context)?;
+        write_down(context, &work, &cells)?;
+        let table = Table { work: &work, cells: &cells };
+        let rows = [table.comparisons(*self), table.rows()].concat();
+        let missed: Vec<&str> =
+            rows.iter().filter(|row| row.verdict() == Verdict::Missed).map(|row| row.what.as_str()).collect();
+        let mut came_out =
+            if missed.is_empty() { "As wanted.".to_owned() } else { format!("Not as wanted: {}.", missed.join("; ")) };
+        if !tool {
+            came_out += " `wayfs link` is not in this program: its rows are left out.";
+        }
+        let why = "The machines of 1996 carried 0.27 Mb/s of the 1 Mb/s when reading; today's carry nearly all of it. Shapes compare, seconds do not.";
+        let figures = table.figures(*self);
+        Ok(Findings { expected: self.expected().into(), came_out, why_they_differ: why.into(), rows, figures })
     }
 }
 
-/// How long it takes.
-#[derive(Debug, Clone)]
-struct Settings {
-    kilobytes: u32,
-    runs: u32,
-    bad_ms: Vec<u64>,
-}
+impl Nfs {
+    const fn expected(self) -> &'static str {
+        match self {
+            Self::BlockSize => {
+                "Without errors large blocks win by their headers; with long bad periods the best is at most 4096 bytes, since one lost fragment loses a block. A size that is chosen by what is lost is never more than 5 % worse than the best."
+            }
+            Self::Backoff => {
+                "A client that doubles its timeout waits far longer than the burst; the hybrid bounds the worst case; an earlier pair changed first timeout and shape at once, so here one thing differs at a time. Ours takes the time without errors, stretched by the share of bad time, and at most 15 % more."
+            }
+            Self::Link => {
+                "A hop that is repaired lets nearly no timer of the client end. Holding packets at the driver is the best case; the real thing is within 3 % of it."
+            }
+            Self::Both => {
+                "The repaired hop lifts the average, the back-off bounds the worst case, and neither disturbs the other. Ours with the link tool is within 3 % of the limit."
+            }
+            Self::TwoClients => {
+                "Each client gains by the mechanisms, and clients that begin together share the hop evenly."
+            }
+            Self::Overflow => {
+                "Reads are slower than writes where the mobile's receive buffer overflows; with reservation nothing overflows, and a read takes what the mobile itself takes."
+            }
+        }
+    }
 
-impl Settings {
-    fn read(context: &Context<'_>) -> Result<Self, LabError> {
+    /// What is to be run, as far as settings do not say otherwise.
+    fn work(self, context: &Context<'_>) -> Result<Work, LabError> {
         let number = |key: &str, default: u32| match context.setting(key) {
             None => Ok(default),
-            Some(typed) => {
-                typed.parse().map_err(|_| LabError::Experiment(format!("{key}={typed}: a number is wanted")))
-            }
+            Some(typed) => typed
+                .parse()
+                .ok()
+                .filter(|number| *number > 0)
+                .ok_or_else(|| LabError::Experiment(format!("{key}={typed}: a number of at least 1 is wanted"))),
         };
         let bad_ms = context.choose(vec![0, 160], BAD_MS.to_vec());
-        Ok(Self {
-            kilobytes: number("kilobytes", context.choose(128, 1024))?,
-            runs: number("runs", context.choose(1, 10))?,
-            bad_ms,
+        Ok(Work {
+            rows: self.rows(),
+            conditions: self.conditions(&bad_ms, context.is_quick()),
+            runs: number("runs", context.choose(3, 10))?,
+            kilobytes: number("kilobytes", context.choose(256, 1024))?,
+            side_by_side: number("side-by-side", SIDE_BY_SIDE)? as usize,
+            model: model(context)?,
         })
     }
 }
 
-/// Runs of a client under a condition.
-#[derive(Debug, Clone)]
-struct Cell {
-    client: String,
-    way: Way,
-    bad_ms: u64,
-    seconds: Vec<f64>,
-}
+/// Channels at the same time; an emulator of one core is in time with them on an otherwise quiet machine.
+const SIDE_BY_SIDE: u32 = 24;
 
-fn findings(which: Nfs, cells: &[Cell], settings: &Settings) -> Findings {
-    let mut rows = Vec::new();
-    // Ours is held against what the best client could do: its own time without errors, stretched.
-    for cell in cells {
-        let estimate = Estimate::of(&cell.seconds);
-        let highest = cell.seconds.iter().copied().fold(0.0, f64::max);
-        let what = format!("{} {}, bad {} ms", cell.client, cell.way.name(), cell.bad_ms);
-        let mut row = Row::new(what, "s", estimate).note(format!("longest {highest:.1} s"));
-        row.published = published::seconds(&cell.client, cell.way, cell.bad_ms).filter(|_| which == Nfs::Backoff);
-        let clean = cells.iter().find(|it| it.client == cell.client && it.way == cell.way && it.bad_ms == 0);
-        if let Some(clean) = clean.filter(|_| cell.client == "ours" && cell.bad_ms > 0) {
-            let limit = Estimate::of(&clean.seconds).mean * (GOOD_MS + cell.bad_ms) as f64 / GOOD_MS as f64;
-            row = row.aim(Aim::AtMost(limit * 1.15));
-        } else if cell.client == "ours" && cell.bad_ms == 0 {
-            // 95 % of 1 Mb/s.
-            row = row.aim(Aim::AtMost(f64::from(settings.kilobytes) * 1024.0 * 8.0 / 1e6 / 0.95));
-        }
-        rows.push(row);
+/// How bad periods are drawn and judged.
+fn model(context: &Context<'_>) -> Result<BadPeriods, LabError> {
+    let mut model = BadPeriods::default();
+    if let Some(typed) = context.setting("durations") {
+        let wanted =
+            || LabError::Experiment(format!("durations={typed}: uniform, uniform20, exponential or deterministic"));
+        (model.durations, model.tick) = plan::durations(typed).ok_or_else(wanted)?;
     }
-    let figures = Way::BOTH.into_iter().map(|way| figure(cells, way)).collect();
-    let expected = match which {
-        Nfs::Backoff => {
-            "A client that doubles its timeout waits far longer than the burst; the hybrid bounds the worst case; ours takes the time without errors, stretched by the share of bad time, and at most 15 % more."
-        }
-        Nfs::BlockSize => {
-            "Without errors large blocks win by their headers; with long bad periods the best is near 4096 bytes."
-        }
+    model.judged = match context.setting("judged") {
+        None | Some("touch") => Judged::ByTouch,
+        Some("driver") => Judged::AtDriver,
+        Some(typed) => return Err(LabError::Experiment(format!("judged={typed}: touch or driver"))),
     };
-    let why = "The machines of 1996 carried 0.27 Mb/s of the 1 Mb/s when reading; today's carry nearly all of it. Shapes compare, seconds do not.";
-    Findings { expected: expected.into(), came_out: came_out(cells), why_they_differ: why.into(), rows, figures }
+    Ok(model)
 }
 
-fn came_out(cells: &[Cell]) -> String {
-    let worst = cells.iter().map(|cell| cell.bad_ms).max().unwrap_or_default();
-    let said: Vec<String> = cells
-        .iter()
-        .filter(|cell| cell.bad_ms == worst)
-        .map(|cell| format!("{} {} {:.1} s", cell.client, cell.way.name(), Estimate::of(&cell.seconds).mean))
-        .collect();
-    format!("At bad periods of {worst} ms: {}.", said.join("; "))
-}
-
-fn figure(cells: &[Cell], way: Way) -> Figure {
-    let mut names: Vec<&str> = cells.iter().map(|cell| cell.client.as_str()).collect();
-    names.dedup();
-    let mut seen = std::collections::BTreeSet::new();
-    names.retain(|name| seen.insert(*name));
-    let series = names.into_iter().map(|name| {
-        let points = cells.iter().filter(|cell| cell.client == name && cell.way == way);
-        let points = points.map(|cell| (cell.bad_ms as f64, Estimate::of(&cell.seconds)));
-        Series::estimates(name, Style::Lines, Origin::Measured, points)
-    });
-    Figure {
-        title: format!("Response time, {}", way.name()),
-        x: Axis::linear("mean bad period", "ms"),
-        y: Axis::linear("time", "s"),
-        series: series.collect(),
-        caption: "Bad periods uniform, good ones 1000 ms on average; 95 % intervals.".to_owned(),
+fn write_down(context: &mut Context<'_>, work: &Work, cells: &Cells) -> Result<(), LabError> {
+    let mut csv = context.csv(
+        "transfers",
+        &["row", "way", "bad_ms", "clients", "run", "client", "seconds", "resent", "probes", "strays"],
+    )?;
+    for ((row, condition), cell) in cells {
+        let (row, condition) = (&work.rows[*row], &work.conditions[*condition]);
+        for (run, clients) in cell.runs.iter().enumerate() {
+            for (client, transferred) in clients.iter().enumerate() {
+                let statistics = &transferred.statistics;
+                let (bad, many) = (condition.bad_ms.to_string(), condition.clients.to_string());
+                let place = [run.to_string(), client.to_string(), transferred.seconds.to_string()];
+                let counts = [statistics.resent, statistics.probes, statistics.strays].map(|count| count.to_string());
+                let names = [row.name.clone(), condition.way.name().to_owned(), bad, many];
+                csv.row(&[&names[..], &place, &counts].concat())?;
+            }
+        }
     }
+    csv.finish()
 }

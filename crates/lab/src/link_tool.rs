@@ -1,0 +1,108 @@
+//! `wayfs link` at both ends of a hop of the laboratory: a base station beside the server's wire, a mobile that routes over it.
+
+use crate::{LabError, Process, Topology};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Where the base listens.
+const PORT: u16 = 7476;
+/// Longest time until both ends speak.
+const READY: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Both ends. Dropping it ends them.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    _mobile: Process,
+    _base: Process,
+}
+
+/// Whether this program has the tool.
+pub(crate) fn is_there(program: &Path) -> bool {
+    let asked = Command::new(program).args(["link", "base", "--help"]).output();
+    asked.is_ok_and(|output| output.status.success())
+}
+
+/// What a pair of ends is to be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ends<'a> {
+    pub(crate) mobile: &'a str,
+    pub(crate) base: &'a str,
+    /// The host that is reached over the hop.
+    pub(crate) far: &'a str,
+    pub(crate) scheme: &'a str,
+    /// Tells pairs at one base station apart.
+    pub(crate) pair: usize,
+    /// Tells pairs of a topology apart: the addresses of this one are `10.128.PLACE.0/24` and on.
+    pub(crate) place: usize,
+}
+
+impl Tool {
+    /// Starts both ends and leads the mobile's packets to the far host, and its answers back, through them.
+    pub(crate) fn start(lab: &Topology, program: &Path, ends: Ends<'_>) -> Result<Self, LabError> {
+        let tun = &format!("wl{}", ends.pair);
+        let pool = format!("10.{}.{}.0/24", 128 + ends.place / 256, ends.place % 256);
+        let ticket = lab.directory(ends.base)?.join(format!("{}.ticket", ends.mobile));
+        let listen = format!("{}:{}", lab.address(ends.base)?, usize::from(PORT) + ends.pair);
+        let mut base = lab.wayfs(ends.base, program)?;
+        base.args(["link", "base", "--listen", &listen, "--scheme", ends.scheme, "--tun", tun, "--pool", &pool]);
+        base.arg("--out").arg(&ticket);
+        let mut base = lab.spawn(ends.base, &format!("link-base-{}", ends.pair), base)?;
+        until("a ticket of wayfs link", &mut base, || Ok(ticket.exists()))?;
+        let mut mobile = lab.wayfs(ends.mobile, program)?;
+        mobile.args(["link", "mobile"]).arg(&ticket).args(["--scheme", ends.scheme, "--tun", tun]);
+        let mut mobile = lab.spawn(ends.mobile, "link-mobile", mobile)?;
+        until("an interface of wayfs link", &mut mobile, || has_address(lab, ends.mobile, tun))?;
+        let far = lab.address(ends.far)?;
+        ip(lab, ends.mobile, &format!("route replace {far}/32 dev {tun}"))?;
+        let way = way_to(lab, ends.far, ends.base)?;
+        ip(lab, ends.far, &format!("route replace {pool} dev {way}"))?;
+        Ok(Self { _mobile: mobile, _base: base })
+    }
+}
+
+/// Waits until something holds, or one of the ends has ended.
+fn until(what: &str, end: &mut Process, holds: impl Fn() -> Result<bool, LabError>) -> Result<(), LabError> {
+    let start = Instant::now();
+    while !holds()? {
+        if let Some(status) = end.ended() {
+            let message = format!("{status}: {}", end.output().trim());
+            return Err(LabError::Tool { tool: end.label().to_owned(), message });
+        }
+        if start.elapsed() > READY {
+            return Err(LabError::TimedOut { what: what.to_owned(), within: READY });
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+fn has_address(lab: &Topology, host: &str, device: &str) -> Result<bool, LabError> {
+    let mut command = Command::new("ip");
+    command.args(["-4", "-o", "address", "show", "dev", device, "up"]);
+    let output = lab.run(host, command, READY)?;
+    Ok(output.status.success() && String::from_utf8_lossy(&output.stdout).contains("inet "))
+}
+
+/// The device by which a host reaches another.
+fn way_to(lab: &Topology, from: &str, to: &str) -> Result<String, LabError> {
+    let mut command = Command::new("ip");
+    command.args(["-o", "route", "get", &lab.address(to)?.to_string()]);
+    let output = lab.run(from, command, READY)?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut words = text.split_whitespace().skip_while(|word| *word != "dev").skip(1);
+    let none = || LabError::Tool { tool: format!("ip route get on {from}"), message: text.clone() };
+    words.next().map(str::to_owned).ok_or_else(none)
+}
+
+fn ip(lab: &Topology, host: &str, line: &str) -> Result<(), LabError> {
+    let mut command = Command::new("ip");
+    command.args(line.split_whitespace());
+    let output = lab.run(host, command, READY)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(LabError::Tool { tool: format!("ip {line} on {host}"), message })
+}
