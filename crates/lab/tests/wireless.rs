@@ -11,8 +11,9 @@ use std::path::Path;
 use wayfs_lab::{Options, Summary, experiment, run};
 
 fn summary(name: &str, seed: u64, out: &Path) -> Summary {
-    let options =
-        Options { seed, quick: true, out: out.to_owned(), program: "wayfs".into(), settings: BTreeMap::new() };
+    // Cells on real stacks have tests of their own.
+    let settings = BTreeMap::from([("real".to_owned(), "false".to_owned())]);
+    let options = Options { seed, quick: true, out: out.to_owned(), program: "wayfs".into(), settings };
     run(experiment(name).unwrap(), &options, &Quiet).unwrap()
 }
 
@@ -76,4 +77,16 @@ fn short_transfers_and_slow_ways_back_end_whatever_the_scheme() {
         assert_eq!(summary.findings.rows.len(), 18);
         assert!(summary.findings.rows.iter().all(|row| row.ours.mean > 0.0), "{name}: {:#?}", summary.findings.rows);
     }
+}
+
+#[test]
+fn recorded_links_carry_something_whoever_sends_and_a_repaired_one_more_where_it_loses() {
+    let out = tempfile::tempdir().unwrap();
+    let summary = summary("tcp-traces", 1, out.path());
+    for link in ["LTE, Verizon", "satellite, Starlink, driving"] {
+        let at = |scheme: &str| mean(&summary, &format!("{link}, one error per 64 KB: {scheme}"));
+        assert!(at("E2E-CUBIC") > 0.0 && at("ours, CUBIC") > at("E2E-CUBIC"), "{link}");
+    }
+    let shares = summary.findings.rows.iter().filter(|row| row.unit == "Mb/s");
+    assert!(shares.clone().count() == 40 && shares.clone().all(|row| row.ours.mean > 0.0));
 }

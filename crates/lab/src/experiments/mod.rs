@@ -20,13 +20,18 @@ use crate::Experiment;
 pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &andrew::Andrew,
     &links::Links,
-    &nfs::Nfs::Backoff,
     &nfs::Nfs::BlockSize,
+    &nfs::Nfs::Backoff,
+    &nfs::Nfs::Link,
+    &nfs::Nfs::Both,
+    &nfs::Nfs::TwoClients,
+    &nfs::Nfs::Overflow,
     &reconcile::Reconcile,
     &replay::Replay,
     &safe::Safe,
     &sensitivity::Sensitivity,
     &sharing::Sharing,
+    &tcp::Validate,
     &tcp::Tables(tcp::Which::Lan),
     &tcp::Tables(tcp::Which::Wan),
     &tcp::Tables(tcp::Which::Bursts),
@@ -34,6 +39,7 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &tcp::Beyond::Asymmetric,
     &tcp::Beyond::Multihop,
     &tcp::Beyond::Web,
+    &tcp::Recorded,
     &visibility::Visibility,
 ];
 

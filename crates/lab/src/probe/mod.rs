@@ -2,7 +2,9 @@
 
 mod bulk;
 mod packets;
+mod tcp_socket;
 mod timestamp;
 
 pub use bulk::{Bulk, Progress as BulkProgress, bulk};
 pub use packets::{Planned, Probe, packets};
+pub use tcp_socket::{TcpCounts, counts, set_congestion_control, set_max_segment, set_window_clamp};

@@ -6,10 +6,12 @@
 
 mod carried;
 mod errors;
+mod reader;
 mod route;
 mod stage;
 mod transfer;
 
 use errors::Errors;
-pub(crate) use route::{Hop, Route};
+pub(crate) use reader::Reader;
+pub(crate) use route::{Hop, Repeats, Route};
 pub(crate) use transfer::{Outcome, Trace, Transfer};

@@ -1,7 +1,7 @@
 //! A hop with packets in it, and the scheme at its ends.
 
 use super::carried::Carried;
-use super::{Errors, Hop};
+use super::{Errors, Hop, Repeats};
 use std::collections::{BTreeMap, VecDeque};
 use wayfs_hop::{Arq, Code, Frame, Packet, Scheme, Snoop};
 use wayfs_link::{Duplex, LineId, Medium, Way};
@@ -87,8 +87,15 @@ impl Stage {
             })),
         };
         let errors = [0, 1].map(|way| Errors::new(hop.bytes_per_error, hop.run, seed, 16 * index + way));
-        let medium = Medium::new(vec![hop.line.clone()], hop.duplex, seed, Time::ZERO);
-        let waits_at_ends = hop.duplex == Duplex::Half || hop.scheme != Scheme::None;
+        // Every stage draws its own numbers.
+        let seed = seed.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut medium = Medium::new(vec![hop.line.clone()], hop.duplex, seed, Time::ZERO);
+        medium.schedule(LINE, hop.schedule.iter().map(|(at, line)| (Time::ZERO + *at, line.clone())).collect());
+        let waits_at_ends = match hop.scheme {
+            Scheme::Snoop(_) => hop.repeats == Repeats::First,
+            Scheme::None | Scheme::Split { .. } => hop.duplex == Duplex::Half,
+            Scheme::Arq(_) | Scheme::Fec { .. } => true,
+        };
         Self {
             medium,
             waits_at_ends,

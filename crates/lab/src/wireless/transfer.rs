@@ -1,5 +1,6 @@
 //! Connections over a path.
 
+use super::reader::{Reader, Reading};
 use super::stage::Stage;
 use super::{Hop, Route};
 use rand_chacha::ChaCha8Rng;
@@ -12,9 +13,6 @@ use wayfs_types::Time;
 
 /// Longest transfer; what takes longer counts as if it had ended then.
 const TIME_MAX: Time = Time::from_micros(3_600_000_000);
-/// How often the mobile's application reads. Not published; its laptops were slow, and only with windows that move while duplicates come (such an
-/// acknowledgement is no duplicate to 4.4BSD) do small sockets time out as often as published: found by the columns of 8 KB.
-const READ_EVERY: Duration = Duration::from_millis(30);
 /// Between points of a trace.
 const TRACE_EVERY: Duration = Duration::from_millis(100);
 
@@ -32,8 +30,8 @@ pub(crate) struct Transfer {
     pub(crate) sizes: Vec<u32>,
     /// Bytes of a request; zero: the fixed host sends at once.
     pub(crate) request_len: u32,
-    /// The mobile's application reads that often.
-    pub(crate) read_every: Duration,
+    /// The mobile's application.
+    pub(crate) reader: Reader,
     pub(crate) seed: u64,
 }
 
@@ -84,7 +82,7 @@ struct World<'a> {
     unwritten: u32,
     unasked: u32,
     got: u32,
-    reads_at: Time,
+    reading: Reading,
     asked: u32,
     trace: Vec<Trace>,
 }
@@ -92,7 +90,7 @@ struct World<'a> {
 impl Transfer {
     /// One connection of the mobile's with these settings.
     pub(crate) fn new(route: Route, fixed: Config, mobile: Config, bytes: u32, seed: u64) -> Self {
-        Self { route, fixed, mobile, split: None, sizes: vec![bytes], request_len: 0, read_every: READ_EVERY, seed }
+        Self { route, fixed, mobile, split: None, sizes: vec![bytes], request_len: 0, reader: Reader::SLOW, seed }
     }
 
     /// Carries it out.
@@ -192,7 +190,7 @@ impl<'a> World<'a> {
             unwritten: size,
             unasked,
             got: 0,
-            reads_at: now,
+            reading: Reading::default(),
             asked,
             trace: Vec::new(),
         }
@@ -247,9 +245,9 @@ impl<'a> World<'a> {
             self.unasked -= self.mobile.write(self.unasked);
             self.asked += self.fixed.read(u32::MAX);
         }
-        if self.now >= self.reads_at && self.mobile.readable() > 0 {
-            self.got += self.mobile.read(u32::MAX);
-            self.reads_at = self.now + self.transfer.read_every;
+        while self.reading.is_due(&self.transfer.reader, self.now, self.mobile.readable()) {
+            self.got += self.mobile.read(self.transfer.mobile.mss);
+            self.reading.was_read(&self.transfer.reader, self.now, self.mobile.readable());
         }
     }
 
@@ -329,7 +327,7 @@ impl<'a> World<'a> {
             .into_iter()
             .chain(self.middle.iter().flat_map(|middle| [&middle.wire, &middle.air]));
         let ends = ends.filter_map(|end| end.poll_timeout(now));
-        let reads = (self.mobile.readable() > 0 && self.reads_at > now).then_some(self.reads_at);
+        let reads = self.reading.next().filter(|at| *at > now);
         self.stages.iter().filter_map(|stage| stage.timeout(now)).chain(ends).chain(reads).min()
     }
 

@@ -2,7 +2,7 @@
 
 use super::measure::run_all;
 use super::schemes;
-use crate::wireless::{Hop, Outcome, Route, Transfer};
+use crate::wireless::{Hop, Outcome, Reader, Route, Transfer};
 use crate::{Context, Estimate, Experiment, Findings, LabError, Row};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -118,6 +118,7 @@ impl Beyond {
 
     fn transfer(self, row: &schemes::Row, route: &Route, len: u32, seed: u64) -> Transfer {
         let mut transfer = row.over(route.clone(), BUFFER, len, seed);
+        transfer.reader = Reader::FAST;
         if self == Self::Web {
             let mut random = ChaCha8Rng::seed_from_u64(seed);
             transfer.request_len = REQUEST_LEN;

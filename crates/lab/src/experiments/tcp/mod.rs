@@ -3,17 +3,23 @@
 //! The end points are those of crate `tcp`, what is done about the hop is that of crate `hop`, and both meet the lines of crate `link` in
 //! `crate::wireless`. Nothing here needs rights or networks, and one seed is one result.
 
+mod beside;
 mod beyond;
 mod measure;
 mod published;
 mod rank;
+mod real;
+mod recorded;
 mod schemes;
 mod table;
 mod traces;
+mod validate;
 
 use crate::{Context, Experiment, Findings, LabError};
 pub(super) use beyond::Beyond;
+pub(super) use recorded::Recorded;
 use table::{Column, Table};
+pub(super) use validate::Validate;
 
 /// A table, or a row of one, as an experiment.
 pub(super) struct Tables(pub(super) Which);
@@ -63,6 +69,9 @@ impl Experiment for Tables {
         if matches!(self.0, Which::Lan | Which::Wan) {
             findings.figures.extend(traces::figures(context, self.0)?);
         }
+        let (rows, said) = beside::rows(context, &table)?;
+        findings.rows.extend(rows);
+        findings.came_out.extend(said.map(|said| format!(" {said}")));
         Ok(findings)
     }
 }

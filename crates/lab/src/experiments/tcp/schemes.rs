@@ -1,6 +1,6 @@
 //! The rows of the tables: who does what.
 
-use crate::wireless::{Hop, Route, Transfer};
+use crate::wireless::{Hop, Reader, Route, Transfer};
 use wayfs_hop::{Duplicates, Scheme as HopScheme, SnoopConfig};
 use wayfs_tcp::{Config, Scheme};
 
@@ -81,6 +81,9 @@ impl Row {
     /// The same over another path, on whose hops the scheme is already.
     pub(super) fn over(&self, route: Route, buffer: u32, bytes: u32, seed: u64) -> Transfer {
         let mut transfer = Transfer::new(route, end(self.fixed, buffer), end(self.mobile, buffer), bytes, seed);
+        if matches!(self.fixed, Scheme::Cubic | Scheme::Bbr) {
+            transfer.reader = Reader::FAST;
+        }
         if let HopScheme::Split { .. } = self.hop {
             transfer.split = Some([end(self.fixed, buffer), end(self.mobile, buffer)]);
         }
