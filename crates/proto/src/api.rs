@@ -118,6 +118,8 @@ pub struct Config {
     /// This opening of the store, drawn at random by the driver: a copy of the store that is opened elsewhere, or put
     /// back later, is told apart by it. Default [`Life::NONE`]: nothing is concluded from it.
     pub life: Life,
+    /// Home: if the store is a station's, it takes the place of its home with it, for good. Default false: it is refused.
+    pub succeeds: bool,
     /// Client: this member may only read. Changes are refused here as they would be anywhere else. Default false.
     pub read_only: bool,
     /// Client: when others see what is closed here, and we what they closed. Default [`Sharing::Relaxed`].
@@ -150,6 +152,7 @@ impl Config {
             catch_up_max: 1_000_000,
             conflicts_max: 10_000,
             life: Life::NONE,
+            succeeds: false,
             read_only: false,
             sharing: Sharing::default(),
         }

@@ -10,14 +10,63 @@
 use crate::api::Role;
 use crate::replica::Replica;
 use crate::seen::Seen;
-use crate::tables::{MOVED_AT, pack, unpack};
-use wayfs_types::{FileId, Image, Inode, Key, MetaStore, Name, OriginId, RecordId, StorageError};
+use crate::tables::{FORGOT_AT, LOST_AFTER, MOVED_AT, pack, parse_origin_key, unpack};
+use std::collections::BTreeMap;
+use wayfs_types::{Entry, FileId, Image, Inode, Key, MetaStore, Name, OriginId, RecordId, StorageError};
 use wayfs_wire::KeyImage;
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn read_moved_at(&mut self) -> Result<(), StorageError> {
         self.moved_at = self.store.get(MOVED_AT)?.map_or(Ok(0), |bytes| unpack(&bytes))?;
         Ok(())
+    }
+
+    pub(crate) fn read_forgotten(&mut self) -> Result<(), StorageError> {
+        self.forgot_at = self.store.get(FORGOT_AT)?.map_or(Ok(0), |bytes| unpack(&bytes))?;
+        let mut lost = BTreeMap::new();
+        let mut until = LOST_AFTER.to_vec();
+        until.push(u8::MAX);
+        self.each(LOST_AFTER, &until, |key, value| {
+            lost.insert(parse_origin_key(&key[1..])?, unpack(value)?);
+            Ok(())
+        })?;
+        self.lost_after = lost;
+        Ok(())
+    }
+
+    /// The parent, or the home behind it, went back: what others made meanwhile and we saw may be lost. What is known until
+    /// now stays readable, and no answer has to know of it: it would never come.
+    pub(crate) fn forget_what_was_seen(&mut self) {
+        self.forgot_at = self.counters.change.0 + 1;
+        self.overlay.put_raw(FORGOT_AT.to_vec(), pack(&self.forgot_at));
+    }
+
+    /// Our own records of an origin beyond this one are lost, and were written again under another.
+    pub(crate) fn note_lost_after(&mut self, origin: OriginId, after: u64) {
+        self.lost_after.insert(origin, after);
+        let mut key = LOST_AFTER.to_vec();
+        key.extend(origin.raw().to_be_bytes());
+        self.overlay.put_raw(key, pack(&after));
+    }
+
+    /// Whether an image was known before the home went back.
+    fn is_forgotten(&self, key: &Key) -> Result<bool, StorageError> {
+        if self.forgot_at == 0 {
+            return Ok(false);
+        }
+        let known = crate::tables::read_view(&self.store, key)?;
+        Ok(known.is_some_and(|known| known.number.0 < self.forgot_at))
+    }
+
+    /// An entry, if a parent's answer has to know of it.
+    pub(crate) fn seen_entry(&self, parent: FileId, name: &Name) -> Result<Option<Entry>, StorageError> {
+        let key = Key::Entry(parent, name.clone());
+        if self.is_forgotten(&key)? { Ok(None) } else { self.entry(parent, name) }
+    }
+
+    /// A file, if a parent's answer has to know of what it is.
+    pub(crate) fn seen_inode(&self, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {
+        if self.is_forgotten(&Key::Inode(file))? { Ok(None) } else { self.inode(file) }
     }
 
     /// From now on another parent vouches.
@@ -173,7 +222,7 @@ impl<S: MetaStore> Replica<S> {
             Some(aside) => Some((aside.number, aside.image)),
             None => self.tx().numbered(key)?.map(|known| (known.number.0, Some(known.image))),
         };
-        Ok(known.filter(|(number, _)| *number < self.moved_at).and_then(|(_, image)| image))
+        Ok(known.filter(|(number, _)| (self.forgot_at..self.moved_at).contains(number)).and_then(|(_, image)| image))
     }
 
     /// Whether `old` is the record of somebody else, and `new` does not tell that its writer knew of it.
@@ -183,6 +232,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn is_foreign(&self, record: RecordId) -> bool {
-        record.origin() != self.config.origin && record.origin() != OriginId::GENESIS
+        let is_lost = || self.lost_after.get(&record.origin()).is_some_and(|after| record.sequence() > *after);
+        record.origin() != self.config.origin && record.origin() != OriginId::GENESIS && !is_lost()
     }
 }

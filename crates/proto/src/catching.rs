@@ -17,6 +17,7 @@ use crate::api::Role;
 use crate::children::Phase;
 use crate::replica::{Replica, Trouble};
 use crate::requests::{Attempt, On, Waiting};
+use crate::upstream::Standing;
 use std::collections::VecDeque;
 use wayfs_types::request::Answer;
 use wayfs_types::{FsError, MetaStore, OriginId};
@@ -71,6 +72,38 @@ impl<S: MetaStore> Replica<S> {
         Some(ask)
     }
 
+    /// The parent does not have what another confirmed of our own records. It may not have heard of it yet; or the home was
+    /// put back to an older copy, or another took its place, and it never will. So it is asked to catch up, with each ping
+    /// until it has.
+    pub(crate) fn ask_whether_lost(&mut self) {
+        let waits = |up: &crate::upstream::Upstream| up.standing == Standing::Migrating && up.migration.is_none();
+        if self.config.role != Role::Client || !self.upstream.as_ref().is_some_and(waits) {
+            return;
+        }
+        let ask = self.ask_catch();
+        if let Some(upstream) = self.upstream.as_mut() {
+            upstream.migration = ask;
+        }
+    }
+
+    /// The parent was told all that the home has, or cannot reach it.
+    fn end_migration(&mut self, reached: bool) {
+        let own = self.config.origin;
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        upstream.migration = None;
+        let has = upstream.applied_of(own);
+        if upstream.standing != Standing::Migrating || !reached {
+            return;
+        }
+        // What is still in our log is on its way there.
+        let next = self.log.from(0).find(|(_, item)| item.id.origin() == own && item.id.sequence() > has);
+        if next.is_some_and(|(_, item)| item.after <= has) {
+            return;
+        }
+        self.fork.lost_after = Some(has);
+        self.begin_fork(format!("the home has {has} records of ours, and had more: it was put back, or replaced"));
+    }
+
     /// A child wants to catch up. Answers whether it asks too much.
     pub(crate) fn handle_catch(&mut self, child: OriginId, ask: AskId) -> bool {
         let waits = match self.config.role {
@@ -90,6 +123,9 @@ impl<S: MetaStore> Replica<S> {
     /// The parent answered: what it had is told, or it cannot reach the home.
     pub(crate) fn handle_caught(&mut self, ask: AskId, reached: bool) {
         if self.config.role == Role::Client {
+            if self.upstream.as_ref().is_some_and(|upstream| upstream.migration == Some(ask)) {
+                return self.end_migration(reached);
+            }
             return if reached { self.requests.answered_plainly(ask) } else { self.requests.refused(ask) };
         }
         self.requests.answered_plainly(ask);
@@ -139,13 +175,13 @@ impl<S: MetaStore> Replica<S> {
         let (next, is_station) = (child.next, child.is_station);
         let is_open = child.cut_is_open || (is_station && child.started) || !child.pending.is_empty();
         let is_told = |change: u64| {
-            !is_open
-                && next >= change
-                && match child.phase {
-                    Phase::Live => true,
-                    Phase::Scanning => is_station,
-                    Phase::Greeting | Phase::Ready | Phase::Ghost => false,
-                }
+            match child.phase {
+                Phase::Live => !is_open && next >= change,
+                Phase::Scanning => !is_open && next >= change && is_station,
+                // It wants to know how far its own records have come, which the marks said just now.
+                Phase::Ready => !is_station,
+                Phase::Greeting | Phase::Ghost => false,
+            }
         };
         let done = |(_, waits): &(AskId, Catch)| matches!(waits, Catch::Told(change) if is_told(*change));
         let (told, left): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut child.catches).into_iter().partition(done);

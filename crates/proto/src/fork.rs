@@ -20,6 +20,7 @@ use crate::contents::Source;
 use crate::renamed::{RENAMED, renamed_record};
 use crate::replica::{GrantError, Replica, Trouble};
 use crate::restored::Lost;
+use crate::rewriting::{Rewrite, Rewritten, rewritten};
 use crate::tables::{number_key, pack, record_key, table};
 use crate::tentative::LogEntry;
 use crate::upstream::Standing;
@@ -161,6 +162,9 @@ impl<S: MetaStore> Replica<S> {
             let renewed = Origin::admitted(image.admitted, image.node, image.label);
             self.put_image(Key::Origin(origin), Some(Image::Origin(renewed)))?;
         }
+        if let Some(after) = self.fork.lost_after {
+            self.note_lost_after(former, after);
+        }
         // What is in the log was not confirmed, so it is not among what is lost.
         let lost = lost.without(&entries);
         let found = self.write_lost(lost)?;
@@ -181,30 +185,24 @@ impl<S: MetaStore> Replica<S> {
 
     /// Writes records again, as new ones of our own.
     fn write_again(&mut self, entries: Vec<LogEntry>) -> Result<u64, StorageError> {
+        let Rewritten { left, dropped } = rewritten(entries);
+        for former in dropped {
+            self.let_go(former)?;
+        }
         let mut count = 0;
-        for entry in entries {
-            if matches!(entry.record.op, Op::Touch | Op::Skip { .. }) {
-                continue;
-            }
+        for Rewrite { record, held, formers } in left {
             let Ok(id) = RecordId::new(self.config.origin, self.next_sequence()) else { break };
-            let former = entry.record.id;
-            let record = renamed_record(entry.record, id, &self.fork.renamed);
+            let record = renamed_record(record, id, &self.fork.renamed);
             self.skip_lost()?;
             self.counters.sequence = id.sequence();
-            self.note_renamed(former, id);
             let is_directory = matches!(record.op, Op::Mkdir { .. });
-            let effect = self.take_record(record.clone(), entry.held)?;
-            if self.tx().get_raw(&record_key(table::OWED, former))?.is_some() {
-                self.release(former)?;
-                self.note_content(&record, &effect, Source::Own)?;
-            } else if self.lent(former)?.is_some() {
-                // Whoever has it has it under a name that nobody will confirm.
-                self.take_lent(former)?;
-                self.note_content(&record, &effect, Source::Own)?;
-            } else if let Some(missing) = self.missing(former)? {
-                self.settle_missing(former, &missing);
-                let origin = missing.holders.first().copied().unwrap_or(self.config.origin);
-                let source = Source::Child { origin, is_station: true, held: !missing.holders.is_empty() };
+            let effect = self.take_record(record.clone(), held)?;
+            let mut source = None;
+            for former in formers {
+                self.note_renamed(former, id);
+                source = self.let_go(former)?.or(source);
+            }
+            if let Some(source) = source {
                 self.note_content(&record, &effect, source)?;
             }
             if is_directory && self.config.role == Role::Client {
@@ -214,6 +212,23 @@ impl<S: MetaStore> Replica<S> {
         }
         self.staged.marks.insert(self.config.origin);
         Ok(count)
+    }
+
+    /// Nobody asks for contents by a former name any more. Answers where they come from.
+    fn let_go(&mut self, former: RecordId) -> Result<Option<Source>, StorageError> {
+        if self.tx().get_raw(&record_key(table::OWED, former))?.is_some() {
+            self.release(former)?;
+            return Ok(Some(Source::Own));
+        }
+        if self.lent(former)?.is_some() {
+            // Whoever has it has it under a name that nobody will confirm.
+            self.take_lent(former)?;
+            return Ok(Some(Source::Own));
+        }
+        let Some(missing) = self.missing(former)? else { return Ok(None) };
+        self.settle_missing(former, &missing);
+        let origin = missing.holders.first().copied().unwrap_or(self.config.origin);
+        Ok(Some(Source::Child { origin, is_station: true, held: !missing.holders.is_empty() }))
     }
 
     pub(crate) fn note_renamed(&mut self, former: RecordId, id: RecordId) {
@@ -314,8 +329,7 @@ impl<S: MetaStore> Replica<S> {
         if all.iter().filter(|(_, image)| image.renews.is_some_and(|renews| renews.of == of)).count() >= RENEWALS_MAX {
             return refused("wants too many new origins");
         }
-        let last = all.last().map_or(0, |(origin, _)| origin.raw());
-        let Ok(origin) = OriginId::new(last + 1) else { return refused("wants an origin, and none is left") };
+        let Some(origin) = self.free_origin()? else { return refused("wants an origin, and none is left") };
         let renewed = Origin::admitted(image.admitted, image.node, image.label.clone());
         let renewed = Origin { renews: Some(renewal), ..renewed };
         self.put_image(Key::Origin(origin), Some(Image::Origin(renewed)))?;

@@ -2,10 +2,23 @@
 
 use crate::api::Role;
 use crate::replica::{GrantError, Replica};
-use wayfs_types::{Admitted, Image, Key, MetaStore, NodeId, Origin, OriginId, Time, WallTime};
+use std::collections::BTreeSet;
+use wayfs_types::{
+    Admitted, Digest, Image, Key, Life, MetaStore, NodeId, Origin, OriginId, StorageError, Time, VolumeId, WallTime,
+};
 
 /// Longest label in bytes.
 const LABEL_MAX: usize = 64;
+/// Origins below are given by the first life of a home alone.
+const COUNTED: u32 = 65_536;
+
+/// Where a life of a home begins to look for origins that are free.
+fn first_of_life(volume: VolumeId, life: Life) -> u32 {
+    let mut bytes = volume.as_bytes().to_vec();
+    bytes.extend(life.0.to_be_bytes());
+    let digest = Digest::of(&bytes);
+    digest.as_bytes().iter().take(4).fold(0, |number, byte| number << 8 | u32::from(*byte))
+}
 
 impl<S: MetaStore> Replica<S> {
     /// Admits a machine to the volume under a new origin.
@@ -31,12 +44,28 @@ impl<S: MetaStore> Replica<S> {
         }
         self.now = self.now.max(now);
         self.wall = wall;
-        let last = self.origins()?.last().map_or(0, |(origin, _)| origin.raw());
-        let origin = OriginId::new(last + 1).map_err(|_| GrantError::Exhausted)?;
+        let origin = self.free_origin()?.ok_or(GrantError::Exhausted)?;
         let image = Origin::admitted(admitted, node, label.to_owned());
         self.put_image(Key::Origin(origin), Some(Image::Origin(image)))?;
         self.finish_admission()?;
         Ok(origin)
+    }
+
+    /// An origin that nobody was given. The first life of a home counts from 1. Each later one begins at a place of its own
+    /// that is drawn from its number: it may be upon an older copy, which does not know the origins that were given after
+    /// it was made, and nobody who could tell may ever come. Of 8 million places two lives hardly draw the same.
+    pub(crate) fn free_origin(&mut self) -> Result<Option<OriginId>, StorageError> {
+        let all = self.origins()?;
+        if !self.lives.is_later() && self.succession.is_none() {
+            let counted = all.iter().rev().map(|(origin, _)| origin.raw()).find(|raw| *raw < COUNTED);
+            if let Some(origin) = OriginId::new(counted.map_or(1, |last| last + 1)).ok().filter(|o| o.raw() < COUNTED) {
+                return Ok(Some(origin));
+            }
+        }
+        let taken: BTreeSet<u32> = all.iter().map(|(origin, _)| origin.raw()).collect();
+        let first = COUNTED + first_of_life(self.config.volume, self.config.life) % (OriginId::MAX.raw() - COUNTED);
+        let free = (first..=OriginId::MAX.raw()).chain(1..first).find(|raw| !taken.contains(raw));
+        Ok(free.and_then(|raw| OriginId::new(raw).ok()))
     }
 
     /// Turns a machine away for good: its sessions end, here at once and at stations when they hear of it. What

@@ -59,6 +59,7 @@ mod held;
 mod history;
 mod holders;
 mod home;
+mod identity;
 mod inspect;
 mod interest;
 mod ledger;
@@ -77,11 +78,13 @@ mod replica;
 mod reports_kept;
 mod requests;
 mod restored;
+mod rewriting;
 mod rights;
 mod rooms;
 mod seen;
 mod sending;
 mod stream;
+mod succession;
 mod tables;
 mod tentative;
 #[cfg(test)]
@@ -92,3 +95,4 @@ mod watches;
 mod welcome;
 
 pub use replica::{GrantError, OpenError, Replica};
+pub use succession::{Prospect, Succession};

@@ -5,9 +5,10 @@
 //! and of the last one before only as much as the copy has: a cursor beyond that is of a history that is lost here. A crash
 //! alone never shows so, since a child is told only what is durable.
 
+use crate::api::Role;
 use crate::replica::Replica;
 use crate::tables::{pack, parse_number_key, table, unpack};
-use wayfs_types::{Life, MetaStore, StorageError};
+use wayfs_types::{Digest, Life, MetaStore, StorageError};
 use wayfs_wire::{Resume, Stamp};
 
 /// Table rows of lives: this prefix, and a counter.
@@ -44,9 +45,16 @@ pub(crate) enum Cursor {
     Foreign,
     /// Of a history that this store had and has lost.
     Lost,
+    /// Of the home whose place this one took.
+    Former,
 }
 
 impl Lives {
+    /// Whether the store was opened before in another life: then it may be an older copy.
+    pub(crate) fn is_later(&self) -> bool {
+        self.is_cut || self.opened.len() > 1
+    }
+
     /// What a cursor is, if our newest change is `current`.
     fn place(&self, resume: &Resume, current: u64) -> Cursor {
         let Some(index) = self.opened.iter().position(|opened| opened.life == resume.stamp.life) else {
@@ -113,6 +121,34 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
+    /// The home went back, and so did we: what children know may be of what was lost. They begin anew, and are told so.
+    pub(crate) fn begin_after_loss(&mut self) {
+        let Some((number, _)) = self.lives.present.filter(|_| self.config.role == Role::Station) else { return };
+        // Each opening draws its life, and this one is as good as another opening.
+        let mut bytes = self.config.life.0.to_be_bytes().to_vec();
+        bytes.extend(self.counters.change.0.to_be_bytes());
+        let drawn = Digest::of(&bytes).as_bytes().iter().take(4).fold(0, |life, byte| life << 8 | u32::from(*byte));
+        let opened = Opened { life: Life(drawn.max(1)), at: self.counters.change.0 };
+        (0..=number).for_each(|old| self.overlay.delete_raw(life_key(old)));
+        // From the first row on, so that no life counts as forgotten: what is not known here is lost.
+        self.overlay.put_raw(life_key(0), pack(&(opened.life, opened.at)));
+        self.config.life = opened.life;
+        self.lives.opened = vec![opened];
+        self.lives.is_cut = false;
+        self.lives.present = Some((0, opened));
+        self.ends_children = true;
+    }
+
+    pub(crate) fn end_children(&mut self) {
+        if std::mem::take(&mut self.ends_children) {
+            let children = self.children.by_origin.values();
+            let peers: Vec<_> = children.filter_map(|child| child.peer).collect();
+            for peer in peers {
+                self.disconnect(peer, "the home lost what it had told: begin anew".to_owned());
+            }
+        }
+    }
+
     /// Names this store for children, and its present life; made at the first need, since only then the date is known.
     pub(crate) fn own_stamp(&mut self) -> Stamp {
         let life = self.config.life;
@@ -122,11 +158,13 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Whether a child's cursor is of our history.
-    pub(crate) fn place_cursor(&mut self, resume: &Resume) -> Cursor {
+    pub(crate) fn place_cursor(&mut self, resume: &Resume, is_station: bool) -> Cursor {
         let stamp = self.own_stamp();
         let current = self.counters.change;
         if (resume.stamp.origin, resume.stamp.born) != (stamp.origin, stamp.born) {
-            return Cursor::Foreign;
+            // A station has no other parent than the home: this one took the place of the one that it knew.
+            let is_of_former = is_station && self.succession.is_some() && resume.stamp.origin != stamp.origin;
+            return if is_of_former { Cursor::Former } else { Cursor::Foreign };
         }
         if stamp.life == Life::NONE || resume.stamp.life == Life::NONE {
             return if resume.cursor <= current { Cursor::Ours } else { Cursor::Foreign };

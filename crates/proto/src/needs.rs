@@ -169,7 +169,7 @@ impl<S: MetaStore> Replica<S> {
         let has_moved = self.moved_at > 0;
         let files = match question {
             Question::Lookup { parent, name } => {
-                let entry = self.entry(*parent, name)?;
+                let entry = self.seen_entry(*parent, name)?;
                 self.note_seen(entry.as_ref().map(|entry| entry.version), &mut seen);
                 let directory = has_moved.then_some(*parent);
                 directory.into_iter().chain(entry.map(|entry| entry.file)).collect()
@@ -178,13 +178,15 @@ impl<S: MetaStore> Replica<S> {
             Question::List { directory, after, limit } => {
                 let limit = if has_moved { *limit as usize } else { LISTED_MAX };
                 let listed = self.list(*directory, after.as_ref(), limit)?;
-                self.note_seen(listed.iter().map(|(_, entry)| entry.version), &mut seen);
+                for (name, _) in &listed {
+                    self.note_seen(self.seen_entry(*directory, name)?.map(|entry| entry.version), &mut seen);
+                }
                 let files = listed.into_iter().map(|(_, entry)| entry.file);
                 files.chain([*directory]).filter(|_| has_moved).collect()
             }
         };
         for file in files {
-            if let Some(inode) = self.inode(file)? {
+            if let Some(inode) = self.seen_inode(file)? {
                 self.note_seen_file(&inode, &mut seen)?;
             }
         }
@@ -195,7 +197,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn note_seen_file(&self, inode: &Inode, seen: &mut Seen) -> Result<(), StorageError> {
         self.note_seen([inode.version, inode.attr_version], seen);
         for place in &inode.places {
-            self.note_seen(self.entry(place.parent, &place.name)?.map(|entry| entry.version), seen);
+            self.note_seen(self.seen_entry(place.parent, &place.name)?.map(|entry| entry.version), seen);
         }
         Ok(())
     }

@@ -36,8 +36,6 @@ use wayfs_wire::{Down, Resume, Stamp};
 
 /// The one row of the meta table that changes with every batch.
 const COUNTERS: &[u8] = &[table::META, b'c'];
-/// Identity of the store: volume, role, origin.
-const IDENTITY: &[u8] = &[table::META, b'i'];
 /// Rows read at once when a table is gone through.
 pub(crate) const PAGE: usize = 1024;
 
@@ -91,18 +89,6 @@ pub(crate) struct Counters {
     /// The parent's whole state has been here once.
     pub(crate) synced: bool,
 }
-
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Identity {
-    volume: wayfs_types::VolumeId,
-    role: u8,
-    origin: OriginId,
-    /// Origins before the present one, whose histories had forked; the newest last.
-    former: Vec<OriginId>,
-}
-
-/// Former origins of one store that are remembered.
-const FORMER_MAX: usize = 1024;
 
 /// Why an input had no effect.
 #[derive(Debug)]
@@ -209,6 +195,12 @@ pub struct Replica<S> {
     pub(crate) watches: Watches,
     /// Images of earlier changes were vouched for by a former parent; 0: there was none.
     pub(crate) moved_at: u64,
+    /// What was known before this change no parent need know.
+    pub(crate) forgot_at: u64,
+    /// All children are to begin anew.
+    pub(crate) ends_children: bool,
+    /// Former origins of ours, and the record after which all of them were lost.
+    pub(crate) lost_after: BTreeMap<OriginId, u64>,
     pub(crate) contents: Contents,
     pub(crate) locks: LockTable,
     /// What is to be said to the parent about locks.
@@ -232,6 +224,8 @@ pub struct Replica<S> {
     pub(crate) fork: Fork,
     /// The openings of this store.
     pub(crate) lives: Lives,
+    /// Whose place this home took.
+    pub(crate) succession: Option<crate::succession::Succession>,
     /// When the home was heard last, by our parent's word or by itself; `None`: not since we were opened.
     pub(crate) home_heard: Option<Time>,
 }
@@ -291,6 +285,9 @@ impl<S: MetaStore> Replica<S> {
             requests: Requests::default(),
             watches: Watches::default(),
             moved_at: 0,
+            forgot_at: 0,
+            ends_children: false,
+            lost_after: BTreeMap::new(),
             contents: Contents::default(),
             locks: LockTable::default(),
             lock_mail: LockMail::default(),
@@ -304,11 +301,16 @@ impl<S: MetaStore> Replica<S> {
             unvouched: 0,
             fork: Fork::default(),
             lives: Lives::default(),
+            succession: None,
             home_heard: None,
             config,
         };
-        replica.check_identity()?;
+        if replica.check_identity()? {
+            replica.succeed()?;
+        }
+        replica.read_succession()?;
         replica.read_moved_at()?;
+        replica.read_forgotten()?;
         replica.log = replica.read_log()?;
         replica.fork.renamed = replica.read_renamed()?;
         replica.advance_tallies()?;
@@ -326,44 +328,6 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role != Role::Client {
             self.begin_life()?;
         }
-        Ok(())
-    }
-
-    fn check_identity(&mut self) -> Result<(), OpenError> {
-        let role = match self.config.role {
-            Role::Home => 0,
-            Role::Station => 1,
-            Role::Client => 2,
-        };
-        let mine = Identity { volume: self.config.volume, role, origin: self.config.origin, former: Vec::new() };
-        match self.store.get(IDENTITY)? {
-            Some(bytes) => {
-                let theirs: Identity = unpack(&bytes)?;
-                let is_known = theirs.origin == mine.origin || theirs.former.contains(&mine.origin);
-                if (theirs.volume, theirs.role) != (mine.volume, mine.role) || !is_known {
-                    return Err(OpenError::Foreign(format!("origin {} of volume {}", theirs.origin, theirs.volume)));
-                }
-                // The store knows best: it took a new origin when the history of the former one had forked.
-                self.config.origin = theirs.origin;
-                self.reopened = true;
-                self.skips = self.config.role == Role::Client;
-            }
-            None => self.overlay.put_raw(IDENTITY.to_vec(), pack(&mine)),
-        }
-        Ok(())
-    }
-
-    /// From now on this store writes under another origin.
-    pub(crate) fn change_origin(&mut self, origin: OriginId) -> Result<(), StorageError> {
-        let bytes = self.tx().get_raw(IDENTITY)?;
-        let bytes = bytes.ok_or_else(|| StorageError::Corrupt("a store without identity".to_owned()))?;
-        let mut identity: Identity = unpack(&bytes)?;
-        identity.former.push(identity.origin);
-        let excess = identity.former.len().saturating_sub(FORMER_MAX);
-        identity.former.drain(..excess);
-        identity.origin = origin;
-        self.overlay.put_raw(IDENTITY.to_vec(), pack(&identity));
-        self.config.origin = origin;
         Ok(())
     }
 
@@ -535,6 +499,7 @@ impl<S: MetaStore> Replica<S> {
         self.purge()?;
         self.limit_conflicts()?;
         self.commit()?;
+        self.end_children();
         self.retry_requests();
         self.pump_rights();
         self.pump_children()?;

@@ -18,7 +18,7 @@ use crate::tables::{KeyKind, kind_range, parse_image_key, table, unpack_view};
 use crate::tentative::LogEntry;
 use std::collections::BTreeMap;
 use wayfs_types::{
-    FileId, Image, Inode, Key, Kind, MetaStore, Op, OriginId, Place, Record, RecordId, StorageError, UserId,
+    FileId, Image, Inode, Key, Kind, MetaStore, Op, Origin, OriginId, Place, Record, RecordId, StorageError, UserId,
 };
 use wayfs_wire::KeyImage;
 
@@ -87,6 +87,31 @@ impl<S: MetaStore> Replica<S> {
             self.fork.lost.add_older(*file, upon, before);
         }
         Ok(())
+    }
+
+    /// Without what the parent has heard of: what it does not name of that any more was removed, and what it has otherwise
+    /// was written over, by somebody of whom we had not heard.
+    pub(crate) fn without_known(&mut self, lost: Lost) -> Result<Lost, StorageError> {
+        let Lost { mut gone, mut older } = lost;
+        let mut known: BTreeMap<OriginId, Option<Origin>> = BTreeMap::new();
+        for record in gone.keys().map(|file| file.maker()).chain(older.values().map(|(_, inode)| inode.version)) {
+            if !known.contains_key(&record.origin()) {
+                let image = self.confirmed_origin(record.origin())?;
+                known.insert(record.origin(), image);
+            }
+        }
+        let has = |record: RecordId| {
+            let image = known.get(&record.origin()).and_then(Option::as_ref);
+            record.origin() == OriginId::GENESIS
+                || image.is_some_and(|image| {
+                    let sequence = record.sequence();
+                    let is_between_lives = image.life.from > sequence && sequence > image.life.after;
+                    sequence <= image.applied && !is_between_lives
+                })
+        };
+        gone.retain(|file, _| !has(file.maker()));
+        older.retain(|_, (_, inode)| !has(inode.version));
+        Ok(Lost { gone, older })
     }
 
     /// A key that the parent, that was put back, does not name any more.

@@ -29,6 +29,11 @@ pub(crate) mod table {
 /// Row of the change at which a client last came to another parent; absent: it never did.
 pub(crate) const MOVED_AT: &[u8] = &[table::META, b'm'];
 
+/// Row of the change before which what a client saw need not be known to a parent; absent: there is none.
+pub(crate) const FORGOT_AT: &[u8] = &[table::META, b'f'];
+/// Rows of a client's former origins whose records were lost: this prefix, and the origin.
+pub(crate) const LOST_AFTER: &[u8] = &[table::META, b'q'];
+
 const INODE: u8 = b'i';
 const ENTRY: u8 = b'e';
 const CONFLICT: u8 = b'c';

@@ -3,6 +3,8 @@
 //! ```text
 //!   Greeting ──Welcome──▶ CatchingUp ──last image of the cut──▶ Live
 //!        └──the parent has not yet what we have seen there──▶ Migrating ──it has──▶ CatchingUp
+//!                                                                │
+//!                          the home told it all, and has it not──┴──▶ Forked
 //!   any of them ──the parent has other records of ours than we──▶ Forked ──a new origin──▶ a new session
 //! ```
 //!
@@ -89,6 +91,8 @@ pub(crate) struct Upstream {
     pub(crate) partial: Vec<KeyImage>,
     pub(crate) asks: BTreeMap<AskId, Asked>,
     pub(crate) by_question: BTreeMap<Question, AskId>,
+    /// Client: its question whether the home still has what it confirmed of ours.
+    pub(crate) migration: Option<AskId>,
     /// Questions about facts, our own and those of children.
     pub(crate) fact_asks: BTreeMap<AskId, FactAsk>,
     pub(crate) next_ask: u64,
@@ -168,6 +172,7 @@ impl<S: MetaStore> Replica<S> {
             partial: Vec::new(),
             asks: BTreeMap::new(),
             by_question: BTreeMap::new(),
+            migration: None,
             fact_asks: BTreeMap::new(),
             next_ask: 1,
             lock_asks: BTreeMap::new(),
@@ -369,13 +374,24 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let theirs = self.parent_has(own);
+        if went_back && self.config.role == Role::Client {
+            self.forget_what_was_seen();
+        }
         if self.config.role == Role::Client && (went_back || resume) && theirs < self.confirmed_applied(own)? {
             // Whoever confirmed more than it has now was put back.
             self.fork.lost_after = Some(theirs);
             self.begin_fork(format!("the parent was put back to an older copy, which has {theirs} records of ours"));
             return Ok(());
         }
-        self.counters.rescues |= went_back && self.config.role == Role::Station;
+        if self.config.role == Role::Station {
+            let is_behind = theirs < self.confirmed_applied(own)?;
+            self.counters.rescues |= went_back || is_behind;
+            if is_behind {
+                // What we wrote next would follow what it does not have.
+                self.begin_fork(format!("the home was put back to an older copy, which has {theirs} records of ours"));
+                return Ok(());
+            }
+        }
         if !resume {
             self.begin_anew();
         }
@@ -606,7 +622,9 @@ impl<S: MetaStore> Replica<S> {
         }
         if std::mem::take(&mut self.counters.rescues) {
             let lost = std::mem::take(&mut self.fork.lost);
+            let lost = self.without_known(lost)?;
             let records = if lost.is_empty() { 0 } else { self.write_lost(lost)? };
+            self.begin_after_loss();
             self.staged.outputs.push(Output::Recovered { records });
         }
         Ok(())
@@ -697,6 +715,7 @@ impl<S: MetaStore> Replica<S> {
         if now >= upstream.next_ping {
             self.ping();
             self.ask_renewal();
+            self.ask_whether_lost();
         }
     }
 

@@ -31,9 +31,9 @@ impl<S: MetaStore> Replica<S> {
         self.write_life()?;
         let stamp = self.own_stamp();
         let current = self.counters.change;
-        let place = resume.as_ref().map(|resume| self.place_cursor(resume));
-        let went_back = place == Some(Cursor::Lost);
-        if went_back {
+        let place = resume.as_ref().map(|resume| self.place_cursor(resume, is_station));
+        let went_back = matches!(place, Some(Cursor::Lost | Cursor::Former));
+        if place == Some(Cursor::Lost) {
             self.note_went_back(origin);
         }
         let resume = resume.filter(|resume| {

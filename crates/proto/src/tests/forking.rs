@@ -14,19 +14,19 @@ fn life(world: &mut World, host: usize, life: u32) {
 }
 
 /// Makes small files with contents.
-fn write(world: &mut World, host: usize, names: &[String]) {
+pub(super) fn write(world: &mut World, host: usize, names: &[String]) {
     for text in names {
         let file = world.create(host, ROOT, text);
         world.store(host, file, small(text));
     }
 }
 
-fn named(prefix: &str, count: usize) -> Vec<String> {
+pub(super) fn named(prefix: &str, count: usize) -> Vec<String> {
     (0..count).map(|number| format!("{prefix}-{number}")).collect()
 }
 
 /// Connects, and again whenever the session ends, as a driver does.
-fn stay_connected(world: &mut World, child: usize, parent: usize) -> PeerId {
+pub(super) fn stay_connected(world: &mut World, child: usize, parent: usize) -> PeerId {
     let mut peer = world.connect(child, parent);
     for _ in 0..12 {
         world.settle();
@@ -39,7 +39,7 @@ fn stay_connected(world: &mut World, child: usize, parent: usize) -> PeerId {
     panic!("no session stays");
 }
 
-fn assert_all_there(world: &mut World, host: usize, names: &[String]) {
+pub(super) fn assert_all_there(world: &mut World, host: usize, names: &[String]) {
     let there: BTreeSet<String> = world.names(host, ROOT).unwrap().into_iter().collect();
     let lost: Vec<&String> = names.iter().filter(|text| !there.contains(*text)).collect();
     assert!(lost.is_empty(), "lost at host {host}: {lost:?}, there are {there:?}");
@@ -402,6 +402,7 @@ fn home_put_back(with_station: bool) {
         assert_eq!(world.lookup(host, folder, "inside").unwrap().1.content, small("inside"));
     }
     assert_eq!(world.lookup(HOME, ROOT, "edited").unwrap().1.content, small("after"), "the newer contents stand");
+    assert_eq!(world.names(HOME, ROOT).unwrap().len(), 40, "and no copies beside what was written again");
     world.check_tree(HOME);
     world.assert_agrees(station);
     // And it goes on.

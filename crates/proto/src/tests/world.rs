@@ -451,6 +451,21 @@ impl World {
         self.hosts[host].replica = replica;
     }
 
+    /// A station takes the place of the home, as a driver opens it.
+    pub(crate) fn promote(&mut self, host: usize, life: u32) {
+        self.crash(host, 0);
+        let store = self.snapshot(host);
+        let mut config = self.hosts[host].replica.config().clone();
+        (config.role, config.life, config.succeeds) = (Role::Home, Life(life), true);
+        self.hosts[host].role = Role::Home;
+        self.hosts[host].replica = Replica::open(config, store, self.now).unwrap();
+        self.drain(host);
+        for root in self.hosts[host].chunks.clone() {
+            self.input(host, Input::ContentHere { root });
+        }
+        self.settle();
+    }
+
     /// Opens a copy of a store as a host of its own, with the chunks of the one that it was taken from.
     pub(crate) fn clone_of(&mut self, host: usize, store: MemoryStore, life: u32) -> usize {
         let mut config = self.hosts[host].replica.config().clone();
