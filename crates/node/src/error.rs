@@ -28,6 +28,13 @@ impl OpenError {
     }
 }
 
+impl OpenError {
+    /// Whether somebody has the directory open.
+    pub fn is_locked(&self) -> bool {
+        matches!(self, Self::Store(wayfs_store::OpenError::Locked { .. }))
+    }
+}
+
 /// Members could not be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum MemberError {

@@ -28,6 +28,7 @@ mod runtime;
 mod servers;
 mod session;
 mod settings;
+mod succession;
 mod sweep;
 mod syncer;
 pub mod testing;
@@ -53,6 +54,7 @@ pub use servers::{
 };
 pub use session::SessionReport;
 pub use settings::{Keys, VolumeSettings};
+pub use succession::Elsewhere;
 pub use volume::Volume;
 pub use waiter::Callback;
 

@@ -139,6 +139,7 @@ impl Volume {
             settings,
         });
         volume.start_threads(syncer).map_err(OpenError::Threads)?;
+        volume.begin_as_successor();
         volume.refresh_servers();
         volume.settings.runtime.spawn(exchange::spread(Weak::clone(&volume.me)));
         volume.step(Input::Room { room: volume.room() });

@@ -45,6 +45,9 @@ pub(crate) struct VolumeFile {
     pub(crate) created_unix_ms: i64,
     /// The home's key; `None`: this server's own.
     pub(crate) home: Option<NodeId>,
+    /// It was a station, and took the place of its home: the store follows when it is opened.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) promoted: bool,
 }
 
 impl VolumeFile {
@@ -58,6 +61,7 @@ impl VolumeFile {
             label,
             created_unix_ms: wayfs_node::clock::wall().as_nanos() / 1_000_000,
             home: None,
+            promoted: false,
         }
     }
 

@@ -15,6 +15,7 @@ mod durable_file;
 mod error;
 mod events;
 mod layout;
+mod promotion;
 mod propagation;
 mod repair;
 mod served;
@@ -24,6 +25,7 @@ mod tickets;
 pub use backup::{RestoreError, Source as BackupSource, restore};
 pub use config::{DEFAULT_PORT, ServerConfig, TICKET_LIFETIME, default_label};
 pub use error::StartError;
+pub use promotion::{Outlook, PromotionError};
 pub use repair::repair;
 pub use server::Server;
 

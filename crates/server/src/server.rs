@@ -8,6 +8,7 @@ use crate::control::Target;
 use crate::error::StartError;
 use crate::events::Events;
 use crate::layout::{Layout, ServedAs, VolumeFile};
+use crate::promotion::{Outlook, PromotionError};
 use crate::propagation::Propagation;
 use crate::served::{Served, ServerHooks};
 use crate::tickets::Tickets;
@@ -188,6 +189,22 @@ impl Server {
         self.shared.find(name).map(|served| Arc::clone(&served.volume))
     }
 
+    /// What a station of this server has, and what would be missing if it took its home's place now; `None`: no such volume.
+    ///
+    /// # Errors
+    /// [`PromotionError`]: it is the home, has stopped, or its tables cannot be read.
+    pub fn outlook(&self, name: &str) -> Option<Result<Outlook, PromotionError>> {
+        self.shared.find(name).map(|served| self.shared.outlook(&served))
+    }
+
+    /// Makes a station of this server the home of its volume, for good; `None`: no such volume.
+    ///
+    /// # Errors
+    /// [`PromotionError`]: it is the home already, or its files cannot be written or opened.
+    pub fn promote(&self, name: &str) -> Option<Result<(), PromotionError>> {
+        self.shared.find(name).map(|served| self.shared.promote(served))
+    }
+
     /// Waits until someone asked the server to stop (`wayfs stop`, or [`Server::request_stop`]), at most `patience`;
     /// whether someone did.
     pub fn wait_stop(&self, patience: Duration) -> bool {
@@ -319,6 +336,7 @@ impl Shared {
         let role = if file.role == ServedAs::Home { Role::Home } else { Role::Station };
         let mut replica = Config::new(id, role, origin, file.label.clone(), self.endpoint.id());
         replica.reconcile_period = self.config.reconcile_period;
+        replica.succeeds = file.promoted;
         let own = self.endpoint.identity();
         let keys = Keys { own, home: file.home.unwrap_or(own.id()) };
         let mut settings = VolumeSettings::new(replica, keys, self.layout.store(id), self.runtime.clone());

@@ -306,3 +306,53 @@ fn a_station_catches_up_with_many_files() {
     });
     assert!(run(&station, last).is_ok());
 }
+
+/// [S-promotion] The home is gone for good: its station takes its place, its clients go on, others join, and it is the home
+/// after a restart.
+#[test]
+fn a_station_takes_the_place_of_its_home() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut home = start(&dir.path().join("home"));
+    create(&home, "docs");
+    let mut station = start(&dir.path().join("station"));
+    join_station(&station, ticket_text(&home, "docs", TicketRole::Station, None)).unwrap();
+    let ann = Client::join(&home, &station, &dir.path().join("ann"));
+    let large = noise(100_000, 3);
+    ann.write("small", b"small");
+    ann.write("large", &large);
+    assert!(ann.reached(Level::Stable));
+    home.stop();
+    drop(home);
+    ann.write("later", b"later");
+    assert!(ann.reached(Level::Safe));
+    let outlook = station.outlook("docs").unwrap().unwrap();
+    assert!(outlook.prospect.is_whole && outlook.prospect.tentative > 0, "{outlook:?}");
+    assert_eq!(outlook.elsewhere.files, 0, "{outlook:?}");
+    station.promote("docs").unwrap().unwrap();
+    assert!(station.promote("docs").unwrap().is_err(), "it is the home now");
+    let bob = Client::join(&station, &station, &dir.path().join("bob"));
+    for (name, bytes) in [("small", &b"small"[..]), ("large", &large), ("later", b"later")] {
+        eventually("the new home has it", || bob.read(name).is_some_and(|read| read == bytes));
+    }
+    bob.write("on", b"on");
+    assert!(bob.reached(Level::Stable));
+    eventually("its own client goes on", || ann.read("on").is_some_and(|read| read == b"on"));
+    // As a ticket of the new home does.
+    bob.write("again", b"again");
+    ann.volume.directory().trust_home(station.node());
+    ann.volume.directory().tell(station.node(), vec![station.address().into()]);
+    eventually("it sees what is new", || ann.read("again").is_some_and(|read| read == b"again"));
+    ann.write("after", b"after");
+    assert!(ann.reached(Level::Stable));
+    eventually("its bytes are called stable", || {
+        station.volume("docs").unwrap().prospect().is_some_and(|prospect| prospect.missing == 0)
+    });
+    let mut again = config(&dir.path().join("station"));
+    again.listen = station.address();
+    station.stop();
+    drop(station);
+    let station = Server::start(again).unwrap();
+    assert!(station.promote("docs").unwrap().is_err(), "also after a restart");
+    eventually("and it serves", || bob.read("after").is_some_and(|read| read == b"after"));
+    assert_eq!(station.volume("docs").unwrap().succession().unwrap().origin.raw(), 1);
+}
