@@ -147,13 +147,20 @@ impl Exchange {
     /// Makes a call. The caller bounds how many there are.
     pub fn submit(&mut self, call: &Call) -> Xid {
         self.statistics.calls += 1;
-        self.enqueue(call, false)
+        let credentials = self.credentials.clone();
+        self.enqueue(call, &credentials, false)
     }
 
-    fn enqueue(&mut self, call: &Call, is_probe: bool) -> Xid {
+    /// Makes a call for somebody else than this process.
+    pub fn submit_as(&mut self, call: &Call, credentials: &Credentials) -> Xid {
+        self.statistics.calls += 1;
+        self.enqueue(call, credentials, false)
+    }
+
+    fn enqueue(&mut self, call: &Call, credentials: &Credentials, is_probe: bool) -> Xid {
         let xid = Xid(self.next);
         self.next = self.next.wrapping_add(1);
-        let message = rpc::encode_call(xid, call.kind.procedure(), &self.credentials, &call.arguments);
+        let message = rpc::encode_call(xid, call.kind.procedure(), credentials, &call.arguments);
         let (sendings, tries, order, overtakers) = (0, 0, 0, 0);
         let call = InFlight {
             kind: call.kind,
@@ -278,7 +285,8 @@ impl Exchange {
             self.probes += 1;
             self.statistics.probes += 1;
             self.quiet_since = now;
-            self.enqueue(&calls::null(), true);
+            let credentials = self.credentials.clone();
+            self.enqueue(&calls::null(), &credentials, true);
         }
     }
 

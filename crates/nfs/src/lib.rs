@@ -17,6 +17,7 @@ mod exchange;
 mod hostile;
 pub mod live;
 pub mod mount_protocol;
+pub mod operations;
 pub mod portmap;
 mod procedure;
 mod record;
@@ -25,6 +26,8 @@ pub mod results;
 pub mod retry;
 pub mod rpc;
 mod status;
+#[doc(hidden)]
+pub mod toy;
 mod window;
 pub mod xdr;
 

@@ -104,6 +104,16 @@ impl Caller {
         self.exchange.statistics()
     }
 
+    /// Where the server is.
+    pub const fn server(&self) -> SocketAddr {
+        self.server
+    }
+
+    /// Its socket and its calls, for a driver of another kind.
+    pub(super) fn into_parts(self) -> (Option<Socket>, Exchange) {
+        (self.socket, self.exchange)
+    }
+
     /// Tells what lower layers told.
     pub fn notice(&mut self, notice: Notice) {
         let now = self.now();

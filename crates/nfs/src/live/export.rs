@@ -1,6 +1,6 @@
 //! An export of a server: its files by path, its directories.
 
-use super::{Block, Caller, LiveError, Options, Transport};
+use super::{Block, Blocks, Caller, LiveError, Options, SharedCaller, Transport};
 use crate::calls::{self, Call, Cookie, Create, Place};
 use crate::replay::{Meaning, meaning};
 use crate::results::{self, Entry, Limits, Results};
@@ -64,18 +64,11 @@ impl Export {
     /// [`LiveError`].
     pub fn connect(server: IpAddr, ports: Ports, path: &str, options: &Options) -> Result<Self, LiveError> {
         let at = |port| SocketAddr::new(server, port);
-        let (nfs, mount) = match ports {
-            Ports::Fixed { nfs, mount: Some(mount) } => (nfs, mount),
-            Ports::Fixed { nfs, mount: None } => (nfs, mapped(at(portmap::PORT), Kind::Mount, options)?),
-            Ports::Mapped => {
-                let mount = mapped(at(portmap::PORT), Kind::Mount, options)?;
-                (mapped(at(portmap::PORT), Kind::Null, options)?, mount)
-            }
+        let root = Self::find_root(server, ports, path, options)?;
+        let nfs = match ports {
+            Ports::Fixed { nfs, .. } => nfs,
+            Ports::Mapped => mapped(at(portmap::PORT), Kind::Null, options)?,
         };
-        let call = Call { kind: Kind::Mount, arguments: mount_protocol::mount_arguments(path) };
-        let (answer, _) = Caller::connect(at(mount), options)?.call(&call)?;
-        let refused = |status| LiveError::Status { what: format!("mount {path} of {server}"), status };
-        let root = mount_protocol::mount_results(&answer)?.map_err(refused)?;
         let mut caller = Caller::connect(at(nfs), options)?;
         let (answer, _) = caller.call(&calls::file_system_info(&root))?;
         let limits = results::file_system_info(&answer)?.unwrap_or(Limits { read_max: 8192, write_max: 8192 });
@@ -92,6 +85,31 @@ impl Export {
         let (read_block, write_block) = (block(limits.read_max), block(limits.write_max));
         let (patience, window) = (options.patience, Window::new(options.in_flight_max));
         Ok(Self { caller, root, patience, read_block, write_block, window, statistics: Statistics::default() })
+    }
+
+    /// Mounts the export; no more.
+    ///
+    /// # Errors
+    /// [`LiveError`].
+    pub fn find_root(server: IpAddr, ports: Ports, path: &str, options: &Options) -> Result<Handle, LiveError> {
+        let at = |port| SocketAddr::new(server, port);
+        let mount = match ports {
+            Ports::Fixed { mount: Some(mount), .. } => mount,
+            Ports::Fixed { mount: None, .. } | Ports::Mapped => mapped(at(portmap::PORT), Kind::Mount, options)?,
+        };
+        let call = Call { kind: Kind::Mount, arguments: mount_protocol::mount_arguments(path) };
+        let (answer, _) = Caller::connect(at(mount), options)?.call(&call)?;
+        let refused = |status| LiveError::Status { what: format!("mount {path} of {server}"), status };
+        mount_protocol::mount_results(&answer)?.map_err(refused)
+    }
+
+    /// The same export for many threads, and its root.
+    ///
+    /// # Errors
+    /// [`LiveError`].
+    pub fn share(self, options: &Options) -> Result<(SharedCaller, Handle), LiveError> {
+        let blocks = Blocks { read: self.read_block, write: self.write_block };
+        Ok((SharedCaller::start(self.caller, blocks, options)?, self.root))
     }
 
     /// Paths of the exports of a server.

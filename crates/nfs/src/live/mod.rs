@@ -4,11 +4,13 @@
 
 mod caller;
 mod export;
+mod shared;
 mod socket;
 mod transfer;
 
 pub use caller::{Caller, LiveError};
 pub use export::{Export, Located, Ports};
+pub use shared::{Blocks, Class, Done, Outcome, SharedCaller, Ticket};
 pub use socket::Transport;
 pub use transfer::Source;
 

@@ -4,6 +4,7 @@ use crate::record::{MESSAGE_LEN_MAX, RecordError, Records, framed};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Over what calls are carried.
@@ -87,16 +88,27 @@ impl Socket {
 
     /// Waits until something may be there, or for so long; gives the messages that are.
     pub(super) fn wait(&mut self, within: Duration, buffer: &mut [u8]) -> io::Result<Vec<Vec<u8>>> {
+        self.wait_or(within, None, buffer)
+    }
+
+    /// The same, but no longer than until `wake` can be read.
+    pub(super) fn wait_or(
+        &mut self,
+        within: Duration,
+        wake: Option<&OwnedFd>,
+        buffer: &mut [u8],
+    ) -> io::Result<Vec<Vec<u8>>> {
         let timeout = Timespec { tv_sec: within.as_secs().cast_signed(), tv_nsec: i64::from(within.subsec_nanos()) };
         let mut flags = PollFlags::IN;
         if matches!(self, Self::Tcp { output, .. } if !output.is_empty()) {
             flags |= PollFlags::OUT;
         }
-        let polled = match self {
-            Self::Udp(socket) => rustix::event::poll(&mut [PollFd::new(socket, flags)], Some(&timeout)),
-            Self::Tcp { stream, .. } => rustix::event::poll(&mut [PollFd::new(stream, flags)], Some(&timeout)),
-        };
-        match polled {
+        let mut waited_for = vec![match self {
+            Self::Udp(socket) => PollFd::new(socket, flags),
+            Self::Tcp { stream, .. } => PollFd::new(stream, flags),
+        }];
+        waited_for.extend(wake.map(|wake| PollFd::new(wake, PollFlags::IN)));
+        match rustix::event::poll(&mut waited_for, Some(&timeout)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
             Ok(_) => {}
             Err(error) => return Err(error.into()),
