@@ -26,6 +26,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("wayfs-sim", 3),
     ("wayfs-hoplink", 3),
     ("wayfs-client", 4),
+    ("wayfs-nfsmount", 4),
     ("wayfs-server", 4),
     ("wayfs-lab", 4),
     ("wayfs", 5),

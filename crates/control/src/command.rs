@@ -239,6 +239,23 @@ pub enum Command {
     },
     /// Prometheus text. Result: [`crate::Done::Metrics`].
     Metrics,
+    /// Tells an NFS mount what the link below it told. Result: [`crate::Done::Nothing`].
+    LinkNotice {
+        /// What.
+        notice: LinkNotice,
+    },
+}
+
+/// What a link tells those who send over it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkNotice {
+    /// Nothing passes until further notice.
+    Down,
+    /// It passes again.
+    Up,
+    /// Another cell: what is in flight may be lost.
+    HandOff,
 }
 
 /// A ticket's text: a secret, so it does not show in logs.
@@ -401,6 +418,7 @@ impl Command {
             | Self::VolumeTicket { .. }
             | Self::VolumeRevoke { .. }
             | Self::VolumeMembers { .. }
+            | Self::LinkNotice { .. }
             | Self::Metrics => Some(SHORT),
         }
     }
@@ -442,6 +460,7 @@ impl Command {
             Self::Stop => "stop",
             Self::Umount { .. } => "umount",
             Self::Metrics => "metrics",
+            Self::LinkNotice { .. } => "nfs notice",
         }
     }
 }

@@ -30,7 +30,7 @@ mod tests;
 pub use caught::{catch_in_command, is_in_command};
 pub use client::{CallError, ControlClient, Watch};
 pub use command::{
-    Command, ConflictRef, CopyForm, Keep, Owner, ParseKeepError, ParseOwnerError, Privileges, Selection, TicketRole,
+    Command, ConflictRef, CopyForm, Keep, LinkNotice, Owner, ParseKeepError, ParseOwnerError, Privileges, Selection, TicketRole,
     TicketText,
 };
 pub use registry::{DaemonKind, EndNote, Found, Registered, Registration, Registry, RegistryError};

@@ -37,14 +37,14 @@ pub(crate) struct ServeArgs {
 /// Of `wayfs mount`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MountArgs {
-    /// The volume: a ticket, a file that holds one, `-` for standard input, or the name of a volume that was mounted before
+    /// nfs://HOST[:PORT]/EXPORT, or the volume: a ticket, a file that holds one, `-` for standard input, or the name of a volume that was mounted before
     /// [env: WAYFS_TICKET holds the ticket if only DIR is given]
     #[arg(value_name = "TICKET|NAME")]
     pub(crate) source: PathBuf,
     /// Where
     #[arg(value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
-    /// Mount options: ro, allow_other, offline, nomdns, cache_size=10GiB, close=safe, sharing=close-to-open|relaxed, cache=DIR, metrics=ADDRESS; those of fstab are ignored
+    /// Mount options: ro, allow_other, offline, nomdns, cache_size=10GiB, close=safe, sharing=close-to-open|relaxed, cache=DIR, metrics=ADDRESS; those of fstab are ignored. Of nfs://: proto=udp|tcp, retry=POLICY, bsize=auto|BYTES, soft=TRIES|hard, port=, mountport=, uid=, gid=, actimeo=SECONDS, acregmin=, acregmax=, acdirmin=, acdirmax=, noac, inflight=CALLS, ro, allow_other, noexec
     #[arg(short = 'o', value_name = "KEY=VALUE,…", value_delimiter = ',')]
     pub(crate) options: Vec<String>,
     /// State and cache of mounts [default: /var/lib/wayfs/mounts for root, else ~/.local/state/wayfs/mounts]

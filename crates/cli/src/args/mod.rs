@@ -9,7 +9,7 @@ mod tools;
 pub(crate) use daemons::{CloseArg, MountArgs, ServeArgs, SharingArg, UmountArgs};
 pub(crate) use lab::{LabCommand, LabRunArgs};
 pub(crate) use link::{LinkBaseArgs, LinkCommand, LinkMobileArgs, LinkOptions, LinkStatusArgs, OrderArg};
-pub(crate) use nfs::{NfsCommand, NfsOptions, ProtoArg};
+pub(crate) use nfs::{NfsCommand, NfsOptions, NoticeArg, ProtoArg};
 pub(crate) use tools::{
     BackupArgs, ConflictsCommand, DebugArgs, DeleteArgs, DoctorArgs, EventsArgs, ExportArgs, ImportArgs, InitArgs,
     QueueArgs, RefreshArgs, ResolveArgs, RestoreArgs, StationCommand, StopArgs, SyncArgs, TicketArgs, VolumeCommand,
@@ -75,7 +75,7 @@ impl GlobalArgs {
 pub(crate) enum CommandArgs {
     /// Run a server: home of its own volumes, station for others
     Serve(ServeArgs),
-    /// Mount a volume: with a ticket the first time, later by name
+    /// Mount a volume: with a ticket the first time, later by name; or an NFS export: nfs://HOST[:PORT]/EXPORT
     Mount(MountArgs),
     /// End a mount
     Umount(UmountArgs),

@@ -31,6 +31,12 @@ pub(crate) enum NfsCommand {
         #[command(flatten)]
         options: NfsOptions,
     },
+    /// Tell NFS mounts (all, or that of --at) what the link below them did: calls in flight go again at once, and timers begin anew
+    Notice {
+        /// What it did
+        #[arg(value_enum)]
+        notice: NoticeArg,
+    },
     /// Write a file of zeros and read it again, and say how long it took and what was sent twice; the file is removed
     Bench {
         /// nfs://HOST[:PORT]/EXPORT[/PATH], a directory
@@ -41,6 +47,17 @@ pub(crate) enum NfsCommand {
         #[command(flatten)]
         options: NfsOptions,
     },
+}
+
+/// What a link did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NoticeArg {
+    /// Nothing passes until further notice
+    Down,
+    /// It passes again
+    Up,
+    /// Another cell: what is in flight may be lost
+    Handoff,
 }
 
 /// Over what calls are carried.

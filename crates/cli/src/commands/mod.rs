@@ -12,6 +12,7 @@ mod lab;
 mod link;
 mod mount;
 mod nfs;
+mod nfs_mount;
 mod queue;
 mod refresh;
 mod serve;
@@ -22,7 +23,7 @@ mod sync;
 mod umount;
 mod volume;
 
-use crate::args::{Args, CommandArgs, GlobalArgs, Output};
+use crate::args::{Args, CommandArgs, GlobalArgs, NfsCommand, Output};
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::locate::{self, Wanted};
@@ -48,8 +49,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         CommandArgs::Man { dir } => generate::manual(dir.as_deref()),
         CommandArgs::Init(init) => init::run(&init),
         CommandArgs::Lab(command) => lab::run(&args.global, command),
-        CommandArgs::Nfs(command) => nfs::run(&args.global, &command),
         CommandArgs::Link(command) => link::run(&args.global, &command),
+        CommandArgs::Nfs(command) if !matches!(command, NfsCommand::Notice { .. }) => nfs::run(&args.global, &command),
         command => {
             let config = Config::read(&args.global)?;
             let context = Context { global: args.global, config, registry: Registry::of_this_machine() };
@@ -83,6 +84,7 @@ fn run_with(context: &Context, command: CommandArgs) -> Result<(), Failure> {
         CommandArgs::Metrics => context.report(None, &Command::Metrics),
         CommandArgs::Doctor(args) => doctor::run(context, &args),
         CommandArgs::Debug(args) => debug::run(context, &args),
+        CommandArgs::Nfs(NfsCommand::Notice { notice }) => nfs_mount::notice(context, notice),
         CommandArgs::Completions { .. }
         | CommandArgs::Man { .. }
         | CommandArgs::Init(_)

@@ -26,6 +26,9 @@ const LAST_ANSWERS: Duration = Duration::from_millis(300);
 const BUSY_STEP: Duration = Duration::from_millis(200);
 
 pub(crate) fn run(context: &Context, args: &MountArgs) -> Result<(), Failure> {
+    if super::nfs_mount::is_meant(args) {
+        return super::nfs_mount::run(context, args);
+    }
     let settings = MountSettings::new(args, &context.config)?;
     let config = config(context, &settings)?;
     take_down_dead(&settings.dir)?;
@@ -50,7 +53,7 @@ pub(crate) fn run(context: &Context, args: &MountArgs) -> Result<(), Failure> {
 }
 
 /// One log for each mount point.
-fn log_name(dir: &Path) -> String {
+pub(super) fn log_name(dir: &Path) -> String {
     let plain: String =
         dir.to_string_lossy().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     // A file name is bounded; the end of a path tells more than its beginning.

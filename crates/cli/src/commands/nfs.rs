@@ -24,20 +24,21 @@ pub(crate) fn run(global: &GlobalArgs, command: &NfsCommand) -> Result<(), Failu
         NfsCommand::Put { file, url, options } => put(output, file, &Url::parse(url)?, options),
         NfsCommand::Ls { url, options } => list(output, &Url::parse(url)?, options),
         NfsCommand::Bench { url, size, options } => bench(output, &Url::parse(url)?, *size, options),
+        NfsCommand::Notice { .. } => unreachable!("carried out by `nfs_mount`"),
     }
 }
 
 /// Where something is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Url {
-    host: String,
-    port: Option<u16>,
+pub(super) struct Url {
+    pub(super) host: String,
+    pub(super) port: Option<u16>,
     /// Begins with a slash, or is empty.
-    path: String,
+    pub(super) path: String,
 }
 
 impl Url {
-    fn parse(text: &str) -> Result<Self, Failure> {
+    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
         let bad = || Failure::usage(format!("{text} is no NFS address"), "Write it as nfs://HOST[:PORT]/EXPORT/PATH.");
         let rest = text.strip_prefix("nfs://").ok_or_else(bad)?;
         let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
@@ -52,7 +53,13 @@ impl Url {
         Ok(Self { host: host.to_owned(), port, path: path.to_owned() })
     }
 
-    fn address(&self) -> Result<IpAddr, Failure> {
+    /// Host and port as they are written.
+    pub(super) fn authority(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        self.port.map_or(host.clone(), |port| format!("{host}:{port}"))
+    }
+
+    pub(super) fn address(&self) -> Result<IpAddr, Failure> {
         let unknown =
             |why: String| Failure::new(Exit::Unreachable, format!("find {}: {why}", self.host), "Check the name.");
         let mut found = (self.host.as_str(), 0).to_socket_addrs().map_err(|error| unknown(error.to_string()))?;
@@ -314,7 +321,7 @@ fn local_error(doing: &str) -> impl FnOnce(std::io::Error) -> LiveError {
     |error| LiveError::Io { doing, error }
 }
 
-fn failure(error: &LiveError) -> Failure {
+pub(super) fn failure(error: &LiveError) -> Failure {
     match error {
         LiveError::NoAnswer(_) => Failure::new(
             Exit::Unreachable,

@@ -1,7 +1,7 @@
 //! `wayfs umount`: through the daemon if it runs, by hand if it died.
 
 use super::{Context, unexpected};
-use crate::args::UmountArgs;
+use crate::args::{Output, UmountArgs};
 use crate::failure::{Exit, Failure};
 use rustix::mount::UnmountFlags;
 use std::path::{Path, PathBuf};
@@ -41,9 +41,22 @@ pub(crate) fn run(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
         }
         asked => asked?,
     };
-    context.print(&Done::Unmounted(report.clone()))?;
+    told(context, &found.daemon, &report)?;
     wait_until_ended(&found.daemon)?;
-    unsent(&report)
+    unsent(&found.daemon, &report)
+}
+
+/// An NFS mount keeps nothing for later.
+fn is_nfs(daemon: &Registration) -> bool {
+    daemon.volume.starts_with(super::nfs_mount::SCHEME)
+}
+
+/// Prints how it ended; what an NFS mount lost is told as a failure.
+fn told(context: &Context, daemon: &Registration, report: &UmountReport) -> Result<(), Failure> {
+    if is_nfs(daemon) && report.unsent_bytes > 0 && context.global.output() == Output::Text {
+        return Ok(());
+    }
+    context.print(&Done::Unmounted(report.clone()))
 }
 
 /// As asked by the user: it ends in a bounded time, whatever the daemon does.
@@ -56,9 +69,9 @@ fn force(context: &Context, args: &UmountArgs, daemon: &Registration, command: C
         let _ = sender.send(ask_umount(&socket, &command));
     });
     if let Ok(Ok(report)) = receiver.recv_timeout(patience) {
-        context.print(&Done::Unmounted(report.clone()))?;
+        told(context, daemon, &report)?;
         if has_ended_within(daemon, FORCE_END_TIMEOUT) {
-            return unsent(&report);
+            return unsent(daemon, &report);
         }
     }
     break_off(daemon)
@@ -80,7 +93,12 @@ fn break_off(daemon: &Registration) -> Result<(), Failure> {
         }
     }
     let text = format!("{named} did not unmount by itself: its mount was taken away, and it {how}");
-    Err(Failure::new(Exit::NotTrue, text, "What was closed is in its log: mount the volume again to send it."))
+    let next_step = if is_nfs(daemon) {
+        "What programs wrote and did not sync or close may be lost: look at it before you go on."
+    } else {
+        "What was closed is in its log: mount the volume again to send it."
+    };
+    Err(Failure::new(Exit::NotTrue, text, next_step))
 }
 
 /// SIGKILL, if the process is still what was registered.
@@ -95,9 +113,13 @@ fn kill(daemon: &Registration) -> Result<(), Failure> {
 }
 
 /// What is left behind.
-fn unsent(report: &UmountReport) -> Result<(), Failure> {
+fn unsent(daemon: &Registration, report: &UmountReport) -> Result<(), Failure> {
     if report.unsent_records == 0 && report.unsent_bytes == 0 {
         return Ok(());
+    }
+    if is_nfs(daemon) {
+        let text = format!("unmounted, and {} bytes that programs wrote did not reach the server", report.unsent_bytes);
+        return Err(Failure::new(Exit::NotTrue, text, "They are lost: write them again when the server is back."));
     }
     Err(Failure::new(
         Exit::NotTrue,

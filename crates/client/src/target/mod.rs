@@ -199,6 +199,8 @@ impl Target {
             Command::StationWhy => Ok(Done::Why(self.why())),
             Command::Events => Ok(self.events(out)),
             Command::DoctorFacts => Ok(Done::Doctor(self.doctor())),
+            // The transport of a volume sees for itself what the link does.
+            Command::LinkNotice { .. } => Ok(Done::Nothing),
             Command::Umount { flush, timeout_ms, force } => {
                 self.umount(flush, Duration::from_millis(timeout_ms), force, out)
             }

@@ -91,6 +91,7 @@ impl ControlTarget for Target {
             | Command::Pins
             | Command::StationUse { .. }
             | Command::Refresh { .. }
+            | Command::LinkNotice { .. }
             | Command::Umount { .. } => Err(ControlError::wrong_daemon(&command, DaemonKind::Mount)),
         }
     }
