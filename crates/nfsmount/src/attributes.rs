@@ -20,7 +20,7 @@ impl Vfs {
             return Ok((self.shown(node), Duration::ZERO));
         }
         let attributes = self.on(asker, node, operations::attributes)?;
-        let ttl = self.learn(node, attributes);
+        let ttl = self.learn(node, attributes)?;
         Ok((self.shown(node), ttl))
     }
 
@@ -49,7 +49,7 @@ impl Vfs {
         if let Some(size) = change.size {
             node.lock().file.behind.cut_to(size);
         }
-        let ttl = self.learn(node, attributes);
+        let ttl = self.learn(node, attributes)?;
         Ok((self.shown(node), ttl))
     }
 

@@ -51,13 +51,13 @@ impl Vfs {
                 self.on(asker, &parent, |asker, directory| operations::lookup(asker, Place { directory, name }));
             match found {
                 Ok(found) if found.handle == node.handle() => {
-                    self.learn(node, found.attributes);
+                    self.learn(node, found.attributes)?;
                     return Ok(());
                 }
                 // After a restart, servers may call it by another handle.
                 Ok(found) if found.attributes.file_id == node.lock().attributes.file_id => {
                     self.nodes.rebind(node, &found.handle);
-                    self.learn(node, found.attributes);
+                    self.learn(node, found.attributes)?;
                     return Ok(());
                 }
                 Ok(_) | Err(Fail(Errno::NOENT | Errno::STALE)) => return Err(Fail(Errno::STALE)),
@@ -65,7 +65,7 @@ impl Vfs {
             }
         }
         let attributes = self.on(asker, node, operations::attributes)?;
-        self.learn(node, attributes);
+        self.learn(node, attributes)?;
         Ok(())
     }
 

@@ -60,10 +60,15 @@ impl NodeState {
 
     /// The same from an answer to a write, which may have been overtaken by others.
     pub(crate) fn learn_late(&mut self, attributes: FileAttributes) {
-        if attributes.ctime >= self.attributes.ctime {
+        if is_same_file(&self.attributes, &attributes) && attributes.ctime >= self.attributes.ctime {
             self.attributes = attributes;
         }
     }
+}
+
+/// Whether two attributes can be of one file.
+pub(crate) fn is_same_file(one: &FileAttributes, other: &FileAttributes) -> bool {
+    (one.file_id, one.kind) == (other.file_id, other.kind)
 }
 
 /// By which it shows that a file was changed.
@@ -161,10 +166,7 @@ impl Nodes {
             table.by_handle.get(&found.handle).and_then(|number| table.nodes.get(number)).cloned()
         };
         // A handle that servers use again for another file is another file.
-        let same = known.filter(|node| {
-            let state = node.lock();
-            (state.attributes.file_id, state.attributes.kind) == (found.attributes.file_id, found.attributes.kind)
-        });
+        let same = known.filter(|node| is_same_file(&node.lock().attributes, &found.attributes));
         let node = same.unwrap_or_else(|| self.add(found));
         let mut table = self.table();
         if let Some(other) = table.by_name.insert(name.clone(), node.number).filter(|other| *other != node.number)

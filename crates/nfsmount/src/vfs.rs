@@ -3,7 +3,7 @@
 use crate::asker::Asker;
 use crate::fail::Fail;
 use crate::listing::OpenDirectory;
-use crate::nodes::{Believed, Name, Node, Nodes, version};
+use crate::nodes::{Believed, Name, Node, Nodes, is_same_file, version};
 use crate::open_file::OpenFile;
 use crate::settings::Caching;
 use crate::users::{Users, Waiter};
@@ -136,10 +136,7 @@ impl Vfs {
             },
             other => other,
         };
-        let is_same = |found: &Located| {
-            (found.attributes.file_id, found.attributes.kind) == (attributes.file_id, attributes.kind)
-                && found.handle != old
-        };
+        let is_same = |found: &Located| is_same_file(&found.attributes, &attributes) && found.handle != old;
         match found {
             Ok(found) if is_same(&found) => {
                 self.nodes.rebind(node, &found.handle);
@@ -172,15 +169,24 @@ impl Vfs {
     }
 
     /// Takes in attributes that were asked for; gives how long they hold.
-    pub(crate) fn learn(&self, node: &Node, attributes: FileAttributes) -> Duration {
-        node.lock().learn(attributes, self.believed(attributes.kind))
+    ///
+    /// A handle under which the server shows another file than before is stale: the kernel would never use the file again if it
+    /// became a directory under its hands.
+    pub(crate) fn learn(&self, node: &Node, attributes: FileAttributes) -> Result<Duration, Fail> {
+        let mut state = node.lock();
+        if !is_same_file(&state.attributes, &attributes) {
+            tracing::warn!(file = state.attributes.file_id, now = attributes.file_id, "a handle leads to another file");
+            return Err(Fail(Errno::STALE));
+        }
+        Ok(state.learn(attributes, self.believed(attributes.kind)))
     }
 
     /// An entry for the kernel, which then knows the file once more.
     pub(crate) fn entry(&self, found: Located, name: Name) -> (Arc<Node>, Entry) {
         let attributes = found.attributes;
         let node = self.nodes.looked_up(found, name);
-        let ttl = self.learn(&node, attributes);
+        // The table found the node by these attributes.
+        let ttl = node.lock().learn(attributes, self.believed(attributes.kind));
         let entry = Entry {
             inode: node.inode(),
             generation: 0,
@@ -226,7 +232,8 @@ pub(crate) fn to_fuse(attributes: &FileAttributes) -> Attributes {
     let (major, minor) = attributes.device;
     Attributes {
         inode: Inode::new(attributes.file_id),
-        size: attributes.size,
+        // The kernel never uses a file again that claims to be larger than files can be.
+        size: attributes.size.min(i64::MAX as u64),
         blocks: attributes.used.div_ceil(512),
         atime: time(attributes.atime),
         mtime: time(attributes.mtime),
