@@ -130,3 +130,18 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    /// Short runs of the fuzz targets.
+    #[test]
+    fn decoders_take_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..600), cut in 1..100_usize) {
+        crate::fuzzing::decode(&bytes);
+        crate::fuzzing::records(&bytes, cut);
+        crate::fuzzing::serve(&bytes);
+    }
+
+    #[test]
+    fn a_client_comes_to_an_end_whatever_is_answered(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        crate::fuzzing::drive(&bytes);
+    }
+}

@@ -13,6 +13,8 @@ mod attributes;
 mod block_size;
 pub mod calls;
 mod exchange;
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(test)]
 mod hostile;
 pub mod live;
