@@ -96,6 +96,8 @@ const OVERTAKERS: u32 = 3;
 /// How long the answer to an earlier call may come after that to a probe. Grows when it was too short.
 const SLACK_FIRST: Duration = Duration::from_millis(3);
 const SLACK_MAX: Duration = Duration::from_millis(500);
+/// A link is believed to be down for so long after it was said: nobody may wait for ever because a notice was lost.
+const DOWN_MAX: Duration = Duration::from_secs(60);
 /// Most numbers of past calls whose late answers are known for what they are.
 const PAST_MAX: usize = 256;
 
@@ -112,7 +114,8 @@ pub struct Exchange {
     answers: VecDeque<Answer>,
     /// Answered calls that were sent more than once: a second answer says that sending again was not needed.
     past: VecDeque<Xid>,
-    is_down: bool,
+    /// Since when the link is said to be down.
+    down_since: Option<Time>,
     last_answer: Option<Time>,
     /// Since when the path is silent: the last answer, or the first sending after nothing was in flight.
     quiet_since: Time,
@@ -135,7 +138,7 @@ impl Exchange {
             to_send: VecDeque::new(),
             answers: VecDeque::new(),
             past: VecDeque::new(),
-            is_down: false,
+            down_since: None,
             last_answer: None,
             quiet_since: Time::ZERO,
             probes: 0,
@@ -269,8 +272,12 @@ impl Exchange {
 
     /// Does what is due: sends again, probes, gives up.
     pub fn handle_timeout(&mut self, now: Time) {
-        if self.is_down {
-            return;
+        if let Some(since) = self.down_since {
+            if now < since + DOWN_MAX {
+                return;
+            }
+            // Whoever said so may be gone.
+            self.handle_notice(now, Notice::LinkUp);
         }
         let due: Vec<Xid> = self
             .in_flight
@@ -327,18 +334,19 @@ impl Exchange {
 
     /// When [`Self::handle_timeout`] has something to do next.
     pub fn poll_timeout(&self) -> Option<Time> {
-        if self.is_down {
-            return None;
+        if let Some(since) = self.down_since {
+            return (!self.in_flight.is_empty()).then_some(since + DOWN_MAX);
         }
         self.in_flight.values().filter_map(|call| call.deadline).chain(self.probe_at()).min()
     }
 
     /// Takes in what lower layers tell.
     pub fn handle_notice(&mut self, now: Time, notice: Notice) {
-        self.is_down = notice == Notice::LinkDown;
-        if self.is_down {
+        if notice == Notice::LinkDown {
+            self.down_since = Some(now);
             return;
         }
+        self.down_since = None;
         (self.probes, self.quiet_since) = (0, now);
         for (xid, call) in &mut self.in_flight {
             call.tries = 0;

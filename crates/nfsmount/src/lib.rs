@@ -17,6 +17,7 @@ mod data;
 mod fail;
 mod flushing;
 mod front;
+mod link_signals;
 mod listing;
 mod mount;
 mod names;

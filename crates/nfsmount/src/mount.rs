@@ -121,6 +121,7 @@ pub struct NfsMount {
     vfs: Arc<Vfs>,
     mountpoint: PathBuf,
     ager: std::thread::JoinHandle<()>,
+    listener: Option<std::thread::JoinHandle<()>>,
     is_over: Arc<AtomicBool>,
 }
 
@@ -134,6 +135,7 @@ impl NfsMount {
         let session = mount(&config, &vfs)?;
         let mountpoint = session.unmounter().map_or(config.mountpoint.clone(), |it| it.mountpoint().to_owned());
         let stopper = NfsStopper { unmounter: session.unmounter(), vfs: Arc::clone(&vfs), is_stopping: Arc::default() };
+        let link = config.settings.link.clone();
         let name = format!("nfs://{}{}", config.host, config.export);
         let target = Target::new(&config, name.clone(), mountpoint.clone(), stopper.clone(), Arc::clone(&vfs));
         let control = ControlServer::start(&config.control_socket, Arc::new(target))?;
@@ -147,7 +149,15 @@ impl NfsMount {
         let registered = config.registry.register(&registration)?;
         let is_over = Arc::new(AtomicBool::new(false));
         let ager = start_ager(&vfs, &is_over)?;
-        Ok(Self { session, stopper, control, registered, vfs, mountpoint, ager, is_over })
+        let listener = match link {
+            Some(socket) => {
+                let vfs = Arc::clone(&vfs);
+                let tell = move |notice| vfs.caller.notice(notice);
+                Some(crate::link_signals::listen(socket, Arc::clone(&is_over), tell)?)
+            }
+            None => None,
+        };
+        Ok(Self { session, stopper, control, registered, vfs, mountpoint, ager, listener, is_over })
     }
 
     /// Where it is mounted.
@@ -172,7 +182,7 @@ impl NfsMount {
 
     /// Serves until the mount is gone, by whomever, and gives what is not written a last chance.
     pub fn run(self) -> NfsEnded {
-        let Self { session, control, registered, vfs, ager, is_over, .. } = self;
+        let Self { session, control, registered, vfs, ager, listener, is_over, .. } = self;
         // `destroy` ends the threads of requests, so what is left must go before: readers end when the mount is gone.
         let served = session.join();
         let end = Instant::now() + END;
@@ -181,6 +191,7 @@ impl NfsMount {
         drop(registered);
         control.stop();
         let _ = ager.join();
+        let _ = listener.map(std::thread::JoinHandle::join);
         vfs.is_ending.store(true, Ordering::SeqCst);
         vfs.caller.stop();
         let lost_bytes = vfs.lost.load(Ordering::Relaxed) + vfs.pending_bytes();

@@ -55,6 +55,8 @@ pub struct Settings {
     pub allow_other: Option<bool>,
     /// Runs no programs.
     pub no_exec: bool,
+    /// Socket of the link below, whose news are heeded.
+    pub link: Option<std::path::PathBuf>,
 }
 
 /// An option that makes no sense.
@@ -76,7 +78,7 @@ pub enum SettingsError {
 /// All options, for errors and help.
 pub const KNOWN: &str = "proto=udp|tcp, retry=ours|adaptive|exponential[:first=1s]|hybrid[:first=0.7s/r=3/c=0.1s]|\
 constant[:every=1s], bsize=auto|1024..65536, soft=TRIES, hard, port=PORT, mountport=PORT, uid=ID, gid=ID, actimeo=SECONDS, \
-acregmin=, acregmax=, acdirmin=, acdirmax=, noac, inflight=CALLS, ro, rw, allow_other, noallow_other, noexec";
+acregmin=, acregmax=, acdirmin=, acdirmax=, noac, link=SOCKET, inflight=CALLS, ro, rw, allow_other, noallow_other, noexec";
 
 /// What stands in `/etc/fstab` for others, and what this client is anyway.
 const IGNORED: [&str; 22] = [
@@ -120,6 +122,7 @@ impl Settings {
             read_only: false,
             allow_other: None,
             no_exec: false,
+            link: None,
         };
         let mut seconds = Caching::DEFAULT;
         for option in options {
@@ -148,6 +151,11 @@ impl Settings {
                 let parsed = value.parse::<Retry>();
                 self.options.retry = parsed
                     .map_err(|error| SettingsError::Value { option: option.to_owned(), what: error.to_string() })?;
+            }
+            "link" if value.starts_with('/') => self.link = Some(value.into()),
+            "link" => {
+                let what = "give the path of the socket of `wayfs link`, from the root".to_owned();
+                return Err(SettingsError::Value { option: option.to_owned(), what });
             }
             "bsize" if value == "auto" => self.options.block = Block::Auto,
             "bsize" => self.options.block = Block::Fixed(number(option, value, 1024, 65_536)? as u32),
@@ -222,9 +230,18 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_said() {
-        for text in
-            ["proto=sctp", "bsize=12", "bsize=1000000", "soft=0", "port=0", "uid=-1", "retry=never", "vers=4", "fast"]
-        {
+        for text in [
+            "proto=sctp",
+            "link=here",
+            "bsize=12",
+            "bsize=1000000",
+            "soft=0",
+            "port=0",
+            "uid=-1",
+            "retry=never",
+            "vers=4",
+            "fast",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
         assert_eq!(parse("sec=krb5").unwrap_err(), SettingsError::Unknown("sec=krb5".into()));

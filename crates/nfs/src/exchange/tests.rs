@@ -187,6 +187,18 @@ fn notices_stop_and_restart_the_clocks() {
 }
 
 #[test]
+fn a_link_that_is_never_said_to_be_up_again_is_tried_after_a_minute() {
+    let mut line = Timeline::new("exponential", Patience::Soft(3));
+    line.exchange.handle_notice(line.time(), Notice::LinkDown);
+    let read = line.call(Kind::Read);
+    line.until(59_999);
+    assert_eq!(line.times_of(read), [0]);
+    line.until(200_000);
+    assert_eq!(line.times_of(read), [0, 60_000, 61_000]);
+    assert!(line.exchange.poll_answer().unwrap().results.is_none(), "a soft call comes to its end");
+}
+
+#[test]
 fn nonsense_is_counted_and_changes_nothing() {
     let mut line = Timeline::new("ours", Patience::Hard);
     let read = line.call(Kind::Read);
