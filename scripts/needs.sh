@@ -3,8 +3,8 @@
 # Installs missing Debian packages if it runs as root, and says what is missing otherwise.
 #
 #   --without-fuse   go on without /dev/fuse
-#   --for-tests      also what some tests use: a browser that looks at reports, and the programs for version control that
-#                    the laboratory shares a tree with. Without them those tests skip themselves.
+#   --for-tests      also what some tests use: a browser that looks at reports, the programs for version control that the
+#                    laboratory shares a tree with, an NFS server and its port mapper. Without them those tests skip themselves.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -30,9 +30,11 @@ fi
 case " $* " in
 *" --for-tests "*)
     extra=""
-    for program in chromium cvs git; do
+    for program in chromium cvs git rpcbind sqlite3; do
         command -v "$program" >/dev/null 2>&1 || extra="$extra $program"
     done
+    # Not every distribution has a user-space NFS server.
+    command -v ganesha.nfsd >/dev/null 2>&1 || extra="$extra nfs-ganesha nfs-ganesha-vfs"
     if [ -n "$extra" ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
         echo "Installing$extra"
         # shellcheck disable=SC2086  # a list of words

@@ -19,6 +19,7 @@ fn ends(child: &mut Child) {
     within("the program ends", || child.try_wait().unwrap().is_some());
 }
 
+/// [S-nfs-wait]
 #[test]
 fn a_program_that_waits_for_a_silent_server_can_be_ended() {
     if !may_mount() {
@@ -64,6 +65,7 @@ fn a_soft_mount_gives_up_and_says_so() {
     assert_eq!(mounted.end(UmountMode::Orderly).lost_bytes, 4);
 }
 
+/// [S-nfs-wait]
 #[test]
 fn a_forced_end_waits_for_nobody_and_counts_what_is_lost() {
     if !may_mount() {

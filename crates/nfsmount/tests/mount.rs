@@ -105,6 +105,7 @@ fn exclusive_creation_succeeds_once() {
     });
 }
 
+/// [S-nfs-open]
 #[test]
 fn opening_shows_what_others_closed_before() {
     each(|host, mounted| {
@@ -121,6 +122,7 @@ fn opening_shows_what_others_closed_before() {
     });
 }
 
+/// [S-nfs-removed]
 #[test]
 fn a_file_that_is_removed_while_it_is_open_stays_until_it_is_closed() {
     each(|host, mounted| {
@@ -149,6 +151,7 @@ fn a_file_that_is_removed_while_it_is_open_stays_until_it_is_closed() {
     });
 }
 
+/// [S-nfs-close]
 #[test]
 fn a_server_that_restarts_gets_again_what_it_had_not_committed() {
     each(|host, mounted| {
@@ -179,6 +182,7 @@ fn a_server_that_calls_files_by_other_handles_is_understood() {
     });
 }
 
+/// [S-nfs-close]
 #[test]
 fn what_is_written_to_a_file_that_is_gone_is_told_of() {
     if !may_mount() {
@@ -196,6 +200,7 @@ fn what_is_written_to_a_file_that_is_gone_is_told_of() {
     assert_eq!(mounted.end(UmountMode::Orderly).lost_bytes, 5);
 }
 
+/// [S-nfs-close]
 #[test]
 fn a_full_server_is_told_of_at_close_and_loses_nothing_else() {
     if !may_mount() {

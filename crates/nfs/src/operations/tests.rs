@@ -130,6 +130,7 @@ fn a_directory_that_was_removed_or_made_by_the_lost_copy_is() {
     assert!(line.toy.names("").is_empty());
 }
 
+/// [S-nfs-twice]
 #[test]
 fn a_directory_that_somebody_else_made_is_not_taken_for_ours() {
     // The first copy was lost on its way; another client was faster than the second.
@@ -166,6 +167,7 @@ fn a_link_and_a_symbolic_link_that_the_lost_copy_made_are() {
     assert_eq!(made.attributes.kind, FileKind::Pipe);
 }
 
+/// [S-nfs-twice]
 #[test]
 fn a_rename_that_the_lost_copy_did_is_done_and_another_is_not() {
     let mut line = Line::forgetful(Kind::Rename);
@@ -181,6 +183,7 @@ fn a_rename_that_the_lost_copy_did_is_done_and_another_is_not() {
     assert_eq!(rename(&mut line, at(&root, "new"), at(&root, "target"), &gone), Ok(Err(Status::NOENT)));
 }
 
+/// [S-nfs-twice]
 #[test]
 fn an_exclusive_creation_is_ours_or_anothers_never_both() {
     for without_exclusive in [false, true] {
