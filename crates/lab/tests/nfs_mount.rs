@@ -6,7 +6,7 @@
 mod common;
 
 use common::program;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use wayfs_lab::nfs::NfsServer;
@@ -16,16 +16,25 @@ use wayfs_link::LineState;
 /// Longest time for a script of programs; it takes a few seconds.
 const LONG: Duration = Duration::from_secs(300);
 
+/// Which server: that of Debian, or the one in Go (`go install github.com/willscott/go-nfs/example/osnfs@latest`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Ganesha,
+    Go,
+}
+
 /// A client that has mounted what a server exports.
 struct World {
     lab: Topology,
     link: Link,
-    server: NfsServer,
+    /// What ends the server when it is dropped, and its directory.
+    _server: Box<dyn std::any::Any>,
+    export: PathBuf,
     point: MountPoint,
 }
 
 impl World {
-    fn new(options: &str) -> Result<Self, LabError> {
+    fn new(kind: Kind, options: &str) -> Result<Self, LabError> {
         let mut lab = Topology::new(1)?;
         for host in ["client", "server"] {
             lab.host(host)?;
@@ -34,10 +43,24 @@ impl World {
         let text =
             "profile = \"wireless-1mb\"\nboth = { rate_mbps = 50.0 }\nbad_periods = { good_ms = 180, bad_ms = 20 }";
         let link = lab.link("client", "server", read_line(text, Path::new("."))?)?;
-        let server = NfsServer::start(&lab, "server")?;
+        let address = lab.address("server")?;
+        let (server, export, url): (Box<dyn std::any::Any>, _, _) = match kind {
+            Kind::Ganesha => {
+                let server = NfsServer::start(&lab, "server")?;
+                let export = server.export().to_owned();
+                let url = format!("nfs://{address}{}", export.display());
+                (Box::new(server), export, url)
+            }
+            Kind::Go => {
+                let export = lab.directory("server")?.join("export");
+                std::fs::create_dir_all(&export).map_err(LabError::io("make the export"))?;
+                let mut command = Command::new("osnfs");
+                command.arg(&export).arg("2049");
+                (Box::new(lab.spawn("server", "osnfs", command)?), export, format!("nfs://{address}:2049/"))
+            }
+        };
         let point = lab.mount_point("client")?;
-        let url = format!("nfs://{}{}", lab.address("server")?, server.export().display());
-        let world = Self { lab, link, server, point };
+        let world = Self { lab, link, _server: server, export, point };
         let point = world.point.path().display().to_string();
         let (succeeded, text) = world.wayfs(&["mount", &url, &point, "-o", options, "--daemon"])?;
         assert!(succeeded, "{text}");
@@ -65,12 +88,16 @@ impl World {
     }
 }
 
-fn with_world(options: &str, test: impl FnOnce(&World) -> Result<(), LabError>) {
-    if !NfsServer::is_installed() {
-        eprintln!("SKIPPED: nfs-ganesha or rpcbind is not installed");
+fn with_world(kind: Kind, options: &str, test: impl FnOnce(&World) -> Result<(), LabError>) {
+    let is_installed = match kind {
+        Kind::Ganesha => NfsServer::is_installed(),
+        Kind::Go => Command::new("osnfs").output().is_ok(),
+    };
+    if !is_installed {
+        eprintln!("SKIPPED: {kind:?} is not installed");
         return;
     }
-    match World::new(options).and_then(|world| test(&world)) {
+    match World::new(kind, options).and_then(|world| test(&world)) {
         Ok(()) => {}
         Err(error) if error.is_forbidden() => eprintln!("SKIPPED: {error}"),
         Err(error) => panic!("{error}"),
@@ -103,8 +130,8 @@ seq 1 20000 > numbers && sort -rn numbers | head -1 | grep -x 20000 && sed -i s/
 chmod 600 tree.tar && test "$(stat -c %a tree.tar)" = 600 && touch -d @1000 tree.tar && test "$(stat -c %Y tree.tar)" = 1000
 "#;
 
-fn people_work(options: &str) {
-    with_world(options, |world| {
+fn people_work(kind: Kind, options: &str) {
+    with_world(kind, options, |world| {
         let (succeeded, text) = world.shell(PROGRAMS)?;
         assert!(succeeded, "with {options}:\n{text}");
         let (succeeded, text) = world.wayfs(&["status"])?;
@@ -113,7 +140,7 @@ fn people_work(options: &str) {
         let (succeeded, text) = world.wayfs(&["umount", &point])?;
         assert!(succeeded && text.contains("everything is safe"), "{text}");
         // The server's own disk has it all, and nothing besides.
-        let export = world.server.export();
+        let export = &world.export;
         assert!(export.join("source/prog").exists());
         let left: Vec<_> = std::fs::read_dir(export).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert!(left.iter().all(|name| !name.to_string_lossy().starts_with(".nfs")), "{left:?}");
@@ -123,17 +150,22 @@ fn people_work(options: &str) {
 
 #[test]
 fn people_work_on_a_mount_over_datagrams() {
-    people_work("proto=udp");
+    people_work(Kind::Ganesha, "proto=udp");
 }
 
 #[test]
 fn people_work_on_a_mount_over_a_stream() {
-    people_work("proto=tcp,bsize=8192");
+    people_work(Kind::Ganesha, "proto=tcp,bsize=8192");
+}
+
+#[test]
+fn people_work_on_a_mount_of_another_server() {
+    people_work(Kind::Go, "proto=tcp,mountport=2049");
 }
 
 #[test]
 fn a_server_that_is_gone_does_not_hold_the_mount() {
-    with_world("proto=udp", |world| {
+    with_world(Kind::Ganesha, "proto=udp", |world| {
         let (succeeded, text) = world.shell("echo kept > kept; sync .")?;
         assert!(succeeded, "{text}");
         world.lab.set_state(world.link, LineState::Cut);
@@ -143,7 +175,7 @@ fn a_server_that_is_gone_does_not_hold_the_mount() {
         let (succeeded, text) = world.wayfs(&["umount", "--force", &world.point.path().display().to_string()])?;
         assert!(succeeded && !world.point.is_mounted(), "{text}");
         world.lab.set_state(world.link, LineState::Connected);
-        assert_eq!(std::fs::read_to_string(world.server.export().join("kept")).unwrap(), "kept\n");
+        assert_eq!(std::fs::read_to_string(world.export.join("kept")).unwrap(), "kept\n");
         Ok(())
     });
 }

@@ -4,6 +4,7 @@
 
 mod caller;
 mod export;
+mod reserved;
 mod shared;
 mod socket;
 mod transfer;

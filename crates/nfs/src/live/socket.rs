@@ -1,5 +1,6 @@
 //! A socket that never blocks.
 
+use super::reserved;
 use crate::record::{MESSAGE_LEN_MAX, RecordError, Records, framed};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{self, Read, Write};
@@ -30,17 +31,12 @@ impl Socket {
     pub(super) fn connect(transport: Transport, server: SocketAddr) -> io::Result<Self> {
         match transport {
             Transport::Udp => {
-                let any: SocketAddr = match server {
-                    SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
-                    SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
-                };
-                let socket = UdpSocket::bind(any)?;
-                socket.connect(server)?;
+                let socket = reserved::datagrams(server)?;
                 socket.set_nonblocking(true)?;
                 Ok(Self::Udp(socket))
             }
             Transport::Tcp => {
-                let stream = TcpStream::connect_timeout(&server, CONNECT)?;
+                let stream = reserved::stream(server, CONNECT)?;
                 stream.set_nodelay(true)?;
                 stream.set_nonblocking(true)?;
                 Ok(Self::Tcp { stream, records: Records::default(), output: Vec::new() })
