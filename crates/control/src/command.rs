@@ -214,6 +214,18 @@ pub enum Command {
         #[serde(default)]
         dry_run: bool,
     },
+    /// Makes a station of this server the home of its volume, for good. Result: [`crate::Done::Promoted`];
+    /// [`crate::ErrorKind::Refused`] while the home answers, or if the station lacks metadata, and `force` is not set.
+    VolumePromote {
+        /// Which volume.
+        volume: String,
+        /// Although the home answers, or metadata is missing.
+        #[serde(default)]
+        force: bool,
+        /// Only says what would be missing.
+        #[serde(default)]
+        dry_run: bool,
+    },
     /// Refuses a member from this moment on. Result: [`crate::Done::Members`].
     VolumeRevoke {
         /// Which volume.
@@ -397,6 +409,7 @@ impl Command {
             | Self::ConflictsResolve { .. }
             | Self::StationJoin { .. }
             | Self::VolumeDelete { .. }
+            | Self::VolumePromote { .. }
             | Self::Online
             | Self::Stop => Some(LONG),
             Self::Status
@@ -455,6 +468,7 @@ impl Command {
             Self::VolumeExport { .. } => "volume export",
             Self::VolumeBackup { .. } => "volume backup",
             Self::VolumeDelete { .. } => "volume delete",
+            Self::VolumePromote { .. } => "volume promote",
             Self::VolumeRevoke { .. } => "volume revoke",
             Self::VolumeMembers { .. } => "volume members",
             Self::Stop => "stop",

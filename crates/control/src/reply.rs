@@ -3,8 +3,8 @@
 use crate::path_text;
 use crate::report::{
     BackupReport, ConflictReport, ConflictsReport, CopyReport, DeleteReport, DiffReport, DoctorReport, FileInfo,
-    MembersReport, PinsReport, QueueReport, RefreshReport, ResolveReport, RestoreReport, StationsReport, StatusReport,
-    SyncReport, TicketReport, UmountReport, VolumeReport, VolumesReport, WhyReport,
+    MembersReport, PinsReport, PromoteReport, QueueReport, RefreshReport, ResolveReport, RestoreReport, StationsReport,
+    StatusReport, SyncReport, TicketReport, UmountReport, VolumeReport, VolumesReport, WhyReport,
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -156,6 +156,8 @@ pub enum Done {
     Restored(RestoreReport),
     /// Of `VolumeMembers` and `VolumeRevoke`.
     Members(MembersReport),
+    /// Of `VolumePromote`.
+    Promoted(PromoteReport),
     /// Of `VolumeDelete`.
     Deleted(DeleteReport),
     /// Of `Umount`.

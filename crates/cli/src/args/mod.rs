@@ -12,8 +12,8 @@ pub(crate) use link::{LinkBaseArgs, LinkCommand, LinkMobileArgs, LinkOptions, Li
 pub(crate) use nfs::{NfsCommand, NfsOptions, NoticeArg, ProtoArg};
 pub(crate) use tools::{
     BackupArgs, ConflictsCommand, DebugArgs, DeleteArgs, DoctorArgs, EventsArgs, ExportArgs, ImportArgs, InitArgs,
-    QueueArgs, RefreshArgs, ResolveArgs, RestoreArgs, StationCommand, StopArgs, SyncArgs, TicketArgs, VolumeCommand,
-    WhichArgs,
+    PromoteArgs, QueueArgs, RefreshArgs, ResolveArgs, RestoreArgs, StationCommand, StopArgs, SyncArgs, TicketArgs,
+    VolumeCommand, WhichArgs,
 };
 
 use crate::failure::EXIT_CODES;

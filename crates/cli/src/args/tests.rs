@@ -34,6 +34,10 @@ fn every_command_of_the_manual_is_accepted() {
         wayfs volume import photos /srv/photos
         wayfs volume export photos /tmp/out
         wayfs volume ticket photos --read-only
+        wayfs volume promote photos
+        wayfs volume promote photos --yes --force
+        wayfs doctor --repair
+        wayfs doctor --repair /var/lib/wayfs/server --yes --json
         wayfs volume delete photos
         wayfs volume delete photos --yes --force
         wayfs volume export photos --tar -

@@ -35,6 +35,8 @@ pub(crate) enum VolumeCommand {
     Backup(BackupArgs),
     /// Put a backup into a server's data directory; the server must not run
     Restore(RestoreArgs),
+    /// Make this station the home of its volume: for a home that is gone for good
+    Promote(PromoteArgs),
     /// Delete a volume for good, at its home and at all its stations
     Delete(DeleteArgs),
     /// Who was admitted
@@ -68,6 +70,19 @@ pub(crate) struct TicketArgs {
     /// Write it to a new file (mode 0600) instead of standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+}
+
+/// Of `wayfs volume promote`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PromoteArgs {
+    /// The volume
+    pub(crate) volume: String,
+    /// Do it; without this, only says what would be missing
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Although the home answers, or this station does not have all metadata: what it lacks is lost
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// Of `wayfs volume delete`.

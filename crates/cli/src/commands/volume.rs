@@ -1,7 +1,7 @@
 //! `wayfs volume …`: for servers.
 
 use super::{Context, copying, unexpected, write_out};
-use crate::args::{DeleteArgs, Output, TicketArgs, VolumeCommand};
+use crate::args::{DeleteArgs, Output, PromoteArgs, TicketArgs, VolumeCommand};
 use crate::failure::{Exit, Failure};
 use crate::show;
 use std::fs::OpenOptions;
@@ -25,10 +25,23 @@ pub(crate) fn run(context: &Context, command: VolumeCommand) -> Result<(), Failu
         VolumeCommand::Export(args) => copying::export(context, args),
         VolumeCommand::Backup(args) => super::backup::backup(context, args),
         VolumeCommand::Restore(args) => super::backup::restore(context, &args),
+        VolumeCommand::Promote(args) => promote(context, &args),
         VolumeCommand::Delete(args) => delete(context, &args),
         VolumeCommand::Members { volume } => context.report(server, &Command::VolumeMembers { volume }),
         VolumeCommand::Revoke { volume, member } => context.report(server, &Command::VolumeRevoke { volume, member }),
     }
+}
+
+/// Says what would be missing; with consent, makes the station the home.
+fn promote(context: &Context, args: &PromoteArgs) -> Result<(), Failure> {
+    let (volume, force) = (args.volume.clone(), args.force);
+    let command = Command::VolumePromote { volume, force, dry_run: !args.yes };
+    context.report(Some(DaemonKind::Server), &command)?;
+    if args.yes {
+        return Ok(());
+    }
+    let next = "If the home is gone for good, the same command with --yes makes this station the home.";
+    Err(Failure::new(Exit::NotTrue, "nothing was changed", next))
 }
 
 /// Shows what would go, asks, and deletes.

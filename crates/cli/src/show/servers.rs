@@ -5,10 +5,13 @@ use super::quantity::{age, bit_rate, bytes, count, date, milliseconds};
 use super::table::{clean, table};
 use std::fmt::Write;
 use wayfs_control::report::{
-    BackupReport, CopyReport, DeleteReport, MembersReport, RestoreReport, StationReport, StationsReport, VolumeReport,
-    VolumesReport, WhyReport,
+    BackupReport, CopyReport, DeleteReport, MembersReport, PromoteReport, RestoreReport, StationReport, StationsReport,
+    VolumeReport, VolumesReport, WhyReport,
 };
 use wayfs_control::{Event, EventKind, TicketRole};
+
+/// Files shown of those whose contents are missing.
+const MISSING_SHOWN: usize = 20;
 
 /// Known stations.
 pub(crate) fn stations(report: &StationsReport) -> String {
@@ -116,7 +119,40 @@ pub(crate) fn to_be_deleted(report: &DeleteReport) -> String {
     text
 }
 
-/// What was deleted.
+/// What a station lacks that takes the place of its home, and what to do next.
+pub(crate) fn promoted(report: &PromoteReport) -> String {
+    let mut text = match report.promoted {
+        true => format!("This server is the home of {} now.\n", clean(&report.name)),
+        false => format!("As the home of {}, this station would lack what is named here:\n", clean(&report.name)),
+    };
+    if !report.is_whole {
+        text.push_str("  metadata: it never had all of it, or is taking it over just now\n");
+    }
+    let unconfirmed = count(report.unconfirmed_records, "record");
+    let _ = writeln!(
+        text,
+        "  {unconfirmed} that the old home had not confirmed become part of the volume as they stand here"
+    );
+    let files = count(report.missing_files, "file");
+    let _ = writeln!(
+        text,
+        "  contents of {files}, {}: they are read again if a machine that has them joins",
+        bytes(report.missing_bytes)
+    );
+    for path in report.missing_paths.iter().take(MISSING_SHOWN) {
+        let _ = writeln!(text, "    {}", clean(path));
+    }
+    if report.missing_paths.len() > MISSING_SHOWN {
+        text.push_str("    … `--json` names up to a thousand\n");
+    }
+    text.push_str("  what stations and clients have beyond that comes with them when they join with a new ticket\n");
+    for step in &report.next_steps {
+        let _ = writeln!(text, "→ {}", clean(step));
+    }
+    text
+}
+
+/// What a deletion took away, or would.
 pub(crate) fn deleted(report: &DeleteReport) -> String {
     let word = if report.deleted { "Deleted" } else { "Would delete" };
     format!("{word} {}: {}.\n", clean(&report.name), contents(report))

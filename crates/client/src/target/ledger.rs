@@ -5,10 +5,19 @@ use super::status::age_ms;
 use crate::vfs::Vfs;
 use wayfs_control::report::{AmountReport, LedgerReport};
 use wayfs_node::{LinkState, LiveReplica, Volume};
-use wayfs_proto::Amount;
+use wayfs_proto::{Amount, Full};
+use wayfs_types::StorageError;
 
 /// What helps where a disk is full.
 pub(super) const MAKE_ROOM: &str = "Make room there; it goes on by itself.";
+
+/// What helps where no session comes about, by what the last try met. A server whose disk is full of metadata takes none.
+pub(super) fn what_helps(last_error: &str) -> &'static str {
+    if last_error.contains(&StorageError::NoSpace.to_string()) {
+        return "Make room on the disk of that server; it goes on by itself.";
+    }
+    "Check the network; it connects by itself."
+}
 
 /// What a volume and the open files of a mount hold that has not come all the way.
 pub(crate) fn ledger_of(volume: &Volume, vfs: Option<&Vfs>) -> LedgerReport {
@@ -56,12 +65,19 @@ impl Target {
         if let Some(cause) = self.parts.link.status().held_up_by_choice() {
             return say(&cause, super::stations::USE_ANOTHER);
         }
-        match self.parts.link.status().state {
+        let link = self.parts.link.status().state;
+        // Whatever else holds it up: without room here nothing more is taken.
+        if let (true, Some(full)) =
+            (link != LinkState::Connected && self.volume().room().full != Full::No, self.volume().full())
+        {
+            return say(&full, MAKE_ROOM);
+        }
+        match link {
             LinkState::Offline => say("offline, as you said", "`wayfs auto` connects again."),
             LinkState::Searching { last_error } if last_error.is_empty() => {
                 say("no station is connected", "Check the network; it connects by itself.")
             }
-            LinkState::Searching { last_error } => say(&last_error, "Check the network; it connects by itself."),
+            LinkState::Searching { last_error } => say(&last_error, what_helps(&last_error)),
             LinkState::Refused { reason } => say(&reason, super::status::NEW_TICKET),
             LinkState::Connected if self.volume().full().is_some() => {
                 say(&self.volume().full().unwrap_or_default(), MAKE_ROOM)

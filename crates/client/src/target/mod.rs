@@ -215,6 +215,7 @@ impl Target {
             | Command::VolumeExport { .. }
             | Command::VolumeBackup { .. }
             | Command::VolumeDelete { .. }
+            | Command::VolumePromote { .. }
             | Command::VolumeRevoke { .. }
             | Command::VolumeMembers { .. }
             | Command::Stop => Err(ControlError::wrong_daemon(&command, DaemonKind::Server)),

@@ -100,7 +100,7 @@ impl Target {
             }
             LinkState::Searching { last_error } => {
                 let cause = if last_error.is_empty() { "no station answers" } else { last_error };
-                say(StatusWord::Offline, cause, "Check the network; it connects by itself.")
+                say(StatusWord::Offline, cause, super::ledger::what_helps(cause))
             }
             LinkState::Connected if self.volume().full().is_some() => {
                 say(StatusWord::Full, &self.volume().full().unwrap_or_default(), super::ledger::MAKE_ROOM)

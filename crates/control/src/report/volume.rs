@@ -93,6 +93,30 @@ pub struct DeleteReport {
     pub deleted: bool,
 }
 
+/// What a station has, and what is missing when it takes the place of its home.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromoteReport {
+    /// Volume name.
+    pub name: String,
+    /// Volume id.
+    pub id: String,
+    /// Whether it has all metadata that the home had told it, and is not in the middle of taking it over.
+    pub is_whole: bool,
+    /// Records that the home had not confirmed, as far as is known here; they become part of the order.
+    pub unconfirmed_records: u64,
+    /// Files whose contents do not lie here whole.
+    pub missing_files: u64,
+    /// Their bytes.
+    pub missing_bytes: u64,
+    /// The first thousand of them, by path.
+    pub missing_paths: Vec<String>,
+    /// Whether it is the home now, or was only looked at.
+    pub promoted: bool,
+    /// What to do next; empty if it was only looked at.
+    #[serde(default)]
+    pub next_steps: Vec<String>,
+}
+
 /// What an import or export copied.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyReport {

@@ -11,6 +11,7 @@ mod intake;
 mod ledger;
 mod members;
 mod pieces;
+mod promoting;
 mod stations;
 mod status;
 mod sync;

@@ -1,7 +1,8 @@
 //! Which command goes where.
 
 use super::{
-    conflicts, copy_in, copy_out, deleting, doctor, files, members, stations, status, sync, tar_in, tar_out, volumes,
+    conflicts, copy_in, copy_out, deleting, doctor, files, members, promoting, stations, status, sync, tar_in, tar_out,
+    volumes,
 };
 use crate::backup::{self, BackupError};
 use crate::served::Served;
@@ -76,6 +77,7 @@ impl ControlTarget for Target {
             | Command::VolumeExport { .. }
             | Command::VolumeBackup { .. }
             | Command::VolumeDelete { .. }
+            | Command::VolumePromote { .. }
             | Command::VolumeRevoke { .. }
             | Command::VolumeMembers { .. } => run_for_volumes(server, command, out),
             Command::Stop => {
@@ -125,6 +127,10 @@ fn run_for_volumes(server: &Shared, command: Command, out: &mut dyn Sink) -> Res
         }
         Command::VolumeDelete { volume, force, dry_run } => {
             Ok(Done::Deleted(deleting::run(server, &home(server, &volume)?, force, dry_run)?))
+        }
+        Command::VolumePromote { volume, force, dry_run } => {
+            let wanted = promoting::Wanted { dry_run, force };
+            Ok(Done::Promoted(promoting::run(server, one(server, Some(&volume))?, wanted)?))
         }
         Command::VolumeRevoke { volume, member } => {
             Ok(Done::Members(members::revoke(&*home(server, &volume)?, &member)?))
