@@ -139,6 +139,8 @@ pub(crate) struct WayState<P> {
     pub(crate) bottleneck: Bottleneck,
     pub(crate) propagation: Propagation,
     receiver: Receiver,
+    /// Nothing comes out before what a driver holds, or waits for the host, has.
+    held_until: Nanos,
     random: ChaCha8Rng,
     pub(crate) statistics: WayStatistics,
 }
@@ -151,6 +153,7 @@ impl<P> WayState<P> {
             bottleneck: Bottleneck::new(config.capacity.clone(), now.into()),
             propagation: Propagation::new(now.into()),
             receiver: Receiver::default(),
+            held_until: Nanos::ZERO,
             random,
             statistics: WayStatistics::default(),
         }
@@ -341,7 +344,13 @@ impl<P> Line<P> {
         let (config, state) = (config.way(way), &mut ways[way.index()]);
         let arrivals = state.arrivals(config, spoiled, departure, len);
         let released = held_until.unwrap_or(Nanos::ZERO);
-        state.receive(config, arrivals.map(|arrival| Some(arrival?.max(released))), len)
+        let out = state.receive(config, arrivals.map(|arrival| Some(arrival?.max(released))), len);
+        // Settings may change while something is held or waits for the host: what comes later does not pass it.
+        let floor = state.held_until;
+        if held_until.is_some() || config.receiver.is_some() {
+            state.held_until = out.iter().flatten().copied().fold(floor, Nanos::max);
+        }
+        out.map(|arrival| Some(arrival?.max(floor)))
     }
 
     pub(crate) const fn statistics(&self) -> LineStatistics {

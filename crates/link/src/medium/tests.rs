@@ -274,6 +274,7 @@ fn a_line_that_is_seeded_anew_is_as_a_new_one() {
     };
     let mut used = Medium::new(vec![config.clone()], Duplex::Full, 8, Time::ZERO);
     let other = fates(&mut used, 0);
+    drain(&mut used);
     used.reseed(ms(10_000), LINE, 9);
     let mut new = Medium::new(vec![config], Duplex::Full, 9, ms(10_000));
     let expected = fates(&mut new, 10_000);
