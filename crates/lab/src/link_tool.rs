@@ -5,16 +5,19 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Where the base listens.
-const PORT: u16 = 7476;
+/// Where the base listens for handshakes; datagrams come to the next port.
+const PORT: u16 = 7480;
 /// Longest time until both ends speak.
-const READY: Duration = Duration::from_secs(30);
+const READY: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
+/// Devices at base and mobile.
+const TUN_BASE: &str = "wl-base";
+const TUN_MOBILE: &str = "wl-mobile";
 
-/// Both ends. Dropping it ends them.
+/// All ends around a base. Dropping it ends them.
 #[derive(Debug)]
 pub(crate) struct Tool {
-    _mobile: Process,
+    _mobiles: Vec<Process>,
     _base: Process,
 }
 
@@ -24,41 +27,62 @@ pub(crate) fn is_there(program: &Path) -> bool {
     asked.is_ok_and(|output| output.status.success())
 }
 
-/// What a pair of ends is to be.
+/// What is to be joined.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ends<'a> {
-    pub(crate) mobile: &'a str,
+    pub(crate) mobiles: &'a [String],
     pub(crate) base: &'a str,
     /// The host that is reached over the hop.
     pub(crate) far: &'a str,
     pub(crate) scheme: &'a str,
-    /// Tells pairs at one base station apart.
-    pub(crate) pair: usize,
-    /// Tells pairs of a topology apart: the addresses of this one are `10.128.PLACE.0/24` and on.
+    /// Tells bases of a topology apart: the addresses behind this one are `10.128.PLACE.0/24` and on.
     pub(crate) place: usize,
 }
 
 impl Tool {
-    /// Starts both ends and leads the mobile's packets to the far host, and its answers back, through them.
+    /// Starts all ends and leads the mobiles' packets to the far host, and its answers back, through them.
     pub(crate) fn start(lab: &Topology, program: &Path, ends: Ends<'_>) -> Result<Self, LabError> {
-        let tun = &format!("wl{}", ends.pair);
         let pool = format!("10.{}.{}.0/24", 128 + ends.place / 256, ends.place % 256);
-        let ticket = lab.directory(ends.base)?.join(format!("{}.ticket", ends.mobile));
-        let listen = format!("{}:{}", lab.address(ends.base)?, usize::from(PORT) + ends.pair);
-        let mut base = lab.wayfs(ends.base, program)?;
-        base.args(["link", "base", "--listen", &listen, "--scheme", ends.scheme, "--tun", tun, "--pool", &pool]);
-        base.arg("--out").arg(&ticket);
-        let mut base = lab.spawn(ends.base, &format!("link-base-{}", ends.pair), base)?;
+        let own = lab.directory(ends.base)?;
+        let ticket = own.join("link.ticket");
+        let listen = format!("{}:{PORT}", lab.address(ends.base)?);
+        let mut command = lab.wayfs(ends.base, program)?;
+        command.args([
+            "link",
+            "base",
+            "--listen",
+            &listen,
+            "--scheme",
+            ends.scheme,
+            "--tun",
+            TUN_BASE,
+            "--pool",
+            &pool,
+        ]);
+        command
+            .arg("--out")
+            .arg(&ticket)
+            .arg("--state")
+            .arg(own.join("link"))
+            .arg("--socket")
+            .arg(own.join("link.sock"));
+        let mut base = lab.spawn(ends.base, "link-base", command)?;
         until("a ticket of wayfs link", &mut base, || Ok(ticket.exists()))?;
-        let mut mobile = lab.wayfs(ends.mobile, program)?;
-        mobile.args(["link", "mobile"]).arg(&ticket).args(["--scheme", ends.scheme, "--tun", tun]);
-        let mut mobile = lab.spawn(ends.mobile, "link-mobile", mobile)?;
-        until("an interface of wayfs link", &mut mobile, || has_address(lab, ends.mobile, tun))?;
         let far = lab.address(ends.far)?;
-        ip(lab, ends.mobile, &format!("route replace {far}/32 dev {tun}"))?;
+        let mut mobiles = Vec::new();
+        for mobile in ends.mobiles {
+            let own = lab.directory(mobile)?;
+            let mut command = lab.wayfs(mobile, program)?;
+            command.args(["link", "mobile"]).arg(&ticket).args(["--tun", TUN_MOBILE]);
+            command.arg("--state").arg(own.join("link")).arg("--socket").arg(own.join("link.sock"));
+            let mut process = lab.spawn(mobile, "link-mobile", command)?;
+            until("an interface of wayfs link", &mut process, || has_address(lab, mobile, TUN_MOBILE))?;
+            ip(lab, mobile, &format!("route replace {far}/32 dev {TUN_MOBILE}"))?;
+            mobiles.push(process);
+        }
         let way = way_to(lab, ends.far, ends.base)?;
         ip(lab, ends.far, &format!("route replace {pool} dev {way}"))?;
-        Ok(Self { _mobile: mobile, _base: base })
+        Ok(Self { _mobiles: mobiles, _base: base })
     }
 }
 

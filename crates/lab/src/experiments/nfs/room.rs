@@ -268,11 +268,8 @@ impl Seat {
     /// Starts `wayfs link` at both ends of its hops.
     fn repair(&mut self, lab: &Topology, program: &std::path::Path, scheme: &str) -> Result<(), LabError> {
         let base = format!("b{}", self.number);
-        for (n, mobile) in self.mobiles.iter().enumerate() {
-            let place = self.number * self.mobiles.len() + n;
-            let ends = Ends { mobile, base: &base, far: "server", scheme, pair: n, place };
-            self.tools.push(Tool::start(lab, program, ends)?);
-        }
+        let ends = Ends { mobiles: &self.mobiles, base: &base, far: "server", scheme, place: self.number };
+        self.tools.push(Tool::start(lab, program, ends)?);
         Ok(())
     }
 }

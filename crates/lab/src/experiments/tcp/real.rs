@@ -114,7 +114,8 @@ fn furnish(
     let mut seats = Vec::new();
     for (number, wire, radio) in joined {
         let [fixed, base, mobile] = names(number);
-        let ends = |scheme| Ends { mobile: &mobile, base: &base, far: &fixed, scheme, pair: 0, place: number };
+        let mobiles = [mobile];
+        let ends = |scheme| Ends { mobiles: &mobiles, base: &base, far: &fixed, scheme, place: number };
         let tool = scheme.map(|scheme| Tool::start(lab, context.program(), ends(scheme))).transpose()?;
         seats.push(Seat { number, wire, radio, _tool: tool });
     }
