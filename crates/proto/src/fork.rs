@@ -200,7 +200,8 @@ impl<S: MetaStore> Replica<S> {
             let mut source = None;
             for former in formers {
                 self.note_renamed(former, id);
-                source = self.let_go(former)?.or(source);
+                // What the last one stored is what the record names.
+                source = self.let_go(former)?;
             }
             if let Some(source) = source {
                 self.note_content(&record, &effect, source)?;

@@ -61,3 +61,51 @@ pub(crate) fn rewritten(entries: Vec<LogEntry>) -> Rewritten {
     }
     done
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wayfs_types::{Chain, Content, FileId, Kind, Life, Name, OriginId, UserId, WallTime};
+
+    fn id(sequence: u64) -> RecordId {
+        RecordId::new(OriginId::new(4).unwrap(), sequence).unwrap()
+    }
+
+    fn entry(sequence: u64, op: Op, held: bool) -> LogEntry {
+        let record = Record { id: id(sequence), time: WallTime::EPOCH, user: UserId(1), op };
+        let (before, chain) = (Chain::START, Chain::START);
+        LogEntry { record, held, structural: false, touched: Vec::new(), before, chain, life: Life::NONE }
+    }
+
+    fn create(sequence: u64, name: &str) -> LogEntry {
+        let (parent, name, content) = (FileId::ROOT, Name::new(name).unwrap(), Content::EMPTY);
+        entry(sequence, Op::Create { parent, name, kind: Kind::File, mode: 0o644, uid: 1, gid: 1, content }, false)
+    }
+
+    fn store(sequence: u64, into: u64, base: u64, text: &str) -> LogEntry {
+        let content = Content::Inline(bytes::Bytes::copy_from_slice(text.as_bytes()));
+        let (file, base, mtime) = (FileId::made_by(id(into)), id(base), WallTime::EPOCH);
+        entry(sequence, Op::Store { file, base, content, mtime }, true)
+    }
+
+    #[test]
+    fn a_file_is_made_with_what_it_came_to_hold() {
+        let done = rewritten(vec![create(1, "a"), create(2, "b"), store(3, 1, 1, "first"), store(4, 1, 3, "second")]);
+        assert!(done.dropped.is_empty(), "{done:?}");
+        let formers: Vec<_> = done.left.iter().map(|rewrite| rewrite.formers.clone()).collect();
+        assert_eq!(formers, [vec![id(1), id(3), id(4)], vec![id(2)]]);
+        let Op::Create { content, .. } = &done.left[0].record.op else { panic!("{done:?}") };
+        assert_eq!(*content, Content::Inline(bytes::Bytes::from_static(b"second")));
+        assert!(done.left[0].held && !done.left[1].held);
+    }
+
+    #[test]
+    fn what_was_made_and_removed_is_not_written_again() {
+        let (parent, name, file) = (FileId::ROOT, Name::new("a").unwrap(), FileId::made_by(id(1)));
+        let unlink = entry(3, Op::Unlink { parent, name, file, version: id(2) }, false);
+        let done = rewritten(vec![create(1, "a"), store(2, 1, 1, "gone"), unlink, create(4, "b")]);
+        assert_eq!(done.dropped, [id(1), id(2), id(3)]);
+        assert_eq!(done.left.len(), 1);
+        assert_eq!(done.left[0].formers, [id(4)]);
+    }
+}
