@@ -1,11 +1,13 @@
 //! Accepting peers: many handshakes at once, none of which can hold up another.
 
 use crate::NetConfig;
+use crate::bind::Accepting;
 use crate::certificate::key_in;
 use crate::close::CloseCode;
 use crate::connection::Connection;
 use crate::door::{Door, Network};
 use crate::frame::GREETING;
+use crate::path_state::PathState;
 use crate::traffic::Ledger;
 use quinn::{RecvStream, SendStream};
 use rustls::pki_types::CertificateDer;
@@ -19,7 +21,7 @@ use wayfs_types::NodeId;
 
 /// Does the handshakes of all that come, until the endpoint is closed or dropped.
 pub(crate) async fn accept_all(
-    quic: quinn::Endpoint,
+    (quic, by): (quinn::Endpoint, Accepting),
     config: Arc<NetConfig>,
     ledger: Arc<Ledger>,
     ready: mpsc::Sender<Connection>,
@@ -45,10 +47,10 @@ pub(crate) async fn accept_all(
                     let _ = incoming.retry();
                 } else {
                     let (config, ledger) = (Arc::clone(&config), Arc::clone(&ledger));
-                    let (ready, door) = (ready.clone(), door.clone());
+                    let (ready, door, by) = (ready.clone(), door.clone(), by.clone());
                     let counted = under_way.count(network);
                     handshakes.spawn(async move {
-                        if let Some(connection) = accept_one(incoming, &door, &config, &ledger).await {
+                        if let Some(connection) = accept_one((incoming, &by), &door, &config, &ledger).await {
                             // Nobody accepts any more: the connection is dropped and closed.
                             let _ = ready.send(connection).await;
                         }
@@ -96,14 +98,17 @@ impl Drop for Counted {
 }
 
 async fn accept_one(
-    incoming: quinn::Incoming,
+    (incoming, by): (quinn::Incoming, &Accepting),
     door: &Door,
     config: &Arc<NetConfig>,
     ledger: &Arc<Ledger>,
 ) -> Option<Connection> {
     let from = incoming.remote_address();
+    let path = Arc::new(PathState::default());
     let handshake = async {
-        let quic = incoming.await.map_err(|error| error.to_string())?;
+        let server = by.config(config, &path).map_err(|error| error.to_string())?;
+        let accepting = incoming.accept_with(server).map_err(|error| error.to_string())?;
+        let quic = accepting.await.map_err(|error| error.to_string())?;
         let peer = peer_of(&quic).ok_or("it showed no key")?;
         let pass = door.enter(Network::of(from.ip()), peer, quic.clone());
         let streams = greeted(&quic).await.inspect_err(|why| {
@@ -113,7 +118,7 @@ async fn accept_one(
     };
     match timeout(config.connect_timeout, handshake).await {
         Ok(Ok((quic, peer, pass, streams))) => {
-            Some(Connection::start(quic, peer, Some(pass), streams, (config, ledger)))
+            Some(Connection::start((quic, path), peer, Some(pass), streams, (config, ledger)))
         }
         Ok(Err(why)) => {
             debug!(%from, why, "handshake failed");

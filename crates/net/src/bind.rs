@@ -4,6 +4,7 @@ use crate::certificate;
 use crate::door;
 use crate::gate::Gate;
 use crate::here::SharedRuntime;
+use crate::path_state::PathState;
 use crate::{ConfigError, NetConfig, NodeIdentity};
 use rustix::net::sockopt;
 use rustls::sign::CertifiedKey;
@@ -51,39 +52,55 @@ const RTT_GUESS: Duration = Duration::from_millis(200);
 /// Room for probes that wait to be sent: only the latest matter.
 const DATAGRAM_BUFFER: usize = 1 << 10;
 
-/// An endpoint that accepts. Whoever comes has one stream and little room until it is admitted (`door.rs`).
+/// An endpoint that accepts by [`server`], and what is to be asked for each that comes.
 pub(crate) fn endpoint(
     addr: SocketAddr,
     own: &Arc<CertifiedKey>,
     config: &NetConfig,
-) -> Result<quinn::Endpoint, BindError> {
+) -> Result<(quinn::Endpoint, Accepting), BindError> {
     let Ok(handle) = tokio::runtime::Handle::try_current() else { return Err(BindError::NoRuntime) };
     let socket = socket(addr, config.socket_buffer)?;
     let tls = certificate::server_config(own).map_err(|error| BindError::Tls(error.to_string()))?;
     let tls =
         quinn::crypto::rustls::QuicServerConfig::try_from(tls).map_err(|error| BindError::Tls(error.to_string()))?;
     let mut server = quinn::ServerConfig::with_crypto(Arc::new(tls));
-    let mut transport = common(config).map_err(BindError::Config)?;
-    transport
-        .max_concurrent_bidi_streams(quinn::VarInt::from_u32(1))
-        .receive_window(quinn::VarInt::from_u32(door::WINDOW));
-    server.transport_config(Arc::new(transport));
     server.max_incoming(config.handshakes_max);
+    let accepting = Accepting { server: server.clone() };
     let runtime = Arc::new(SharedRuntime::new(handle));
-    quinn::Endpoint::new(quinn::EndpointConfig::default(), Some(server), socket, runtime)
-        .map_err(|source| BindError::Io { addr, source })
+    let quic = quinn::Endpoint::new(quinn::EndpointConfig::default(), Some(server), socket, runtime)
+        .map_err(|source| BindError::Io { addr, source })?;
+    Ok((quic, accepting))
+}
+
+/// What connections have that a peer dialled. Whoever comes has one stream and little room until it is admitted (`door.rs`).
+#[derive(Debug, Clone)]
+pub(crate) struct Accepting {
+    server: quinn::ServerConfig,
+}
+
+impl Accepting {
+    /// For one connection, whose path the state is of.
+    pub(crate) fn config(
+        &self,
+        config: &NetConfig,
+        path: &Arc<PathState>,
+    ) -> Result<Arc<quinn::ServerConfig>, ConfigError> {
+        let mut transport = transport(config, path)?;
+        transport
+            .max_concurrent_bidi_streams(quinn::VarInt::from_u32(1))
+            .receive_window(quinn::VarInt::from_u32(door::WINDOW));
+        let mut server = self.server.clone();
+        server.transport_config(Arc::new(transport));
+        Ok(Arc::new(server))
+    }
 }
 
 pub(crate) fn certified(identity: &NodeIdentity) -> Result<Arc<CertifiedKey>, BindError> {
     certificate::certified(identity).map_err(|error| BindError::Tls(error.to_string()))
 }
 
-/// What a connection has that this side dialled.
-pub(crate) fn transport(config: &NetConfig) -> Result<Arc<quinn::TransportConfig>, BindError> {
-    Ok(Arc::new(common(config)?))
-}
-
-fn common(config: &NetConfig) -> Result<quinn::TransportConfig, ConfigError> {
+/// What a connection has that this side dialled; the state is of its path.
+pub(crate) fn transport(config: &NetConfig, path: &Arc<PathState>) -> Result<quinn::TransportConfig, ConfigError> {
     config.check()?;
     let shared_window = Gate::shared_window(config.path_capacity, config.requests_max);
     let window = |bytes: u64| quinn::VarInt::from_u64(bytes).unwrap_or(quinn::VarInt::MAX);
@@ -101,11 +118,11 @@ fn common(config: &NetConfig) -> Result<quinn::TransportConfig, ConfigError> {
         .send_window(shared_window)
         .datagram_receive_buffer_size(Some(DATAGRAM_BUFFER))
         .datagram_send_buffer_size(DATAGRAM_BUFFER)
-        .congestion_controller_factory(config.congestion.factory());
+        .congestion_controller_factory(config.congestion.factory(Arc::clone(path)));
     Ok(transport)
 }
 
-fn socket(addr: SocketAddr, buffer: usize) -> Result<UdpSocket, BindError> {
+pub(crate) fn socket(addr: SocketAddr, buffer: usize) -> Result<UdpSocket, BindError> {
     let socket = UdpSocket::bind(addr).map_err(|source| match source.kind() {
         io::ErrorKind::AddrInUse => BindError::InUse(addr),
         io::ErrorKind::AddrNotAvailable => BindError::NoSuchAddress(addr),

@@ -1,6 +1,6 @@
 //! What can be set, each with its default and the reason for it.
 
-use crate::{Congestion, FramePacking, Resolver};
+use crate::{Congestion, FramePacking, Probing, Resolver};
 use std::time::Duration;
 
 /// Settings of an [`Endpoint`](crate::Endpoint); `NetConfig::default()` is right for most.
@@ -18,9 +18,11 @@ pub struct NetConfig {
     /// Pause between keep-alives on an idle connection. Default 5 s: two may be lost
     /// within the idle timeout, and it keeps doors in address translators open.
     pub keep_alive: Duration,
-    /// Pause between probes while something waits. Default 250 ms: the end of an outage
-    /// is found within that time for about 1 kb/s each way.
+    /// While something of the peer's is waited for and nothing is heard: pause between questions to it. Default 250 ms,
+    /// about 1 kb/s each way.
     pub waiting_probe: Duration,
+    /// When the end of an outage is looked for. Default [`Probing::BySilence`].
+    pub probing: Probing,
     /// Longest time that a request or a body may go without a byte. Default 10 s. While the
     /// connection is busy with other streams, up to twelve times that.
     pub request_idle_timeout: Duration,
@@ -28,7 +30,7 @@ pub struct NetConfig {
     /// Default 12,500,000 (1 Gb/s times 100 ms). One stream never has more than this
     /// unread or unacknowledged; a connection has at most six times as much.
     pub path_capacity: u32,
-    /// How the sending rate is found. Default [`Congestion::Bbr`].
+    /// How the sending rate is found. Default [`Congestion::Steady`].
     pub congestion: Congestion,
     /// Requests that a peer may have open at once. Default 256.
     pub requests_max: u32,
@@ -61,6 +63,7 @@ impl Default for NetConfig {
             idle_timeout: Duration::from_secs(15),
             keep_alive: Duration::from_secs(5),
             waiting_probe: Duration::from_millis(250),
+            probing: Probing::default(),
             request_idle_timeout: Duration::from_secs(10),
             path_capacity: 12_500_000,
             congestion: Congestion::default(),

@@ -1,23 +1,22 @@
 //! The sending rate, and one packet more when all is silent.
 //!
-//! **Why BBR.** Over a wireless hop with 1 % of random loss and 10 ms, Cubic and NewReno
-//! fall to a thirtieth of what they reach without loss, since they take every loss for a
-//! full queue. BBR models bandwidth and delay and keeps its rate. It probes harder on a
-//! clean link, which matters less to us than a usable weak one.
+//! **Ours** (`steady.rs`) keeps its rate over losses of the air and yields to a full queue. The others are quinn's, for
+//! comparisons: Cubic and NewReno take every loss for a full queue and fall to a thirtieth over 1 % of random loss; BBR
+//! models bandwidth and delay, is corrected in [`Probing`], and never yields.
 //!
 //! **The extra packet.** In an outage, the window is full of packets that nobody will ever
 //! acknowledge, and the probe timer doubles, so the end of a 6 s outage is found seconds
-//! late. A sender that waits therefore *arms* its controller a few times a second: the
+//! late. So whoever probes (`silence.rs`) *arms* the controller: the
 //! window then has room for one more packet, whatever it is full of. The first such packet
 //! after the outage is acknowledged, and with that everything older is known to be lost and
-//! is sent again: frames that filled a window before an outage of 6 s went on 0.2 s after it,
-//! without the extra packet 3.5 s. One packet per 250 ms hurts no network.
+//! is sent again.
 
 use crate::delivery::{Acknowledged, Delivery};
+use crate::path_state::PathState;
+use crate::steady::Steady;
 use quinn::congestion::{BbrConfig, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig};
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How a connection finds its sending rate.
@@ -25,20 +24,25 @@ use std::time::{Duration, Instant};
 pub enum Congestion {
     /// Backs off on loss, regains by a cubic curve. Good on clean wired paths.
     Cubic,
-    /// Models bandwidth and delay; survives random loss. The default.
-    #[default]
+    /// Models bandwidth and delay; survives random loss, and does not yield.
     Bbr,
     /// Backs off on loss, regains linearly: the textbook, for comparisons.
     NewReno,
+    /// Models bandwidth and delay, keeps its rate over bursts and random loss, and shares a full queue as Cubic does. The
+    /// default.
+    #[default]
+    Steady,
 }
 
 /// First window in bytes: 32 full packets, what large web servers send at once today.
 /// More would flood a slow hop before anything is known of it.
-const INITIAL_WINDOW: u64 = 32 * 1200;
+pub(crate) const INITIAL_WINDOW: u64 = 32 * 1200;
 
 impl Congestion {
-    pub(crate) fn factory(self) -> Arc<dyn ControllerFactory + Send + Sync> {
+    /// Makes the controllers of one connection, which share what they tell it.
+    pub(crate) fn factory(self, state: Arc<PathState>) -> Arc<dyn ControllerFactory + Send + Sync> {
         let inner: Arc<dyn ControllerFactory + Send + Sync> = match self {
+            Self::Steady => return Arc::new(SteadyFactory(state)),
             Self::Cubic => {
                 let mut config = CubicConfig::default();
                 config.initial_window(INITIAL_WINDOW);
@@ -57,42 +61,22 @@ impl Congestion {
         };
         // The others are known by their behaviour, which comparisons rely on.
         let measures = matches!(self, Self::Bbr);
-        Arc::new(ProbingFactory { inner, measures })
+        Arc::new(ProbingFactory { inner, measures, state })
     }
 }
 
-/// Lets the connection that has this controller send one packet past its window.
-pub(crate) fn arm(connection: &quinn::Connection) {
-    // The state handed out is a copy, but the flag in it is shared. It is fetched anew
-    // each time because a connection that changes its path gets a new controller.
-    if let Ok(probing) = connection.congestion_state().into_any().downcast::<Probing>() {
-        probing.armed.store(true, Ordering::Relaxed);
-    }
-}
+struct SteadyFactory(Arc<PathState>);
 
-/// Bytes that the peer acknowledged on the present path, probes included.
-pub(crate) fn delivered(connection: &quinn::Connection) -> u64 {
-    let state = connection.congestion_state().into_any().downcast::<Probing>();
-    state.map_or(0, |probing| probing.delivered)
-}
-
-/// Bytes per second that the path delivered when it was full, if it was lately. Costs a copy of all that is remembered
-/// of it.
-pub(crate) fn rate_when_full(connection: &quinn::Connection) -> Option<u64> {
-    let state = connection.congestion_state().into_any().downcast::<Probing>().ok()?;
-    state.delivery.as_ref()?.rate_when_full()
-}
-
-/// Whether what is under way yields to everything else (see `yielding.rs`).
-pub(crate) fn set_yielding(connection: &quinn::Connection, yields: bool) {
-    if let Ok(probing) = connection.congestion_state().into_any().downcast::<Probing>() {
-        probing.yields.store(yields, Ordering::Relaxed);
+impl ControllerFactory for SteadyFactory {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        Box::new(Steady::new(Arc::clone(&self.0), now, current_mtu))
     }
 }
 
 struct ProbingFactory {
     inner: Arc<dyn ControllerFactory + Send + Sync>,
     measures: bool,
+    state: Arc<PathState>,
 }
 
 impl ControllerFactory for ProbingFactory {
@@ -106,9 +90,9 @@ impl ControllerFactory for ProbingFactory {
             mtu: u64::from(current_mtu),
             app_limited: true,
             low_since: None,
+            took: None,
             now,
-            armed: Arc::new(AtomicBool::new(false)),
-            yields: Arc::new(AtomicBool::new(false)),
+            state: Arc::clone(&self.state),
         })
     }
 }
@@ -137,8 +121,9 @@ struct Probing {
     low_since: Option<Instant>,
     /// Of the last event.
     now: Instant,
-    armed: Arc<AtomicBool>,
-    yields: Arc<AtomicBool>,
+    /// Of the last acknowledgement.
+    took: Option<Duration>,
+    state: Arc<PathState>,
 }
 
 impl Probing {
@@ -169,7 +154,8 @@ impl Controller for Probing {
         self.now = now;
         self.in_flight = self.in_flight.saturating_add(bytes);
         self.in_flight_max = self.in_flight_max.max(self.in_flight);
-        self.armed.store(false, Ordering::Relaxed);
+        self.state.disarm();
+        self.state.note_sent(now, bytes);
         if let Some(delivery) = &mut self.delivery {
             let is_little = before < LOWEST_PACKETS * self.mtu;
             delivery.on_sent(now, is_little.then_some(before.saturating_add(bytes)));
@@ -179,6 +165,7 @@ impl Controller for Probing {
 
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: &quinn_proto::RttEstimator) {
         self.delivered += bytes;
+        self.took = Some(now.saturating_duration_since(sent));
         if let Some(delivery) = &mut self.delivery {
             delivery.on_ack(now, Acknowledged { sent, bytes, app_limited, rtt_min: rtt.min() });
         }
@@ -187,7 +174,17 @@ impl Controller for Probing {
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest_packet_num_acked: Option<u64>) {
         self.in_flight = in_flight;
-        self.armed.store(false, Ordering::Relaxed);
+        self.state.disarm();
+        let took = self.took.take();
+        self.state.note_acked(|view| {
+            view.delivered = self.delivered;
+            if let Some(delivery) = &self.delivery {
+                // Saturates where the number is beyond any rate.
+                view.rate = Some(delivery.rate() as u64).filter(|rate| *rate > 0);
+                view.rate_when_full = delivery.rate_when_full();
+            }
+            view.on_acked(now, took, in_flight);
+        });
         self.inner.on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
         (self.now, self.app_limited) = (now, app_limited);
         let is_low = self.inner.window() <= LOWEST_PACKETS * self.mtu;
@@ -196,6 +193,7 @@ impl Controller for Probing {
 
     fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent_congestion: bool, lost_bytes: u64) {
         self.in_flight = self.in_flight.saturating_sub(lost_bytes);
+        self.state.update(|view| view.in_flight = view.in_flight.saturating_sub(lost_bytes));
         self.inner.on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
     }
 
@@ -212,13 +210,13 @@ impl Controller for Probing {
         let delivered = self.delivery.as_ref().and_then(Delivery::window_max).unwrap_or(u64::MAX);
         let modelled = self.delivery.as_ref().map_or_else(|| self.inner.window(), |it| self.window_stretched(it));
         let mut window = modelled.min(tried).min(delivered.max(INITIAL_WINDOW));
-        if self.yields.load(Ordering::Relaxed)
+        if self.state.yields()
             && let Some(held) = self.delivery.as_ref().and_then(Delivery::window_yielding)
         {
             // Two packets in flight keep a line busy, and let its end acknowledge one while the other is sent.
             window = window.min(held.max(3 * self.mtu));
         }
-        if self.armed.load(Ordering::Relaxed) {
+        if self.state.is_armed() {
             // The sender asks for strictly more room than two packets may need.
             window.max(self.in_flight.saturating_add(3 * self.mtu))
         } else {
@@ -241,8 +239,8 @@ impl Controller for Probing {
             app_limited: self.app_limited,
             low_since: self.low_since,
             now: self.now,
-            armed: Arc::clone(&self.armed),
-            yields: Arc::clone(&self.yields),
+            took: self.took,
+            state: Arc::clone(&self.state),
         })
     }
 
@@ -259,20 +257,19 @@ impl Controller for Probing {
 mod tests {
     use super::*;
 
-    fn built(congestion: Congestion) -> Box<dyn Controller> {
-        congestion.factory().build(Instant::now(), 1200)
+    fn built(congestion: Congestion) -> (Arc<PathState>, Box<dyn Controller>) {
+        let state = Arc::new(PathState::default());
+        (Arc::clone(&state), congestion.factory(state).build(Instant::now(), 1200))
     }
 
     #[test]
     fn an_armed_controller_has_room_for_one_packet_whatever_is_in_flight() {
-        for congestion in [Congestion::Bbr, Congestion::Cubic, Congestion::NewReno] {
-            let mut controller = built(congestion);
+        for congestion in [Congestion::Steady, Congestion::Bbr, Congestion::Cubic, Congestion::NewReno] {
+            let (state, mut controller) = built(congestion);
             let in_flight = controller.window() + 1_000_000;
             controller.on_sent(Instant::now(), in_flight, 1);
             assert!(controller.window() < in_flight);
-            // The connection hands out copies; what is said to one holds for all.
-            let copy = controller.clone_box().into_any().downcast::<Probing>().unwrap();
-            copy.armed.store(true, Ordering::Relaxed);
+            state.arm();
             assert!(controller.window() > in_flight + 2 * 1200);
             controller.on_sent(Instant::now(), 1200, 2);
             assert!(controller.window() < in_flight, "one packet only");
@@ -291,8 +288,8 @@ mod tests {
             app_limited: true,
             low_since: None,
             now: Instant::now(),
-            armed: Arc::default(),
-            yields: Arc::default(),
+            took: None,
+            state: Arc::default(),
         };
         assert_eq!(controller.window(), INITIAL_WINDOW);
         controller.on_sent(Instant::now(), INITIAL_WINDOW, 1);

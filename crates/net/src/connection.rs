@@ -1,12 +1,12 @@
 //! A connection to one peer, whose key is known.
 
 use crate::close::{CloseCode, Closed};
-use crate::congestion;
 use crate::control::{self, FrameReceiver, FrameSender};
 use crate::door::{self, Pass};
 use crate::frame::FRAME_LEN_MAX;
 use crate::gate::Gate;
-use crate::probe::{self, Waits};
+use crate::path_state::PathState;
+use crate::probe::{self, Probing, Waits};
 use crate::respond::{self, Queued};
 use crate::traffic::{ConnectionStats, Counters, Ledger, connection_stats};
 use crate::yielding::Yielding;
@@ -41,6 +41,7 @@ pub(crate) enum Side {
 pub(crate) struct Shared {
     pub(crate) number: u64,
     pub(crate) quic: quinn::Connection,
+    pub(crate) path: Arc<PathState>,
     pub(crate) peer: NodeId,
     pub(crate) config: Arc<NetConfig>,
     pub(crate) gate: Gate,
@@ -114,10 +115,9 @@ impl Connection {
         self.inner.shared.quic.rtt()
     }
 
-    /// Bytes per second that the path delivered to the peer when it was full, if it was within the last 10 s. Costs a
-    /// copy of all that is remembered of the path, tens of kilobytes when much was sent: not for every packet.
+    /// Bytes per second that the path delivered to the peer when it was full, if it was within the last 10 s.
     pub fn rate_when_full(&self) -> Option<u64> {
-        congestion::rate_when_full(&self.inner.shared.quic)
+        self.inner.shared.path.view().rate_when_full
     }
 
     /// Tells connections of this process apart. (The transport's own number is an address, and given again.)
@@ -209,7 +209,7 @@ impl Connection {
     /// A connection whose handshake is done and whose control stream is open. `pass`: that of a peer that connected to this
     /// side; `None`: this side dialled.
     pub(crate) fn start(
-        quic: quinn::Connection,
+        (quic, path): (quinn::Connection, Arc<PathState>),
         peer: NodeId,
         pass: Option<Pass>,
         (send, recv): (SendStream, RecvStream),
@@ -220,6 +220,7 @@ impl Connection {
         let shared = Arc::new(Shared {
             number: CONNECTIONS.fetch_add(1, Ordering::Relaxed),
             quic: quic.clone(),
+            path: Arc::clone(&path),
             peer,
             config: Arc::clone(config),
             gate: Gate::new(config.path_capacity),
@@ -230,11 +231,15 @@ impl Connection {
         });
         let (sender, receiver, writer) = control::start(&shared, send, recv);
         let (queue, requests) = respond::queue();
+        let probing = match config.probing {
+            Probing::BySilence => tokio::spawn(probe::watch(quic.clone(), Arc::clone(&path), waits, pause)),
+            Probing::Fixed => tokio::spawn(probe::send_probes(quic.clone(), Arc::clone(&path), waits, pause)),
+        };
         let tasks = vec![
             writer.abort_handle(),
             tokio::spawn(respond::read_requests(Arc::clone(&shared), queue)).abort_handle(),
-            tokio::spawn(probe::send_probes(quic.clone(), waits, pause)).abort_handle(),
-            tokio::spawn(probe::answer_probes(quic, pause)).abort_handle(),
+            probing.abort_handle(),
+            tokio::spawn(probe::answer_probes(quic, path, pause)).abort_handle(),
         ];
         ledger.enter(&shared);
         let inner = Inner {

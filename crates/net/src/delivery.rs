@@ -112,6 +112,11 @@ impl Delivery {
         self.best = self.best.max(rate);
     }
 
+    /// The best rate of the last seconds, in bytes per second; zero before anything was delivered.
+    pub(crate) fn rate(&self) -> f64 {
+        self.best.max(self.best_before)
+    }
+
     /// The most that should be in flight, in bytes; `None` before anything was delivered.
     pub(crate) fn window_max(&self) -> Option<u64> {
         let rate = self.best.max(self.best_before);

@@ -5,10 +5,12 @@
 //! waiting for it to fail. The first that proves the key wins, and only it is greeted: the
 //! others end as handshakes that nobody on the other side hears of.
 
+use crate::bind;
 use crate::certificate::{self, ExpectedKey, SERVER_NAME};
 use crate::close::Closed;
 use crate::connection::Connection;
 use crate::frame::GREETING;
+use crate::path_state::PathState;
 use crate::traffic::Ledger;
 use crate::{Address, NetConfig};
 use rustls::sign::CertifiedKey;
@@ -69,7 +71,7 @@ pub enum AttemptError {
 pub(crate) struct Dialler {
     pub(crate) quic: quinn::Endpoint,
     pub(crate) own: Arc<CertifiedKey>,
-    pub(crate) transport: Arc<quinn::TransportConfig>,
+    pub(crate) config: Arc<NetConfig>,
     pub(crate) peer: NodeId,
 }
 
@@ -104,7 +106,7 @@ pub(crate) async fn connect(
     while let Ok(Some(joined)) = timeout_at(deadline, racing.join_next()).await {
         let Ok((addr, outcome)) = joined else { continue };
         match outcome {
-            Ok(quic) => match greet(&quic).await {
+            Ok(quic) => match greet(&quic.0).await {
                 Ok(streams) => {
                     let around = (config, ledger);
                     let peer = dialler.peer;
@@ -134,7 +136,7 @@ enum Outcome {
 }
 
 /// Tries an address, or all those of a name, each a moment after the one before.
-async fn attempt_all(dialler: &Dialler, addr: &Address, config: &NetConfig) -> Result<quinn::Connection, Outcome> {
+async fn attempt_all(dialler: &Dialler, addr: &Address, config: &NetConfig) -> Result<Dialled, Outcome> {
     if let Some(addr) = addr.ip() {
         return attempt(dialler, addr).await;
     }
@@ -160,9 +162,11 @@ async fn attempt_all(dialler: &Dialler, addr: &Address, config: &NetConfig) -> R
     Err(last)
 }
 
-async fn attempt(dialler: &Dialler, addr: SocketAddr) -> Result<quinn::Connection, Outcome> {
+async fn attempt(dialler: &Dialler, addr: SocketAddr) -> Result<Dialled, Outcome> {
+    let path = Arc::new(PathState::default());
     let expected = ExpectedKey::new(dialler.peer);
-    let client = dialler.client_config(Arc::clone(&expected)).map_err(|why| Outcome::Dial(ConnectError::Tls(why)))?;
+    let client = dialler.client_config(Arc::clone(&expected), &path);
+    let client = client.map_err(|why| Outcome::Dial(ConnectError::Tls(why)))?;
     let connecting = dialler.quic.connect_with(client, addr, SERVER_NAME).map_err(|error| match error {
         quinn::ConnectError::EndpointStopping => Outcome::Dial(ConnectError::EndpointClosed),
         quinn::ConnectError::CidsExhausted
@@ -171,21 +175,26 @@ async fn attempt(dialler: &Dialler, addr: SocketAddr) -> Result<quinn::Connectio
         | quinn::ConnectError::NoDefaultClientConfig
         | quinn::ConnectError::UnsupportedVersion => Outcome::Address(AttemptError::BadAddress),
     })?;
-    connecting.await.map_err(|error| {
+    let quic = connecting.await.map_err(|error| {
         Outcome::Address(match (&error, expected.other()) {
             (_, Some(other)) => AttemptError::WrongKey(other),
             (quinn::ConnectionError::TimedOut, None) => AttemptError::NoAnswer,
             (_, None) => AttemptError::Failed(Closed::from(&error)),
         })
-    })
+    })?;
+    Ok((quic, path))
 }
 
+/// A connection and what its controllers tell of its path.
+type Dialled = (quinn::Connection, Arc<PathState>);
+
 impl Dialler {
-    fn client_config(&self, expected: Arc<ExpectedKey>) -> Result<quinn::ClientConfig, String> {
+    fn client_config(&self, expected: Arc<ExpectedKey>, path: &Arc<PathState>) -> Result<quinn::ClientConfig, String> {
+        let transport = bind::transport(&self.config, path).map_err(|error| error.to_string())?;
         let tls = certificate::client_config(&self.own, expected).map_err(|e| e.to_string())?;
         let tls = quinn::crypto::rustls::QuicClientConfig::try_from(tls).map_err(|e| e.to_string())?;
         let mut client = quinn::ClientConfig::new(Arc::new(tls));
-        client.transport_config(Arc::clone(&self.transport));
+        client.transport_config(Arc::new(transport));
         Ok(client)
     }
 }

@@ -5,6 +5,7 @@ use crate::bind::{self, BindError};
 use crate::close::CloseCode;
 use crate::connection::Connection;
 use crate::dial::{self, ConnectError, Dialler};
+use crate::probe;
 use crate::traffic::{Ledger, Traffic};
 use crate::{Address, NetConfig, NodeIdentity};
 use rustls::sign::CertifiedKey;
@@ -30,10 +31,18 @@ struct Inner {
     identity: NodeIdentity,
     own: Arc<CertifiedKey>,
     config: Arc<NetConfig>,
-    transport: Arc<quinn::TransportConfig>,
     ledger: Arc<Ledger>,
     accepted: Mutex<mpsc::Receiver<Connection>>,
     accepting: AbortHandle,
+}
+
+/// What a link below says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkNotice {
+    /// It is down, or a hand-off is coming: what is under way may be lost.
+    Down,
+    /// It is up again.
+    Up,
 }
 
 /// How long closing waits for the peers to be told.
@@ -49,19 +58,19 @@ impl Endpoint {
     /// # Errors
     /// Any [`BindError`].
     pub fn bind(addr: SocketAddr, identity: &NodeIdentity, config: NetConfig) -> Result<Self, BindError> {
-        let transport = bind::transport(&config)?;
+        config.check()?;
         let own = bind::certified(identity)?;
-        let quic = bind::endpoint(addr, &own, &config)?;
+        let (quic, by) = bind::endpoint(addr, &own, &config)?;
         let config = Arc::new(config);
         let ledger = Arc::new(Ledger::default());
         let (ready, accepted) = mpsc::channel(ACCEPTED_LEN_MAX);
-        let accepting = tokio::spawn(accept::accept_all(quic.clone(), Arc::clone(&config), Arc::clone(&ledger), ready));
+        let accepting =
+            tokio::spawn(accept::accept_all((quic.clone(), by), Arc::clone(&config), Arc::clone(&ledger), ready));
         let inner = Inner {
             quic,
             identity: identity.clone(),
             own,
             config,
-            transport,
             ledger,
             accepted: Mutex::new(accepted),
             accepting: accepting.abort_handle(),
@@ -101,7 +110,7 @@ impl Endpoint {
         let dialler = Dialler {
             quic: inner.quic.clone(),
             own: Arc::clone(&inner.own),
-            transport: Arc::clone(&inner.transport),
+            config: Arc::clone(&inner.config),
             peer: expect,
         };
         let addrs: Vec<Address> = addrs.iter().cloned().map(Into::into).collect();
@@ -119,6 +128,31 @@ impl Endpoint {
     /// What went over the wire since the endpoint was bound.
     pub fn traffic(&self) -> Traffic {
         self.inner.ledger.total()
+    }
+
+    /// Goes on from another address of this machine, in the middle of whatever is under way: connections that this side
+    /// dialled live on, and tell their peers at once. Those that peers dialled reach it only if they find the new address.
+    ///
+    /// # Errors
+    /// [`BindError`] if the address cannot be taken; then everything is as it was.
+    pub fn rebind(&self, addr: SocketAddr) -> Result<(), BindError> {
+        let socket = bind::socket(addr, self.inner.config.socket_buffer)?;
+        self.inner.quic.rebind(socket).map_err(|source| BindError::Io { addr, source })?;
+        // What was under way to the old address is lost for no full queue.
+        self.note_link(LinkNotice::Down);
+        self.note_link(LinkNotice::Up);
+        Ok(())
+    }
+
+    /// Takes in what the link below says: what it loses while it is down slows no connection down, and when it is up again
+    /// each one that has something under way probes at once.
+    pub fn note_link(&self, notice: LinkNotice) {
+        for connection in self.inner.ledger.connections() {
+            match notice {
+                LinkNotice::Down => connection.path.excuse(),
+                LinkNotice::Up => probe::probe_now(&connection.quic, &connection.path),
+            }
+        }
     }
 
     /// Connections open at the moment, handshakes included.

@@ -194,7 +194,7 @@ impl State {
         if self.queue.is_empty() {
             return false;
         }
-        let form = self.rule.choose(&shared.quic);
+        let form = self.rule.choose(&shared.quic, &shared.path);
         let count_taken = self.queue.len().min(BATCH_LEN_MAX);
         for (frame, place) in self.queue.drain(..count_taken) {
             self.rest_places.push(place);

@@ -17,8 +17,8 @@
 //!
 //! A wrong choice costs little: a local network that stumbles once packs a few frames.
 
-use crate::congestion;
-use std::time::{Duration, Instant};
+use crate::path_state::PathState;
+use std::time::Duration;
 
 /// From this round trip on frames are packed: what packing a usual frame takes does not show in it any more.
 const RTT_SLOW: Duration = Duration::from_millis(5);
@@ -27,10 +27,6 @@ const RTT_FAST: Duration = Duration::from_millis(3);
 /// Bytes per second of a full line up to which frames are packed: 50 Mb/s. One core packs program text at about 100
 /// MB/s, so packing is never what holds up such a line.
 const RATE_SLOW: u64 = 6_250_000;
-/// How often the rate is asked for at most: the answer is a copy of all that the controller remembers, tens of
-/// kilobytes when much was sent.
-const RATE_PERIOD: Duration = Duration::from_secs(1);
-
 /// Which frames this side packs. What comes in is understood in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FramePacking {
@@ -64,37 +60,24 @@ struct Path {
 pub(crate) struct PackingRule {
     packing: FramePacking,
     last: Form,
-    rate: Option<u64>,
-    rate_asked: Option<Instant>,
 }
 
 impl PackingRule {
     pub(crate) const fn new(packing: FramePacking) -> Self {
-        Self { packing, last: Form::Plain, rate: None, rate_asked: None }
+        Self { packing, last: Form::Plain }
     }
 
     /// The form of what is sent next.
-    pub(crate) fn choose(&mut self, quic: &quinn::Connection) -> Form {
+    pub(crate) fn choose(&mut self, quic: &quinn::Connection, path: &PathState) -> Form {
         match self.packing {
             FramePacking::Always => Form::Packed,
             FramePacking::Never => Form::Plain,
             FramePacking::ByPath => {
-                let rtt = quic.rtt();
-                // Distance alone says enough, and the rate costs more to know.
-                let rate_when_full = if rtt >= RTT_SLOW { None } else { self.rate_when_full(quic) };
-                self.last = choose(self.last, Path { rtt, rate_when_full });
+                let rate_when_full = path.view().rate_when_full;
+                self.last = choose(self.last, Path { rtt: quic.rtt(), rate_when_full });
                 self.last
             }
         }
-    }
-
-    fn rate_when_full(&mut self, quic: &quinn::Connection) -> Option<u64> {
-        let now = Instant::now();
-        if self.rate_asked.is_none_or(|at| now.saturating_duration_since(at) >= RATE_PERIOD) {
-            self.rate_asked = Some(now);
-            self.rate = congestion::rate_when_full(quic);
-        }
-        self.rate
     }
 }
 

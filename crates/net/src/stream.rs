@@ -9,7 +9,6 @@
 
 use crate::RequestError;
 use crate::close::{Closed, StreamCode};
-use crate::congestion;
 use crate::connection::Shared;
 use crate::gate::Gate;
 use bytes::Bytes;
@@ -95,7 +94,7 @@ struct Moved {
 
 impl Moved {
     fn by(shared: &Shared) -> Self {
-        Self { delivered: congestion::delivered(&shared.quic), received: shared.quic.stats().frame_rx.stream }
+        Self { delivered: shared.path.view().delivered, received: shared.quic.stats().frame_rx.stream }
     }
 
     /// Whether streams moved since then. A reader looks both ways: what it waits for may be

@@ -140,6 +140,11 @@ impl Ledger {
         }
     }
 
+    /// All that somebody holds.
+    pub(crate) fn connections(&self) -> Vec<Arc<Shared>> {
+        self.lock().alive.values().filter_map(Weak::upgrade).collect()
+    }
+
     /// Connections that somebody holds.
     pub(crate) fn alive(&self) -> usize {
         self.lock().alive.len()

@@ -9,7 +9,6 @@
 //!
 //! Only a connection that was told so does this ([`Connection::yield_in_background`](crate::Connection::yield_in_background)).
 
-use crate::congestion;
 use crate::connection::Shared;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -69,9 +68,8 @@ impl Shared {
     fn change_yielding(&self, change: impl FnOnce(&mut Counts)) {
         let mut counts = self.yielding.counts.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut counts);
-        // Told each time, not only when it changes: a path that changed has a new controller, which does not know.
         if counts.enabled {
-            congestion::set_yielding(&self.quic, counts.yields());
+            self.path.set_yielding(counts.yields());
         }
     }
 }

@@ -68,6 +68,7 @@ fn config(context: &Context, settings: &MountSettings) -> Result<ClientConfig, F
     };
     let mut config = ClientConfig::new(source, settings.dir.clone(), settings.cache.clone());
     config.registry = context.registry.clone();
+    config.net = context.config.file.network.apply(config.net);
     config.cache_size = settings.cache_size_bytes;
     config.label = Some(label::of_this_machine());
     config.read_only = settings.read_only;

@@ -24,7 +24,7 @@ pub(crate) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
     panics::end_the_process();
     logging::start(&context.config.log);
     let ended = signals::catch().map_err(|e| Failure::io("catch signals", &e))?;
-    let mut server = Server::start(config(&settings)).map_err(|error| start_failure(&error))?;
+    let mut server = Server::start(config(context, &settings)).map_err(|error| start_failure(&error))?;
     let registered = register(context, &settings)?;
     serve(&server, &ended);
     sd_notify::notify("STOPPING=1");
@@ -57,8 +57,9 @@ fn register(context: &Context, settings: &ServeSettings) -> Result<Registered, F
     context.registry.register(&registration).map_err(|error| Failure::new(Exit::Refused, error, next_step))
 }
 
-fn config(settings: &ServeSettings) -> ServerConfig {
+fn config(context: &Context, settings: &ServeSettings) -> ServerConfig {
     let mut config = ServerConfig::new(settings.data.clone());
+    config.net = context.config.file.network.apply(config.net);
     config.listen = settings.listen;
     config.advertise.clone_from(&settings.advertise);
     config.control_socket = Some(settings.socket());

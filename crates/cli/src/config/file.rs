@@ -17,6 +17,52 @@ pub(crate) struct ConfigFile {
     pub(crate) log: LogSection,
     pub(crate) server: ServerSection,
     pub(crate) mount: MountSection,
+    pub(crate) network: NetworkSection,
+}
+
+/// `[network]`
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct NetworkSection {
+    pub(crate) controller: Option<Controller>,
+    pub(crate) probing: Option<Probing>,
+}
+
+/// How a connection finds its sending rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Controller {
+    Steady,
+    Bbr,
+    Cubic,
+    Newreno,
+}
+
+/// When a connection looks for the end of an outage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Probing {
+    BySilence,
+    Fixed,
+}
+
+impl NetworkSection {
+    /// Settings of the transport with these changes.
+    pub(crate) fn apply(self, mut net: wayfs_net::NetConfig) -> wayfs_net::NetConfig {
+        net.congestion = match self.controller {
+            None => net.congestion,
+            Some(Controller::Steady) => wayfs_net::Congestion::Steady,
+            Some(Controller::Bbr) => wayfs_net::Congestion::Bbr,
+            Some(Controller::Cubic) => wayfs_net::Congestion::Cubic,
+            Some(Controller::Newreno) => wayfs_net::Congestion::NewReno,
+        };
+        net.probing = match self.probing {
+            None => net.probing,
+            Some(Probing::BySilence) => wayfs_net::Probing::BySilence,
+            Some(Probing::Fixed) => wayfs_net::Probing::Fixed,
+        };
+        net
+    }
 }
 
 /// `[log]`
@@ -118,6 +164,10 @@ impl ConfigFile {
                 safe_timeout_s: later.mount.safe_timeout_s.or(self.mount.safe_timeout_s),
                 dirty_age_s: later.mount.dirty_age_s.or(self.mount.dirty_age_s),
             },
+            network: NetworkSection {
+                controller: later.network.controller.or(self.network.controller),
+                probing: later.network.probing.or(self.network.probing),
+            },
         }
     }
 }
@@ -155,6 +205,16 @@ mod tests {
 
     fn parse(text: &str) -> Result<ConfigFile, String> {
         ConfigFile::parse(text, &|name| (name == "PORT").then(|| "7".to_owned()))
+    }
+
+    #[test]
+    fn the_network_is_what_the_file_says() {
+        let parsed = ConfigFile::parse("[network]\ncontroller = \"cubic\"\nprobing = \"fixed\"", &|_| None).unwrap();
+        let net = parsed.network.apply(wayfs_net::NetConfig::default());
+        assert_eq!((net.congestion, net.probing), (wayfs_net::Congestion::Cubic, wayfs_net::Probing::Fixed));
+        let net = NetworkSection::default().apply(wayfs_net::NetConfig::default());
+        assert_eq!((net.congestion, net.probing), (wayfs_net::Congestion::Steady, wayfs_net::Probing::BySilence));
+        assert!(ConfigFile::parse("[network]\ncontroller = \"vegas\"", &|_| None).unwrap_err().contains("vegas"));
     }
 
     #[test]

@@ -66,4 +66,12 @@ pub(crate) const TEMPLATE: &str = r#"# Configuration of wayfs. Take the `#! ` aw
 
 # Writes to a file that stays open are committed when they are this old, in seconds.
 #! dirty_age_s = 30
+
+[network]
+# How connections find their sending rate: steady (keeps it over losses of the air, shares a full queue), or for
+# comparisons bbr, cubic, newreno.
+#! controller = "steady"
+
+# When the end of an outage is looked for: by-silence (often, as soon as the path is silent), or for comparisons fixed.
+#! probing = "by-silence"
 "#;

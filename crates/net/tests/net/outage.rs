@@ -1,10 +1,10 @@
 //! Weak paths: loss, and links that die and come back.
 
-use crate::pair::{Pair, addr, endpoint, pair_at, soon};
+use crate::pair::{Pair, addr, endpoint, pair, pair_at, soon};
 use crate::proxy::Proxy;
 use bytes::Bytes;
 use std::time::{Duration, Instant};
-use wayfs_net::{Congestion, FramePacking, NetConfig, Priority};
+use wayfs_net::{Congestion, FramePacking, LinkNotice, NetConfig, Priority};
 
 const OUTAGE: Duration = Duration::from_secs(2);
 
@@ -201,6 +201,41 @@ async fn a_client_that_moves_to_another_address_keeps_its_connection() {
         assert_eq!(answer, "moved");
     }
     assert_ne!(pair.far.remote_addr(), before);
+}
+
+#[tokio::test]
+async fn a_client_that_takes_another_address_in_the_middle_of_a_transfer_goes_on() {
+    let pair = pair().await;
+    answer_all(&pair);
+    let before = pair.far.remote_addr();
+    let len: u64 = 24 << 20;
+    let (mut body, call) = pair.near.upload("moved".into(), len, Priority::Foreground).await.unwrap();
+    let piece = Bytes::from(vec![1; 64 << 10]);
+    for number in 0..len / (64 << 10) {
+        if number == 100 {
+            pair.client.rebind("127.0.0.1:0".parse().unwrap()).unwrap();
+        }
+        soon("a piece", body.send(piece.clone())).await.unwrap();
+    }
+    body.finish().await.unwrap();
+    assert_eq!(soon("the answer", call.answer()).await.unwrap().0, "moved");
+    assert_ne!(pair.far.remote_addr(), before);
+    assert_eq!(pair.far.remote_addr().port(), pair.client.local_addr().unwrap().port());
+}
+
+#[tokio::test]
+async fn a_notice_of_the_link_disturbs_nothing() {
+    let (proxy, pair) = through_proxy(NetConfig::default()).await;
+    answer_all(&pair);
+    proxy.cut();
+    pair.client.note_link(LinkNotice::Down);
+    let near = pair.near.clone();
+    let asking = tokio::spawn(async move { near.request("still there?".into()).await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!asking.is_finished());
+    proxy.mend();
+    pair.client.note_link(LinkNotice::Up);
+    assert_eq!(soon("the answer", asking).await.unwrap().unwrap().0, "still there?");
 }
 
 #[tokio::test]
