@@ -92,6 +92,13 @@ mod tests {
         let mut records = Records::default();
         records.push(&[0xff; 4]);
         assert_eq!(records.poll(), Err(RecordError::TooLong(MESSAGE_LEN_MAX)));
+        // Also those of fragments that are each short enough.
+        let mut records = Records::default();
+        for _ in 0..3 {
+            records.push(&40_000_u32.to_be_bytes());
+            records.push(&[7; 40_000]);
+        }
+        assert_eq!(records.poll(), Err(RecordError::TooLong(MESSAGE_LEN_MAX)));
         let mut records = Records::default();
         records.push(&[0; 400]);
         assert_eq!(records.poll(), Err(RecordError::TooManyFragments(FRAGMENTS_MAX)));
