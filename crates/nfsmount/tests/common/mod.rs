@@ -135,6 +135,9 @@ pub(crate) struct Mounted {
     directory: tempfile::TempDir,
 }
 
+/// Longest life of a mount.
+const LONGEST: Duration = Duration::from_secs(90);
+
 /// Whether this machine lets us mount.
 pub(crate) fn may_mount() -> bool {
     let may = Path::new("/dev/fuse").exists();
@@ -167,6 +170,12 @@ impl Mounted {
         let mount = NfsMount::start(config)?;
         let stopper = mount.stopper();
         let thread = Some(std::thread::spawn(move || mount.run()));
+        // Whatever goes wrong, no test waits for a file for ever.
+        let late = stopper.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(LONGEST);
+            let _ = late.stop(wayfs_fuse::UmountMode::Force);
+        });
         Ok(Self { stopper, thread, directory })
     }
 
