@@ -200,3 +200,28 @@ fn a_listing_without_end_is_an_error() {
     assert_eq!(fs::read_dir(mounted.at("")).unwrap().count(), 200);
     mounted.end(UmountMode::Orderly);
 }
+
+/// The kernel never uses a file again whose kind changes under its hands.
+#[test]
+fn a_handle_that_suddenly_leads_to_another_kind_of_file_is_stale() {
+    if !may_mount() {
+        return;
+    }
+    let host = Host::start();
+    host.toy().put("file", b"x");
+    let mounted = Mounted::new(&host, "noac");
+    let file = fs::File::open(mounted.at("file")).unwrap();
+    // Attributes alone are 112 bytes; the kind is their first word.
+    host.spoil(Box::new(|mut answer| {
+        if answer.len() == 112 && answer[31] == 1 {
+            answer[31] = 2;
+        }
+        vec![answer]
+    }));
+    assert_eq!(file.metadata().unwrap_err().raw_os_error(), Some(libc::ESTALE));
+    host.spoil(Box::new(|answer| vec![answer]));
+    assert_eq!(file.metadata().unwrap().len(), 1);
+    assert_eq!(fs::read(mounted.at("file")).unwrap(), b"x");
+    drop(file);
+    mounted.end(UmountMode::Orderly);
+}
