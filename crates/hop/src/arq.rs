@@ -75,6 +75,8 @@ pub struct ArqConfig {
     pub delay_max: Duration,
     /// Shortest time of silence after which something goes again. Default 10 ms; published: 200 ms.
     pub timeout_min: Duration,
+    /// The same before any round trip was measured. Default 30 ms: right where the air is given frame by frame.
+    pub timeout_initial: Duration,
     /// How long small packets and reports may wait while the other end has a backlog. Default 50 ms; zero: never.
     pub hold: Duration,
     /// Frames after which a report goes by itself. Default 32.
@@ -96,6 +98,7 @@ impl Default for ArqConfig {
             tries_max: 64,
             delay_max: Duration::from_secs(5),
             timeout_min: Duration::from_millis(10),
+            timeout_initial: Duration::from_millis(30),
             hold: Duration::from_millis(50),
             report_every: 32,
             reservation: false,
@@ -166,6 +169,11 @@ pub struct Arq<P> {
     polls: u32,
     poll_due: bool,
     round_trip: RoundTrip,
+    /// The shortest round trip, and the time between reports while frames flow: only from who measures them ([`Arq::measured`]).
+    least: Option<Duration>,
+    gaps: RoundTrip,
+    /// The last report, if frames were on their way before and after it.
+    flowing: Option<Time>,
     /// Room at the other end, if it said.
     room: Option<u32>,
     request_due: bool,
@@ -206,6 +214,9 @@ impl<P: Packet> Arq<P> {
             polls: 0,
             poll_due: false,
             round_trip: RoundTrip::default(),
+            least: None,
+            gaps: RoundTrip::default(),
+            flowing: None,
             room: None,
             request_due: false,
             requested: None,
@@ -267,6 +278,14 @@ impl<P: Packet> Arq<P> {
         self.signals.pop_front()
     }
 
+    /// Somebody who sees more of the way than this end measured a round trip: between the two ends there is a queue. `least`: the shortest of late.
+    ///
+    /// From then on silence is told by reports that stay out where they used to come, and a silent channel is asked as often as it can answer.
+    pub fn measured(&mut self, round_trip: Duration, least: Duration) {
+        self.round_trip.sample(round_trip);
+        self.least = Some(least);
+    }
+
     /// A packet to be sent. The full queue gives it back.
     ///
     /// # Errors
@@ -301,7 +320,7 @@ impl<P: Packet> Arq<P> {
     pub fn hand_off_coming(&mut self, now: Time) {
         // What is unanswered asks the new way at once.
         (self.polls, self.poll_due) = (0, !self.held.is_empty());
-        (self.silent_since, self.asked) = (Some(now), None);
+        (self.silent_since, self.asked, self.flowing) = (Some(now), None, None);
         self.signals.push_back(Signal::HandOffComing);
     }
 
@@ -459,7 +478,11 @@ impl<P: Packet> Arq<P> {
         if lost > 0 {
             self.signals.push_back(Signal::Lost(lost));
         }
+        if let Some(last) = self.flowing.filter(|_| !done.is_empty()) {
+            self.gaps.sample(now.since(last));
+        }
         self.silent_since = (!self.held.is_empty()).then_some(now);
+        self.flowing = self.silent_since;
         if self.held.is_empty() {
             self.asked = None;
         }
@@ -622,7 +645,17 @@ impl<P: Packet> Arq<P> {
         if self.held.is_empty() || self.poll_due {
             return None;
         }
-        let timeout = self.round_trip.timeout(self.config.timeout_min, self.config.timeout_min * 3);
+        let timeout = self.round_trip.timeout(self.config.timeout_min, self.config.timeout_initial);
+        if self.polls == 0
+            && let Some(last) = self.flowing.filter(|_| self.least.is_some() && self.asked.is_none())
+        {
+            // Reports that waited together come together; only the next one's due time says when it may be missed.
+            let soonest = self.config.hold + self.config.timeout_min + self.least.unwrap_or_default();
+            return Some(last + self.gaps.timeout(soonest, timeout + self.config.hold));
+        }
+        // Nothing is on its way before a question, so its answer takes the shortest time.
+        let asking = self.least.filter(|_| self.polls > 0).map(|least| least * 2 + REPORT_DELAY);
+        let timeout = asking.map_or(timeout, |asking| asking.max(self.config.timeout_min));
         let factor = if self.polls <= LINEAR { 1 + self.polls } else { (1 + LINEAR) << (self.polls - LINEAR).min(10) };
         let wait = (timeout * factor).min(POLL_MAX);
         let asked = self.asked.map(|at| at + wait);
@@ -662,7 +695,7 @@ impl<P: Packet> Arq<P> {
             self.polls += 1;
             self.poll_due = true;
             self.statistics.polls += 1;
-            (self.asked, self.silent_since) = (None, None);
+            (self.asked, self.silent_since, self.flowing) = (None, None, None);
         }
         if self.request_at(now).is_some_and(|at| at <= now) {
             self.request_due = true;

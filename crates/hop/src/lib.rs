@@ -20,6 +20,7 @@ mod frame;
 mod holes;
 mod ip;
 mod pace;
+mod paced;
 mod packet;
 mod relay;
 mod scheme;
@@ -34,6 +35,7 @@ pub use codec::{FRAME_HEADER_LEN, FrameError, PACKET_HEADER_LEN, REPORT_LEN, dec
 pub use frame::{Frame, Report};
 pub use ip::{IpError, IpPacket, PACKET_LEN_MAX};
 pub use pace::Pace;
+pub use paced::{Paced, QueueLimit};
 pub use packet::{Destination, Flow, Packet, Sacks, TcpHeader};
 pub use relay::{Relay, RelayEnd, RelayStep};
 pub use scheme::{Scheme, SchemeError};

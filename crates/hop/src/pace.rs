@@ -124,8 +124,8 @@ impl Pace {
         self.sent.push_back(Sent { order, len, at: now, delivered, delivered_at, is_last });
     }
 
-    /// A report: the latest transmission that arrived, and the bytes delivered so far.
-    pub fn reported(&mut self, now: Time, order: u64, delivered: u64) {
+    /// A report: the latest transmission that arrived, and the bytes delivered so far. Gives the round trip, if it tells one.
+    pub fn reported(&mut self, now: Time, order: u64, delivered: u64) -> Option<Duration> {
         let news = delivered.saturating_sub(self.delivered);
         self.delivered = delivered;
         let mut latest = None;
@@ -134,10 +134,11 @@ impl Pace {
             self.in_flight -= sent.len;
             latest = Some(sent);
         }
-        let Some(sent) = latest else { return };
+        let sent = latest?;
         self.delivered_at = now;
-        if sent.order == order {
-            keep(&mut self.round_trips, now, now.since(sent.at), |kept, new| kept >= new);
+        let round_trip = (sent.order == order).then(|| now.since(sent.at));
+        if let Some(span) = round_trip {
+            keep(&mut self.round_trips, now, span, |kept, new| kept >= new);
         }
         let span = u64::try_from(now.since(sent.delivered_at.min(sent.at)).as_micros()).unwrap_or(u64::MAX).max(1);
         let rate = delivered.saturating_sub(sent.delivered).saturating_mul(1_000_000) / span;
@@ -145,6 +146,7 @@ impl Pace {
             keep(&mut self.rates, now, rate, |kept, new| kept <= new);
         }
         self.grow(sent, usize::try_from(news).unwrap_or(usize::MAX));
+        round_trip
     }
 
     fn grow(&mut self, sent: Sent, news: usize) {

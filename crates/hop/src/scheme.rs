@@ -43,7 +43,12 @@ impl FromStr for Scheme {
 
     fn from_str(name: &str) -> Result<Self, SchemeError> {
         // The published link layers report every frame at once and wait for nothing.
-        let plain = ArqConfig { timeout_min: PUBLISHED_TIMEOUT, hold: Duration::ZERO, ..ArqConfig::default() };
+        let plain = ArqConfig {
+            timeout_min: PUBLISHED_TIMEOUT,
+            timeout_initial: PUBLISHED_TIMEOUT * 3,
+            hold: Duration::ZERO,
+            ..ArqConfig::default()
+        };
         let snoop = SnoopConfig::default();
         Ok(match name {
             "none" => Self::None,

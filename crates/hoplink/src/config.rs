@@ -140,12 +140,12 @@ pub struct Pool {
 
 /// Not a pool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no pool of addresses: write it as 10.77.0.0/24, the prefix between 16 and 30")]
+#[error("`{0}` is no pool of addresses: write it as 10.177.0.0/24, the prefix between 16 and 30")]
 pub struct PoolError(String);
 
 impl Default for Pool {
     fn default() -> Self {
-        Self { network: Ipv4Addr::new(10, 77, 0, 0), prefix: 24 }
+        Self { network: Ipv4Addr::new(10, 177, 0, 0), prefix: 24 }
     }
 }
 

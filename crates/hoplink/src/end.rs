@@ -10,14 +10,11 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::time::Duration;
 use wayfs_hop::{
-    Arq, ArqStatistics, BlockStatistics, Blocks, FRAME_HEADER_LEN, IpPacket, PACKET_HEADER_LEN, Pace, Packet, Scheme,
-    Signal, Snoop, SnoopStatistics, decode_frame, encode_frame,
+    ArqStatistics, BlockStatistics, Blocks, FRAME_HEADER_LEN, IpPacket, PACKET_HEADER_LEN, Paced, Packet, QueueLimit,
+    Scheme, Signal, Snoop, SnoopStatistics, decode_frame, encode_frame,
 };
 use wayfs_types::Time;
 
-/// What waits for the hop is what it carries in so long, if nothing else was set.
-const QUEUE_MS: u64 = 300;
-const QUEUE_LEN_MIN: usize = 32 * 1024;
 /// Packets that wait without a scheme; the socket takes them at once unless its buffer is full.
 const PLAIN_MAX: usize = 256;
 /// Bytes of a report that a frame leaves room for, beyond the longest packet.
@@ -36,14 +33,11 @@ pub(crate) enum End {
     Blocks(Box<Blocks>),
 }
 
-/// Frames, and how fast they go.
+/// Frames, and their length at most.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    arq: Arq<IpPacket>,
-    pace: Pace,
-    queue_len_max: Option<usize>,
-    refused: u64,
-    frame_len_max: usize,
+    paced: Paced<IpPacket>,
+    len_max: usize,
 }
 
 /// What an end counted.
@@ -62,13 +56,9 @@ impl End {
         match scheme {
             Scheme::Arq(config) => {
                 let config = settings.arq(config, window, mtu);
-                Self::Frames(Box::new(Frames {
-                    arq: Arq::new(config),
-                    pace: Pace::new(config.hold),
-                    queue_len_max: settings.queue_len_max,
-                    refused: 0,
-                    frame_len_max: FRAME_HEADER_LEN + PACKET_HEADER_LEN + usize::from(mtu) + REPORT_ROOM,
-                }))
+                let limit = if settings.queue_len_max.is_some() { QueueLimit::Fixed } else { QueueLimit::ByRate };
+                let len_max = FRAME_HEADER_LEN + PACKET_HEADER_LEN + usize::from(mtu) + REPORT_ROOM;
+                Self::Frames(Box::new(Frames { paced: Paced::new(config, limit), len_max }))
             }
             Scheme::Snoop(config) if role == Role::Base => Self::Snoop(Box::new(Snoop::new(settings.snoop(config)))),
             Scheme::Fec { n, k } => Blocks::new(n, k).map_or_else(|_| plain(), |blocks| Self::Blocks(Box::new(blocks))),
@@ -86,7 +76,7 @@ impl End {
                 }
                 fits
             }
-            Self::Frames(frames) => frames.send(now, packet),
+            Self::Frames(frames) => frames.paced.send(now, packet),
             Self::Snoop(snoop) => {
                 let dropped = snoop.statistics().dropped;
                 snoop.handle_wire(now, packet);
@@ -133,7 +123,7 @@ impl End {
     pub(crate) fn poll_packet(&mut self, now: Time) -> Option<IpPacket> {
         match self {
             Self::Plain(_, arrived) => arrived.pop_front(),
-            Self::Frames(frames) => frames.arq.poll_packet(now),
+            Self::Frames(frames) => frames.paced.poll_packet(now),
             Self::Snoop(snoop) => snoop.poll_wire(),
             Self::Blocks(blocks) => blocks.poll_packet(),
         }
@@ -142,7 +132,7 @@ impl End {
     /// News; call until `None`.
     pub(crate) fn poll_signal(&mut self) -> Option<Signal> {
         match self {
-            Self::Frames(frames) => frames.arq.poll_signal(),
+            Self::Frames(frames) => frames.paced.poll_signal(),
             Self::Plain(..) | Self::Snoop(_) | Self::Blocks(_) => None,
         }
     }
@@ -151,7 +141,7 @@ impl End {
     pub(crate) fn poll_timeout(&self, now: Time) -> Option<Time> {
         match self {
             Self::Plain(..) => None,
-            Self::Frames(frames) => frames.arq.poll_timeout(now),
+            Self::Frames(frames) => frames.paced.poll_timeout(now),
             Self::Snoop(snoop) => snoop.poll_timeout(),
             Self::Blocks(blocks) => blocks.poll_timeout(),
         }
@@ -161,7 +151,7 @@ impl End {
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         match self {
             Self::Plain(..) => {}
-            Self::Frames(frames) => frames.arq.handle_timeout(now),
+            Self::Frames(frames) => frames.paced.handle_timeout(now),
             Self::Snoop(snoop) => {
                 if snoop.poll_timeout().is_some_and(|at| at <= now) {
                     snoop.handle_timeout(now);
@@ -174,8 +164,7 @@ impl End {
     /// The peer is, or is about to be, reached another way.
     pub(crate) fn hand_off(&mut self, now: Time) {
         if let Self::Frames(frames) = self {
-            frames.pace.forget_flight();
-            frames.arq.hand_off_coming(now);
+            frames.paced.hand_off(now);
         }
     }
 
@@ -183,11 +172,7 @@ impl End {
     pub(crate) const fn counted(&self) -> Counted {
         match self {
             Self::Plain(..) => Counted::Nothing,
-            Self::Frames(frames) => {
-                let mut counted = frames.arq.statistics();
-                counted.refused += frames.refused;
-                Counted::Frames(counted)
-            }
+            Self::Frames(frames) => Counted::Frames(frames.paced.statistics()),
             Self::Snoop(snoop) => Counted::Snoop(snoop.statistics()),
             Self::Blocks(blocks) => Counted::Blocks(blocks.statistics()),
         }
@@ -197,7 +182,7 @@ impl End {
     pub(crate) fn queue_len(&self) -> usize {
         match self {
             Self::Plain(out, _) => out.iter().map(Packet::packet_len).sum(),
-            Self::Frames(frames) => frames.arq.queue_len(),
+            Self::Frames(frames) => frames.paced.arq().queue_len(),
             Self::Snoop(snoop) => snoop.queue_len(),
             Self::Blocks(_) => 0,
         }
@@ -206,7 +191,7 @@ impl End {
     /// Bytes of packets that are kept here.
     pub(crate) fn state_len(&self) -> usize {
         match self {
-            Self::Frames(frames) => frames.arq.state_len(),
+            Self::Frames(frames) => frames.paced.arq().state_len(),
             Self::Snoop(snoop) => snoop.kept_len() + snoop.queue_len(),
             Self::Plain(..) | Self::Blocks(_) => self.queue_len(),
         }
@@ -215,7 +200,7 @@ impl End {
     /// What the hop carries (bytes per second; zero: not known), and its shortest round trip.
     pub(crate) fn measured(&self) -> (u64, Option<Duration>) {
         match self {
-            Self::Frames(frames) => (frames.pace.rate(), frames.pace.round_trip()),
+            Self::Frames(frames) => (frames.paced.pace().rate(), frames.paced.pace().round_trip()),
             Self::Plain(..) | Self::Snoop(_) | Self::Blocks(_) => (0, None),
         }
     }
@@ -223,7 +208,7 @@ impl End {
     /// Whether the channel is silent though something is to be answered.
     pub(crate) const fn is_silent(&self) -> bool {
         match self {
-            Self::Frames(frames) => frames.arq.is_silent(),
+            Self::Frames(frames) => frames.paced.arq().is_silent(),
             Self::Plain(..) | Self::Snoop(_) | Self::Blocks(_) => false,
         }
     }
@@ -235,37 +220,16 @@ fn plain(packet: &IpPacket, to: &mut Vec<u8>) -> Kind {
 }
 
 impl Frames {
-    fn send(&mut self, now: Time, packet: IpPacket) -> bool {
-        let carried = usize::try_from(self.pace.rate().saturating_mul(QUEUE_MS) / 1000).unwrap_or(usize::MAX);
-        // A queue that takes seconds to drain delays everybody and helps nobody.
-        let full = self.queue_len_max.is_none() && self.arq.queue_len() > carried.max(QUEUE_LEN_MIN);
-        if full {
-            self.refused += 1;
-            return false;
-        }
-        self.arq.send(now, packet).is_ok()
-    }
-
     fn poll(&mut self, now: Time, to: &mut Vec<u8>) -> Option<Kind> {
-        if self.arq.is_idle() {
-            self.pace.forget_flight();
-        }
-        let frame = if self.pace.may_send() { self.arq.poll_frame(now) } else { self.arq.poll_short_frame(now) }?;
-        if !frame.packets.is_empty() {
-            let len = frame.packets.iter().map(Packet::packet_len).sum();
-            self.pace.sent(now, frame.order, len, frame.backlog == 0);
-        }
-        encode_frame(&frame, self.frame_len_max, to);
+        let frame = self.paced.poll_frame(now)?;
+        encode_frame(&frame, self.len_max, to);
         Some(Kind::Frame)
     }
 
     fn receive(&mut self, now: Time, body: Bytes) -> bool {
-        let Ok(frame) = decode_frame(body) else { return false };
-        let order = frame.report.as_ref().map(|report| report.order);
-        self.arq.handle_frame(now, frame);
-        if let Some(order) = order {
-            self.pace.reported(now, order, self.arq.delivered_len());
-        }
-        true
+        decode_frame(body).is_ok_and(|frame| {
+            self.paced.handle_frame(now, frame);
+            true
+        })
     }
 }

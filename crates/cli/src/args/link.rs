@@ -29,7 +29,7 @@ pub(crate) struct LinkBaseArgs {
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) address: Vec<Address>,
     /// Addresses for mobiles; the first is the base's own
-    #[arg(long, value_name = "CIDR", default_value = "10.77.0.0/24")]
+    #[arg(long, value_name = "CIDR", default_value = "10.177.0.0/24")]
     pub(crate) pool: Pool,
     /// Write the ticket to this new file instead of standard output
     #[arg(long, value_name = "FILE")]

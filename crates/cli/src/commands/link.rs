@@ -158,10 +158,10 @@ fn ticket(given: &str) -> Result<LinkTicket, Failure> {
     } else if given.starts_with("wayfs") && !Path::new(given).exists() {
         given.clone_into(&mut text);
     } else {
-        let file =
-            std::fs::File::open(given).map_err(|error| Failure::io(format!("open the ticket {given}"), &error))?;
+        // What is named might be a ticket that was mistyped, and that is a password: it is not said again.
+        let file = std::fs::File::open(given).map_err(|error| Failure::io("open the file with the ticket", &error))?;
         let read = file.take(TICKET_LEN_MAX).read_to_string(&mut text);
-        read.map_err(|error| Failure::io(format!("read the ticket {given}"), &error))?;
+        read.map_err(|error| Failure::io("read the file with the ticket", &error))?;
     }
     text.parse().map_err(|error| Failure::usage(error, "`wayfs link base` prints it."))
 }
