@@ -111,7 +111,8 @@ impl<S: MetaStore> Replica<S> {
             let is_durable = item.ticket <= self.stored;
             // No number after a gap may be known to anyone before the gap is durable here.
             let is_next = item.after == before && item.id.sequence() == before + 1;
-            if is_durable || !item.tentative || !is_next || item.id.sequence() > last {
+            // A rewritten one is not lost with a crash: the one before it comes back.
+            if is_durable || item.rewritten || !item.tentative || !is_next || item.id.sequence() > last {
                 break;
             }
             before = item.id.sequence();

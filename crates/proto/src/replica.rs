@@ -591,7 +591,7 @@ impl<S: MetaStore> Replica<S> {
             self.log.append(position, LogItem { ticket: self.ticket, ..item });
         }
         for (position, chain) in &staged.chained {
-            self.log.rechain(*position, *chain);
+            self.log.rechain(*position, *chain, self.ticket);
         }
         for record in &staged.confirmed {
             self.log.confirm(*record);
@@ -603,7 +603,7 @@ impl<S: MetaStore> Replica<S> {
             self.log.forget(*position);
         }
         for (position, weight) in staged.weighed {
-            self.log.weigh(position, weight);
+            self.log.rewrite(position, weight, self.ticket);
         }
         self.announce(changed, staged.own);
         self.outputs.extend(staged.outputs);

@@ -60,6 +60,8 @@ pub(crate) struct LogItem {
     pub(crate) life: Life,
     /// The parent's state does not have it yet.
     pub(crate) tentative: bool,
+    /// It stands in place of another one that a former batch holds: a crash would bring that back.
+    pub(crate) rewritten: bool,
     pub(crate) weight: Weight,
 }
 
@@ -106,9 +108,11 @@ impl Log {
         }
     }
 
-    /// A record's content changed: it was cancelled.
-    pub(crate) fn weigh(&mut self, position: u64, weight: Weight) {
+    /// Another record stands in a record's place, as of a batch: it was cancelled. Nobody may hear of the new one before
+    /// that batch is durable, or the old one would be another history after a crash.
+    pub(crate) fn rewrite(&mut self, position: u64, weight: Weight, ticket: Ticket) {
         if let Some(mut item) = self.items.remove(&position) {
+            (item.rewritten, item.ticket) = (true, ticket);
             self.not_safe.forget(&item);
             self.not_visible.forget(&item);
             if item.tentative {
@@ -158,10 +162,12 @@ impl Log {
         }
     }
 
-    /// A record was replayed upon another history.
-    pub(crate) fn rechain(&mut self, position: u64, chain: Chain) {
-        if let Some(item) = self.items.get_mut(&position) {
-            item.chain = chain;
+    /// A record was replayed in a batch. Upon another history it is another one, as if it was rewritten.
+    pub(crate) fn rechain(&mut self, position: u64, chain: Chain, ticket: Ticket) {
+        if let Some(item) = self.items.get_mut(&position)
+            && item.chain != chain
+        {
+            (item.chain, item.rewritten, item.ticket) = (chain, true, ticket);
         }
     }
 
@@ -315,6 +321,7 @@ impl<S: MetaStore> Replica<S> {
                     chain: entry.chain,
                     life: entry.life,
                     tentative: id.sequence() > applied,
+                    rewritten: false,
                     weight: Weight::of(&entry.record.op),
                 };
                 log.append(parse_number_key(&key)?, item);
@@ -348,8 +355,8 @@ impl<S: MetaStore> Replica<S> {
         let (id, time, after) = (record.id, record.time, record.follows());
         let (emptiness, weight) = (Emptiness::of(&record.op), Weight::of(&record.op));
         let Applied { effect, structural, chain, life } = self.apply_tentative(position, record, held)?;
-        let (ticket, tentative) = (Ticket(0), true);
-        let item = LogItem { id, after, time, ticket, structural, emptiness, chain, life, tentative, weight };
+        let (ticket, tentative, rewritten) = (Ticket(0), true, false);
+        let item = LogItem { id, after, time, ticket, structural, emptiness, chain, life, tentative, rewritten, weight };
         self.staged.appended.push((position, item));
         Ok(effect)
     }

@@ -99,6 +99,11 @@ impl World {
         self.hosts.iter().any(|host| !host.is_client() && !host.is_sound())
     }
 
+    /// Whether a store is an older copy, or a second one.
+    pub(crate) fn has_copy(&self) -> bool {
+        self.hosts.iter().any(|host| host.is_copy)
+    }
+
     /// Whether a removal may have been the end of the version that it names: it took the last name, or the file is
     /// gone, or somebody else took the file's other name meanwhile (`docs/conflicts.md`, "What the rules do not save"), or
     /// the file came back with the bytes of one who had not seen the version (there, "writes `a`" against "removes `a`").

@@ -4,7 +4,7 @@ use super::world::{HOME, World, big, name, small};
 use crate::{Output, Role};
 use std::time::Duration;
 use wayfs_types::FileId;
-use wayfs_types::request::{Answer, Change, Level};
+use wayfs_types::request::{Answer, Change, Level, Request};
 
 #[test]
 fn offline_saves_of_an_editor_arrive_as_one() {
@@ -54,6 +54,42 @@ fn what_may_have_been_sent_stays() {
     assert!(world.hosts[a].replica.is_settled());
     assert_eq!(world.hosts[HOME].replica.inode(file).unwrap().unwrap().content, small("last"));
     world.assert_agrees(a);
+}
+
+/// Seed 1844 of the simulator: the records in place of cancelled ones left before they were durable; after a crash the
+/// cancelled ones were back, and their writer took itself for a copy.
+#[test]
+fn what_stands_for_cancelled_records_leaves_when_it_is_durable() {
+    for is_awaited in [false, true] {
+        let mut world = World::new();
+        let a = world.add(Role::Client, "ann@a");
+        world.configure(a, |config| config.sends_ahead = true);
+        let peer = world.connect(a, HOME);
+        world.settle();
+        world.names(a, FileId::ROOT).unwrap();
+        let file = world.create(a, FileId::ROOT, "notes");
+        world.settle();
+        world.close(peer);
+        world.store(a, file, small("first"));
+        world.store(a, file, small("last"));
+        world.pass(Duration::from_secs(2));
+        let origin = world.hosts[a].replica.config().origin;
+        world.hosts[a].hold_syncs = true;
+        world.connect(a, HOME);
+        if is_awaited {
+            world.request(a, Request::Wait { record: None, until: Level::Safe });
+        }
+        world.settle();
+        world.crash(a, 0);
+        world.hosts[a].hold_syncs = false;
+        world.connect(a, HOME);
+        world.pass(Duration::from_secs(2));
+        let forked = world.hosts[a].events.iter().any(|event| matches!(event, Output::Forked { .. }));
+        assert!(!forked, "its history is its own (somebody waits: {is_awaited})");
+        assert_eq!(world.hosts[a].replica.config().origin, origin);
+        assert_eq!(world.hosts[HOME].replica.inode(file).unwrap().unwrap().content, small("last"));
+        world.assert_agrees(a);
+    }
 }
 
 /// A client of a station that is connected with the home and gathers for a while.
