@@ -8,8 +8,9 @@ use crate::tables::{
     after_prefix, milestone_key, origin_key, pack, parse_root_key, record_key, root_prefix, table, unpack,
 };
 use serde::{Deserialize, Serialize};
+use wayfs_tree::ALIAS_CHAIN_MAX;
 use wayfs_types::request::Level;
-use wayfs_types::{Content, Fact, Facts, FileId, MetaStore, OriginId, RecordId, StorageError, WallTime};
+use wayfs_types::{Content, Fact, Facts, FileId, Inode, MetaStore, OriginId, RecordId, StorageError, WallTime};
 use wayfs_wire::Mark;
 
 /// Steps of each level of an origin whose times are kept.
@@ -141,7 +142,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if the tables cannot be read.
     pub fn level(&self, file: FileId) -> Result<Option<VersionState>, StorageError> {
-        let Some(inode) = self.inode(file)? else { return Ok(None) };
+        let Some(inode) = self.inode_meant(file)? else { return Ok(None) };
         let version = inode.version;
         let facts = self.record_facts(version, Some(&inode.content))?;
         let is_own = self.config.role == Role::Client && version.origin() == self.config.origin;
@@ -152,6 +153,16 @@ impl<S: MetaStore> Replica<S> {
             Role::Home | Role::Station | Role::Client => None,
         };
         Ok(Some(VersionState { version, facts, safe_at }))
+    }
+
+    /// The inode of a file, be it asked for by the id of one that was merged into it: such a marker names no content.
+    pub(crate) fn inode_meant(&self, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {
+        let mut inode = self.inode(file)?;
+        for _ in 0..ALIAS_CHAIN_MAX {
+            let Some(into) = inode.as_ref().and_then(|inode| inode.merged_into) else { break };
+            inode = self.inode(into)?;
+        }
+        Ok(inode)
     }
 
     /// What this replica knows of one record. `content`: what it names, [`Content::EMPTY`] if it names none; `None`: that

@@ -356,7 +356,8 @@ impl<S: MetaStore> Replica<S> {
         let (emptiness, weight) = (Emptiness::of(&record.op), Weight::of(&record.op));
         let Applied { effect, structural, chain, life } = self.apply_tentative(position, record, held)?;
         let (ticket, tentative, rewritten) = (Ticket(0), true, false);
-        let item = LogItem { id, after, time, ticket, structural, emptiness, chain, life, tentative, rewritten, weight };
+        let item =
+            LogItem { id, after, time, ticket, structural, emptiness, chain, life, tentative, rewritten, weight };
         self.staged.appended.push((position, item));
         Ok(effect)
     }

@@ -32,4 +32,4 @@ pub use check::{Violation, check};
 pub use edit::root_inode;
 pub use effect::{Effect, Outcome, Stored};
 pub use make::SYMLINK_TARGET_LEN_MAX;
-pub use view::{MemoryView, View, ViewMut, applied, applied_chain, entry, inode, purgeable, resolve};
+pub use view::{ALIAS_CHAIN_MAX, MemoryView, View, ViewMut, applied, applied_chain, entry, inode, purgeable, resolve};

@@ -7,7 +7,7 @@ use wayfs_types::{Chain, Entry, FileId, Image, Inode, Key, Name, OriginId, Stora
 /// Longest chain of aliases that is followed. An alias is made towards a file
 /// that is none itself, so chains only grow when their end is removed and its
 /// place taken; a longer one comes from damaged or half-known state.
-const ALIAS_CHAIN_MAX: usize = 64;
+pub const ALIAS_CHAIN_MAX: usize = 64;
 
 /// A tree as one replica sees it.
 ///

@@ -200,6 +200,9 @@ fn sweep(sweeper: &Sweeper, volume: &Volume, need: Need) -> Result<bool, Storage
     }
     let before = contents.bytes();
     let victims = unreferenced(contents, &marks);
+    if !victims.is_empty() && !is_agreed(volume, shortage) {
+        return Ok(false);
+    }
     let mut removed = remove(sweeper, contents, &mut marks, (victims, shortage, Named::No));
     let excess = need.excess().saturating_sub(before.saturating_sub(contents.bytes()));
     let victims = least_recently_used(contents, &marks, excess);
@@ -219,6 +222,21 @@ fn sweep(sweeper: &Sweeper, volume: &Volume, need: Need) -> Result<bool, Storage
         sweeper.press();
     }
     Ok(removed > 0 || is_compacted)
+}
+
+/// How long a sweep waits until the disk has what it goes by.
+const AGREED_MAX: Duration = Duration::from_secs(30);
+
+/// Whether the disk has the records by which nothing refers to what is to be removed: a power cut would bring back those
+/// that still did. A disk without room may have none for records either, so there a sweep does not wait for what fails.
+fn is_agreed(volume: &Volume, shortage: Shortage) -> bool {
+    match volume.sync(AGREED_MAX) {
+        Ok(()) => true,
+        Err(error) => {
+            warn!(%error, "a sweep goes by records that are not on the disk yet");
+            shortage == Shortage::Room
+        }
+    }
 }
 
 /// Chunks that nothing refers to.

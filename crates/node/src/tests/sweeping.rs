@@ -31,6 +31,28 @@ fn contents_of_removed_files_are_swept() {
     eventually("its chunk is gone", || home.volume.sweep(PATIENCE) && !home.volume.contents().has(&root));
 }
 
+/// After a power cut the records would be back that name the chunk, and the bytes that `fsync` promised gone.
+#[test]
+fn a_chunk_goes_when_the_disk_has_the_record_by_which_nobody_needs_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let mut gone = 0;
+    for round in 0..8 {
+        let (_, inode) = home.write("gone", &noise(200_000, 90 + round));
+        home.volume.sync(PATIENCE).unwrap();
+        std::thread::sleep(Duration::from_millis(250));
+        home.change(Change::Unlink { parent: FileId::ROOT, name: crate::testing::name("gone") });
+        let removed = home.volume.look(|replica| replica.store().committed()).unwrap();
+        assert!(home.volume.sweep(PATIENCE));
+        let durable = home.volume.look(wayfs_proto::Replica::stored).unwrap();
+        if !home.volume.contents().has(&inode.content.root().unwrap()) {
+            gone += 1;
+            assert!(durable >= removed, "its chunk is gone, and after a power cut the file would be back");
+        }
+    }
+    assert!(gone > 0, "a sweep removes something");
+}
+
 /// Proves [S-cache].
 #[test]
 fn a_bounded_cache_drops_what_others_have_and_nothing_else() {

@@ -40,6 +40,32 @@ fn what_is_visible_is_not_safe_while_its_contents_are_nowhere_else() {
     assert_eq!((facts.safe, facts.stable), (Fact::No, Fact::No));
 }
 
+/// Seed 482 of the simulator: the marker of a merged file names no content, and what has none was called stable.
+#[test]
+fn what_is_said_of_a_merged_file_is_said_of_the_one_that_it_became() {
+    let mut world = World::new();
+    let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    let (at_a, at_b) = (world.connect(a, HOME), world.connect(b, HOME));
+    world.settle();
+    world.names(a, FileId::ROOT).unwrap();
+    world.names(b, FileId::ROOT).unwrap();
+    world.close(at_a);
+    world.close(at_b);
+    let (first, second) = (world.create(a, FileId::ROOT, "f"), world.create(b, FileId::ROOT, "f"));
+    world.connect(a, HOME);
+    world.settle();
+    let line = world.connect(b, HOME);
+    world.pass(Duration::from_secs(1));
+    world.hold_pushes(line, true);
+    let version = world.store(b, second, big("film"));
+    world.settle();
+    assert_eq!(world.hosts[b].replica.inode(second).unwrap().unwrap().merged_into, Some(first));
+    for file in [first, second] {
+        let state = world.hosts[b].replica.level(file).unwrap().unwrap();
+        assert_eq!((state.version, state.facts.safe, state.facts.stable), (version, Fact::No, Fact::No), "{file}");
+    }
+}
+
 #[test]
 fn what_is_not_safe_stays_in_the_queue_though_it_is_visible() {
     let (mut world, client, _, version) = visible_and_not_safe();
