@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
-use wayfs_sim::{Branch, Bug, Coverage, Disaster, Plan, Report, run_planned};
+use wayfs_sim::{Branch, Bug, Coverage, Disaster, Plan, Report, run_planned, shrink};
 
 const USAGE: &str = "usage: cargo xtask sim SEED [--quiet] [--with DISASTER,...] [--without DISASTER,...]
        cargo xtask sim --from A --count N [--failures K] [--with DISASTER,...] [--without DISASTER,...]
        cargo xtask sim --planted [--count N]
---with makes disasters happen in every seed, also those that are off; --without keeps them away: docs/simulator.md";
+       cargo xtask sim --shrink SEED [--runs N] [--with DISASTER,...] [--without DISASTER,...]
+--with makes disasters happen in every seed, also those that are off; --without keeps them away: docs/simulator.md
+--shrink leaves out of a seed that fails what it fails without, in at most N runs (400), and prints what is left";
 
 /// Seeds from which on a hunt must have come by every branch.
 const COVERING: u64 = 1000;
@@ -20,6 +22,8 @@ struct Options {
     seed: Option<u64>,
     is_quiet: bool,
     is_planted: bool,
+    is_shrunk: bool,
+    runs: u64,
     from: u64,
     count: u64,
     failures_max: u64,
@@ -33,6 +37,8 @@ impl Options {
             seed: None,
             is_quiet: false,
             is_planted: false,
+            is_shrunk: false,
+            runs: 400,
             from: 0,
             count: 1000,
             failures_max: 5,
@@ -47,6 +53,8 @@ impl Options {
             };
             match argument.as_str() {
                 "--quiet" => options.is_quiet = true,
+                "--shrink" => options.is_shrunk = true,
+                "--runs" => options.runs = number()?,
                 "--planted" => options.is_planted = true,
                 "--from" => options.from = number()?,
                 "--count" => options.count = number()?,
@@ -98,6 +106,8 @@ pub(crate) fn main(arguments: &[String]) -> Result<()> {
     let options = Options::parse(arguments)?;
     match options.seed {
         _ if options.is_planted => planted(&options),
+        Some(seed) if options.is_shrunk => shrink_seed(&options, seed),
+        None if options.is_shrunk => bail!(USAGE),
         Some(seed) => replay(&options, seed),
         None if arguments.is_empty() => bail!(USAGE),
         None => hunt(&options),
@@ -116,6 +126,21 @@ fn replay(options: &Options, seed: u64) -> Result<()> {
         None => Ok(()),
         Some(violation) => bail!("seed {seed}: {violation}"),
     }
+}
+
+/// Prints the short script of a seed that fails.
+fn shrink_seed(options: &Options, seed: u64) -> Result<()> {
+    let runs_max = usize::try_from(options.runs).context(USAGE)?;
+    let Some(shrunk) = shrink(options.plan(seed), runs_max) else {
+        println!("seed {seed} breaks no promise: there is nothing to shrink");
+        return Ok(());
+    };
+    let script = &shrunk.report.script;
+    println!("{:#?}", Plan { without: BTreeSet::new(), ..shrunk.plan.clone() });
+    println!("{} of {} steps are left after {} runs:", script.len(), shrunk.steps_before, shrunk.runs);
+    script.iter().for_each(|(_, line)| println!("{line}"));
+    let broken = shrunk.report.violations.first().map(ToString::to_string).unwrap_or_default();
+    bail!("seed {seed}: {broken}")
 }
 
 /// What a hunt gathers over its seeds.

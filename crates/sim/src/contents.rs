@@ -328,6 +328,10 @@ impl World {
         self.cover(Branch::SweptUnnamed, unnamed > 0);
         self.cover(Branch::Evicted, gone.len() > unnamed);
         let host = &mut self.hosts[index];
+        if !gone.is_empty() {
+            // As the live node: the disk has the records by which nothing refers to them.
+            host.disk.0.borrow_mut().sync_all();
+        }
         for piece in gone {
             host.disk.0.borrow_mut().remove_chunk(piece);
             host.touched.remove(&piece);

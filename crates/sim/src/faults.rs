@@ -3,7 +3,7 @@
 use crate::coverage::Branch;
 use crate::disk::{Disk, Survivors};
 use crate::host::Host;
-use crate::network::{End, IDLE_TIMEOUT};
+use crate::network::{End, IDLE_TIMEOUT, Session};
 use crate::plan::Disaster;
 use crate::world::{Event, World};
 use rand::Rng;
@@ -19,6 +19,10 @@ impl World {
         let Some(every) = self.plan.fault_every.filter(|_| !self.healed) else { return };
         let next = Duration::from_micros(self.random.random_range(1..2 * every.as_micros() as u64));
         self.after(next, Event::Fault);
+        self.step(0, Self::break_something);
+    }
+
+    fn break_something(&mut self) {
         let index = self.random.random_range(0..self.hosts.len());
         let disasters: Vec<Disaster> = self.plan.disasters.iter().copied().filter(|d| d.strikes()).collect();
         if !disasters.is_empty() && self.random.random_bool(0.15) {
@@ -30,11 +34,16 @@ impl World {
             3..6 => self.cut(index),
             6..7 => {
                 let span = self.millis(100, 40_000);
+                self.note(|| format!("host {index} sleeps for {span:?}"));
                 // What waits for the end of a sleep waits for the first end: another sleep must not bring it forward.
                 let host = &mut self.hosts[index];
                 host.asleep_until = host.asleep_until.max(self.now + span);
+                self.slow_down(|session| session.child == index || session.parent == index);
             }
-            7..8 => self.hosts[index].skew = self.random.random_range(-100_000_000..100_000_000) * 1_000_000_000,
+            7..8 => {
+                self.hosts[index].skew = self.random.random_range(-100_000_000..100_000_000) * 1_000_000_000;
+                self.note(|| format!("the clock of host {index} is wrong"));
+            }
             _ => self.move_client(index),
         }
     }
@@ -92,6 +101,7 @@ impl World {
             Disaster::Torn | Disaster::ClientGone => {}
             Disaster::Full => {
                 let span = self.millis(500, 30_000);
+                self.note(|| format!("the disk of host {index} is full for {span:?}"));
                 self.hosts[index].disk.0.borrow_mut().is_full = true;
                 self.after(span, Event::Room { host: index });
             }
@@ -116,6 +126,7 @@ impl World {
 
     fn harm_chunk(&mut self, index: usize, disaster: Disaster) {
         let chunks = self.hosts[index].disk.0.borrow().durable_chunk_names();
+        self.note(|| format!("a chunk of host {index} meets {disaster:?}"));
         let Some(at) = (!chunks.is_empty()).then(|| self.random.random_range(0..chunks.len())) else { return };
         let mut disk = self.hosts[index].disk.0.borrow_mut();
         match disaster {
@@ -131,6 +142,7 @@ impl World {
         let copy = self.hosts[index].disk.0.borrow().durable_copy();
         let origin = self.hosts[index].config.origin;
         let later = self.millis(10, 30_000);
+        self.note(|| format!("the store of host {index} is copied, and put back after {later:?}"));
         self.after(later, Event::GoBack { host: index, origin, copy: Box::new(copy) });
     }
 
@@ -216,9 +228,15 @@ impl World {
             return;
         }
         state.cut_since = Some(since);
+        self.slow_down(|session| (session.child, session.parent) == link);
         let span = self.millis(100, 60_000);
+        self.note(|| format!("the link {link:?} is cut for {span:?}"));
         self.after(span, Event::Reconnect { link });
         self.after(IDLE_TIMEOUT, Event::CutCheck { link, since });
+    }
+
+    fn slow_down(&mut self, is_struck: impl Fn(&Session) -> bool) {
+        self.sessions.values_mut().filter(|session| is_struck(session)).for_each(|session| session.is_slow = true);
     }
 
     fn move_client(&mut self, index: usize) {
@@ -227,6 +245,8 @@ impl World {
             return;
         }
         host.parent_wanted = host.parents[self.random.random_range(0..host.parents.len())];
+        let wanted = host.parent_wanted;
+        self.note(|| format!("host {index} moves to host {wanted}"));
         if let Some(peer) = self.hosts[index].parent_session {
             self.end_session(peer, End::Child);
         }

@@ -1,6 +1,7 @@
 //! One simulated machine: disk, clock and, unless crashed, an engine.
 
 use crate::disk::DiskHandle;
+use crate::sharing::Asked;
 use std::collections::BTreeMap;
 use wayfs_proto::{Config, PeerId, Replica, Role};
 use wayfs_types::request::{Level, Outcome, RequestId};
@@ -49,6 +50,8 @@ pub(crate) struct Host {
     pub(crate) parent_session: Option<PeerId>,
     pub(crate) next_request: u64,
     pub(crate) waiting: BTreeMap<RequestId, Expectation>,
+    /// What it was asked, where clients take rights to change alone.
+    pub(crate) asked: BTreeMap<RequestId, Asked>,
     pub(crate) collected: BTreeMap<RequestId, Outcome>,
     /// Files it came across, newest last.
     pub(crate) files: Vec<FileId>,
@@ -82,6 +85,7 @@ impl Host {
             parent_session: None,
             next_request: 1,
             waiting: BTreeMap::new(),
+            asked: BTreeMap::new(),
             collected: BTreeMap::new(),
             files: Vec::new(),
             directories: vec![FileId::ROOT],
@@ -145,6 +149,7 @@ impl Host {
         self.life += 1;
         self.parent_session = None;
         self.waiting.clear();
+        self.asked.clear();
         self.wake_at = None;
         self.touched.clear();
         self.pushing.clear();

@@ -17,6 +17,8 @@ mod network;
 mod plan;
 pub mod planted;
 mod run;
+mod sharing;
+mod shrink;
 mod tree_dump;
 mod workload;
 mod world;
@@ -26,6 +28,7 @@ mod tests;
 
 pub use check::Violation;
 pub use coverage::{Branch, Coverage};
-pub use plan::{Disaster, Limits, Operation, Plan};
+pub use plan::{Disaster, Limits, Operation, Plan, Step};
 pub use planted::Bug;
 pub use run::{Report, run, run_planned};
+pub use shrink::{Shrunk, shrink};

@@ -102,12 +102,15 @@ pub(crate) struct Session {
     pub(crate) alive: [bool; 2],
     /// Since when.
     pub(crate) since: Time,
+    /// A message took long, its line was cut for a while, or an end slept: leases may have ended unnoticed.
+    pub(crate) is_slow: bool,
     streams: [Stream; 2],
 }
 
 impl Session {
     pub(crate) fn new(peer: PeerId, child: usize, parent: usize, since: Time) -> Self {
-        Self { peer, child, parent, alive: [true; 2], since, streams: [Stream::default(), Stream::default()] }
+        let is_slow = false;
+        Self { peer, child, parent, alive: [true; 2], since, is_slow, streams: [Stream::default(), Stream::default()] }
     }
 
     pub(crate) const fn host(&self, end: End) -> usize {

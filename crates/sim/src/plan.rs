@@ -1,5 +1,6 @@
 //! What a seed asks for: how many replicas, which faults, how much work.
 
+use crate::planted::Bug;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeSet;
@@ -137,6 +138,15 @@ pub struct Limits {
     pub period: u64,
 }
 
+/// Something that happens by the plan's will: it can be left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// A fault, by its number.
+    Fault(u64),
+    /// What a host does, by the host and its number.
+    Work(usize, u64),
+}
+
 /// The shape of one run, drawn from its seed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
@@ -160,6 +170,8 @@ pub struct Plan {
     pub big: f64,
     /// Chance that a station sends contents ahead.
     pub propagate: f64,
+    /// Whether clients take rights to change alone (`docs/decisions/0024-rights-to-change-alone.md`).
+    pub close_to_open: bool,
     /// Different names that clients draw from in a directory.
     pub names: u32,
     /// What clients do, by weight.
@@ -170,6 +182,10 @@ pub struct Plan {
     pub cache_chunks_max: Option<usize>,
     /// How long a sweep leaves a chunk alone that was put or read.
     pub sweep_grace: Duration,
+    /// A bug that is planted.
+    pub bug: Option<Bug>,
+    /// Faults and requests that do not happen.
+    pub without: BTreeSet<Step>,
     /// What may happen beyond crashes, cuts, sleep and wrong clocks.
     pub disasters: BTreeSet<Disaster>,
 }
@@ -197,6 +213,8 @@ impl Plan {
             wide_delay: Duration::from_millis(random.random_range(0..200)),
             big: random.random_range(0.0..0.8),
             propagate: random.random_range(0.0..1.0),
+            // Drawn for itself: the rest of the seed is as without it.
+            close_to_open: ChaCha8Rng::seed_from_u64(seed ^ 0xc105e).random_bool(0.5),
             names: if random.random_bool(0.5) { 5 } else { random.random_range(1..=16) },
             operations: operations(&mut random),
             limits: Limits::draw(&mut random),
@@ -206,6 +224,8 @@ impl Plan {
             } else {
                 random.random_range(0..5000)
             }),
+            bug: None,
+            without: BTreeSet::new(),
             disasters: drawn(seed, may, does),
         }
     }
@@ -225,6 +245,22 @@ fn operations(random: &mut ChaCha8Rng) -> Vec<(Operation, u32)> {
 }
 
 impl Limits {
+    /// As they are in use.
+    pub(crate) const USUAL: Self = Self {
+        records_per_message: 512,
+        images_per_message: 512,
+        message_len: 1 << 20,
+        in_flight: 4096,
+        pushes: 64,
+        watches: 65_536,
+        graves: 100_000,
+        catch_up: 1_000_000,
+        sends_ahead: true,
+        lease: 10,
+        gather: 5,
+        period: 1000,
+    };
+
     /// Each is tiny in a quarter of the seeds, for itself.
     fn draw(random: &mut ChaCha8Rng) -> Self {
         let mut tiny = |most: u64, usual: u64| {

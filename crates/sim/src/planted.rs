@@ -55,11 +55,13 @@ pub enum Bug {
     StableEarly,
     /// Callbacks of other clients do not arrive.
     CallbacksDropped,
+    /// Parents do not hear that clients take rights to change alone, and ask nobody to give one back.
+    RightsNotHeard,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::StoredBeforeDurable,
         Self::DiskLies,
         Self::ImageSkipped,
@@ -79,6 +81,7 @@ impl Bug {
         Self::OwedEvicted,
         Self::StableEarly,
         Self::CallbacksDropped,
+        Self::RightsNotHeard,
     ];
 }
 
@@ -90,7 +93,8 @@ impl Bug {
             Self::OldCopyAsNew => &[Disaster::HomeBack],
             _ => &[],
         };
-        Plan::with(seed, &Disaster::ON, does)
+        let plan = Plan::with(seed, &Disaster::ON, does);
+        Plan { close_to_open: plan.close_to_open || self == Self::RightsNotHeard, ..plan }
     }
 }
 
@@ -110,7 +114,7 @@ pub(crate) fn tamper(bug: Option<Bug>, from: End, healed: bool, bytes: Bytes, ra
         Bug::RecordEmptied if from == End::Child => 0.2,
         Bug::SafeBeforeContents | Bug::VisibleAsSafe | Bug::StableEarly if from == End::Parent => 1.0,
         Bug::CallbacksDropped if from == End::Parent => 0.5,
-        Bug::DutyNotTold if from == End::Child => 1.0,
+        Bug::DutyNotTold | Bug::RightsNotHeard if from == End::Child => 1.0,
         _ => return bytes,
     };
     if !random.random_bool(chance) {
@@ -153,6 +157,7 @@ fn tamper_up(bug: Bug, mut up: Up) -> Up {
             }
         }
         (Bug::DutyNotTold, Up::Lent { versions }) => versions.clear(),
+        (Bug::RightsNotHeard, Up::TakesRights { takes }) => *takes = false,
         _ => {}
     }
     up

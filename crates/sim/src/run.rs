@@ -4,14 +4,14 @@ use crate::check::Violation;
 use crate::coverage::Coverage;
 use crate::host::{Expectation, Host, name};
 use crate::network::Link;
-use crate::plan::Plan;
+use crate::plan::{Plan, Step};
 use crate::planted::Bug;
-use crate::world::{Event, World};
+use crate::world::{Event, Notes, World};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::time::Duration;
 use wayfs_link::DirectionConfig;
-use wayfs_proto::{Config, Replica, Role};
+use wayfs_proto::{Config, Replica, Role, Sharing};
 use wayfs_types::request::{Change, Request};
 use wayfs_types::{Admitted, FileId, Kind, Name, NodeId, OriginId, VolumeId};
 
@@ -23,6 +23,8 @@ const CALM_DOWN: Duration = Duration::from_secs(240);
 pub struct Report {
     /// What was run.
     pub plan: Plan,
+    /// What happened by the plan's will, if it was written down: the step, and what it was.
+    pub script: Vec<(Step, String)>,
     /// Digest of everything that happened, if a trace was kept.
     pub trace: u64,
     /// Events that happened.
@@ -39,17 +41,23 @@ pub struct Report {
 
 /// Runs a seed and keeps a trace.
 pub fn run(seed: u64, bug: Option<Bug>) -> Report {
-    run_as(Plan::of_seed(seed), bug, false, true)
+    run_as(Plan::of_seed(seed), bug, Notes { is_traced: true, ..Notes::default() })
 }
 
 /// Runs a plan; `verbose` prints every event to standard error, and keeps a trace.
 pub fn run_planned(plan: Plan, bug: Option<Bug>, verbose: bool) -> Report {
-    run_as(plan, bug, verbose, verbose)
+    run_as(plan, bug, Notes { is_verbose: verbose, is_traced: verbose, is_scripted: false })
 }
 
-fn run_as(plan: Plan, bug: Option<Bug>, verbose: bool, traced: bool) -> Report {
+/// Runs a plan and writes down its script.
+pub(crate) fn run_scripted(plan: Plan) -> Report {
+    run_as(plan, None, Notes { is_scripted: true, ..Notes::default() })
+}
+
+fn run_as(plan: Plan, bug: Option<Bug>, notes: Notes) -> Report {
+    let bug = bug.or(plan.bug);
     let random = ChaCha8Rng::seed_from_u64(plan.seed);
-    let mut world = World::new(plan, bug, random, verbose, traced);
+    let mut world = World::new(plan, bug, random, notes);
     world.set_up();
     let end = world.now + world.plan.faulty;
     world.run_until(end);
@@ -62,6 +70,7 @@ fn run_as(plan: Plan, bug: Option<Bug>, verbose: bool, traced: bool) -> Report {
     }
     let safe = world.history.updates.keys().filter(|record| world.history.is_safe(**record)).count();
     Report {
+        script: world.script,
         trace: world.trace,
         events: world.events,
         updates: world.history.updates.len(),
@@ -271,6 +280,9 @@ fn config(plan: &Plan, role: Role, origin: OriginId, index: usize) -> Config {
     config.sends_ahead = plan.limits.sends_ahead;
     config.lease = Duration::from_secs(plan.limits.lease);
     config.sync_gather = Duration::from_millis(plan.limits.gather);
+    if plan.close_to_open {
+        config.sharing = Sharing::CloseToOpen;
+    }
     config.reconcile_period = Duration::from_millis(plan.limits.period);
     config
 }

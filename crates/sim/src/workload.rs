@@ -25,6 +25,10 @@ impl World {
         if self.hosts[index].replica.is_none() {
             return;
         }
+        self.step(index + 1, |world| world.operate(index));
+    }
+
+    fn operate(&mut self, index: usize) {
         match self.operation() {
             Operation::Create => self.create(index),
             Operation::MakeDirectory => self.make_directory(index),
@@ -255,7 +259,7 @@ impl World {
     /// Whether the client was told that an update met another one, after which it shows an older version: the one
     /// that it saw last; or one which that was built upon down to the one shown, since later updates follow an earlier
     /// one to its copy; or a later one, of which only the last was sent.
-    fn is_reported(&self, index: usize, seen: RecordId, shown: RecordId) -> bool {
+    pub(crate) fn is_reported(&self, index: usize, seen: RecordId, shown: RecordId) -> bool {
         let replica = self.hosts[index].replica.as_ref();
         let reports = replica.and_then(|replica| replica.conflicts(None, usize::MAX).ok()).unwrap_or_default();
         let later = self.history.line(seen).take_while(|version| *version != shown);

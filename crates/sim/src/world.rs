@@ -7,10 +7,11 @@ use crate::disk::{Disk, SyncPoint};
 use crate::history::{History, Update};
 use crate::host::{Expectation, Host};
 use crate::network::{End, IDLE_TIMEOUT, Link, Session};
-use crate::plan::Plan;
+use crate::plan::{Plan, Step};
 use crate::planted::Bug;
+use crate::sharing::Sharing;
 use bytes::Bytes;
-use rand::Rng;
+use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -142,6 +143,17 @@ impl Ord for Scheduled {
     }
 }
 
+/// What of a run is written down.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Notes {
+    /// Each event is printed.
+    pub(crate) is_verbose: bool,
+    /// A trace is kept: words for everything that happens take as long as all the rest.
+    pub(crate) is_traced: bool,
+    /// The script is kept.
+    pub(crate) is_scripted: bool,
+}
+
 /// Everything.
 pub(crate) struct World {
     pub(crate) plan: Plan,
@@ -153,6 +165,8 @@ pub(crate) struct World {
     pub(crate) links: BTreeMap<(usize, usize), Link>,
     pub(crate) sessions: BTreeMap<PeerId, Session>,
     pub(crate) history: History,
+    /// What clients of one station did and saw.
+    pub(crate) sharing: Sharing,
     pub(crate) violations: Vec<Violation>,
     /// Pieces of every content that was made, by its root.
     pub(crate) trees: BTreeMap<Digest, Rc<[Digest]>>,
@@ -162,17 +176,21 @@ pub(crate) struct World {
     pub(crate) healed: bool,
     /// A running digest of everything that happened, for the same-seed check.
     pub(crate) trace: u64,
-    pub(crate) verbose: bool,
-    /// Whether a trace is kept at all: words for everything that happens take as long as all the rest.
-    pub(crate) traced: bool,
+    pub(crate) notes: Notes,
+    /// What happened by the plan's will.
+    pub(crate) script: Vec<(Step, String)>,
+    /// Steps so far: of faults (at 0), and of what each host does (at its number and one more).
+    steps: BTreeMap<usize, u64>,
     pub(crate) events: u64,
+    /// The step that happens, and whether its words were written down.
+    in_step: Option<(Step, bool)>,
     queue: BinaryHeap<Reverse<Scheduled>>,
     scheduled: u64,
     next_peer: u64,
 }
 
 impl World {
-    pub(crate) fn new(plan: Plan, bug: Option<Bug>, random: ChaCha8Rng, verbose: bool, traced: bool) -> Self {
+    pub(crate) fn new(plan: Plan, bug: Option<Bug>, random: ChaCha8Rng, notes: Notes) -> Self {
         Self {
             plan,
             bug,
@@ -182,14 +200,17 @@ impl World {
             links: BTreeMap::new(),
             sessions: BTreeMap::new(),
             history: History::default(),
+            sharing: Sharing::default(),
             violations: Vec::new(),
             trees: BTreeMap::new(),
             coverage: Coverage::new(),
             healed: false,
             trace: 0xcbf2_9ce4_8422_2325,
-            verbose,
-            traced,
+            notes,
+            script: Vec::new(),
+            steps: BTreeMap::new(),
             events: 0,
+            in_step: None,
             queue: BinaryHeap::new(),
             scheduled: 0,
             next_peer: 1,
@@ -207,6 +228,23 @@ impl World {
 
     pub(crate) fn millis(&mut self, least: u64, most: u64) -> Duration {
         Duration::from_micros(self.random.random_range(least * 1000..=most * 1000))
+    }
+
+    /// Does something by the plan's will, unless it is left out. It draws from a stream of its own, so that what is left out
+    /// changes nothing of what the other steps are.
+    pub(crate) fn step(&mut self, line: usize, does: impl FnOnce(&mut Self)) {
+        let number = self.steps.entry(line).or_insert(0);
+        *number += 1;
+        let step = line.checked_sub(1).map_or(Step::Fault(*number), |host| Step::Work(host, *number));
+        if self.plan.without.contains(&step) {
+            return;
+        }
+        let stream = self.plan.seed ^ 0x57e9 ^ ((line as u64 + 1) << 48) ^ (*number << 16);
+        let random = std::mem::replace(&mut self.random, ChaCha8Rng::seed_from_u64(stream));
+        self.in_step = Some((step, false));
+        does(self);
+        self.in_step = None;
+        self.random = random;
     }
 
     /// Runs until a time, or until something is violated.
@@ -227,11 +265,20 @@ impl World {
 
     /// Folds a line into the trace, and prints it if asked.
     pub(crate) fn note(&mut self, line: impl FnOnce() -> String) {
-        if !self.traced {
+        if self.notes.is_scripted && self.in_step.is_some() {
+            let (line, at) = (line(), self.now.as_micros());
+            if let Some((step, is_said)) = self.in_step.as_mut()
+                && !std::mem::replace(is_said, true)
+            {
+                self.script.push((*step, format!("{:>9}.{:03} ms  {line}", at / 1000, at % 1000)));
+            }
+            return;
+        }
+        if !self.notes.is_traced {
             return;
         }
         let line = line();
-        if self.verbose {
+        if self.notes.is_verbose {
             eprintln!("{:>12} {line}", self.now.as_micros());
         }
         for byte in line.bytes() {
@@ -569,6 +616,7 @@ impl World {
         let bytes = crate::planted::tamper(self.bug, from, self.healed, bytes, &mut self.random);
         let link = self.links.get_mut(&(session.child, session.parent)).expect("sessions run over links");
         let arrival = session.send(from, link, self.now, bytes, &mut self.random);
+        session.is_slow |= arrival >= self.now + Duration::from_secs(self.plan.limits.lease) / 4;
         self.at(arrival, Event::Deliver { session: peer, from });
     }
 
@@ -632,6 +680,9 @@ impl World {
         self.hosts[index].waiting.insert(id, expectation);
         let deadline = self.now + patience;
         self.note(|| format!("host {index} asks {id:?} {request:?}"));
+        if let Some(asked) = self.note_asked(index, &request, deadline) {
+            self.hosts[index].asked.insert(id, asked);
+        }
         self.feed(index, Input::Request { id, request, deadline });
         id
     }
@@ -641,6 +692,9 @@ impl World {
             self.violations.push(Violation::new("one answer a request", format!("host {index} answered {id:?} again")));
             return;
         };
+        if let Some(asked) = self.hosts[index].asked.remove(&id) {
+            self.check_sharing(index, &asked, &outcome);
+        }
         match (&expectation, &outcome) {
             (Expectation::Collected, _) => {
                 self.hosts[index].collected.insert(id, outcome);

@@ -1,0 +1,210 @@
+//! What clients of one station see of each other where they take rights to change alone: `[S-close-open]` and
+//! `[S-exclusive]` of SEMANTICS.md, for names, listings and versions.
+//!
+//! Every change that a client was answered is noted with the session in which that was. A look that is asked for later,
+//! at the same station, must not show what was there before. Only what the promise is about is compared: both sessions
+//! live to this moment, their lines never were slow, no answer was late, and nobody else ever touched the name (a client of
+//! another station, or one without a station, may have changed it by the rules).
+
+use crate::check::Violation;
+use crate::world::World;
+use std::collections::BTreeMap;
+use wayfs_proto::PeerId;
+use wayfs_types::request::{Answer, Change, Outcome, RenameTarget, Request};
+use wayfs_types::{FileId, Kind, Name, RecordId, Time};
+
+/// A request under way.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    request: Request,
+    at: Time,
+    deadline: Time,
+    moment: Option<Moment>,
+}
+
+/// The session in which a client vouches for what it shows, and what it had answered without until then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Moment {
+    session: PeerId,
+    parent: usize,
+    unvouched: u64,
+}
+
+/// A name that was given or taken away.
+#[derive(Debug, Clone)]
+struct Touch {
+    at: Time,
+    before: Option<FileId>,
+    after: Option<FileId>,
+    /// `None`: it was changed without a station.
+    moment: Option<Moment>,
+}
+
+/// A content that was stored.
+#[derive(Debug, Clone)]
+struct Stored {
+    version: RecordId,
+    at: Time,
+    moment: Option<Moment>,
+}
+
+/// All that was changed.
+#[derive(Debug, Default)]
+pub(crate) struct Sharing {
+    names: BTreeMap<(FileId, Name), Vec<Touch>>,
+    stored: BTreeMap<FileId, Vec<Stored>>,
+}
+
+impl World {
+    /// Notes what is asked, if seeds of this kind promise anything of it.
+    pub(crate) fn note_asked(&self, index: usize, request: &Request, deadline: Time) -> Option<Asked> {
+        let is_client = self.plan.close_to_open && self.hosts[index].is_client();
+        is_client.then(|| Asked { request: request.clone(), at: self.now, deadline, moment: self.moment(index) })
+    }
+
+    fn moment(&self, index: usize) -> Option<Moment> {
+        let host = &self.hosts[index];
+        let replica = host.replica.as_ref()?;
+        let (session, parent) = (host.parent_session?, self.parent_of(index)?);
+        let vouches = replica.is_close_to_open() && replica.is_trusted();
+        vouches.then(|| Moment { session, parent, unvouched: replica.unvouched() })
+    }
+
+    /// Whether the promise holds between what was done in a session and one who looks at the same station now.
+    fn is_shared(&self, moment: Option<Moment>, looker: Moment) -> bool {
+        let is_good = |session: PeerId| {
+            self.sessions.get(&session).is_some_and(|session| session.alive == [true; 2] && !session.is_slow)
+        };
+        moment.is_some_and(|moment| moment.parent == looker.parent && is_good(moment.session))
+            && is_good(looker.session)
+    }
+
+    /// Compares an answer with what others were answered before it was asked for, and notes what it changed.
+    pub(crate) fn check_sharing(&mut self, index: usize, asked: &Asked, outcome: &Outcome) {
+        let is_late = self.now >= asked.deadline || self.now >= asked.at + self.hosts[index].config.lease / 2;
+        let moment = asked.moment.filter(|moment| !is_late && self.moment(index) == Some(*moment));
+        match (&asked.request, outcome) {
+            (Request::Change { change, .. }, Ok(Answer::Changed { record, file, inode: _, removed })) => {
+                let gone = removed.as_ref().map(|removed| removed.file);
+                self.note_change(index, asked, moment, (change, *record, *file, gone));
+            }
+            (Request::Lookup { parent, name }, Ok(Answer::File(file, _))) => {
+                self.check_name(index, asked, moment, (*parent, name.clone()), Some(*file));
+            }
+            (Request::Lookup { parent, name }, Err(wayfs_types::FsError::NotFound)) => {
+                self.check_name(index, asked, moment, (*parent, name.clone()), None);
+            }
+            (Request::List { directory, after: None, .. }, Ok(Answer::List { entries, end })) => {
+                let last = entries.last().map(|(name, ..)| name.clone());
+                let keys: Vec<(FileId, Name)> = self.sharing.names.keys().cloned().collect();
+                for key in keys.into_iter().filter(|(parent, _)| parent == directory) {
+                    let shown = entries.iter().find(|(name, ..)| *name == key.1).map(|(_, file, _)| *file);
+                    if *end || last.as_ref().is_some_and(|last| key.1 <= *last) {
+                        self.check_name(index, asked, moment, key, shown);
+                    }
+                }
+            }
+            (Request::Attributes { .. }, Ok(Answer::File(file, inode))) if inode.kind == Kind::File => {
+                self.check_version(index, asked, moment, (*file, inode.version));
+            }
+            _ => {}
+        }
+    }
+
+    fn note_change(
+        &mut self,
+        index: usize,
+        asked: &Asked,
+        moment: Option<Moment>,
+        (change, record, file, gone): (&Change, RecordId, FileId, Option<FileId>),
+    ) {
+        let at = self.now;
+        let touch = |before, after| Touch { at, before, after, moment };
+        let touches = match change {
+            Change::Create { parent, name, .. }
+            | Change::Mkdir { parent, name, .. }
+            | Change::Link { parent, name, .. } => {
+                self.check_exclusive(index, asked, moment, &(*parent, name.clone()));
+                vec![((*parent, name.clone()), touch(None, Some(file)))]
+            }
+            Change::Unlink { parent, name } | Change::Rmdir { parent, name } => {
+                vec![((*parent, name.clone()), touch(Some(file), None))]
+            }
+            Change::Rename { from_parent, from_name, to_parent, to_name, target } => {
+                let (from, to) = ((*from_parent, from_name.clone()), (*to_parent, to_name.clone()));
+                if *target == RenameTarget::MustBeFree && from != to {
+                    self.check_exclusive(index, asked, moment, &to);
+                }
+                let both = vec![(from.clone(), touch(Some(file), None)), (to.clone(), touch(gone, Some(file)))];
+                if from == to { Vec::new() } else { both }
+            }
+            Change::Store { .. } => {
+                let stored = Stored { version: record, at: self.now, moment };
+                self.sharing.stored.entry(file).or_default().push(stored);
+                Vec::new()
+            }
+            Change::SetAttr { .. } | Change::SetXattr { .. } | Change::Resolve { .. } => Vec::new(),
+        };
+        for (key, touch) in touches {
+            self.sharing.names.entry(key).or_default().push(touch);
+        }
+    }
+
+    /// The last that was done with a name, if all that ever was is known and in the order that the station saw.
+    fn last_touch(&self, key: &(FileId, Name), looker: Moment) -> Option<Touch> {
+        let touches = self.sharing.names.get(key)?;
+        let is_known = |touches: &Vec<Touch>| touches.iter().all(|touch| self.is_shared(touch.moment, looker));
+        // A directory may be moved, merged or removed from far away without a word of its names.
+        let is_whole = key.0 == FileId::ROOT || self.sharing.names.values().all(is_known);
+        (is_whole && is_known(touches)).then(|| touches.last().cloned()).flatten()
+    }
+
+    fn check_exclusive(&mut self, index: usize, asked: &Asked, moment: Option<Moment>, key: &(FileId, Name)) {
+        let Some(touch) = moment.and_then(|moment| self.last_touch(key, moment)) else { return };
+        if let Some(there) = touch.after {
+            let (at, since) = (touch.at.as_micros(), asked.at.as_micros());
+            let line = format!("host {index} made {key:?}, which was {there} since {at} (asked at {since})");
+            self.violations.push(Violation::new("of two who make a name one is told that it is there", line));
+        }
+    }
+
+    fn check_name(
+        &mut self,
+        index: usize,
+        asked: &Asked,
+        moment: Option<Moment>,
+        key: (FileId, Name),
+        shown: Option<FileId>,
+    ) {
+        let Some(touch) = moment.and_then(|moment| self.last_touch(&key, moment)) else { return };
+        if touch.at >= asked.at {
+            return;
+        }
+        let is_missed = touch.after.is_some() && shown.is_none();
+        let is_old = shown.is_some() && shown == touch.before && shown != touch.after;
+        if is_missed || is_old {
+            let line = format!("host {index} saw {shown:?} at {key:?}, asked at {}: {touch:?}", asked.at.as_micros());
+            self.violations.push(Violation::new("a look sees what was closed at the station before", line));
+        }
+    }
+
+    fn check_version(
+        &mut self,
+        index: usize,
+        asked: &Asked,
+        moment: Option<Moment>,
+        (file, shown): (FileId, RecordId),
+    ) {
+        let (Some(moment), Some(stored)) = (moment, self.sharing.stored.get(&file)) else { return };
+        let missed = stored.iter().find(|stored| {
+            stored.at < asked.at
+                && self.is_shared(stored.moment, moment)
+                && self.history.descends(stored.version, shown)
+                && !self.is_reported(index, stored.version, shown)
+        });
+        if let Some(Stored { version, at, .. }) = missed {
+            let line = format!("host {index} saw {shown} of {file}; {version} was closed at {}", at.as_micros());
+            self.violations.push(Violation::new("a look sees what was closed at the station before", line));
+        }
+    }
+}

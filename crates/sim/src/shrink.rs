@@ -1,0 +1,111 @@
+//! From a seed that fails to a short script: faults and requests are left out, and what the seed drew is made usual, as
+//! long as the same promise is broken.
+//!
+//! Each fault and each request draws from a stream of its own (`World::step`), so that one that is left out does not change
+//! what the others are; only delays shift. What is left is not always the least, but short enough to be read.
+
+use crate::plan::{Limits, Plan, Step};
+use crate::run::{Report, run_scripted};
+use std::time::Duration;
+
+/// What is left of a seed.
+#[derive(Debug)]
+pub struct Shrunk {
+    /// The plan, with what is left out.
+    pub plan: Plan,
+    /// How it ends, with its script.
+    pub report: Report,
+    /// Steps that the whole seed took.
+    pub steps_before: usize,
+    /// Runs that it took.
+    pub runs: usize,
+}
+
+/// Shrinks a plan whose run breaks a promise, within a number of runs. `None`: it breaks none.
+pub fn shrink(plan: Plan, runs_max: usize) -> Option<Shrunk> {
+    let report = run_scripted(plan.clone());
+    let promise = report.violations.first()?.promise;
+    let steps_before = report.script.len();
+    let mut shrunk = Shrunk { plan, report, steps_before, runs: 1 };
+    for simplify in SIMPLER {
+        let mut plan = shrunk.plan.clone();
+        simplify(&mut plan);
+        shrunk.attempt(plan, promise, runs_max);
+    }
+    let mut chunk = shrunk.report.script.len().div_ceil(2);
+    while chunk > 0 && shrunk.runs < runs_max {
+        let is_less = shrunk.leave_out(chunk, promise, runs_max);
+        chunk = match (chunk, is_less) {
+            // Singly as long as that helps.
+            (1, true) => 1,
+            (1, false) => 0,
+            _ => chunk / 2,
+        };
+    }
+    Some(shrunk)
+}
+
+/// What makes a plan easier to read.
+const SIMPLER: [fn(&mut Plan); 7] = [
+    |plan| plan.loss = 0.0,
+    |plan| plan.limits = Limits::USUAL,
+    |plan| plan.close_to_open = false,
+    |plan| plan.disasters.clear(),
+    |plan| plan.wide_delay = Duration::from_millis(10),
+    |plan| plan.cache_chunks_max = None,
+    |plan| plan.sweep_grace = Duration::from_secs(600),
+];
+
+impl Shrunk {
+    /// Takes a plan if it breaks the same promise with no more steps than before.
+    fn attempt(&mut self, plan: Plan, promise: &str, runs_max: usize) -> bool {
+        if plan == self.plan || self.runs >= runs_max {
+            return false;
+        }
+        self.runs += 1;
+        let report = run_scripted(plan.clone());
+        let is_same = report.violations.first().is_some_and(|violation| violation.promise == promise);
+        if is_same {
+            (self.plan, self.report) = (plan, report);
+        }
+        is_same
+    }
+
+    /// Goes through the script and leaves out a number of steps at a time.
+    fn leave_out(&mut self, chunk: usize, promise: &str, runs_max: usize) -> bool {
+        let mut is_less = false;
+        let mut at = 0;
+        loop {
+            let steps: Vec<Step> = self.report.script.iter().skip(at).take(chunk).map(|(step, _)| *step).collect();
+            if steps.is_empty() || self.runs >= runs_max {
+                return is_less;
+            }
+            let mut plan = self.plan.clone();
+            plan.without.extend(steps);
+            if self.attempt(plan, promise, runs_max) {
+                is_less = true;
+            } else {
+                at += chunk;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bug, run_planned};
+
+    #[test]
+    fn a_seed_that_fails_shrinks_to_few_steps_that_fail_alike() {
+        let find = |seed| {
+            let plan = Plan { bug: Some(Bug::ImageSkipped), ..Plan::of_seed(seed) };
+            shrink(plan, 60)
+        };
+        let shrunk = (0..50).find_map(find).expect("the bug is found soon");
+        assert!(shrunk.report.script.len() < shrunk.steps_before, "{} steps left", shrunk.report.script.len());
+        let again = run_planned(shrunk.plan.clone(), None, false);
+        assert_eq!(again.violations, shrunk.report.violations, "what is left fails by itself");
+        assert!(run_planned(Plan { bug: None, ..shrunk.plan }, None, false).violations.is_empty());
+    }
+}
