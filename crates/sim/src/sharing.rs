@@ -138,7 +138,7 @@ impl World {
                 let both = vec![(from.clone(), touch(Some(file), None)), (to.clone(), touch(gone, Some(file)))];
                 if from == to { Vec::new() } else { both }
             }
-            Change::Store { .. } => {
+            Change::Store { .. } | Change::Append { .. } => {
                 let stored = Stored { version: record, at: self.now, moment };
                 self.sharing.stored.entry(file).or_default().push(stored);
                 Vec::new()
@@ -181,11 +181,23 @@ impl World {
             return;
         }
         let is_missed = touch.after.is_some() && shown.is_none();
-        let is_old = shown.is_some() && shown == touch.before && shown != touch.after;
+        let is_old = shown.is_some()
+            && shown == touch.before
+            && shown != touch.after
+            && shown.is_some_and(|file| !self.may_come_back(file, &touch, moment));
         if is_missed || is_old {
             let line = format!("host {index} saw {shown:?} at {key:?}, asked at {}: {touch:?}", asked.at.as_micros());
             self.violations.push(Violation::new("a look sees what was closed at the station before", line));
         }
+    }
+
+    /// Whether a file may have come back under its name: somebody wrote it who had not seen, or did not mind, that it went
+    /// (`docs/conflicts.md`, "writes `a`" against "removes `a`").
+    fn may_come_back(&self, file: FileId, gone: &Touch, looker: Option<Moment>) -> bool {
+        let may = |stored: &Stored| {
+            stored.at >= gone.at || looker.is_none_or(|looker| !self.is_shared(stored.moment, looker))
+        };
+        self.sharing.stored.get(&file).is_some_and(|stored| stored.iter().any(may))
     }
 
     fn check_version(
