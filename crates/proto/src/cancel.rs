@@ -8,13 +8,29 @@
 
 use crate::confirm::Cut;
 use crate::contents::content_of;
+use crate::gathered::files_of;
 use crate::ledger::Weight;
 use crate::replica::Replica;
 use crate::tables::{number_key, pack, table};
 use crate::tentative::LogEntry;
 use std::collections::BTreeMap;
 use wayfs_tree::{Canceller, CreateFolding};
-use wayfs_types::{MetaStore, Record, RecordId, StorageError};
+use wayfs_types::{FileId, MetaStore, Record, RecordId, StorageError};
+
+/// For each record the last one in a row about the same files: what it was about has come somewhere when that has.
+fn counts_with(records: &[Record]) -> BTreeMap<RecordId, u64> {
+    let mut last: BTreeMap<FileId, u64> = BTreeMap::new();
+    let mut with = BTreeMap::new();
+    for record in records.iter().rev() {
+        let mut through = record.id.sequence();
+        for file in files_of(record) {
+            let of_file = last.entry(file).or_insert(through);
+            through = through.max(*of_file);
+        }
+        with.insert(record.id, through);
+    }
+    with
+}
 
 impl<S: MetaStore> Replica<S> {
     /// Cancels what can be cancelled of the unsent log.
@@ -31,13 +47,16 @@ impl<S: MetaStore> Replica<S> {
         let mut canceller = Canceller::new(CreateFolding::Keep);
         let mut positions: BTreeMap<RecordId, u64> = BTreeMap::new();
         let mut replaced: BTreeMap<RecordId, Record> = BTreeMap::new();
+        let mut originals: Vec<Record> = Vec::new();
         for position in unsent {
             let record = self.log_entry(position)?.record;
             positions.insert(record.id, position);
+            originals.push(record.clone());
             for instead in canceller.push(&record) {
                 replaced.insert(instead.id, instead);
             }
         }
+        let with = counts_with(&originals);
         let mut is_changed = false;
         for (id, record) in replaced {
             let Some(position) = positions.get(&id).copied() else { continue };
@@ -46,6 +65,9 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             is_changed = true;
+            if let Some(with) = with.get(&id) {
+                self.log.bind(id.sequence(), *with);
+            }
             if content_of(&old.record).map(|(_, content)| content) != content_of(&record).map(|(_, content)| content) {
                 self.release(id)?;
             }

@@ -46,7 +46,7 @@ impl Gathering {
 }
 
 /// Files whose content or names a record is about.
-fn files_of(record: &Record) -> impl Iterator<Item = FileId> {
+pub(crate) fn files_of(record: &Record) -> impl Iterator<Item = FileId> {
     let replaced = match &record.op {
         Op::Rename { replaced, .. } => replaced.map(|seen| seen.file),
         _ => None,

@@ -65,6 +65,9 @@ pub(crate) struct LogItem {
     pub(crate) weight: Weight,
 }
 
+/// Cancelled records of which is known with which others they count.
+const BOUND_MAX: usize = 65_536;
+
 /// The log's index.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
@@ -74,6 +77,8 @@ pub(crate) struct Log {
     tentative_len: u64,
     tentative_weight: Weight,
     structural: u64,
+    /// Client: its cancelled records, by sequence, each with the one that it counts with.
+    bound: BTreeMap<u64, u64>,
     /// Client: its records that are not safe.
     pub(crate) not_safe: Tally,
     /// Client: its records that are not visible.
@@ -93,6 +98,34 @@ impl Log {
         self.items.insert(position, item);
     }
 
+    /// A client's record was cancelled in favour of a later one: what it was about has come somewhere when that one has.
+    pub(crate) fn bind(&mut self, sequence: u64, with: u64) {
+        self.bound.insert(sequence, with);
+        // Too many count together: that is later than need be, and never too early.
+        while self.bound.len() > BOUND_MAX
+            && let (Some((first, one)), Some((_, other))) = (self.bound.pop_first(), self.bound.pop_first())
+        {
+            self.bound.insert(first, one.max(other));
+        }
+    }
+
+    /// How far own records have come of which all before a sequence have: not to one that was cancelled and whose
+    /// meaning is still on its way.
+    pub(crate) fn whole_through(&self, sequence: u64) -> u64 {
+        let mut through = sequence;
+        for (cancelled, with) in self.bound.range(..=sequence).rev() {
+            if *cancelled <= through && *with > through {
+                through = cancelled - 1;
+            }
+        }
+        through
+    }
+
+    /// Up to a sequence everything has come wherever it goes.
+    pub(crate) fn unbind(&mut self, through: u64) {
+        self.bound.retain(|_, with| *with > through);
+    }
+
     /// All own records through these are safe, and visible.
     pub(crate) fn advance(&mut self, safe: u64, visible: u64) {
         self.not_safe.advance(&self.items, safe);
@@ -101,6 +134,7 @@ impl Log {
 
     /// The log is of another origin from now on, of which nothing is safe or visible.
     pub(crate) fn tally_anew(&mut self) {
+        self.bound.clear();
         (self.not_safe, self.not_visible) = (Tally::default(), Tally::default());
         for item in self.items.values() {
             self.not_safe.append(item);
@@ -293,11 +327,12 @@ pub(crate) const TOUCH: u8 = b'x';
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn read_log(&mut self) -> Result<Log, StorageError> {
         let mut log = Log::default();
+        let (mut cancelled, mut newest) = (Vec::new(), 0);
         let mut confirmed = BTreeMap::new();
         let mut from = vec![table::LOG];
         loop {
             let pairs = self.store.scan(&from, &[table::LOG + 1], crate::replica::PAGE)?;
-            let Some((last, _)) = pairs.last() else { return Ok(log) };
+            let Some((last, _)) = pairs.last() else { break };
             from.clone_from(last);
             from.push(0);
             for (key, value) in pairs {
@@ -324,9 +359,16 @@ impl<S: MetaStore> Replica<S> {
                     rewritten: false,
                     weight: Weight::of(&entry.record.op),
                 };
+                if self.config.role == Role::Client && matches!(entry.record.op, Op::Touch) {
+                    cancelled.push(id.sequence());
+                }
+                newest = id.sequence();
                 log.append(parse_number_key(&key)?, item);
             }
         }
+        // With which of the records after them they count was known to the last life.
+        cancelled.into_iter().for_each(|sequence| log.bind(sequence, newest));
+        Ok(log)
     }
 
     /// A record that the parent has not confirmed, as the log keeps it.

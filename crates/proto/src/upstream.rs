@@ -649,14 +649,20 @@ impl<S: MetaStore> Replica<S> {
             self.note_applied(mark.origin, mark.applied);
             // What a station's records are to its own children it says itself; of the home's word only
             // *stable* is news.
+            let whole = |through| self.log.whole_through(through);
             let known = match self.config.role {
-                Role::Client => *mark,
+                // What was cancelled has not come anywhere before that in favour of which it was.
+                Role::Client => {
+                    let (safe, visible, stable) = (whole(mark.safe), whole(mark.visible), whole(mark.stable));
+                    self.log.unbind(safe.min(visible).min(stable));
+                    Mark { safe, visible, stable, ..*mark }
+                }
                 Role::Home | Role::Station => Mark { safe: 0, visible: 0, ..*mark },
             };
             self.advance_marks(known)?;
             self.staged.marks.insert(mark.origin);
             if is_own && self.config.role == Role::Client {
-                self.release_own(mark.safe, mark.stable)?;
+                self.release_own(known.safe, known.stable)?;
             }
         }
         self.trim_log()?;

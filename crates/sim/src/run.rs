@@ -244,7 +244,17 @@ impl World {
         let name = Name::new("visible").unwrap_or_else(|_| name(0));
         let change =
             Change::Create { parent: FileId::ROOT, name: name.clone(), kind: Kind::File, mode: 0o600, uid: 0, gid: 0 };
-        self.ask(writer, Request::Change { user: 0, change }, Expectation::Nothing);
+        let made = self.ask(writer, Request::Change { user: 0, change }, Expectation::Collected);
+        // Who changes alone nowhere waits for others first.
+        let patience = self.now + self.hosts[writer].config.lease * 2;
+        while !self.hosts[writer].collected.contains_key(&made) && self.now < patience {
+            let next = self.now + Duration::from_millis(1);
+            self.run_until(next);
+        }
+        match self.hosts[writer].collected.remove(&made) {
+            Some(Ok(_)) => {}
+            other => return self.violate("a calm world makes a file", format!("host {writer} was answered {other:?}")),
+        }
         let period = self.hosts[0].config.reconcile_period;
         // Disks take up to 8 ms a sync and every hop syncs; jitter adds a quarter of the delay.
         let gathered = (self.hosts[0].config.sync_gather + self.hosts[0].config.reconcile_gather) * 3;

@@ -8,7 +8,7 @@
 
 use crate::check::Violation;
 use crate::world::World;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wayfs_proto::PeerId;
 use wayfs_types::request::{Answer, Change, Outcome, RenameTarget, Request};
 use wayfs_types::{FileId, Kind, Name, RecordId, Time};
@@ -154,6 +154,14 @@ impl World {
     fn last_touch(&self, key: &(FileId, Name), looker: Moment) -> Option<Touch> {
         let touches = self.sharing.names.get(key)?;
         let is_known = |touches: &Vec<Touch>| touches.iter().all(|touch| self.is_shared(touch.moment, looker));
+        // A rename that met another one of the same file, made far away, gave the name to nobody.
+        let files: BTreeSet<FileId> =
+            touches.iter().flat_map(|touch| touch.before.into_iter().chain(touch.after)).collect();
+        let is_of_file = |touch: &&Touch| touch.before.into_iter().chain(touch.after).any(|file| files.contains(&file));
+        let mut others = self.sharing.names.values().flatten().filter(is_of_file);
+        if !others.all(|touch| self.is_shared(touch.moment, looker)) {
+            return None;
+        }
         // A directory may be moved, merged or removed from far away without a word of its names.
         let is_whole = key.0 == FileId::ROOT || self.sharing.names.values().all(is_known);
         (is_whole && is_known(touches)).then(|| touches.last().cloned()).flatten()
@@ -208,9 +216,12 @@ impl World {
         (file, shown): (FileId, RecordId),
     ) {
         let (Some(moment), Some(stored)) = (moment, self.sharing.stored.get(&file)) else { return };
+        // What was written far away may have come before, and what was closed here lies beside it.
+        if !stored.iter().all(|stored| self.is_shared(stored.moment, moment)) {
+            return;
+        }
         let missed = stored.iter().find(|stored| {
             stored.at < asked.at
-                && self.is_shared(stored.moment, moment)
                 && self.history.descends(stored.version, shown)
                 && !self.is_reported(index, stored.version, shown)
         });

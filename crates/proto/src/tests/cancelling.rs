@@ -92,6 +92,60 @@ fn what_stands_for_cancelled_records_leaves_when_it_is_durable() {
     }
 }
 
+/// Seed 823 of the simulator: a content was called safe whose record had been cancelled in favour of a later one, and that
+/// one was lost with its writer.
+#[test]
+fn what_was_cancelled_is_safe_when_that_is_for_which_it_was() {
+    for is_restarted in [false, true] {
+        let mut world = World::new();
+        let a = world.add(Role::Client, "ann@a");
+        let peer = world.connect(a, HOME);
+        world.settle();
+        world.names(a, FileId::ROOT).unwrap();
+        let file = world.create(a, FileId::ROOT, "notes");
+        world.settle();
+        world.close(peer);
+        let first = world.store(a, file, small("first"));
+        world.store(a, file, small("last"));
+        world.pass(Duration::from_secs(2));
+        world.configure(a, |config| config.records_per_message = 1);
+        if is_restarted {
+            // The records in place of the two become durable, and nobody hears of them.
+            let peer = world.connect(a, HOME);
+            world.stall(peer, true);
+            world.step_up(peer, 1);
+            world.pass(Duration::from_millis(100));
+            world.step_down(peer);
+            world.pass(Duration::from_secs(2));
+            world.crash(a, 0);
+        }
+        let peer = world.connect(a, HOME);
+        world.stall(peer, true);
+        let applied = |world: &World| world.hosts[HOME].replica.origins().unwrap()[1].1.applied;
+        for _ in 0..50 {
+            if applied(&world) == first.sequence() {
+                break;
+            }
+            if world.waits_up(peer) {
+                world.step_up(peer, 1);
+            }
+            world.pass(Duration::from_millis(50));
+            world.step_down(peer);
+        }
+        assert_eq!(applied(&world), first.sequence(), "the home has the first record, and not the last");
+        world.pass(Duration::from_millis(50));
+        world.step_down(peer);
+        let progress = world.hosts[a].replica.progress();
+        for through in [progress.safe_through, progress.visible_through, progress.stable_through] {
+            assert!(through < first.sequence(), "nobody else has what was stored (restarted: {is_restarted})");
+        }
+        world.stall(peer, false);
+        world.pass(Duration::from_secs(1));
+        assert!(world.hosts[a].replica.progress().stable_through > first.sequence());
+        assert_eq!(world.hosts[HOME].replica.inode(file).unwrap().unwrap().content, small("last"));
+    }
+}
+
 /// A client of a station that is connected with the home and gathers for a while.
 fn gathering_station() -> (World, usize, usize) {
     let mut world = World::new();

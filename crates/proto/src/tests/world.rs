@@ -286,6 +286,11 @@ impl World {
         }
     }
 
+    /// Whether anything is on its way to the parent of a session.
+    pub(crate) fn waits_up(&mut self, peer: PeerId) -> bool {
+        !self.session(peer).up.is_empty()
+    }
+
     /// Lets all that is on its way to the child of a session arrive, stalled or not.
     pub(crate) fn step_down(&mut self, peer: PeerId) {
         loop {
