@@ -113,6 +113,9 @@ pub struct Config {
     pub announced_grace: Duration,
     /// A child further behind than this many changes revalidates instead of catching up. Default 1,000,000.
     pub catch_up_max: u64,
+    /// Client: after a move, what was seen of others and the home does not have is shown for so long, and what rests upon it cannot be
+    /// read. Default 10 min, with a home that can be reached: who has it may come back. Beyond, what the home says counts.
+    pub seen_kept: Duration,
     /// Home: most conflict reports kept; past it those go that matter least. Default 10,000: what the tools list.
     pub conflicts_max: u64,
     /// This opening of the store, drawn at random by the driver: a copy of the store that is opened elsewhere, or put
@@ -150,6 +153,7 @@ impl Config {
             requests_waiting_max: 4096,
             announced_grace: Duration::from_secs(600),
             catch_up_max: 1_000_000,
+            seen_kept: Duration::from_secs(600),
             conflicts_max: 10_000,
             life: Life::NONE,
             succeeds: false,

@@ -73,7 +73,23 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn note_move(&mut self) {
         if self.config.role == Role::Client && self.counters.synced {
             self.moved_at = self.counters.change.0 + 1;
+            self.moved_since = None;
             self.overlay.put_raw(MOVED_AT.to_vec(), pack(&self.moved_at));
+        }
+    }
+
+    /// What was seen before a move and the home still does not have, long after: whoever had it is gone with it, or away
+    /// for longer than anybody waits to look at a directory. From then on the parent's word counts.
+    pub(crate) fn forget_unheard(&mut self) {
+        if self.moved_at == 0 {
+            return;
+        }
+        let since = *self.moved_since.get_or_insert(self.now);
+        let is_home_there = self.is_trusted() && self.is_home_reachable(self.now) == Some(true);
+        if is_home_there && self.now >= since + self.config.seen_kept {
+            tracing::debug!("what was seen before a move and never came is forgotten");
+            (self.moved_at, self.moved_since) = (0, None);
+            self.overlay.delete_raw(MOVED_AT.to_vec());
         }
     }
 

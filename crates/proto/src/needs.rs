@@ -167,6 +167,9 @@ impl<S: MetaStore> Replica<S> {
         let mut seen = Seen::default();
         // What our parent told us itself it knows; of files that somebody else told of, their own versions count, too.
         let has_moved = self.moved_at > 0;
+        if !has_moved {
+            return Ok(seen);
+        }
         let files = match question {
             Question::Lookup { parent, name } => {
                 let entry = self.seen_entry(*parent, name)?;

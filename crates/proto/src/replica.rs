@@ -201,6 +201,8 @@ pub struct Replica<S> {
     pub(crate) ends_children: bool,
     /// Former origins of ours, and the record after which all of them were lost.
     pub(crate) lost_after: BTreeMap<OriginId, u64>,
+    /// Since when this life counts what was seen before the move, and nobody has.
+    pub(crate) moved_since: Option<Time>,
     pub(crate) contents: Contents,
     pub(crate) locks: LockTable,
     /// What is to be said to the parent about locks.
@@ -288,6 +290,7 @@ impl<S: MetaStore> Replica<S> {
             forgot_at: 0,
             ends_children: false,
             lost_after: BTreeMap::new(),
+            moved_since: None,
             contents: Contents::default(),
             locks: LockTable::default(),
             lock_mail: LockMail::default(),

@@ -9,6 +9,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn check_timers(&mut self) -> Result<(), Trouble> {
         self.check_children()?;
         self.check_upstream();
+        self.forget_unheard();
         self.wake_waiting();
         self.contents.forget_announced(self.now, self.config.announced_grace);
         self.release_superseded()?;

@@ -59,8 +59,7 @@ impl World {
 
     /// Invariant 1, at the moment of the promise: a server has on its disk what its client is told is safe.
     pub(crate) fn check_safe_is_kept(&mut self, through: RecordId, before: u64) {
-        // Who had said so may be gone by then.
-        if self.has_lost_server() {
+        if !self.hosts[0].is_sound() {
             return;
         }
         let Ok(after) = RecordId::new(through.origin(), before + 1) else { return };
@@ -71,7 +70,12 @@ impl World {
         };
         let is_new = |record: &RecordId| (after..=through).contains(record) && !self.history.is_uncertain(*record);
         let mut new = self.history.updates.iter().filter(|(record, _)| is_new(record));
-        let lost = new.find(|(record, update)| nowhere(&update.content) && !self.history.is_superseded(**record));
+        // Who had said so may be gone by then: its writer has it.
+        let lost = new.find(|(record, update)| {
+            nowhere(&update.content)
+                && !self.history.is_superseded(**record)
+                && !(self.has_lost_server() && self.is_at_writer(**record, &update.content))
+        });
         if let Some((record, update)) = lost {
             let line = format!("{record} of {} was called safe and its content is at no server", update.file);
             self.violations.push(Violation::new("what is called safe is kept", line));
@@ -92,6 +96,15 @@ impl World {
     pub(crate) fn is_beyond_promise(&self, record: RecordId) -> bool {
         let has_writer = self.hosts.iter().any(|host| host.is_sound() && host.origins.contains(&record.origin()));
         !self.hosts[0].is_sound() || self.has_lost_server() && !has_writer
+    }
+
+    /// Whether the disk of its writer has a content.
+    pub(crate) fn is_at_writer(&self, record: RecordId, content: &Content) -> bool {
+        (0..self.hosts.len()).any(|index| {
+            let host = &self.hosts[index];
+            let is_whole = content.root().is_none_or(|root| self.is_whole_durable(index, root));
+            host.is_sound() && host.origins.contains(&record.origin()) && is_whole
+        })
     }
 
     /// Whether a server's disk lost something.

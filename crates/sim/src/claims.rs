@@ -5,9 +5,9 @@
 //! opened as after a power cut, contents are compared chunk by chunk. A client may lose its disk for good right
 //! after; what it had said is in the history by then, and the checks of the healed world hold the others to it.
 //!
-//! What a host says too carefully is no violation: it may not have heard yet. Once a server's disk lost something
-//! (`World::has_lost_server`), clients may repeat what they were told before, so that only what they say of their own
-//! disk is compared.
+//! What a host says too carefully is no violation: it may not have heard yet. Once a station's disk lost something
+//! (`World::has_lost_server`), *safe* is what SEMANTICS.md, [S-losses], makes of it: a server that is left has it, or its
+//! writer. Once the home's did, only what hosts say of their own disk is compared.
 
 use crate::coverage::Branch;
 use crate::disk::DiskHandle;
@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use wayfs_proto::{Config, Holder, Ledger, Progress, Replica, Role};
-use wayfs_types::{Facts, FileId, Life, OriginId, RecordId};
+use wayfs_types::{Content, Facts, FileId, Life, OriginId, RecordId};
 
 /// Chance that a client that has spoken loses its disk at once.
 const GONE: f64 = 0.03;
@@ -75,7 +75,7 @@ impl World {
         let Ok(ledger) = replica.ledger() else { return self.violate("its ledger can be read", format!("{index}")) };
         let servers = self.servers();
         self.check_own_disk(index, &progress);
-        if !self.has_lost_server() {
+        if self.hosts[0].is_sound() {
             match self.hosts[index].role() {
                 Role::Client => self.check_own_records(index, &progress, &ledger, &servers),
                 Role::Station => self.check_station(index, &ledger, &servers),
@@ -112,8 +112,11 @@ impl World {
         let is_at = |server: &Server| is_over || root.is_none_or(|root| self.is_whole_durable(server.host, root));
         let home = servers.iter().find(|server| server.host == 0);
         let is_visible = home.is_some_and(|home| home.has(record));
+        let is_lost = self.has_lost_server();
+        let kept = if is_over { &Content::EMPTY } else { &update.content };
+        let is_kept = is_lost && (self.is_at_writer(record, kept) || self.is_beyond_promise(record));
         Truth {
-            is_safe: servers.iter().any(|server| server.has(record)) && servers.iter().any(is_at),
+            is_safe: is_kept || servers.iter().any(|server| server.has(record)) && servers.iter().any(is_at),
             is_visible,
             is_stable: is_visible && home.is_some_and(is_at),
         }

@@ -18,6 +18,9 @@ use wayfs_types::{Admitted, FileId, Kind, Name, NodeId, OriginId, VolumeId};
 /// Simulated time that a healed world has to become quiet.
 const CALM_DOWN: Duration = Duration::from_secs(240);
 
+/// How long clients that moved keep what nobody else has: longer than anything is away in a run.
+const SEEN_KEPT: Duration = Duration::from_secs(150);
+
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
@@ -199,8 +202,10 @@ impl World {
     }
 
     fn check_everything(&mut self) {
-        // A moment for what the last records set in motion: downward images, callbacks.
-        let settle = self.now + Duration::from_secs(5);
+        // A moment for what the last records set in motion: downward images, callbacks. What was seen at a server whose disk is
+        // gone is forgotten in its time.
+        let forgotten = if self.has_lost_server() { SEEN_KEPT + Duration::from_secs(20) } else { Duration::ZERO };
+        let settle = self.now + Duration::from_secs(5) + forgotten;
         self.run_until(settle);
         let home = match self.dump(0) {
             Ok(dump) => dump,
@@ -293,6 +298,7 @@ fn config(plan: &Plan, role: Role, origin: OriginId, index: usize) -> Config {
     if plan.close_to_open {
         config.sharing = Sharing::CloseToOpen;
     }
+    config.seen_kept = SEEN_KEPT;
     config.reconcile_period = Duration::from_millis(plan.limits.period);
     config
 }

@@ -53,6 +53,19 @@ struct Stored {
 pub(crate) struct Sharing {
     names: BTreeMap<(FileId, Name), Vec<Touch>>,
     stored: BTreeMap<FileId, Vec<Stored>>,
+    /// When a host met a conflict last: with what somebody far away did.
+    met: BTreeMap<usize, Time>,
+}
+
+impl Sharing {
+    /// A host met a conflict: what was done there before may have come to lie elsewhere.
+    pub(crate) fn note_conflict(&mut self, index: usize, at: Time) {
+        self.met.insert(index, at);
+    }
+
+    fn met_since(&self, index: usize, at: Time) -> bool {
+        self.met.get(&index).is_some_and(|met| *met >= at)
+    }
 }
 
 impl World {
@@ -84,6 +97,11 @@ impl World {
         let is_late = self.now >= asked.deadline || self.now >= asked.at + self.hosts[index].config.lease / 2;
         let moment = asked.moment.filter(|moment| !is_late && self.moment(index) == Some(*moment));
         match (&asked.request, outcome) {
+            // Between two names of one file nothing is renamed.
+            (
+                Request::Change { change: Change::Rename { from_parent, from_name, .. }, .. },
+                Ok(Answer::Changed { inode, .. }),
+            ) if inode.places.iter().any(|place| (&place.parent, &place.name) == (from_parent, from_name)) => {}
             (Request::Change { change, .. }, Ok(Answer::Changed { record, file, inode: _, removed })) => {
                 let gone = removed.as_ref().map(|removed| removed.file);
                 self.note_change(index, asked, moment, (change, *record, *file, gone));
@@ -164,7 +182,8 @@ impl World {
         }
         // A directory may be moved, merged or removed from far away without a word of its names.
         let is_whole = key.0 == FileId::ROOT || self.sharing.names.values().all(is_known);
-        (is_whole && is_known(touches)).then(|| touches.last().cloned()).flatten()
+        let last = touches.last().filter(|last| !self.sharing.met_since(looker.parent, last.at))?;
+        (is_whole && is_known(touches)).then(|| last.clone())
     }
 
     fn check_exclusive(&mut self, index: usize, asked: &Asked, moment: Option<Moment>, key: &(FileId, Name)) {
@@ -222,6 +241,7 @@ impl World {
         }
         let missed = stored.iter().find(|stored| {
             stored.at < asked.at
+                && !self.sharing.met_since(moment.parent, stored.at)
                 && self.history.descends(stored.version, shown)
                 && !self.is_reported(index, stored.version, shown)
         });

@@ -489,7 +489,10 @@ impl World {
             }
             Output::InvalidateAll => self.cover(Branch::InvalidateAll, true),
             Output::Shared { .. } => self.cover(Branch::Shared, true),
-            Output::Conflict { .. } => self.cover(Branch::Conflict, true),
+            Output::Conflict { .. } => {
+                self.sharing.note_conflict(index, self.now);
+                self.cover(Branch::Conflict, true);
+            }
             Output::Forked { reason } => {
                 if !self.has_copy() {
                     self.violate("nobody takes itself for a copy", format!("host {index}: {reason}"));

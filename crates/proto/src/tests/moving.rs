@@ -489,3 +489,33 @@ fn what_met_a_conflict_at_the_new_parent_is_seen_in_its_copy_only() {
     assert_eq!(world.lookup(client, FileId::ROOT, "f").unwrap().1.content, small("his"));
     world.assert_agrees(client);
 }
+
+/// [S-move] Seeds 127 and 164 of the simulator, with stations that are gone: a directory in which a machine had seen what
+/// died with its writer and its station could not be listed for ever.
+#[test]
+fn what_was_seen_and_is_gone_with_all_who_had_it_is_given_up_in_time() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "st@s");
+    let (writer, reader) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    let line = world.connect(station, HOME);
+    world.connect(writer, station);
+    let seen_at = world.connect(reader, station);
+    world.pass(Duration::from_secs(1));
+    world.create(writer, FileId::ROOT, "kept");
+    world.names(reader, FileId::ROOT).unwrap();
+    world.pass(Duration::from_secs(2));
+    world.close(line);
+    let dir = world.mkdir(writer, FileId::ROOT, "gone");
+    world.pass(Duration::from_secs(1));
+    assert_eq!(world.names(reader, FileId::ROOT).unwrap(), ["gone", "kept"]);
+    world.close(seen_at);
+    world.destroy(writer);
+    world.destroy(station);
+    world.configure(reader, |config| config.seen_kept = Duration::from_secs(60));
+    world.connect(reader, HOME);
+    world.pass(Duration::from_secs(20));
+    assert!(world.names(reader, dir).is_err(), "what was seen is not undone at once, and cannot be read");
+    world.pass(Duration::from_secs(60));
+    assert_eq!(world.names(reader, FileId::ROOT).unwrap(), ["kept"], "nobody will ever bring it");
+    assert_eq!(world.lookup(reader, FileId::ROOT, "gone").map(|_| ()), Err(FsError::NotFound));
+}
