@@ -7,11 +7,15 @@
 //! another station, or one without a station, may have changed it by the rules).
 
 use crate::check::Violation;
+use crate::plan::Limits;
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_proto::PeerId;
 use wayfs_types::request::{Answer, Change, Outcome, RenameTarget, Request};
 use wayfs_types::{FileId, Kind, Name, RecordId, Time};
+
+/// Records that leave well within a lease, one after the other.
+const QUICK_MAX: u64 = 10;
 
 /// A request under way.
 #[derive(Debug, Clone)]
@@ -71,7 +75,9 @@ impl Sharing {
 impl World {
     /// Notes what is asked, if seeds of this kind promise anything of it.
     pub(crate) fn note_asked(&self, index: usize, request: &Request, deadline: Time) -> Option<Asked> {
-        let is_client = self.plan.close_to_open && self.hosts[index].is_client();
+        // Nobody is waited for longer than a lease: with a short one, little is promised.
+        let is_promised = self.plan.close_to_open && self.plan.limits.lease >= Limits::USUAL.lease;
+        let is_client = is_promised && self.hosts[index].is_client();
         is_client.then(|| Asked { request: request.clone(), at: self.now, deadline, moment: self.moment(index) })
     }
 
@@ -90,6 +96,15 @@ impl World {
         };
         moment.is_some_and(|moment| moment.parent == looker.parent && is_good(moment.session))
             && is_good(looker.session)
+    }
+
+    /// A client gives back what it changes alone. With much to send before, that may take longer than others wait.
+    pub(crate) fn note_give_back(&mut self, index: usize) {
+        let waiting = self.hosts[index].replica.as_ref().map_or(0, |replica| replica.progress().records_waiting);
+        let session = self.hosts[index].parent_session;
+        if let Some(session) = session.and_then(|peer| self.sessions.get_mut(&peer)) {
+            session.is_slow |= waiting > QUICK_MAX;
+        }
     }
 
     /// Compares an answer with what others were answered before it was asked for, and notes what it changed.

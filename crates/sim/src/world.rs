@@ -475,6 +475,7 @@ impl World {
                 }
             }
             Output::GiveBack { serial, .. } => {
+                self.note_give_back(index);
                 // Programs of the simulated hosts close nothing in the background.
                 let later = self.millis(0, 20);
                 self.after(later, Event::GivenBack { host: index, life, serial });
