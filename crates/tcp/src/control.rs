@@ -39,11 +39,11 @@ impl Window {
 
     /// Opens for an acknowledgement of so many bytes that are new.
     pub(crate) fn open(&mut self, acked: u32) {
-        let slow_start = self.cwnd <= self.ssthresh;
         let step = match self.growth {
-            Growth::PerAcknowledgement if slow_start => self.mss,
+            Growth::PerAcknowledgement if self.cwnd <= self.ssthresh => self.mss,
             Growth::PerAcknowledgement => self.mss * self.mss / self.cwnd + self.mss / 8,
-            Growth::PerSegment if slow_start => acked,
+            // The threshold itself is no slow start: the acknowledgement that ends a recovery may be of a whole window.
+            Growth::PerSegment if self.cwnd < self.ssthresh => acked.min(self.ssthresh - self.cwnd),
             Growth::PerSegment => (u64::from(self.mss) * u64::from(acked) / u64::from(self.cwnd.max(1))) as u32,
         };
         self.cwnd = (self.cwnd + step).min(Self::max(self.growth));
@@ -84,13 +84,26 @@ mod tests {
     }
 
     #[test]
+    fn an_acknowledgement_of_a_whole_window_after_a_recovery_opens_by_one_segment_only() {
+        let mut window = Window::new(1000, 20, Growth::PerSegment);
+        window.halve(64_000);
+        window.cwnd = window.ssthresh;
+        window.open(20_000);
+        assert_eq!(window.cwnd, 12_000);
+        // Slow start ends at the threshold.
+        window.ssthresh = 13_000;
+        window.open(20_000);
+        assert_eq!(window.cwnd, 13_000);
+    }
+
+    #[test]
     fn a_window_of_linux_opens_by_segments_and_by_one_in_a_round_trip() {
         let mut window = Window::new(1000, 2, Growth::PerSegment);
         window.ssthresh = 4000;
+        // Slow start up to the threshold, then a segment for a window's worth of acknowledgements.
         window.open(2000);
-        window.open(2000);
-        assert_eq!(window.cwnd, 6000);
-        (0..3).for_each(|_| window.open(2000));
-        assert!((6900..=7000).contains(&window.cwnd), "{}", window.cwnd);
+        assert_eq!(window.cwnd, 4000);
+        (0..2).for_each(|_| window.open(2000));
+        assert!((4900..=5000).contains(&window.cwnd), "{}", window.cwnd);
     }
 }

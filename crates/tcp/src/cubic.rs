@@ -32,7 +32,8 @@ impl Recovery for Cubic {
         let latest = ack.acked.iter().chain(&sacked).map(|sent| sent.order).max();
         self.arrived = self.arrived.max(latest.unwrap_or(0));
         self.srtt = ack.rtt.or(self.srtt);
-        if self.recover.is_some_and(|recover| !core.una.before(recover)) {
+        let ended = self.recover.is_some_and(|recover| !core.una.before(recover));
+        if ended {
             self.recover = None;
         }
         let lost = core.mark_lost_before(self.arrived, u64::from(DUPLICATES));
@@ -42,7 +43,8 @@ impl Recovery for Cubic {
             self.reduce(core);
             core.window.cwnd = core.window.ssthresh;
             core.flight.urge_first_lost();
-        } else if ack.is_new() && self.recover.is_none() {
+        } else if ack.is_new() && self.recover.is_none() && !ended {
+            // What ends a recovery may acknowledge a whole window, most of which was counted when it arrived.
             self.grow(core, ack);
         }
     }
