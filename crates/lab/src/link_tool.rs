@@ -10,6 +10,8 @@ const PORT: u16 = 7480;
 /// Longest time until both ends speak.
 const READY: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
+/// Characters of a ticket, at least: a key and an address.
+const TICKET_LEN_MIN: usize = 40;
 /// Devices at base and mobile.
 const TUN_BASE: &str = "wl-base";
 const TUN_MOBILE: &str = "wl-mobile";
@@ -67,7 +69,7 @@ impl Tool {
             .arg("--socket")
             .arg(own.join("link.sock"));
         let mut base = lab.spawn(ends.base, "link-base", command)?;
-        until("a ticket of wayfs link", &mut base, || Ok(ticket.exists()))?;
+        until("a ticket of wayfs link", &mut base, || Ok(is_written(&ticket)))?;
         let far = lab.address(ends.far)?;
         let mut mobiles = Vec::new();
         for mobile in ends.mobiles {
@@ -84,6 +86,11 @@ impl Tool {
         ip(lab, ends.far, &format!("route replace {pool} dev {way}"))?;
         Ok(Self { _mobiles: mobiles, _base: base })
     }
+}
+
+/// Whether the whole ticket is there: the file is seen before what is in it.
+fn is_written(ticket: &Path) -> bool {
+    std::fs::read_to_string(ticket).is_ok_and(|text| text.trim().len() > TICKET_LEN_MIN)
 }
 
 /// Waits until something holds, or one of the ends has ended.

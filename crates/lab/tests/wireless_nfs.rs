@@ -83,6 +83,7 @@ fn nonsense_in_settings_is_an_error_that_names_what_is_wanted() {
     for (key, value, wanted) in [
         ("durations", "gaussian", "uniform20"),
         ("judged", "later", "driver"),
+        ("scheme", "fec", "ll-sack"),
         ("runs", "0", "at least 1"),
         ("side-by-side", "x", "a number"),
     ] {

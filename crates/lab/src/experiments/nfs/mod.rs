@@ -82,7 +82,7 @@ impl Experiment for Nfs {
         if !tool {
             work.rows.retain(|row| !matches!(row.hop, Hop::Tool(_)));
         }
-        let cells = work.carry_out(context)?;
+        let (cells, failed) = work.carry_out(context)?;
         write_down(context, &work, &cells)?;
         let table = Table { work: &work, cells: &cells };
         let rows = [table.comparisons(*self), table.rows()].concat();
@@ -92,6 +92,9 @@ impl Experiment for Nfs {
             if missed.is_empty() { "As wanted.".to_owned() } else { format!("Not as wanted: {}.", missed.join("; ")) };
         if !tool {
             came_out += " `wayfs link` is not in this program: its rows are left out.";
+        }
+        for error in failed {
+            came_out += &format!(" Rows with `wayfs link` are missing: {error}.");
         }
         let why = "The machines of 1996 carried 0.27 Mb/s of the 1 Mb/s when reading; today's carry nearly all of it. Shapes compare, seconds do not.";
         let figures = table.figures(*self);
@@ -134,8 +137,15 @@ impl Nfs {
                 .ok_or_else(|| LabError::Experiment(format!("{key}={typed}: a number of at least 1 is wanted"))),
         };
         let bad_ms = context.choose(vec![0, 160], BAD_MS.to_vec());
+        let mut rows = self.rows();
+        if let Some(typed) = context.setting("scheme") {
+            let known = plan::SCHEMES.into_iter().find(|scheme| *scheme == typed);
+            let wanted = || LabError::Experiment(format!("scheme={typed}: one of {}", plan::SCHEMES.join(", ")));
+            let scheme = known.ok_or_else(wanted)?;
+            rows.iter_mut().filter(|row| matches!(row.hop, Hop::Tool(_))).for_each(|row| row.hop = Hop::Tool(scheme));
+        }
         Ok(Work {
-            rows: self.rows(),
+            rows,
             conditions: self.conditions(&bad_ms, context.is_quick()),
             runs: number("runs", context.choose(3, 10))?,
             kilobytes: number("kilobytes", context.choose(256, 1024))?,

@@ -131,7 +131,9 @@ fn hybrid(first_ms: u64, linear: u32, step_ms: u64) -> Retry {
     Retry::Hybrid(Hybrid { first: Duration::from_millis(first_ms), linear, step: Duration::from_millis(step_ms) })
 }
 
-/// The scheme of `wayfs link` that runs here.
+/// Schemes of `wayfs link` that make sense for datagrams.
+pub(super) const SCHEMES: [&str; 4] = ["ours", "ll", "ll-order", "ll-sack"];
+/// The scheme of `wayfs link` that runs here unless the setting `scheme` says otherwise.
 const TOOL: Hop = Hop::Tool("ours");
 
 impl Nfs {

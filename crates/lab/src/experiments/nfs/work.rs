@@ -50,8 +50,8 @@ struct Job {
 }
 
 impl Work {
-    /// Carries everything out, room by room.
-    pub(super) fn carry_out(&self, context: &mut Context<'_>) -> Result<Cells, LabError> {
+    /// Carries everything out, room by room; what the link tool failed at is told beside the cells.
+    pub(super) fn carry_out(&self, context: &mut Context<'_>) -> Result<(Cells, Vec<String>), LabError> {
         let mut rooms: BTreeMap<Furniture, VecDeque<Job>> = BTreeMap::new();
         // Runs outermost: what else the machine does falls on all cells alike.
         for run in 0..self.runs {
@@ -65,15 +65,24 @@ impl Work {
         let total = rooms.values().map(VecDeque::len).sum();
         let done = AtomicUsize::new(0);
         let cells = Mutex::new(Cells::new());
+        let mut failed = Vec::new();
         for (furniture, jobs) in rooms {
             let seats = (self.side_by_side / furniture.clients).clamp(1, jobs.len());
-            let room = Room::start(context, furniture, seats, self.kilobytes)?;
+            let room = match Room::start(context, furniture, seats, self.kilobytes) {
+                // What needs no tool is not lost with it.
+                Err(error) if furniture.scheme.is_some() && !error.is_forbidden() => {
+                    failed.push(format!("{}: {error}", furniture.name()));
+                    done.fetch_add(jobs.len(), Ordering::Relaxed);
+                    continue;
+                }
+                other => other?,
+            };
             let list = Mutex::new(jobs);
             self.fill(context, &room, &list, &cells, (&done, total))?;
             room.finish(context, &furniture.name());
         }
         context.progress(total, total, "done");
-        Ok(cells.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+        Ok((cells.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner), failed))
     }
 
     /// Lets every seat of a room work until the list is empty.

@@ -26,7 +26,7 @@ const PIECE: usize = 16 * 1024;
 /// Tries of a transfer during which the emulator is late.
 const TRIES_MAX: u32 = 3;
 /// Transfers at the same time.
-const SEATS: usize = 12;
+const SEATS: usize = 24;
 
 /// A transfer.
 #[derive(Debug, Clone)]
