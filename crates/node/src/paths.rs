@@ -71,7 +71,8 @@ fn file_of(record: &Record) -> Option<FileId> {
         | Op::Rename { file, .. }
         | Op::SetAttr { file, .. }
         | Op::SetXattr { file, .. }
-        | Op::Store { file, .. } => Some(*file),
+        | Op::Store { file, .. }
+        | Op::Lost { file, .. } => Some(*file),
         Op::Resolve { .. } | Op::Touch | Op::Skip { .. } => None,
     }
 }
@@ -92,6 +93,7 @@ fn names_of(op: &Op) -> Vec<(FileId, &Name)> {
         | Op::Store { .. }
         | Op::Resolve { .. }
         | Op::Touch
-        | Op::Skip { .. } => Vec::new(),
+        | Op::Skip { .. }
+        | Op::Lost { .. } => Vec::new(),
     }
 }

@@ -222,6 +222,27 @@ pub enum Input {
         /// Bytes of it that the parent has.
         bytes: u64,
     },
+    /// The contents of a version that this replica owes, lent, or (a home) shows are not whole in its chunk store: damaged,
+    /// gone, or the disk was put back. The driver has asked whom it could, and got them from nobody.
+    ContentGone {
+        /// Its file.
+        file: FileId,
+        /// The version.
+        version: RecordId,
+        /// The content.
+        content: Content,
+    },
+    /// Answers [`Output::Seek`].
+    Sought {
+        /// Its file.
+        file: FileId,
+        /// The version.
+        version: RecordId,
+        /// The content.
+        content: Content,
+        /// Whether all of it is durable in the chunk store, every chunk read and found sound.
+        is_here: bool,
+    },
     /// The propagation policy (or someone waiting for *stable*) wants this version's contents at our parent.
     Propagate {
         /// Its file.
@@ -309,6 +330,16 @@ pub enum Output {
         /// The version.
         version: RecordId,
         /// What to push: all chunks below its root.
+        content: Content,
+    },
+    /// Nobody on record has this version's contents. Look whether the chunk store has all of it, read every chunk, and say
+    /// [`Input::Sought`].
+    Seek {
+        /// Its file.
+        file: FileId,
+        /// The version.
+        version: RecordId,
+        /// What is looked for.
         content: Content,
     },
     /// A new record of a child was applied here (station, home): for the propagation policy and events.

@@ -40,6 +40,7 @@ impl<S: MetaStore> Replica<S> {
             | Up::TakesRights { .. }
             | Up::Claim { .. }
             | Up::GivenBack { .. }
+            | Up::Gone { .. }
             | Up::Ping { .. } => {}
         }
     }

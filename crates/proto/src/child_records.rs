@@ -3,7 +3,7 @@
 use crate::api::PeerId;
 use crate::contents::Source;
 use crate::replica::{Replica, Trouble};
-use wayfs_types::{Admitted, MetaStore, OriginId};
+use wayfs_types::{Admitted, MetaStore, Op, OriginId};
 use wayfs_wire::{SentRecord, Span};
 
 impl<S: MetaStore> Replica<S> {
@@ -73,9 +73,14 @@ impl<S: MetaStore> Replica<S> {
             return Err(Trouble::Peer(peer, text));
         }
         self.account(child, record.id);
+        if matches!(record.op, Op::Lost { .. }) {
+            return Err(Trouble::Peer(peer, format!("sent record {}, which only a home may write", record.id)));
+        }
+        let previous = self.previous_of(&record)?;
         let effect = self.take_record(record.clone(), held)?;
         let source = Source::Child { origin: child, is_station, held };
         let content = self.note_content(&record, &effect, source)?;
+        self.keep_previous(&record, &effect, previous)?;
         let file = effect.file.or_else(|| crate::inspect::file_of(&record.op, record.id));
         if let Some(file) = file {
             if crate::contents::content_of(&record).is_some() {

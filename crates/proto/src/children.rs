@@ -145,6 +145,11 @@ impl Child {
         }
     }
 
+    /// Whether it has been welcomed: before that nothing may be said to it.
+    pub(crate) fn is_greeted(&self) -> bool {
+        self.peer.is_some() && self.phase != Phase::Greeting
+    }
+
     /// When to give it up: it is silent, or takes nothing of what it is sent.
     fn lease_end(&self, lease: Duration) -> Time {
         let silent = self.heard + lease;
@@ -238,7 +243,7 @@ impl Children {
 
     /// A child that has been welcomed: before that nothing may be said to it.
     fn greeted(&mut self, origin: OriginId) -> Option<&mut Child> {
-        self.by_origin.get_mut(&origin).filter(|child| child.peer.is_some() && child.phase != Phase::Greeting)
+        self.by_origin.get_mut(&origin).filter(|child| child.is_greeted())
     }
 
     /// Gathers a notice that a version needs no keeping any more. A child without a session asks again in its next.
@@ -385,6 +390,7 @@ impl<S: MetaStore> Replica<S> {
         self.children.next_check = None;
         self.peers.insert(peer, Whom::Child(origin));
         self.note_holders_moved();
+        self.contents.seeking.ask_again(origin);
         self.locks_child_returns(origin);
         let cursor = self.children.station_cursors.get(&origin).copied().unwrap_or(0);
         self.write_child_row(origin, is_station, cursor);
@@ -408,6 +414,7 @@ impl<S: MetaStore> Replica<S> {
     fn child_lost(&mut self, origin: OriginId) {
         let lease_over = |child: &Child, now: Time, lease| now >= child.heard + lease;
         self.note_holders_moved();
+        self.note_child_away();
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
         if child.is_station {
             let cursor = child.cursor;
@@ -595,6 +602,7 @@ impl<S: MetaStore> Replica<S> {
             // A client's word would make the records of others safe.
             Up::Have { .. } if !child.is_station => lie("says of contents what only a station may say"),
             Up::Have { versions } => Ok(self.handle_have(origin, &versions)?),
+            Up::Gone { versions, writer } => self.handle_gone(peer, origin, (versions, writer)),
             Up::Want { origin: of, through } => self.handle_child_want(peer, origin, of, through),
             Up::Lock { .. } | Up::TestLock { .. } | Up::Unlock { .. } | Up::LockCancel { .. } => {
                 self.handle_child_locks(origin, up);
@@ -625,11 +633,15 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), Trouble> {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
         child.accounted = safe;
-        if !child.is_station {
+        let is_station = child.is_station;
+        if !is_station {
             // What was called safe elsewhere its writer may have let go.
             self.note_let_go(origin, 1, safe, &BTreeSet::new())?;
         }
         self.welcome(peer, origin, resume, &origins)?;
+        if !is_station {
+            self.ask_for_lost_of(origin)?;
+        }
         self.tell_rooms_to(origin);
         if self.is_outlived(origin, life) {
             self.children.tell(origin, Down::Forked);

@@ -30,6 +30,8 @@ use crate::tables::{
     after_prefix, origin_range, pack, parse_record_key, parse_root_key, record_key, root_key, root_prefix, table,
     unpack,
 };
+use crate::previous::PREVIOUS;
+use crate::vanished::VANISHED;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -134,6 +136,17 @@ pub(crate) struct Contents {
     /// Station: versions that somebody below could give, of which the home is to be told.
     pub(crate) spares: BTreeSet<RecordId>,
     pub(crate) replacing: crate::lent::Replacing,
+    /// Home: versions that nobody has on record.
+    pub(crate) seeking: crate::lost::Seeking,
+    /// Versions of which the parent is to be told that nobody here has them, and whether their writer says so.
+    pub(crate) gone: BTreeMap<RecordId, bool>,
+    /// Station: versions that the home looks for, and that our clients are asked about. Client: versions of ours that were
+    /// declared lost and that we have: what the parent says of what came later does not hold for them.
+    pub(crate) sought: BTreeSet<RecordId>,
+    /// Station: when to look which contents nobody below has who is there.
+    pub(crate) gone_at: Option<Time>,
+    /// Versions that the home declared lost: whoever waits for them waits no longer.
+    pub(crate) lost_news: Vec<(FileId, RecordId)>,
     /// Client: bytes of what is lent that have gone on.
     pub(crate) sent_home: BTreeMap<RecordId, u64>,
     /// Facts about the versions of others that we asked for.
@@ -298,7 +311,8 @@ pub(crate) fn content_of(record: &Record) -> Option<(FileId, &Content)> {
         | Op::SetXattr { .. }
         | Op::Resolve { .. }
         | Op::Touch
-        | Op::Skip { .. } => None,
+        | Op::Skip { .. }
+        | Op::Lost { .. } => None,
     }
 }
 
@@ -427,6 +441,14 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn settle_missing(&mut self, record: RecordId, missing: &Missing) {
         self.overlay.delete_raw(record_key(table::MISSING, record));
         self.overlay.delete_raw(record_key(AWAITED, record));
+        if self.config.role != Role::Client {
+            self.overlay.delete_raw(record_key(VANISHED, record));
+        }
+        if self.config.role == Role::Home {
+            self.overlay.delete_raw(record_key(PREVIOUS, record));
+            self.contents.seeking.end(record);
+        }
+        self.contents.gone.remove(&record);
         if let Some(root) = missing.content.root() {
             self.overlay.delete_raw(root_key(&root, record));
         }
@@ -450,9 +472,14 @@ impl<S: MetaStore> Replica<S> {
             self.contents.announce(root, self.now);
         }
         for record in named {
-            let Some(missing) = self.missing(record)? else { continue };
+            let Some(missing) = self.missing(record)? else {
+                self.take_back(record)?;
+                continue;
+            };
             self.settle_missing(record, &missing);
             if self.config.role == Role::Home {
+                self.take_back(record)?;
+                self.renew_previous(missing.file, missing.version, &missing.content)?;
                 for holder in missing.everybody() {
                     self.tell_stable(holder, record);
                 }
@@ -525,6 +552,7 @@ impl<S: MetaStore> Replica<S> {
                     self.overlay.delete_raw(record_key(AWAITED, *record));
                     self.staged.marks.insert(record.origin());
                 }
+                None if self.is_revived(*record, child, true)? => {}
                 None if self.config.role == Role::Home => {
                     let applied = wayfs_tree::applied(&self.tx(), record.origin())?;
                     if record.sequence() <= applied {
@@ -570,6 +598,10 @@ impl<S: MetaStore> Replica<S> {
         for record in versions {
             self.release(*record)?;
             self.take_lent(*record)?;
+            if self.config.role == Role::Client {
+                self.take_vanished(*record)?;
+                self.contents.sought.remove(record);
+            }
             if self.config.role == Role::Station {
                 if self.tx().get_raw(&record_key(AWAITED, *record))?.is_some() {
                     // Its writer is to push it to us, or to say that it need not, before we call anything safe.
@@ -598,6 +630,10 @@ impl<S: MetaStore> Replica<S> {
         let through = self.marks(origin)?.stable.min(told);
         while let Some(first) = self.first_awaited(origin)?.filter(|first| *first <= through) {
             let Ok(record) = RecordId::new(origin, first) else { return Ok(()) };
+            if self.is_declared(record)? {
+                // Its writer has it after all, and the home has not.
+                return Ok(());
+            }
             match self.missing(record)? {
                 Some(missing) => self.settle_missing(record, &missing),
                 None => self.overlay.delete_raw(record_key(AWAITED, record)),

@@ -124,7 +124,7 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StorageError> {
         let Some(root) = content.root() else { return Ok(()) };
         let is_owed = self.tx().get_raw(&record_key(table::OWED, version))?.is_some();
-        if is_owed || self.marks(child)?.stable >= version.sequence() {
+        if is_owed || self.marks(child)?.stable >= version.sequence() && !self.is_declared(version)? {
             return Ok(());
         }
         let known = self.tx().get_raw(&record_key(table::MISSING, version))?;
@@ -134,6 +134,7 @@ impl<S: MetaStore> Replica<S> {
                 missing.holders.push(child);
                 missing
             }
+            None if self.is_revived(version, child, true)? => return Ok(()),
             None if self.config.role == Role::Home => {
                 // It is here, or was replaced by somebody who had seen it.
                 self.children.tell_stable(child, version);
@@ -152,6 +153,10 @@ impl<S: MetaStore> Replica<S> {
                 Missing { holders: vec![child], ..Missing::of(file, version, content) }
             }
         };
+        if self.config.role == Role::Station {
+            // The home may have been told that nobody here has it.
+            self.contents.spares.insert(version);
+        }
         self.overlay.put_raw(record_key(table::MISSING, version), pack(&missing));
         self.overlay.put_raw(record_key(AWAITED, version), Vec::new());
         self.contents.note_awaited(version);

@@ -118,7 +118,7 @@ impl<S: MetaStore> Replica<S> {
         Ok(true)
     }
 
-    fn finish_admission(&mut self) -> Result<(), GrantError> {
+    pub(crate) fn finish_admission(&mut self) -> Result<(), GrantError> {
         if let Err(error) = self.commit() {
             self.abandon();
             return Err(error.into());

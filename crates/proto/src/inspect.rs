@@ -1,5 +1,6 @@
 //! Looking at a replica without changing it.
 
+use crate::previous::{PREVIOUS, Previous};
 use crate::api::Role;
 use crate::contents::{Owed, content_of};
 use crate::ledger::Weight;
@@ -30,7 +31,8 @@ pub(crate) fn file_of(op: &Op, id: RecordId) -> Option<FileId> {
         | Op::Rename { file, .. }
         | Op::SetAttr { file, .. }
         | Op::SetXattr { file, .. }
-        | Op::Store { file, .. } => Some(*file),
+        | Op::Store { file, .. }
+        | Op::Lost { file, .. } => Some(*file),
         Op::Resolve { .. } | Op::Touch | Op::Skip { .. } => None,
     }
 }
@@ -145,6 +147,7 @@ impl<S: MetaStore> Replica<S> {
             versions_missing: positive(self.totals.missing),
             commit: self.counters.change.0,
             conflicts_open: positive(self.totals.conflicts),
+            versions_lost: positive(self.totals.lost) + positive(self.totals.vanished),
             requests_waiting: self.requests.len() as u64,
             children: self.children.by_origin.values().filter(|child| child.peer.is_some()).count() as u64,
         }
@@ -282,6 +285,11 @@ impl<S: MetaStore> Replica<S> {
             self.each(&[table::LENT], &[table::LENT + 1], |_, value| {
                 let lent: Lent = unpack(value)?;
                 contents.push(ContentInUse { file: lent.file, content: lent.content, owed: true });
+                Ok(())
+            })?;
+            self.each(&[PREVIOUS], &[PREVIOUS + 1], |_, value| {
+                let previous: Previous = unpack(value)?;
+                contents.push(ContentInUse { file: previous.file, content: previous.content, owed: true });
                 Ok(())
             })?;
         }

@@ -19,6 +19,7 @@
 use crate::api::{Output, PeerId, Role};
 use crate::contents::{HOLDERS_MAX, Missing, Owed, size_of};
 use crate::replica::{PAGE, Replica, Trouble};
+use crate::vanished::VANISHED;
 use crate::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -32,7 +33,7 @@ const LENT_PER_MESSAGE: usize = 1024;
 const SENT_HOME_MAX: usize = 1024;
 /// A holder that has been away for so long is replaced: long enough for a restart, short enough that its loss is
 /// noticed within the minute.
-const AWAY_MAX: Duration = Duration::from_secs(30);
+pub(crate) const AWAY_MAX: Duration = Duration::from_secs(30);
 /// Pause between two parts of a pass over what is missing, and how many rows one part reads.
 const PASS_PAUSE: Duration = Duration::from_secs(1);
 const PASS_PART: usize = 1024;
@@ -85,6 +86,7 @@ impl<S: MetaStore> Replica<S> {
     /// The parent vouches for our own records: those that are stable we need not keep, those that are safe it has.
     pub(crate) fn release_own(&mut self, safe: u64, stable: u64) -> Result<(), StorageError> {
         self.each_own(table::LENT, stable, Self::take_lent)?;
+        self.each_own(VANISHED, stable, Self::take_vanished)?;
         self.each_own(table::OWED, stable, Self::release)?;
         self.each_own(table::OWED, safe, Self::lend)
     }
@@ -101,16 +103,25 @@ impl<S: MetaStore> Replica<S> {
         if floor > through {
             return Ok(());
         }
-        let (from, _) = origin_range(of, origin, floor);
+        let (mut from, _) = origin_range(of, origin, floor);
         let (until, _) = origin_range(of, origin, through + 1);
+        let mut first_kept = None;
         loop {
             let pairs = self.tx().scan_raw(&from, &until, PAGE)?;
-            if pairs.is_empty() {
-                self.contents.raise_floor(of, origin, through + 1);
+            let Some((last, _)) = pairs.last() else {
+                self.contents.raise_floor(of, origin, first_kept.unwrap_or(through + 1));
                 return Ok(());
-            }
+            };
+            from.clone_from(last);
+            from.push(0);
             for (key, _) in pairs {
-                step(self, parse_record_key(&key)?)?;
+                let record = parse_record_key(&key)?;
+                // What was declared lost and is here: it goes home first.
+                if self.contents.sought.contains(&record) {
+                    first_kept = first_kept.or(Some(record.sequence()));
+                    continue;
+                }
+                step(self, record)?;
             }
         }
     }
@@ -125,6 +136,26 @@ impl<S: MetaStore> Replica<S> {
         let to = self.upstream.as_ref().and_then(|upstream| upstream.stamp);
         self.overlay.put_raw(record_key(table::LENT, record), pack(&Lent { file, content, to }));
         self.contents.note_row(table::LENT, record);
+        Ok(())
+    }
+
+    /// What nobody has on record is here, and was ours: it is given again.
+    pub(crate) fn lend_again(
+        &mut self,
+        version: RecordId,
+        file: FileId,
+        content: Content,
+    ) -> Result<(), StorageError> {
+        self.take_vanished(version)?;
+        if self.lent(version)?.is_none() {
+            self.staged.totals.lent += 1;
+            self.staged.totals.lent_bytes += size_of(&content);
+        }
+        let lent = Lent { file, content: content.clone(), to: None };
+        self.overlay.put_raw(record_key(table::LENT, version), pack(&lent));
+        self.contents.note_row(table::LENT, version);
+        let held = HeldVersion { version, file, content };
+        self.tell_parent(Up::Lent { versions: vec![LentVersion { held, to: None }] });
         Ok(())
     }
 
@@ -296,6 +327,7 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role == Role::Home {
             match known {
                 Some(missing) => self.put_spare(version, missing, child, to),
+                None if self.is_revived(version, child, false)? => {}
                 None if version.sequence() <= wayfs_tree::applied(&self.tx(), origin)? => {
                     // It is here, or was replaced by somebody who had seen it.
                     self.children.tell_stable(child, version);
@@ -311,7 +343,7 @@ impl<S: MetaStore> Replica<S> {
             // Of a former origin of its writer: it tells again in its next session.
             return Ok(());
         }
-        if self.marks(origin)?.stable >= version.sequence() {
+        if self.marks(origin)?.stable >= version.sequence() && !self.is_declared(version)? {
             self.children.tell_stable(child, version);
             return Ok(());
         }
@@ -401,8 +433,13 @@ impl<S: MetaStore> Replica<S> {
         let mut wanted: BTreeMap<OriginId, Vec<RecordId>> = BTreeMap::new();
         for (key, value) in &pairs {
             let (version, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
-            for child in self.replacements(&missing) {
-                wanted.entry(child).or_default().push(version);
+            match self.replacements(&missing) {
+                Replacements::Held => self.contents.seeking.end(version),
+                Replacements::Early => {}
+                Replacements::Ask(children) if !children.is_empty() => {
+                    children.into_iter().for_each(|child| wanted.entry(child).or_default().push(version));
+                }
+                Replacements::Ask(_) => self.contents.replacing.is_early |= self.seek(version, &missing)?,
             }
             self.contents.replacing.after = Some(version);
         }
@@ -425,12 +462,12 @@ impl<S: MetaStore> Replica<S> {
 
     /// Who is to be asked for contents in place of those who have them on record: nobody as long as one of these is
     /// there, or was lately.
-    fn replacements(&mut self, missing: &Missing) -> Vec<OriginId> {
+    fn replacements(&mut self, missing: &Missing) -> Replacements {
         let mut is_lately = false;
         for holder in &missing.holders {
             if self.children.peer_of(*holder).is_some() {
                 self.contents.replacing.away.remove(holder);
-                return Vec::new();
+                return Replacements::Held;
             }
             let since = *self.contents.replacing.away.entry(*holder).or_insert(self.now);
             is_lately |= self.now < since + AWAY_MAX;
@@ -442,9 +479,19 @@ impl<S: MetaStore> Replica<S> {
         }
         if is_lately {
             self.contents.replacing.is_early = true;
-            return Vec::new();
+            return Replacements::Early;
         }
         let with_session = |child: &&OriginId| self.children.peer_of(**child).is_some();
-        missing.spares.iter().filter(with_session).copied().collect()
+        Replacements::Ask(missing.spares.iter().filter(with_session).copied().collect())
     }
+}
+
+/// Who is to be asked for contents in place of those who have them on record.
+enum Replacements {
+    /// Nobody: one of these is there.
+    Held,
+    /// Nobody yet: one of these was there lately.
+    Early,
+    /// These, who said that they could give them.
+    Ask(Vec<OriginId>),
 }

@@ -36,6 +36,7 @@ pub mod testing;
 pub use ahead::AHEAD_MAX;
 pub use api::*;
 pub use ledger::{Amount, Ledger};
+pub use lost::GivenUp;
 pub use report::*;
 pub use wayfs_wire::{Full, Room, ServerRoom};
 
@@ -68,10 +69,12 @@ mod lives;
 mod lock_mail;
 mod lock_requests;
 mod locks;
+mod lost;
 mod marks;
 mod needs;
 mod omitting;
 mod overlay;
+mod previous;
 mod pushing;
 mod renamed;
 mod replica;
@@ -91,6 +94,7 @@ mod tentative;
 mod tests;
 mod timers;
 mod upstream;
+mod vanished;
 mod watches;
 mod welcome;
 

@@ -187,6 +187,9 @@ impl<S: MetaStore> Replica<S> {
         if is_in_record(content) && facts.visible.holds() {
             facts.stable = facts.stable.or(facts.visible);
         }
+        if self.is_lost(record)? {
+            return Ok(Facts { safe: Fact::No, stable: Fact::No, ..facts });
+        }
         Ok(facts.completed())
     }
 

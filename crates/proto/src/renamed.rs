@@ -57,7 +57,7 @@ pub(crate) fn renamed_record(mut record: Record, id: RecordId, renamed: &Renamed
         }
         Op::SetXattr { file: changed, .. } => file(renamed, changed),
         Op::Resolve { conflict } => version(renamed, conflict),
-        Op::Touch | Op::Skip { .. } => {}
+        Op::Touch | Op::Skip { .. } | Op::Lost { .. } => {}
     }
     record
 }

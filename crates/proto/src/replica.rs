@@ -24,6 +24,7 @@ use crate::rooms::Rooms;
 use crate::tables::{self, KeyKind, image_key, kind_range, pack, table, unpack};
 use crate::tentative::{Log, LogItem};
 use crate::upstream::Upstream;
+use crate::vanished::VANISHED;
 use crate::watches::Watches;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -147,6 +148,11 @@ pub(crate) struct Totals {
     pub(crate) lent: i64,
     pub(crate) lent_bytes: i64,
     pub(crate) missing_bytes: i64,
+    /// Client: versions of its own whose bytes are gone, and that the home has not declared lost.
+    pub(crate) vanished: i64,
+    pub(crate) vanished_bytes: i64,
+    /// Open reports of contents that the home declared lost.
+    pub(crate) lost: i64,
 }
 
 impl Totals {
@@ -158,6 +164,9 @@ impl Totals {
         self.lent += other.lent;
         self.lent_bytes += other.lent_bytes;
         self.missing_bytes += other.missing_bytes;
+        self.vanished += other.vanished;
+        self.vanished_bytes += other.vanished_bytes;
+        self.lost += other.lost;
     }
 }
 
@@ -347,13 +356,28 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    fn read_totals(&self) -> Result<Totals, StorageError> {
-        let mut totals = Totals::default();
+    fn read_totals(&mut self) -> Result<Totals, StorageError> {
+        let (mut totals, mut lost) = (Totals::default(), Vec::new());
         let (from, until) = kind_range(table::VIEW, KeyKind::Conflict);
-        self.each(&from, &until, |_, _| {
+        self.each(&from, &until, |_, value| {
             totals.conflicts += 1;
+            if let Image::Conflict(report) = tables::unpack_view(value)?.image
+                && report.is_loss()
+            {
+                totals.lost += 1;
+                lost.push((report.file, report.record));
+            }
             Ok(())
         })?;
+        self.contents.lost_news = lost;
+        if self.config.role == Role::Client {
+            self.each(&[VANISHED], &[VANISHED + 1], |_, value| {
+                let vanished: crate::vanished::Vanished = unpack(value)?;
+                totals.vanished += 1;
+                totals.vanished_bytes += crate::contents::size_of(&vanished.content);
+                Ok(())
+            })?;
+        }
         self.each(&[table::OWED], &[table::OWED + 1], |_, value| {
             let owed: crate::contents::Owed = unpack(value)?;
             totals.owed += 1;
@@ -481,6 +505,8 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_stored(ticket);
             }
             Input::ContentHere { root } => self.handle_content_here(root)?,
+            Input::ContentGone { file, version, content } => self.handle_content_gone(file, version, &content)?,
+            Input::Sought { file, version, content, is_here } => self.handle_found((file, version), content, is_here)?,
             Input::Pushed { version } => self.handle_pushed(version),
             Input::Sent { version, bytes } if self.config.role == Role::Station => {
                 self.children.tell(version.origin(), Down::Sent { version, bytes });
@@ -499,6 +525,7 @@ impl<S: MetaStore> Replica<S> {
     /// What follows from every input: timers, answers that became possible, messages.
     fn follow_up(&mut self) -> Result<(), Trouble> {
         self.check_timers()?;
+        self.settle_lost()?;
         self.purge()?;
         self.limit_conflicts()?;
         self.commit()?;
@@ -623,11 +650,20 @@ impl<S: MetaStore> Replica<S> {
     fn announce(&mut self, changed: &[Changed], own: bool) {
         for change in changed {
             match (&change.key, &change.old, &change.new) {
-                (Key::Conflict(conflict), None, Some(_)) => {
+                (Key::Conflict(conflict), None, Some(new)) => {
                     self.totals.conflicts += 1;
+                    if let Image::Conflict(report) = new
+                        && report.is_loss()
+                    {
+                        self.totals.lost += 1;
+                        self.contents.lost_news.push((report.file, report.record));
+                    }
                     self.outputs.push_back(Output::Conflict { conflict: *conflict });
                 }
-                (Key::Conflict(_), Some(_), None) => self.totals.conflicts -= 1,
+                (Key::Conflict(_), Some(old), None) => {
+                    self.totals.conflicts -= 1;
+                    self.totals.lost -= i64::from(matches!(old, Image::Conflict(report) if report.is_loss()));
+                }
                 (Key::Inode(_), Some(Image::Inode(old)), new) if self.config.role == Role::Home => {
                     let kept = matches!(new, Some(Image::Inode(new)) if new.version == old.version && new.content == old.content);
                     if !kept {
@@ -694,6 +730,7 @@ impl<S: MetaStore> Replica<S> {
             self.children_timeout(),
             self.rights_timeout(),
             replacing,
+            self.contents.gone_at,
         ]
         .into_iter()
         .flatten()

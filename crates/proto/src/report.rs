@@ -52,6 +52,9 @@ pub struct Progress {
     pub commit: u64,
     /// Conflict reports open, as far as known here.
     pub conflicts_open: u64,
+    /// Versions whose bytes nobody has: declared lost by the home, until somebody resolves the report, and (at a client)
+    /// gone at their writer, which this is.
+    pub versions_lost: u64,
     /// Requests that wait.
     pub requests_waiting: u64,
     /// Children with a live session.
@@ -92,6 +95,23 @@ pub struct ContentWaiting {
     pub sent: u64,
     /// Whether its record is in the queue, too.
     pub is_queued: bool,
+}
+
+/// A version whose bytes nobody has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostContent {
+    /// The version; its origin is its writer.
+    pub version: RecordId,
+    /// Its file.
+    pub file: FileId,
+    /// The path of that file at present, if it has one that is known here.
+    pub path: Option<String>,
+    /// The home's report, by which `Resolve` takes it off the lists; `None`: the home has not decided yet.
+    pub report: Option<RecordId>,
+    /// When the home declared it lost, by the home's clock; or when its writer, which this is, noticed it.
+    pub since: WallTime,
+    /// The file shows the last content that is whole. If not, it cannot be read.
+    pub shows_older: bool,
 }
 
 /// An open conflict.

@@ -201,7 +201,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Writes a record of our own. `former`: the record that it stands for.
-    fn write_op(&mut self, op: Op, user: u32, former: Option<RecordId>) -> Result<u64, StorageError> {
+    pub(crate) fn write_op(&mut self, op: Op, user: u32, former: Option<RecordId>) -> Result<u64, StorageError> {
         let Ok(id) = RecordId::new(self.config.origin, self.next_sequence()) else { return Ok(0) };
         let record = Record { id, time: self.wall, user: UserId(user), op };
         let record = crate::renamed::renamed_record(record, id, &self.fork.renamed);

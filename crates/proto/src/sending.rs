@@ -22,6 +22,7 @@ impl<S: MetaStore> Replica<S> {
         }
         self.tell_held()?;
         self.tell_lent()?;
+        self.tell_gone()?;
         if self.may_send_records() {
             self.send_records()?;
         }

@@ -14,6 +14,7 @@ impl<S: MetaStore> Replica<S> {
         self.contents.forget_announced(self.now, self.config.announced_grace);
         self.release_superseded()?;
         self.replace_holders()?;
+        self.look_for_gone()?;
         if self.sync_at.is_some_and(|at| self.now >= at) {
             self.sync_at = None;
             self.sync_wanted = true;
@@ -26,6 +27,7 @@ impl<S: MetaStore> Replica<S> {
         for change in changed {
             let Key::Origin(origin) = &change.key else { continue };
             self.children.dirty.insert(*origin);
+            self.note_holders_moved();
             if matches!(&change.new, Some(Image::Origin(image)) if image.admitted == Admitted::Revoked)
                 && let Some(peer) = self.children.peer_of(*origin)
             {

@@ -296,6 +296,7 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_wanted(versions);
                 Ok(())
             }
+            Down::Seek { versions } => Ok(self.handle_sought(versions)?),
             Down::Shared { file, version } => {
                 self.staged.outputs.push(Output::Shared { file, version });
                 Ok(())
@@ -403,6 +404,7 @@ impl<S: MetaStore> Replica<S> {
             Role::Client => self.cancel_unsent()?,
             Role::Home => {}
         }
+        self.retell_gone()?;
         let ready = self.config.role != Role::Client || theirs >= self.confirmed_applied(own)?;
         if ready {
             self.start_stream()?;

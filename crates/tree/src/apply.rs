@@ -11,7 +11,7 @@
 use crate::chain::chained;
 use crate::edit::Edit;
 use crate::view::{ViewMut, inode};
-use crate::{Effect, Outcome, attributes, make, remove, rename, store};
+use crate::{Effect, Outcome, attributes, lost, make, remove, rename, store};
 use wayfs_types::{FileId, Image, Key, LifeSpan, Op, Record, StorageError};
 
 /// Applies a record to whatever tree it finds, and notes it in its origin's image, if the view holds that.
@@ -76,5 +76,6 @@ fn dispatch<V: ViewMut>(edit: &mut Edit<'_, V>, op: &Op) -> Result<Effect, Stora
         Op::Store { file, base, content, mtime } => store::store(edit, *file, *base, content, *mtime),
         Op::Resolve { conflict } => attributes::resolve_conflict(edit, *conflict),
         Op::Touch | Op::Skip { .. } => Ok(Effect::new(Outcome::AsMeant)),
+        Op::Lost { file, version, instead, mtime } => lost::lost(edit, *file, *version, instead.as_ref(), *mtime),
     }
 }

@@ -135,7 +135,8 @@ pub fn parents_of(op: &Op) -> impl Iterator<Item = FileId> {
         | Op::Store { .. }
         | Op::Resolve { .. }
         | Op::Touch
-        | Op::Skip { .. } => (None, None),
+        | Op::Skip { .. }
+        | Op::Lost { .. } => (None, None),
     };
     first.into_iter().chain(second)
 }
@@ -185,7 +186,7 @@ impl Canceller {
                 Vec::new()
             }
             Op::Rmdir { parent, name, file } => self.rmdir(record, *file, (*parent, name.clone())),
-            Op::Resolve { .. } | Op::Touch | Op::Skip { .. } => Vec::new(),
+            Op::Resolve { .. } | Op::Touch | Op::Skip { .. } | Op::Lost { .. } => Vec::new(),
         }
     }
 
@@ -201,7 +202,8 @@ impl Canceller {
             | Op::Unlink { file, .. }
             | Op::SetAttr { file, .. }
             | Op::SetXattr { file, .. }
-            | Op::Store { file, .. } => self.share(*file),
+            | Op::Store { file, .. }
+            | Op::Lost { file, .. } => self.share(*file),
             Op::Rename { file, replaced, .. } => {
                 self.share(*file);
                 if let Some(replaced) = replaced {
@@ -250,7 +252,8 @@ impl Canceller {
             | Op::Store { .. }
             | Op::Resolve { .. }
             | Op::Touch
-            | Op::Skip { .. } => {}
+            | Op::Skip { .. }
+            | Op::Lost { .. } => {}
         }
     }
 

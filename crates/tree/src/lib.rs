@@ -18,6 +18,7 @@ mod edit;
 mod effect;
 mod landing;
 mod lineage;
+mod lost;
 mod make;
 mod remove;
 mod rename;

@@ -7,7 +7,7 @@
 //! that took it, so one look at the file with the version's number tells.
 
 use crate::view::{View, inode, resolve};
-use wayfs_types::{FileId, Kind, RecordId, StorageError};
+use wayfs_types::{FileId, Image, Key, Kind, RecordId, StorageError};
 
 /// A file and the version of it that a record was made upon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +43,22 @@ pub(crate) fn follow(view: &impl View, file: FileId, base: RecordId) -> Result<L
 pub(crate) fn holds(file: FileId, current: RecordId, base: RecordId) -> bool {
     let is_first = FileId::made_by(current) == file;
     current == base || (is_first && current.origin() == base.origin() && current.sequence() <= base.sequence())
+}
+
+/// As [`holds`], or the bytes of what it held were lost: nothing else took the place of that version.
+pub(crate) fn holds_or_lost(
+    view: &impl View,
+    file: FileId,
+    current: RecordId,
+    base: RecordId,
+) -> Result<bool, StorageError> {
+    if holds(file, current, base) {
+        return Ok(true);
+    }
+    Ok(match view.image(&Key::Conflict(current))? {
+        Some(Image::Conflict(report)) if report.is_loss() => holds(file, report.record, base),
+        _ => false,
+    })
 }
 
 #[cfg(test)]

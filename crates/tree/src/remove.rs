@@ -4,7 +4,8 @@
 
 use crate::edit::Edit;
 use crate::landing::place_of;
-use crate::lineage::{follow, holds};
+use crate::lineage::{follow, holds_or_lost};
+use crate::lost::forget_loss;
 use crate::view::ViewMut;
 use crate::{Effect, Outcome};
 use wayfs_types::{ConflictKind, FileId, Name, Place, RecordId, StorageError};
@@ -28,11 +29,14 @@ pub(crate) fn unlink<V: ViewMut>(
     };
     // What the remover saw may have become a conflict copy. That stays, too: it may have had
     // another name where the remover looked.
-    let was_seen = seen.file == file && holds(file, inode.version, seen.base);
+    let was_seen = seen.file == file && holds_or_lost(edit.view, file, inode.version, seen.base)?;
     if inode.places.len() == 1 && !was_seen {
         return edit.refuse(ConflictKind::StoreUnlink, file, Some(asked));
     }
     let removed = edit.detach(file, &place)?;
+    if removed.is_some() {
+        forget_loss(edit, inode.version)?;
+    }
     Ok(Effect::on(Outcome::AsMeant, file).removing(removed))
 }
 

@@ -3,7 +3,7 @@
 
 use crate::edit::{Edit, Met};
 use crate::landing::{locate, place_of, settle};
-use crate::lineage::{follow, holds};
+use crate::lineage::{follow, holds_or_lost};
 use crate::make::{is_equal, landed};
 use crate::view::{View, ViewMut, inode};
 use crate::{Effect, Outcome};
@@ -153,7 +153,9 @@ fn fate_of(
         (true, true, Some(_)) if is_empty()? => Fate::IsReplaced,
         (true, true, Some(_)) => Fate::Stays(ConflictKind::InsideRmdir),
         (false, false, Some(seen)) => {
-            let is_lost = there.places.len() == 1 && !is_equal(mover, there) && !holds(taken, there.version, seen.base);
+            let is_lost = there.places.len() == 1
+                && !is_equal(mover, there)
+                && !holds_or_lost(view, taken, there.version, seen.base)?;
             if is_lost { Fate::Stays(ConflictKind::StoreStore) } else { Fate::IsReplaced }
         }
         (false, false, None) if is_equal(mover, there) && mover.places.len() == 1 => Fate::IsEqual,

@@ -3,7 +3,8 @@
 
 use crate::edit::{Edit, Met, later};
 use crate::landing::{locate, settle};
-use crate::lineage::{follow, holds};
+use crate::lineage::{follow, holds_or_lost};
+use crate::lost::forget_loss;
 use crate::make::landed;
 use crate::view::ViewMut;
 use crate::{Effect, Outcome};
@@ -26,7 +27,8 @@ pub(crate) fn store<V: ViewMut>(
     let id = edit.record.id;
     let effect = if inode.is_removed() {
         bring_back(edit, seen.file, *inode, &new)?
-    } else if holds(seen.file, inode.version, seen.base) {
+    } else if holds_or_lost(edit.view, seen.file, inode.version, seen.base)? {
+        forget_loss(edit, inode.version)?;
         let inode = new.written_into(*inode, id, edit.record.time);
         edit.put_inode(seen.file, inode)?;
         Effect::on(Outcome::AsMeant, seen.file).storing(seen.file, id)

@@ -97,6 +97,18 @@ pub struct Inode {
     pub xattrs: BTreeMap<XattrName, Bytes>,
 }
 
+impl Conflict {
+    /// Whether it reports contents that are lost.
+    pub fn is_loss(&self) -> bool {
+        self.kind == ConflictKind::ContentLost
+    }
+
+    /// Whether it reports contents that are lost and in whose place there is nothing: reading the file fails.
+    pub fn is_bare_loss(&self) -> bool {
+        self.is_loss() && self.winner == self.record
+    }
+}
+
 impl Inode {
     /// Most names of one file.
     pub const LINKS_MAX: usize = 1000;
@@ -150,6 +162,9 @@ pub enum ConflictKind {
     SetAttrSetAttr,
     /// The directory it needed is gone: the file was put into the nearest directory that is left.
     Homeless,
+    /// Nobody has the bytes of a version any more ([`crate::Op::Lost`]). `record` is that version. `winner` is the record
+    /// that brought the last whole content back, or the lost version itself if there is none.
+    ContentLost,
 }
 
 /// A report that two updates met, kept until someone resolves it.

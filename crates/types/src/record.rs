@@ -160,6 +160,18 @@ pub enum Op {
         /// The life of the writer's store that begins with this record: no two copies of a store write the same.
         life: Life,
     },
+    /// The home's word that nobody has the bytes of a version. If it is the current one of its file, this record takes
+    /// its place, with the last content that is whole, or with none that can be read.
+    Lost {
+        /// The file.
+        file: FileId,
+        /// The version whose bytes are lost.
+        version: RecordId,
+        /// The last content of the file that is whole; `None`: there is none.
+        instead: Option<Content>,
+        /// The modification time of that content.
+        mtime: WallTime,
+    },
 }
 
 impl Op {
@@ -177,6 +189,7 @@ impl Op {
             Self::Store { .. } => "store",
             Self::Resolve { .. } => "resolve",
             Self::Touch | Self::Skip { .. } => "nothing",
+            Self::Lost { .. } => "lost",
         }
     }
 }

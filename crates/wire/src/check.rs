@@ -81,6 +81,7 @@ fn check_up(up: &Up) -> Checked {
         Up::Ping { .. } | Up::Renew { .. } | Up::Catch { .. } => Ok(()),
         Up::Facts { versions, .. } => at_most(versions.len(), FACTS_MAX, "versions"),
         Up::TakesRights { .. } | Up::GivenBack { .. } => Ok(()),
+        Up::Gone { versions, .. } => at_most(versions.len(), IDS_MAX, "versions"),
         Up::Claim { files, .. } => at_most(files.len(), CLAIM_MAX, "directories claimed"),
         Up::Chains { chains } => at_most(chains.len(), RECORDS_MAX, "chains"),
         Up::Lent { versions } => {
@@ -116,6 +117,10 @@ fn check_down(down: &Down) -> Checked {
         Down::Facts { facts, .. } => at_most(facts.len(), FACTS_MAX, "facts"),
         Down::Claimed { .. } => Ok(()),
         Down::Alone { files } | Down::GiveBack { files, .. } => at_most(files.len(), IDS_MAX, "directories"),
+        Down::Seek { versions } => {
+            at_most(versions.len(), RECORDS_MAX, "versions")?;
+            versions.iter().try_for_each(|held| within(held.content.is_well_formed(), "content"))
+        }
         Down::Rooms { rooms } => {
             at_most(rooms.len(), ROOMS_MAX, "servers")?;
             rooms.iter().try_for_each(|room| check_label(&room.label))
@@ -166,6 +171,7 @@ pub fn check_record(record: &Record) -> Checked {
             within(value.as_ref().is_none_or(|v| v.len() <= Inode::XATTRS_LEN_MAX), "extended attribute")
         }
         Op::Store { content, .. } => within(content.is_well_formed(), "content"),
+        Op::Lost { instead, .. } => within(instead.as_ref().is_none_or(Content::is_well_formed), "content"),
         Op::Skip { after, .. } => within(*after < record.id.sequence(), "sequences skipped"),
         Op::Link { .. } | Op::Unlink { .. } | Op::Rmdir { .. } | Op::Rename { .. } | Op::Resolve { .. } | Op::Touch => {
             Ok(())

@@ -277,6 +277,13 @@ pub enum Up {
         /// Its number.
         serial: u64,
     },
+    /// Neither the child nor anybody below it has the contents of these versions: they were damaged, or are gone.
+    Gone {
+        /// The versions.
+        versions: HaveList,
+        /// The writer of the versions says so itself: nobody is going to push them.
+        writer: bool,
+    },
 }
 
 /// A version that is asked about.
@@ -531,6 +538,12 @@ pub enum Down {
         files: Vec<FileId>,
         /// What the child may do afterwards.
         then: Then,
+    },
+    /// Nobody on record has the contents of these versions: whoever has them says so by `Have` or `Lent`, a writer that
+    /// has them not by `Gone`.
+    Seek {
+        /// The versions.
+        versions: Vec<HeldVersion>,
     },
     /// How much room there is from here on up; nearest first. Told when it changes by much.
     Rooms {

@@ -12,7 +12,7 @@ use wayfs_wire::{Down, KeyImage, Message, SentRecord, Stamp, Up, encode};
 
 const LIAR: PeerId = PeerId(9999);
 
-fn record(origin: OriginId, sequence: u64, op: Op) -> SentRecord {
+pub(super) fn record(origin: OriginId, sequence: u64, op: Op) -> SentRecord {
     let id = RecordId::new(origin, sequence).unwrap();
     SentRecord { record: Record { id, time: WallTime::EPOCH, user: UserId(0), op }, held: true }
 }
@@ -30,7 +30,7 @@ fn create(text: &str) -> Op {
 }
 
 /// Says something to the home as a client, and tells whether it was sent away.
-fn is_refused(says: impl FnOnce(OriginId, OriginId) -> Vec<Up>) -> bool {
+pub(super) fn is_refused(says: impl FnOnce(OriginId, OriginId) -> Vec<Up>) -> bool {
     let mut world = World::new();
     let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
     let (own, other) = (world.hosts[a].origin, world.hosts[b].origin);
@@ -50,7 +50,7 @@ fn is_refused(says: impl FnOnce(OriginId, OriginId) -> Vec<Up>) -> bool {
     refused
 }
 
-fn hello(volume: u8) -> Up {
+pub(super) fn hello(volume: u8) -> Up {
     Up::Hello {
         volume: VolumeId::from_bytes([volume; 16]),
         resume: None,

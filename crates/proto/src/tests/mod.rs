@@ -11,6 +11,7 @@ mod forking;
 mod ledger;
 mod liars;
 mod locking;
+mod lost;
 mod moving;
 mod noise;
 mod omitting;

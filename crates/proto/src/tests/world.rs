@@ -28,6 +28,8 @@ pub(crate) struct Host {
     pub(crate) hold_syncs: bool,
     /// Programs are slow to close files that others want to look at.
     pub(crate) holds_rights: bool,
+    /// Roots that its disk lost.
+    pub(crate) lost: BTreeSet<Digest>,
 }
 
 /// A session between two hosts.
@@ -117,6 +119,7 @@ impl World {
             syncs: VecDeque::new(),
             hold_syncs: false,
             holds_rights: false,
+            lost: BTreeSet::new(),
         });
         self.hosts.len() - 1
     }
@@ -174,6 +177,13 @@ impl World {
                 self.close(peer);
             }
             Output::Sync { ticket } => self.hosts[host].syncs.push_back(ticket),
+            Output::Push { file, version, content } if self.hosts[host].lost.contains(&content.root().unwrap()) => {
+                self.find_again(host, file, version, content);
+            }
+            Output::Seek { file, version, content } => {
+                let is_here = self.hosts[host].chunks.contains(&content.root().unwrap());
+                self.input(host, Input::Sought { file, version, content, is_here });
+            }
             Output::Push { version, content, .. } => {
                 let root = content.root().unwrap();
                 assert!(self.hosts[host].chunks.contains(&root), "pushes what it does not have");
@@ -193,6 +203,31 @@ impl World {
             }
             other => self.hosts[host].events.push(other),
         }
+    }
+
+    /// What a driver does that cannot read what it is to push: it asks whom it can, and says so if nobody has it.
+    fn find_again(&mut self, host: usize, file: FileId, version: RecordId, content: Content) {
+        let root = content.root().unwrap();
+        if self.finds(host, None, (file, version), root) {
+            self.hosts[host].lost.remove(&root);
+            self.hosts[host].chunks.insert(root);
+            return self.output(host, Output::Push { file, version, content });
+        }
+        self.input(host, Input::ContentGone { file, version, content });
+    }
+
+    /// A host's disk loses contents; its driver finds out when it is to push them.
+    pub(crate) fn lose(&mut self, host: usize, content: &Content) {
+        let root = content.root().unwrap();
+        assert!(self.hosts[host].chunks.remove(&root), "it had them");
+        self.hosts[host].lost.insert(root);
+    }
+
+    /// They are there again.
+    pub(crate) fn find(&mut self, host: usize, content: &Content) {
+        let root = content.root().unwrap();
+        self.hosts[host].lost.remove(&root);
+        self.hosts[host].chunks.insert(root);
     }
 
     fn damaged(&mut self, bytes: Bytes) -> Bytes {

@@ -1,0 +1,431 @@
+//! The home's word that contents are lost, and how it is taken back.
+//!
+//! Nobody is asked for ever. When all who have a version on record are revoked or said no, and its writer is revoked or
+//! said no, the home **seeks** it: all stations and the writer are asked once more. If it turns up nowhere within
+//! [`SEEK_WAIT`], a record of the home ([`Op::Lost`]) takes the version out of the way: the line of its writer's *safe* and
+//! *stable* moves on, everybody hears of it by a report, and the file shows the last content that is whole.
+//!
+//! A machine that is only away may have it for all that anybody knows, and is waited for: until it comes, is revoked, or
+//! somebody who runs the volume accepts the loss ([`Replica::accept_loss`]). If the bytes turn up after all, they are
+//! taken: nothing is declared that cannot be taken back.
+
+use crate::api::Role;
+use crate::contents::{AWAITED, HOLDERS_MAX, Missing, size_of};
+use crate::previous::Previous;
+use crate::replica::{GrantError, Replica};
+use crate::report::LostContent;
+use crate::tables::{
+    KeyKind, kind_range, pack, parse_image_key, parse_record_key, record_key, root_key, table, unpack, unpack_view,
+};
+use crate::vanished::{VANISHED, Vanished};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use wayfs_types::{
+    Admitted, Content, FileId, Image, Key, MetaStore, Op, OriginId, RecordId, StorageError, Time, WallTime,
+};
+use wayfs_wire::{Down, HeldVersion};
+
+/// Table of versions that were declared lost, at the home.
+const LOST: u8 = b'b';
+/// So long everybody who is there has time to say that it has contents after all.
+pub(crate) const SEEK_WAIT: Duration = Duration::from_secs(20);
+/// Most versions that are sought at a time; the others wait for their turn.
+const SEEKING_MAX: usize = 16_384;
+/// Most versions in one message.
+const SEEK_PER_MESSAGE: usize = 1024;
+/// Most declarations that can be taken back; the oldest go first.
+const LOST_MAX: usize = 65_536;
+
+/// A version that was declared lost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Lost {
+    file: FileId,
+    content: Content,
+    /// The record that says so, and what stands in its place.
+    report: RecordId,
+    /// The file shows an older content since.
+    is_replaced: bool,
+    /// When it was written.
+    mtime: WallTime,
+}
+
+/// Versions that nobody has on record and that are looked for.
+#[derive(Debug, Default)]
+pub(crate) struct Seeking {
+    by_version: BTreeMap<RecordId, Sought>,
+}
+
+#[derive(Debug)]
+struct Sought {
+    since: Time,
+    asked: BTreeSet<OriginId>,
+}
+
+impl Seeking {
+    /// A child has a new session, or none: it is asked again when it is there.
+    pub(crate) fn ask_again(&mut self, child: OriginId) {
+        for sought in self.by_version.values_mut() {
+            sought.asked.remove(&child);
+        }
+    }
+
+    pub(crate) fn end(&mut self, version: RecordId) {
+        self.by_version.remove(&version);
+    }
+}
+
+/// What was given up by somebody's word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenUp {
+    /// The version.
+    pub version: RecordId,
+    /// Its file.
+    pub file: FileId,
+    /// The path of that file at present, if it has one.
+    pub path: Option<String>,
+    /// Bytes of it.
+    pub bytes: u64,
+    /// Machines that may have it, as far as is known: its writer, and who has it on record.
+    pub waits_for: Vec<OriginId>,
+    /// Whether an older content of the file is whole and takes its place.
+    pub has_older: bool,
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Nobody who is there has contents on record: all are asked, and it is declared lost when nobody is left who may come.
+    /// Answers whether that is yet to be decided.
+    pub(crate) fn seek(&mut self, version: RecordId, missing: &Missing) -> Result<bool, StorageError> {
+        if !self.contents.seeking.by_version.contains_key(&version)
+            && self.contents.seeking.by_version.len() >= SEEKING_MAX
+        {
+            return Ok(true);
+        }
+        let now = self.now;
+        let stations = self.children.by_origin.iter().filter(|(_, child)| child.is_station && child.is_greeted());
+        let mut there: Vec<OriginId> = stations.map(|(origin, _)| *origin).collect();
+        there.extend(self.writers_below(version.origin())?);
+        let sought = self.contents.seeking.by_version.entry(version);
+        let sought = sought.or_insert_with(|| Sought { since: now, asked: BTreeSet::new() });
+        let since = sought.since;
+        let asked: Vec<OriginId> = there.into_iter().filter(|origin| sought.asked.insert(*origin)).collect();
+        for child in asked {
+            let held = HeldVersion { version, file: missing.file, content: missing.content.clone() };
+            self.children.tell(child, Down::Seek { versions: vec![held] });
+        }
+        if !self.nobody_may_come(version, missing)? {
+            return Ok(false);
+        }
+        if now < since + SEEK_WAIT {
+            return Ok(true);
+        }
+        self.declare_lost(version)?;
+        Ok(false)
+    }
+
+    /// Whether all who may have contents said no, or are turned away for good.
+    fn nobody_may_come(&mut self, version: RecordId, missing: &Missing) -> Result<bool, StorageError> {
+        for origin in missing.everybody().chain(missing.claimed).collect::<Vec<_>>() {
+            if !self.is_turned_away(origin)? {
+                return Ok(false);
+            }
+        }
+        Ok(self.is_vanished(version)? || self.is_turned_away(version.origin())?)
+    }
+
+    fn is_turned_away(&mut self, origin: OriginId) -> Result<bool, StorageError> {
+        if origin == self.config.origin {
+            return Ok(true);
+        }
+        Ok(self.origin_image(origin)?.is_none_or(|image| image.admitted == Admitted::Revoked))
+    }
+
+    /// Says that nobody has the bytes of a version, and puts what is left in their place.
+    fn declare_lost(&mut self, version: RecordId) -> Result<(), StorageError> {
+        let Some(missing) = self.missing(version)? else { return Ok(()) };
+        let previous = self.previous(version)?;
+        self.contents.seeking.end(version);
+        self.settle_missing(version, &missing);
+        let stations = self.children.by_origin.iter().filter(|(_, child)| child.is_station);
+        let mut told: BTreeSet<OriginId> = stations.map(|(origin, _)| *origin).collect();
+        told.extend(missing.everybody());
+        told.insert(version.origin());
+        for child in told {
+            self.children.tell_stable(child, version);
+        }
+        if self.lost(version)?.is_some() {
+            // It had been declared, and whoever offered it since is gone again.
+            self.keep_root(version, &missing.content);
+            return Ok(());
+        }
+        let Some(inode) = wayfs_tree::inode(&self.tx(), missing.file)? else { return Ok(()) };
+        if inode.version != missing.version || inode.is_removed() {
+            return Ok(());
+        }
+        let is_replaced = previous.is_some();
+        let (instead, mtime) = match previous {
+            Some(Previous { content, mtime, .. }) => (Some(content), mtime),
+            None => (None, inode.mtime),
+        };
+        tracing::error!(%version, file = %missing.file, is_replaced, "nobody has the bytes of this version: declared lost");
+        let op = Op::Lost { file: missing.file, version: missing.version, instead, mtime };
+        if self.write_op(op, inode.uid, None)? == 0 {
+            return Ok(());
+        }
+        let Ok(report) = RecordId::new(self.config.origin, self.counters.sequence) else { return Ok(()) };
+        if !is_replaced {
+            self.put_vanished(report, missing.file, missing.content.clone())?;
+        }
+        self.keep_root(version, &missing.content);
+        let lost = Lost { file: missing.file, content: missing.content, report, is_replaced, mtime: inode.mtime };
+        self.overlay.put_raw(record_key(LOST, version), pack(&lost));
+        self.limit_lost()
+    }
+
+    /// The home declared versions lost: nobody below us is waited for any more, and who comes with them is heard.
+    pub(crate) fn settle_lost(&mut self) -> Result<(), StorageError> {
+        for (file, version) in std::mem::take(&mut self.contents.lost_news) {
+            match self.config.role {
+                Role::Home => {}
+                Role::Client => self.take_vanished(version)?,
+                Role::Station => {
+                    if self.owed(version)?.is_some() {
+                        self.contents.have(version);
+                    }
+                    let missing = self.missing(version)?;
+                    if let Some(missing) = &missing {
+                        self.settle_missing(version, missing);
+                    }
+                    let content = missing.map_or(Content::EMPTY, |missing| missing.content);
+                    if !self.is_declared(version)? {
+                        let (report, mtime) = (version, self.wall);
+                        let lost = Lost { file, content, report, is_replaced: false, mtime };
+                        self.overlay.put_raw(record_key(LOST, version), pack(&lost));
+                        self.limit_lost()?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the home declared a version lost, and it did not turn up as far as is known here.
+    pub(crate) fn is_declared(&mut self, version: RecordId) -> Result<bool, StorageError> {
+        Ok(self.tx().get_raw(&record_key(LOST, version))?.is_some())
+    }
+
+    /// A writer says hello: before it hears how far its records have come it is asked for what was declared lost of them,
+    /// since it would let that go.
+    pub(crate) fn ask_for_lost_of(&mut self, child: OriginId) -> Result<(), StorageError> {
+        let mut rows = Vec::new();
+        self.each(&[LOST], &[LOST + 1], |key, value| {
+            rows.push((parse_record_key(key)?, unpack::<Lost>(value)?));
+            Ok(())
+        })?;
+        let Some(node) = self.origin_image(child)?.map(|image| image.node) else { return Ok(()) };
+        let mut own: BTreeMap<OriginId, bool> = BTreeMap::new();
+        let mut versions = Vec::new();
+        for (version, lost) in rows {
+            let origin = version.origin();
+            let is_own = match own.get(&origin) {
+                Some(is_own) => *is_own,
+                None => self.origin_image(origin)?.is_some_and(|image| image.node == node),
+            };
+            own.insert(origin, is_own);
+            if is_own {
+                versions.push(HeldVersion { version, file: lost.file, content: lost.content });
+            }
+        }
+        for part in versions.chunks(SEEK_PER_MESSAGE) {
+            self.children.tell(child, Down::Seek { versions: part.to_vec() });
+        }
+        Ok(())
+    }
+
+    fn keep_root(&mut self, version: RecordId, content: &Content) {
+        if let Some(root) = content.root() {
+            self.overlay.put_raw(root_key(&root, version), Vec::new());
+        }
+    }
+
+    fn lost(&mut self, version: RecordId) -> Result<Option<Lost>, StorageError> {
+        self.tx().get_raw(&record_key(LOST, version))?.map(|bytes| unpack(&bytes)).transpose()
+    }
+
+    fn limit_lost(&mut self) -> Result<(), StorageError> {
+        let rows = self.tx().scan_raw(&[LOST], &[LOST + 1], LOST_MAX + 1)?;
+        if rows.len() > LOST_MAX
+            && let Some((key, value)) = rows.into_iter().next()
+        {
+            let (version, lost): (_, Lost) = (parse_record_key(&key)?, unpack(&value)?);
+            self.forget_lost(version, &lost);
+        }
+        Ok(())
+    }
+
+    fn forget_lost(&mut self, version: RecordId, lost: &Lost) {
+        self.overlay.delete_raw(record_key(LOST, version));
+        if let Some(root) = lost.content.root() {
+            self.overlay.delete_raw(root_key(&root, version));
+        }
+    }
+
+    /// A child has contents that were declared lost: they are wanted. Answers whether that is so.
+    pub(crate) fn is_revived(
+        &mut self,
+        version: RecordId,
+        child: OriginId,
+        is_holder: bool,
+    ) -> Result<bool, StorageError> {
+        if self.config.role != Role::Home {
+            return Ok(false);
+        }
+        let Some(lost) = self.lost(version)? else { return Ok(false) };
+        let mut missing = self
+            .missing(version)?
+            .unwrap_or_else(|| Missing::of(lost.file, version, lost.content.clone()));
+        if self.missing(version)?.is_none() {
+            self.staged.totals.missing += 1;
+            self.staged.totals.missing_bytes += size_of(&lost.content);
+            self.keep_root(version, &lost.content);
+            self.contents.note_row(table::MISSING, version);
+        }
+        let is_client = self.children.by_origin.get(&child).is_some_and(|row| !row.is_station);
+        if is_holder && is_client {
+            self.overlay.put_raw(record_key(AWAITED, version), Vec::new());
+            self.contents.note_awaited(version);
+            self.staged.marks.insert(version.origin());
+        }
+        let row = if is_holder { &mut missing.holders } else { &mut missing.spares };
+        if !row.contains(&child) && row.len() < HOLDERS_MAX {
+            row.push(child);
+        }
+        self.overlay.put_raw(record_key(table::MISSING, version), pack(&missing));
+        self.children.tell(child, Down::Want { versions: vec![version] });
+        Ok(true)
+    }
+
+    /// Bytes that were declared lost are here: the file shows them again, or they come beside what stands there now.
+    pub(crate) fn take_back(&mut self, version: RecordId) -> Result<(), StorageError> {
+        let Some(lost) = self.lost(version)? else { return Ok(()) };
+        tracing::warn!(%version, file = %lost.file, "bytes that were declared lost turned up");
+        self.forget_lost(version, &lost);
+        self.overlay.delete_raw(record_key(VANISHED, lost.report));
+        let Some(inode) = wayfs_tree::inode(&self.tx(), lost.file)?.filter(|inode| !inode.is_removed()) else {
+            return Ok(());
+        };
+        let is_shown = inode.version == lost.report;
+        if is_shown {
+            self.put_image(Key::Conflict(lost.report), None)?;
+        }
+        if is_shown && !lost.is_replaced {
+            return Ok(());
+        }
+        let base = if is_shown { lost.report } else { version };
+        let op = Op::Store { file: lost.file, base, content: lost.content, mtime: lost.mtime };
+        self.write_op(op, inode.uid, None)?;
+        Ok(())
+    }
+
+    /// Whether this version's bytes are lost, as far as this replica was told: gone at their writer (which this is), or
+    /// declared lost by the home, which shows the file under this version since.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn is_lost(&self, version: RecordId) -> Result<bool, StorageError> {
+        // While a server waits for it, others may have it.
+        let is_waited_for = || Ok::<_, StorageError>(self.store.get(&record_key(table::MISSING, version))?.is_some());
+        if self.store.get(&record_key(VANISHED, version))?.is_some() && !is_waited_for()? {
+            return Ok(true);
+        }
+        let image = crate::tables::read_view(&self.store, &Key::Conflict(version))?.map(|numbered| numbered.image);
+        Ok(matches!(image, Some(Image::Conflict(report)) if report.is_bare_loss()))
+    }
+
+    /// Versions whose bytes nobody has, at most so many of each sort: those that the home has not decided upon first.
+    ///
+    /// # Errors
+    /// [`StorageError`] if they cannot be read.
+    pub fn lost_contents(&self, limit: usize) -> Result<Vec<LostContent>, StorageError> {
+        let mut lost = Vec::new();
+        if self.config.role == Role::Client {
+            for (key, value) in self.store.scan(&[VANISHED], &[VANISHED + 1], limit)? {
+                let (version, Vanished { file, at, .. }) = (parse_record_key(&key)?, unpack(&value)?);
+                let path = self.path_of(file)?;
+                lost.push(LostContent { version, file, path, report: None, since: at, shows_older: false });
+            }
+        }
+        let (from, until) = kind_range(table::VIEW, KeyKind::Conflict);
+        self.each(&from, &until, |key, value| {
+            if let (Key::Conflict(id), Image::Conflict(report)) = (parse_image_key(key)?, unpack_view(value)?.image)
+                && report.is_loss()
+                && lost.len() < limit
+            {
+                lost.push(LostContent {
+                    version: report.record,
+                    file: report.file,
+                    path: self.path_of(report.file)?,
+                    report: Some(id),
+                    since: report.time,
+                    shows_older: !report.is_bare_loss(),
+                });
+            }
+            Ok(())
+        })?;
+        Ok(lost)
+    }
+
+    /// Contents that nobody who is there has, and machines that may have them: what waits until they come.
+    ///
+    /// # Errors
+    /// [`StorageError`] if they cannot be read.
+    pub fn contents_away(&self, limit: usize) -> Result<Vec<GivenUp>, StorageError> {
+        let mut away = Vec::new();
+        self.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
+            let (version, missing): (_, Missing) = (parse_record_key(key)?, unpack(value)?);
+            let mut all: Vec<OriginId> = missing.everybody().chain([version.origin()]).collect();
+            all.sort_unstable();
+            all.dedup();
+            if away.len() < limit && all.iter().all(|origin| self.children.peer_of(*origin).is_none()) {
+                away.push(GivenUp {
+                    version,
+                    file: missing.file,
+                    path: self.path_of(missing.file)?,
+                    bytes: missing.content.size(),
+                    waits_for: all,
+                    has_older: self.store.get(&record_key(crate::previous::PREVIOUS, version))?.is_some(),
+                });
+            }
+            Ok(())
+        })?;
+        Ok(away)
+    }
+
+    /// Somebody who runs the volume gives up what waits for machines that are away. `of`: only what waits for this
+    /// machine. Answers what is declared lost by it, at most 65,536 versions.
+    ///
+    /// # Errors
+    /// [`GrantError::NotHome`], or the store failed.
+    pub fn accept_loss(
+        &mut self,
+        now: Time,
+        wall: WallTime,
+        of: Option<OriginId>,
+    ) -> Result<Vec<GivenUp>, GrantError> {
+        if self.config.role != Role::Home {
+            return Err(GrantError::NotHome);
+        }
+        self.now = self.now.max(now);
+        self.wall = wall;
+        let mut given_up = self.contents_away(LOST_MAX)?;
+        given_up.retain(|away| of.is_none_or(|of| away.waits_for.contains(&of)));
+        for away in &given_up {
+            if let Err(error) = self.declare_lost(away.version) {
+                self.abandon();
+                return Err(error.into());
+            }
+        }
+        self.finish_admission()?;
+        Ok(given_up)
+    }
+}

@@ -1,0 +1,290 @@
+//! Contents that nobody has any more: who is asked, who says so, and what is left to read.
+
+use super::world::{HOME, World, big};
+use crate::{Input, LostContent, PeerId, Role};
+use std::time::Duration;
+use wayfs_types::request::{Answer, Change, Level};
+use wayfs_types::{Content, Fact, FileId, RecordId};
+
+/// Long enough for all who are there to be asked.
+const ASKED: Duration = Duration::from_secs(150);
+
+/// A home, stations, a writer at the first of them, and a reader at the home.
+struct Stage {
+    world: World,
+    stations: [usize; 2],
+    writer: usize,
+    session: PeerId,
+    reader: usize,
+}
+
+fn stage() -> Stage {
+    let mut world = World::new();
+    let stations = [world.add(Role::Station, "s1@s"), world.add(Role::Station, "s2@s")];
+    let (writer, reader) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "ben@b"));
+    for station in stations {
+        world.connect(station, HOME);
+    }
+    world.settle();
+    let session = world.connect(writer, stations[0]);
+    world.connect(reader, HOME);
+    world.pass(Duration::from_secs(2));
+    Stage { world, stations, writer, session, reader }
+}
+
+impl Stage {
+    /// A file whose bytes are at their writer only, and are lost there.
+    fn lost_at_writer(&mut self, text: &str) -> (FileId, RecordId) {
+        let file = self.world.create(self.writer, FileId::ROOT, text);
+        (file, self.write_and_lose(file, text))
+    }
+
+    fn write_and_lose(&mut self, file: FileId, text: &str) -> RecordId {
+        self.world.hold_pushes(self.session, true);
+        let version = self.world.store(self.writer, file, big(text));
+        self.world.pass(Duration::from_secs(2));
+        self.world.lose(self.writer, &big(text));
+        self.world.close(self.session);
+        self.session = self.world.connect(self.writer, self.stations[0]);
+        version
+    }
+
+    fn stable_file(&mut self, text: &str) -> FileId {
+        let file = self.world.create(self.writer, FileId::ROOT, text);
+        self.world.store(self.writer, file, big(text));
+        assert_eq!(self.world.wait(self.writer, Level::Stable), Ok(Answer::Reached));
+        file
+    }
+
+    fn lost_at(&self, host: usize) -> Vec<LostContent> {
+        self.world.hosts[host].replica.lost_contents(100).unwrap()
+    }
+
+    fn content_at(&self, host: usize, file: FileId) -> Content {
+        self.world.hosts[host].replica.inode(file).unwrap().unwrap().content
+    }
+
+    fn everybody(&self) -> [usize; 5] {
+        [HOME, self.stations[0], self.stations[1], self.writer, self.reader]
+    }
+
+    fn assert_nothing_waits(&self) {
+        for host in self.everybody() {
+            let ledger = self.world.hosts[host].replica.ledger().unwrap();
+            assert!(ledger.home_lacks.is_nothing(), "host {host}: {ledger:?}");
+        }
+    }
+}
+
+/// Proves [S-losses]. One content that is gone does not stop what comes after it.
+#[test]
+fn what_is_gone_at_its_writer_is_declared_lost_and_everybody_hears_of_it() {
+    let mut stage = stage();
+    let (file, version) = stage.lost_at_writer("f");
+    let later = stage.world.create(stage.writer, FileId::ROOT, "later");
+    stage.world.store(stage.writer, later, big("later"));
+    assert_eq!(stage.world.wait(stage.writer, Level::Safe), Ok(Answer::Reached), "what is gone holds nothing up");
+    assert_eq!(stage.world.hosts[stage.writer].replica.progress().versions_lost, 1, "and is said at once");
+    stage.world.pass(ASKED);
+    assert_eq!(stage.world.wait(stage.writer, Level::Stable), Ok(Answer::Reached));
+    for host in stage.everybody() {
+        let lost = stage.lost_at(host);
+        assert_eq!(lost.len(), 1, "host {host}: {lost:?}");
+        assert_eq!((lost[0].file, lost[0].version, lost[0].shows_older), (file, version, false));
+        assert!(lost[0].report.is_some());
+        assert_eq!(stage.world.hosts[host].replica.progress().versions_lost, 1);
+        if let Some(state) = stage.world.hosts[host].replica.level(file).unwrap() {
+            assert!(!state.facts.safe.holds() && state.facts.stable == Fact::No, "host {host}: {state:?}");
+            assert!(stage.world.hosts[host].replica.is_lost(state.version).unwrap());
+        }
+    }
+    stage.assert_nothing_waits();
+}
+
+/// Proves [S-losses]. The file shows the last content that is whole, and whoever goes on from the lost one meets nobody.
+#[test]
+fn the_last_whole_content_comes_back_when_the_newer_one_is_lost() {
+    let mut stage = stage();
+    let file = stage.stable_file("old");
+    stage.write_and_lose(file, "new");
+    stage.world.pass(ASKED);
+    assert_eq!(stage.content_at(HOME, file), big("old"));
+    assert!(stage.world.can_read(stage.reader, file, &big("old")));
+    assert!(stage.lost_at(stage.reader)[0].shows_older);
+    let state = stage.world.hosts[HOME].replica.level(file).unwrap().unwrap();
+    assert!(state.facts.stable.holds(), "what is shown is whole: {state:?}");
+    assert_eq!(stage.world.wait(stage.writer, Level::Stable), Ok(Answer::Reached));
+    stage.assert_nothing_waits();
+}
+
+/// The home keeps what the newest bytes are to replace, through any number of versions.
+#[test]
+fn what_is_brought_back_is_the_last_whole_content_of_many() {
+    let mut stage = stage();
+    let file = stage.stable_file("old");
+    stage.world.hold_pushes(stage.session, true);
+    for text in ["one", "two", "three"] {
+        stage.world.store(stage.writer, file, big(text));
+        stage.world.pass(Duration::from_secs(2));
+    }
+    let page = stage.world.hosts[HOME].replica.contents_in_use(None, 100).unwrap();
+    assert!(page.contents.iter().any(|kept| kept.owed && kept.content == big("old")), "kept by the home: {page:?}");
+    for text in ["one", "two", "three"] {
+        stage.world.lose(stage.writer, &big(text));
+    }
+    stage.world.close(stage.session);
+    stage.session = stage.world.connect(stage.writer, stage.stations[0]);
+    stage.world.pass(ASKED);
+    assert_eq!(stage.content_at(HOME, file), big("old"));
+    stage.assert_nothing_waits();
+}
+
+#[test]
+fn a_writer_that_goes_on_from_lost_bytes_makes_no_conflict() {
+    let mut stage = stage();
+    let (file, _) = stage.lost_at_writer("f");
+    stage.world.close(stage.session);
+    stage.world.pass(ASKED);
+    // It has not heard of the declaration.
+    stage.world.store(stage.writer, file, big("again"));
+    stage.session = stage.world.connect(stage.writer, stage.stations[0]);
+    assert_eq!(stage.world.wait(stage.writer, Level::Stable), Ok(Answer::Reached));
+    stage.world.pass(ASKED);
+    assert!(stage.world.can_read(stage.reader, file, &big("again")));
+    for host in stage.everybody() {
+        assert_eq!(stage.world.hosts[host].replica.progress().conflicts_open, 0, "host {host}");
+        assert_eq!(stage.world.hosts[host].replica.progress().versions_lost, 0, "host {host}");
+    }
+}
+
+/// Proves [S-losses]. A machine that is away may have the bytes: it is waited for until it is turned away.
+#[test]
+fn what_died_with_its_writer_is_waited_for_until_that_is_revoked() {
+    let mut stage = stage();
+    let file = stage.stable_file("old");
+    stage.world.hold_pushes(stage.session, true);
+    stage.world.store(stage.writer, file, big("new"));
+    stage.world.pass(Duration::from_secs(2));
+    stage.world.destroy(stage.writer);
+    stage.world.pass(Duration::from_secs(3600));
+    assert!(stage.lost_at(HOME).is_empty(), "the writer may come back");
+    let away = stage.world.hosts[HOME].replica.contents_away(10).unwrap();
+    let writer = stage.world.hosts[stage.writer].origin;
+    assert_eq!((away.len(), &away[0].waits_for[..]), (1, &[writer][..]), "{away:?}");
+    let (now, wall) = (stage.world.now, stage.world.wall());
+    let node = stage.world.hosts[stage.writer].replica.config().node;
+    stage.world.hosts[HOME].replica.revoke(now, wall, node).unwrap();
+    stage.world.input(HOME, Input::Tick);
+    stage.world.pass(ASKED);
+    assert_eq!(stage.lost_at(HOME).len(), 1);
+    assert_eq!(stage.content_at(HOME, file), big("old"));
+    for host in [HOME, stage.stations[0], stage.stations[1]] {
+        let ledger = stage.world.hosts[host].replica.ledger().unwrap();
+        assert!(ledger.home_lacks.is_nothing(), "host {host} counts no longer what is lost: {ledger:?}");
+    }
+}
+
+/// Proves [S-losses]. Somebody who runs the volume need not wait.
+#[test]
+fn a_loss_is_accepted_by_word_and_taken_back_when_the_bytes_turn_up() {
+    for with_older in [false, true] {
+        let mut stage = stage();
+        let file = match with_older {
+            true => stage.stable_file("old"),
+            false => stage.world.create(stage.writer, FileId::ROOT, "f"),
+        };
+        stage.world.hold_pushes(stage.session, true);
+        stage.world.store(stage.writer, file, big("new"));
+        stage.world.pass(Duration::from_secs(2));
+        stage.world.close(stage.session);
+        stage.world.pass(Duration::from_secs(60));
+        let (now, wall) = (stage.world.now, stage.world.wall());
+        let given_up = stage.world.hosts[HOME].replica.accept_loss(now, wall, None).unwrap();
+        assert_eq!(given_up.len(), 1, "{given_up:?}");
+        assert_eq!((given_up[0].file, given_up[0].has_older), (file, with_older));
+        stage.world.input(HOME, Input::Tick);
+        stage.world.pass(Duration::from_secs(2));
+        assert_eq!(stage.lost_at(stage.reader).len(), 1);
+        assert_eq!(stage.content_at(HOME, file) == big("old"), with_older);
+        stage.session = stage.world.connect(stage.writer, stage.stations[0]);
+        stage.world.pass(ASKED);
+        assert_eq!(stage.world.wait(stage.writer, Level::Stable), Ok(Answer::Reached));
+        assert!(stage.world.can_read(stage.reader, file, &big("new")), "with an older one: {with_older}");
+        for host in stage.everybody() {
+            assert!(stage.lost_at(host).is_empty(), "host {host} with an older one: {with_older}");
+        }
+        stage.assert_nothing_waits();
+    }
+}
+
+/// What a station held is got from its writer, which keeps its copy until the home has one.
+#[test]
+fn what_is_damaged_at_a_station_comes_from_its_writer() {
+    let mut stage = stage();
+    let file = stage.world.create(stage.writer, FileId::ROOT, "f");
+    let version = stage.world.store(stage.writer, file, big("f"));
+    assert_eq!(stage.world.wait(stage.writer, Level::Safe), Ok(Answer::Reached));
+    stage.world.pass(Duration::from_secs(2));
+    stage.world.lose(stage.stations[0], &big("f"));
+    stage.world.input(stage.stations[0], Input::ContentGone { file, version, content: big("f") });
+    stage.world.pass(ASKED);
+    assert_eq!(stage.world.wait(stage.writer, Level::Stable), Ok(Answer::Reached));
+    assert!(stage.world.can_read(stage.reader, file, &big("f")));
+    assert!(stage.lost_at(HOME).is_empty());
+}
+
+/// What a home lost on its own disk is got from whoever has it: here a station that nobody has on record.
+#[test]
+fn what_is_damaged_at_the_home_comes_from_a_former_holder() {
+    for is_at_station in [true, false] {
+        let mut stage = stage();
+        let file = stage.stable_file("f");
+        let version = stage.world.hosts[HOME].replica.inode(file).unwrap().unwrap().version;
+        stage.world.lose(HOME, &big("f"));
+        stage.world.lose(stage.writer, &big("f"));
+        if !is_at_station {
+            stage.world.lose(stage.stations[0], &big("f"));
+        }
+        stage.world.input(HOME, Input::ContentGone { file, version, content: big("f") });
+        stage.world.pass(ASKED);
+        assert_eq!(stage.lost_at(HOME).is_empty(), is_at_station);
+        assert_eq!(stage.world.can_read(stage.reader, file, &big("f")), is_at_station);
+        // It comes back with a machine that had been away.
+        stage.world.find(stage.stations[0], &big("f"));
+    }
+}
+
+#[test]
+fn only_a_home_declares_and_only_a_writer_speaks_for_itself() {
+    use super::liars::{is_refused, record};
+    use wayfs_types::{Op, WallTime};
+    use wayfs_wire::Up;
+    let lost = |file, version| Op::Lost { file, version, instead: None, mtime: WallTime::EPOCH };
+    assert!(is_refused(|own, other| {
+        let of = RecordId::new(other, 1).unwrap();
+        vec![super::liars::hello(7), Up::Records { records: vec![record(own, 1, lost(FileId::made_by(of), of))] }]
+    }));
+    assert!(is_refused(|_, other| {
+        let of = RecordId::new(other, 1).unwrap();
+        vec![super::liars::hello(7), Up::Gone { versions: vec![of], writer: true }]
+    }));
+    assert!(!is_refused(|own, _| {
+        let of = RecordId::new(own, 1).unwrap();
+        vec![super::liars::hello(7), Up::Gone { versions: vec![of], writer: true }]
+    }));
+}
+
+/// A removed file needs no bytes, and a report of it nobody.
+#[test]
+fn a_file_whose_bytes_are_lost_can_be_removed() {
+    let mut stage = stage();
+    let (file, _) = stage.lost_at_writer("f");
+    stage.world.pass(ASKED);
+    assert_eq!(stage.lost_at(stage.reader).len(), 1);
+    let change = Change::Unlink { parent: FileId::ROOT, name: super::world::name("f") };
+    stage.world.lookup(stage.reader, FileId::ROOT, "f").unwrap();
+    stage.world.change(stage.reader, change).unwrap();
+    stage.world.pass(Duration::from_secs(4));
+    assert!(stage.world.hosts[HOME].replica.inode(file).unwrap().is_none_or(|inode| inode.is_removed()));
+    assert!(stage.lost_at(HOME).is_empty());
+}
