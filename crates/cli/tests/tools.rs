@@ -318,6 +318,7 @@ fn file_info(path: PathBuf) -> FileInfo {
         safe_unix_ms: None,
         visible_unix_ms: None,
         stable_unix_ms: None,
+        lost: None,
         waiting_for: String::new(),
         holders: vec![],
         cached_bytes: 0,

@@ -36,6 +36,16 @@ pub struct Live {
 }
 
 impl Live {
+    /// What a reader is told of chunks that did not come.
+    fn fetch_failed(&self, wanted: &Wanted, error: &FetchError) -> FsError {
+        let Wanted { file, version, .. } = wanted;
+        if self.volume.look(|replica| replica.is_lost(*version)).is_some_and(|lost| lost == Ok(true)) {
+            tracing::error!(%file, %version, "read fails: nobody has these bytes any more (`wayfs info`, `wayfs conflicts list`)");
+            return FsError::Io;
+        }
+        fetch_error(error)
+    }
+
     /// Over a volume; what becomes of changes is told there.
     pub fn new(volume: Arc<Volume>, events: Arc<Events>) -> Arc<Self> {
         let ahead = LiveAhead::new(Arc::clone(&volume));
@@ -282,7 +292,7 @@ impl Contents for Live {
         let begin = Instant::now();
         self.ahead.waits(wanted.file);
         let fetched = self.volume.fetch(wanted.file, wanted.version, &wanted.digests, patience);
-        fetched.map_err(|error| fetch_error(&error))?;
+        fetched.map_err(|error| self.fetch_failed(&wanted, &error))?;
         self.ahead.waited(wanted.file, begin.elapsed());
         Ok(())
     }

@@ -38,3 +38,15 @@ pub use reply::{ControlError, Done, ErrorKind, Event, EventKind, Progress, Reply
 pub use server::{CONNECTIONS_MAX, ControlServer, StartError};
 pub use target::{ControlTarget, Gone, Sink};
 pub use wayfs_types::request::Level;
+
+/// What to do about contents that are lost.
+pub const LOST_NEXT: &str = "`wayfs conflicts list` names them; write the files again, or bring back the machine that has them. \
+                             `wayfs conflicts resolve ID` takes one off the list.";
+
+/// So many versions are lost, in words.
+pub fn lost_text(versions: u64) -> String {
+    match versions {
+        1 => "nobody has the bytes of one version of a file".to_owned(),
+        more => format!("nobody has the bytes of {more} versions of files"),
+    }
+}

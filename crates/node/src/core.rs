@@ -81,6 +81,8 @@ pub(crate) struct Orders {
     /// Something was committed since the last orders.
     pub(crate) is_committed: bool,
     pub(crate) pushes: Vec<PushOrder>,
+    /// Contents that the home looks for.
+    pub(crate) seeks: Vec<(FileId, RecordId, Content)>,
     pub(crate) wake: Option<Time>,
     /// How long changes took to become safe.
     pub(crate) safe_after: Vec<Duration>,
@@ -102,6 +104,10 @@ impl Orders {
 /// What people are told of histories that forked, and of full disks.
 fn attention(output: &Output) -> Option<String> {
     Some(match output {
+        Output::Lost { version, file, shows_older } => format!(
+            "nobody has the bytes of version {version} of file {file} any more: {}; `wayfs conflicts list` names it",
+            if *shows_older { "it shows the last content that is whole" } else { "it cannot be read" }
+        ),
         Output::Forked { reason } => format!(
             "this copy of the volume's data and another have each gone on by themselves ({reason}): an identity of its \
              own is asked for, and nothing is lost"
@@ -145,6 +151,7 @@ impl InputKind {
             }
             Input::Request { .. } | Input::Cancel { .. } | Input::PeerUp { .. } => Self::Other,
             Input::PeerDown { .. } | Input::Propagate { .. } | Input::Fetched { .. } => Self::Other,
+            Input::ContentGone { .. } | Input::Sought { .. } => Self::News,
             Input::MakeRoom | Input::Room { .. } | Input::Sent { .. } | Input::GivenBack { .. } | Input::Tick => {
                 Self::Other
             }
@@ -304,6 +311,7 @@ impl Core {
                         orders.pushes.push(PushOrder { peer, file, version, content });
                     }
                 }
+                Output::Seek { file, version, content } => orders.seeks.push((file, version, content)),
                 Output::InvalidateInode { file, what } => orders.effects.push(Effect::InvalidateInode(file, what)),
                 Output::InvalidateEntry { parent, name } => orders.effects.push(Effect::InvalidateEntry(parent, name)),
                 Output::InvalidateAll => orders.effects.push(Effect::InvalidateAll),
@@ -314,7 +322,8 @@ impl Core {
                 }
                 Output::Shared { file, version } => orders.effects.push(Effect::Shared(file, version)),
                 Output::Conflict { conflict } => orders.effects.push(Effect::Conflict(conflict)),
-                Output::Forked { .. }
+                Output::Lost { .. }
+                | Output::Forked { .. }
                 | Output::Renewed { .. }
                 | Output::WentBack { .. }
                 | Output::Recovered { .. }

@@ -79,7 +79,7 @@ pub struct Volume {
     pressure: Pressure,
     threads: Mutex<Vec<JoinHandle<()>>>,
     stopping: AtomicBool,
-    me: Weak<Volume>,
+    pub(crate) me: Weak<Volume>,
 }
 
 impl Volume {
@@ -635,6 +635,9 @@ impl Volume {
         }
         for order in orders.pushes {
             self.uploads.add(&self.me, &self.settings.runtime, order);
+        }
+        if !orders.seeks.is_empty() {
+            self.look_for_all(orders.seeks);
         }
         for took in orders.safe_after {
             self.metrics.safety_ack.observe(took);

@@ -364,6 +364,15 @@ pub enum Output {
         /// Filed under.
         conflict: RecordId,
     },
+    /// The home declared that nobody has the bytes of a version.
+    Lost {
+        /// What is lost; its report is filed as a conflict.
+        version: RecordId,
+        /// Its file.
+        file: FileId,
+        /// The file shows the last content that is whole.
+        shows_older: bool,
+    },
     /// This store and another with the same origin have each gone on by themselves (it was put back to an older copy,
     /// or cloned, or somebody wrote in its name). It asks for an origin of its own; until then it goes on as if offline.
     Forked {

@@ -25,12 +25,12 @@
 //! Inline contents travel in their records and are everywhere.
 
 use crate::api::Role;
+use crate::previous::PREVIOUS;
 use crate::replica::{Replica, Trouble};
 use crate::tables::{
     after_prefix, origin_range, pack, parse_record_key, parse_root_key, record_key, root_key, root_prefix, table,
     unpack,
 };
-use crate::previous::PREVIOUS;
 use crate::vanished::VANISHED;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

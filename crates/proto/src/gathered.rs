@@ -23,7 +23,7 @@ use crate::tables::{record_key, table};
 use crate::upstream::Upstream;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_tree::{Canceller, CreateFolding};
-use wayfs_types::{Chain, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Time};
+use wayfs_types::{Chain, Content, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Time};
 use wayfs_wire::{SentRecord, Span, Up};
 
 /// Records that wait to be sent.
@@ -152,7 +152,8 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role != Role::Station || records.len() < 2 {
             return Ok(vec![Up::Records { records }]);
         }
-        let shared = shared_files(&records, |file| wayfs_tree::resolve(&self.tx(), file))?;
+        let mut shared = shared_files(&records, |file| wayfs_tree::resolve(&self.tx(), file))?;
+        shared.extend(self.files_with_a_last_whole_content(&records)?);
         let mut instead = cancelled(&records, &shared);
         let mut spans = BTreeMap::new();
         for sent in &mut records {
@@ -166,6 +167,23 @@ impl<S: MetaStore> Replica<S> {
             sent.record = record;
         }
         Ok(messages(records, &spans, self.config.records_per_message))
+    }
+
+    /// Files of which a content that is here was replaced by one that is not: if that dies with its writer, the one
+    /// before is what is left.
+    fn files_with_a_last_whole_content(&mut self, records: &[SentRecord]) -> Result<Vec<FileId>, StorageError> {
+        let (mut whole, mut found) = (BTreeSet::new(), Vec::new());
+        for SentRecord { record, .. } in records {
+            let Some((file, content)) = content_of(record).filter(|(_, content)| **content != Content::EMPTY) else {
+                continue;
+            };
+            if self.missing(record.id)?.is_none() {
+                whole.insert(file);
+            } else if content.root().is_some() && whole.contains(&file) {
+                found.push(file);
+            }
+        }
+        Ok(found)
     }
 
     /// When the records that wait may leave: after a period if others are under way; else after the moment that is

@@ -1,10 +1,10 @@
 //! Looking at a replica without changing it.
 
-use crate::previous::{PREVIOUS, Previous};
 use crate::api::Role;
 use crate::contents::{Owed, content_of};
 use crate::ledger::Weight;
 use crate::lent::Lent;
+use crate::previous::{PREVIOUS, Previous};
 use crate::replica::Replica;
 use crate::report::{ContentInUse, ContentWaiting, ContentsPage, OpenConflict, Progress, QueueItem};
 use crate::tables::{
@@ -277,19 +277,24 @@ impl<S: MetaStore> Replica<S> {
     pub fn contents_in_use(&self, after: Option<FileId>, limit: usize) -> Result<ContentsPage, StorageError> {
         let mut contents = Vec::new();
         if after.is_none() {
-            self.each(&[table::OWED], &[table::OWED + 1], |_, value| {
-                let owed: Owed = unpack(value)?;
-                contents.push(ContentInUse { file: owed.file, content: owed.content, owed: true });
+            self.each(&[table::OWED], &[table::OWED + 1], |key, value| {
+                let (version, owed): (_, Owed) = (Some(parse_record_key(key)?), unpack(value)?);
+                contents.push(ContentInUse { file: owed.file, version, content: owed.content, owed: true });
                 Ok(())
             })?;
-            self.each(&[table::LENT], &[table::LENT + 1], |_, value| {
-                let lent: Lent = unpack(value)?;
-                contents.push(ContentInUse { file: lent.file, content: lent.content, owed: true });
+            self.each(&[table::LENT], &[table::LENT + 1], |key, value| {
+                let (version, lent): (_, Lent) = (Some(parse_record_key(key)?), unpack(value)?);
+                contents.push(ContentInUse { file: lent.file, version, content: lent.content, owed: true });
                 Ok(())
             })?;
             self.each(&[PREVIOUS], &[PREVIOUS + 1], |_, value| {
                 let previous: Previous = unpack(value)?;
-                contents.push(ContentInUse { file: previous.file, content: previous.content, owed: true });
+                contents.push(ContentInUse {
+                    file: previous.file,
+                    version: None,
+                    content: previous.content,
+                    owed: true,
+                });
                 Ok(())
             })?;
         }
@@ -305,7 +310,12 @@ impl<S: MetaStore> Replica<S> {
             if let (Key::Inode(file), Image::Inode(inode)) = (parse_image_key(&key)?, unpack_view(&value)?.image) {
                 next = Some(file);
                 if matches!(inode.content, Content::Tree { .. }) {
-                    contents.push(ContentInUse { file, content: inode.content, owed: false });
+                    contents.push(ContentInUse {
+                        file,
+                        version: Some(inode.version),
+                        content: inode.content,
+                        owed: false,
+                    });
                 }
             }
         }

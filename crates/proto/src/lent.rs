@@ -19,8 +19,8 @@
 use crate::api::{Output, PeerId, Role};
 use crate::contents::{HOLDERS_MAX, Missing, Owed, size_of};
 use crate::replica::{PAGE, Replica, Trouble};
-use crate::vanished::VANISHED;
 use crate::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
+use crate::vanished::VANISHED;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -140,12 +140,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// What nobody has on record is here, and was ours: it is given again.
-    pub(crate) fn lend_again(
-        &mut self,
-        version: RecordId,
-        file: FileId,
-        content: Content,
-    ) -> Result<(), StorageError> {
+    pub(crate) fn lend_again(&mut self, version: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
         self.take_vanished(version)?;
         if self.lent(version)?.is_none() {
             self.staged.totals.lent += 1;

@@ -93,6 +93,7 @@ mod tentative;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod totals;
 mod upstream;
 mod vanished;
 mod watches;

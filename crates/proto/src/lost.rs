@@ -9,7 +9,7 @@
 //! somebody who runs the volume accepts the loss ([`Replica::accept_loss`]). If the bytes turn up after all, they are
 //! taken: nothing is declared that cannot be taken back.
 
-use crate::api::Role;
+use crate::api::{Output, Role};
 use crate::contents::{AWAITED, HOLDERS_MAX, Missing, size_of};
 use crate::previous::Previous;
 use crate::replica::{GrantError, Replica};
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wayfs_types::{
-    Admitted, Content, FileId, Image, Key, MetaStore, Op, OriginId, RecordId, StorageError, Time, WallTime,
+    Admitted, Conflict, Content, FileId, Image, Key, MetaStore, Op, OriginId, RecordId, StorageError, Time, WallTime,
 };
 use wayfs_wire::{Down, HeldVersion};
 
@@ -242,6 +242,14 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
+    /// There is a report of a loss.
+    pub(crate) fn announce_loss(&mut self, report: &Conflict) {
+        let (file, version) = (report.file, report.record);
+        self.totals.lost += 1;
+        self.contents.lost_news.push((file, version));
+        self.outputs.push_back(Output::Lost { version, file, shows_older: !report.is_bare_loss() });
+    }
+
     fn keep_root(&mut self, version: RecordId, content: &Content) {
         if let Some(root) = content.root() {
             self.overlay.put_raw(root_key(&root, version), Vec::new());
@@ -281,9 +289,8 @@ impl<S: MetaStore> Replica<S> {
             return Ok(false);
         }
         let Some(lost) = self.lost(version)? else { return Ok(false) };
-        let mut missing = self
-            .missing(version)?
-            .unwrap_or_else(|| Missing::of(lost.file, version, lost.content.clone()));
+        let mut missing =
+            self.missing(version)?.unwrap_or_else(|| Missing::of(lost.file, version, lost.content.clone()));
         if self.missing(version)?.is_none() {
             self.staged.totals.missing += 1;
             self.staged.totals.missing_bytes += size_of(&lost.content);
@@ -340,6 +347,29 @@ impl<S: MetaStore> Replica<S> {
         }
         let image = crate::tables::read_view(&self.store, &Key::Conflict(version))?.map(|numbered| numbered.image);
         Ok(matches!(image, Some(Image::Conflict(report)) if report.is_bare_loss()))
+    }
+
+    /// What is lost of the file that shows this version, if anything is, as far as this replica was told.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn lost_of(&self, file: FileId, version: RecordId) -> Result<Option<LostContent>, StorageError> {
+        let key = Key::Conflict(version);
+        let image = crate::tables::read_view(&self.store, &key)?.map(|numbered| numbered.image);
+        let path = self.path_of(file)?;
+        if let Some(Image::Conflict(report)) = image
+            && report.is_loss()
+        {
+            let shows_older = !report.is_bare_loss();
+            let (lost, since) = (report.record, report.time);
+            return Ok(Some(LostContent { version: lost, file, path, report: Some(version), since, shows_older }));
+        }
+        if self.config.role != Role::Client {
+            return Ok(None);
+        }
+        let Some(bytes) = self.store.get(&record_key(VANISHED, version))? else { return Ok(None) };
+        let since = unpack::<Vanished>(&bytes)?.at;
+        Ok(Some(LostContent { version, file, path, report: None, since, shows_older: false }))
     }
 
     /// Versions whose bytes nobody has, at most so many of each sort: those that the home has not decided upon first.
@@ -406,12 +436,7 @@ impl<S: MetaStore> Replica<S> {
     ///
     /// # Errors
     /// [`GrantError::NotHome`], or the store failed.
-    pub fn accept_loss(
-        &mut self,
-        now: Time,
-        wall: WallTime,
-        of: Option<OriginId>,
-    ) -> Result<Vec<GivenUp>, GrantError> {
+    pub fn accept_loss(&mut self, now: Time, wall: WallTime, of: Option<OriginId>) -> Result<Vec<GivenUp>, GrantError> {
         if self.config.role != Role::Home {
             return Err(GrantError::NotHome);
         }

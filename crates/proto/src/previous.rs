@@ -60,7 +60,12 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Contents came whose successor is still missing: they are newer than what was kept for it.
-    pub(crate) fn renew_previous(&mut self, file: FileId, came: RecordId, content: &Content) -> Result<(), StorageError> {
+    pub(crate) fn renew_previous(
+        &mut self,
+        file: FileId,
+        came: RecordId,
+        content: &Content,
+    ) -> Result<(), StorageError> {
         let Some(inode) = wayfs_tree::inode(&self.tx(), file)? else { return Ok(()) };
         if inode.version == came || self.missing(inode.version)?.is_none() {
             return Ok(());

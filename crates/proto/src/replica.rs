@@ -21,10 +21,10 @@ use crate::locks::LockTable;
 use crate::overlay::{self, Changed, Indexing, Overlay, Tx};
 use crate::requests::Requests;
 use crate::rooms::Rooms;
-use crate::tables::{self, KeyKind, image_key, kind_range, pack, table, unpack};
+use crate::tables::{self, image_key, pack, table, unpack};
 use crate::tentative::{Log, LogItem};
+use crate::totals::Totals;
 use crate::upstream::Upstream;
-use crate::vanished::VANISHED;
 use crate::watches::Watches;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -136,38 +136,6 @@ pub(crate) struct Staged {
     /// Origins whose records this is: children that write under them are told of every changed key, by whatever
     /// way their records came, since they count on hearing what became of them.
     pub(crate) echo: BTreeSet<OriginId>,
-}
-
-/// Running totals for status.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Totals {
-    pub(crate) conflicts: i64,
-    pub(crate) owed: i64,
-    pub(crate) owed_bytes: i64,
-    pub(crate) missing: i64,
-    pub(crate) lent: i64,
-    pub(crate) lent_bytes: i64,
-    pub(crate) missing_bytes: i64,
-    /// Client: versions of its own whose bytes are gone, and that the home has not declared lost.
-    pub(crate) vanished: i64,
-    pub(crate) vanished_bytes: i64,
-    /// Open reports of contents that the home declared lost.
-    pub(crate) lost: i64,
-}
-
-impl Totals {
-    fn add(&mut self, other: Self) {
-        self.conflicts += other.conflicts;
-        self.owed += other.owed;
-        self.owed_bytes += other.owed_bytes;
-        self.missing += other.missing;
-        self.lent += other.lent;
-        self.lent_bytes += other.lent_bytes;
-        self.missing_bytes += other.missing_bytes;
-        self.vanished += other.vanished;
-        self.vanished_bytes += other.vanished_bytes;
-        self.lost += other.lost;
-    }
 }
 
 /// One replica of one volume. See the crate's documentation for what drives it.
@@ -356,49 +324,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    fn read_totals(&mut self) -> Result<Totals, StorageError> {
-        let (mut totals, mut lost) = (Totals::default(), Vec::new());
-        let (from, until) = kind_range(table::VIEW, KeyKind::Conflict);
-        self.each(&from, &until, |_, value| {
-            totals.conflicts += 1;
-            if let Image::Conflict(report) = tables::unpack_view(value)?.image
-                && report.is_loss()
-            {
-                totals.lost += 1;
-                lost.push((report.file, report.record));
-            }
-            Ok(())
-        })?;
-        self.contents.lost_news = lost;
-        if self.config.role == Role::Client {
-            self.each(&[VANISHED], &[VANISHED + 1], |_, value| {
-                let vanished: crate::vanished::Vanished = unpack(value)?;
-                totals.vanished += 1;
-                totals.vanished_bytes += crate::contents::size_of(&vanished.content);
-                Ok(())
-            })?;
-        }
-        self.each(&[table::OWED], &[table::OWED + 1], |_, value| {
-            let owed: crate::contents::Owed = unpack(value)?;
-            totals.owed += 1;
-            totals.owed_bytes += i64::try_from(owed.content.size()).unwrap_or(i64::MAX / 2);
-            Ok(())
-        })?;
-        self.each(&[table::LENT], &[table::LENT + 1], |_, value| {
-            let lent: crate::lent::Lent = unpack(value)?;
-            totals.lent += 1;
-            totals.lent_bytes += crate::contents::size_of(&lent.content);
-            Ok(())
-        })?;
-        self.each(&[table::MISSING], &[table::MISSING + 1], |_, value| {
-            let missing: crate::contents::Missing = unpack(value)?;
-            totals.missing += 1;
-            totals.missing_bytes += crate::contents::size_of(&missing.content);
-            Ok(())
-        })?;
-        Ok(totals)
-    }
-
     /// Goes through the committed rows of a range, a page at a time.
     pub(crate) fn each(
         &self,
@@ -506,7 +431,9 @@ impl<S: MetaStore> Replica<S> {
             }
             Input::ContentHere { root } => self.handle_content_here(root)?,
             Input::ContentGone { file, version, content } => self.handle_content_gone(file, version, &content)?,
-            Input::Sought { file, version, content, is_here } => self.handle_found((file, version), content, is_here)?,
+            Input::Sought { file, version, content, is_here } => {
+                self.handle_found((file, version), content, is_here)?
+            }
             Input::Pushed { version } => self.handle_pushed(version),
             Input::Sent { version, bytes } if self.config.role == Role::Station => {
                 self.children.tell(version.origin(), Down::Sent { version, bytes });
@@ -652,13 +579,10 @@ impl<S: MetaStore> Replica<S> {
             match (&change.key, &change.old, &change.new) {
                 (Key::Conflict(conflict), None, Some(new)) => {
                     self.totals.conflicts += 1;
-                    if let Image::Conflict(report) = new
-                        && report.is_loss()
-                    {
-                        self.totals.lost += 1;
-                        self.contents.lost_news.push((report.file, report.record));
+                    match new {
+                        Image::Conflict(report) if report.is_loss() => self.announce_loss(report),
+                        _ => self.outputs.push_back(Output::Conflict { conflict: *conflict }),
                     }
-                    self.outputs.push_back(Output::Conflict { conflict: *conflict });
                 }
                 (Key::Conflict(_), Some(old), None) => {
                     self.totals.conflicts -= 1;

@@ -128,6 +128,8 @@ pub struct OpenConflict {
 pub struct ContentInUse {
     /// Its file.
     pub file: FileId,
+    /// Its version; `None`: a home keeps it in case that a newer one is lost.
+    pub version: Option<RecordId>,
     /// The content.
     pub content: wayfs_types::Content,
     /// Whether this replica owes it to others: it must never be evicted. Else it is merely current.

@@ -49,6 +49,7 @@ impl<S: MetaStore> Replica<S> {
         version: RecordId,
         content: &Content,
     ) -> Result<(), StorageError> {
+        self.contents.pushing.remove(&version);
         match self.config.role {
             Role::Client => {
                 let was_owed = self.owed(version)?.is_some();
@@ -59,14 +60,12 @@ impl<S: MetaStore> Replica<S> {
                         self.put_vanished(version, file, content)?;
                     }
                     self.contents.gone.insert(version, was_owed);
-                    self.contents.pushing.remove(&version);
                     self.staged.marks_moved = true;
                 }
             }
             Role::Station => {
                 let Some((file, content)) = self.take_duty(version)? else { return Ok(()) };
                 self.put_unheld(version, file, content)?;
-                self.contents.pushing.remove(&version);
                 self.contents.gone.insert(version, false);
                 // Its writer keeps its copy until the home has one.
                 self.children.tell(version.origin(), Down::Want { versions: vec![version] });

@@ -48,6 +48,7 @@ impl World {
         let lost = self.history.updates.iter().find(|(record, update)| {
             self.history.is_safe(**record)
                 && !kept.contains(record)
+                && !self.history.is_said_lost(**record)
                 && !self.is_merged(**record, update, &contents)
                 && !self.is_beyond_promise(**record)
         });
@@ -68,7 +69,11 @@ impl World {
             let root = content.root();
             root.is_some_and(|root| !servers.iter().any(|server| self.is_whole_durable(*server, root)))
         };
-        let is_new = |record: &RecordId| (after..=through).contains(record) && !self.history.is_uncertain(*record);
+        let is_new = |record: &RecordId| {
+            (after..=through).contains(record)
+                && !self.history.is_uncertain(*record)
+                && !self.history.is_said_lost(*record)
+        };
         let mut new = self.history.updates.iter().filter(|(record, _)| is_new(record));
         // Who had said so may be gone by then: its writer has it.
         let lost = new.find(|(record, update)| {
@@ -191,7 +196,9 @@ impl World {
             let (Kind::File, Some(root)) = (&inode.kind, inode.content.root()) else { continue };
             let author = self.author(inode);
             let is_lost = self.hosts.iter().any(|host| !host.is_sound() && host.origins.contains(&author.origin()));
-            let is_promised = (!is_lost || self.history.is_safe(author)) && !self.is_beyond_promise(author);
+            let is_promised = !self.history.is_said_lost(author)
+                && (!is_lost || self.history.is_safe(author))
+                && !self.is_beyond_promise(author);
             if is_promised && !self.is_held(*file, inode.version, root) {
                 let line = format!("{} of {file} is not where the home has it on record", inode.version);
                 return self.violations.push(Violation::new("every current version has a holder", line));
@@ -204,6 +211,9 @@ impl World {
         for index in self.running() {
             for (file, inode) in &home.inodes {
                 let Some(root) = inode.content.root().filter(|_| inode.kind == Kind::File) else { continue };
+                if self.is_said_lost(inode.version) {
+                    continue;
+                }
                 // A client that knows the file otherwise asks when it is used.
                 if self.is_held(*file, inode.version, root) && !self.can_read(index, *file, inode.version, root) {
                     let way = self.way_to(*file, inode.version, root);
@@ -223,6 +233,30 @@ impl World {
                 self.violations.push(Violation::new("in the end everything is safe", line));
             }
         }
+    }
+
+    /// What the home says to be lost is with nobody whom it asks.
+    pub(crate) fn check_declared(&mut self) {
+        let lost = self.hosts[0].replica.as_ref().and_then(|home| home.lost_contents(usize::MAX / 2).ok());
+        for lost in lost.unwrap_or_default() {
+            let Some(root) = self.history.updates.get(&lost.version).and_then(|update| update.content.root()) else {
+                continue;
+            };
+            let is_asked = |index: &usize| {
+                let host = &self.hosts[*index];
+                !host.is_client() || host.origins.contains(&lost.version.origin())
+            };
+            let had = self.running().into_iter().filter(is_asked).find(|index| self.is_whole_durable(*index, root));
+            if let Some(index) = had {
+                let line = format!("{} of {} is whole at host {index}", lost.version, lost.file);
+                return self.violate("what is declared lost is with nobody", line);
+            }
+        }
+    }
+
+    /// Whether the home shows a file under this version because its bytes are lost.
+    fn is_said_lost(&self, version: RecordId) -> bool {
+        self.hosts[0].replica.as_ref().is_some_and(|home| home.is_lost(version) == Ok(true))
     }
 
     /// Who has a version, and whom each engine names, in words.

@@ -131,7 +131,7 @@ impl World {
             .updates
             .iter()
             .filter(|(record, _)| record.origin() == origin && !self.history.is_uncertain(**record))
-            .filter(|(record, _)| record.sequence() <= last.sequence())
+            .filter(|(record, _)| record.sequence() <= last.sequence() && !self.history.is_said_lost(**record))
             .map(|(record, update)| (*record, update.clone()))
             .collect();
         let (mut here_only, mut home_lacks) = (0, 0);
@@ -217,6 +217,7 @@ impl World {
                 })
                 && !self.history.is_superseded(**record)
                 && !self.history.is_uncertain(**record)
+                && !self.history.is_said_lost(**record)
         };
         let here_only: u64 = self.history.updates.iter().filter(is_here_only).map(|(_, u)| u.content.size()).sum();
         if ledger.home_lacks.bytes < here_only {
@@ -231,7 +232,7 @@ impl World {
             let Some(replica) = self.hosts[index].replica.as_ref() else { return };
             let Ok(Some(state)) = replica.level(file) else { continue };
             let Some(update) = self.history.updates.get(&state.version) else { continue };
-            if self.history.is_uncertain(state.version) {
+            if self.history.is_uncertain(state.version) || self.history.is_said_lost(state.version) {
                 continue;
             }
             let truth = self.truth(state.version, update, servers);

@@ -19,6 +19,8 @@ use wayfs_types::{Content, Digest, FileId, RecordId};
 pub(crate) const PIECES_MAX: usize = 5;
 /// Home, station, client, and back: a chunk is never further away.
 const HOPS_MAX: usize = 5;
+/// How often a piece is asked for before its content is given up.
+const LACKED_MAX: u32 = 3;
 /// Looks for a chunk that cannot be had before a reader gives up.
 const TRIES_MAX: u32 = 10;
 
@@ -29,6 +31,8 @@ pub(crate) struct Push {
     pub(crate) version: RecordId,
     pub(crate) root: Digest,
     pub(crate) sent: usize,
+    /// How often a piece of it could be had from nobody.
+    pub(crate) lacked: u32,
 }
 
 /// A content that a reader gets piece by piece.
@@ -106,7 +110,7 @@ impl World {
         }
         self.hosts[index].pushing.insert(version, root);
         let span = self.millis(1, 1500);
-        self.after(span, Event::PushStep(Push { session, version, root, sent: 0 }));
+        self.after(span, Event::PushStep(Push { session, version, root, sent: 0, lacked: 0 }));
     }
 
     /// One piece of a push reaches the parent.
@@ -131,9 +135,7 @@ impl World {
         let is_there = self.hosts[parent].disk.0.borrow().read_chunk(piece) == Some(Chunk::Sound);
         let is_readable = self.hosts[child].disk.0.borrow().read_chunk(piece) == Some(Chunk::Sound);
         if !is_there && !is_readable {
-            // The writer lost it. It asks from time to time whether the parent got it by another way.
-            let later = self.millis(1000, 4000);
-            return self.after(later, Event::PushStep(Push { sent: 0, ..push }));
+            return self.push_lacks(child, push, piece);
         }
         if !self.put_piece(parent, piece) {
             self.cover(Branch::PushRefused, true);
@@ -142,6 +144,99 @@ impl World {
         }
         let span = if is_there { Duration::ZERO } else { self.millis(0, 800) };
         self.after(span, Event::PushStep(Push { sent: push.sent + 1, ..push }));
+    }
+
+    /// Whoever is to push a content lost a piece of it: it asks whom it can, and says so if nobody has it.
+    fn push_lacks(&mut self, index: usize, push: Push, piece: Digest) {
+        self.cover(Branch::PushLacks, true);
+        let Some((file, content)) = self.content_of(index, push.root) else {
+            // It is stable by another way, or was replaced.
+            self.hosts[index].pushing.remove(&push.version);
+            return self.feed(index, Input::Pushed { version: push.version });
+        };
+        let wanted = Wanted { file, version: push.version, piece };
+        if self.obtain(index, None, wanted, HOPS_MAX) {
+            let later = self.millis(1, 300);
+            return self.after(later, Event::PushStep(Push { sent: 0, ..push }));
+        }
+        if push.lacked < LACKED_MAX {
+            let later = self.millis(1000, 4000);
+            return self.after(later, Event::PushStep(Push { sent: 0, lacked: push.lacked + 1, ..push }));
+        }
+        self.hosts[index].pushing.remove(&push.version);
+        self.history.gone.insert(push.version);
+        self.feed(index, Input::ContentGone { file, version: push.version, content });
+    }
+
+    /// What the engine of a host names by a root.
+    fn content_of(&self, index: usize, root: Digest) -> Option<(FileId, Content)> {
+        let replica = self.hosts[index].replica.as_ref()?;
+        let mut after = None;
+        loop {
+            let page = replica.contents_in_use(after, 64).ok()?;
+            if let Some(found) = page.contents.iter().find(|content| content.content.root() == Some(root)) {
+                return Some((found.file, found.content.clone()));
+            }
+            after = Some(page.next?);
+        }
+    }
+
+    /// The home has a new report: perhaps it declares something lost.
+    pub(crate) fn note_declared(&mut self, index: usize) {
+        if index != 0 {
+            return;
+        }
+        let lost = self.hosts[0].replica.as_ref().and_then(|home| home.lost_contents(usize::MAX / 2).ok());
+        for lost in lost.unwrap_or_default() {
+            self.cover(Branch::Declared, true);
+            self.history.declared.insert(lost.version);
+        }
+    }
+
+    /// Reads all that a host answers for, and gets what is damaged or gone from others, or says that nobody has it.
+    pub(crate) fn scrub(&mut self, index: usize) {
+        let Some(replica) = self.hosts[index].replica.as_ref() else { return };
+        let is_home = index == 0;
+        let (mut after, mut all) = (None, Vec::new());
+        loop {
+            let Ok(page) = replica.contents_in_use(after, 64) else { return };
+            let kept = page.contents.into_iter().filter_map(|content| {
+                let version = content.version?;
+                let is_here = || replica.holder(content.file, version) == Ok(Holder::Here);
+                (content.owed || is_home && is_here()).then_some((content.file, version, content.content))
+            });
+            all.extend(kept);
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        for (file, version, content) in all {
+            let Some(root) = content.root() else { continue };
+            let is_had = self.pieces(root).iter().all(|piece| {
+                let wanted = Wanted { file, version, piece: *piece };
+                self.obtain(index, None, wanted, HOPS_MAX)
+            });
+            if !is_had {
+                self.history.gone.insert(version);
+                self.feed(index, Input::ContentGone { file, version, content });
+            }
+        }
+    }
+
+    /// The home looks for a content: a host says whether it has every piece.
+    pub(crate) fn look_for(&mut self, index: usize, file: FileId, version: RecordId, content: Content) {
+        let Some(root) = content.root() else { return };
+        let is_here = self.pieces(root).iter().all(|piece| {
+            let disk = self.hosts[index].disk.0.borrow();
+            disk.read_chunk(*piece) == Some(Chunk::Sound)
+        });
+        if is_here {
+            let chunk_writes = self.hosts[index].disk.0.borrow().sync_point().chunk_writes;
+            self.hosts[index].disk.0.borrow_mut().sync_chunks(chunk_writes);
+        }
+        self.cover(Branch::Sought, is_here);
+        self.feed(index, Input::Sought { file, version, content, is_here });
     }
 
     /// The parent synced all that was pushed, and confirms.

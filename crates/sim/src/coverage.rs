@@ -23,6 +23,12 @@ pub enum Branch {
     Evicted,
     /// A read met a damaged chunk.
     DamageFound,
+    /// Whoever was to push a content lacked a piece of it.
+    PushLacks,
+    /// The home looked for a content, and somebody had it.
+    Sought,
+    /// The home declared a content lost.
+    Declared,
     /// A crash kept a prefix of the chunk writes and of the batches that do not fit each other.
     Torn,
     /// A request or a peer met a full disk.
@@ -55,7 +61,7 @@ pub enum Branch {
 
 impl Branch {
     /// Those that every long hunt must come by.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::PushInterrupted,
         Self::PushRefused,
         Self::FileRead,
@@ -64,6 +70,8 @@ impl Branch {
         Self::SweptUnnamed,
         Self::Evicted,
         Self::DamageFound,
+        Self::PushLacks,
+        Self::Declared,
         Self::Torn,
         Self::DiskFull,
         Self::Conflict,
@@ -85,7 +93,7 @@ impl Branch {
     /// The disaster without which it cannot be.
     pub const fn needs(self) -> Option<Disaster> {
         match self {
-            Self::DamageFound => Some(Disaster::Damage),
+            Self::DamageFound | Self::PushLacks | Self::Sought | Self::Declared => Some(Disaster::Damage),
             Self::Torn => Some(Disaster::Torn),
             Self::PushRefused | Self::DiskFull => Some(Disaster::Full),
             Self::WentBack | Self::Renewed => Some(Disaster::ClientBack),

@@ -196,6 +196,9 @@ impl World {
     pub(crate) fn sweep_and_plan(&mut self, index: usize) {
         if self.hosts[index].replica.is_some() {
             self.sweep(index);
+            if self.hosts[index].is_harmed {
+                self.scrub(index);
+            }
         }
         if !self.healed {
             let later = self.millis(1000, 9000);

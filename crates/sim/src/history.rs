@@ -38,6 +38,10 @@ pub(crate) struct History {
     pub(crate) safe_at: Vec<SafeReport>,
     /// Creations that the home made one with an equal file: their own file may leave no trace.
     pub(crate) merged: BTreeSet<RecordId>,
+    /// Versions whose bytes their holder said to be gone.
+    pub(crate) gone: BTreeSet<RecordId>,
+    /// Versions that the home declared lost at any time.
+    pub(crate) declared: BTreeSet<RecordId>,
     /// Records that a crash took from their writer, and that may have reached others.
     uncertain: BTreeSet<RecordId>,
 }
@@ -100,6 +104,11 @@ impl History {
     pub(crate) fn made(&self) -> impl Iterator<Item = RecordId> {
         let all = self.updates.keys().chain(self.removals.keys()).copied();
         all.filter(|record| !self.is_uncertain(*record))
+    }
+
+    /// Whether somebody said that the bytes of an update are gone, so that nobody is promised anything of them.
+    pub(crate) fn is_said_lost(&self, record: RecordId) -> bool {
+        self.gone.contains(&record) || self.declared.contains(&record)
     }
 
     /// Whether an update was reported safe.

@@ -15,6 +15,8 @@ use wayfs_proto::{Config, Replica, Role, Sharing};
 use wayfs_types::request::{Change, Request};
 use wayfs_types::{Admitted, FileId, Kind, Name, NodeId, OriginId, VolumeId};
 
+/// So long the home takes to ask all who are there, twice.
+const DECIDED: Duration = Duration::from_secs(120);
 /// Simulated time that a healed world has to become quiet.
 const CALM_DOWN: Duration = Duration::from_secs(240);
 
@@ -170,10 +172,23 @@ impl World {
             let next = self.now + Duration::from_millis(500);
             self.run_until(next);
         }
+        self.scrub_all();
         self.check_everything();
         if self.violations.is_empty() {
             self.check_visibility();
         }
+    }
+
+    /// Disks that lost something are read, and the home decides what became of it.
+    fn scrub_all(&mut self) {
+        if !self.hosts.iter().any(|host| host.is_harmed) {
+            return;
+        }
+        for index in self.running() {
+            self.scrub(index);
+        }
+        let decided = self.now + DECIDED;
+        self.run_until(decided);
     }
 
     fn is_quiet(&self) -> bool {
@@ -223,6 +238,7 @@ impl World {
         }
         self.check_order();
         self.check_all_is_safe();
+        self.check_declared();
     }
 
     /// Invariant 3: each client's records took effect at the home, all of them, once.

@@ -68,6 +68,13 @@ pub(crate) enum Event {
         version: RecordId,
     },
     /// A server synced a content that became whole otherwise.
+    Look {
+        host: usize,
+        life: u32,
+        file: FileId,
+        version: RecordId,
+        content: Content,
+    },
     Whole {
         host: usize,
         life: u32,
@@ -305,6 +312,11 @@ impl World {
             Event::CutCheck { link, since } => self.cut_check(link, since),
             Event::PushStep(push) => self.push_step(push),
             Event::PushDurable { push, chunk_writes } => self.push_durable(push, chunk_writes),
+            Event::Look { host, life, file, version, content } => {
+                if self.hosts[host].life == life {
+                    self.look_for(host, file, version, content);
+                }
+            }
             Event::Whole { host, life, root, chunk_writes } => {
                 if self.hosts[host].life == life {
                     self.whole(host, root, chunk_writes);
@@ -354,6 +366,7 @@ impl World {
             | Event::Connect { host, .. }
             | Event::Propagate { host, .. }
             | Event::GivenBack { host, .. }
+            | Event::Look { host, .. }
             | Event::Whole { host, .. }
             | Event::FetchStep(Fetch { host, .. })
             | Event::Sweep { host }
@@ -460,6 +473,10 @@ impl World {
                 self.after(span, Event::Synced { host: index, life, point });
             }
             Output::Push { version, content, .. } => self.push(index, version, &content),
+            Output::Seek { file, version, content } => {
+                let later = self.millis(1, 500);
+                self.after(later, Event::Look { host: index, life, file, version, content });
+            }
             Output::Applied { file, record, content } => {
                 let is_other = |update: &Update| update.base.is_none() && update.file != file;
                 if index == 0 && self.history.updates.get(&record).is_some_and(is_other) {
@@ -499,6 +516,7 @@ impl World {
                     self.violate("nobody takes itself for a copy", format!("host {index}: {reason}"));
                 }
             }
+            Output::Lost { .. } => self.note_declared(index),
             Output::InvalidateInode { .. }
             | Output::InvalidateEntry { .. }
             | Output::WentBack { .. }

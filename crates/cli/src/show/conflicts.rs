@@ -17,6 +17,7 @@ pub(crate) fn kind(kind: ConflictKind) -> &'static str {
         ConflictKind::RenameRename => "two renames",
         ConflictKind::RenameCycle => "renames into each other",
         ConflictKind::SetAttrSetAttr => "two attribute changes",
+        ConflictKind::ContentLost => "contents lost",
         ConflictKind::Homeless => "directory removed meanwhile",
     }
 }

@@ -1,13 +1,13 @@
 //! Single files, the queue, pins, waits.
 
 use super::ledger::amount;
-use super::quantity::{bytes, count, date_and_age, duration};
+use super::quantity::{bytes, count, date, date_and_age, duration};
 use super::table::{clean, table};
 use std::fmt::Write;
 use std::path::Path;
 use wayfs_control::Level;
 use wayfs_control::report::{
-    FileInfo, Known, PinsReport, QueueItem, QueueReport, RefreshReport, SyncReport, UmountReport,
+    FileInfo, Known, LostReport, PinsReport, QueueItem, QueueReport, RefreshReport, SyncReport, UmountReport,
 };
 
 /// How far, in a word.
@@ -18,6 +18,16 @@ pub(crate) fn level(level: Level) -> &'static str {
         Level::Visible => "visible",
         Level::Stable => "stable",
     }
+}
+
+fn lost(lost: &LostReport) -> String {
+    let by = lost.by.as_ref().map(|by| format!(" by {}", clean(by))).unwrap_or_default();
+    let since = match lost.declared_unix_ms {
+        Some(at) => format!("declared by the home on {}", date(at)),
+        None => "gone on this machine; the home asks whether somebody else has them".to_owned(),
+    };
+    let shown = if lost.shows_older { "the last whole content is shown" } else { "the file cannot be read" };
+    format!("the bytes of version {}{by}: {since}; {shown}", lost.version)
 }
 
 /// A path from the volume's root as people write it.
@@ -46,6 +56,7 @@ pub(crate) fn info(report: &FileInfo, now_unix_ms: i64) -> String {
     line("safe", &known(report.safe, &at, since(report.safe_unix_ms)));
     line("visible", &known(report.visible, "", since(report.visible_unix_ms)));
     line("stable", &known(report.stable, "", since(report.stable_unix_ms)));
+    line("lost", &report.lost.as_ref().map(lost).unwrap_or_default());
     line("waits for", &clean(&report.waiting_for));
     line("held by", &clean(report.holders.join(", ")));
     line("cached", &format!("{} of {}", bytes(report.cached_bytes), bytes(report.size_bytes)));
@@ -200,6 +211,7 @@ AGE    STATE  WHAT   SENT                PATH
             safe_unix_ms: Some(0),
             visible_unix_ms: None,
             stable_unix_ms: None,
+            lost: None,
             waiting_for: "the next reconciliation".into(),
             holders: vec!["here".into(), "parent".into()],
             cached_bytes: 10,

@@ -58,6 +58,7 @@ fn volume_status(volume: &VolumeStatus, now_unix_ms: i64) -> String {
         line(name, value);
     }
     line("reconciled", volume.reconciled_unix_ms.map(|at| age(at, now_unix_ms)).unwrap_or_default());
+    line("lost", lost(volume.versions_lost));
     line("conflicts", conflicts(volume.conflicts_open));
     line("children", if volume.children > 0 { volume.children.to_string() } else { String::new() });
     line("sharing", clean(&volume.sharing));
@@ -86,6 +87,10 @@ fn home(volume: &VolumeStatus) -> String {
         (Some(false), Some(ms)) if has_parent => format!("away for {}", duration(ms)),
         (Some(false), Some(ms)) => format!("not heard for {}", duration(ms)),
     }
+}
+
+fn lost(versions: u64) -> String {
+    if versions == 0 { String::new() } else { format!("{versions}, whose bytes nobody has (`wayfs conflicts list`)") }
 }
 
 fn conflicts(open: u64) -> String {

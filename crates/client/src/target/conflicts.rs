@@ -295,6 +295,12 @@ impl Case {
             ConflictKind::SetAttrSetAttr => {
                 format!("{winner} and {other} changed the attributes of one file; the later stand.")
             }
+            ConflictKind::ContentLost if self.conflict.is_bare_loss() => {
+                format!("nobody has the bytes that {other} wrote, and no older ones; the file cannot be read.")
+            }
+            ConflictKind::ContentLost => {
+                format!("nobody has the bytes that {other} wrote; the file shows the last content that is whole.")
+            }
             ConflictKind::Homeless => {
                 format!("the directory of {other}'s file was removed; the file was put into the nearest one left.")
             }

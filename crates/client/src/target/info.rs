@@ -5,7 +5,7 @@ use crate::events::unix_ms;
 use std::path::Path;
 use std::time::Duration;
 use wayfs_control::ControlError;
-use wayfs_control::report::FileInfo;
+use wayfs_control::report::{FileInfo, LostReport};
 use wayfs_node::{LinkState, ServerKind};
 use wayfs_types::request::{Answer, Request};
 use wayfs_types::{Content, Fact, Facts, FileId, Inode, Kind, OriginId, RecordId};
@@ -42,6 +42,7 @@ impl Target {
             visible_unix_ms: facts.visible.since().map(unix_ms),
             stable: facts.stable.into(),
             stable_unix_ms: facts.stable.since().map(unix_ms),
+            lost: self.lost(file, inode.version),
             waiting_for: self.waiting_for(facts, is_dirty),
             holders: self.holders(facts, safe_by, cached_bytes == inode.content.size()),
             cached_bytes,
@@ -61,6 +62,16 @@ impl Target {
     pub(super) fn label_of(&self, origin: OriginId) -> Option<String> {
         self.parts.labels.learn(&self.parts.link, &self.volume().settings().runtime, [origin]);
         self.parts.labels.label(origin)
+    }
+
+    fn lost(&self, file: FileId, version: RecordId) -> Option<LostReport> {
+        let lost = self.volume().look(|replica| replica.lost_of(file, version))?.ok().flatten()?;
+        Some(LostReport {
+            version: lost.version.to_string(),
+            by: self.label_of(lost.version.origin()),
+            declared_unix_ms: lost.report.map(|_| unix_ms(lost.since)),
+            shows_older: lost.shows_older,
+        })
     }
 
     fn waiting_for(&self, facts: Facts, is_dirty: bool) -> String {

@@ -55,6 +55,7 @@ impl Target {
             ledger,
             reconciled_unix_ms: link.heard.map(unix_ms),
             conflicts_open: progress.map_or(0, |progress| progress.conflicts_open),
+            versions_lost: progress.map_or(0, |progress| progress.versions_lost),
             children: 0,
             cache_used_bytes: self.volume().contents().bytes() + self.parts.vfs.files().idle_len(),
             cache_limit_bytes: settings.cache_bytes_max.map(|_| self.parts.cache_limit),
@@ -104,6 +105,10 @@ impl Target {
             }
             LinkState::Connected if self.volume().full().is_some() => {
                 say(StatusWord::Full, &self.volume().full().unwrap_or_default(), super::ledger::MAKE_ROOM)
+            }
+            LinkState::Connected if progress.is_some_and(|progress| progress.versions_lost > 0) => {
+                let lost = progress.map_or(0, |progress| progress.versions_lost);
+                say(StatusWord::NeedsAttention, &wayfs_control::lost_text(lost), wayfs_control::LOST_NEXT)
             }
             LinkState::Connected if conflicts > 0 => {
                 let cause = match conflicts {

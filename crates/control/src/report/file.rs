@@ -41,6 +41,21 @@ impl fmt::Display for Known {
     }
 }
 
+/// That bytes of a file are lost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostReport {
+    /// The version whose bytes are lost, as `origin.sequence`.
+    pub version: String,
+    /// Who wrote it, by label.
+    #[serde(default)]
+    pub by: Option<String>,
+    /// Milliseconds since 1970 at which the home declared it lost.
+    #[serde(default)]
+    pub declared_unix_ms: Option<i64>,
+    /// The file shows the last content that is whole. If not, reading it fails.
+    pub shows_older: bool,
+}
+
 /// All about one file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileInfo {
@@ -80,6 +95,9 @@ pub struct FileInfo {
     /// Since when the home has its contents.
     #[serde(default)]
     pub stable_unix_ms: Option<i64>,
+    /// That nobody has the bytes of its newest version; `None`: nothing of it is lost, as far as is known here.
+    #[serde(default)]
+    pub lost: Option<LostReport>,
     /// Why it is not further; empty when stable.
     #[serde(default)]
     pub waiting_for: String,

@@ -14,7 +14,7 @@ pub use conflict::{
 };
 pub use doctor::{DoctorFact, DoctorReport, Verdict};
 pub use file::{
-    FileInfo, Known, PinReport, PinsReport, QueueItem, QueueReport, RefreshReport, SyncReport, UmountReport,
+    FileInfo, Known, LostReport, PinReport, PinsReport, QueueItem, QueueReport, RefreshReport, SyncReport, UmountReport,
 };
 pub use ledger::{AmountReport, LedgerReport};
 pub use repair::{FileDamage, RepairReport, RepairState, VolumeRepair};

@@ -62,8 +62,11 @@ pub struct VolumeStatus {
     /// Milliseconds since 1970 of the last exchange with the parent.
     #[serde(default)]
     pub reconciled_unix_ms: Option<i64>,
-    /// Open conflicts.
+    /// Open conflicts, contents that are lost among them.
     pub conflicts_open: u64,
+    /// Versions whose bytes nobody has: `wayfs conflicts list` names those that the home declared lost.
+    #[serde(default)]
+    pub versions_lost: u64,
     /// Sessions of children (stations and homes).
     #[serde(default)]
     pub children: u64,

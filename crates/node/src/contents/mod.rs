@@ -19,6 +19,7 @@ mod presence;
 mod protection;
 pub(crate) mod push;
 mod recent;
+pub(crate) mod repair;
 mod room;
 mod sent;
 pub(crate) mod serve;

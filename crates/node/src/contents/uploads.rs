@@ -5,6 +5,8 @@
 //! ones never fill all.
 
 use super::push::{self, PushError};
+use super::repair::Repaired;
+use crate::contents::ContentsError;
 use crate::core::PushOrder;
 use crate::volume::Volume;
 use std::collections::{BTreeSet, VecDeque};
@@ -24,6 +26,9 @@ const LARGE_LEN: u64 = 4 << 20;
 /// Pause before a failed push is tried again; doubled up to the maximum.
 const RETRY_MIN: Duration = Duration::from_millis(250);
 const RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// How often all who can be asked are asked for a chunk before the contents are given up here. The home asks on.
+const LACKED_MAX: u32 = 3;
 
 struct Waiting {
     order: PushOrder,
@@ -125,7 +130,7 @@ fn choose(waiting: &VecDeque<Waiting>, large_allowed: bool) -> Option<usize> {
 
 /// Pushes one content until it is there, its session is over, or the volume stops.
 async fn run(volume: Weak<Volume>, runtime: Handle, order: PushOrder) {
-    let mut pause = RETRY_MIN;
+    let (mut pause, mut lacked) = (RETRY_MIN, 0);
     loop {
         let Some(strong) = volume.upgrade() else { return };
         let Some(session) = strong.session(order.peer).filter(|session| session.broken.is_none()) else { break };
@@ -138,6 +143,22 @@ async fn run(volume: Weak<Volume>, runtime: Handle, order: PushOrder) {
             Err(PushError::Session(error)) => {
                 debug!(version = %order.version, %error, "push interrupted");
                 if session.connection.close_reason().is_some() {
+                    break;
+                }
+            }
+            Err(PushError::Local(ContentsError::Missing(_) | ContentsError::Damaged(_))) => {
+                match strong.repair(order.file, order.version, &order.content).await {
+                    Repaired::Whole => pause = RETRY_MIN,
+                    Repaired::Lacks(digest, error) => {
+                        lacked += 1;
+                        warn!(version = %order.version, %digest, %error, lacked, "a chunk is damaged or gone");
+                    }
+                    Repaired::Failed(error) => warn!(version = %order.version, %error, "contents cannot be read"),
+                }
+                if lacked >= LACKED_MAX {
+                    strong.metrics.contents_gone.add(1);
+                    let (file, version, content) = (order.file, order.version, order.content.clone());
+                    strong.step(Input::ContentGone { file, version, content });
                     break;
                 }
             }

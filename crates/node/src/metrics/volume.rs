@@ -21,6 +21,10 @@ pub struct VolumeMetrics {
     pub differences_in: Counter,
     /// Chunks that were sent again because the receiver had not what they were the difference to.
     pub bases_lost: Counter,
+    /// Chunks that were damaged or gone and were fetched anew.
+    pub chunks_repaired: Counter,
+    /// Contents that were owed and whose bytes were found nowhere.
+    pub contents_gone: Counter,
     /// Contents taken in whole from children.
     pub pushes_in: Counter,
     /// Chunks that were fetched and did not come.
@@ -63,6 +67,7 @@ pub fn render(text: &mut Text, volume: &Volume, name: &str) {
             &label,
             progress.records_waiting as f64,
         );
+        text.gauge("wayfs_versions_lost", "Versions whose bytes nobody has.", &label, progress.versions_lost as f64);
         text.gauge("wayfs_conflicts_open", "Open conflict reports.", &label, progress.conflicts_open as f64);
         text.gauge(
             "wayfs_connected",
@@ -189,6 +194,18 @@ fn render_packing(text: &mut Text, metrics: &VolumeMetrics, label: &[(&str, &str
         "Chunks sent again because a base was lost.",
         label,
         metrics.bases_lost.value(),
+    );
+    text.counter(
+        "wayfs_chunks_repaired_total",
+        "Chunks that were damaged or gone and were fetched anew.",
+        label,
+        metrics.chunks_repaired.value(),
+    );
+    text.counter(
+        "wayfs_contents_gone_total",
+        "Contents that this machine owed and whose bytes were found nowhere.",
+        label,
+        metrics.contents_gone.value(),
     );
 }
 

@@ -122,6 +122,7 @@ fn words(kind: ConflictKind) -> &'static str {
         ConflictKind::RenameRename => "both moved it: the first move holds",
         ConflictKind::RenameCycle => "a move would have made a cycle and was refused",
         ConflictKind::SetAttrSetAttr => "both changed its attributes: the later change holds",
+        ConflictKind::ContentLost => "nobody has the bytes of a version; an older content is shown if there is one",
         ConflictKind::Homeless => "its directory was removed: it was put into the nearest one left",
     }
 }

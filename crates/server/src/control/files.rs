@@ -6,7 +6,7 @@ use crate::served::Served;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use wayfs_control::report::{FileInfo, QueueItem, QueueReport};
+use wayfs_control::report::{FileInfo, LostReport, QueueItem, QueueReport};
 use wayfs_control::{ControlError, ErrorKind};
 use wayfs_node::LiveReplica;
 use wayfs_node::paths::path_of_record;
@@ -78,6 +78,7 @@ fn look(served: &Served, replica: &LiveReplica, path: &Path) -> Result<Option<(F
     let label = |origin| origins.iter().find(|(id, _)| *id == origin).map(|(_, origin)| origin.label.clone());
     let holder = replica.holder(file, inode.version)?;
     let conflicts = replica.conflicts(None, 10_000)?;
+    let lost = replica.lost_of(file, inode.version)?;
     let info = FileInfo {
         path: path.to_owned(),
         volume: served.name().to_owned(),
@@ -94,6 +95,12 @@ fn look(served: &Served, replica: &LiveReplica, path: &Path) -> Result<Option<(F
         visible_unix_ms: facts.visible.since().map(unix_ms),
         stable: facts.stable.into(),
         stable_unix_ms: facts.stable.since().map(unix_ms),
+        lost: lost.map(|lost| LostReport {
+            version: lost.version.to_string(),
+            by: label(lost.version.origin()),
+            declared_unix_ms: lost.report.map(|_| unix_ms(lost.since)),
+            shows_older: lost.shows_older,
+        }),
         waiting_for: waiting_for(facts).to_owned(),
         holders: holders(holder, facts, label),
         cached_bytes: 0,

@@ -70,6 +70,7 @@ fn volume(served: &Served) -> VolumeStatus {
     };
     if let Some(progress) = progress {
         status.conflicts_open = progress.conflicts_open;
+        status.versions_lost = progress.versions_lost;
         status.children = progress.children;
     }
     status
@@ -104,6 +105,9 @@ fn judge(served: &Served, progress: Option<&Progress>, link: Option<&LinkStatus>
     }
     if let Some(full) = served.volume.full() {
         return (StatusWord::Full, full, "Make room there; it goes on by itself.".into());
+    }
+    if progress.versions_lost > 0 {
+        return attention(wayfs_control::lost_text(progress.versions_lost), wayfs_control::LOST_NEXT);
     }
     if progress.conflicts_open > 0 {
         let cause = match progress.conflicts_open {

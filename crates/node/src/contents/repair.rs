@@ -1,0 +1,102 @@
+//! Contents that should be here and are not, or not as they were written.
+//!
+//! Every chunk of a content is read. What is damaged or gone is fetched anew from whoever has it; what nobody has is said
+//! to the engine, which asks on.
+
+use super::fetch::{FetchError, Want};
+use super::presence::Piece;
+use crate::contents::ContentsError;
+use crate::volume::Volume;
+use bytes::Bytes;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tracing::{debug, info};
+use wayfs_proto::Input;
+use wayfs_types::{Content, Digest, FileId, RecordId};
+
+/// So long is waited for one chunk from others.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How the look at a content ended.
+#[derive(Debug)]
+pub(crate) enum Repaired {
+    /// All of it is here and sound.
+    Whole,
+    /// This chunk could be had from nobody.
+    Lacks(Digest, FetchError),
+    /// The local chunks cannot be read, or the tree makes no sense.
+    Failed(ContentsError),
+}
+
+impl Volume {
+    /// Reads all of a content, and fetches what is damaged or gone.
+    pub(crate) async fn repair(self: &Arc<Self>, file: FileId, version: RecordId, content: &Content) -> Repaired {
+        let mut seen = BTreeSet::new();
+        let mut stack: Vec<Piece> = Piece::top(content).into_iter().collect();
+        while let Some(piece) = stack.pop() {
+            if !seen.insert(piece.digest) {
+                continue;
+            }
+            let mut read = self.read_stored(piece.digest).await;
+            if let Err(ContentsError::Missing(_) | ContentsError::Damaged(_)) = read {
+                let want = Want { file, version, digest: piece.digest };
+                if let Err(error) = self.fetch_chunk(want, None, PATIENCE).await {
+                    return Repaired::Lacks(piece.digest, error);
+                }
+                self.metrics.chunks_repaired.add(1);
+                info!(%version, digest = %piece.digest, "a chunk that was damaged or gone was fetched anew");
+                read = self.contents.read(piece.digest).await;
+            }
+            match read {
+                Err(error) => return Repaired::Failed(error),
+                Ok(_) if piece.level == 0 => {}
+                Ok(bytes) => match piece.children(&bytes) {
+                    Some(children) => stack.extend(children),
+                    None => return Repaired::Failed(ContentsError::Damaged(piece.digest)),
+                },
+            }
+        }
+        Repaired::Whole
+    }
+
+    /// Answers the engine what of this is here, one after the other.
+    pub(crate) fn look_for_all(&self, sought: Vec<(FileId, RecordId, Content)>) {
+        let me = std::sync::Weak::clone(&self.me);
+        self.settings.runtime.spawn(async move {
+            for (file, version, content) in sought {
+                let Some(volume) = me.upgrade().filter(|volume| !volume.is_stopped()) else { return };
+                volume.look_for(file, version, content).await;
+            }
+        });
+    }
+
+    /// Answers the engine whether all of a content is here: every chunk is read, and nobody is asked.
+    async fn look_for(self: &Arc<Self>, file: FileId, version: RecordId, content: Content) {
+        let mut stack: Vec<Piece> = Piece::top(&content).into_iter().collect();
+        let (mut seen, mut is_here) = (BTreeSet::new(), !stack.is_empty());
+        while let Some(piece) = stack.pop().filter(|_| is_here) {
+            if !seen.insert(piece.digest) {
+                continue;
+            }
+            match self.read_stored(piece.digest).await {
+                Ok(_) if piece.level == 0 => {}
+                Ok(bytes) => match piece.children(&bytes) {
+                    Some(children) => stack.extend(children),
+                    None => is_here = false,
+                },
+                Err(_) => is_here = false,
+            }
+        }
+        is_here = is_here && self.contents_durable().await.is_ok();
+        debug!(%file, %version, is_here, "the home looked for contents");
+        self.step(Input::Sought { file, version, content, is_here });
+    }
+
+    /// A chunk from the disk, read for its own sake: that says nothing about who uses it.
+    async fn read_stored(self: &Arc<Self>, digest: Digest) -> Result<Bytes, ContentsError> {
+        let volume = Arc::clone(self);
+        let read = tokio::task::spawn_blocking(move || volume.contents.get_kept(&digest)).await;
+        read.unwrap_or_else(|error| Err(ContentsError::Io(error.to_string())))
+    }
+}
