@@ -233,6 +233,17 @@ pub enum Command {
         /// Its label, origin number or node id (or the first eight letters).
         member: String,
     },
+    /// Declares contents lost that only machines have which are away. Result: [`crate::Done::GivenUp`].
+    VolumeAcceptLoss {
+        /// Which volume.
+        volume: String,
+        /// Only what waits for this member: its label, origin number or node id (or the first eight letters).
+        #[serde(default)]
+        member: Option<String>,
+        /// Only says what would be given up.
+        #[serde(default)]
+        dry_run: bool,
+    },
     /// Who was admitted. Result: [`crate::Done::Members`].
     VolumeMembers {
         /// Which volume.
@@ -430,6 +441,7 @@ impl Command {
             | Self::VolumeList
             | Self::VolumeTicket { .. }
             | Self::VolumeRevoke { .. }
+            | Self::VolumeAcceptLoss { .. }
             | Self::VolumeMembers { .. }
             | Self::LinkNotice { .. }
             | Self::Metrics => Some(SHORT),
@@ -470,6 +482,7 @@ impl Command {
             Self::VolumeDelete { .. } => "volume delete",
             Self::VolumePromote { .. } => "volume promote",
             Self::VolumeRevoke { .. } => "volume revoke",
+            Self::VolumeAcceptLoss { .. } => "volume accept-loss",
             Self::VolumeMembers { .. } => "volume members",
             Self::Stop => "stop",
             Self::Umount { .. } => "umount",

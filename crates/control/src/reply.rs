@@ -3,8 +3,8 @@
 use crate::path_text;
 use crate::report::{
     BackupReport, ConflictReport, ConflictsReport, CopyReport, DeleteReport, DiffReport, DoctorReport, FileInfo,
-    MembersReport, PinsReport, PromoteReport, QueueReport, RefreshReport, ResolveReport, RestoreReport, StationsReport,
-    StatusReport, SyncReport, TicketReport, UmountReport, VolumeReport, VolumesReport, WhyReport,
+    GivenUpReport, MembersReport, PinsReport, PromoteReport, QueueReport, RefreshReport, ResolveReport, RestoreReport,
+    StationsReport, StatusReport, SyncReport, TicketReport, UmountReport, VolumeReport, VolumesReport, WhyReport,
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -158,6 +158,8 @@ pub enum Done {
     Members(MembersReport),
     /// Of `VolumePromote`.
     Promoted(PromoteReport),
+    /// Of `VolumeAcceptLoss`.
+    GivenUp(GivenUpReport),
     /// Of `VolumeDelete`.
     Deleted(DeleteReport),
     /// Of `Umount`.

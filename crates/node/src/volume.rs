@@ -32,7 +32,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use wayfs_net::{Connection, FrameReceiver, FrameSender};
-use wayfs_proto::{Full, GrantError, Input, Neighbour, PeerId, Replica, Role, Room, ServerRoom};
+use wayfs_proto::{Full, GivenUp, GrantError, Input, Neighbour, PeerId, Replica, Role, Room, ServerRoom};
 use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig, Pressure, Reserves};
 use wayfs_types::request::{Outcome, Request, RequestId};
 use wayfs_types::{Admitted, FsError, Life, NodeId, OriginId, RecordId, StorageError, VolumeId};
@@ -413,6 +413,17 @@ impl Volume {
         self.sync(timeout)?;
         self.refresh_servers();
         Ok(count)
+    }
+
+    /// Home only: declares lost what only machines have that are away, and waits until that is durable. `of`: only what waits
+    /// for these.
+    ///
+    /// # Errors
+    /// [`MemberError`]: not the home, or the store failed.
+    pub fn accept_loss(&self, of: Option<&[OriginId]>, timeout: Duration) -> Result<Vec<GivenUp>, MemberError> {
+        let given_up = self.change_members(|replica| replica.accept_loss(clock::now(), clock::wall(), of))?;
+        self.sync(timeout)?;
+        Ok(given_up)
     }
 
     /// Home only: signs a new list of servers where the members ask for one. To be called whenever they changed.

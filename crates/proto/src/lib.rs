@@ -36,7 +36,7 @@ pub mod testing;
 pub use ahead::AHEAD_MAX;
 pub use api::*;
 pub use ledger::{Amount, Ledger};
-pub use lost::GivenUp;
+pub use lost::{GivenUp, is_waiting_for};
 pub use report::*;
 pub use wayfs_wire::{Full, Room, ServerRoom};
 

@@ -431,19 +431,24 @@ impl<S: MetaStore> Replica<S> {
         Ok(away)
     }
 
-    /// Somebody who runs the volume gives up what waits for machines that are away. `of`: only what waits for this
-    /// machine. Answers what is declared lost by it, at most 65,536 versions.
+    /// Somebody who runs the volume gives up what waits for machines that are away. `of`: only what waits for one of
+    /// these. Answers what is declared lost by it, at most 65,536 versions.
     ///
     /// # Errors
     /// [`GrantError::NotHome`], or the store failed.
-    pub fn accept_loss(&mut self, now: Time, wall: WallTime, of: Option<OriginId>) -> Result<Vec<GivenUp>, GrantError> {
+    pub fn accept_loss(
+        &mut self,
+        now: Time,
+        wall: WallTime,
+        of: Option<&[OriginId]>,
+    ) -> Result<Vec<GivenUp>, GrantError> {
         if self.config.role != Role::Home {
             return Err(GrantError::NotHome);
         }
         self.now = self.now.max(now);
         self.wall = wall;
         let mut given_up = self.contents_away(LOST_MAX)?;
-        given_up.retain(|away| of.is_none_or(|of| away.waits_for.contains(&of)));
+        given_up.retain(|away| is_waiting_for(away, of));
         for away in &given_up {
             if let Err(error) = self.declare_lost(away.version) {
                 self.abandon();
@@ -453,4 +458,9 @@ impl<S: MetaStore> Replica<S> {
         self.finish_admission()?;
         Ok(given_up)
     }
+}
+
+/// Whether contents wait for one of these; `None`: for anybody.
+pub fn is_waiting_for(away: &GivenUp, of: Option<&[OriginId]>) -> bool {
+    of.is_none_or(|of| away.waits_for.iter().any(|origin| of.contains(origin)))
 }

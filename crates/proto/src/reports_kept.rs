@@ -3,7 +3,7 @@
 //! A report stays until somebody resolves it; a volume in which nobody does would gather them for ever, each
 //! of them sent to every machine. So the home keeps at most [`crate::Config::conflicts_max`]. Beyond, an eighth of
 //! them goes: first those that leave nothing to decide (no copy was made, or it is gone), then the others, in each case
-//! the oldest in the home's order. Only reports go: whatever somebody wrote stays, a copy under its conflict name.
+//! the oldest in the home's order, and last those of contents that are lost. Only reports go: whatever somebody wrote stays, a copy under its conflict name.
 
 use crate::api::Role;
 use crate::replica::Replica;
@@ -22,11 +22,16 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let (from, until) = kind_range(table::VIEW, KeyKind::Conflict);
-        let mut rows: Vec<(bool, u64, Key)> = Vec::new();
+        let mut rows: Vec<(u8, u64, Key)> = Vec::new();
         self.each(&from, &until, |key, value| {
             let row = unpack_view(value)?;
             if let Image::Conflict(conflict) = &row.image {
-                rows.push((!self.leaves_nothing_to_decide(conflict)?, row.number.0, parse_image_key(key)?));
+                let matters = match conflict.is_loss() {
+                    // By it everybody knows that a file cannot be read, or shows what is older.
+                    true => 2,
+                    false => u8::from(!self.leaves_nothing_to_decide(conflict)?),
+                };
+                rows.push((matters, row.number.0, parse_image_key(key)?));
             }
             Ok(())
         })?;

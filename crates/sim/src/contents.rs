@@ -218,6 +218,7 @@ impl World {
                 self.obtain(index, None, wanted, HOPS_MAX)
             });
             if !is_had {
+                self.note(|| format!("host {index} finds that {version} of {file} is gone"));
                 self.history.gone.insert(version);
                 self.feed(index, Input::ContentGone { file, version, content });
             }
@@ -316,7 +317,11 @@ impl World {
                 self.hosts[index].touched.insert(wanted.piece, now);
                 return true;
             }
-            Some(Chunk::Damaged) => self.cover(Branch::DamageFound, true),
+            Some(Chunk::Damaged) => {
+                // It is put aside, and is not in the index any more.
+                self.hosts[index].disk.0.borrow_mut().lose(wanted.piece);
+                self.cover(Branch::DamageFound, true);
+            }
             None => {}
         }
         if hops == 0 {

@@ -128,6 +128,7 @@ impl World {
         let chunks = self.hosts[index].disk.0.borrow().durable_chunk_names();
         self.note(|| format!("a chunk of host {index} meets {disaster:?}"));
         let Some(at) = (!chunks.is_empty()).then(|| self.random.random_range(0..chunks.len())) else { return };
+        self.note(|| format!("host {index}: {disaster:?} of chunk {}", chunks[at]));
         let mut disk = self.hosts[index].disk.0.borrow_mut();
         match disaster {
             Disaster::ChunkGone => disk.lose(chunks[at]),

@@ -539,16 +539,16 @@ pub enum Down {
         /// What the child may do afterwards.
         then: Then,
     },
+    /// How much room there is from here on up; nearest first. Told when it changes by much.
+    Rooms {
+        /// One for each server whose word is known.
+        rooms: Vec<ServerRoom>,
+    },
     /// Nobody on record has the contents of these versions: whoever has them says so by `Have` or `Lent`, a writer that
     /// has them not by `Gone`.
     Seek {
         /// The versions.
         versions: Vec<HeldVersion>,
-    },
-    /// How much room there is from here on up; nearest first. Told when it changes by much.
-    Rooms {
-        /// One for each server whose word is known.
-        rooms: Vec<ServerRoom>,
     },
 }
 

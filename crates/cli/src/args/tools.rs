@@ -44,6 +44,17 @@ pub(crate) enum VolumeCommand {
         /// The volume
         volume: String,
     },
+    /// Declare contents lost that only machines have which are away: the files show what they held before. Taken back if they come
+    AcceptLoss {
+        /// The volume
+        volume: String,
+        /// Only what waits for this member: USER@HOST, origin number or node id
+        #[arg(long, value_name = "MEMBER")]
+        member: Option<String>,
+        /// Only say what would be given up
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Refuse a member from this moment on (a lost laptop)
     Revoke {
         /// The volume

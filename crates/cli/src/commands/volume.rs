@@ -28,6 +28,9 @@ pub(crate) fn run(context: &Context, command: VolumeCommand) -> Result<(), Failu
         VolumeCommand::Promote(args) => promote(context, &args),
         VolumeCommand::Delete(args) => delete(context, &args),
         VolumeCommand::Members { volume } => context.report(server, &Command::VolumeMembers { volume }),
+        VolumeCommand::AcceptLoss { volume, member, dry_run } => {
+            context.report(server, &Command::VolumeAcceptLoss { volume, member, dry_run })
+        }
         VolumeCommand::Revoke { volume, member } => context.report(server, &Command::VolumeRevoke { volume, member }),
     }
 }

@@ -18,8 +18,8 @@ pub(crate) use link::link;
 pub(crate) use quantity::{date, now_unix_ms};
 pub(crate) use repair::repairs;
 pub(crate) use servers::{
-    admitted, backed_up, copied, deleted, event, members, promoted, restored, stations, to_be_deleted, volume, volumes,
-    why,
+    admitted, backed_up, copied, deleted, event, given_up, members, promoted, restored, stations, to_be_deleted,
+    volume, volumes, why,
 };
 pub(crate) use status::statuses;
 pub(crate) use table::{clean, table};
@@ -52,6 +52,7 @@ pub(crate) fn done(done: &Done) -> String {
         Done::Restored(report) => restored(report),
         Done::Members(report) => members(report, now),
         Done::Promoted(report) => promoted(report),
+        Done::GivenUp(report) => given_up(report),
         Done::Deleted(report) => deleted(report),
         Done::Unmounted(report) => umount(report),
         Done::Metrics(text) => text.clone(),

@@ -5,8 +5,8 @@ use super::quantity::{age, bit_rate, bytes, count, date, milliseconds};
 use super::table::{clean, table};
 use std::fmt::Write;
 use wayfs_control::report::{
-    BackupReport, CopyReport, DeleteReport, MembersReport, PromoteReport, RestoreReport, StationReport, StationsReport,
-    VolumeReport, VolumesReport, WhyReport,
+    BackupReport, CopyReport, DeleteReport, GivenUpReport, MembersReport, PromoteReport, RestoreReport, StationReport,
+    StationsReport, VolumeReport, VolumesReport, WhyReport,
 };
 use wayfs_control::{Event, EventKind, TicketRole};
 
@@ -156,6 +156,24 @@ pub(crate) fn promoted(report: &PromoteReport) -> String {
 pub(crate) fn deleted(report: &DeleteReport) -> String {
     let word = if report.deleted { "Deleted" } else { "Would delete" };
     format!("{word} {}: {}.\n", clean(&report.name), contents(report))
+}
+
+/// Contents that are given up, file by file.
+pub(crate) fn given_up(report: &GivenUpReport) -> String {
+    if report.contents.is_empty() {
+        return "Nothing waits for a machine that is away.\n".to_owned();
+    }
+    let mut text = String::new();
+    for content in &report.contents {
+        let path = content.path.as_deref().map_or_else(|| "(removed)".to_owned(), clean);
+        let then = if content.has_older { "shows what it held before" } else { "cannot be read" };
+        let waits_for = clean(content.waits_for.join(", "));
+        let _ =
+            writeln!(text, "{path}  {} of version {} at {waits_for}: {then}", bytes(content.bytes), content.version);
+    }
+    let verb = if report.declared { "declared lost" } else { "would be declared lost" };
+    let _ = writeln!(text, "{} {verb}.", count(report.contents.len() as u64, "version"));
+    text
 }
 
 fn contents(report: &DeleteReport) -> String {

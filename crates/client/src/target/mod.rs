@@ -217,6 +217,7 @@ impl Target {
             | Command::VolumeDelete { .. }
             | Command::VolumePromote { .. }
             | Command::VolumeRevoke { .. }
+            | Command::VolumeAcceptLoss { .. }
             | Command::VolumeMembers { .. }
             | Command::Stop => Err(ControlError::wrong_daemon(&command, DaemonKind::Server)),
         }

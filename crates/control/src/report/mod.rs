@@ -21,6 +21,6 @@ pub use repair::{FileDamage, RepairReport, RepairState, VolumeRepair};
 pub use station::{StationReport, StationsReport, WhyReport};
 pub use status::{StatusReport, StatusWord, VolumeRole, VolumeStatus};
 pub use volume::{
-    BackupReport, CopyReport, DeleteReport, MemberReport, MembersReport, PromoteReport, RestoreReport, TicketReport,
-    VolumeReport, VolumesReport,
+    BackupReport, CopyReport, DeleteReport, GivenUpContent, GivenUpReport, MemberReport, MembersReport, PromoteReport,
+    RestoreReport, TicketReport, VolumeReport, VolumesReport,
 };

@@ -117,6 +117,32 @@ pub struct PromoteReport {
     pub next_steps: Vec<String>,
 }
 
+/// Contents that only machines have which are away, and that are given up.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenUpReport {
+    /// Volume name.
+    pub volume: String,
+    /// Whether they are declared lost, or were only looked at.
+    pub declared: bool,
+    /// One for each version.
+    pub contents: Vec<GivenUpContent>,
+}
+
+/// One version that is given up.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenUpContent {
+    /// Path of its file from the volume's root; `None`: the file was removed or replaced.
+    pub path: Option<String>,
+    /// The version, as `origin.sequence`.
+    pub version: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// Machines that may have it, by label.
+    pub waits_for: Vec<String>,
+    /// The last whole content of the file takes its place. If not, the file cannot be read.
+    pub has_older: bool,
+}
+
 /// What an import or export copied.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyReport {

@@ -4,12 +4,15 @@ use super::status::unix_ms;
 use super::target::failed;
 use crate::served::Served;
 use std::time::Duration;
-use wayfs_control::report::{MemberReport, MembersReport};
+use wayfs_control::report::{GivenUpContent, GivenUpReport, MemberReport, MembersReport};
 use wayfs_control::{ControlError, ErrorKind};
+use wayfs_proto::is_waiting_for;
 use wayfs_types::{Admitted, NodeId, Origin, OriginId};
 
 /// Longest wait for the disk.
 const SYNC_MAX: Duration = Duration::from_secs(10);
+/// Most contents that are listed or given up at once.
+const GIVEN_UP_MAX: usize = 65_536;
 
 pub(super) fn list(served: &Served) -> Result<MembersReport, ControlError> {
     let sessions = served.volume.sessions();
@@ -41,6 +44,38 @@ pub(super) fn revoke(served: &Served, member: &str) -> Result<MembersReport, Con
     list(served)
 }
 
+/// Gives up contents that only machines have which are away.
+pub(super) fn accept_loss(served: &Served, member: Option<&str>, dry_run: bool) -> Result<GivenUpReport, ControlError> {
+    let all = origins(served)?;
+    let of: Option<Vec<OriginId>> = match member {
+        Some(member) => {
+            let node = find_any(&all, member)?;
+            Some(all.iter().filter(|(_, origin)| origin.node == node).map(|(id, _)| *id).collect())
+        }
+        None => None,
+    };
+    let given_up = if dry_run {
+        let away = served.volume.look(|replica| replica.contents_away(GIVEN_UP_MAX));
+        let away = away.ok_or_else(|| failed("list contents", "the volume has stopped"))?;
+        let away = away.map_err(|error| failed("list contents", error))?;
+        away.into_iter().filter(|away| is_waiting_for(away, of.as_deref())).collect()
+    } else {
+        served.volume.accept_loss(of.as_deref(), SYNC_MAX).map_err(|error| failed("accept the loss", error))?
+    };
+    let label = |origin: OriginId| {
+        let known = all.iter().find(|(id, _)| *id == origin).map(|(_, origin)| origin.label.clone());
+        known.unwrap_or_else(|| format!("member {origin}"))
+    };
+    let contents = given_up.into_iter().map(|away| GivenUpContent {
+        path: away.path,
+        version: away.version.to_string(),
+        bytes: away.bytes,
+        waits_for: away.waits_for.into_iter().map(label).collect(),
+        has_older: away.has_older,
+    });
+    Ok(GivenUpReport { volume: served.name().to_owned(), declared: !dry_run, contents: contents.collect() })
+}
+
 fn origins(served: &Served) -> Result<Vec<(OriginId, Origin)>, ControlError> {
     let origins = served
         .volume
@@ -51,6 +86,13 @@ fn origins(served: &Served) -> Result<Vec<(OriginId, Origin)>, ControlError> {
 
 /// The machine that a label, an origin number or the beginning of a node id means.
 fn find(origins: &[(OriginId, Origin)], member: &str) -> Result<NodeId, ControlError> {
+    let left: Vec<(OriginId, Origin)> =
+        origins.iter().filter(|(_, origin)| origin.admitted != Admitted::Revoked).cloned().collect();
+    find_any(&left, member)
+}
+
+/// The same, be it revoked.
+fn find_any(origins: &[(OriginId, Origin)], member: &str) -> Result<NodeId, ControlError> {
     let mut nodes: Vec<NodeId> = origins
         .iter()
         .filter(|(id, origin)| {
@@ -58,7 +100,6 @@ fn find(origins: &[(OriginId, Origin)], member: &str) -> Result<NodeId, ControlE
                 || id.raw().to_string() == member
                 || (member.len() >= 8 && origin.node.to_string().starts_with(member))
         })
-        .filter(|(_, origin)| origin.admitted != Admitted::Revoked)
         .map(|(_, origin)| origin.node)
         .collect();
     nodes.sort();

@@ -79,6 +79,7 @@ impl ControlTarget for Target {
             | Command::VolumeDelete { .. }
             | Command::VolumePromote { .. }
             | Command::VolumeRevoke { .. }
+            | Command::VolumeAcceptLoss { .. }
             | Command::VolumeMembers { .. } => run_for_volumes(server, command, out),
             Command::Stop => {
                 server.request_stop();
@@ -134,6 +135,9 @@ fn run_for_volumes(server: &Shared, command: Command, out: &mut dyn Sink) -> Res
         }
         Command::VolumeRevoke { volume, member } => {
             Ok(Done::Members(members::revoke(&*home(server, &volume)?, &member)?))
+        }
+        Command::VolumeAcceptLoss { volume, member, dry_run } => {
+            Ok(Done::GivenUp(members::accept_loss(&*home(server, &volume)?, member.as_deref(), dry_run)?))
         }
         Command::VolumeMembers { volume } => Ok(Done::Members(members::list(&*one(server, Some(&volume))?)?)),
         other => Err(ControlError::wrong_daemon(&other, DaemonKind::Mount)),
