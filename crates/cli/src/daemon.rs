@@ -13,6 +13,7 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -53,6 +54,32 @@ pub(crate) fn start(logs: &Path, name: &str, secret: Option<&str>) -> Result<Pat
         let _ = input.write_all(secret.as_bytes());
     }
     wait_until_ready(&mut child, &log_path).map(|()| log_path)
+}
+
+/// In the foreground: has this very process begin again without the secret in its arguments and environment, which others
+/// can read for as long as it runs. Returns if there is nothing to hide; the process stays the same for whoever started it.
+pub(crate) fn hide(secret: &str) -> Result<(), Failure> {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let hidden: Vec<OsString> = arguments.iter().map(|one| without(one.clone(), Some(secret))).collect();
+    let is_in_environment = std::env::var(TICKET_VARIABLE).is_ok_and(|text| text.trim() == secret);
+    if hidden == arguments && !is_in_environment {
+        return Ok(());
+    }
+    let doing = |e: &std::io::Error| Failure::io("take the ticket out of the arguments", e);
+    let (input, mut ours) = std::io::pipe().map_err(|e| doing(&e))?;
+    // A ticket fits into a pipe that nobody reads yet.
+    ours.write_all(secret.as_bytes()).map_err(|e| doing(&e))?;
+    drop(ours);
+    let program = std::env::current_exe().map_err(|e| doing(&e))?;
+    let mut again = Command::new(program);
+    again.args(hidden.iter().skip(1)).stdin(input);
+    if let Some(name) = arguments.first() {
+        again.arg0(name);
+    }
+    if is_in_environment {
+        again.env(TICKET_VARIABLE, "-");
+    }
+    Err(doing(&again.exec()))
 }
 
 /// An argument, or `-` for the one that is the secret.

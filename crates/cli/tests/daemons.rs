@@ -101,3 +101,41 @@ fn a_mount_comes_and_goes_and_what_a_killed_one_left_is_cleaned_up() {
     let unknown = mount("nonesuch");
     assert_eq!((code(&unknown), is_mounted(&mnt)), (4, false), "{}", err(&unknown));
 }
+
+/// Whoever may look at processes sees no ticket, however it was given.
+#[test]
+fn a_running_mount_shows_no_ticket_in_its_arguments_and_environment() {
+    if !Path::new("/dev/fuse").exists() {
+        eprintln!("no /dev/fuse here: nothing to mount with");
+        return;
+    }
+    let machine = Machine::new();
+    assert_eq!(code(&machine.serve(&["--daemon"])), 0);
+    assert_eq!(code(&machine.run(&["volume", "create", "work"])), 0);
+    for in_environment in [false, true] {
+        let ticket = out(&machine.run(&["volume", "ticket", "work"])).trim().to_owned();
+        let (mnt, cache) = (machine.text("mnt"), machine.text(&format!("cache-{in_environment}")));
+        std::fs::create_dir_all(&mnt).unwrap();
+        let mut command = if in_environment {
+            let mut command = machine.command(&["mount", &mnt, "--cache", &cache]);
+            command.env("WAYFS_TICKET", &ticket);
+            command
+        } else {
+            machine.command(&["mount", &ticket, &mnt, "--cache", &cache])
+        };
+        let mut mount = command.spawn().unwrap();
+        let deadline = std::time::Instant::now() + Duration::from_secs(40);
+        while !is_mounted(&mnt) {
+            assert!(mount.try_wait().unwrap().is_none(), "the mount ended");
+            assert!(std::time::Instant::now() < deadline, "the mount does not come up");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        for file in ["cmdline", "environ"] {
+            let text = std::fs::read(format!("/proc/{}/{file}", mount.id())).unwrap();
+            assert!(!String::from_utf8_lossy(&text).contains(&ticket), "{file} shows the ticket");
+        }
+        let ended = machine.run(&["umount", &mnt]);
+        assert_eq!(code(&ended), 0, "{}", err(&ended));
+        assert!(wait(&mut mount).success());
+    }
+}

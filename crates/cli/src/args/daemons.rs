@@ -38,7 +38,7 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MountArgs {
     /// nfs://HOST[:PORT]/EXPORT, or the volume: a ticket, a file that holds one, `-` for standard input, or the name of a volume that was mounted before
-    /// [env: WAYFS_TICKET holds the ticket if only DIR is given]
+    /// [env: WAYFS_TICKET holds the ticket, or `-` for standard input, if only DIR is given]
     #[arg(value_name = "TICKET|NAME")]
     pub(crate) source: PathBuf,
     /// Where

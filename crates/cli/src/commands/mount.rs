@@ -40,6 +40,9 @@ pub(crate) fn run(context: &Context, args: &MountArgs) -> Result<(), Failure> {
         let log = daemon::start(&context.config.dirs.logs, &log_name(&settings.dir), secret)?;
         return write_out(&format!("Mounted at {}; its log is {}.\n", settings.dir.display(), log.display()));
     }
+    if let Source::Ticket(ticket) = &settings.source {
+        daemon::hide(ticket)?;
+    }
     daemon::detach();
     panics::end_the_process();
     logging::start(&context.config.log);

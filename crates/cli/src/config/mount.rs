@@ -185,6 +185,7 @@ impl Source {
             return ticket_in(std::io::stdin().lock(), "standard input").map(Self::Ticket);
         }
         match std::env::var(TICKET_VARIABLE) {
+            Ok(dash) if dash == "-" => ticket_in(std::io::stdin().lock(), "standard input").map(Self::Ticket),
             Ok(ticket) if !ticket.trim().is_empty() => Ok(Self::Ticket(ticket.trim().to_owned())),
             _ => Err(Failure::usage(
                 format_args!("only one of TICKET|NAME and DIR was given, and {TICKET_VARIABLE} is not set"),
