@@ -7,11 +7,13 @@ pub mod claims;
 mod machine;
 mod process;
 mod small_disk;
+mod site;
 mod wait;
 mod world;
 
 pub use machine::{Machine, Mount, Server, free_port, is_mounted};
 pub use process::{Finished, Process, run, run_for};
 pub use small_disk::SmallDisk;
+pub use site::Site;
 pub use wait::{eventually, within};
 pub use world::World;

@@ -1,0 +1,408 @@
+//! Programs on two machines at one server, without locks of the system: what one did the other sees, and names are made once.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use wayfs_system_tests::{Site, eventually, run_for, within};
+
+/// Longest time for a workload on a busy machine.
+const BUSY: Duration = Duration::from_secs(120);
+/// Longest time for news to travel.
+const SOON: Duration = Duration::from_secs(20);
+
+fn names(root: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(root).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// What one machine closes, makes and removes the other sees at its next look, in turns and without a pause.
+fn look_after_change(site: &Site, name: &str) {
+    let directories = [0, 1].map(|client| site.root(client).join(name));
+    fs::create_dir(&directories[0]).unwrap();
+    for turn in 0..60 {
+        let (here, there) = (&directories[turn % 2], &directories[(turn + 1) % 2]);
+        let file = format!("file-{}", turn / 4);
+        let text = format!("text of turn {turn}").repeat(1 + turn % 7);
+        fs::write(here.join(&file), &text).unwrap();
+        assert_eq!(fs::read_to_string(there.join(&file)).unwrap(), text, "turn {turn}");
+        assert_eq!(fs::metadata(there.join(&file)).unwrap().len(), text.len() as u64, "turn {turn}");
+        fs::rename(here.join(&file), here.join("moved")).unwrap();
+        assert!(!there.join(&file).exists(), "turn {turn}");
+        assert!(names(there).contains(&"moved".to_owned()), "turn {turn}");
+        fs::create_dir(there.join("made")).unwrap();
+        assert!(here.join("made").is_dir(), "turn {turn}");
+        fs::remove_dir(here.join("made")).unwrap();
+        assert!(!there.join("made").exists(), "turn {turn}");
+    }
+}
+
+/// Proves [S-close-open].
+#[test]
+fn what_one_machine_closed_the_other_sees_at_its_next_look() {
+    let site = Site::new();
+    let shared = std::thread::scope(|scope| scope.spawn(|| look_after_change(&site, "small")).join());
+    shared.unwrap();
+    // Large files are hashed after their close, and looked at before that is done.
+    for turn in 0..8 {
+        let (here, there) = (site.root(turn % 2).join("large"), site.root((turn + 1) % 2).join("large"));
+        let bytes = vec![turn as u8; 3 << 20];
+        fs::write(&here, &bytes).unwrap();
+        assert!(fs::read(&there).unwrap() == bytes, "turn {turn}");
+    }
+    assert_eq!(names(&site.root(0)), ["large", "small"]);
+}
+
+/// Proves [S-exclusive]: of two machines that make a name one does, by whatever call.
+#[test]
+fn of_two_machines_that_make_one_name_one_does() {
+    let site = Site::new();
+    let script = r#"
+import os, sys, threading
+roots = sys.argv[1:3]
+for n, root in enumerate(roots):
+    open(root + "/own-%d" % n, "w").close()
+ways = {
+    "create": lambda root, n, name: os.close(os.open(root + "/" + name, os.O_CREAT | os.O_EXCL | os.O_WRONLY)),
+    "mkdir": lambda root, n, name: os.mkdir(root + "/" + name),
+    "link": lambda root, n, name: os.link(root + "/own-%d" % n, root + "/" + name),
+}
+for turn in range(40):
+    for way, make in ways.items():
+        name, won, gate = "%s-%d" % (way, turn), [], threading.Barrier(2)
+        def work(n):
+            gate.wait()
+            try:
+                make(roots[n], n, name)
+                won.append(n)
+            except FileExistsError:
+                pass
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(2)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        assert len(won) == 1, (name, won)
+        other = roots[1 - won[0]] + "/" + name
+        assert os.path.lexists(other), name
+        os.rmdir(other) if way == "mkdir" else os.unlink(other)
+assert sorted(os.listdir(roots[0])) == ["own-0", "own-1"], os.listdir(roots[0])
+assert sorted(os.listdir(roots[1])) == ["own-0", "own-1"], os.listdir(roots[1])
+"#;
+    let roots = [0, 1].map(|client| site.root(client));
+    run_for(BUSY, Command::new("python3").arg("-c").arg(script).args(&roots)).ok();
+}
+
+/// Proves [S-exclusive]: a counter under a lock file, git pushes from both, a mail folder, an editor's save.
+#[test]
+fn programs_without_locks_of_the_system_work_on_two_machines() {
+    let site = Site::new();
+    let script = r#"
+import os, subprocess, sys, threading, time
+roots = sys.argv[1:3]
+def both(work):
+    failed = []
+    def run(n):
+        try:
+            work(n)
+        except BaseException as error:
+            failed.append(repr(error))
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(2)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not failed, failed
+# A counter, and a lock file beside it.
+open(roots[0] + "/count", "w").write("0")
+def count(n):
+    for _ in range(25):
+        while True:
+            try:
+                os.close(os.open(roots[n] + "/count.lock", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+                break
+            except FileExistsError:
+                time.sleep(0.001)
+        value = int(open(roots[n] + "/count").read())
+        with open(roots[n] + "/count.new", "w") as file:
+            file.write(str(value + 1))
+        os.rename(roots[n] + "/count.new", roots[n] + "/count")
+        os.unlink(roots[n] + "/count.lock")
+both(count)
+assert open(roots[1] + "/count").read() == "50", open(roots[1] + "/count").read()
+# A mail folder: written in tmp, linked into new.
+for name in ("mail", "mail/tmp", "mail/new"):
+    os.mkdir(roots[0] + "/" + name)
+def deliver(n):
+    for turn in range(25):
+        name = "%d.%d" % (n, turn)
+        with open(roots[n] + "/mail/tmp/" + name, "w") as file:
+            file.write("mail " + name)
+        os.link(roots[n] + "/mail/tmp/" + name, roots[n] + "/mail/new/" + name)
+        os.unlink(roots[n] + "/mail/tmp/" + name)
+both(deliver)
+for root in roots:
+    assert len(os.listdir(root + "/mail/new")) == 50 and not os.listdir(root + "/mail/tmp")
+# Both push to one repository.
+environment = dict(os.environ, GIT_CONFIG_NOSYSTEM="1", GIT_AUTHOR_NAME="n", GIT_AUTHOR_EMAIL="a@b.c",
+    GIT_COMMITTER_NAME="n", GIT_COMMITTER_EMAIL="a@b.c", HOME=sys.argv[3])
+def git(directory, *arguments, check=True):
+    return subprocess.run(("git", "-C", directory) + arguments, env=environment, check=check,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+git(roots[0], "init", "-q", "--bare", "-b", "main", "shared.git")
+def push(n):
+    own = "%s/own-%d" % (sys.argv[3], n)
+    git(roots[n], "clone", "-q", roots[n] + "/shared.git", own)
+    git(own, "checkout", "-q", "-b", "from-%d" % n)
+    for turn in range(5):
+        git(own, "commit", "-q", "--allow-empty", "-m", "turn %d" % turn)
+        end = time.time() + 60
+        while git(own, "push", "-q", "origin", "from-%d" % n, check=False).returncode != 0:
+            assert time.time() < end, git(own, "push", "origin", "from-%d" % n, check=False).stdout
+both(push)
+for root in roots:
+    for n in range(2):
+        assert git(root + "/shared.git", "rev-list", "--count", "from-%d" % n).stdout.strip() == "5"
+    git(root + "/shared.git", "fsck", "--strict")
+for root in roots:
+    litter = [name for _, _, names in os.walk(root) for name in names if ".conflict-" in name]
+    assert not litter, litter
+"#;
+    let home = site.clients[0].0.path("home");
+    let roots = [0, 1].map(|client| site.root(client));
+    run_for(BUSY, Command::new("python3").arg("-c").arg(script).args(&roots).arg(home)).ok();
+}
+
+/// Proves [S-append].
+#[test]
+fn lines_that_two_machines_append_are_all_there_once() {
+    const LINES: usize = 60;
+    let site = Site::new();
+    let paths = site.share("log", b"begin\n");
+    let workers = [0, 1].map(|client| {
+        let path = paths[client].clone();
+        std::thread::spawn(move || {
+            let append = || OpenOptions::new().append(true).open(&path).unwrap();
+            let mut kept = append();
+            for line in 0..LINES {
+                let text = format!("{client} {line}\n");
+                if line % 3 == 0 {
+                    // As daemons write their logs.
+                    kept.write_all(text.as_bytes()).unwrap();
+                    kept.sync_all().unwrap();
+                } else {
+                    // As shells do with `>>`.
+                    append().write_all(text.as_bytes()).unwrap();
+                }
+            }
+        })
+    });
+    within("both append", BUSY, move || workers.map(|worker| worker.join().unwrap()));
+    let (here, there) = (paths[0].clone(), paths[1].clone());
+    eventually("both see the same", SOON, move || {
+        let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+        let (one, other) = (read(&here), read(&there));
+        one == other && one.lines().count() == 2 * LINES + 1
+    });
+    let found = fs::read_to_string(&paths[0]).unwrap();
+    let mut of_each = [0, 0];
+    for line in found.lines().skip(1) {
+        let (client, number) = line.split_once(' ').unwrap();
+        let next = &mut of_each[client.parse::<usize>().unwrap()];
+        assert_eq!(number.parse::<usize>().unwrap(), *next, "each line once, in the order of its machine");
+        *next += 1;
+    }
+    assert_eq!(names(&site.root(0)), ["log"], "no conflict copy");
+}
+
+/// Proves [S-remote-change].
+#[test]
+fn whoever_follows_a_large_log_sees_what_another_machine_appends() {
+    let site = Site::new();
+    let paths = site.share("big.log", &vec![b'.'; 600_000]);
+    // The first reader fills the cache; from then on the kernel reads the file without the daemon.
+    fs::read(&paths[1]).unwrap();
+    let mut follower = File::open(&paths[1]).unwrap();
+    let mapped = File::open(&paths[1]).unwrap();
+    follower.seek(SeekFrom::End(0)).unwrap();
+    for round in 0..5 {
+        let line = format!("line {round}\n");
+        OpenOptions::new().append(true).open(&paths[0]).unwrap().write_all(line.as_bytes()).unwrap();
+        let mut found = Vec::new();
+        eventually("the line is read through the open handle", SOON, || {
+            follower.read_to_end(&mut found).unwrap();
+            found == line.as_bytes()
+        });
+        let len = follower.metadata().unwrap().len();
+        assert_eq!(follower.stream_position().unwrap(), len, "size and bytes of one handle agree");
+    }
+    // An edit in the middle, too.
+    let edit = OpenOptions::new().read(true).write(true).open(&paths[0]).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&edit, b"EDITED", 300_000).unwrap();
+    drop(edit);
+    eventually("the edit is read through an old handle", SOON, || {
+        let mut bytes = [0; 6];
+        std::os::unix::fs::FileExt::read_exact_at(&mapped, &mut bytes, 300_000).unwrap();
+        &bytes == b"EDITED"
+    });
+}
+
+/// What both scripts below need.
+const BOTH: &str = r#"
+import os, subprocess, sys, threading, time
+roots = sys.argv[1:3]
+def both(work):
+    failed = []
+    def run(n):
+        try:
+            work(n)
+        except BaseException as error:
+            failed.append(repr(error))
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(2)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not failed, failed
+def no_litter():
+    for root in roots:
+        litter = [name for _, _, names in os.walk(root) for name in names if ".conflict-" in name]
+        assert not litter, litter
+"#;
+
+fn on_both(site: &Site, script: &str) {
+    let roots = [0, 1].map(|client| site.root(client));
+    let script = format!("{BOTH}{script}");
+    run_for(BUSY, Command::new("python3").arg("-c").arg(script).args(&roots)).ok();
+}
+
+/// Two machines build parts of one tree at once; then one builds what depends on both.
+#[test]
+fn make_builds_one_tree_on_two_machines() {
+    let site = Site::new();
+    on_both(
+        &site,
+        r#"
+PARTS = 12
+def tree(root):
+    rules = ["all: left right\n\tcat left right > all\n"]
+    for n, side in enumerate(("left", "right")):
+        objects = ["%s-%d.o" % (side, k) for k in range(PARTS)]
+        rules.append("%s: %s\n\tcat %s > %s\n" % (side, " ".join(objects), " ".join(objects), side))
+        for k, name in enumerate(objects):
+            rules.append("%s: %s-%d.c common.h\n\tcat common.h $< > $@.new && mv $@.new $@\n" % (name, side, k))
+    with open(root + "/Makefile", "w") as file:
+        file.write("\n".join(rules))
+    for side in ("left", "right"):
+        for k in range(PARTS):
+            with open("%s/%s-%d.c" % (root, side, k), "w") as file:
+                file.write("%s %d\n" % (side, k))
+def make(n, *targets):
+    done = subprocess.run(("make", "-s", "-j4", "-C", roots[n]) + targets, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+tree(roots[0])
+for turn in range(4):
+    writer = turn % 2
+    with open(roots[writer] + "/common.h", "w") as file:
+        file.write("common %d\n" % turn)
+    both(lambda n: make(n, ("left", "right")[n]))
+    make(1 - writer, "all")
+    text = open(roots[writer] + "/all").read()
+    assert text.count("common %d\n" % turn) == 2 * PARTS, text
+    # Nothing is left to do, on either machine: times agree.
+    for n in range(2):
+        done = subprocess.run(("make", "-q", "-C", roots[n], "all"))
+        assert done.returncode == 0, (turn, n)
+no_litter()
+"#,
+    );
+}
+
+/// The ways in which editors and office programs save, in turns on two machines.
+#[test]
+fn saves_of_editors_in_turns_lose_nothing() {
+    let site = Site::new();
+    on_both(
+        &site,
+        r#"
+def write(path, text, flags=os.O_WRONLY | os.O_CREAT | os.O_TRUNC):
+    fd = os.open(path, flags, 0o644)
+    os.write(fd, text.encode())
+    os.fsync(fd)
+    os.close(fd)
+def vim(root, text):
+    write(root + "/4913", "", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    os.unlink(root + "/4913")
+    os.rename(root + "/text", root + "/text~")
+    write(root + "/text", text)
+    os.unlink(root + "/text~")
+def gedit(root, text):
+    write(root + "/.goutputstream-X", text, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    os.rename(root + "/.goutputstream-X", root + "/text")
+def emacs(root, text):
+    if not os.path.exists(root + "/text~"):
+        os.link(root + "/text", root + "/text~")
+    write(root + "/#text#", text)
+    write(root + "/text", text)
+    os.unlink(root + "/#text#")
+    os.unlink(root + "/text~")
+def office(root, text):
+    write(root + "/.~lock.text#", "me", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    write(root + "/lu1.tmp", text)
+    os.rename(root + "/text", root + "/text.bak")
+    os.rename(root + "/lu1.tmp", root + "/text")
+    os.unlink(root + "/text.bak")
+    os.unlink(root + "/.~lock.text#")
+def in_place(root, text):
+    write(root + "/text", text)
+write(roots[0] + "/text", "0")
+text = "0"
+for turn in range(60):
+    n = turn % 2
+    found = open(roots[n] + "/text").read()
+    assert found == text, (turn, found, text)
+    text = "turn %d " % turn * (turn * 40)
+    (vim, gedit, emacs, office, in_place)[turn % 5](roots[n], text)
+for root in roots:
+    assert os.listdir(root) == ["text"], os.listdir(root)
+"#,
+    );
+}
+
+/// As package managers do: a status file under a lock file, renamed into place, with a log that is appended to.
+#[test]
+fn two_package_managers_take_turns_by_a_lock_file() {
+    let site = Site::new();
+    on_both(
+        &site,
+        r#"
+write = lambda path, text: open(path, "w").write(text)
+write(roots[0] + "/status", "")
+def install(n):
+    root = roots[n]
+    for turn in range(15):
+        while True:
+            try:
+                os.close(os.open(root + "/lock", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+                break
+            except FileExistsError:
+                time.sleep(0.001)
+        lines = open(root + "/status").read().splitlines()
+        lines.append("package %d-%d" % (n, turn))
+        with open(root + "/status-new", "w") as file:
+            file.write("\n".join(lines) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        if os.path.exists(root + "/status-old"):
+            os.unlink(root + "/status-old")
+        os.link(root + "/status", root + "/status-old")
+        os.rename(root + "/status-new", root + "/status")
+        with open(root + "/log", "a") as log:
+            log.write("installed %d-%d\n" % (n, turn))
+        os.unlink(root + "/lock")
+both(install)
+wanted = sorted("package %d-%d" % (n, turn) for n in range(2) for turn in range(15))
+for root in roots:
+    assert sorted(open(root + "/status").read().split("\n")[:-1]) == wanted
+    assert len(open(root + "/log").read().splitlines()) == 30
+no_litter()
+"#,
+    );
+}
