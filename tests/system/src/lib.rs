@@ -6,14 +6,14 @@
 pub mod claims;
 mod machine;
 mod process;
-mod small_disk;
 mod site;
+mod small_disk;
 mod wait;
 mod world;
 
 pub use machine::{Machine, Mount, Server, free_port, is_mounted};
 pub use process::{Finished, Process, run, run_for};
-pub use small_disk::SmallDisk;
 pub use site::Site;
+pub use small_disk::SmallDisk;
 pub use wait::{eventually, within};
 pub use world::World;
