@@ -159,7 +159,10 @@ impl<S: MetaStore> Replica<S> {
         let mut at = 0;
         while let Some(claim) = self.child_rights.claims.get(at) {
             let (child, ask, files) = (claim.child, claim.ask, claim.files.clone());
-            let waits = files.iter().any(|file| taken.contains(file)) || self.waits_for_others(at, child, &files);
+            // What it is to give back is not given to it before it did: its word would take away what was given since.
+            let waits = self.child_rights.is_called(child, |file| files.contains(file))
+                || files.iter().any(|file| taken.contains(file))
+                || self.waits_for_others(at, child, &files);
             if waits {
                 taken.extend(files);
                 at += 1;

@@ -215,7 +215,8 @@ impl<S: MetaStore> Replica<S> {
         let ask = AskId(upstream.next_ask);
         upstream.next_ask += 1;
         upstream.rights.claims.insert(ask, files.clone());
-        self.tell_parent(Up::Claim { ask, files });
+        // Behind what is being given back: that would take away what this asks for.
+        self.post_in_turn(Up::Claim { ask, files });
         Ok(Some(Attempt::Park(On::Ask(ask))))
     }
 

@@ -211,3 +211,45 @@ fn rights_are_taken_as_the_settings_have_it() {
         assert_eq!(world.hosts[a].replica.is_close_to_open(), takes, "{sharing:?}");
     }
 }
+
+/// Seed 5207 of the simulator: the home granted a directory anew before it heard that it was given back, and then took that
+/// word for the end of the new right. One changed alone what another was shown as it had been.
+#[test]
+fn a_right_that_is_claimed_while_it_is_given_back_is_known_to_both() {
+    let (mut world, a, b) = site();
+    world.configure(a, |config| {
+        config.records_per_message = 1;
+        config.records_in_flight_max = 1;
+    });
+    world.names(a, FileId::ROOT).unwrap();
+    let line = world.line_of(a);
+    world.stall(line, true);
+    for number in 0..5 {
+        world.create(a, FileId::ROOT, &format!("f{number}"));
+    }
+    world.pass(Duration::from_millis(100));
+    let seen = world.request(b, look(FileId::ROOT, "f4"));
+    world.settle();
+    // The home asks for the directory, and much is still to be sent before it is given back.
+    world.step_down(line);
+    let more = world.request(a, make(FileId::ROOT, "f5"));
+    for _ in 0..50 {
+        while world.waits_up(line) {
+            world.step_up(line, 1);
+        }
+        world.settle();
+        world.step_down(line);
+    }
+    assert!(is_done(world.answer(b, seen)) && is_done(world.answer(a, more)));
+    let new = world.request(a, make(FileId::ROOT, "new"));
+    world.settle();
+    if is_done(world.answer(a, new)) {
+        // It changes alone: whoever looks waits for it.
+        let seen = world.request(b, look(FileId::ROOT, "new"));
+        world.settle();
+        assert_eq!(world.answer(b, seen), None, "what was made is there, or nobody knows yet");
+        world.stall(line, false);
+        world.settle();
+        assert!(is_done(world.answer(b, seen)));
+    }
+}
