@@ -106,8 +106,9 @@ fn furnish(
             lab.host(host)?;
         }
         let plan = |config: &LineConfig, duplex| LinePlan { config: config.clone(), duplex, schedule: Vec::new() };
-        let wire = lab.join(&[mobile_end(&base)], &fixed, plan(&first.wire, Duplex::Full))?[0];
-        let radio = lab.join(&[mobile_end(&mobile)], &base, plan(&first.radio, first.duplex))?[0];
+        // The end that is nearer to the mobile comes first: *down* is towards the mobile on every line.
+        let wire = lab.join(&[base.as_str()], &fixed, plan(&first.wire, Duplex::Full))?[0];
+        let radio = lab.join(&[mobile.as_str()], &base, plan(&first.radio, first.duplex))?[0];
         joined.push((n, wire, radio));
     }
     lab.route()?;
@@ -120,11 +121,6 @@ fn furnish(
         seats.push(Seat { number, wire, radio, _tool: tool });
     }
     Ok(seats)
-}
-
-/// The end of a line that is nearer to the mobile is its first: *down* is towards the mobile on every line.
-const fn mobile_end(host: &String) -> &str {
-    host.as_str()
 }
 
 fn names(number: usize) -> [String; 3] {
