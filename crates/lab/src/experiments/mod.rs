@@ -5,6 +5,7 @@ mod chosen;
 mod links;
 mod nfs;
 mod noise;
+mod on_air;
 mod reconcile;
 mod replay;
 mod safe;
@@ -41,6 +42,7 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &tcp::Beyond::Web,
     &tcp::Recorded,
     &visibility::Visibility,
+    &on_air::OnAir,
 ];
 
 /// The experiment of a name.

@@ -1,0 +1,181 @@
+//! Sites with the hop between a client and its station, and what is measured over it.
+
+use crate::experiments::noise::noise;
+use crate::peers::{Peer, PeerMount, PeerServer};
+use crate::{Context, LabError, LinePlan, Sites, SitesPlan, client_of, line, station_of};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use wayfs_link::{BadPeriods, Durations};
+
+/// Longest time of one transfer.
+const CUT: Duration = Duration::from_secs(300);
+/// Bytes of a small file.
+const SMALL: usize = 2048;
+
+/// How much is measured.
+pub(super) struct Plan {
+    pub(super) kilobytes: usize,
+    pub(super) runs: u64,
+    pub(super) tree: usize,
+    pub(super) closes: usize,
+}
+
+/// Seconds.
+#[derive(Default)]
+pub(super) struct Measured {
+    write: Vec<f64>,
+    read: Vec<f64>,
+    tree: Vec<f64>,
+    pub(super) safe: Vec<f64>,
+}
+
+impl Measured {
+    pub(super) fn all(&self) -> [(&'static str, &[f64]); 4] {
+        [("write", &self.write), ("read", &self.read), ("tree", &self.tree), ("safe", &self.safe)]
+    }
+
+    pub(super) fn of(&self, what: &str) -> &[f64] {
+        self.all().into_iter().find(|(name, _)| *name == what).map_or(&[], |(_, seconds)| seconds)
+    }
+}
+
+/// What is mounted.
+pub(super) struct Bench {
+    // Mounts go first, then servers, then the network.
+    peer: Option<(PeerMount, Box<dyn PeerServer>)>,
+    sites: Sites,
+    seed: u64,
+    files: u64,
+}
+
+impl Bench {
+    /// WayFS with these keys in every configuration.
+    pub(super) fn wayfs(context: &Context<'_>, part: &str, keys: &str) -> Result<Self, LabError> {
+        let mut sites = Sites::network(context, part, context.seed(), plan()?)?;
+        for host in ["home".to_owned(), station_of(0), station_of(1), client_of(0), client_of(1)] {
+            let directory = sites.lab().directory(&host)?.join("config/wayfs");
+            let doing = || LabError::io(format!("write the configuration of {host}"));
+            std::fs::create_dir_all(&directory).map_err(doing())?;
+            std::fs::write(directory.join("config.toml"), keys).map_err(doing())?;
+        }
+        sites.start_home()?;
+        for site in 0..2 {
+            sites.start_station(site)?;
+            sites.mount(site)?;
+        }
+        Ok(Self { peer: None, sites, seed: context.seed(), files: 0 })
+    }
+
+    /// A peer, whose server is at home.
+    pub(super) fn peer(context: &Context<'_>, peer: &dyn Peer) -> Result<Self, LabError> {
+        let sites = Sites::network(context, peer.name(), context.seed(), plan()?)?;
+        let mut server = peer.serve(&sites)?;
+        let mount = server.mount(&sites, 0)?;
+        Ok(Self { peer: Some((mount, server)), sites, seed: context.seed(), files: 0 })
+    }
+
+    /// From now on the client's line is the hop.
+    pub(super) fn spoil(&self, good_ms: u64, bad_ms: u64) -> Result<(), LabError> {
+        let mut hop = line("wireless-1mb")?;
+        hop.config.bad_periods = (bad_ms > 0).then_some(BadPeriods {
+            good_mean: Duration::from_millis(good_ms),
+            bad_mean: Duration::from_millis(bad_ms),
+            durations: Durations::Uniform,
+            ..BadPeriods::default()
+        });
+        self.sites.lab().shape(self.sites.local(0), hop);
+        Ok(())
+    }
+
+    pub(super) fn measure(&mut self, plan: &Plan) -> Result<Measured, LabError> {
+        let mut measured = Measured::default();
+        let len = plan.kilobytes * 1024;
+        for _ in 0..plan.runs {
+            measured.write.push(self.write(len)?);
+            measured.read.push(self.read(len)?);
+            let began = Instant::now();
+            for _ in 0..plan.tree {
+                let (path, bytes) = self.next(SMALL);
+                std::fs::write(&path, bytes).map_err(LabError::io(format!("write {}", path.display())))?;
+            }
+            self.settle()?;
+            measured.tree.push(began.elapsed().as_secs_f64());
+        }
+        for _ in 0..plan.closes {
+            measured.safe.push(self.write(SMALL)?);
+        }
+        Ok(measured)
+    }
+
+    /// Writes a file until it is safe.
+    fn write(&mut self, len: usize) -> Result<f64, LabError> {
+        let (path, bytes) = self.next(len);
+        let doing = || LabError::io(format!("write {}", path.display()));
+        let began = Instant::now();
+        let mut file = File::create(&path).map_err(doing())?;
+        file.write_all(&bytes).map_err(doing())?;
+        if self.peer.is_none() && len > SMALL {
+            // An fsync waits for a bounded time only, which a slow hop may pass.
+            drop(file);
+            self.settle()?;
+        } else {
+            file.sync_all().map_err(doing())?;
+        }
+        Ok(began.elapsed().as_secs_f64())
+    }
+
+    /// Reads a file that somebody else wrote.
+    fn read(&mut self, len: usize) -> Result<f64, LabError> {
+        let (near, bytes) = self.next(len);
+        let name = near.file_name().unwrap_or_default().to_owned();
+        let there = match &self.peer {
+            Some((_, server)) => server.tree().join(&name),
+            None => self.sites.at(1).join(&name),
+        };
+        std::fs::write(&there, &bytes).map_err(LabError::io(format!("write {}", there.display())))?;
+        if self.peer.is_none() {
+            self.sites.sync(1, "stable", CUT)?;
+        }
+        let began = Instant::now();
+        while std::fs::metadata(&near).map_or(0, |found| found.len()) != len as u64 {
+            if began.elapsed() > CUT {
+                return Err(LabError::TimedOut { what: format!("{} to be seen", near.display()), within: CUT });
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let began = Instant::now();
+        let read = std::fs::read(&near).map_err(LabError::io(format!("read {}", near.display())))?;
+        let seconds = began.elapsed().as_secs_f64();
+        if read == bytes { Ok(seconds) } else { Err(LabError::Experiment("other bytes than were written".into())) }
+    }
+
+    /// Until all that was written is safe.
+    fn settle(&self) -> Result<(), LabError> {
+        if self.peer.is_some() { Ok(()) } else { self.sites.sync(0, "safe", CUT) }
+    }
+
+    /// A new file on the client: its name and what is to be in it.
+    fn next(&mut self, len: usize) -> (PathBuf, Vec<u8>) {
+        self.files += 1;
+        (self.at().join(format!("file-{}", self.files)), noise(self.seed ^ (self.files << 8), len))
+    }
+
+    fn at(&self) -> &Path {
+        self.peer.as_ref().map_or_else(|| self.sites.at(0), |(mount, _)| mount.at())
+    }
+
+    pub(super) fn finish(self, context: &mut Context<'_>, part: &str) {
+        let Self { peer, sites, .. } = self;
+        drop(peer);
+        sites.finish(context, part);
+    }
+}
+
+/// Two sites on fast lines; that of each client may become the hop.
+fn plan() -> Result<SitesPlan, LabError> {
+    let mut plan = SitesPlan::profiles(&["gigabit", "gigabit"])?;
+    plan.local = LinePlan { config: line("gigabit")?.config, ..line("wireless-1mb")? };
+    Ok(plan)
+}
