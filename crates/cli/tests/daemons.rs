@@ -97,6 +97,11 @@ fn a_mount_comes_and_goes_and_what_a_killed_one_left_is_cleaned_up() {
     let again = mount("work");
     assert_eq!(code(&again), 0, "{}", err(&again));
     assert_eq!(std::fs::read_to_string(machine.path("mnt/file")).unwrap(), "kept");
+    // The dead one stands in no list, and a command for mounts means the one that is there.
+    let status = out(&machine.wayfs(&["status"]));
+    assert_eq!(status.lines().filter(|line| line.starts_with("mount ")).count(), 1, "{status}");
+    let online = machine.wayfs(&["auto"]);
+    assert_eq!(code(&online), 0, "{}", err(&online));
     assert_eq!(code(&machine.run(&["umount", &mnt])), 0);
     let unknown = mount("nonesuch");
     assert_eq!((code(&unknown), is_mounted(&mnt)), (4, false), "{}", err(&unknown));

@@ -62,7 +62,14 @@ impl Machine {
 
     /// The program, in this machine's directories.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(program());
+        self.command_under(&[])
+    }
+
+    fn command_under(&self, launcher: &[&str]) -> Command {
+        let program = program();
+        let mut words = launcher.iter().map(std::ffi::OsStr::new).chain([program.as_os_str()]);
+        let mut command = Command::new(words.next().expect("the program is one"));
+        command.args(words);
         command
             .env("XDG_STATE_HOME", self.path("state"))
             .env("XDG_CACHE_HOME", self.path("cache"))
@@ -97,12 +104,17 @@ impl Machine {
 
     /// Starts `wayfs mount` in the foreground and waits until something is mounted.
     pub fn mount(&self, what: &str, more: &[&str]) -> Mount {
+        self.mount_under(&[], what, more)
+    }
+
+    /// As [`Machine::mount`], started by another program (`prlimit …`, say), whose arguments end with what it starts.
+    pub fn mount_under(&self, launcher: &[&str], what: &str, more: &[&str]) -> Mount {
         let directory = self.path("mnt");
         // One that died is taken away by the program itself; nobody else can touch the directory.
         if !is_mounted(&directory) {
             std::fs::create_dir_all(&directory).expect("make a mount point");
         }
-        let mut command = self.command();
+        let mut command = self.command_under(launcher);
         command.args(["mount", what]).arg(&directory).arg("--cache").arg(self.path("cache")).args(more);
         let process = Process::start(&mut command, &self.path("mount.log"));
         let mut mount = Mount { process, directory, is_over: false };
