@@ -49,6 +49,7 @@ pub use level_watch::{LevelWatch, Reached};
 pub use parent::{CandidateStatus, LinkSettings, LinkState, LinkStatus, ParentLink, Throughput};
 pub use room::full_text;
 pub use runtime::runtime;
+pub use servers::home_copies;
 pub use servers::{
     ADDRESSES_MAX, Directory, Entry, Have, News, Place, SERVERS_MAX, ServerInfo, ServerKind, ServerList, Signed,
 };

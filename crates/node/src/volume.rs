@@ -25,6 +25,7 @@ use crate::timer::{self, Timer};
 use crate::waiter::{Callback, Slot, Waiter};
 use crate::{VolumeSettings, clock};
 use rand::TryRngCore;
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -435,6 +436,13 @@ impl Volume {
             Some(Ok(origins)) => drop(self.directory.refresh(&origins)),
             Some(Err(error)) => tracing::error!(%error, "read members for the list of servers"),
             None => {}
+        }
+    }
+
+    /// Home only: notes that another copy of it was heard, and says so.
+    pub(crate) fn note_copy(&self, address: SocketAddr) {
+        if self.directory.note_copy(address) {
+            self.hooks.attention(&format!("another copy of this home runs at {address}"));
         }
     }
 

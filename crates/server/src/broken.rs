@@ -32,6 +32,20 @@ impl Broken {
         Self { id: file.ids().map(|(id, _)| id), name, role: Some(file.role), why: error.to_string(), next_step }
     }
 
+    /// A home of which another copy runs.
+    pub(crate) fn of_copy(file: &VolumeFile, error: &StartError) -> Self {
+        let next_step = "End the other one, and start this one again; or end this one, if the other is meant to live (a backup that was \
+                         restored is used instead of what it is a backup of, never beside it)."
+            .into();
+        Self {
+            id: file.ids().map(|(id, _)| id),
+            name: file.name.clone(),
+            role: Some(file.role),
+            why: error.to_string(),
+            next_step,
+        }
+    }
+
     /// A directory whose `volume.json` cannot be read.
     pub(crate) fn of_file(id: Option<VolumeId>, directory: String, error: &StartError) -> Self {
         let next_step = "Put that file back from a backup (`wayfs volume restore`), and start the server again.".into();

@@ -43,6 +43,12 @@ pub enum StartError {
         /// What is wrong.
         source: wayfs_node::OpenError,
     },
+    /// Another copy of a home runs.
+    #[error("another copy of this home answers at {address}: members of one do not see what is written at the other")]
+    Copied {
+        /// Where.
+        address: std::net::SocketAddr,
+    },
     /// The policy's text.
     #[error("propagation policy `{text}`: {source}")]
     Policy {
@@ -70,6 +76,7 @@ impl StartError {
             | Self::Identity(_)
             | Self::Bind(_)
             | Self::Runtime(_)
+            | Self::Copied { .. }
             | Self::Policy { .. }
             | Self::Control(_)
             | Self::Metrics(_) => false,

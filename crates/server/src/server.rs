@@ -122,6 +122,7 @@ impl Server {
         for file in files {
             match server.shared.serve(file.clone()) {
                 Err(error) if error.is_damage() => server.shared.note_broken(Broken::of_stores(&file, &error)),
+                Err(error @ StartError::Copied { .. }) => server.shared.note_broken(Broken::of_copy(&file, &error)),
                 served => drop(served?),
             }
         }
@@ -351,6 +352,12 @@ impl Shared {
         let volume = Volume::open(settings, Arc::clone(&heard) as Arc<dyn Hooks>)
             .map_err(|source| StartError::Volume { name: name.clone(), source })?;
         volume.directory().set_own(self.addresses());
+        if role == Role::Home
+            && let Some(address) = self.runtime.block_on(wayfs_node::home_copies::look(&volume, &self.endpoint))
+        {
+            volume.stop();
+            return Err(StartError::Copied { address });
+        }
         let (link, propagation) = match file.role {
             ServedAs::Home => (None, None),
             ServedAs::Station => {

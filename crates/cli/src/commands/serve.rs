@@ -90,6 +90,7 @@ fn start_failure(error: &StartError) -> Failure {
         | StartError::Identity(_)
         | StartError::Runtime(_)
         | StartError::Volume { .. } => (Exit::Failed, ""),
+        StartError::Copied { .. } => (Exit::Refused, "End the other copy first."),
     };
     Failure::new(exit, format_args!("start the server: {error}"), next_step)
 }

@@ -9,8 +9,10 @@ use crate::clock;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use tokio::sync::watch;
 use tracing::{info, warn};
 use wayfs_net::{Address, NodeIdentity};
@@ -18,6 +20,8 @@ use wayfs_types::{NodeId, Origin, OriginId, VolumeId};
 
 /// Addresses of one server that are dialled.
 const DIALLED_MAX: usize = 16;
+/// Former addresses of this machine's key that are kept.
+const FORMER_MAX: usize = 16;
 
 /// Who serves a volume. A leaf in the order of locks.
 #[derive(Debug)]
@@ -37,6 +41,9 @@ struct Saved {
     places: Vec<Signed>,
     by_hand: Vec<(NodeId, Vec<Address>)>,
     told: Vec<(NodeId, Vec<Address>)>,
+    /// Where this machine's key was, or is said to be.
+    #[serde(default)]
+    former: Vec<Address>,
 }
 
 #[derive(Debug)]
@@ -54,6 +61,10 @@ struct Known {
     /// Where this machine listens, as far as it sees that itself, and where its parent saw it.
     own_addresses: Vec<Address>,
     seen_at: Option<Address>,
+    /// Addresses at which this machine's key was before, or is by a place that this machine did not sign; the newest last.
+    former: Vec<Address>,
+    /// Where another copy of this server was heard, and when last.
+    copy: Option<(SocketAddr, Instant)>,
 }
 
 impl Directory {
@@ -75,6 +86,8 @@ impl Directory {
             list_seen: 0,
             own_addresses: Vec::new(),
             seen_at: None,
+            former: Vec::new(),
+            copy: None,
         };
         let directory = Self { path: path.to_path_buf(), volume, own, known: Mutex::new(known), changed };
         if let Ok(saved) = saved {
@@ -226,6 +239,33 @@ impl Directory {
         entries.filter(|entry| entry.revoked_unix_ms.is_some()).map(|entry| entry.node).collect()
     }
 
+    /// Servers only: addresses at which this machine's key was, or is said to be, and this machine is not.
+    pub(crate) fn former_addresses(&self) -> Vec<Address> {
+        let known = self.lock();
+        known.former.iter().filter(|address| !known.is_own(self.own.id(), address)).cloned().collect()
+    }
+
+    /// Servers only: where another copy of this server was heard a moment ago; `None`: nowhere.
+    pub fn copy(&self) -> Option<SocketAddr> {
+        self.lock().copy.map(|(address, _)| address)
+    }
+
+    /// Notes that another copy of this server was heard; answers whether that is news.
+    pub(crate) fn note_copy(&self, copy: SocketAddr) -> bool {
+        let before = self.lock().copy.replace((copy, Instant::now()));
+        before.is_none_or(|(address, _)| address != copy)
+    }
+
+    /// Forgets the copy that was last heard before this; answers whether there was one.
+    pub(crate) fn forget_copy(&self, heard_before: Instant) -> bool {
+        let mut known = self.lock();
+        let is_over = known.copy.is_some_and(|(_, heard)| heard < heard_before);
+        if is_over {
+            known.copy = None;
+        }
+        is_over
+    }
+
     /// Wakes whoever waits for a change.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
@@ -246,6 +286,7 @@ impl Directory {
             places: known.places.values().map(|(signed, _)| signed.clone()).collect(),
             by_hand: known.by_hand.clone().into_iter().collect(),
             told: known.told.clone().into_iter().collect(),
+            former: known.former.clone(),
         };
         let bytes = serde_json::to_vec_pretty(&saved).expect("a list of servers holds nothing that JSON cannot say");
         // What is lost if this fails is learnt again at the next session; an older list might be taken until then.
@@ -275,6 +316,8 @@ impl Known {
         }
         self.by_hand = saved.by_hand.into_iter().collect();
         self.told = saved.told.into_iter().collect();
+        self.former = saved.former;
+        self.former.truncate(FORMER_MAX);
     }
 
     fn accepts(&self, volume: VolumeId, signed: &Signed, list: &ServerList) -> bool {
@@ -311,15 +354,37 @@ impl Known {
 
     fn take_place(&mut self, own: NodeId, signed: Signed, place: Place) -> bool {
         let number = self.places.get(&place.node).map_or(0, |(_, known)| known.number);
-        let is_news = place.node != own
-            && place.number > number
-            && self.is_server(place.node)
-            && signed.is_signed_by::<Place>(place.node);
+        if place.node == own {
+            return place.number != number
+                && signed.is_signed_by::<Place>(own)
+                && self.note_former(own, &place.addresses);
+        }
+        let is_news = place.number > number && self.is_server(place.node) && signed.is_signed_by::<Place>(place.node);
         if is_news {
             // The server's own, newer word stands for what a ticket said.
             self.told.remove(&place.node);
             self.places.insert(place.node, (signed, place));
         }
+        is_news
+    }
+
+    /// Whether this machine says itself that it is there.
+    fn is_own(&self, own: NodeId, address: &Address) -> bool {
+        let place = self.places.get(&own).map(|(_, place)| &place.addresses);
+        self.own_addresses.contains(address) || place.is_some_and(|addresses| addresses.contains(address))
+    }
+
+    /// Keeps addresses at which this machine's key is said to be, or was; answers whether one of them is new.
+    fn note_former(&mut self, own: NodeId, addresses: &[Address]) -> bool {
+        let mut is_news = false;
+        for address in addresses {
+            if !self.is_own(own, address) && !self.former.contains(address) {
+                self.former.push(address.clone());
+                is_news = true;
+            }
+        }
+        let extra = self.former.len().saturating_sub(FORMER_MAX);
+        self.former.drain(..extra);
         is_news
     }
 
@@ -355,14 +420,17 @@ impl Known {
             addresses.insert(0, seen);
         }
         let addresses = Place::cut(addresses);
-        let before = self.places.get(&own.id()).map(|(_, place)| place);
-        if addresses.is_empty() || before.is_some_and(|before| before.addresses == addresses) {
+        let before = self.places.get(&own.id()).map(|(_, place)| place.clone());
+        if addresses.is_empty() || before.as_ref().is_some_and(|before| before.addresses == addresses) {
             return false;
         }
-        let number = next_number(before.map_or(0, |before| before.number));
+        let number = next_number(before.as_ref().map_or(0, |before| before.number));
         let place = Place { node: own.id(), number, addresses };
         let Some(signed) = Signed::new(&place, own) else { return false };
         self.places.insert(own.id(), (signed, place));
+        if let Some(before) = before {
+            self.note_former(own.id(), &before.addresses);
+        }
         true
     }
 

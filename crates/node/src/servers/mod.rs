@@ -11,6 +11,7 @@
 
 mod directory;
 pub(crate) mod exchange;
+pub mod home_copies;
 mod info;
 mod list;
 mod news;

@@ -2,7 +2,7 @@
 
 use super::sinks::{Archive, Directory, Sink as BackupSink};
 use super::tables::Writer;
-use super::{FACTS, FORMAT, Facts, IDENTITY, TABLES, VOLUME};
+use super::{FACTS, FORMAT, Facts, IDENTITY, SERVERS, TABLES, VOLUME};
 use crate::served::Served;
 use crate::server::Shared;
 use std::fs::{File, OpenOptions};
@@ -65,6 +65,10 @@ pub(crate) fn run(
     let directory = server.layout.volume(served.id);
     sink.small(VOLUME, &std::fs::read(directory.join(VOLUME))?)?;
     sink.small(IDENTITY, &std::fs::read(server.layout.identity())?)?;
+    // By it the restored home finds out whether the one that it is a copy of still runs.
+    if let Ok(servers) = std::fs::read(server.layout.store(served.id).join(SERVERS)) {
+        sink.small(SERVERS, &servers)?;
+    }
     Making { served, sink: &mut *sink, report: BackupReport::default(), out }.run(&directory)
 }
 

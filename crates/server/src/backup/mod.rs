@@ -4,13 +4,14 @@
 //! BACKUP/backup.json      what it is of, and which tables it goes with; written last
 //! BACKUP/volume.json      as in the data directory
 //! BACKUP/identity         the home's key: a secret
+//! BACKUP/servers.json     who served the volume, and where, if the home knew
 //! BACKUP/tables-TIME      all rows of the replica at one moment (`tables`)
 //! BACKUP/chunks/xy/NAME   contents, each under its digest
 //! ```
 //!
 //! A second backup into the same directory writes only the chunks that are not there yet, then the tables, then
 //! `backup.json`, and removes what the new tables do not need. Cut short at any point it is still the former backup.
-//! As a tar archive the same files come in this order: `volume.json`, `identity`, chunks, tables, `backup.json`; an
+//! As a tar archive the same files come in this order: `volume.json`, `identity`, `servers.json`, chunks, tables, `backup.json`; an
 //! archive that does not end with `backup.json` is not whole.
 //!
 //! Tickets are left out: a ticket that was used since would admit a second machine.
@@ -31,6 +32,7 @@ const FORMAT: u32 = 1;
 const FACTS: &str = "backup.json";
 const VOLUME: &str = "volume.json";
 const IDENTITY: &str = "identity";
+const SERVERS: &str = "servers.json";
 const CHUNKS: &str = "chunks";
 const TABLES: &str = "tables-";
 

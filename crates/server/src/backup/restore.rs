@@ -2,7 +2,7 @@
 
 use super::sinks::parse;
 use super::tables::Reader;
-use super::{CHUNKS, FACTS, FORMAT, Facts, IDENTITY, TABLES, VOLUME};
+use super::{CHUNKS, FACTS, FORMAT, Facts, IDENTITY, SERVERS, TABLES, VOLUME};
 use crate::error::StartError;
 use crate::layout::{Layout, VolumeFile};
 use std::fs::{File, OpenOptions};
@@ -97,6 +97,7 @@ struct Restoring<'a> {
     meta: FjallMetaStore,
     volume: Option<Vec<u8>>,
     identity: Option<Vec<u8>>,
+    servers: Option<Vec<u8>>,
     facts: Option<Vec<u8>>,
     tables: Option<(String, String)>,
     report: RestoreReport,
@@ -107,6 +108,7 @@ struct Restoring<'a> {
 struct Restored {
     volume: VolumeFile,
     identity: Vec<u8>,
+    servers: Option<Vec<u8>>,
     report: RestoreReport,
 }
 
@@ -116,13 +118,18 @@ impl<'a> Restoring<'a> {
         let meta = FjallMetaStore::open(&directory, MetaConfig::default())?;
         let (chunks, _) = ChunkStore::open(&directory, ChunkConfig::default())?;
         let report = RestoreReport::default();
-        Ok(Self { chunks, meta, volume: None, identity: None, facts: None, tables: None, report, tell })
+        Ok(Self { chunks, meta, volume: None, identity: None, servers: None, facts: None, tables: None, report, tell })
     }
 
     fn directory(&mut self, path: &Path) -> Result<(), RestoreError> {
         for name in [VOLUME, IDENTITY, FACTS] {
             let open = || File::open(path.join(name));
             self.file(Path::new(name), &mut open().map_err(doing(format_args!("open {name} of the backup")))?)?;
+        }
+        match File::open(path.join(SERVERS)) {
+            Ok(mut file) => self.file(Path::new(SERVERS), &mut file)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(doing(format_args!("open {SERVERS} of the backup"))(error)),
         }
         let facts = self.facts()?;
         // What a later backup that was cut short left is not of this one.
@@ -161,6 +168,7 @@ impl<'a> Restoring<'a> {
         match (parts.next(), parts.next_back()) {
             (Some(VOLUME), None) => self.volume = Some(small(name, from)?),
             (Some(IDENTITY), None) => self.identity = Some(small(name, from)?),
+            (Some(SERVERS), None) => self.servers = Some(small(name, from)?),
             (Some(FACTS), None) => self.facts = Some(small(name, from)?),
             (Some(CHUNKS), Some(chunk)) => self.chunk(chunk, from)?,
             (Some(tables), None) if tables.starts_with(TABLES) => self.rows(tables.to_owned(), from)?,
@@ -239,7 +247,7 @@ impl<'a> Restoring<'a> {
         self.report.id.clone_from(&facts.volume);
         self.report.made_unix_ms = facts.made_unix_ms;
         self.report.versions_missing = facts.versions_missing;
-        Ok(Restored { volume, identity, report: self.report })
+        Ok(Restored { volume, identity, servers: self.servers, report: self.report })
     }
 }
 
@@ -264,6 +272,10 @@ impl Restored {
                 file.write_all(&self.identity).and_then(|()| file.sync_all()).map_err(doing("write the key"))?;
             }
             Err(error) => return Err(doing("read the key")(error)),
+        }
+        if let Some(servers) = &self.servers {
+            std::fs::write(staging.join("store").join(SERVERS), servers)
+                .map_err(doing("write who serves the volume"))?;
         }
         std::fs::rename(staging, &directory).map_err(doing("give the volume its place"))?;
         layout.save(id, &self.volume)?;

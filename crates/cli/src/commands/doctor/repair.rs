@@ -84,6 +84,7 @@ fn server_failure(error: &StartError) -> Failure {
         | StartError::Bind(_)
         | StartError::Runtime(_)
         | StartError::Volume { .. }
+        | StartError::Copied { .. }
         | StartError::Policy { .. }
         | StartError::Control(_)
         | StartError::Metrics(_) => {
