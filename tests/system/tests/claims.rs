@@ -1,6 +1,6 @@
 //! Daemons lose their disks after they said what is safe where; whoever is left shows all of it.
 //!
-//! `WAYFS_CLAIMS_LOSSES`, `WAYFS_CLAIMS_SEED`, `WAYFS_CLAIMS_MINUTES` and `WAYFS_CLAIMS_REPORT` (a file) make it long
+//! `WAYFS_CLAIMS_LOSSES`, `WAYFS_CLAIMS_SEED`, `WAYFS_CLAIMS_MINUTES`, `WAYFS_CLAIMS_WORLDS` and `WAYFS_CLAIMS_REPORT` (a file) make it long
 //! (`scripts/claims.sh`).
 
 use std::path::PathBuf;
@@ -19,6 +19,7 @@ fn plan() -> Plan {
     Plan {
         seed: number("WAYFS_CLAIMS_SEED").unwrap_or(1),
         losses: long.unwrap_or(2),
+        worlds: number("WAYFS_CLAIMS_WORLDS").map_or(1, |worlds| worlds.max(1) as usize),
         losses_in_world: if long.is_some() { 8 } else { 3 },
         stations: 2,
         clients: 3,
@@ -32,6 +33,7 @@ fn plan() -> Plan {
             .map(PathBuf::from)
             .and_then(|path| path.parent().map(PathBuf::from))
             .unwrap_or_else(std::env::temp_dir),
+        report: std::env::var_os("WAYFS_CLAIMS_REPORT").map(PathBuf::from),
     }
 }
 
@@ -41,8 +43,5 @@ fn what_was_claimed_is_there_after_disks_are_lost() {
     let plan = plan();
     let round = run(&plan);
     println!("{}", round.text());
-    if let Some(path) = std::env::var_os("WAYFS_CLAIMS_REPORT") {
-        std::fs::write(path, round.text()).expect("write the report");
-    }
     assert!(round.failures.is_empty(), "{} failures, seeds are above", round.failures.len());
 }
