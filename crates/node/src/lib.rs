@@ -1,6 +1,6 @@
 //! Floor 3: a live replica.
 //!
-//! [`Volume`] drives the engine: one lock, a thread that syncs, one that looks at the clock, one that sweeps,
+//! [`Volume`] drives the engine: one lock, a thread that syncs, one that looks at the clock, one that sweeps, one that scrubs,
 //! and a task for each session. [`ParentLink`] keeps the session to the best parent; [`Host`] takes
 //! sessions of children; [`join`] makes a machine a member. Contents move beside the engine ([`contents`]).
 //!
@@ -25,6 +25,7 @@ pub mod paths;
 pub mod repair;
 mod room;
 mod runtime;
+mod scrub;
 mod servers;
 mod session;
 mod settings;
@@ -49,12 +50,13 @@ pub use level_watch::{LevelWatch, Reached};
 pub use parent::{CandidateStatus, LinkSettings, LinkState, LinkStatus, ParentLink, Throughput};
 pub use room::full_text;
 pub use runtime::runtime;
+pub use scrub::{ScrubCounts, ScrubError, ScrubPosition};
 pub use servers::home_copies;
 pub use servers::{
     ADDRESSES_MAX, Directory, Entry, Have, News, Place, SERVERS_MAX, ServerInfo, ServerKind, ServerList, Signed,
 };
 pub use session::SessionReport;
-pub use settings::{Keys, VolumeSettings};
+pub use settings::{Keys, SCRUB_PERIOD, VolumeSettings};
 pub use succession::Elsewhere;
 pub use volume::Volume;
 pub use waiter::Callback;

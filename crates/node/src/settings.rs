@@ -16,6 +16,9 @@ pub struct Keys<'a> {
     pub home: NodeId,
 }
 
+/// How often everything that is kept is read, unless that is set.
+pub const SCRUB_PERIOD: Duration = Duration::from_secs(30 * 86_400);
+
 /// Settings of one [`Volume`](crate::Volume).
 #[derive(Debug, Clone)]
 pub struct VolumeSettings {
@@ -40,6 +43,9 @@ pub struct VolumeSettings {
     pub unreferenced_grace: Duration,
     /// Pause between sweeps. Default 60 s: a sweep walks everything that is in use.
     pub sweep_period: Duration,
+    /// All that is kept is read once in so long, and what is damaged is fetched anew; `None`: never by itself. Default 30 days:
+    /// often enough that two copies seldom rot in between, and a hundredth of what a disk reads in that time if it is full.
+    pub scrub_period: Option<Duration>,
     /// Contents pushed at the same time. Default 4: enough to fill a path, few enough that each is soon whole.
     pub pushes_max: usize,
     /// How contents are packed. Default: as the path is worth it.
@@ -59,6 +65,7 @@ impl VolumeSettings {
             cache_bytes_max: None,
             unreferenced_grace: Duration::from_secs(600),
             sweep_period: Duration::from_secs(60),
+            scrub_period: Some(SCRUB_PERIOD),
             pushes_max: 4,
             content_packing: ContentPacking::default(),
         }

@@ -56,6 +56,8 @@ pub struct Plan<'a> {
     pub cache_bytes_max: Option<u64>,
     /// How long it keeps what nobody refers to; short, so that tests need not wait.
     pub unreferenced_grace: Duration,
+    /// How often everything is read.
+    pub scrub_period: Option<Duration>,
     /// How its contents are packed.
     pub content_packing: ContentPacking,
     /// Port, or 0.
@@ -75,6 +77,7 @@ impl<'a> Plan<'a> {
             news: News::default(),
             cache_bytes_max: None,
             unreferenced_grace: Duration::from_millis(200),
+            scrub_period: None,
             content_packing: ContentPacking::ByPath,
             port: 0,
         }
@@ -106,6 +109,7 @@ impl Machine {
         let mut settings = VolumeSettings::new(config, keys, store.clone(), runtime.handle().clone());
         settings.unreferenced_grace = plan.unreferenced_grace;
         settings.cache_bytes_max = plan.cache_bytes_max;
+        settings.scrub_period = plan.scrub_period;
         settings.content_packing = plan.content_packing;
         let volume = Volume::open(settings, plan.hooks).expect("a volume");
         volume.directory().take(plan.news);

@@ -17,6 +17,7 @@ use crate::error::{MemberError, OpenError};
 use crate::hooks::Hooks;
 use crate::metrics::VolumeMetrics;
 use crate::room::{DiskRoom, full_text};
+use crate::scrub::{self, ScrubPosition, Scrubber};
 use crate::servers::{Directory, News, exchange};
 use crate::session::{self, Session, SessionReport};
 use crate::sweep::{self, Sweeper};
@@ -72,6 +73,7 @@ pub struct Volume {
     pub(crate) former: Mutex<Former>,
     pub(crate) directory: Directory,
     pub(crate) sweeper: Arc<Sweeper>,
+    pub(crate) scrubber: Arc<Scrubber>,
     /// Chunks in memory on behalf of neighbours.
     pub(crate) bodies: Semaphore,
     pub(crate) metrics: Arc<VolumeMetrics>,
@@ -130,6 +132,7 @@ impl Volume {
             former: Mutex::default(),
             directory,
             sweeper: Arc::default(),
+            scrubber: Arc::new(Scrubber::new(ScrubPosition::load(&settings.directory))),
             bodies: Semaphore::new(BODIES_MAX),
             metrics: Arc::default(),
             disk_room,
@@ -535,6 +538,7 @@ impl Volume {
         }
         self.uploads.stop();
         self.sweeper.stop();
+        self.scrubber.stop();
         self.timer.stop();
         self.syncs.stop();
         self.join_threads();
@@ -692,7 +696,12 @@ impl Volume {
             timer::run(&timer, || ticking.upgrade().is_some_and(|volume| volume.tick()));
         })?);
         let sweeper = Arc::clone(&self.sweeper);
-        threads.push(spawn(name("sweep"), move || sweep::run(&sweeper, &me))?);
+        let sweeping = Weak::clone(&me);
+        threads.push(spawn(name("sweep"), move || sweep::run(&sweeper, &sweeping))?);
+        if let Some(period) = self.settings.scrub_period {
+            let (scrubber, directory) = (Arc::clone(&self.scrubber), self.settings.directory.clone());
+            threads.push(spawn(name("scrub"), move || scrub::run(&scrubber, &me, &directory, period))?);
+        }
         Ok(())
     }
 

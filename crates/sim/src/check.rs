@@ -103,12 +103,12 @@ impl World {
         !self.hosts[0].is_sound() || self.has_lost_server() && !has_writer
     }
 
-    /// Whether the disk of its writer has a content.
+    /// Whether the disk of its writer has a content. A chunk that rotted there is of another content, or this one is not whole.
     pub(crate) fn is_at_writer(&self, record: RecordId, content: &Content) -> bool {
         (0..self.hosts.len()).any(|index| {
             let host = &self.hosts[index];
             let is_whole = content.root().is_none_or(|root| self.is_whole_durable(index, root));
-            host.is_sound() && host.origins.contains(&record.origin()) && is_whole
+            !host.destroyed && !host.is_copy && host.origins.contains(&record.origin()) && is_whole
         })
     }
 

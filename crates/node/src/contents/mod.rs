@@ -30,7 +30,7 @@ pub use chunks::{Contents, ContentsError, Hold, LocalSink, Making};
 pub(crate) use codec::unpack as unpack_chunk;
 pub use effort::ContentPacking;
 pub use fetch::FetchError;
-pub(crate) use fetch::Fetches;
+pub(crate) use fetch::{Fetches, Want};
 pub(crate) use former::Former;
 pub(crate) use history::History;
 pub(crate) use presence::{CallOff, Piece, Walk, walk};

@@ -217,7 +217,7 @@ fn who_joins_a_search_that_is_given_up_goes_on_for_as_long_as_it_has_patience() 
 }
 
 /// Flips one bit of some bytes wherever they lie in the chunks of a machine.
-fn flip_a_bit(machine: &Machine, bytes: &[u8]) {
+pub(super) fn flip_a_bit(machine: &Machine, bytes: &[u8]) {
     let mut flipped = 0;
     for entry in std::fs::read_dir(machine.store().join("chunks")).unwrap() {
         let path = entry.unwrap().path();

@@ -4,6 +4,7 @@ mod contents;
 mod differences;
 mod full_disk;
 mod hostile;
+mod scrubbing;
 mod sessions;
 mod sweeping;
 mod torn;
