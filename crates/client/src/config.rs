@@ -33,6 +33,9 @@ pub struct ClientConfig {
     pub registry: Registry,
     /// Bound on cached contents, in bytes. Default 10 GiB. What nobody else has is never bounded by it.
     pub cache_size: u64,
+    /// All cached contents are read once in so long, and what is damaged is fetched anew; `None`: never by itself. Default 30
+    /// days.
+    pub scrub_period: Option<Duration>,
     /// How the mount behaves.
     pub vfs: VfsSettings,
     /// `USER@HOST`, as conflict names show it. Default: of this process.
@@ -81,6 +84,7 @@ impl ClientConfig {
             control_socket: None,
             registry: Registry::of_this_machine(),
             cache_size: CACHE_SIZE,
+            scrub_period: Some(wayfs_node::SCRUB_PERIOD),
             vfs: VfsSettings::default(),
             label: None,
             read_only: false,

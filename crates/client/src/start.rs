@@ -288,6 +288,7 @@ fn open_volume(
     replica.sharing = config.sharing;
     let keys = Keys { own: endpoint.identity(), home: saved.home };
     let mut settings = VolumeSettings::new(replica, keys, directory.join("volume"), runtime.clone());
+    settings.scrub_period = config.scrub_period;
     // The rest is for body files that nobody has open.
     settings.cache_bytes_max = Some(config.cache_size - config.cache_size / 4);
     Ok(Volume::open(settings, hooks.clone())?)

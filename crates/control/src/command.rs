@@ -56,6 +56,13 @@ pub enum Command {
         /// Longest wait in milliseconds.
         timeout_ms: u64,
     },
+    /// Reads all contents that are kept here now, and gets what is damaged from others, with progress. Result:
+    /// [`crate::Done::Scrubbed`].
+    Scrub {
+        /// Which volume; `None`: all.
+        #[serde(default)]
+        volume: Option<String>,
+    },
     /// Open conflicts. Result: [`crate::Done::Conflicts`].
     ConflictsList {
         /// Which volume; `None`: all.
@@ -413,6 +420,7 @@ impl Command {
             Self::Refresh { timeout_ms, .. } => Some(Duration::from_millis(*timeout_ms).saturating_add(SHORT)),
             Self::Umount { timeout_ms, .. } => Some(Duration::from_millis(*timeout_ms).saturating_add(LONG)),
             Self::Pin { .. }
+            | Self::Scrub { .. }
             | Self::VolumeImport { .. }
             | Self::VolumeExport { .. }
             | Self::VolumeBackup { .. }
@@ -456,6 +464,7 @@ impl Command {
             Self::Queue { .. } => "queue",
             Self::Sync { .. } => "sync",
             Self::Refresh { .. } => "refresh",
+            Self::Scrub { .. } => "scrub",
             Self::ConflictsList { .. } => "conflicts list",
             Self::ConflictsShow { .. } => "conflicts show",
             Self::ConflictsDiff { .. } => "conflicts diff",

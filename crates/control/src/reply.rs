@@ -4,7 +4,8 @@ use crate::path_text;
 use crate::report::{
     BackupReport, ConflictReport, ConflictsReport, CopyReport, DeleteReport, DiffReport, DoctorReport, FileInfo,
     GivenUpReport, MembersReport, PinsReport, PromoteReport, QueueReport, RefreshReport, ResolveReport, RestoreReport,
-    StationsReport, StatusReport, SyncReport, TicketReport, UmountReport, VolumeReport, VolumesReport, WhyReport,
+    ScrubReport, StationsReport, StatusReport, SyncReport, TicketReport, UmountReport, VolumeReport, VolumesReport,
+    WhyReport,
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -126,6 +127,8 @@ pub enum Done {
     Sync(SyncReport),
     /// Of `Refresh`.
     Refreshed(RefreshReport),
+    /// Of `Scrub`.
+    Scrubbed(ScrubReport),
     /// Of `ConflictsList`.
     Conflicts(ConflictsReport),
     /// Of `ConflictsShow`.

@@ -41,6 +41,8 @@ pub struct ServerConfig {
     pub unreferenced_grace: Duration,
     /// Pause between sweeps. Default 60 s.
     pub sweep_period: Duration,
+    /// All contents are read once in so long, and what is damaged is fetched anew; `None`: never by itself. Default 30 days.
+    pub scrub_period: Option<Duration>,
 }
 
 impl ServerConfig {
@@ -60,6 +62,7 @@ impl ServerConfig {
             net: wayfs_net::NetConfig::default(),
             unreferenced_grace: Duration::from_secs(600),
             sweep_period: Duration::from_secs(60),
+            scrub_period: Some(wayfs_node::SCRUB_PERIOD),
         }
     }
 }

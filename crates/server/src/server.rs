@@ -343,6 +343,7 @@ impl Shared {
         let mut settings = VolumeSettings::new(replica, keys, self.layout.store(id), self.runtime.clone());
         settings.unreferenced_grace = self.config.unreferenced_grace;
         settings.sweep_period = self.config.sweep_period;
+        settings.scrub_period = self.config.scrub_period;
         let is_called = |wanted: &String| *wanted == name || *wanted == id.to_string();
         settings.accept_loss = self.config.accept_loss.iter().any(is_called);
         let tickets = match file.role {

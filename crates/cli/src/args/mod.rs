@@ -12,8 +12,8 @@ pub(crate) use link::{LinkBaseArgs, LinkCommand, LinkMobileArgs, LinkOptions, Li
 pub(crate) use nfs::{NfsCommand, NfsOptions, NoticeArg, ProtoArg};
 pub(crate) use tools::{
     BackupArgs, ConflictsCommand, DebugArgs, DeleteArgs, DoctorArgs, EventsArgs, ExportArgs, ImportArgs, InitArgs,
-    PromoteArgs, QueueArgs, RefreshArgs, ResolveArgs, RestoreArgs, StationCommand, StopArgs, SyncArgs, TicketArgs,
-    VolumeCommand, WhichArgs,
+    PromoteArgs, QueueArgs, RefreshArgs, ResolveArgs, RestoreArgs, ScrubArgs, StationCommand, StopArgs, SyncArgs,
+    TicketArgs, VolumeCommand, WhichArgs,
 };
 
 use crate::failure::EXIT_CODES;
@@ -103,6 +103,8 @@ pub(crate) enum CommandArgs {
     Sync(SyncArgs),
     /// See here what was visible before: asks the home; exit 3 if it cannot be reached
     Refresh(RefreshArgs),
+    /// Read all contents kept here now, and fetch anew what the disk damaged; exit 0 only if all is sound by then
+    Scrub(ScrubArgs),
     /// List, show, compare and settle conflicts
     #[command(subcommand)]
     Conflicts(ConflictsCommand),

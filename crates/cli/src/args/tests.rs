@@ -61,6 +61,9 @@ fn every_command_of_the_manual_is_accepted() {
         wayfs sync
         wayfs sync a --until stable --timeout 3
         wayfs refresh
+        wayfs scrub
+        wayfs scrub photos --at /srv/wayfs --json
+        wayfs scrub /mnt/photos
         wayfs link base --listen 192.0.2.7:7480 --out /tmp/t --scheme fec:12,10 --pool 10.9.0.0/24
         wayfs link mobile - --default --tries 9 --timeout 200 --window 64 --order free --delay 900 --queue 64 --reservation
         wayfs link status --watch --json

@@ -216,6 +216,14 @@ pub(crate) struct RefreshArgs {
     pub(crate) timeout: u64,
 }
 
+/// Of `wayfs scrub`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ScrubArgs {
+    /// A volume of the server, or the directory of a mount or of a server's data [default: all of the daemon that runs]
+    #[arg(value_name = "VOLUME|DIR")]
+    pub(crate) what: Option<String>,
+}
+
 /// Of `wayfs sync`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SyncArgs {

@@ -15,6 +15,7 @@ mod nfs;
 mod nfs_mount;
 mod queue;
 mod refresh;
+mod scrub;
 mod serve;
 mod station;
 mod status;
@@ -73,6 +74,7 @@ fn run_with(context: &Context, command: CommandArgs) -> Result<(), Failure> {
         CommandArgs::Queue(args) => queue::run(context, &args),
         CommandArgs::Sync(args) => sync::run(context, args),
         CommandArgs::Refresh(args) => refresh::run(context, &args),
+        CommandArgs::Scrub(args) => scrub::run(context, args),
         CommandArgs::Conflicts(command) => conflicts::run(context, command),
         CommandArgs::Offline => context.report(mount, &Command::Offline),
         CommandArgs::Online => context.report(mount, &Command::Online),

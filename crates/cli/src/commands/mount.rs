@@ -86,6 +86,7 @@ fn config(context: &Context, settings: &MountSettings) -> Result<ClientConfig, F
         Some(SharingArg::Relaxed) => wayfs_client::Sharing::Relaxed,
     };
     config.metrics = settings.metrics;
+    config.scrub_period = settings.scrub_period;
     config.on_failure = Some(end_without_unmount);
     config.vfs.close = match settings.close {
         Close::Asynchronous => wayfs_client::Close::Asynchronous,

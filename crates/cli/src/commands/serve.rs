@@ -65,6 +65,7 @@ fn config(context: &Context, settings: &ServeSettings) -> ServerConfig {
     config.control_socket = Some(settings.socket());
     config.policy.clone_from(&settings.policy);
     config.metrics = settings.metrics;
+    config.scrub_period = settings.scrub_period;
     config.mdns = settings.mdns;
     config.accept_loss.clone_from(&settings.accept_loss);
     config.label = label::of_this_machine();

@@ -82,6 +82,7 @@ pub(crate) struct ServerSection {
     pub(crate) policy: Option<String>,
     pub(crate) mdns: Option<bool>,
     pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) scrub_days: Option<u32>,
 }
 
 /// `[mount]`
@@ -101,6 +102,7 @@ pub(crate) struct MountSection {
     pub(crate) read_timeout_s: Option<u64>,
     pub(crate) safe_timeout_s: Option<u64>,
     pub(crate) dirty_age_s: Option<u64>,
+    pub(crate) scrub_days: Option<u32>,
 }
 
 impl ConfigFile {
@@ -148,6 +150,7 @@ impl ConfigFile {
                 policy: later.server.policy.or(self.server.policy),
                 mdns: later.server.mdns.or(self.server.mdns),
                 metrics: later.server.metrics.or(self.server.metrics),
+                scrub_days: later.server.scrub_days.or(self.server.scrub_days),
             },
             mount: MountSection {
                 cache: later.mount.cache.or(self.mount.cache),
@@ -163,6 +166,7 @@ impl ConfigFile {
                 read_timeout_s: later.mount.read_timeout_s.or(self.mount.read_timeout_s),
                 safe_timeout_s: later.mount.safe_timeout_s.or(self.mount.safe_timeout_s),
                 dirty_age_s: later.mount.dirty_age_s.or(self.mount.dirty_age_s),
+                scrub_days: later.mount.scrub_days.or(self.mount.scrub_days),
             },
             network: NetworkSection {
                 controller: later.network.controller.or(self.network.controller),
@@ -248,6 +252,7 @@ mod tests {
         let switched_on: String =
             TEMPLATE.lines().map(|line| line.strip_prefix("#! ").unwrap_or(line)).collect::<Vec<_>>().join("\n");
         let file = parse(&switched_on).unwrap();
+        assert_eq!((file.server.scrub_days, file.mount.scrub_days), (Some(30), Some(30)));
         assert!(file.server.policy.is_some() && file.mount.metrics.is_some() && file.log.level.is_some());
     }
 

@@ -15,6 +15,7 @@ pub(crate) use template::TEMPLATE;
 use crate::args::GlobalArgs;
 use crate::dirs::Dirs;
 use crate::failure::Failure;
+use std::time::Duration;
 
 /// Everything that commands need to know but their own arguments.
 #[derive(Debug, Clone)]
@@ -29,6 +30,15 @@ pub(crate) struct Config {
 
 /// Level of the log where nothing else is said: state changes that a user would notice.
 const LOG_DEFAULT: &str = "info";
+
+/// In which time all contents are read, by a key `scrub_days`; `None`: never by itself.
+fn scrub_period(days: Option<u32>) -> Option<Duration> {
+    match days {
+        None => Some(wayfs_node::SCRUB_PERIOD),
+        Some(0) => None,
+        Some(days) => Some(Duration::from_secs(86_400) * days),
+    }
+}
 
 impl Config {
     /// Reads the files, once.

@@ -1,6 +1,6 @@
 //! What a mount is started with.
 
-use super::{Config, size::parse_size};
+use super::{Config, scrub_period, size::parse_size};
 use crate::args::{CloseArg, MountArgs, SharingArg};
 use crate::daemon;
 use crate::failure::{Exit, Failure};
@@ -88,6 +88,8 @@ pub(crate) struct MountSettings {
     pub(crate) watch: bool,
     /// Where to serve metrics.
     pub(crate) metrics: Option<SocketAddr>,
+    /// In which time the cache is read; `None`: never by itself.
+    pub(crate) scrub_period: Option<Duration>,
     /// Waits that differ from the mount's defaults.
     pub(crate) timeouts: Timeouts,
 }
@@ -150,6 +152,7 @@ impl MountSettings {
             mdns: !args.no_mdns && !options.no_mdns && file.mdns.unwrap_or(true),
             watch: options.watch.or(file.watch).unwrap_or(true),
             metrics: args.metrics.or(options.metrics).or(file.metrics),
+            scrub_period: scrub_period(file.scrub_days),
             timeouts: Timeouts {
                 metadata: file.metadata_timeout_s.map(Duration::from_secs),
                 read: file.read_timeout_s.map(Duration::from_secs),

@@ -1,9 +1,10 @@
 //! What a server is started with.
 
-use super::Config;
+use super::{Config, scrub_period};
 use crate::args::ServeArgs;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// UDP port of servers: not assigned to anything known, and easy to remember.
 pub(crate) const PORT_DEFAULT: u16 = 7475;
@@ -23,6 +24,8 @@ pub(crate) struct ServeSettings {
     pub(crate) mdns: bool,
     /// Where to serve metrics.
     pub(crate) metrics: Option<SocketAddr>,
+    /// In which time everything is read; `None`: never by itself.
+    pub(crate) scrub_period: Option<Duration>,
     /// Volumes that are opened although they are damaged: never by a file, since it is meant for once.
     pub(crate) accept_loss: Vec<String>,
 }
@@ -41,6 +44,7 @@ impl ServeSettings {
             policy: args.policy.clone().or_else(|| file.policy.clone()),
             mdns: !args.no_mdns && file.mdns.unwrap_or(true),
             metrics: args.metrics.or(file.metrics),
+            scrub_period: scrub_period(file.scrub_days),
             accept_loss: args.accept_loss.clone(),
         }
     }

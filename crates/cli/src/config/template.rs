@@ -32,6 +32,10 @@ pub(crate) const TEMPLATE: &str = r#"# Configuration of wayfs. Take the `#! ` aw
 # Serve Prometheus metrics over HTTP here. Default: not at all.
 #! metrics = "127.0.0.1:9420"
 
+# All contents kept here are read once in so many days, slowly, and what the disk damaged is fetched anew from whoever has it.
+# It takes a twentieth of one disk and one core at most. 0: never by itself (`wayfs scrub` does it at once).
+#! scrub_days = 30
+
 [mount]
 # State and cache of mounts. It holds what was written and not sent yet: never put it where a cleaner comes by.
 # Default: /var/lib/wayfs/mounts for root, else ~/.local/state/wayfs/mounts.
@@ -66,6 +70,9 @@ pub(crate) const TEMPLATE: &str = r#"# Configuration of wayfs. Take the `#! ` aw
 
 # Writes to a file that stays open are committed when they are this old, in seconds.
 #! dirty_age_s = 30
+
+# The cache is read once in so many days, as a server's contents are (see above). 0: never by itself.
+#! scrub_days = 30
 
 [network]
 # How connections find their sending rate: steady (keeps it over losses of the air, shares a full queue), or for

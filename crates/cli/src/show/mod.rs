@@ -7,6 +7,7 @@ mod ledger;
 mod link;
 mod quantity;
 mod repair;
+mod scrub;
 mod servers;
 mod status;
 mod table;
@@ -17,6 +18,7 @@ pub(crate) use file::{info, pins, queue, refreshed, sync, umount};
 pub(crate) use link::link;
 pub(crate) use quantity::{date, now_unix_ms};
 pub(crate) use repair::repairs;
+pub(crate) use scrub::scrubbed;
 pub(crate) use servers::{
     admitted, backed_up, copied, deleted, event, given_up, members, promoted, restored, stations, to_be_deleted,
     volume, volumes, why,
@@ -36,6 +38,7 @@ pub(crate) fn done(done: &Done) -> String {
         Done::Queue(report) => queue(report),
         Done::Sync(report) => sync(report),
         Done::Refreshed(report) => refreshed(report),
+        Done::Scrubbed(report) => scrubbed(report),
         Done::Conflicts(report) => conflicts(report),
         Done::Conflict(report) => conflict(report),
         Done::Diff(report) => report.text.clone().unwrap_or_default(),

@@ -63,6 +63,7 @@ fn volume_status(volume: &VolumeStatus, now_unix_ms: i64) -> String {
     line("children", if volume.children > 0 { volume.children.to_string() } else { String::new() });
     line("sharing", clean(&volume.sharing));
     line("cache", cache(volume));
+    line("scrub", super::scrub::line(&volume.scrub, now_unix_ms));
     line("why", clean(&volume.cause));
     line("what to do", clean(&volume.next_step));
     let read_only = if volume.read_only { ", read-only" } else { "" };

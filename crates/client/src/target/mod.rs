@@ -8,6 +8,7 @@ mod ledger;
 mod others;
 mod pinning;
 mod refreshing;
+mod scrubbing;
 mod stations;
 mod status;
 mod syncing;
@@ -99,6 +100,7 @@ impl Target {
             Command::Info { volume, .. }
             | Command::Queue { volume, .. }
             | Command::Sync { volume, .. }
+            | Command::Scrub { volume }
             | Command::ConflictsList { volume }
             | Command::ConflictsShow { volume, .. }
             | Command::ConflictsDiff { volume, .. }
@@ -176,6 +178,7 @@ impl Target {
                 let timeout = timeout_ms.map_or(syncing::FOREVER, Duration::from_millis);
                 self.sync_to(path.as_deref(), until, timeout, out).map(Done::Sync)
             }
+            Command::Scrub { .. } => self.scrub(out).map(Done::Scrubbed),
             Command::Refresh { path, timeout_ms } => {
                 self.refresh(path.as_deref(), Duration::from_millis(timeout_ms)).map(Done::Refreshed)
             }

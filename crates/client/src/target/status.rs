@@ -56,6 +56,7 @@ impl Target {
             reconciled_unix_ms: link.heard.map(unix_ms),
             conflicts_open: progress.map_or(0, |progress| progress.conflicts_open),
             versions_lost: progress.map_or(0, |progress| progress.versions_lost),
+            scrub: self.scrub_status(),
             children: 0,
             cache_used_bytes: self.volume().contents().bytes() + self.parts.vfs.files().idle_len(),
             cache_limit_bytes: settings.cache_bytes_max.map(|_| self.parts.cache_limit),

@@ -5,6 +5,7 @@ mod doctor;
 mod file;
 mod ledger;
 mod repair;
+mod scrub;
 mod station;
 mod status;
 mod volume;
@@ -18,6 +19,7 @@ pub use file::{
 };
 pub use ledger::{AmountReport, LedgerReport};
 pub use repair::{FileDamage, RepairReport, RepairState, VolumeRepair};
+pub use scrub::{ScrubFound, ScrubReport, ScrubStatus, VolumeScrub};
 pub use station::{StationReport, StationsReport, WhyReport};
 pub use status::{StatusReport, StatusWord, VolumeRole, VolumeStatus};
 pub use volume::{

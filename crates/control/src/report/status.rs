@@ -1,6 +1,7 @@
 //! The one screen that says how it goes.
 
-use crate::{DaemonKind, path_text, report::LedgerReport, report::StationReport};
+use crate::report::{LedgerReport, ScrubStatus, StationReport};
+use crate::{DaemonKind, path_text};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -67,6 +68,9 @@ pub struct VolumeStatus {
     /// Versions whose bytes nobody has: `wayfs conflicts list` names those that the home declared lost.
     #[serde(default)]
     pub versions_lost: u64,
+    /// How far the scrub is, which reads all contents kept here to find what the disk damaged.
+    #[serde(default)]
+    pub scrub: ScrubStatus,
     /// Sessions of children (stations and homes).
     #[serde(default)]
     pub children: u64,

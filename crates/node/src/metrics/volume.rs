@@ -99,6 +99,7 @@ pub fn render(text: &mut Text, volume: &Volume, name: &str) {
         &label,
         metrics.chunks_swept.value(),
     );
+    render_scrub(text, volume, &label);
     render_work(text, metrics, &label);
     text.histogram(
         "wayfs_safety_ack_seconds",
@@ -112,6 +113,37 @@ pub fn render(text: &mut Text, volume: &Volume, name: &str) {
         "Waits of a server for a chunk that it lacked.",
         &label,
         &metrics.backfetch_wait,
+    );
+}
+
+/// What reading everything found: chunks of the last whole pass and of the present one.
+fn render_scrub(text: &mut Text, volume: &Volume, label: &[(&str, &str)]) {
+    let at = volume.scrub_position();
+    let ended = at.ended.map_or(0.0, |ended| ended.as_nanos() as f64 / 1e9);
+    text.gauge(
+        "wayfs_scrub_ended_seconds",
+        "When all contents had been read last, since 1970; 0: never.",
+        label,
+        ended,
+    );
+    text.gauge(
+        "wayfs_scrub_read_bytes",
+        "Bytes that the present pass over all contents has read.",
+        label,
+        at.found.bytes as f64,
+    );
+    let sum = |of: fn(&crate::ScrubCounts) -> u64| (of(&at.found) + of(&at.found_before)) as f64;
+    text.gauge(
+        "wayfs_scrub_damaged_chunks",
+        "Damaged chunks that the last whole pass and the present one found.",
+        label,
+        sum(|found| found.damaged),
+    );
+    text.gauge(
+        "wayfs_scrub_lost_chunks",
+        "Those of them that nobody had who was reached.",
+        label,
+        sum(|found| found.lost),
     );
 }
 

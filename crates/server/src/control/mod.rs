@@ -12,6 +12,7 @@ mod ledger;
 mod members;
 mod pieces;
 mod promoting;
+mod scrub;
 mod stations;
 mod status;
 mod sync;

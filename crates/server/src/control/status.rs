@@ -66,6 +66,7 @@ fn volume(served: &Served) -> VolumeStatus {
         cache_used_bytes: served.volume.contents().bytes(),
         full: served.volume.full(),
         ledger: super::ledger::of(served),
+        scrub: super::scrub::status(&served.volume.scrub_position()),
         ..VolumeStatus::default()
     };
     if let Some(progress) = progress {

@@ -1,8 +1,8 @@
 //! Which command goes where.
 
 use super::{
-    conflicts, copy_in, copy_out, deleting, doctor, files, members, promoting, stations, status, sync, tar_in, tar_out,
-    volumes,
+    conflicts, copy_in, copy_out, deleting, doctor, files, members, promoting, scrub, stations, status, sync, tar_in,
+    tar_out, volumes,
 };
 use crate::backup::{self, BackupError};
 use crate::served::Served;
@@ -40,6 +40,7 @@ impl ControlTarget for Target {
                 let wish = sync::Wish { path, until, timeout_ms };
                 Ok(Done::Sync(sync::run(&some(server, volume.as_deref())?, &wish, out)?))
             }
+            Command::Scrub { volume } => Ok(Done::Scrubbed(scrub::run(&some(server, volume.as_deref())?, out)?)),
             Command::ConflictsList { volume } => {
                 Ok(Done::Conflicts(conflicts::list(&some(server, volume.as_deref())?)?))
             }
