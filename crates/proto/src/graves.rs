@@ -1,6 +1,7 @@
 //! Traces of removed keys: kept until every child has passed them.
 
 use crate::api::Role;
+use crate::children::{Child, Phase};
 use crate::replica::Replica;
 use crate::tables::{number_key, table};
 use wayfs_types::{CommitNumber, MetaStore, StorageError};
@@ -10,18 +11,31 @@ const GRAVES_MAX: u64 = 1_000_000;
 /// Traces removed with one input.
 const PURGE_STEP: usize = 16;
 
+impl Child {
+    /// The change from which on it still has to hear of what went. A client that was told that it may go on from
+    /// where it left off counts on that until it has caught up; from then on each change is in its queue.
+    fn needs_traces_from(&self) -> Option<u64> {
+        match self.phase {
+            _ if self.is_station => Some(self.cursor),
+            Phase::Ready | Phase::Scanning => Some(self.next),
+            Phase::Greeting | Phase::Live | Phase::Ghost => None,
+        }
+    }
+}
+
 impl<S: MetaStore> Replica<S> {
     /// Forgets traces of removed keys that every child has passed, oldest first, a few at a time.
     ///
-    /// They are kept for as many changes as the settings say; for a station that is away for up to 1,000,000. A child further
-    /// behind gets the whole state (a station) or verifies its cache (a client).
+    /// They are kept for as many changes as the settings say; for a station that is away, and a client that was welcomed and has
+    /// not caught up, for up to 1,000,000. A child further behind gets the whole state (a station) or verifies its cache
+    /// (a client).
     pub(crate) fn purge(&mut self) -> Result<(), StorageError> {
         let change = self.counters.change.0;
         let kept = self.config.graves_kept;
         if self.config.role == Role::Client || change <= kept {
             return Ok(());
         }
-        let live = self.children.by_origin.values().filter(|child| child.is_station).map(|child| child.cursor);
+        let live = self.children.by_origin.values().filter_map(Child::needs_traces_from);
         let slowest = self.children.station_cursors.values().copied().chain(live).min().unwrap_or(u64::MAX);
         let until = (change - kept).min(slowest.max(change.saturating_sub(GRAVES_MAX)));
         let from = self.children.graves_from;

@@ -68,6 +68,9 @@ impl<S: MetaStore> Replica<S> {
         if child.phase != Phase::Ready {
             return Err(Trouble::Peer(peer, "started twice".to_owned()));
         }
+        if child.resumed && child.next < self.counters.purged.0 {
+            return Err(Trouble::Peer(peer, "took too long to begin: what went meanwhile is forgotten".to_owned()));
+        }
         let fresh_client = !child.is_station && !child.resumed;
         if fresh_client {
             base.insert(Key::Origin(origin));

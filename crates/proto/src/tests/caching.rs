@@ -264,3 +264,33 @@ fn an_answer_without_the_parents_word_counts_as_one() {
     world.names(a, FileId::ROOT).unwrap();
     assert_eq!(doubts(&world), online);
 }
+
+#[test]
+fn what_goes_between_welcome_and_start_is_told() {
+    let mut world = World::new();
+    let (ann, ben) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "ben@b"));
+    world.connect(ann, HOME);
+    let line = world.connect(ben, HOME);
+    world.settle();
+    world.hosts[HOME].replica.keep_traces(4);
+    world.create(ann, FileId::ROOT, "gone");
+    assert_eq!(world.names(ben, FileId::ROOT).unwrap(), ["gone"]);
+    world.close(line);
+    // Ben is told that he may go on from where he was, and is slow to say that he does.
+    let line = world.connect(ben, HOME);
+    world.stall(line, true);
+    world.step_up(line, 1);
+    world.settle();
+    world.step_down(line);
+    let unlink = Change::Unlink { parent: FileId::ROOT, name: name("gone") };
+    world.change(ann, unlink).unwrap();
+    for number in 0..8 {
+        world.create(ann, FileId::ROOT, &format!("f{number}"));
+    }
+    world.pass(Duration::from_secs(1));
+    world.stall(line, false);
+    world.pass(Duration::from_secs(2));
+    let names = world.names(ben, FileId::ROOT).unwrap();
+    assert_eq!(names.len(), 8, "{names:?}");
+    world.assert_agrees(ben);
+}
