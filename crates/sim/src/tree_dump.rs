@@ -14,6 +14,10 @@ pub(crate) struct TreeDump {
     pub(crate) entries: BTreeMap<Place, FileId>,
 }
 
+/// What a mount waits for an answer (`[S-bounded]`). A listing behind a look at its directory takes four round trips where
+/// another client changes both alone: more than a second on the slowest lines that seeds draw.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 impl World {
     /// Lists everything that a replica shows.
     ///
@@ -51,7 +55,7 @@ impl World {
 
     fn ask_and_wait(&mut self, index: usize, request: Request) -> Result<Answer, String> {
         let text = format!("{request:?}");
-        let id = self.ask(index, request, Expectation::Collected);
+        let id = self.ask_within(index, request, Expectation::Collected, PATIENCE);
         let end = self.now + Duration::from_secs(60);
         while !self.hosts[index].collected.contains_key(&id) {
             if self.now >= end {

@@ -697,8 +697,18 @@ impl World {
 
     /// Asks a host's engine; the answer goes to the history.
     pub(crate) fn ask(&mut self, index: usize, request: Request, expectation: Expectation) -> RequestId {
-        let id = self.hosts[index].request_id();
         let patience = self.millis(1000, 40_000);
+        self.ask_within(index, request, expectation, patience)
+    }
+
+    pub(crate) fn ask_within(
+        &mut self,
+        index: usize,
+        request: Request,
+        expectation: Expectation,
+        patience: Duration,
+    ) -> RequestId {
+        let id = self.hosts[index].request_id();
         self.hosts[index].waiting.insert(id, expectation);
         let deadline = self.now + patience;
         self.note(|| format!("host {index} asks {id:?} {request:?}"));
