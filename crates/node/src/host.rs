@@ -2,7 +2,7 @@
 
 use crate::greet::{self, Frames};
 use crate::handshake::{ChildRole, Grant, Greeting, PROTOCOL_VERSION, Refusal, Reply, encode};
-use crate::servers::{Have, home_copies, reach};
+use crate::servers::{Have, Rival, is_of_another, reach, watch_rivals};
 use crate::volume::Volume;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -125,7 +125,7 @@ impl Host {
         if volume.role() == Role::Home {
             let telling = reach::tell_stations(Arc::downgrade(&volume), self.endpoint.clone());
             volume.settings().runtime.spawn(telling);
-            volume.settings().runtime.spawn(home_copies::watch(Arc::downgrade(&volume), self.endpoint.clone()));
+            volume.settings().runtime.spawn(watch_rivals(Arc::downgrade(&volume), self.endpoint.clone()));
         }
         self.served.volumes.write().unwrap_or_else(PoisonError::into_inner).insert(volume.id(), volume);
     }
@@ -231,8 +231,8 @@ impl Newcomer {
         };
         self.connection.admit();
         let own = volume.settings().identity.id();
-        if peer == own && home_copies::is_of_another(own, &volume.directory().have(), have) {
-            volume.note_copy(self.connection.remote_addr());
+        if peer == own && is_of_another(own, &volume.directory().have(), have) {
+            volume.note_rival(Rival::Copy(self.connection.remote_addr()));
         }
         let reply = Reply::Servers { have: volume.directory().have(), news: volume.directory().news_for(have) };
         if frames.0.send(encode(&reply)).await.is_ok()

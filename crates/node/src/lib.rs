@@ -51,9 +51,9 @@ pub use parent::{CandidateStatus, LinkSettings, LinkState, LinkStatus, ParentLin
 pub use room::full_text;
 pub use runtime::runtime;
 pub use scrub::{ScrubCounts, ScrubError, ScrubPosition};
-pub use servers::home_copies;
 pub use servers::{
-    ADDRESSES_MAX, Directory, Entry, Have, News, Place, SERVERS_MAX, ServerInfo, ServerKind, ServerList, Signed,
+    ADDRESSES_MAX, Directory, Entry, Have, News, Place, Rival, SERVERS_MAX, ServerInfo, ServerKind, ServerList, Signed,
+    find_copy,
 };
 pub use session::SessionReport;
 pub use settings::{Keys, SCRUB_PERIOD, VolumeSettings};

@@ -18,7 +18,7 @@ use crate::hooks::Hooks;
 use crate::metrics::VolumeMetrics;
 use crate::room::{DiskRoom, full_text};
 use crate::scrub::{self, ScrubPosition, Scrubber};
-use crate::servers::{Directory, News, exchange};
+use crate::servers::{Directory, News, Rival, exchange};
 use crate::session::{self, Session, SessionReport};
 use crate::sweep::{self, Sweeper};
 use crate::syncer::{self, SyncQueue};
@@ -26,7 +26,6 @@ use crate::timer::{self, Timer};
 use crate::waiter::{Callback, Slot, Waiter};
 use crate::{VolumeSettings, clock};
 use rand::TryRngCore;
-use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -442,15 +441,18 @@ impl Volume {
         }
     }
 
-    /// Home only: notes that another copy of it was heard, and says so.
-    pub(crate) fn note_copy(&self, address: SocketAddr) {
-        if self.directory.note_copy(address) {
-            self.hooks.attention(&format!("another copy of this home runs at {address}"));
+    /// Home only: notes who else is taken for the home, and says so.
+    pub(crate) fn note_rival(&self, rival: Rival) {
+        if self.directory.note_rival(rival) {
+            self.hooks.attention(&rival.to_string());
         }
     }
 
     /// Takes in what a neighbour knows of the servers.
     pub(crate) fn take_news(&self, news: News) {
+        if let Some(station) = news.list.as_ref().and_then(|list| self.directory.successor_by(list)) {
+            self.note_rival(Rival::Successor(station));
+        }
         if !self.directory.take(news) || self.role() != Role::Home {
             return;
         }

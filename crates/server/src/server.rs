@@ -354,7 +354,7 @@ impl Shared {
             .map_err(|source| StartError::Volume { name: name.clone(), source })?;
         volume.directory().set_own(self.addresses());
         if role == Role::Home
-            && let Some(address) = self.runtime.block_on(wayfs_node::home_copies::look(&volume, &self.endpoint))
+            && let Some(address) = self.runtime.block_on(wayfs_node::find_copy(&volume, &self.endpoint))
         {
             volume.stop();
             return Err(StartError::Copied { address });

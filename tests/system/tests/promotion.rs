@@ -138,6 +138,12 @@ fn a_station_takes_the_place_of_a_home_that_is_gone_and_nothing_safe_is_lost() {
     // The old home comes back: nobody follows it, and the new home's volume goes on.
     fs::rename(&copy, &fleet.home.1.data).unwrap();
     fleet.home.1 = fleet.home.0.serve(fleet.home.1.port, &[]);
+    for (word, (machine, server)) in [("took the place of this home", &fleet.home), ("former home", &fleet.stations[0])]
+    {
+        eventually("whoever is taken for the home knows of the other", SEEN, || {
+            server.wayfs(machine, &["status"]).ok().out.contains(word)
+        });
+    }
     let more = write(&b, "last-b", 2);
     b.sync(&b_machine, "stable");
     all.extend(more);

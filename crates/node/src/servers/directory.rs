@@ -4,12 +4,12 @@ use super::info::{ADDRESSES_MAX, SERVERS_MAX, ServerInfo, ServerKind};
 use super::list::ServerList;
 use super::news::{Have, News};
 use super::place::Place;
+use super::rival::Rival;
 use super::signed::Signed;
 use crate::clock;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -44,6 +44,9 @@ struct Saved {
     /// Where this machine's key was, or is said to be.
     #[serde(default)]
     former: Vec<Address>,
+    /// The home whose place another took, and where it was.
+    #[serde(default)]
+    former_home: Option<(NodeId, Vec<Address>)>,
 }
 
 #[derive(Debug)]
@@ -63,8 +66,10 @@ struct Known {
     seen_at: Option<Address>,
     /// Addresses at which this machine's key was before, or is by a place that this machine did not sign; the newest last.
     former: Vec<Address>,
-    /// Where another copy of this server was heard, and when last.
-    copy: Option<(SocketAddr, Instant)>,
+    /// The home whose place another took, and where it was.
+    former_home: Option<(NodeId, Vec<Address>)>,
+    /// Who else is taken for this volume's home, and when it was last heard.
+    rival: Option<(Rival, Instant)>,
 }
 
 impl Directory {
@@ -87,7 +92,8 @@ impl Directory {
             own_addresses: Vec::new(),
             seen_at: None,
             former: Vec::new(),
-            copy: None,
+            former_home: None,
+            rival: None,
         };
         let directory = Self { path: path.to_path_buf(), volume, own, known: Mutex::new(known), changed };
         if let Ok(saved) = saved {
@@ -201,6 +207,8 @@ impl Directory {
         let mut known = self.lock();
         let is_news = known.home != home;
         if is_news {
+            let addresses = known.info_addresses(known.home);
+            known.former_home = Some((known.home, addresses));
             known.home = home;
             known.list = None;
             known.places.clear();
@@ -245,25 +253,41 @@ impl Directory {
         known.former.iter().filter(|address| !known.is_own(self.own.id(), address)).cloned().collect()
     }
 
-    /// Servers only: where another copy of this server was heard a moment ago; `None`: nowhere.
-    pub fn copy(&self) -> Option<SocketAddr> {
-        self.lock().copy.map(|(address, _)| address)
+    /// Home only: the home whose place it took, and where that was.
+    pub(crate) fn former_home(&self) -> Option<(NodeId, Vec<Address>)> {
+        self.lock().former_home.clone()
     }
 
-    /// Notes that another copy of this server was heard; answers whether that is news.
-    pub(crate) fn note_copy(&self, copy: SocketAddr) -> bool {
-        let before = self.lock().copy.replace((copy, Instant::now()));
-        before.is_none_or(|(address, _)| address != copy)
+    /// Home only: the station that took its place, if this is its list.
+    pub(crate) fn successor_by(&self, list: &Signed) -> Option<NodeId> {
+        let known = self.lock();
+        let read = list.read::<ServerList>().filter(|read| read.volume == self.volume && read.home != self.own.id())?;
+        let is_of_station = known.home == self.own.id() && known.is_server(read.home);
+        (is_of_station && list.is_signed_by::<ServerList>(read.home)).then_some(read.home)
     }
 
-    /// Forgets the copy that was last heard before this; answers whether there was one.
-    pub(crate) fn forget_copy(&self, heard_before: Instant) -> bool {
+    /// This machine's list, for whoever follows another.
+    pub(crate) fn own_list(&self) -> News {
+        News { list: self.lock().list.as_ref().map(|(signed, _)| signed.clone()), places: Vec::new() }
+    }
+
+    /// Home only: who else was taken for the home a moment ago.
+    pub fn rival(&self) -> Option<Rival> {
+        self.lock().rival.map(|(rival, _)| rival)
+    }
+
+    /// Notes that a rival was heard; answers whether that is news.
+    pub(crate) fn note_rival(&self, rival: Rival) -> bool {
+        let before = self.lock().rival.replace((rival, Instant::now()));
+        before.is_none_or(|(before, _)| before != rival)
+    }
+
+    /// Forgets the rival that was last heard before this.
+    pub(crate) fn forget_rival(&self, heard_before: Instant) {
         let mut known = self.lock();
-        let is_over = known.copy.is_some_and(|(_, heard)| heard < heard_before);
-        if is_over {
-            known.copy = None;
+        if known.rival.is_some_and(|(_, heard)| heard < heard_before) {
+            known.rival = None;
         }
-        is_over
     }
 
     /// Wakes whoever waits for a change.
@@ -287,6 +311,7 @@ impl Directory {
             by_hand: known.by_hand.clone().into_iter().collect(),
             told: known.told.clone().into_iter().collect(),
             former: known.former.clone(),
+            former_home: known.former_home.clone(),
         };
         let bytes = serde_json::to_vec_pretty(&saved).expect("a list of servers holds nothing that JSON cannot say");
         // What is lost if this fails is learnt again at the next session; an older list might be taken until then.
@@ -318,6 +343,7 @@ impl Known {
         self.told = saved.told.into_iter().collect();
         self.former = saved.former;
         self.former.truncate(FORMER_MAX);
+        self.former_home = saved.former_home;
     }
 
     fn accepts(&self, volume: VolumeId, signed: &Signed, list: &ServerList) -> bool {

@@ -11,12 +11,12 @@
 
 mod directory;
 pub(crate) mod exchange;
-pub mod home_copies;
 mod info;
 mod list;
 mod news;
 mod place;
 pub(crate) mod reach;
+mod rival;
 mod signed;
 
 pub use directory::Directory;
@@ -24,4 +24,6 @@ pub use info::{ADDRESSES_MAX, SERVERS_MAX, ServerInfo, ServerKind};
 pub use list::{Entry, ServerList};
 pub use news::{Have, News};
 pub use place::Place;
+pub use rival::{Rival, find_copy};
+pub(crate) use rival::{is_of_another, watch as watch_rivals};
 pub use signed::Signed;

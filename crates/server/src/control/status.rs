@@ -86,14 +86,8 @@ fn judge(served: &Served, progress: Option<&Progress>, link: Option<&LinkStatus>
     if let Some(reason) = served.volume.failure() {
         return attention(reason, "Mend the cause and restart the server.");
     }
-    if let Some(address) = served.volume.directory().copy() {
-        let cause = format!(
-            "another copy of this home runs at {address}: members of one do not see what is written at the other"
-        );
-        return attention(
-            cause,
-            "End one of the two; on its members `wayfs station address home HOST:PORT` names the other, and they write again there what it lacks.",
-        );
+    if let Some(rival) = served.volume.directory().rival() {
+        return attention(rival.to_string(), rival.next_step());
     }
     let Some(progress) = progress else {
         return attention("the volume has stopped".into(), "Restart the server.");
