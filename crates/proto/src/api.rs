@@ -333,7 +333,7 @@ pub enum Output {
         content: Content,
     },
     /// Nobody on record has this version's contents. Look whether the chunk store has all of it, read every chunk, and say
-    /// [`Input::Sought`].
+    /// [`Input::Sought`]. A server asks everybody below it for what lacks: who read it is on no record.
     Seek {
         /// Its file.
         file: FileId,

@@ -37,6 +37,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use wayfs_tree::Effect;
 use wayfs_types::{Content, Digest, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Time, WallTime};
+use wayfs_wire::Down;
 
 /// Table of records whose contents a client below us is to push.
 pub(crate) const AWAITED: u8 = b'f';
@@ -551,6 +552,10 @@ impl<S: MetaStore> Replica<S> {
                     self.overlay.put_raw(record_key(table::MISSING, *record), pack(&missing));
                     self.overlay.delete_raw(record_key(AWAITED, *record));
                     self.staged.marks.insert(record.origin());
+                    if self.contents.seeking.is_sought(*record) {
+                        // It may have been stable before it was lost here: it is not left to a policy.
+                        self.children.tell(child, Down::Want { versions: vec![*record] });
+                    }
                 }
                 None if self.is_revived(*record, child, true)? => {}
                 None if self.config.role == Role::Home => {

@@ -4,6 +4,7 @@ use crate::api::{Holder, PeerId, Role};
 use crate::contents::{HOLDERS_MAX, Missing};
 use crate::replica::Replica;
 use crate::tables::{after_prefix, parse_root_key, record_key, root_prefix, table, unpack};
+use crate::vanished::VANISHED;
 use wayfs_types::{FileId, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::Down;
 
@@ -33,6 +34,8 @@ impl<S: MetaStore> Replica<S> {
             Some(inode) if inode.content.root().is_none() => Holder::Here,
             Some(inode) => match self.merged_holder(&inode)? {
                 Some(holder) => holder,
+                // The file shows under this version that its bytes are lost.
+                None if has(VANISHED)? => parent,
                 None if self.config.role == Role::Home => Holder::Here,
                 None => Holder::Parent,
             },

@@ -2,8 +2,10 @@
 //!
 //! Nobody is asked for ever. When all who have a version on record are revoked or said no, and its writer is revoked or
 //! said no, the home **seeks** it: all stations and the writer are asked once more. If it turns up nowhere within
-//! [`SEEK_WAIT`], a record of the home ([`Op::Lost`]) takes the version out of the way: the line of its writer's *safe* and
-//! *stable* moves on, everybody hears of it by a report, and the file shows the last content that is whole.
+//! [`SEEK_WAIT`], the home's driver looks at its own chunks and asks everybody who is there for what lacks, readers too,
+//! who are on no record. If that is in vain, a record of the home ([`Op::Lost`]) takes the version out of the way: the line
+//! of its writer's *safe* and *stable* moves on, everybody hears of it by a report, and the file shows the last content
+//! that is whole.
 //!
 //! A machine that is only away may have it for all that anybody knows, and is waited for: until it comes, is revoked, or
 //! somebody who runs the volume accepts the loss ([`Replica::accept_loss`]). If the bytes turn up after all, they are
@@ -12,7 +14,7 @@
 use crate::api::{Output, Role};
 use crate::contents::{AWAITED, HOLDERS_MAX, Missing, size_of};
 use crate::previous::Previous;
-use crate::replica::{GrantError, Replica};
+use crate::replica::{GrantError, Replica, Trouble};
 use crate::report::LostContent;
 use crate::tables::{
     KeyKind, kind_range, pack, parse_image_key, parse_record_key, record_key, root_key, table, unpack, unpack_view,
@@ -60,6 +62,17 @@ pub(crate) struct Seeking {
 struct Sought {
     since: Time,
     asked: BTreeSet<OriginId>,
+    look: Look,
+}
+
+/// The home's own look, and its last questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// Others have time to answer first.
+    Ahead,
+    UnderWay,
+    /// Nobody who is there gave what lacks.
+    InVain,
 }
 
 impl Seeking {
@@ -68,6 +81,11 @@ impl Seeking {
         for sought in self.by_version.values_mut() {
             sought.asked.remove(&child);
         }
+    }
+
+    /// Whether a version is looked for.
+    pub(crate) fn is_sought(&self, version: RecordId) -> bool {
+        self.by_version.contains_key(&version)
     }
 
     pub(crate) fn end(&mut self, version: RecordId) {
@@ -106,8 +124,8 @@ impl<S: MetaStore> Replica<S> {
         let mut there: Vec<OriginId> = stations.map(|(origin, _)| *origin).collect();
         there.extend(self.writers_below(version.origin())?);
         let sought = self.contents.seeking.by_version.entry(version);
-        let sought = sought.or_insert_with(|| Sought { since: now, asked: BTreeSet::new() });
-        let since = sought.since;
+        let sought = sought.or_insert_with(|| Sought { since: now, asked: BTreeSet::new(), look: Look::Ahead });
+        let (since, look) = (sought.since, sought.look);
         let asked: Vec<OriginId> = there.into_iter().filter(|origin| sought.asked.insert(*origin)).collect();
         for child in asked {
             let held = HeldVersion { version, file: missing.file, content: missing.content.clone() };
@@ -119,8 +137,30 @@ impl<S: MetaStore> Replica<S> {
         if now < since + SEEK_WAIT {
             return Ok(true);
         }
-        self.declare_lost(version)?;
-        Ok(false)
+        if look == Look::InVain {
+            self.declare_lost(version)?;
+            return Ok(false);
+        }
+        if look == Look::Ahead
+            && let Some(sought) = self.contents.seeking.by_version.get_mut(&version)
+        {
+            sought.look = Look::UnderWay;
+            let (file, content) = (missing.file, missing.content.clone());
+            self.staged.outputs.push(Output::Seek { file, version, content });
+        }
+        Ok(true)
+    }
+
+    /// The home's driver looked, and asked everybody.
+    pub(crate) fn end_look(&mut self, version: RecordId, content: &Content, is_here: bool) -> Result<(), Trouble> {
+        if let Some(root) = content.root().filter(|_| is_here) {
+            return self.handle_content_here(root);
+        }
+        if let Some(sought) = self.contents.seeking.by_version.get_mut(&version) {
+            sought.look = Look::InVain;
+            self.note_holders_moved();
+        }
+        Ok(())
     }
 
     /// Whether all who may have contents said no, or are turned away for good.

@@ -297,9 +297,9 @@ impl<S: MetaStore> Replica<S> {
         (file, version): (FileId, RecordId),
         content: Content,
         is_here: bool,
-    ) -> Result<(), StorageError> {
+    ) -> Result<(), Trouble> {
         match (self.config.role, is_here) {
-            (Role::Home, _) => {}
+            (Role::Home, _) => self.end_look(version, &content, is_here)?,
             (Role::Station, true) => {
                 if let Some(missing) = self.missing(version)? {
                     self.settle_missing(version, &missing);

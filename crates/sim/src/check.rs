@@ -80,6 +80,7 @@ impl World {
             nowhere(&update.content)
                 && !self.history.is_superseded(**record)
                 && !(self.has_lost_server() && self.is_at_writer(**record, &update.content))
+                && !self.is_hit_everywhere(**record, &update.content)
         });
         if let Some((record, update)) = lost {
             let line = format!("{record} of {} was called safe and its content is at no server", update.file);
@@ -110,6 +111,22 @@ impl World {
             let is_whole = content.root().is_none_or(|root| self.is_whole_durable(index, root));
             !host.destroyed && !host.is_copy && host.origins.contains(&record.origin()) && is_whole
         })
+    }
+
+    /// Whether a server's disk damaged a content, and its writer's did, too. What nobody has noticed yet nobody can take back
+    /// ([S-losses], "a damaged chunk on one disk": it is there if another disk has it).
+    fn is_hit_everywhere(&self, record: RecordId, content: &Content) -> bool {
+        let Some(root) = content.root() else { return false };
+        let is_hit = |index: &usize| self.is_hit_at(*index, root);
+        let is_writer = |index: &usize| self.hosts[*index].origins.contains(&record.origin());
+        let all = 0..self.hosts.len();
+        all.clone().filter(is_hit).any(|index| !self.hosts[index].is_client())
+            && all.filter(is_writer).any(|w| is_hit(&w))
+    }
+
+    /// Whether the disk of a host damaged or lost a piece of a content.
+    pub(crate) fn is_hit_at(&self, index: usize, root: wayfs_types::Digest) -> bool {
+        self.pieces(root).iter().any(|piece| self.hosts[index].hit.contains(piece))
     }
 
     /// Whether a server's disk lost something.
@@ -232,6 +249,15 @@ impl World {
                 let line = format!("host {index}: safe up to {} of {:?}", progress.safe_through, progress.last_record);
                 self.violations.push(Violation::new("in the end everything is safe", line));
             }
+        }
+    }
+
+    /// What the home declares lost while everybody is there is with nobody, be it a reader who is on no record.
+    pub(crate) fn check_nobody_has(&mut self, version: RecordId, file: FileId) {
+        let Some(root) = self.history.updates.get(&version).and_then(|update| update.content.root()) else { return };
+        if let Some(index) = self.running().into_iter().find(|index| self.is_whole_durable(*index, root)) {
+            let line = format!("{version} of {file} is whole at host {index}, which was not asked");
+            self.violate("what is declared lost is with nobody", line);
         }
     }
 

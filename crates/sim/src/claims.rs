@@ -196,7 +196,8 @@ impl World {
                 && !self.history.is_superseded(**record)
                 // What is stable by itself may have been let go, be what was before it not safe.
                 && update.content.root().is_some_and(|root| {
-                    !self.is_whole_durable(index, root) && !self.is_whole_durable(0, root)
+                    // Nor is it kept for a home whose disk damaged it since.
+                    !self.is_whole_durable(index, root) && !self.is_whole_durable(0, root) && !self.is_hit_at(0, root)
                 })
         });
         if let Some((record, _)) = lost {

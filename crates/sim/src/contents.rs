@@ -21,6 +21,8 @@ pub(crate) const PIECES_MAX: usize = 5;
 const HOPS_MAX: usize = 5;
 /// How often a piece is asked for before its content is given up.
 const LACKED_MAX: u32 = 3;
+/// So long after the world was healed all sessions are up.
+const CONNECTED: Duration = Duration::from_secs(60);
 /// Looks for a chunk that cannot be had before a reader gives up.
 const TRIES_MAX: u32 = 10;
 
@@ -189,7 +191,11 @@ impl World {
         let lost = self.hosts[0].replica.as_ref().and_then(|home| home.lost_contents(usize::MAX / 2).ok());
         for lost in lost.unwrap_or_default() {
             self.cover(Branch::Declared, true);
-            self.history.declared.insert(lost.version);
+            let is_new = self.history.declared.insert(lost.version);
+            // With links that have been up for so long everybody was asked.
+            if is_new && self.healed_at.is_some_and(|healed| self.now >= healed + CONNECTED) {
+                self.check_nobody_has(lost.version, lost.file);
+            }
         }
     }
 
@@ -225,12 +231,13 @@ impl World {
         }
     }
 
-    /// The home looks for a content: a host says whether it has every piece.
+    /// The home looks for a content: a host says whether it has every piece. A server asks all below it for what lacks.
     pub(crate) fn look_for(&mut self, index: usize, file: FileId, version: RecordId, content: Content) {
         let Some(root) = content.root() else { return };
         let is_here = self.pieces(root).iter().all(|piece| {
-            let disk = self.hosts[index].disk.0.borrow();
-            disk.read_chunk(*piece) == Some(Chunk::Sound)
+            let is_sound = self.hosts[index].disk.0.borrow().read_chunk(*piece) == Some(Chunk::Sound);
+            let wanted = Wanted { file, version, piece: *piece };
+            is_sound || !self.hosts[index].is_client() && self.obtain(index, self.parent_of(index), wanted, HOPS_MAX)
         });
         if is_here {
             let chunk_writes = self.hosts[index].disk.0.borrow().sync_point().chunk_writes;
@@ -359,23 +366,17 @@ impl World {
         let Some(replica) = self.hosts[index].replica.as_ref() else { return Vec::new() };
         let parent = self.parent_of(index).filter(|parent| Some(*parent) != asker && self.is_awake(*parent));
         let holders = replica.holders(wanted.file, wanted.version).unwrap_or_default();
-        let on_record = replica.holder(wanted.file, wanted.version).unwrap_or(Holder::Unknown);
         let mut sources: Vec<usize> = Vec::new();
         for holder in holders {
             let Holder::Child(origin, _) = holder else { continue };
             sources.extend(self.children_of(index, origin));
         }
         sources.extend(parent);
-        // On record as here and not found, it is damaged or lost here: who wrote it or read it may have it.
-        if on_record == Holder::Here || self.hosts[index].role() == Role::Station {
-            let writer = wanted.version.origin();
-            let children = (0..self.hosts.len()).filter(|child| self.parent_of(*child) == Some(index));
-            sources.extend(children.filter(|child| {
-                let origin = self.hosts[*child].config.origin;
-                self.is_awake(*child) && (origin == writer || on_record == Holder::Here)
-            }));
-        }
-        sources.retain(|source| Some(*source) != asker);
+        // Who is on record has it not, or it is damaged or lost here: who wrote it or read it may have it.
+        let children = (0..self.hosts.len()).filter(|child| self.parent_of(*child) == Some(index));
+        sources.extend(children.filter(|child| self.is_awake(*child)));
+        let mut seen = std::collections::BTreeSet::new();
+        sources.retain(|source| Some(*source) != asker && seen.insert(*source));
         sources
     }
 

@@ -135,6 +135,7 @@ impl World {
             _ => disk.damage(chunks[at]),
         }
         drop(disk);
+        self.hosts[index].hit.insert(chunks[at]);
         self.hosts[index].is_harmed = true;
     }
 

@@ -2,7 +2,7 @@
 
 use crate::disk::DiskHandle;
 use crate::sharing::Asked;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wayfs_proto::{Config, PeerId, Replica, Role};
 use wayfs_types::request::{Level, Outcome, RequestId};
 use wayfs_types::{Content, Digest, FileId, Name, OriginId, RecordId, Time, WallTime};
@@ -67,6 +67,8 @@ pub(crate) struct Host {
     pub(crate) pushing: BTreeMap<RecordId, Digest>,
     /// Its disk lost or damaged something that the engine relies on.
     pub(crate) is_harmed: bool,
+    /// Chunks that were on its disk and were damaged or lost there.
+    pub(crate) hit: BTreeSet<Digest>,
 }
 
 impl Host {
@@ -95,6 +97,7 @@ impl Host {
             touched: BTreeMap::new(),
             pushing: BTreeMap::new(),
             is_harmed: false,
+            hit: BTreeSet::new(),
             config,
         }
     }

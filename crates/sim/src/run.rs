@@ -154,6 +154,7 @@ impl World {
         for index in 0..self.hosts.len() {
             self.start(index);
         }
+        self.healed_at = Some(self.now);
         self.note(|| "healed".to_string());
     }
 

@@ -181,6 +181,8 @@ pub(crate) struct World {
     pub(crate) coverage: Coverage,
     /// No more faults, no more work.
     pub(crate) healed: bool,
+    /// Since when it has been healed, and everybody awake.
+    pub(crate) healed_at: Option<Time>,
     /// A running digest of everything that happened, for the same-seed check.
     pub(crate) trace: u64,
     pub(crate) notes: Notes,
@@ -212,6 +214,7 @@ impl World {
             trees: BTreeMap::new(),
             coverage: Coverage::new(),
             healed: false,
+            healed_at: None,
             trace: 0xcbf2_9ce4_8422_2325,
             notes,
             script: Vec::new(),

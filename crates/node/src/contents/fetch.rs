@@ -228,7 +228,7 @@ impl Volume {
         let volume = Arc::clone(self);
         self.settings.runtime.spawn(async move {
             let started = Instant::now();
-            let result = volume.find(want, asker, patience).await;
+            let result = volume.find(want, asker, (patience, ASKED_MAX)).await;
             volume.fetches.lock().remove(&want.digest);
             volume.metrics.fetched(volume.role(), started.elapsed(), result.is_ok());
             // Whoever asked may have given up.
@@ -237,8 +237,20 @@ impl Volume {
         (progress, true)
     }
 
-    /// Asks one after the other of those who may have the chunk until it is here or the time is over.
-    async fn find(self: &Arc<Self>, want: Want, asker: Option<PeerId>, patience: Duration) -> Fetched {
+    /// Asks everybody below for a chunk of contents that nobody has on record, however many those are. The parent asked us.
+    pub(crate) async fn find_below(self: &Arc<Self>, want: Want, patience: Duration) -> Fetched {
+        let parent = self.lock().parent().map(|session| session.peer);
+        let everybody = self.all_sessions().len() * ROUNDS_MAX;
+        self.find(want, parent, (patience, everybody.max(ASKED_MAX))).await
+    }
+
+    /// Asks one after the other of those who may have the chunk until it is here, so many were asked, or the time is over.
+    async fn find(
+        self: &Arc<Self>,
+        want: Want,
+        asker: Option<PeerId>,
+        (patience, asked_max): (Duration, usize),
+    ) -> Fetched {
         let end = Instant::now() + patience;
         let (mut last, mut refusals, mut rounds) = (FetchError::NotHeld, 0, 0);
         let mut refused = BTreeSet::new();
@@ -257,7 +269,7 @@ impl Volume {
                         }
                     }
                     refusals += 1;
-                    if refusals >= ASKED_MAX {
+                    if refusals >= asked_max {
                         return Err(last);
                     }
                     refused.insert(session.peer);

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::{debug, info};
-use wayfs_proto::Input;
+use wayfs_proto::{Input, Role};
 use wayfs_types::{Content, Digest, FileId, RecordId};
 
 /// So long is waited for one chunk from others.
@@ -27,6 +27,15 @@ pub(crate) enum Repaired {
     Lacks(Digest, FetchError),
     /// The local chunks cannot be read, or the tree makes no sense.
     Failed(ContentsError),
+}
+
+/// What became of a content that is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Whole,
+    Lacks,
+    /// Somebody has it, and there is no room to keep it.
+    NoRoom,
 }
 
 impl Volume {
@@ -60,7 +69,7 @@ impl Volume {
         Repaired::Whole
     }
 
-    /// Answers the engine what of this is here, one after the other.
+    /// Answers the engine what of this is here, one after the other. A server asks everybody below it for what lacks.
     pub(crate) fn look_for_all(&self, sought: Vec<(FileId, RecordId, Content)>) {
         let me = std::sync::Weak::clone(&self.me);
         self.settings.runtime.spawn(async move {
@@ -71,26 +80,47 @@ impl Volume {
         });
     }
 
-    /// Answers the engine whether all of a content is here: every chunk is read, and nobody is asked.
     async fn look_for(self: &Arc<Self>, file: FileId, version: RecordId, content: Content) {
-        let mut stack: Vec<Piece> = Piece::top(&content).into_iter().collect();
-        let (mut seen, mut is_here) = (BTreeSet::new(), !stack.is_empty());
-        while let Some(piece) = stack.pop().filter(|_| is_here) {
+        let found = loop {
+            let found = self.find_whole(file, version, &content).await;
+            if found != Found::NoRoom || self.is_stopped() {
+                break found;
+            }
+            // Somebody may have it: nothing is to be said of it before there is room to take it.
+            tokio::time::sleep(PATIENCE).await;
+        };
+        let is_here = found == Found::Whole && self.contents_durable().await.is_ok();
+        debug!(%file, %version, is_here, "the home looked for contents");
+        self.step(Input::Sought { file, version, content, is_here });
+    }
+
+    /// Reads every chunk of a content, and gets what lacks from below: from readers, too, who are on no record.
+    async fn find_whole(self: &Arc<Self>, file: FileId, version: RecordId, content: &Content) -> Found {
+        let mut stack: Vec<Piece> = Piece::top(content).into_iter().collect();
+        let mut seen = BTreeSet::new();
+        while let Some(piece) = stack.pop() {
             if !seen.insert(piece.digest) {
                 continue;
             }
-            match self.read_stored(piece.digest).await {
+            let mut read = self.read_stored(piece.digest).await;
+            if read.is_err() && self.role() != Role::Client {
+                let want = Want { file, version, digest: piece.digest };
+                match self.find_below(want, PATIENCE).await {
+                    Ok(()) if self.contents.has(&piece.digest) => read = self.read_stored(piece.digest).await,
+                    Ok(()) | Err(FetchError::Local(ContentsError::NoSpace)) => return Found::NoRoom,
+                    Err(_) => return Found::Lacks,
+                }
+            }
+            match read {
                 Ok(_) if piece.level == 0 => {}
                 Ok(bytes) => match piece.children(&bytes) {
                     Some(children) => stack.extend(children),
-                    None => is_here = false,
+                    None => return Found::Lacks,
                 },
-                Err(_) => is_here = false,
+                Err(_) => return Found::Lacks,
             }
         }
-        is_here = is_here && self.contents_durable().await.is_ok();
-        debug!(%file, %version, is_here, "the home looked for contents");
-        self.step(Input::Sought { file, version, content, is_here });
+        if seen.is_empty() { Found::Lacks } else { Found::Whole }
     }
 
     /// A chunk from the disk, read for its own sake: that says nothing about who uses it.

@@ -295,6 +295,37 @@ fn a_reader_who_is_on_no_record_is_asked_when_the_record_is_out_of_date() {
     assert_eq!(home.read("photo").map(|bytes| bytes == photo), Ok(true));
 }
 
+/// Nobody on record has it, and no single reader all of it: at the home, and below a station.
+#[test]
+fn what_several_readers_have_in_parts_is_put_together_before_it_is_declared_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let station = Machine::below(&home, &dir.path().join("s"), ChildRole::Station, &[&home]);
+    let writer = Machine::below(&home, &dir.path().join("w"), ChildRole::Client, &[&home]);
+    let readers = [("r1", &home), ("r2", &station)]
+        .map(|(name, parent)| Machine::below(&home, &dir.path().join(name), ChildRole::Client, &[parent]));
+    let film = noise(6 << 20, 31);
+    let (file, inode) = writer.write("film", &film);
+    writer.wait(Level::Stable);
+    writer.stop();
+    let mut sink = MemorySink::default();
+    wayfs_content::build(&Bytes::copy_from_slice(&film), &mut sink).unwrap();
+    for (number, (digest, bytes)) in sink.chunks.iter().enumerate() {
+        readers[number % 2].volume.contents().put(*digest, bytes.clone()).unwrap();
+        home.volume.contents().store().unwrap().remove(digest).unwrap();
+    }
+    home.volume.step(Input::ContentGone { file, version: inode.version, content: inode.content.clone() });
+    let is_here = || {
+        let holder = home.volume.look(|replica| replica.holder(file, inode.version)).unwrap().unwrap();
+        holder == Holder::Here
+    };
+    assert!(!is_here());
+    eventually("the readers are there", || home.volume.sessions().len() == 2 && station.volume.sessions().len() == 2);
+    home.volume.look_for_all(vec![(file, inode.version, inode.content.clone())]);
+    eventually("the home has it again", is_here);
+    assert!(home.read("film").unwrap() == film);
+}
+
 /// A list node may name one other in each of its places, and so on: what is stored of such a tree is little.
 #[test]
 fn a_tree_that_names_one_node_a_thousand_times_costs_one_look() {

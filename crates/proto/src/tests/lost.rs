@@ -96,6 +96,8 @@ fn what_is_gone_at_its_writer_is_declared_lost_and_everybody_hears_of_it() {
         if let Some(state) = stage.world.hosts[host].replica.level(file).unwrap() {
             assert!(!state.facts.safe.holds() && state.facts.stable == Fact::No, "host {host}: {state:?}");
             assert!(stage.world.hosts[host].replica.is_lost(state.version).unwrap());
+            let holder = stage.world.hosts[host].replica.holder(file, state.version).unwrap();
+            assert_ne!(holder, crate::Holder::Here, "host {host}");
         }
     }
     stage.assert_nothing_waits();
@@ -251,6 +253,27 @@ fn what_is_damaged_at_the_home_comes_from_a_former_holder() {
         assert_eq!(stage.world.can_read(stage.reader, file, &big("f")), is_at_station);
         // It comes back with a machine that had been away.
         stage.world.find(stage.stations[0], &big("f"));
+    }
+}
+
+/// Who read it is on no record, and is asked before it is declared lost: at the home, and below a station.
+#[test]
+fn what_only_a_reader_has_is_not_lost() {
+    for at in [HOME, 2] {
+        let mut stage = stage();
+        let file = stage.stable_file("f");
+        let version = stage.world.hosts[HOME].replica.inode(file).unwrap().unwrap().version;
+        let reader = stage.world.add(Role::Client, "cas@c");
+        stage.world.connect(reader, at);
+        stage.world.find(reader, &big("f"));
+        for host in [HOME, stage.stations[0], stage.writer] {
+            stage.world.lose(host, &big("f"));
+        }
+        stage.world.input(HOME, Input::ContentGone { file, version, content: big("f") });
+        stage.world.pass(ASKED);
+        assert!(stage.lost_at(HOME).is_empty(), "at {at}");
+        assert!(stage.world.can_read(stage.reader, file, &big("f")), "at {at}");
+        stage.assert_nothing_waits();
     }
 }
 

@@ -181,7 +181,11 @@ impl World {
                 self.find_again(host, file, version, content);
             }
             Output::Seek { file, version, content } => {
-                let is_here = self.hosts[host].chunks.contains(&content.root().unwrap());
+                let root = content.root().unwrap();
+                let is_here = self.hosts[host].chunks.contains(&root) || self.is_below(host, root);
+                if is_here {
+                    self.hosts[host].chunks.insert(root);
+                }
                 self.input(host, Input::Sought { file, version, content, is_here });
             }
             Output::Push { version, content, .. } => {
@@ -474,6 +478,14 @@ impl World {
             crate::Holder::Here | crate::Holder::Parent | crate::Holder::Unknown => false,
         });
         below || above()
+    }
+
+    /// Whether somebody below a server has contents and is there, on record or not.
+    fn is_below(&self, host: usize, root: Digest) -> bool {
+        let children = self.sessions.iter().filter(|session| session.open && session.parent == host);
+        children
+            .map(|session| session.child)
+            .any(|child| self.hosts[child].chunks.contains(&root) || self.is_below(child, root))
     }
 
     /// A copy of what is durable on a host's disk, as a snapshot takes it.
