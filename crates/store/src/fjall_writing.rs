@@ -38,6 +38,8 @@ const SEALED_MAX: usize = 3;
 const UNMERGED_MAX: usize = 24;
 /// What the journal takes for a change beside key and value, and a share of what it takes for a batch.
 const ITEM_LEN_MAX: usize = 64;
+/// Room that a write leaves on the disk: what the file system itself may need for it.
+const DISK_MARGIN: u64 = 1 << 20;
 /// Longest wait of one write for the engine to catch up; the next try waits anew.
 const BEHIND_MAX: Duration = Duration::from_secs(5);
 /// Gathered bytes from which on writers should be slowed down: what a slow disk (20 MB/s) writes within a second.
@@ -134,13 +136,9 @@ impl Shared {
             (ticket, gathering.len())
         };
         if self.gather_bytes == 0 {
-            match self.write_all() {
-                // It is accepted, and the next write takes it along.
-                Ok(()) | Err(StorageError::Busy(_)) => {}
-                Err(error) => return Err(error),
-            }
+            accepted(self.write_all())?;
         } else if gathered >= self.gather_bytes {
-            self.relieve(gathered)?;
+            accepted(self.relieve(gathered))?;
         }
         Ok(ticket)
     }
@@ -211,9 +209,21 @@ impl Shared {
     fn write_closed(&self, chain: &mut Chain) -> Result<(), StorageError> {
         self.check()?;
         let Some(changes) = self.gathering().closed() else { return Ok(()) };
+        self.check_disk(&changes)?;
         *chain = self.write_batch(&changes, *chain)?;
         self.gathering().written();
         Ok(())
+    }
+
+    /// Somebody else may have taken the room since a batch was accepted. It waits here then: a write that fails half-way would
+    /// be the end of the store.
+    fn check_disk(&self, changes: &Changes) -> Result<(), StorageError> {
+        let item_len =
+            |(key, value): (&Vec<u8>, &Option<Vec<u8>>)| key.len() + value.as_ref().map_or(0, Vec::len) + ITEM_LEN_MAX;
+        let len: usize = changes.iter().map(item_len).sum();
+        let free = self.space.free();
+        let free = free.map_err(|error| StorageError::Busy(format!("look at the free room: {error}")))?;
+        if free < len as u64 + DISK_MARGIN { Err(StorageError::NoSpace) } else { Ok(()) }
     }
 
     fn write_batch(&self, changes: &Changes, last: Chain) -> Result<Chain, StorageError> {
@@ -329,6 +339,14 @@ impl Shared {
             let newest = sync.spare.lend(|| newest_journal(&self.engine_path))?;
             (sync.journal_id, sync.journal) = newest;
         }
+    }
+}
+
+/// A batch that was accepted is not refused any more because it could not be written at once: the next write takes it along.
+fn accepted(written: Result<(), StorageError>) -> Result<(), StorageError> {
+    match written {
+        Ok(()) | Err(StorageError::Busy(_) | StorageError::NoSpace) => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

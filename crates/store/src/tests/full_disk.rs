@@ -49,6 +49,112 @@ fn metadata_with_a_reserve_is_refused_in_peace() {
     check(&FjallMetaStore::open(&directory, config).unwrap(), last);
 }
 
+/// One row of many: small, in no order, and it does not compress.
+fn row(n: u64) -> (Vec<u8>, Vec<u8>) {
+    let mut random = Random(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    (random.bytes(16), random.bytes(400))
+}
+
+/// Proves [S-full-disk] where tables are merged all the time: rows come in no order, so that a merge touches all tables and
+/// needs as much room again.
+#[test]
+fn metadata_in_no_order_are_refused_in_peace_and_go_on_when_there_is_room() {
+    let Some(disk) = SmallDisk::mount(96) else { return };
+    let ballast = disk.path().join("ballast");
+    std::fs::write(&ballast, vec![1; 16 << 20]).unwrap();
+    let directory = data_dir(&disk.path().join("data"));
+    let config =
+        MetaConfig { cache_bytes: 1 << 20, memtable_bytes: 8 << 20, gather_bytes: 1 << 20, min_free: 16 << 20 };
+    let mut store = FjallMetaStore::open(&directory, config).unwrap();
+    let syncer = store.syncer();
+    let commit = |store: &mut FjallMetaStore, first: u64| {
+        let mut batch = Batch::default();
+        for n in first..first + 16 {
+            let (key, value) = row(n);
+            batch.put(key, value);
+        }
+        store.commit(batch)
+    };
+    let mut kept = 0;
+    let mut refused = 0;
+    // It is tried again and again, as by programs that do not give up.
+    while refused < 2000 {
+        match commit(&mut store, kept) {
+            Ok(ticket) => {
+                kept += 16;
+                if kept % 4096 == 0 {
+                    syncer.sync_to(ticket).expect("what is accepted can be synced");
+                }
+                assert!(kept < 1 << 20, "the disk never fills up");
+            }
+            Err(StorageError::NoSpace | StorageError::Busy(_)) => {
+                refused += 1;
+                if refused % 100 == 0 {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+            }
+            Err(error) => panic!("after {kept} rows: {error}"),
+        }
+    }
+    assert!(kept > 50_000, "{kept} rows fitted");
+    let last = store.committed();
+    assert_eq!(syncer.sync_to(last), Ok(last), "what was committed can still be synced");
+    let check = |store: &FjallMetaStore, kept: u64| {
+        for n in (0..kept).step_by(97) {
+            let (key, value) = row(n);
+            assert_eq!(store.get(&key), Ok(Some(value)), "row {n} of {kept}");
+        }
+    };
+    check(&store, kept);
+    std::fs::remove_file(&ballast).unwrap();
+    commit(&mut store, kept).expect("there is room again");
+    kept += 16;
+    drop((store, syncer));
+    check(&FjallMetaStore::open(&directory, config).unwrap(), kept);
+}
+
+/// Proves [S-full-disk] where somebody else takes the room to the last byte: what was accepted waits, and the store goes on.
+#[test]
+fn a_disk_that_somebody_else_fills_breaks_nothing() {
+    let Some(disk) = SmallDisk::mount(48) else { return };
+    let directory = data_dir(&disk.path().join("data"));
+    let config =
+        MetaConfig { cache_bytes: 1 << 20, memtable_bytes: 2 << 20, gather_bytes: 1 << 20, min_free: 16 << 20 };
+    let mut store = FjallMetaStore::open(&directory, config).unwrap();
+    let syncer = store.syncer();
+    let last = (0..50).map(|n| store.commit(batch(n)).unwrap()).last().unwrap();
+    syncer.sync_to(last).unwrap();
+    let rest = disk.path().join("rest");
+    let mut filler = std::fs::File::create(&rest).unwrap();
+    while std::io::Write::write_all(&mut filler, &[1; 4096]).is_ok() {}
+    drop(filler);
+    let (mut accepted, mut refused) = (50, 0);
+    for _ in 0..2000 {
+        match store.commit(batch(accepted)) {
+            Ok(ticket) => {
+                accepted += 1;
+                assert_eq!(syncer.sync_to(ticket), Err(StorageError::NoSpace), "it cannot be durable");
+            }
+            Err(error) => {
+                assert_eq!(error, StorageError::NoSpace);
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 1900, "{accepted} batches were accepted on a full disk");
+    std::fs::remove_file(&rest).unwrap();
+    let last = store.commit(batch(accepted)).expect("there is room again");
+    syncer.sync_to(last).expect("all that was accepted is written");
+    let check = |store: &FjallMetaStore| {
+        for n in 0..=accepted {
+            assert_eq!(store.get(&n.to_be_bytes()), Ok(Some(Random(n + 1).bytes(8000))), "batch {n}");
+        }
+    };
+    check(&store);
+    drop((store, syncer));
+    check(&FjallMetaStore::open(&directory, config).unwrap());
+}
+
 #[test]
 fn metadata_without_a_reserve_stops_and_comes_back() {
     let Some(disk) = SmallDisk::mount(32) else { return };
