@@ -11,6 +11,9 @@ const LEFT_MIN: u64 = 2 << 20;
 /// A full disk counts as such until this part of its reserve is free beyond it: an eighth. Else it would be called full and not full by
 /// turns while what was half sent goes and comes.
 const RELEASE_PART: u64 = 8;
+/// Metadata count as full this part of their reserve before the store refuses a batch: a half. Children that are told send no more
+/// records, and what is under way, and what sessions and removals write meanwhile, still fits.
+const META_AHEAD_PART: u64 = 2;
 /// Children hear of room that is merely more or less at most this often,
 const TELL_PERIOD: Duration = Duration::from_secs(10);
 /// and only of changes by this part: a sixteenth.
@@ -69,7 +72,7 @@ fn full(free: u64, reserves: Reserves, before: Full) -> Full {
         let release = if was_full { reserve / RELEASE_PART } else { 0 };
         free < reserve + LEFT_MIN.max(release)
     };
-    if is_below(reserves.meta, before == Full::Metadata) {
+    if is_below(reserves.meta + reserves.meta / META_AHEAD_PART, before == Full::Metadata) {
         Full::Metadata
     } else if is_below(reserves.contents, before != Full::No) {
         Full::Contents
@@ -104,9 +107,9 @@ mod tests {
         assert_eq!(full(mebibytes(129), reserves, Full::No), Full::Contents);
         assert_eq!(full(mebibytes(140), reserves, Full::Contents), Full::Contents);
         assert_eq!(full(mebibytes(145), reserves, Full::Contents), Full::No);
-        assert_eq!(full(mebibytes(65), reserves, Full::Contents), Full::Metadata);
-        assert_eq!(full(mebibytes(71), reserves, Full::Metadata), Full::Metadata);
-        assert_eq!(full(mebibytes(73), reserves, Full::Metadata), Full::Contents);
+        assert_eq!(full(mebibytes(97), reserves, Full::Contents), Full::Metadata);
+        assert_eq!(full(mebibytes(107), reserves, Full::Metadata), Full::Metadata);
+        assert_eq!(full(mebibytes(109), reserves, Full::Metadata), Full::Contents);
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl<S: MetaStore> Replica<S> {
         if !matches!(verdict, Verdict::Behind | Verdict::Unready) {
             listed = self.take_answer(&asked.question, verdict, images)?;
         }
-        self.requests.answered(ask, verdict, listed);
+        self.staged.answered.push((ask, verdict, listed));
         Ok(())
     }
 

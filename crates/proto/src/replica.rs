@@ -33,7 +33,7 @@ use wayfs_types::{
     Admitted, Batch, Chain, CommitNumber, FileId, Image, Key, MetaStore, Name, Origin, OriginId, RecordId,
     StorageError, Ticket, Time, WallTime,
 };
-use wayfs_wire::{Down, Resume, Stamp};
+use wayfs_wire::{AskId, Down, Resume, Stamp, Verdict};
 
 /// The one row of the meta table that changes with every batch.
 const COUNTERS: &[u8] = &[table::META, b'c'];
@@ -136,6 +136,8 @@ pub(crate) struct Staged {
     /// Origins whose records this is: children that write under them are told of every changed key, by whatever
     /// way their records came, since they count on hearing what became of them.
     pub(crate) echo: BTreeSet<OriginId>,
+    /// Questions that the parent answered. Whoever asked looks at what is stored: not before it is.
+    pub(crate) answered: Vec<(AskId, Verdict, Option<(bool, Option<Name>)>)>,
 }
 
 /// One replica of one volume. See the crate's documentation for what drives it.
@@ -492,11 +494,20 @@ impl<S: MetaStore> Replica<S> {
         self.staged = Staged::default();
         self.contents.abandon();
         self.counters = self.saved;
+        if let Err(error) = self.watches.abandon(&self.store) {
+            self.stop(&error);
+        }
     }
 
     pub(crate) fn fail(&mut self, error: &StorageError) {
         self.abandon();
-        self.failed = true;
+        self.stop(error);
+    }
+
+    fn stop(&mut self, error: &StorageError) {
+        if std::mem::replace(&mut self.failed, true) {
+            return;
+        }
         tracing::error!(%error, "replica stopped: its store failed");
         self.outputs.push_back(Output::Failed { reason: error.to_string() });
     }
@@ -520,6 +531,7 @@ impl<S: MetaStore> Replica<S> {
     /// Makes the overlay one batch of the store, and carries out what follows from it.
     pub(crate) fn commit(&mut self) -> Result<(), StorageError> {
         if self.overlay.is_empty() && self.counters == self.saved {
+            self.watches.committed();
             let staged = std::mem::take(&mut self.staged);
             self.carry_out(staged, &[])?;
             return Ok(());
@@ -535,6 +547,7 @@ impl<S: MetaStore> Replica<S> {
         batch.put(COUNTERS.to_vec(), pack(&self.counters));
         self.ticket = self.store.commit(batch)?;
         self.saved = self.counters;
+        self.watches.committed();
         if self.sync_at.is_none() {
             self.sync_at = Some(self.now + crate::upstream::SYNC_PERIOD);
         }
@@ -561,6 +574,9 @@ impl<S: MetaStore> Replica<S> {
         }
         for (position, weight) in staged.weighed {
             self.log.rewrite(position, weight, self.ticket);
+        }
+        for (ask, verdict, listed) in staged.answered {
+            self.requests.answered(ask, verdict, listed);
         }
         self.announce(changed, staged.own);
         self.outputs.extend(staged.outputs);

@@ -355,6 +355,7 @@ impl<S: MetaStore> Replica<S> {
             }
             Request::List { directory, after, limit } => self.attempt_list(waiting, directory, after, limit),
             Request::Change { .. } if self.config.read_only => Ok(Attempt::Done(Err(FsError::ReadOnly))),
+            Request::Change { change, .. } if !self.has_room_for(&change) => Ok(Attempt::Done(Err(FsError::NoSpace))),
             Request::Change { user, change } => {
                 let change = self.with_directories_meant(change)?;
                 let needs = self.needs_of(&change)?;

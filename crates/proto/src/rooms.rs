@@ -6,8 +6,9 @@
 
 use crate::api::{Output, Role};
 use crate::replica::{Replica, Trouble};
+use wayfs_types::request::Change;
 use wayfs_types::{MetaStore, OriginId};
-use wayfs_wire::{Down, ROOMS_MAX, Room, ServerRoom};
+use wayfs_wire::{Down, Full, ROOMS_MAX, Room, ServerRoom};
 
 /// Of the servers above us and of our own disk.
 #[derive(Debug, Default)]
@@ -21,6 +22,19 @@ impl<S: MetaStore> Replica<S> {
     /// The room of the servers above this replica, as far as they told, nearest first.
     pub fn rooms_above(&self) -> &[ServerRoom] {
         &self.rooms.above
+    }
+
+    /// Whether our parent has room for records. One without would have to end the session when they come; they wait here, and
+    /// the session goes on for everything else.
+    pub(crate) fn parent_has_room(&self) -> bool {
+        self.rooms.above.first().is_none_or(|parent| parent.room.full != Full::Metadata)
+    }
+
+    /// Whether there is room here for a change. What takes a name away makes room in the end, and goes on into the store's
+    /// own reserve.
+    pub(crate) fn has_room_for(&self, change: &Change) -> bool {
+        let is_full = self.rooms.own.is_some_and(|room| room.full == Full::Metadata);
+        !is_full || matches!(change, Change::Unlink { .. } | Change::Rmdir { .. })
     }
 
     /// The room on our own disk changed.

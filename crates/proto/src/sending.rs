@@ -23,10 +23,12 @@ impl<S: MetaStore> Replica<S> {
         self.tell_held()?;
         self.tell_lent()?;
         self.tell_gone()?;
-        if self.may_send_records() {
-            self.send_records()?;
+        if self.parent_has_room() {
+            if self.may_send_records() {
+                self.send_records()?;
+            }
+            self.send_ahead()?;
         }
-        self.send_ahead()?;
         self.send_lock_mail();
         self.pump_contents()
     }

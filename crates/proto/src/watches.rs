@@ -44,6 +44,8 @@ pub(crate) struct Watches {
     clock: u64,
     absent: BTreeSet<(FileId, Name)>,
     absent_order: VecDeque<(FileId, Name)>,
+    /// They say more than the store until the next commit.
+    is_ahead: bool,
 }
 
 impl Watches {
@@ -61,6 +63,20 @@ impl Watches {
                 watches.set(file, unpack(&value)?);
             }
         }
+    }
+
+    /// What they say is stored.
+    pub(crate) const fn committed(&mut self) {
+        self.is_ahead = false;
+    }
+
+    /// What was noted since the last commit came to nothing. A directory of which the listing was to be stored with it is not
+    /// listed: who believed it would miss the names for good.
+    pub(crate) fn abandon<S: MetaStore>(&mut self, store: &S) -> Result<(), StorageError> {
+        if self.is_ahead {
+            *self = Self::read(store)?;
+        }
+        Ok(())
     }
 
     fn set(&mut self, file: FileId, row: Row) {
@@ -113,6 +129,7 @@ impl Watches {
     }
 
     pub(crate) fn note_absence(&mut self, directory: FileId, name: Name) {
+        self.is_ahead = true;
         if self.absent.insert((directory, name.clone())) {
             self.absent_order.push_back((directory, name));
         }
@@ -156,6 +173,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn write_watch(&mut self, file: FileId, row: Row) {
+        self.watches.is_ahead = true;
         self.watches.set(file, row);
         self.overlay.put_raw(number_key(table::WATCH, file.inode_number()), pack(&row));
     }
@@ -204,7 +222,9 @@ impl<S: MetaStore> Replica<S> {
             && watch.listed.as_ref().is_none_or(|listed| listed < last)
         {
             watch.listed = Some(last.clone());
+            self.watches.is_ahead = true;
         }
+        let Some(watch) = self.watches.by_file.get_mut(&directory) else { return };
         if ended && watch.row.since.is_some() {
             let row = Row { complete: true, fresh: true, ..watch.row };
             let listed = watch.listed.take();

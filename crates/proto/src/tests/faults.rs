@@ -1,7 +1,7 @@
 //! Crashes and lost sessions: nothing acknowledged is lost, nothing happens twice.
 
 use super::world::{HOME, World, big, small};
-use crate::Role;
+use crate::{Full, Input, Role, Room};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Level, Request};
 use wayfs_types::{FileId, FsError, Key};
@@ -145,6 +145,74 @@ fn no_room_refuses_a_change_and_leaves_everything_as_it_was() {
     world.pass(Duration::from_secs(3));
     world.assert_agrees(client);
     assert!(world.hosts[client].replica.is_settled());
+}
+
+/// [S-full-disk]: names that came while there was no room for them are not taken for known afterwards.
+#[test]
+fn a_listing_for_which_there_was_no_room_is_asked_for_again() {
+    let (mut world, station, client) = station_world();
+    let other = world.add(Role::Client, "bob@b");
+    world.connect(other, station);
+    world.settle();
+    world.names(other, FileId::ROOT).unwrap();
+    let directory = world.mkdir(other, FileId::ROOT, "d");
+    world.create(other, directory, "a");
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.names(client, FileId::ROOT), Ok(vec!["d".to_owned()]));
+    let room = world.hosts[client].replica.store().len_bytes();
+    world.hosts[client].replica.store_mut().set_room(Some(room));
+    let refused = world.names(client, directory);
+    assert!(refused.is_err(), "there is no room for what comes: {refused:?}");
+    world.hosts[client].replica.store_mut().set_room(None);
+    world.connect(client, station);
+    world.settle();
+    assert_eq!(world.names(client, directory), Ok(vec!["a".to_owned()]));
+}
+
+/// [S-full-disk]: who is told that there is no room for records keeps them, and its session.
+#[test]
+fn a_parent_that_says_it_is_full_is_sent_no_records_and_keeps_its_sessions() {
+    let (mut world, station, client) = station_world();
+    world.names(client, FileId::ROOT).unwrap();
+    let say = |world: &mut super::world::World, full| {
+        world.input(station, Input::Room { room: Room { full, left: 0, size: 1 << 30 } });
+        world.settle();
+    };
+    say(&mut world, Full::Metadata);
+    let line = world.line_of(client);
+    let room = world.hosts[station].replica.store().len_bytes();
+    world.hosts[station].replica.store_mut().set_room(Some(room));
+    let file = world.create(client, FileId::ROOT, "a");
+    world.pass(Duration::from_secs(20));
+    assert!(world.is_open(line), "what would not be taken was not sent");
+    let id = super::world::name("a");
+    assert!(world.hosts[station].replica.entry(FileId::ROOT, &id).unwrap().is_none());
+    world.hosts[station].replica.store_mut().set_room(None);
+    say(&mut world, Full::Contents);
+    world.pass(Duration::from_secs(3));
+    assert!(world.is_open(line));
+    assert_eq!(world.hosts[station].replica.entry(FileId::ROOT, &id).unwrap().map(|entry| entry.file), Some(file));
+}
+
+/// [S-full-disk]: with no room for metadata nothing is made, and what is there can be removed.
+#[test]
+fn a_replica_without_room_for_metadata_makes_nothing_and_removes() {
+    let (mut world, _, client) = station_world();
+    world.names(client, FileId::ROOT).unwrap();
+    world.create(client, FileId::ROOT, "a");
+    world.settle();
+    world.input(client, Input::Room { room: Room { full: Full::Metadata, left: 0, size: 1 << 30 } });
+    let make = wayfs_types::request::Change::Mkdir {
+        parent: FileId::ROOT,
+        name: super::world::name("b"),
+        mode: 0o755,
+        uid: 0,
+        gid: 0,
+    };
+    assert_eq!(world.change(client, make).unwrap_err(), FsError::NoSpace);
+    let remove = wayfs_types::request::Change::Unlink { parent: FileId::ROOT, name: super::world::name("a") };
+    world.ask(client, Request::Change { user: 0, change: remove }).unwrap();
+    assert_eq!(world.names(client, FileId::ROOT), Ok(vec![]));
 }
 
 #[test]
