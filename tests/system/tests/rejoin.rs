@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
-use wayfs_system_tests::{Machine, eventually, free_port, run};
+use wayfs_system_tests::{Machine, Server, eventually, free_port, run};
 
 /// Longest time for news to cross, on a busy machine.
 const SEEN: Duration = Duration::from_secs(60);
@@ -57,4 +57,68 @@ fn a_member_that_the_home_lost_goes_on_with_a_new_ticket_and_loses_nothing() {
         .collect();
     names.sort();
     assert_eq!(names.len(), 8, "no copies beside them: {names:?}");
+}
+
+/// A server stops, something is done with its data, and it starts again.
+fn restart(machine: &Machine, server: &mut Server, work: impl FnOnce()) {
+    server.process.kill();
+    work();
+    *server = machine.serve(server.port, &[]);
+}
+
+fn set_aside(machine: &Machine) {
+    run(Command::new("cp").arg("-a").arg(machine.path("data")).arg(machine.path("copy"))).ok();
+}
+
+fn put_back(machine: &Machine) {
+    fs::remove_dir_all(machine.path("data")).unwrap();
+    fs::rename(machine.path("copy"), machine.path("data")).unwrap();
+}
+
+/// Proves [S-taken-in-again] where the only server that the machine reaches is a station which has not heard of it either: the
+/// ticket is presented at the home all the same.
+#[test]
+fn a_member_that_home_and_station_lost_is_taken_in_again_by_way_of_the_station() {
+    let (home, station) = (Machine::new("home"), Machine::new("station"));
+    let mut server = home.serve(free_port(), &[]);
+    server.wayfs(&home, &["volume", "create", "work"]).ok();
+    let mut near = station.serve(free_port(), &[]);
+    near.wayfs(&station, &["station", "join", &server.station_ticket(&home, "work")]).ok();
+    restart(&station, &mut near, || set_aside(&station));
+    restart(&home, &mut server, || set_aside(&home));
+
+    let client = Machine::new("client");
+    let mount = client.mount(&server.ticket(&home, "work"), &[]);
+    let address = format!("127.0.0.1:{}", near.port);
+    eventually("the client knows the station", SEEN, || {
+        mount.wayfs(&client, &["station", "use", &address]).status.success()
+    });
+    fs::create_dir(mount.path("dir")).unwrap();
+    fs::write(mount.path("dir/before"), "before").unwrap();
+    mount.sync(&client, "stable");
+    mount.wayfs(&client, &["offline"]).ok();
+    near.process.kill();
+    restart(&home, &mut server, || put_back(&home));
+    restart(&station, &mut near, || put_back(&station));
+    let members = server.wayfs(&home, &["volume", "members", "work"]).ok().out;
+    assert!(!members.contains("client"), "the home does not know it: {members}");
+    fs::write(mount.path("dir/meanwhile"), "meanwhile").unwrap();
+    let root = mount.root().to_str().unwrap().to_owned();
+    client.wayfs(&["umount", &root]);
+    drop(mount);
+
+    let mount = client.mount(&server.ticket(&home, "work"), &[]);
+    mount.wayfs(&client, &["auto"]).ok();
+    let synced = mount.wayfs(&client, &["sync", "--until", "stable", "--timeout", "60"]);
+    let said = || format!("{} {}", mount.wayfs(&client, &["status"]).out, mount.process.log());
+    assert_eq!(synced.code(), 0, "{} {}", synced.out, said());
+    assert!(
+        said().contains("station@") || said().contains("@station"),
+        "it is at the station that was chosen: {}",
+        said()
+    );
+    let reader = Machine::new("reader");
+    let other = reader.mount(&server.ticket(&home, "work"), &[]);
+    let has = |name: &str| fs::read(other.path(&format!("dir/{name}"))).is_ok_and(|bytes| bytes == name.as_bytes());
+    eventually("a fresh client has all of it", SEEN, || has("before") && has("meanwhile"));
 }

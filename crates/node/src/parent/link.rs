@@ -439,7 +439,7 @@ impl Shared {
         }
         sort_by_rtt(&mut dialled, |dialled| dialled.connection.rtt());
         let count = dialled.len();
-        let mut last = SearchError::NoServers;
+        let (mut last, mut is_stranger) = (SearchError::NoServers, false);
         let mut queue = dialled.into_iter();
         while let Some(Dialled { server, connection }) = queue.next() {
             match self.greet(volume, &server, &connection).await {
@@ -453,16 +453,13 @@ impl Shared {
                 Err(error) => {
                     debug!(node = %server.node.short(), %error, "server does not take us");
                     connection.close(CloseCode::GOODBYE, "");
+                    is_stranger |= may_not_know_us(&error);
                     last = SearchError::Greet(server.label.clone(), error);
                 }
             }
         }
-        match &last {
-            SearchError::Greet(_, GreetError::Refused(Refusal::Revoked | Refusal::NotAdmitted)) => {
-                Err(self.ask_in_again(volume).await.unwrap_or(last))
-            }
-            _ => Err(last),
-        }
+        let asked = if is_stranger { self.ask_in_again(volume).await } else { None };
+        Err(asked.unwrap_or(last))
     }
 
     /// Presents the ticket that the user gave, if there is one. The session is made by the next attempt.
@@ -759,6 +756,12 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a server that refuses us may do so because it does not know us. A station that has not heard of a member says that it
+/// is not ready: the home may not know it either.
+fn may_not_know_us(error: &GreetError) -> bool {
+    matches!(error, GreetError::Refused(Refusal::Revoked | Refusal::NotAdmitted | Refusal::NotReady(_)))
 }
 
 /// Puts where a server was heard on the local network before where it is known to be.
