@@ -150,6 +150,7 @@ impl Campaign<'_> {
         println!("FOUND with seed {seed} after {during:?}: {what}");
         world.diary.note(format!("FOUND after {during:?}: {what}"));
         println!("its diary: {}", path.display());
+        verdict::keep_logs(&world, &path.with_extension("logs"));
         round.failures.push(Failure { seed, during, what });
     }
 
@@ -174,6 +175,7 @@ impl Campaign<'_> {
             self.settle_and_check(world, round)?;
         }
         self.settle_and_check(world, round)?;
+        round.spend("revoking", || world.revoke_gone());
         round.spend("waits for stable", || verdict::settle(world, self.plan.is_strict))?;
         for reader in 0..world.clients.len() {
             round.spend("verdicts", || verdict::check(world, reader))?;
@@ -183,9 +185,14 @@ impl Campaign<'_> {
 
     fn settle_and_check(&self, world: &mut World, round: &mut Round) -> Result<(), String> {
         round.spend("healing", || world.heal());
+        // Owners learn of a loss sooner or later.
+        if world.random.random_bool(0.5) {
+            round.spend("revoking", || world.revoke_gone());
+        }
         let reader = world.random.random_range(0..world.clients.len());
         round.spend("verdicts", || verdict::check(world, reader))?;
         if world.random.random_bool(0.3) {
+            round.spend("revoking", || world.revoke_gone());
             round.spend("waits for stable", || verdict::settle(world, self.plan.is_strict))?;
         }
         Ok(())

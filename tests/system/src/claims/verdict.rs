@@ -28,6 +28,8 @@ struct Walk {
     /// Files that hold something else, or cannot be read.
     wrong: BTreeMap<PathBuf, String>,
     broken: BTreeMap<PathBuf, Option<Number>>,
+    /// Files whose read was not over when the walk was.
+    unread: BTreeSet<PathBuf>,
 }
 
 /// All files below a directory.
@@ -51,6 +53,7 @@ fn walk(world: &World, root: PathBuf) -> std::io::Result<Walk> {
         let mut found = Vec::new();
         files(&root, &mut found).map(|()| found)
     })?;
+    let mut found = Walk { unread: listed.iter().cloned().collect(), ..Walk::default() };
     let left = Arc::new(Mutex::new(listed));
     let (send, receive) = mpsc::channel();
     for _ in 0..READERS {
@@ -66,9 +69,9 @@ fn walk(world: &World, root: PathBuf) -> std::io::Result<Walk> {
         });
     }
     drop(send);
-    let mut found = Walk::default();
     let mut end = Instant::now() + WALK_BOUND;
     while let Ok((path, bytes)) = receive.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        found.unread.remove(&path);
         match bytes.map(|bytes| piece::recognise(world.seed, &bytes)) {
             Ok(Found::Whole(number)) => drop(found.whole.insert(number)),
             Ok(Found::Broken(number)) => drop(found.broken.insert(path, number)),
@@ -107,10 +110,12 @@ pub(super) fn check(world: &mut World, reader: usize) -> Result<(), String> {
         if begin.elapsed() > CALM {
             let count = missing.len();
             let named: Vec<String> = missing.into_iter().take(NAMED_MAX).collect();
-            let wrong = found.map(|found| format!("{:?}", found.wrong)).unwrap_or_default();
+            let found = found.unwrap_or_default();
             return Err(format!(
-                "{count} missing at {disk} after {CALM:?}:\n  {}\nunreadable: {wrong}\n{}",
+                "{count} missing at {disk} after {CALM:?}:\n  {}\nunreadable: {:?}\nreads without an end: {:?}\n{}",
                 named.join("\n  "),
+                found.wrong,
+                found.unread,
                 state(world)
             ));
         }
@@ -214,6 +219,25 @@ pub(super) fn state(world: &World) -> String {
         text.push_str(&format!("{disk}: {}\n  {}\n", volume_of(&said), tail.join("\n  ")));
     }
     text
+}
+
+/// Keeps what the daemons logged, and all names that each mount shows, for whoever looks into a failure.
+pub(super) fn keep_logs(world: &World, directory: &Path) {
+    // A log that cannot be kept is no reason to stop.
+    let _ = fs::create_dir_all(directory);
+    let servers = world.stations.iter().chain([&world.home]).map(|site| (site.disk, &site.machine, "serve.log"));
+    let clients = world.clients.iter().map(|client| (client.disk, &client.machine, "mount.log"));
+    for (disk, machine, name) in servers.chain(clients) {
+        let _ = fs::copy(machine.path(name), directory.join(format!("{disk}-{name}")));
+    }
+    for client in world.clients.iter().filter(|client| client.runs()) {
+        let root = client.mount.as_ref().map(|mount| mount.root().to_owned()).unwrap_or_default();
+        let listed = crate::within("list a mount", WALK_BOUND, move || {
+            let mut found = Vec::new();
+            files(&root, &mut found).map(|()| found)
+        });
+        let _ = fs::write(directory.join(format!("{}-names", client.disk)), format!("{listed:#?}\n"));
+    }
 }
 
 /// Has all come home, and be said to be there, by every daemon.

@@ -245,6 +245,45 @@ impl World {
         }
     }
 
+    /// Removes from the volume every machine whose disk is gone, as its owner would. The home must run.
+    ///
+    /// A home that was put back has forgotten whom it had removed, so all are looked at each time.
+    pub(super) fn revoke_gone(&mut self) {
+        let members = self.home.tool(&["volume", "members", "work", "--json"]).ok().json();
+        let living = self.living_nodes();
+        let is_gone = |label: &str| self.disk_of(label).is_some_and(|disk| !self.has(disk));
+        let gone: Vec<String> = members["members"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|member| member["role"] != "revoked" && member["label"].as_str().is_some_and(is_gone))
+            .filter_map(|member| member["node"].as_str())
+            // A clone goes by the name of what it was copied from.
+            .filter(|node| !living.contains(*node))
+            .map(str::to_owned)
+            .collect();
+        for node in gone {
+            self.diary.note(format!("revoke {node}"));
+            // It may be refused: the home was put back meanwhile, and does not know it.
+            self.home.tool(&["volume", "revoke", "work", &node]);
+        }
+    }
+
+    /// Whether a machine with this disk is there, be it running or not.
+    fn has(&self, disk: Disk) -> bool {
+        self.servers().contains(&disk) || self.clients.iter().any(|client| client.disk == disk)
+    }
+
+    /// Node ids of all that run.
+    fn living_nodes(&self) -> BTreeSet<String> {
+        let servers = self.stations.iter().filter(|site| site.server.is_some());
+        let servers = servers.map(|site| site.tool(&["status", "--json"]));
+        let clients = self.clients.iter().filter(|client| client.runs());
+        let answers = servers.chain(clients.map(|client| client.tool(&["status", "--json"])));
+        let answers: Vec<serde_json::Value> = answers.map(|answer| answer.ok().json()).collect();
+        answers.iter().filter_map(|answer| answer[0]["node"].as_str().map(str::to_owned)).collect()
+    }
+
     /// Mounts again what was killed.
     pub(super) fn start_client(&mut self, at: usize) {
         let client = &mut self.clients[at];
