@@ -24,8 +24,11 @@ pub struct MountHooks {
     vfs: OnceLock<Weak<Vfs>>,
     failure: Mutex<Option<String>>,
     /// Hears that the volume failed.
-    on_failure: OnceLock<Box<dyn Fn(&str) + Send + Sync>>,
+    on_failure: OnceLock<OnFailure>,
 }
+
+/// Told why the volume failed.
+type OnFailure = Box<dyn Fn(&str) + Send + Sync>;
 
 impl MountHooks {
     /// Hears nothing of importance until [`MountHooks::attach`].

@@ -16,7 +16,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wayfs_control::{ControlServer, DaemonKind, Registration};
+use wayfs_control::{ControlServer, DaemonKind, Registered, Registration};
 use wayfs_fuse::{BackgroundSession, Mount, MountError, MountOptions, Session};
 use wayfs_net::{Endpoint, NodeIdentity};
 use wayfs_node::{Keys, LinkSettings, LinkState, News, ParentLink, Volume, VolumeSettings};
@@ -143,23 +143,7 @@ impl Client {
         }));
         let socket = config.control_socket.clone().unwrap_or_else(|| directory.join("control.sock"));
         let control = ControlServer::start(&socket, target)?;
-        let registration = Registration {
-            kind: DaemonKind::Mount,
-            place: mountpoint.clone(),
-            socket: std::path::absolute(control.path())?,
-            pid: std::process::id(),
-            volume: saved.name.clone(),
-        };
-        let registered = config.registry.register(&registration).map_err(StartError::Registry)?;
-        if let Some(end) = config.on_failure {
-            let (registry, note) = (config.registry.clone(), registration.clone());
-            hooks.attach_failure(move |reason| {
-                if let Err(error) = registry.note_end(&note, reason) {
-                    tracing::warn!(%error, "nothing tells later why this mount ended");
-                }
-                end(reason);
-            });
-        }
+        let registered = register(config, &control, &saved, &mountpoint, &hooks)?;
         let ager = crate::ager::Ager::start(&vfs, &volume, &events, (Arc::clone(&link), labels))?;
         Ok(Self::from_parts(Parts {
             session,
@@ -180,6 +164,34 @@ impl Client {
             mountpoint,
         }))
     }
+}
+
+/// Makes the mount known on this machine, and has it say later why it ended.
+fn register(
+    config: ClientConfig,
+    control: &ControlServer,
+    saved: &Saved,
+    mountpoint: &Path,
+    hooks: &MountHooks,
+) -> Result<Registered, StartError> {
+    let registration = Registration {
+        kind: DaemonKind::Mount,
+        place: mountpoint.to_owned(),
+        socket: std::path::absolute(control.path())?,
+        pid: std::process::id(),
+        volume: saved.name.clone(),
+    };
+    let registered = config.registry.register(&registration).map_err(StartError::Registry)?;
+    if let Some(end) = config.on_failure {
+        let registry = config.registry;
+        hooks.attach_failure(move |reason| {
+            if let Err(error) = registry.note_end(&registration, reason) {
+                tracing::warn!(%error, "nothing tells later why this mount ended");
+            }
+            end(reason);
+        });
+    }
+    Ok(registered)
 }
 
 /// What this machine is in the volume.

@@ -250,10 +250,9 @@ impl Engine {
             self.news.tell(&event("up", peer, None));
         }
         // A base follows its mobile; a mobile knows where its base is.
-        if self.role == Role::Base && latest && peer.at != Some(from) {
-            if peer.at.replace(from).is_some() {
-                peer.end.hand_off(now);
-            }
+        let has_moved = self.role == Role::Base && latest && peer.at != Some(from);
+        if has_moved && peer.at.replace(from).is_some() {
+            peer.end.hand_off(now);
         }
         match kind {
             Kind::Frame | Kind::Packet | Kind::Piece => {

@@ -126,8 +126,7 @@ impl Machine {
             host
         });
         let link = (plan.role != Role::Home).then(|| {
-            let mut link = LinkSettings::default();
-            link.measure_period = Duration::from_secs(1);
+            let link = LinkSettings { measure_period: Duration::from_secs(1), ..LinkSettings::default() };
             ParentLink::start(&volume, endpoint.clone(), link)
         });
         Self {

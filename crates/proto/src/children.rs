@@ -549,6 +549,16 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
+    fn handle_unwatch(&mut self, origin: OriginId, files: Vec<FileId>) {
+        if let Some(child) = self.children.by_origin.get_mut(&origin) {
+            files.iter().for_each(|file| {
+                child.watches.remove(file);
+            });
+        }
+        files.iter().for_each(|file| self.child_rights.leave(origin, *file));
+        self.children.unwatch_all(origin, files);
+    }
+
     fn handle_up(&mut self, peer: PeerId, origin: OriginId, up: Up) -> Result<(), Trouble> {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
         let lie = |what: &str| Err(Trouble::Peer(peer, what.to_owned()));
@@ -572,11 +582,7 @@ impl<S: MetaStore> Replica<S> {
                 Ok(())
             }
             Up::Unwatch { files } => {
-                files.iter().for_each(|file| {
-                    child.watches.remove(file);
-                });
-                files.iter().for_each(|file| self.child_rights.leave(origin, *file));
-                self.children.unwatch_all(origin, files);
+                self.handle_unwatch(origin, files);
                 Ok(())
             }
             Up::Refresh { keys } => {

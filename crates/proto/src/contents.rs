@@ -379,7 +379,7 @@ impl<S: MetaStore> Replica<S> {
                 if is_home {
                     self.staged.noted.push((stored.0, stored.1, root));
                 }
-                self.staged.totals.missing_bytes += size_of(&content);
+                self.staged.totals.missing_bytes += size_of(content);
                 if held && !is_station {
                     self.overlay.put_raw(record_key(AWAITED, record.id), Vec::new());
                 }

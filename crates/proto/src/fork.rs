@@ -15,7 +15,6 @@
 //! name are one file.
 
 use crate::api::{Output, PeerId, Role};
-use crate::children::ChildLives;
 use crate::contents::Source;
 use crate::renamed::{RENAMED, renamed_record};
 use crate::replica::{GrantError, Replica, Trouble};
@@ -287,7 +286,7 @@ impl<S: MetaStore> Replica<S> {
 impl<S: MetaStore> Replica<S> {
     /// Whether this life of a child's store was followed by another before: then there are two of it.
     pub(crate) fn is_outlived(&mut self, child: OriginId, life: Life) -> bool {
-        life != Life::NONE && self.children.lives.entry(child).or_insert_with(ChildLives::default).is_outlived(life)
+        life != Life::NONE && self.children.lives.entry(child).or_default().is_outlived(life)
     }
 
     pub(crate) fn handle_renew(

@@ -74,7 +74,7 @@ impl<S: MetaStore> Replica<S> {
     /// A lock for our own user. `None`: it waits.
     pub(crate) fn lock(&mut self, id: RequestId, request: LockRequest) -> Option<Outcome> {
         if self.locks_go_up() {
-            let Some(upstream) = self.upstream.as_mut() else { return None };
+            let upstream = self.upstream.as_mut()?;
             if upstream.lock_asks.values().any(|ask| ask.holds_back(&request)) {
                 upstream.locks_held_back.push(id);
                 return None;

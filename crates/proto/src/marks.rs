@@ -332,7 +332,11 @@ mod tests {
                 let mut rows: Vec<u64> = Vec::new();
                 let (from, until) = (milestone_key(origin, level, 0), milestone_key(origin, level, MILESTONES));
                 let note = |value: &[u8]| -> Result<u64, StorageError> { Ok(unpack::<Milestone>(value)?.through) };
-                replica.each(&from, &until, |_, value| Ok(rows.push(note(value)?))).unwrap();
+                let mut take = |value: &[u8]| -> Result<(), StorageError> {
+                    rows.push(note(value)?);
+                    Ok(())
+                };
+                replica.each(&from, &until, |_, value| take(value)).unwrap();
                 let first = rows.into_iter().filter(|through| *through >= sequence).min();
                 let found = replica.milestone_row(origin, level, sequence).unwrap().map(|step| step.through);
                 assert_eq!(found, first, "level {level}, sequence {sequence}");

@@ -91,6 +91,23 @@ pub(crate) struct Counters {
     pub(crate) synced: bool,
 }
 
+impl Counters {
+    /// Those of a store that holds nothing yet.
+    fn of_new(role: Role) -> Self {
+        Self {
+            change: CommitNumber::ZERO,
+            position: 1,
+            sequence: 0,
+            purged: CommitNumber::ZERO,
+            stamp: None,
+            resume: None,
+            reset: None,
+            rescues: false,
+            synced: role == Role::Home,
+        }
+    }
+}
+
 /// Why an input had no effect.
 #[derive(Debug)]
 pub(crate) enum Trouble {
@@ -229,17 +246,7 @@ impl<S: MetaStore> Replica<S> {
     pub fn open(config: Config, store: S, now: Time) -> Result<Self, OpenError> {
         let counters = match store.get(COUNTERS)? {
             Some(bytes) => unpack(&bytes)?,
-            None => Counters {
-                change: CommitNumber::ZERO,
-                position: 1,
-                sequence: 0,
-                purged: CommitNumber::ZERO,
-                stamp: None,
-                resume: None,
-                reset: None,
-                rescues: false,
-                synced: config.role == Role::Home,
-            },
+            None => Counters::of_new(config.role),
         };
         let mut replica = Self {
             store,

@@ -17,6 +17,7 @@ use crate::replica::Replica;
 use crate::tables::{KeyKind, kind_range, parse_image_key, table, unpack_view};
 use crate::tentative::LogEntry;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use wayfs_types::{
     FileId, Image, Inode, Key, Kind, MetaStore, Op, Origin, OriginId, Place, Record, RecordId, StorageError, UserId,
 };
@@ -95,9 +96,8 @@ impl<S: MetaStore> Replica<S> {
         let Lost { mut gone, mut older } = lost;
         let mut known: BTreeMap<OriginId, Option<Origin>> = BTreeMap::new();
         for record in gone.keys().map(|file| file.maker()).chain(older.values().map(|(_, inode)| inode.version)) {
-            if !known.contains_key(&record.origin()) {
-                let image = self.confirmed_origin(record.origin())?;
-                known.insert(record.origin(), image);
+            if let Entry::Vacant(unknown) = known.entry(record.origin()) {
+                unknown.insert(self.confirmed_origin(record.origin())?);
             }
         }
         let has = |record: RecordId| {

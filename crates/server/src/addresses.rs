@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn what_is_given_or_bound_is_taken() {
         let given: Address = "home.example.org:9".parse().unwrap();
-        assert_eq!(advertised(&[given.clone()], "[::]:5".parse().unwrap()), [given]);
+        assert_eq!(advertised(std::slice::from_ref(&given), "[::]:5".parse().unwrap()), [given]);
         let bound: SocketAddr = "127.0.0.1:5".parse().unwrap();
         assert_eq!(advertised(&[], bound), [bound.into()]);
     }

@@ -1,5 +1,7 @@
 //! Two machines at one server.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use crate::{Machine, Mount, Server, eventually, free_port};
 use std::fs::{self, File};
 use std::io::Write;

@@ -1,5 +1,7 @@
 //! Backups of a home's volume, and the way back from them.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use std::fs;
 use std::process::Stdio;
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! Files of a data directory that a disk damaged: each daemon says so, names the way on, and what others have comes back.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

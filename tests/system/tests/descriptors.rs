@@ -1,5 +1,7 @@
 //! Descriptors are room, too: who opens many files is told that they are too many, and nothing else fails.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::time::Duration;

@@ -1,6 +1,8 @@
 //! A mount whose cache disk failed for good ends loudly: programs get errors, nothing goes into the directory below, and
 //! `wayfs status` says why and what to do.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,6 +1,8 @@
 //! A home of which two copies run: a backup that was restored beside it, a data directory that was copied. Members of one do
 //! not see what is written at the other, so the second does not serve, or both say so.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use std::process::Command;
 use std::time::Duration;
 use wayfs_system_tests::{Machine, Server, eventually, free_port, run};

@@ -1,5 +1,7 @@
 //! Locks between programs on two machines at one server, and what they order.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;

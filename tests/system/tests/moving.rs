@@ -1,5 +1,7 @@
 //! A home that moves to another machine and port: its station and clients find it, or are told where it is.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use std::fs;
 use std::process::Command;
 use std::time::Duration;

@@ -1,6 +1,8 @@
 //! One set of numbers across machines: what clients, stations and the home say of one moment agrees with each other, with what
 //! was written, and with what is on the disks of others.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::Value;

@@ -1,6 +1,8 @@
 //! Caches that were put back to an older copy, and caches that are used twice: the copies go on as members of their
 //! own, and nobody loses anything.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;

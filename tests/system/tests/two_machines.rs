@@ -1,5 +1,7 @@
 //! Programs on two machines at one server, without locks of the system: what one did the other sees, and names are made once.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -94,11 +96,8 @@ assert sorted(os.listdir(roots[1])) == ["own-0", "own-1"], os.listdir(roots[1])
     run_for(BUSY, Command::new("python3").arg("-c").arg(script).args(&roots)).ok();
 }
 
-/// Proves [S-exclusive]: a counter under a lock file, git pushes from both, a mail folder, an editor's save.
-#[test]
-fn programs_without_locks_of_the_system_work_on_two_machines() {
-    let site = Site::new();
-    let script = r#"
+/// Two threads, one on each mount: a counter under a lock file, a mail folder, pushes to one repository.
+const LOCK_FILES_GIT_AND_MAIL: &str = r#"
 import os, subprocess, sys, threading, time
 roots = sys.argv[1:3]
 def both(work):
@@ -167,9 +166,14 @@ for root in roots:
     litter = [name for _, _, names in os.walk(root) for name in names if ".conflict-" in name]
     assert not litter, litter
 "#;
+
+/// Proves [S-exclusive]: a counter under a lock file, git pushes from both, a mail folder, an editor's save.
+#[test]
+fn programs_without_locks_of_the_system_work_on_two_machines() {
+    let site = Site::new();
     let home = site.clients[0].0.path("home");
     let roots = [0, 1].map(|client| site.root(client));
-    run_for(BUSY, Command::new("python3").arg("-c").arg(script).args(&roots).arg(home)).ok();
+    run_for(BUSY, Command::new("python3").arg("-c").arg(LOCK_FILES_GIT_AND_MAIL).args(&roots).arg(home)).ok();
 }
 
 /// Proves [S-append].

@@ -1,5 +1,7 @@
 //! Commands that wait: each names what holds it up and the way out, and its bar moves.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use rustix::process::Signal;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -127,7 +127,7 @@ fn changed(
     behind: &Behind,
     patience: Patience,
 ) -> Result<Vec<Range<u64>>, Slow> {
-    let whole = vec![0..behind.newest.content.size()];
+    let whole: Vec<Range<u64>> = std::iter::once(0..behind.newest.content.size()).collect();
     let (Served::Older(old @ Content::Tree { .. }), Content::Tree { .. }) = (&behind.holds, &behind.newest.content)
     else {
         return Ok(whole);

@@ -127,10 +127,10 @@ async fn a_name_is_resolved_anew_at_each_dial() {
     let identity = NodeIdentity::generate().unwrap();
     let server = Endpoint::bind("127.0.0.1:0".parse().unwrap(), &identity, NetConfig::default()).unwrap();
     let at: Address = format!("home.test:{}", addr(&server).port()).parse().unwrap();
-    let unknown = soon("a refusal", client.connect(&[at.clone()], identity.id())).await.unwrap_err();
+    let unknown = soon("a refusal", client.connect(std::slice::from_ref(&at), identity.id())).await.unwrap_err();
     assert!(unknown.to_string().contains("the name has no address"), "{unknown}");
     here.lock().unwrap().push(addr(&server).ip());
-    soon("a connection", client.connect(&[at.clone()], identity.id())).await.unwrap();
+    soon("a connection", client.connect(std::slice::from_ref(&at), identity.id())).await.unwrap();
     server.close(CloseCode::GOODBYE, "").await;
     let server = Endpoint::bind(moved.parse().unwrap(), &identity, NetConfig::default()).unwrap();
     let at: Address = format!("home.test:{}", addr(&server).port()).parse().unwrap();

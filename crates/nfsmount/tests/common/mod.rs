@@ -1,6 +1,7 @@
 //! A server in memory on loopback, over UDP and TCP, and a mount of it.
 
 #![allow(dead_code, reason = "each test file uses a part")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
