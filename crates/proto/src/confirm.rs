@@ -223,7 +223,8 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Puts what the parent tells of a cut into the view, and answers which records met a conflict there: those made
-    /// nothing of the file that they were for, and what was built upon them follows to their copies.
+    /// nothing of the file that they were for, and what was built upon them follows to their copies. How far the parent has
+    /// come with an origin is left out: the records that it confirms are yet to be applied.
     fn put_told(&mut self, cut: &Cut) -> Result<BTreeSet<RecordId>, StorageError> {
         let direct = cut.direct.iter().map(|(key, image)| (key, image));
         let touched = cut.touched.iter().map(|touched| (&touched.key, &touched.after));
@@ -232,7 +233,9 @@ impl<S: MetaStore> Replica<S> {
             if let (Key::Conflict(record), Some(_)) = (key, image) {
                 met.insert(*record);
             }
-            self.put_image(key.clone(), image.clone())?;
+            if !matches!(key, Key::Origin(_)) {
+                self.put_image(key.clone(), image.clone())?;
+            }
         }
         Ok(met)
     }

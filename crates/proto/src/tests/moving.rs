@@ -519,3 +519,42 @@ fn what_was_seen_and_is_gone_with_all_who_had_it_is_given_up_in_time() {
     assert_eq!(world.names(reader, FileId::ROOT).unwrap(), ["kept"], "nobody will ever bring it");
     assert_eq!(world.lookup(reader, FileId::ROOT, "gone").map(|_| ()), Err(FsError::NotFound));
 }
+
+/// The new station takes what was written upon what it knows, one record at a time. What it says of the file is refused,
+/// since another's version was seen at the former station: what was written stands as it is, without a conflict.
+#[test]
+fn what_is_confirmed_one_by_one_at_a_new_station_is_not_undone_meanwhile() {
+    let (mut world, [s1, s2], [ann, ben], _) = two_stations_and_two_clients();
+    world.connect(ben, s1);
+    let line = world.connect(ann, s1);
+    world.settle();
+    let file = world.create(ben, FileId::ROOT, "f");
+    world.store(ben, file, small("ben"));
+    world.pass(Duration::from_secs(3));
+    world.lookup(ann, FileId::ROOT, "f").unwrap();
+    // What was on its way once is not folded into one record.
+    world.stall(line, true);
+    world.store(ann, file, small("one"));
+    world.store(ann, file, small("two"));
+    world.settle();
+    world.close(line);
+    world.configure(ann, |config| config.records_per_message = 1);
+    let line = world.connect(ann, s2);
+    world.stall(line, true);
+    let mut shown = Vec::new();
+    for _ in 0..40 {
+        if world.waits_up(line) {
+            world.step_up(line, 1);
+        }
+        world.settle();
+        world.step_down(line);
+        let inode = world.hosts[ann].replica.inode(file).unwrap().unwrap();
+        shown.push(inode.content.clone());
+        assert!(world.hosts[ann].replica.conflicts(None, 9).unwrap().is_empty());
+    }
+    assert!(shown.iter().all(|content| *content == small("two")), "{shown:?}");
+    world.stall(line, false);
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.hosts[HOME].replica.inode(file).unwrap().unwrap().content, small("two"));
+    world.assert_agrees(ann);
+}
