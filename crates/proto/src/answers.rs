@@ -1,14 +1,29 @@
 //! The parent's answers to our questions.
 
 use crate::api::PeerId;
+use crate::interest::directories_of;
 use crate::needs::QUESTIONS_MAX;
 use crate::replica::{Replica, Trouble};
 use crate::seen::Asked;
 use crate::tables::table;
 use crate::upstream::Standing;
 use std::collections::BTreeSet;
-use wayfs_types::{CommitNumber, FileId, Key, MetaStore, Name, StorageError};
+use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, StorageError};
 use wayfs_wire::{AskId, KeyImage, Question, Resume, Up, Verdict};
+
+/// Where nobody changed anything alone when the parent answered: in what was asked for and, of a file, where it stands.
+fn looked_at(question: &Question, images: &[KeyImage]) -> impl Iterator<Item = FileId> {
+    let (Question::Lookup { parent: about, .. }
+    | Question::Attributes { file: about }
+    | Question::List { directory: about, .. }) = *question;
+    let is_file = matches!(question, Question::Attributes { .. });
+    let image = images.iter().find(|pair| is_file && pair.key == Key::Inode(about));
+    let inode = image.and_then(|pair| match &pair.image {
+        Some(Image::Inode(inode)) if !inode.is_directory() => Some(inode),
+        _ => None,
+    });
+    inode.into_iter().flat_map(|inode| directories_of(inode)).chain([about])
+}
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_answer(
@@ -63,7 +78,7 @@ impl<S: MetaStore> Replica<S> {
         };
         self.begin_watch(watched);
         if let Some(upstream) = self.upstream.as_mut() {
-            upstream.rights.trust(watched);
+            looked_at(question, &images).for_each(|directory| upstream.rights.trust(directory));
         }
         let mut listed = None;
         if let Question::List { directory, after, .. } = question {

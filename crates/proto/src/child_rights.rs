@@ -6,6 +6,7 @@
 //! and for no child longer than a lease.
 
 use crate::children::Phase;
+use crate::interest::directories_of;
 use crate::replica::Replica;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_types::{FileId, MetaStore, OriginId, StorageError, Time};
@@ -265,8 +266,8 @@ impl<S: MetaStore> Replica<S> {
             Question::List { directory, .. } => BTreeSet::from([*directory]),
             Question::Attributes { file } => {
                 let inode = self.inode(*file)?;
-                let places = inode.iter().filter(|inode| !inode.is_directory()).flat_map(|inode| &inode.places);
-                places.map(|place| place.parent).chain([*file]).collect()
+                let plain = inode.iter().filter(|inode| !inode.is_directory());
+                plain.flat_map(|inode| directories_of(inode)).chain([*file]).collect()
             }
         })
     }

@@ -22,6 +22,7 @@
 //! Looser than that are the times and the link count of a directory, seen through the directory above it.
 
 use crate::api::{Output, Sharing};
+use crate::interest::directories_of;
 use crate::replica::Replica;
 use crate::requests::{Attempt, On, Waiting};
 use crate::upstream::Standing;
@@ -91,8 +92,8 @@ impl<S: MetaStore> Replica<S> {
         if !self.is_close_to_open() {
             return true;
         }
-        let places = self.inode(file).ok().flatten().map(|inode| inode.places).unwrap_or_default();
-        places.iter().all(|place| self.may_keep(place.parent))
+        let inode = self.inode(file).ok().flatten();
+        inode.iter().flat_map(|inode| directories_of(inode)).all(|directory| self.may_keep(directory))
     }
 
     pub(crate) fn is_doubted(&self, directory: FileId) -> bool {
@@ -220,10 +221,11 @@ impl<S: MetaStore> Replica<S> {
         Ok(Some(Attempt::Park(On::Ask(ask))))
     }
 
-    /// The directories that others may look at to see a change.
+    /// The directories that others may look at to see a change. A file that was removed comes back to where it was last with
+    /// what is stored in it.
     fn rights_for(&self, change: &Change) -> Result<BTreeSet<FileId>, StorageError> {
         let mut files = BTreeSet::new();
-        let mut seen_in = |inode: &Inode| files.extend(inode.places.iter().map(|place| place.parent));
+        let mut seen_in = |inode: &Inode| files.extend(directories_of(inode));
         match change {
             Change::Create { .. } | Change::Mkdir { .. } | Change::Resolve { .. } => {}
             Change::Link { file, .. } | Change::Store { file, .. } | Change::Append { file, .. } => {

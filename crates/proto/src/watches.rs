@@ -7,6 +7,7 @@
 //! nobody to ask: that is the offline mode.
 
 use crate::api::{Changed, Output, Role};
+use crate::interest::directories_of;
 use crate::replica::Replica;
 use crate::tables::{image_key, number_key, pack, parse_number_key, read_view, table, unpack};
 use serde::{Deserialize, Serialize};
@@ -241,7 +242,7 @@ impl<S: MetaStore> Replica<S> {
     fn is_covered(&self, file: FileId, number: u64, inode: &Inode) -> Result<bool, StorageError> {
         let holds =
             |watched| !self.is_doubted(watched) && self.watches.since(watched).is_some_and(|since| number >= since);
-        if !inode.is_directory() && inode.places.iter().any(|place| self.is_doubted(place.parent)) {
+        if !inode.is_directory() && directories_of(inode).any(|directory| self.is_doubted(directory)) {
             return Ok(false);
         }
         if holds(file) {

@@ -253,3 +253,31 @@ fn a_right_that_is_claimed_while_it_is_given_back_is_known_to_both() {
         assert!(is_done(world.answer(b, seen)));
     }
 }
+
+/// A store that comes after the removal brings the file back to where it was: whoever looks at it must hear of that as of
+/// any other change there.
+#[test]
+fn what_comes_back_with_a_store_is_seen_by_the_next_look() {
+    let (mut world, a, b) = site();
+    let file = world.create(a, FileId::ROOT, "f");
+    let made = world.lookup(b, FileId::ROOT, "f").unwrap().1.version;
+    world.change(b, Change::Unlink { parent: FileId::ROOT, name: name("f") }).unwrap();
+    world.pass(Duration::from_secs(1));
+    assert!(
+        matches!(world.ask(b, Request::Attributes { file }), Ok(Answer::File(..))),
+        "b has seen what is left of it"
+    );
+    // A program of the first machine had it open, and closes it now.
+    world.hosts[a].hold_syncs = true;
+    let store = Change::Store { file, base: made, content: small("a"), mtime: world.wall() };
+    let stored = world.request(a, Request::Change { user: 1, change: store });
+    world.settle();
+    let Some(Ok(Answer::Changed { record, .. })) = world.answer(a, stored) else { panic!("stored") };
+    // Its disk is slow, so its log has not gone up.
+    let looked = world.request(b, Request::Attributes { file });
+    world.settle();
+    world.hosts[a].hold_syncs = false;
+    world.settle();
+    let Some(Ok(Answer::File(_, inode))) = world.answer(b, looked) else { panic!("looked") };
+    assert_eq!(inode.version, record);
+}
