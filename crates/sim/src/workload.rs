@@ -11,7 +11,7 @@ use rand::Rng;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Outcome, RenameTarget, Request};
-use wayfs_types::{AttrChange, Content, FileId, Inode, Kind, Op, RecordId};
+use wayfs_types::{AttrChange, Conflict, Content, FileId, Inode, Kind, Op, RecordId};
 
 impl World {
     /// One operation of a client, and the next one scheduled.
@@ -268,6 +268,16 @@ impl World {
             .iter()
             .map(|report| report.conflict.record)
             .any(|met| undone.contains(&met) || self.history.descends(met, seen))
+            || reports.iter().any(|report| self.goes_on_in_copy(index, &report.conflict, seen))
+    }
+
+    /// Whether a report names a copy in which the line of a version goes on, as this client knows. Then nothing of it is undone,
+    /// whatever the file itself shows: a client that moved keeps showing what it saw at its former station, until its
+    /// present one has heard of that, and what it wrote upon it follows to the copy.
+    fn goes_on_in_copy(&self, index: usize, report: &Conflict, seen: RecordId) -> bool {
+        let is_of_line = self.history.line(seen).any(|version| version == report.record);
+        let copy = report.copy.filter(|_| is_of_line).and_then(|copy| self.inode(index, copy));
+        copy.is_some_and(|copy| copy.version == seen || self.history.descends(copy.version, seen))
     }
 
     fn check_open_after_close(&mut self, index: usize, file: FileId, version: RecordId) {
