@@ -27,7 +27,8 @@ fn plan() -> Plan {
             Some(_) => Kind::ALL.into_iter().filter(wanted).collect(),
             None => vec![Kind::ClientLost, Kind::StationLost, Kind::Kill],
         },
-        is_strict: number("WAYFS_CLAIMS_STRICT") == Some(1),
+        // What died with its writer takes a minute and a half to be declared lost: too long for every day.
+        is_strict: number("WAYFS_CLAIMS_STRICT").map_or(long.is_some(), |strict| strict == 1),
         time: Duration::from_secs(number("WAYFS_CLAIMS_MINUTES").map_or(20, |minutes| minutes * 60)),
         diaries: std::env::var_os("WAYFS_CLAIMS_REPORT")
             .map(PathBuf::from)

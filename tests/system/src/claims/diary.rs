@@ -36,6 +36,9 @@ pub(super) struct Piece {
     pub(super) was_held: bool,
     /// The pieces that were at its path before.
     pub(super) replaces: BTreeSet<Number>,
+    /// Disks that had a byte changed since it was written: what their daemons say of it afterwards is no evidence, since nobody
+    /// notices a damaged chunk before it is read.
+    flipped: BTreeSet<Disk>,
     /// Mounts that said they have all of it.
     pub(super) cached: BTreeSet<Disk>,
     holders: BTreeMap<Disk, Moment>,
@@ -128,6 +131,7 @@ impl Diary {
                 is_visible: false,
                 was_held: false,
                 replaces,
+                flipped: BTreeSet::new(),
                 cached: BTreeSet::new(),
                 holders: BTreeMap::new(),
                 one_of: Vec::new(),
@@ -191,7 +195,9 @@ impl Diary {
         if let Some(piece) = self.pieces.get_mut(&number) {
             *self.claims.entry(kind).or_default() += 1;
             piece.was_held = true;
-            piece.holders.entry(disk).or_insert(said);
+            if !piece.flipped.contains(&disk) {
+                piece.holders.entry(disk).or_insert(said);
+            }
         }
     }
 
@@ -204,7 +210,7 @@ impl Diary {
             *self.claims.entry(kind).or_default() += 1;
             piece.was_held = true;
             let is_new = piece.one_of.iter().all(|known| !known.disks.is_subset(disks));
-            if is_new {
+            if is_new && piece.flipped.is_disjoint(disks) {
                 piece.one_of.push(OneOf { disks: disks.clone(), said });
             }
         }
@@ -247,6 +253,7 @@ impl Diary {
     pub(super) fn lose_holder(&mut self, disk: Disk) {
         for piece in self.pieces.values_mut() {
             piece.cached.remove(&disk);
+            piece.flipped.insert(disk);
             piece.holders.remove(&disk);
             piece.one_of.retain(|one_of| !one_of.disks.contains(&disk));
         }
@@ -308,6 +315,23 @@ mod tests {
         let now = diary.note("later".to_owned());
         assert_eq!(diary.written_at(A, now), [durable]);
         assert!(diary.piece(closed).unwrap().writer.is_none());
+    }
+
+    #[test]
+    fn what_a_damaged_disk_says_of_older_contents_counts_for_nothing() {
+        let mut diary = Diary::default();
+        let old = diary.write(A, "f", 100, None);
+        diary.claim_holder(old, A, "fsync");
+        diary.lose_holder(A);
+        let new = diary.write(A, "g", 100, None);
+        for number in [old, new] {
+            diary.claim_holder(number, A, "sync");
+            diary.claim_one_of(number, &BTreeSet::from([A, B]), "sync");
+        }
+        assert!(!diary.piece(old).unwrap().is_held());
+        assert!(diary.piece(new).unwrap().is_held());
+        diary.claim_holder(old, B, "info");
+        assert!(diary.piece(old).unwrap().is_held(), "another disk has it");
     }
 
     #[test]

@@ -34,8 +34,7 @@ pub struct Plan {
     pub clients: usize,
     /// Disasters to choose from.
     pub kinds: Vec<Kind>,
-    /// Whether every daemon must say that nothing is left when all is stable. What was lost with its writer is counted by
-    /// servers for ever, so that worlds with losses fail by it.
+    /// Whether every daemon must say that nothing is left when all is stable, and all whose disks are gone are revoked.
     pub is_strict: bool,
     /// No loss begins later than this.
     pub time: Duration,
