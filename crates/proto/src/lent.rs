@@ -342,6 +342,8 @@ impl<S: MetaStore> Replica<S> {
             self.children.tell_stable(child, version);
             return Ok(());
         }
+        // We were put back, and have forgotten: the home was told that we have it, and asks nobody else.
+        let is_said_to_be_here = to == Some(self.config.origin);
         match known {
             Some(missing) => self.put_spare(version, missing, child, to),
             None if self.contents.take_announced(&root) => return self.owe(version, file, content),
@@ -356,7 +358,7 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         self.contents.spares.insert(version);
-        if self.contents.wanted.contains(&version) {
+        if is_said_to_be_here || self.contents.wanted.contains(&version) {
             self.children.tell(child, Down::Want { versions: vec![version] });
         }
         Ok(())

@@ -298,3 +298,35 @@ fn a_parent_does_not_wait_for_contents_that_the_home_has() {
     let progress = world.hosts[writer].replica.progress();
     assert_eq!(progress.safe_through, progress.last_record.unwrap().sequence());
 }
+
+/// [S-duty] [S-losses]: the home has it on record that a station has contents, and asks nobody else, though the station was put back
+/// and has lost them. Who lent them to that very station gives them again, without being waited for.
+#[test]
+fn a_station_that_was_put_back_is_given_again_what_it_had() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "st@s");
+    let client = world.add(Role::Client, "ann@a");
+    // Its store knows its life.
+    let fresh = world.snapshot(station);
+    world.restore(station, fresh, 5);
+    world.connect(station, HOME);
+    world.settle();
+    world.connect(client, station);
+    world.settle();
+    world.names(client, FileId::ROOT).unwrap();
+    let file = world.create(client, FileId::ROOT, "film");
+    world.settle();
+    let copy = world.snapshot(station);
+    let version = world.store(client, file, big("film"));
+    assert_eq!(world.wait(client, Level::Safe), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    world.restore(station, copy, 7);
+    world.lose(station, &big("film"));
+    world.connect(station, HOME);
+    world.pass(Duration::from_secs(3));
+    world.connect(client, station);
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.hosts[station].replica.holder(file, version), Ok(crate::Holder::Here));
+    assert_eq!(world.wait(client, Level::Stable), Ok(Answer::Reached));
+    assert!(world.can_read(HOME, file, &big("film")));
+}
