@@ -500,6 +500,7 @@ impl<S: MetaStore> Replica<S> {
         self.overlay = Overlay::default();
         self.staged = Staged::default();
         self.contents.abandon();
+        self.requests.forget_answers();
         self.counters = self.saved;
         if let Err(error) = self.watches.abandon(&self.store) {
             self.stop(&error);

@@ -88,6 +88,15 @@ impl Requests {
         }
     }
 
+    /// What the parent answered could not be kept: it is asked again.
+    pub(crate) fn forget_answers(&mut self) {
+        for id in &self.ready {
+            if let Some(waiting) = self.waiting.get_mut(id) {
+                waiting.listed = None;
+            }
+        }
+    }
+
     /// The parent answered a question whose answer is no images.
     pub(crate) fn answered_plainly(&mut self, ask: AskId) {
         self.answered(ask, Verdict::Found, Some((true, None)));

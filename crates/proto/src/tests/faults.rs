@@ -334,3 +334,26 @@ fn what_was_overwritten_is_not_called_safe_before_the_bytes_of_either_came() {
         assert_eq!(world.answer(client, wait), Some(Ok(Answer::Reached)));
     }
 }
+
+/// What a parent answers and a full disk does not take is not known: neither at once, nor when there is room.
+#[test]
+fn an_answer_that_found_no_room_is_asked_for_again() {
+    let (mut world, station, writer) = station_world();
+    world.names(writer, FileId::ROOT).unwrap();
+    for text in ["a", "b", "c"] {
+        world.create(writer, FileId::ROOT, text);
+    }
+    world.settle();
+    let reader = world.add(Role::Client, "ben@b");
+    world.connect(reader, station);
+    world.lookup(reader, FileId::ROOT, "a").unwrap();
+    world.settle();
+    let room = world.hosts[reader].replica.store().len_bytes();
+    world.hosts[reader].replica.store_mut().set_room(Some(room));
+    let found = world.names(reader, FileId::ROOT);
+    assert!(found.is_err(), "a list without what it holds: {found:?}");
+    world.hosts[reader].replica.store_mut().set_room(None);
+    world.connect(reader, station);
+    world.settle();
+    assert_eq!(world.names(reader, FileId::ROOT).unwrap(), ["a", "b", "c"]);
+}
