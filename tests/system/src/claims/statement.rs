@@ -220,12 +220,14 @@ fn server_status(world: &mut World) {
         return;
     }
     let home = world.home.disk;
+    // What the home declared lost it does not lack, and says so by that number.
+    let has_lost = volume_of(&answer)["versions_lost"].as_u64() != Some(0);
     let covered: Vec<Number> = world
         .diary
         .pieces()
         .iter()
         .filter(|(_, piece)| piece.written < asked && if is_home { piece.is_visible } else { piece.is_held_by(disk) })
-        .filter(|(_, piece)| !piece.is_removed && !piece.is_failed)
+        .filter(|(_, piece)| !piece.is_removed && !piece.is_failed && (!has_lost || piece.is_held()))
         .map(|(number, _)| *number)
         .collect();
     for number in covered {
