@@ -49,7 +49,8 @@ impl Disaster {
         ("clone", Self::Clone),
     ];
     /// Those that the engine lives up to. Why the others are off: `docs/simulator.md`.
-    pub const ON: [Self; 2] = [Self::ClientGone, Self::StationGone];
+    pub const ON: [Self; 6] =
+        [Self::ClientGone, Self::StationGone, Self::Damage, Self::ChunkGone, Self::Torn, Self::Full];
 
     /// Whether it happens at a moment of its own, rather than with a crash or a claim.
     pub(crate) const fn strikes(self) -> bool {

@@ -50,7 +50,7 @@ fn every_planted_bug_is_caught() {
 const fn first_seed(bug: Bug) -> u64 {
     match bug {
         Bug::DutyNotTold => 200,
-        Bug::ChunksSyncedFirst => 800,
+        Bug::ChunksSyncedFirst => 600,
         _ => 0,
     }
 }
