@@ -304,6 +304,11 @@ fn may_look(volume: &Volume, node: NodeId) -> Result<(), Refusal> {
     }
 }
 
+/// Gives a member the origin back that a home which was put back to an older copy forgot.
+fn admit_again(volume: &Volume, node: NodeId, origin: OriginId) -> Result<bool, Refusal> {
+    volume.admit_again(node, origin).map_err(|error| Refusal::NotReady(error.to_string()))
+}
+
 /// Whether a machine may be our child under an origin.
 async fn admit(volume: &Arc<Volume>, node: NodeId, origin: OriginId, role: ChildRole) -> Result<Neighbour, Refusal> {
     match (volume.role(), role) {
@@ -328,7 +333,10 @@ async fn admit(volume: &Arc<Volume>, node: NodeId, origin: OriginId, role: Child
                 });
             }
             Some(_) => return Err(Refusal::NotAdmitted),
-            None if volume.role() == Role::Home => return Err(Refusal::NotAdmitted),
+            None if volume.role() == Role::Home && !admit_again(volume, node, origin)? => {
+                return Err(Refusal::NotAdmitted);
+            }
+            None if volume.role() == Role::Home => {}
             None if started.elapsed() >= NEWS_WAIT_MAX => {
                 return Err(Refusal::NotReady("this station has not yet heard of this member from the home".into()));
             }

@@ -388,6 +388,20 @@ impl Volume {
         Ok(origin)
     }
 
+    /// Home only: gives a member an origin back that this home, which was put back to an older copy, does not know any more.
+    /// Nobody hears of it before it is durable. Answers whether it has it now.
+    ///
+    /// # Errors
+    /// [`MemberError`]: the disk fails.
+    pub(crate) fn admit_again(&self, node: NodeId, origin: OriginId) -> Result<bool, MemberError> {
+        let done = self.change_members(|replica| replica.admit_again(clock::now(), clock::wall(), node, origin))?;
+        if done {
+            tracing::warn!(%node, %origin, "a member has a number back that this home gave it and had forgotten");
+            self.refresh_servers();
+        }
+        Ok(done)
+    }
+
     /// Home only: takes a machine that was turned away in again, durably, under the origin that it had. `false`: it cannot
     /// have that one.
     ///

@@ -101,6 +101,8 @@ impl<S: MetaStore> Replica<S> {
             return;
         }
         self.fork.lost_after = Some(has);
+        // Of others it lost as much: no question may wait for that.
+        self.forget_what_was_seen();
         self.begin_fork(format!("the home has {has} records of ours, and had more: it was put back, or replaced"));
     }
 

@@ -81,6 +81,8 @@ pub(crate) struct Child {
     /// Images were sent that more of the same cut are to follow.
     pub(crate) cut_is_open: bool,
     pub(crate) resumed: bool,
+    /// A client that brought the cursor of another server.
+    pub(crate) came_from_another: bool,
     pub(crate) watches: BTreeSet<FileId>,
     pub(crate) asks: VecDeque<ParkedAsk>,
     pub(crate) marks: BTreeMap<OriginId, Option<Mark>>,
@@ -130,6 +132,7 @@ impl Child {
             started: false,
             cut_is_open: false,
             resumed: false,
+            came_from_another: false,
             watches: BTreeSet::new(),
             asks: VecDeque::new(),
             marks: BTreeMap::new(),

@@ -50,6 +50,10 @@ pub(crate) struct Fork {
     pub(crate) lost: Lost,
     /// Client: the parent went back, and has only our records up to here.
     pub(crate) lost_after: Option<u64>,
+    /// Station: what children wrote and the home, that was put back, has not. It is written again when all that it was upon is.
+    pub(crate) unwritten: Vec<(OriginId, Vec<LogEntry>)>,
+    /// Station: the origins that the home named while it told its whole state.
+    pub(crate) named: BTreeSet<OriginId>,
     /// Whose wish for a new origin was passed on.
     asked: BTreeMap<(OriginId, Life), OriginId>,
 }
@@ -166,8 +170,12 @@ impl<S: MetaStore> Replica<S> {
         }
         // What is in the log was not confirmed, so it is not among what is lost.
         let lost = lost.without(&entries);
-        let found = self.write_lost(lost)?;
-        Ok(found + self.write_again(entries)?)
+        let written = self.write_lost(lost)? + self.write_again(entries)?;
+        if self.fork.lost_after.is_some() {
+            // What was taken out of the view and put back counts as known anew, and may bear what others lost.
+            self.forget_what_was_seen();
+        }
+        Ok(written)
     }
 
     fn entries(&mut self, positions: &[u64]) -> Result<Vec<LogEntry>, StorageError> {
@@ -204,6 +212,10 @@ impl<S: MetaStore> Replica<S> {
             }
             if let Some(source) = source {
                 self.note_content(&record, &effect, source)?;
+            } else if self.config.role == Role::Client && self.fork.lost_after.is_some() {
+                // The home had them, and lost them.
+                self.note_content(&record, &effect, Source::Own)?;
+                self.look_for_own(&record);
             }
             if is_directory && self.config.role == Role::Client {
                 self.watch_own_directory(FileId::made_by(id));
@@ -263,7 +275,7 @@ impl<S: MetaStore> Replica<S> {
         Ok(parted)
     }
 
-    /// Takes a cut over, and writes again under our own origin what children wrote and the home has not.
+    /// Takes a cut over, and writes again what children wrote and the home has not.
     pub(crate) fn take_parted(
         &mut self,
         cut: Vec<KeyImage>,
@@ -273,6 +285,49 @@ impl<S: MetaStore> Replica<S> {
         let taken = self.take_cut(cut);
         self.fork.parted.clear();
         taken?;
+        if self.counters.rescues && self.counters.reset.is_some() {
+            // What was lost is made again first: it may be what these records are about.
+            self.fork.unwritten.extend(parted);
+            return Ok(());
+        }
+        self.write_parted(parted)
+    }
+
+    /// What children wrote and the home, that was put back, would not take or not understand: under an origin that it does not know
+    /// any more, or about what it lost. `stale`: what it does not name.
+    pub(crate) fn take_orphans(&mut self, stale: &[Key]) -> Result<(), StorageError> {
+        let named = std::mem::take(&mut self.fork.named);
+        let mut lost = BTreeSet::new();
+        for key in stale {
+            if self.aside(key)?.is_some_and(|aside| aside.image.is_some()) {
+                lost.insert(key);
+            }
+        }
+        let mut done: BTreeSet<OriginId> = self.fork.unwritten.iter().map(|(origin, _)| *origin).collect();
+        done.insert(self.config.origin);
+        let tentative = self.log.from(0).filter(|(_, item)| item.tentative && !done.contains(&item.id.origin()));
+        let tentative: Vec<(u64, OriginId)> = tentative.map(|(position, item)| (position, item.id.origin())).collect();
+        let mut entries: BTreeMap<OriginId, Vec<LogEntry>> = BTreeMap::new();
+        let mut orphans = BTreeSet::new();
+        for (position, origin) in tentative {
+            if self.tx().get_raw(&number_key(table::LOG, position))?.is_none() {
+                // The home named it just now.
+                continue;
+            }
+            let entry = self.log_entry(position)?;
+            if !named.contains(&origin) || entry.touched.iter().any(|(key, _)| lost.contains(key)) {
+                orphans.insert(origin);
+            }
+            entries.entry(origin).or_default().push(entry);
+        }
+        let parted: Vec<_> = entries.into_iter().filter(|(origin, _)| orphans.contains(origin)).collect();
+        let unnamed = orphans.into_iter().filter(|origin| !named.contains(origin));
+        let gone = unnamed.map(|origin| KeyImage { key: Key::Origin(origin), image: None }).collect();
+        if parted.is_empty() { Ok(()) } else { self.take_parted(gone, parted) }
+    }
+
+    /// Writes again under our own origin what children wrote.
+    pub(crate) fn write_parted(&mut self, parted: Vec<(OriginId, Vec<LogEntry>)>) -> Result<(), StorageError> {
         for (of, entries) in parted {
             let records = self.write_again(entries)?;
             tracing::warn!(%of, records, "the home has other records of a member: ours are written again");

@@ -11,6 +11,8 @@ use wayfs_types::{
 const LABEL_MAX: usize = 64;
 /// Origins below are given by the first life of a home alone.
 const COUNTED: u32 = 65_536;
+/// Origins that one machine may have back which this home does not know.
+const AGAIN_MAX: usize = 1024;
 
 /// Where a life of a home begins to look for origins that are free.
 fn first_of_life(volume: VolumeId, life: Life) -> u32 {
@@ -66,6 +68,37 @@ impl<S: MetaStore> Replica<S> {
         let first = COUNTED + first_of_life(self.config.volume, self.config.life) % (OriginId::MAX.raw() - COUNTED);
         let free = (first..=OriginId::MAX.raw()).chain(1..first).find(|raw| !taken.contains(raw));
         Ok(free.and_then(|raw| OriginId::new(raw).ok()))
+    }
+
+    /// A machine comes under an origin that this home gave it and knows no more, since it was put back to an older copy. If the
+    /// machine is a member under another one, it has its own again: nobody else was given it. Answers whether it has.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn admit_again(
+        &mut self,
+        now: Time,
+        wall: WallTime,
+        node: NodeId,
+        origin: OriginId,
+    ) -> Result<bool, GrantError> {
+        let may_have_forgotten = self.config.role == Role::Home && self.lives.is_later();
+        if !may_have_forgotten || origin == OriginId::GENESIS || self.origin_image(origin)?.is_some() {
+            return Ok(false);
+        }
+        let known = self.admitted(node)?;
+        let is_member =
+            |image: &Origin| matches!(image.admitted, Admitted::Station | Admitted::Client | Admitted::Reader);
+        if known.len() > AGAIN_MAX || !known.iter().all(|(_, image)| is_member(image)) {
+            return Ok(false);
+        }
+        let Some((_, member)) = known.into_iter().next_back() else { return Ok(false) };
+        self.now = self.now.max(now);
+        self.wall = wall;
+        let image = Origin::admitted(member.admitted, member.node, member.label);
+        self.put_image(Key::Origin(origin), Some(Image::Origin(image)))?;
+        self.finish_admission()?;
+        Ok(true)
     }
 
     /// Turns a machine away for good: its sessions end, here at once and at stations when they hear of it. What

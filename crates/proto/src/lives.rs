@@ -8,13 +8,16 @@
 use crate::api::Role;
 use crate::replica::Replica;
 use crate::tables::{pack, parse_number_key, table, unpack};
-use wayfs_types::{Digest, Life, MetaStore, StorageError};
+use wayfs_types::{Digest, Life, MetaStore, StorageError, Time};
 use wayfs_wire::{Resume, Stamp};
 
 /// Table rows of lives: this prefix, and a counter.
 const LIFE: &[u8] = &[table::META, b'v'];
 /// Lives that are remembered. A child that was away for more begins anew.
 const LIVES_MAX: usize = 1024;
+
+/// Why a session ends with a child that may have seen what is lost.
+pub(crate) const BEGIN_ANEW: &str = "the home lost what it had told: begin anew";
 
 /// One opening of our store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +37,8 @@ pub(crate) struct Lives {
     present: Option<(u64, Opened)>,
     /// A child knew more than we.
     pub(crate) went_back: bool,
+    /// When we last heard, in this life, that what we had told is lost.
+    pub(crate) lost_at: Option<Time>,
 }
 
 /// What a cursor of a child is to us.
@@ -100,6 +105,7 @@ impl<S: MetaStore> Replica<S> {
             is_cut,
             present: Some((number, opened)),
             went_back: false,
+            lost_at: None,
         };
         match self.commit() {
             // A full disk is opened all the same: the row is tried again before any child is welcomed.
@@ -135,8 +141,15 @@ impl<S: MetaStore> Replica<S> {
         self.config.life = opened.life;
         self.lives.opened = vec![opened];
         self.lives.is_cut = false;
+        self.lives.lost_at = Some(self.now);
         self.lives.present = Some((0, opened));
         self.ends_children = true;
+    }
+
+    /// Whether a child that comes from another server may have seen there what is lost here, and would wait for it. After so
+    /// long nobody waits any more.
+    pub(crate) fn has_lost_lately(&self) -> bool {
+        self.lives.lost_at.is_some_and(|at| self.now < at + self.config.seen_kept)
     }
 
     pub(crate) fn end_children(&mut self) {
@@ -144,7 +157,7 @@ impl<S: MetaStore> Replica<S> {
             let children = self.children.by_origin.values();
             let peers: Vec<_> = children.filter_map(|child| child.peer).collect();
             for peer in peers {
-                self.disconnect(peer, "the home lost what it had told: begin anew".to_owned());
+                self.disconnect(peer, BEGIN_ANEW.to_owned());
             }
         }
     }
@@ -186,6 +199,7 @@ mod tests {
             is_cut: false,
             present: None,
             went_back: false,
+            lost_at: None,
         };
         let cursor = |life, at| {
             let stamp = Stamp { origin: OriginId::GENESIS, born: WallTime::EPOCH, life: Life(life) };

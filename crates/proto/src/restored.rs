@@ -63,6 +63,16 @@ impl<S: MetaStore> Replica<S> {
         if !std::mem::replace(&mut self.lives.went_back, true) {
             tracing::warn!(%child, "this store was put back to an older copy: a child knows more than it");
             self.staged.outputs.push(Output::WentBack { child });
+            self.tell_who_came_before();
+        }
+    }
+
+    /// Whoever came from another server before we knew, and saw there what is lost, begins anew and is told so.
+    fn tell_who_came_before(&mut self) {
+        let came = self.children.by_origin.values().filter(|child| child.came_from_another);
+        let peers: Vec<_> = came.filter_map(|child| child.peer).collect();
+        for peer in peers {
+            self.disconnect(peer, crate::lives::BEGIN_ANEW.to_owned());
         }
     }
 
@@ -190,6 +200,12 @@ impl<S: MetaStore> Replica<S> {
                 kind => Op::Create { parent, name, kind, mode, uid, gid, content: inode.content },
             };
             count += self.write_op(op, uid, Some(file.maker()))?;
+            // It was made with what had been stored into it: what was written upon that is upon this.
+            if inode.version != file.maker()
+                && let Ok(made) = RecordId::new(self.config.origin, self.counters.sequence)
+            {
+                self.note_renamed(inode.version, made);
+            }
             for Place { parent, name } in places {
                 count += self.write_op(Op::Link { file, parent, name }, uid, None)?;
             }
@@ -198,6 +214,16 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         Ok(count)
+    }
+
+    /// A client answers again for contents that it had been allowed to let go: its driver looks whether they are still there.
+    pub(crate) fn look_for_own(&mut self, record: &Record) {
+        if self.config.role == Role::Client
+            && let Some((file, content)) = crate::contents::content_of(record)
+            && content.root().is_some()
+        {
+            self.staged.outputs.push(Output::Seek { file, version: record.id, content: content.clone() });
+        }
     }
 
     /// Writes a record of our own. `former`: the record that it stands for.
@@ -217,6 +243,7 @@ impl<S: MetaStore> Replica<S> {
             Role::Home | Role::Station => Source::Child { origin: self.config.origin, is_station: true, held: false },
         };
         let content = self.note_content(&record, &effect, source)?;
+        self.look_for_own(&record);
         if let Some(file) = effect.file.or_else(|| crate::inspect::file_of(&record.op, id)) {
             self.staged.outputs.push(Output::Applied { file, record: id, content });
         }

@@ -378,7 +378,13 @@ impl<S: MetaStore> Replica<S> {
         if went_back && self.config.role == Role::Client {
             self.forget_what_was_seen();
         }
-        if self.config.role == Role::Client && (went_back || resume) && theirs < self.confirmed_applied(own)? {
+        // Another server may not have heard yet of what the last one confirmed.
+        let is_same = self.counters.resume.is_some_and(|known| known.stamp.is_same_store(&stamp));
+        if self.config.role == Role::Client
+            && is_same
+            && (went_back || resume)
+            && theirs < self.confirmed_applied(own)?
+        {
             // Whoever confirmed more than it has now was put back.
             self.fork.lost_after = Some(theirs);
             self.begin_fork(format!("the parent was put back to an older copy, which has {theirs} records of ours"));
@@ -424,7 +430,11 @@ impl<S: MetaStore> Replica<S> {
         }
         match self.config.role {
             Role::Client => self.drop_watches(),
-            Role::Station => self.counters.reset = Some(self.counters.change),
+            Role::Station => {
+                self.counters.reset = Some(self.counters.change);
+                self.fork.named.clear();
+                self.fork.unwritten.clear();
+            }
             Role::Home => {}
         }
     }
@@ -565,6 +575,12 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role == Role::Client {
             self.keep_what_was_seen(&mut cut)?;
         }
+        if self.counters.rescues {
+            self.fork.named.extend(cut.iter().filter_map(|pair| match (&pair.key, &pair.image) {
+                (Key::Origin(origin), Some(_)) => Some(*origin),
+                _ => None,
+            }));
+        }
         self.find_older(&cut)?;
         let parted = self.parted_in(&cut)?;
         if parted.is_empty() { self.take_cut(cut) } else { self.take_parted(cut, parted) }
@@ -604,9 +620,8 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// After the whole state came: what it did not name is no more.
-    fn sweep(&mut self) -> Result<(), StorageError> {
-        let Some(reset) = self.counters.reset.take() else { return Ok(()) };
+    /// What the parent did not name while it told its whole state.
+    fn stale_keys(&self, reset: CommitNumber) -> Result<Vec<Key>, StorageError> {
         let mut stale = Vec::new();
         self.each(&number_key(table::CHANGE, 0), &number_key(table::CHANGE, reset.0 + 1), |_, value| {
             let mut key = vec![table::VIEW];
@@ -614,9 +629,21 @@ impl<S: MetaStore> Replica<S> {
             stale.push(crate::tables::parse_image_key(&key)?);
             Ok(())
         })?;
+        // Renewed with this very cut: its old row is still in the index.
+        stale.retain(|key| !self.overlay.is_touched(key));
+        Ok(stale)
+    }
+
+    /// After the whole state came: what it did not name is no more.
+    fn sweep(&mut self) -> Result<(), StorageError> {
+        let Some(reset) = self.counters.reset else { return Ok(()) };
+        let stale = self.stale_keys(reset)?;
+        if self.counters.rescues {
+            self.take_orphans(&stale)?;
+        }
+        self.counters.reset = None;
         for key in stale {
-            // Renewed with this very cut: its old row is still in the index.
-            if self.overlay.is_touched(&key) || self.aside(&key)?.is_some() {
+            if self.aside(&key)?.is_some() {
                 continue;
             }
             self.find_gone(&key)?;
@@ -626,6 +653,8 @@ impl<S: MetaStore> Replica<S> {
             let lost = std::mem::take(&mut self.fork.lost);
             let lost = self.without_known(lost)?;
             let records = if lost.is_empty() { 0 } else { self.write_lost(lost)? };
+            let unwritten = std::mem::take(&mut self.fork.unwritten);
+            self.write_parted(unwritten)?;
             self.begin_after_loss();
             self.staged.outputs.push(Output::Recovered { records });
         }

@@ -306,9 +306,15 @@ impl<S: MetaStore> Replica<S> {
                 }
                 self.owe(version, file, content)?;
             }
+            // We answer for them anyway.
+            (Role::Client, true) if self.owed(version)?.is_some() => {}
             // Only writers are asked.
             (Role::Client, true) => self.lend_again(version, file, content)?,
             (Role::Client, false) => {
+                if let Some((file, content)) = self.take_duty(version)? {
+                    self.put_vanished(version, file, content)?;
+                    self.staged.marks_moved = true;
+                }
                 self.contents.gone.insert(version, true);
             }
             (Role::Station, false) => {}

@@ -32,10 +32,14 @@ impl<S: MetaStore> Replica<S> {
         let stamp = self.own_stamp();
         let current = self.counters.change;
         let place = resume.as_ref().map(|resume| self.place_cursor(resume, is_station));
-        let went_back = matches!(place, Some(Cursor::Lost | Cursor::Former));
+        let knows_more = matches!(place, Some(Cursor::Lost | Cursor::Former));
+        if knows_more {
+            self.lives.lost_at = self.lives.lost_at.or(Some(self.now));
+        }
         if place == Some(Cursor::Lost) {
             self.note_went_back(origin);
         }
+        let went_back = knows_more || !is_station && self.has_lost_lately();
         let resume = resume.filter(|resume| {
             let behind = current.0.saturating_sub(resume.cursor.0);
             place == Some(Cursor::Ours)
@@ -51,6 +55,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
             child.phase = Phase::Ready;
             child.resumed = resume.is_some();
+            child.came_from_another = !is_station && place == Some(Cursor::Foreign);
             // A client that begins anew asks for nothing of the past, but what its own records change from this
             // welcome on it is told: of what came before it asks by name, knowing how far we are.
             let anew = if is_station { 0 } else { current.0 };

@@ -553,6 +553,7 @@ impl World {
             let line = format!("host {index} disconnected {peer:?}: {reason}");
             self.violations.push(Violation::new("honest peers get along", line));
         }
+        self.leave_unknown(peer, reason);
         let Some(session) = self.sessions.get(&peer) else { return };
         let end = if session.child == index { End::Child } else { End::Parent };
         self.after(Duration::ZERO, Event::Notice { session: peer, end });
@@ -617,12 +618,34 @@ impl World {
         self.sessions.insert(peer, Session::new(peer, child, parent, self.now));
         self.hosts[child].parent_session = Some(peer);
         let origin = self.hosts[child].config.origin;
+        if parent == 0 {
+            self.admit_again(child, origin);
+        }
         let neighbour = match self.hosts[child].role() {
             Role::Client => Neighbour::ChildClient { origin },
             Role::Station | Role::Home => Neighbour::ChildStation { origin },
         };
         self.feed(parent, Input::PeerUp { peer, neighbour });
         self.feed(child, Input::PeerUp { peer, neighbour: Neighbour::Parent });
+    }
+
+    /// What a home's driver does with a member that names an origin which the home does not know.
+    fn admit_again(&mut self, child: usize, origin: OriginId) {
+        let (now, wall, node) = (self.now, self.hosts[0].wall(self.now), self.hosts[child].config.node);
+        let Some(home) = self.hosts[0].replica.as_mut() else { return };
+        let done = home.admit_again(now, wall, node, origin);
+        if done.is_ok_and(|done| done) {
+            self.note(|| format!("host {child} has origin {origin} again"));
+        }
+    }
+
+    /// A client that a server does not know goes to another, at last to the home.
+    fn leave_unknown(&mut self, peer: PeerId, reason: &str) {
+        let Some(session) = self.sessions.get(&peer) else { return };
+        let child = session.child;
+        if reason.contains("its origin is not known here") && self.hosts[child].is_client() {
+            self.hosts[child].parent_wanted = 0;
+        }
     }
 
     /// The host at an end of a session, if that end believes in it and runs.

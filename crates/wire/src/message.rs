@@ -421,7 +421,8 @@ pub enum Down {
         resume: bool,
         /// What the parent has of the origins named in `Hello`.
         applied: Vec<Applied>,
-        /// The child was told more by this store than the store knows: it was put back to an older copy.
+        /// The child was told more by this store than the store knows: it was put back to an older copy. Or, to a client
+        /// that comes from another server: that happened lately, and what it saw there may be lost.
         went_back: bool,
     },
     /// Newer images.

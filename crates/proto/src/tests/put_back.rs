@@ -1,11 +1,13 @@
 //! A home that was put back to an older copy: what it must not give twice, and who comes back to it by which way.
 
 use super::forking::{assert_all_there, named, stay_connected, write};
-use super::world::{HOME, World};
-use crate::Role;
+use super::world::{HOME, World, big, small};
+use crate::{Output, Role};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Level};
-use wayfs_types::{FileId, OriginId};
+use wayfs_types::{FileId, Life, OriginId};
+
+const ROOT: FileId = FileId::ROOT;
 
 /// A world whose home is in its first life, as a new volume's is.
 fn first_life() -> World {
@@ -117,4 +119,173 @@ fn a_client_that_was_offline_comes_back_by_way_of_a_station() {
 #[test]
 fn a_client_that_was_connected_comes_back_by_way_of_a_station() {
     comes_back_by_way_of_a_station(true);
+}
+
+/// Lets sessions begin again whenever they end, each with the same parent.
+fn rejoin(world: &mut World, pairs: &[(usize, usize)]) {
+    for _ in 0..6 {
+        for (child, parent) in pairs {
+            if !world.has_session(*child) {
+                world.connect(*child, *parent);
+            }
+        }
+        world.pass(Duration::from_secs(3));
+    }
+}
+
+/// What one member of a station makes of another's file while their home is away, which then is put back to before that file
+/// was. The one who made it does not come back.
+fn goes_on_with_a_lost_file(change: impl FnOnce(&mut World, usize, FileId)) -> World {
+    let mut world = first_life();
+    let station = world.add(Role::Station, "st@s");
+    let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    let up = stay_connected(&mut world, station, HOME);
+    let line = stay_connected(&mut world, a, station);
+    stay_connected(&mut world, b, station);
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(HOME);
+    let file = world.create(a, ROOT, "made");
+    world.store(a, file, small("first"));
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.names(b, ROOT).unwrap();
+    world.close(up);
+    change(&mut world, b, file);
+    world.pass(Duration::from_secs(3));
+    world.close(line);
+    world.restore(HOME, copy, 4);
+    rejoin(&mut world, &[(station, HOME), (b, station)]);
+    world.check_tree(HOME);
+    world.assert_agrees(station);
+    world
+}
+
+/// Claims 10103: the station wrote the rename again before the file that it is about.
+#[test]
+fn a_lost_file_that_was_renamed_meanwhile_has_its_new_name() {
+    let mut world = goes_on_with_a_lost_file(|world, b, _| {
+        world.rename(b, (ROOT, "made"), (ROOT, "renamed")).unwrap();
+    });
+    assert_eq!(world.names(HOME, ROOT).unwrap(), ["renamed"]);
+    assert_eq!(world.lookup(HOME, ROOT, "renamed").unwrap().1.content, small("first"));
+}
+
+/// Claims 10003.
+#[test]
+fn a_lost_file_that_was_written_over_meanwhile_has_its_newer_contents() {
+    let mut world = goes_on_with_a_lost_file(|world, b, file| {
+        world.store(b, file, small("second"));
+    });
+    assert_eq!(world.lookup(HOME, ROOT, "made").unwrap().1.content, small("second"));
+}
+
+/// Claims 10103: a client that saw at a station what the home lost, and goes to the home itself.
+fn saw_what_is_lost_and_moves(wrote: bool) {
+    let mut world = first_life();
+    let station = world.add(Role::Station, "st@s");
+    let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    stay_connected(&mut world, station, HOME);
+    stay_connected(&mut world, a, station);
+    stay_connected(&mut world, b, station);
+    write(&mut world, a, &named("early", 3));
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(HOME);
+    let (edited, _) = world.lookup(b, ROOT, "early-0").unwrap();
+    world.store(a, edited, small("after"));
+    write(&mut world, a, &named("lost", 3));
+    if wrote {
+        write(&mut world, b, &named("own", 2));
+    }
+    world.pass(Duration::from_secs(3));
+    world.names(b, ROOT).unwrap();
+    world.lookup(b, ROOT, "early-0").unwrap();
+    world.restore(HOME, copy, 4);
+    let line = world.line_of(b);
+    world.close(line);
+    rejoin(&mut world, &[(b, HOME), (station, HOME), (a, station)]);
+    write(&mut world, a, &named("later", 2));
+    rejoin(&mut world, &[(b, HOME), (station, HOME), (a, station)]);
+    let mut all = [vec!["early-1".to_owned(), "early-2".to_owned()], named("lost", 3), named("later", 2)].concat();
+    if wrote {
+        all.extend(named("own", 2));
+    }
+    for host in [HOME, station, a, b] {
+        assert_all_there(&mut world, host, &all);
+        assert_eq!(world.lookup(host, ROOT, "early-0").unwrap().1.content, small("after"), "host {host}");
+        assert_eq!(world.names(host, ROOT).unwrap().len(), all.len() + 1, "no copies at {host}");
+    }
+    world.assert_agrees(b);
+}
+
+#[test]
+fn a_client_that_saw_what_is_lost_does_not_wait_for_it_elsewhere() {
+    saw_what_is_lost_and_moves(false);
+}
+
+#[test]
+fn a_client_that_lost_records_of_its_own_does_not_wait_for_those_of_others() {
+    saw_what_is_lost_and_moves(true);
+}
+
+/// Seed 84 of `home-back`: the home lost a record whose contents its writer had let go.
+#[test]
+fn a_client_answers_again_only_for_contents_that_it_has() {
+    let mut world = first_life();
+    let a = world.add(Role::Client, "ann@a");
+    stay_connected(&mut world, a, HOME);
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(HOME);
+    for text in ["kept", "let go"] {
+        let file = world.create(a, ROOT, text);
+        world.store(a, file, big(text));
+    }
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    let root = big("let go").root().unwrap();
+    assert!(world.hosts[a].chunks.remove(&root), "its cache needed the room");
+    world.restore(HOME, copy, 4);
+    world.hosts[HOME].chunks.clear();
+    rejoin(&mut world, &[(a, HOME)]);
+    world.pass(Duration::from_secs(150));
+    assert!(world.hosts[HOME].chunks.contains(&big("kept").root().unwrap()));
+    assert_eq!(world.lookup(HOME, ROOT, "kept").unwrap().1.content, big("kept"));
+    let is_declared = |event: &Output| matches!(event, Output::Lost { .. });
+    assert!(world.hosts[HOME].events.iter().any(is_declared), "nobody has it, and that is said");
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached), "nothing waits for it");
+}
+
+/// Seed 26 of `home-back`: a member that took another number after the copy was made goes on by itself.
+#[test]
+fn a_member_whose_number_the_home_forgot_has_it_again() {
+    let mut world = first_life();
+    let station = world.add(Role::Station, "st@s");
+    let a = world.add(Role::Client, "ann@a");
+    stay_connected(&mut world, station, HOME);
+    world.configure(a, |config| config.life = Life(5));
+    stay_connected(&mut world, a, HOME);
+    let former = world.hosts[a].origin;
+    write(&mut world, a, &named("early", 2));
+    world.names(a, ROOT).unwrap();
+    world.pass(Duration::from_secs(3));
+    let (copy, store) = (world.snapshot(HOME), world.snapshot(a));
+    // A second one of it runs, and one of the two takes a number of which the copy knows nothing.
+    let twin = world.clone_of(a, store, 9);
+    rejoin(&mut world, &[(twin, HOME), (station, HOME)]);
+    write(&mut world, twin, &named("again", 2));
+    rejoin(&mut world, &[(a, HOME)]);
+    rejoin(&mut world, &[(twin, HOME)]);
+    let origin = |world: &World, host: usize| world.hosts[host].replica.config().origin;
+    let renewed: Vec<usize> = [a, twin].into_iter().filter(|host| origin(&world, *host) != former).collect();
+    assert_eq!(renewed.len(), 1, "one of them is another member now");
+    let (member, now) = (renewed[0], origin(&world, renewed[0]));
+    write(&mut world, member, &named("lost", 2));
+    world.pass(Duration::from_secs(3));
+    world.restore(HOME, copy, 4);
+    assert!(!world.admit_again(HOME, HOME, now), "under the home's own key there is no other member");
+    assert!(world.admit_again(HOME, member, now));
+    assert!(!world.admit_again(HOME, member, now), "it has it");
+    rejoin(&mut world, &[(member, HOME), (station, HOME)]);
+    write(&mut world, member, &named("later", 2));
+    rejoin(&mut world, &[(member, HOME), (station, HOME)]);
+    let all = [named("early", 2), named("again", 2), named("lost", 2), named("later", 2)].concat();
+    assert_all_there(&mut world, HOME, &all);
+    assert_eq!(world.wait(member, Level::Stable), Ok(Answer::Reached));
 }

@@ -140,6 +140,14 @@ impl World {
         origin
     }
 
+    /// What a home's driver does with a member whose number the home does not know.
+    pub(crate) fn admit_again(&mut self, home: usize, member: usize, origin: OriginId) -> bool {
+        let (now, wall, node) = (self.now, self.wall(), self.hosts[member].replica.config().node);
+        let done = self.hosts[home].replica.admit_again(now, wall, node, origin).unwrap();
+        self.drain(home);
+        done
+    }
+
     pub(crate) fn configure(&mut self, host: usize, change: impl FnOnce(&mut Config)) {
         self.hosts[host].replica.configure(change);
     }
