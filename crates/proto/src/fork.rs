@@ -214,8 +214,7 @@ impl<S: MetaStore> Replica<S> {
                 self.note_content(&record, &effect, source)?;
             } else if self.config.role == Role::Client && self.fork.lost_after.is_some() {
                 // The home had them, and lost them.
-                self.note_content(&record, &effect, Source::Own)?;
-                self.look_for_own(&record);
+                self.look_for_own(&record)?;
             }
             if is_directory && self.config.role == Role::Client {
                 self.watch_own_directory(FileId::made_by(id));

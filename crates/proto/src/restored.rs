@@ -216,14 +216,17 @@ impl<S: MetaStore> Replica<S> {
         Ok(count)
     }
 
-    /// A client answers again for contents that it had been allowed to let go: its driver looks whether they are still there.
-    pub(crate) fn look_for_own(&mut self, record: &Record) {
-        if self.config.role == Role::Client
-            && let Some((file, content)) = crate::contents::content_of(record)
-            && content.root().is_some()
+    /// A client wrote again what the home lost, and may have let the contents go. Until its driver has looked it answers for
+    /// nothing: they count as gone.
+    pub(crate) fn look_for_own(&mut self, record: &Record) -> Result<(), StorageError> {
+        if let Some((file, content)) =
+            crate::contents::content_of(record).filter(|(_, content)| content.root().is_some())
         {
-            self.staged.outputs.push(Output::Seek { file, version: record.id, content: content.clone() });
+            let (version, content) = (record.id, content.clone());
+            self.put_vanished(version, file, content.clone())?;
+            self.staged.outputs.push(Output::Seek { file, version, content });
         }
+        Ok(())
     }
 
     /// Writes a record of our own. `former`: the record that it stands for.
@@ -237,13 +240,14 @@ impl<S: MetaStore> Replica<S> {
             self.note_renamed(former, id);
         }
         let effect = self.take_record(record.clone(), true)?;
-        let source = match self.config.role {
-            Role::Client => Source::Own,
-            // Whether the bytes are here the driver knows.
-            Role::Home | Role::Station => Source::Child { origin: self.config.origin, is_station: true, held: false },
+        // Whether the bytes are here the driver knows.
+        let content = if self.config.role == Role::Client {
+            self.look_for_own(&record)?;
+            None
+        } else {
+            let source = Source::Child { origin: self.config.origin, is_station: true, held: false };
+            self.note_content(&record, &effect, source)?
         };
-        let content = self.note_content(&record, &effect, source)?;
-        self.look_for_own(&record);
         if let Some(file) = effect.file.or_else(|| crate::inspect::file_of(&record.op, id)) {
             self.staged.outputs.push(Output::Applied { file, record: id, content });
         }

@@ -306,15 +306,18 @@ impl<S: MetaStore> Replica<S> {
                 }
                 self.owe(version, file, content)?;
             }
-            // We answer for them anyway.
             (Role::Client, true) if self.owed(version)?.is_some() => {}
+            // Written again, and not sent yet: it goes up like all that is new.
+            (Role::Client, true)
+                if version.origin() == self.config.origin && version.sequence() > self.sent_through =>
+            {
+                self.take_vanished(version)?;
+                self.owe(version, file, content)?;
+                self.staged.marks_moved = true;
+            }
             // Only writers are asked.
             (Role::Client, true) => self.lend_again(version, file, content)?,
             (Role::Client, false) => {
-                if let Some((file, content)) = self.take_duty(version)? {
-                    self.put_vanished(version, file, content)?;
-                    self.staged.marks_moved = true;
-                }
                 self.contents.gone.insert(version, true);
             }
             (Role::Station, false) => {}

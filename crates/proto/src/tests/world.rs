@@ -28,6 +28,8 @@ pub(crate) struct Host {
     pub(crate) hold_syncs: bool,
     /// Programs are slow to close files that others want to look at.
     pub(crate) holds_rights: bool,
+    /// Its driver takes its time to look for contents.
+    pub(crate) holds_seeks: bool,
     /// Roots that its disk lost.
     pub(crate) lost: BTreeSet<Digest>,
 }
@@ -119,6 +121,7 @@ impl World {
             syncs: VecDeque::new(),
             hold_syncs: false,
             holds_rights: false,
+            holds_seeks: false,
             lost: BTreeSet::new(),
         });
         self.hosts.len() - 1
@@ -168,7 +171,7 @@ impl World {
         }
     }
 
-    fn output(&mut self, host: usize, output: Output) {
+    pub(crate) fn output(&mut self, host: usize, output: Output) {
         match output {
             Output::Answer { id, outcome } => {
                 assert!(self.hosts[host].answers.insert(id, outcome).is_none(), "answered twice");
@@ -188,6 +191,7 @@ impl World {
             Output::Push { file, version, content } if self.hosts[host].lost.contains(&content.root().unwrap()) => {
                 self.find_again(host, file, version, content);
             }
+            Output::Seek { .. } if self.hosts[host].holds_seeks => self.hosts[host].events.push(output),
             Output::Seek { file, version, content } => {
                 let root = content.root().unwrap();
                 let is_here = self.hosts[host].chunks.contains(&root) || self.is_below(host, root);
