@@ -12,6 +12,7 @@ mod label;
 mod locate;
 mod logging;
 mod panics;
+mod people;
 mod progress;
 mod sd_notify;
 mod show;

@@ -154,6 +154,9 @@ pub enum Command {
         /// Whom the root belongs to; `None`: the user whom the server runs as.
         #[serde(default)]
         owner: Option<Owner>,
+        /// Whether the group of the root may make files in it, which are the group's.
+        #[serde(default)]
+        group_writable: bool,
     },
     /// Volumes served. Result: [`crate::Done::Volumes`].
     VolumeList,
@@ -360,20 +363,6 @@ pub struct Owner {
     pub gid: u32,
 }
 
-/// A text that is no [`Owner`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("give numbers: UID or UID:GID")]
-pub struct ParseOwnerError;
-
-impl FromStr for Owner {
-    type Err = ParseOwnerError;
-    fn from_str(text: &str) -> Result<Self, ParseOwnerError> {
-        let (uid, gid) = text.split_once(':').unwrap_or((text, text));
-        let number = |text: &str| text.parse().map_err(|_| ParseOwnerError);
-        Ok(Self { uid: number(uid)?, gid: number(gid)? })
-    }
-}
-
 /// How files stand outside of a volume.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -540,13 +529,6 @@ mod tests {
         assert!(serde_json::from_str::<Command>(r#"{"command":"pins","colour":1}"#).is_ok_and(|c| c == Command::Pins));
         assert!(serde_json::from_str::<Command>(r#"{"command":"dance"}"#).is_err());
         assert!(serde_json::from_str::<Command>(r#"{"command":"pin","path":"a","colour":1}"#).is_err());
-    }
-
-    #[test]
-    fn owners_are_read_from_text() {
-        assert_eq!("7".parse(), Ok(Owner { uid: 7, gid: 7 }));
-        assert_eq!("7:8".parse(), Ok(Owner { uid: 7, gid: 8 }));
-        assert_eq!("ann".parse::<Owner>(), Err(ParseOwnerError));
     }
 
     #[test]

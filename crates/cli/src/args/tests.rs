@@ -27,6 +27,7 @@ fn every_command_of_the_manual_is_accepted() {
         wayfs --at /data stop
         wayfs volume create photos
         wayfs volume create photos --owner 1000:1000
+        wayfs volume create photos --owner ann:staff --group-writable
         wayfs volume list --json
         wayfs volume ticket photos
         wayfs volume ticket photos --station --hours 2 --out /tmp/t
@@ -111,7 +112,6 @@ fn what_makes_no_sense_is_refused_with_code_two() {
         wayfs serve --listen nowhere
         wayfs mount
         wayfs mount a b --close sometimes
-        wayfs volume create photos --owner ann
         wayfs volume delete
         wayfs volume ticket photos --read-only --station
         wayfs volume export photos

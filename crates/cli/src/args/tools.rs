@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
-use wayfs_control::{Keep, Level, Owner};
+use wayfs_control::{Keep, Level};
 
 /// Of `wayfs stop`.
 #[derive(Debug, Clone, Args)]
@@ -19,9 +19,12 @@ pub(crate) enum VolumeCommand {
     Create {
         /// Its name
         name: String,
-        /// Whom its root belongs to, in numbers [default: who gives the command]
-        #[arg(long, value_name = "UID[:GID]")]
-        owner: Option<Owner>,
+        /// Whom its root belongs to, by names of this machine or numbers [default: who gives the command]
+        #[arg(long, value_name = "USER[:GROUP]")]
+        owner: Option<String>,
+        /// Let the group of its root make files in it; what they make is the group's, too
+        #[arg(long)]
+        group_writable: bool,
     },
     /// Volumes of the server
     List,

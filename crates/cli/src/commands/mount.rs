@@ -92,6 +92,7 @@ fn config(context: &Context, settings: &MountSettings) -> Result<ClientConfig, F
         Close::Asynchronous => wayfs_client::Close::Asynchronous,
         Close::Safe => wayfs_client::Close::Safe,
     };
+    config.vfs.identities = settings.identities.clone();
     let timeouts = &settings.timeouts;
     config.vfs.metadata_timeout = timeouts.metadata.unwrap_or(config.vfs.metadata_timeout);
     config.vfs.read_timeout = timeouts.read.unwrap_or(config.vfs.read_timeout);

@@ -3,6 +3,7 @@
 use super::{Context, copying, unexpected, write_out};
 use crate::args::{DeleteArgs, Output, PromoteArgs, TicketArgs, VolumeCommand};
 use crate::failure::{Exit, Failure};
+use crate::people;
 use crate::show;
 use std::fs::OpenOptions;
 use std::io::{IsTerminal, Write};
@@ -14,10 +15,10 @@ use wayfs_control::{Command, DaemonKind, Done, Owner, TicketRole};
 pub(crate) fn run(context: &Context, command: VolumeCommand) -> Result<(), Failure> {
     let server = Some(DaemonKind::Server);
     match command {
-        VolumeCommand::Create { name, owner } => {
+        VolumeCommand::Create { name, owner, group_writable } => {
             let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-            let owner = Some(owner.unwrap_or(Owner { uid, gid }));
-            context.report(server, &Command::VolumeCreate { name, owner })
+            let owner = owner.map_or(Ok(Owner { uid, gid }), |text| people::owner(&text))?;
+            context.report(server, &Command::VolumeCreate { name, owner: Some(owner), group_writable })
         }
         VolumeCommand::List => context.report(server, &Command::VolumeList),
         VolumeCommand::Ticket(args) => ticket(context, &args),

@@ -1,6 +1,7 @@
 //! What is used: the defaults, overridden by files, overridden by what was typed.
 
 mod file;
+mod identities;
 mod mount;
 mod serve;
 mod size;

@@ -1,6 +1,6 @@
 //! What a mount is started with.
 
-use super::{Config, scrub_period, size::parse_size};
+use super::{Config, identities::IdentityOptions, scrub_period, size::parse_size};
 use crate::args::{CloseArg, MountArgs, SharingArg};
 use crate::daemon;
 use crate::failure::{Exit, Failure};
@@ -86,6 +86,8 @@ pub(crate) struct MountSettings {
     pub(crate) mdns: bool,
     /// Raises inotify events for changes from elsewhere.
     pub(crate) watch: bool,
+    /// Whose files are shown.
+    pub(crate) identities: wayfs_client::vfs::Identities,
     /// Where to serve metrics.
     pub(crate) metrics: Option<SocketAddr>,
     /// In which time the cache is read; `None`: never by itself.
@@ -121,6 +123,7 @@ struct Options {
     no_mdns: bool,
     watch: Option<bool>,
     sharing: Option<SharingArg>,
+    identities: IdentityOptions,
 }
 
 impl MountSettings {
@@ -151,6 +154,7 @@ impl MountSettings {
             offline: args.offline || options.offline,
             mdns: !args.no_mdns && !options.no_mdns && file.mdns.unwrap_or(true),
             watch: options.watch.or(file.watch).unwrap_or(true),
+            identities: options.identities.resolve()?,
             metrics: args.metrics.or(options.metrics).or(file.metrics),
             scrub_period: scrub_period(file.scrub_days),
             timeouts: Timeouts {
@@ -264,7 +268,7 @@ impl Options {
 
     fn take(&mut self, key: &str, value: Option<&str>) -> Result<(), Failure> {
         let wrong = || {
-            let known = "Known are ro, rw, allow_other, noexec, offline, nomdns, cache=DIR, cache_size=SIZE, close=asynchronous|safe, sharing=close-to-open|relaxed, watch=on|off, metrics=ADDRESS:PORT.";
+            let known = "Known are ro, rw, allow_other, noexec, offline, nomdns, cache=DIR, cache_size=SIZE, close=asynchronous|safe, sharing=close-to-open|relaxed, watch=on|off, uid=USER, gid=GROUP, umask=OCTAL, idmap=none|file:PATH, metrics=ADDRESS:PORT.";
             Failure::usage(format_args!("mount option `{key}` is unknown or has no proper value"), known)
         };
         match (key, value) {
@@ -295,6 +299,7 @@ impl Options {
                 | "nodev" | "relatime" | "noatime" | "atime" | "sync" | "async",
                 None,
             ) => {}
+            ("uid" | "gid" | "umask" | "idmap", Some(value)) => self.identities.take(key, value)?.ok_or_else(wrong)?,
             (other, _) if other.starts_with("x-") || other.starts_with("comment") => {}
             _ => return Err(wrong()),
         }

@@ -60,13 +60,13 @@ impl Vfs {
     ) {
         let through = changes.handle.and_then(|handle| self.handles.file(handle));
         if let Some(open) = through.filter(|open| open.file.id() == file && open.access == Access::Write) {
-            return match self.files.truncate(&open.file, size, caller.uid) {
+            return match self.files.truncate(&open.file, size, self.user(caller)) {
                 Ok(()) => self.change_attributes(caller, file, inode, &changes, reply),
                 Err(error) => answered(reply.error(errno(error))),
             };
         }
         let open = self.files.open_file(file, inode, Access::Write);
-        if let Err(error) = self.files.truncate(&open, size, caller.uid) {
+        if let Err(error) = self.files.truncate(&open, size, self.user(caller)) {
             self.files.close_file(&open, Access::Write);
             return answered(reply.error(errno(error)));
         }
@@ -111,7 +111,10 @@ impl Vfs {
         changes: &SetAttributes,
         reply: Reply,
     ) {
-        let mut change = self.attribute_change(inode, changes);
+        let mut change = match self.attribute_change(inode, changes) {
+            Ok(change) => change,
+            Err(error) => return answered(reply.error(error)),
+        };
         let changed_removed = self.files.find(file).and_then(|open| {
             open.change_removed(self.files.now(), |inode| {
                 inode.mode = change.mode.unwrap_or(inode.mode);
@@ -135,7 +138,7 @@ impl Vfs {
                 reply.attributes(&self.attributes(file, inode, caller.since), self.file_ttl(caller, inode)),
             );
         }
-        let ask = Ask::Change { user: caller.uid, change: Change::SetAttr { file, change } };
+        let ask = Ask::Change { user: self.user(caller), change: Change::SetAttr { file, change } };
         let asker = caller.clone();
         self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
             Ok(Answer::Changed { inode, .. }) => {
@@ -147,14 +150,15 @@ impl Vfs {
         });
     }
 
-    fn attribute_change(&self, inode: &Inode, changes: &SetAttributes) -> AttrChange {
+    fn attribute_change(&self, inode: &Inode, changes: &SetAttributes) -> Result<AttrChange, Errno> {
+        let identities = &self.settings.identities;
         let mut change = AttrChange {
-            mode: changes.mode.map(|mode| (mode & 0o7777) as u16),
-            uid: changes.uid,
-            gid: changes.gid,
+            mode: changes.mode.map(|mode| identities.mode_to_keep(inode, (mode & 0o7777) as u16)),
+            uid: identities.owner_to_keep(changes.uid)?,
+            gid: identities.group_to_keep(changes.gid)?,
             mtime: changes.mtime.map(|time| self.time(time)),
         };
-        let gives_away = change.uid.is_some() || change.gid.is_some();
+        let gives_away = changes.uid.is_some() || changes.gid.is_some();
         let drops_set_id = (gives_away && !inode.is_directory()) || changes.kill_suid_gid;
         if drops_set_id {
             let mode = change.mode.unwrap_or(inode.mode);
@@ -163,7 +167,7 @@ impl Vfs {
                 change.mode = Some(dropped);
             }
         }
-        change
+        Ok(change)
     }
 
     fn time(&self, time: TimeChange) -> WallTime {

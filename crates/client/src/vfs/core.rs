@@ -3,6 +3,7 @@
 use super::attributes::attributes;
 use super::errno::errno;
 use super::handles::Handles;
+use super::identity::Identities;
 use super::locks::HeldLocks;
 use super::pending::{Pending, ReplySlot};
 use super::shared_memory::SharedMemory;
@@ -49,6 +50,8 @@ pub struct VfsSettings {
     /// Room on the cache disk beyond `free_min` without which no file is written past the daemon, in bytes: such
     /// writes end only where the disk does. Default 4 GiB; less risks that a disk runs full under other files.
     pub past_room: u64,
+    /// How owners, groups and modes are shown. Default: as the volume has them.
+    pub identities: Identities,
 }
 
 impl Default for VfsSettings {
@@ -62,6 +65,7 @@ impl Default for VfsSettings {
             dirty_age: Duration::from_secs(30),
             free_min: 192 << 20,
             past_room: 4 << 30,
+            identities: Identities::default(),
         }
     }
 }
@@ -239,7 +243,7 @@ impl Vfs {
         reply: Reply,
         then: impl FnOnce(&Arc<Self>, Reply, Changed) + Send + 'static,
     ) {
-        let ask = Ask::Change { user: caller.uid, change };
+        let ask = Ask::Change { user: self.user(caller), change };
         self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
             Ok(Answer::Changed { file, inode, removed, .. }) => then(vfs, reply, Changed { file, inode, removed }),
             other => refuse(reply, other),
@@ -312,14 +316,19 @@ impl Vfs {
             let changes = self.engine.changes();
             let inode = newer.as_ref().unwrap_or(inode);
             if overlay.is_some() || changes == since || inode.kind != Kind::File {
-                return attributes(number, inode, overlay);
+                return self.settings.identities.show(inode, attributes(number, inode, overlay));
             }
             since = changes;
             let Some(now) = self.engine.inode(file).filter(|now| !now.is_removed()) else {
-                return attributes(number, inode, overlay);
+                return self.settings.identities.show(inode, attributes(number, inode, overlay));
             };
             newer = Some(now);
         }
+    }
+
+    /// The user whom the log names for what a caller does.
+    pub(super) fn user(&self, caller: &Caller) -> u32 {
+        self.settings.identities.user(caller.uid)
     }
 
     /// How long the kernel may keep what it is told of a directory in answer to a request: as long as nothing breaks it, if
@@ -399,6 +408,7 @@ pub(super) struct Changed {
 #[derive(Clone)]
 pub(super) struct Caller {
     pub(super) unique: Unique,
+    /// His number on this machine, by which he has rights; in the volume he has [`Vfs::user`].
     pub(super) uid: u32,
     pub(super) gid: u32,
     pub(super) pid: u32,

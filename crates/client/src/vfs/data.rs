@@ -77,7 +77,7 @@ impl Vfs {
         // Late writes of the page cache say where they belong even if the handle appends.
         let appends = place.flags & libc::O_APPEND != 0 && !place.from_cache;
         let offset = (!appends).then_some(place.offset);
-        match self.files.write(&open.file, offset, data, caller.uid) {
+        match self.files.write(&open.file, offset, data, self.user(caller)) {
             Ok(at) => {
                 if at != place.offset {
                     // The kernel did not know where the file ends (another machine wrote on, or one program emptied it

@@ -15,6 +15,7 @@ pub mod dispatch;
 pub mod errno;
 mod following;
 pub mod handles;
+pub mod identity;
 pub mod listing;
 pub mod locks;
 mod manner;
@@ -35,3 +36,4 @@ pub mod xattrs;
 
 pub use core::{Close, Vfs, VfsSettings};
 pub use dispatch::Front;
+pub use identity::{Identities, Numbers};

@@ -79,10 +79,12 @@ impl Vfs {
     }
 
     /// Owner, group and mode of something new: a directory with the set-group-id bit hands on its group.
-    pub(super) fn ownership(&self, caller: &Caller, parent: FileId, mode: u32) -> Ownership {
+    pub(super) fn ownership(&self, caller: &Caller, parent: FileId, mode: u32) -> Result<Ownership, Errno> {
+        let (identities, directory) = (&self.settings.identities, self.engine.inode(parent));
+        let uid = identities.owner_of_new(directory.as_ref(), caller.uid)?;
+        let mut gid = identities.group_of_new(directory.as_ref(), caller.gid)?;
         let mut mode = (mode & MODE_BITS) as u16;
-        let mut gid = caller.gid;
-        if let Some(directory) = self.engine.inode(parent)
+        if let Some(directory) = directory
             && directory.mode & SET_GID != 0
         {
             // Only root and members of the group may make set-group-id files for it; who is a member
@@ -91,9 +93,9 @@ impl Vfs {
                 mode &= !SET_GID;
             }
             gid = directory.gid;
-            return Ownership { uid: caller.uid, gid, mode, inherits_group: true };
+            return Ok(Ownership { uid, gid, mode, inherits_group: true });
         }
-        Ownership { uid: caller.uid, gid, mode, inherits_group: false }
+        Ok(Ownership { uid, gid, mode, inherits_group: false })
     }
 
     fn make(self: &Arc<Self>, caller: &Caller, change: Change, reply: Reply) {
@@ -116,7 +118,10 @@ impl Vfs {
             let _ = reply.error(Errno::NAMETOOLONG);
             return;
         }
-        let Ownership { uid, gid, .. } = self.ownership(caller, parent, 0o777);
+        let (uid, gid) = match self.ownership(caller, parent, 0o777) {
+            Ok(owner) => (owner.uid, owner.gid),
+            Err(error) => return answered(reply.error(error)),
+        };
         let kind = Kind::Symlink(Bytes::copy_from_slice(target.as_bytes()));
         self.make(caller, Change::Create { parent, name, kind, mode: 0o777, uid, gid }, reply);
     }
@@ -141,7 +146,10 @@ impl Vfs {
                 return;
             }
         };
-        let Ownership { uid, gid, mode, .. } = self.ownership(caller, parent, node.mode);
+        let Ownership { uid, gid, mode, .. } = match self.ownership(caller, parent, node.mode) {
+            Ok(owner) => owner,
+            Err(error) => return answered(reply.error(error)),
+        };
         self.make(caller, Change::Create { parent, name, kind, mode, uid, gid }, reply);
     }
 
@@ -154,7 +162,10 @@ impl Vfs {
         reply: Reply,
     ) {
         let Some((name, reply)) = checked(name, reply) else { return };
-        let owner = self.ownership(caller, parent, mode);
+        let owner = match self.ownership(caller, parent, mode) {
+            Ok(owner) => owner,
+            Err(error) => return answered(reply.error(error)),
+        };
         let mode = if owner.inherits_group { owner.mode | SET_GID } else { owner.mode };
         self.make(caller, Change::Mkdir { parent, name, mode, uid: owner.uid, gid: owner.gid }, reply);
     }

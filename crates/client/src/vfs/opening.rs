@@ -77,7 +77,7 @@ impl Vfs {
         let file = self.files.open_file(id, inode, access);
         if flags & libc::O_TRUNC != 0
             && access == Access::Write
-            && let Err(error) = self.files.empty(&file, caller.uid)
+            && let Err(error) = self.files.empty(&file, self.user(caller))
         {
             self.files.close_file(&file, access);
             return Err(error);
@@ -130,7 +130,10 @@ impl Vfs {
 
     pub(super) fn create(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, new: NewFile, reply: Reply) {
         let Some((name, reply)) = checked(name, reply) else { return };
-        let owner = self.ownership(caller, parent, new.mode);
+        let owner = match self.ownership(caller, parent, new.mode) {
+            Ok(owner) => owner,
+            Err(error) => return answered(reply.error(error)),
+        };
         let change = Change::Create {
             parent,
             name: name.clone(),
@@ -140,7 +143,7 @@ impl Vfs {
             gid: owner.gid,
         };
         let asker = caller.clone();
-        let ask = Ask::Change { user: caller.uid, change };
+        let ask = Ask::Change { user: self.user(caller), change };
         let known = self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
             Ok(Answer::Changed { file, inode, .. }) => {
                 vfs.answer_created(&asker, file, (&inode, Found::New), new.flags & !libc::O_TRUNC, reply)
@@ -182,7 +185,7 @@ impl Vfs {
             return;
         }
         let change = Change::SetAttr { file, change: AttrChange { mode: Some(mode), ..AttrChange::default() } };
-        let ask = Ask::Change { user: caller.uid, change };
+        let ask = Ask::Change { user: self.user(caller), change };
         let log = Box::new(move |outcome| {
             if let Err(error) = outcome {
                 tracing::warn!(%file, %error, "clear set-id bits after a write");

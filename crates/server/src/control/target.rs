@@ -104,7 +104,9 @@ impl ControlTarget for Target {
 /// `wayfs volume …`
 fn run_for_volumes(server: &Shared, command: Command, out: &mut dyn Sink) -> Result<Done, ControlError> {
     match command {
-        Command::VolumeCreate { name, owner } => Ok(Done::Volume(volumes::create(server, &name, owner)?)),
+        Command::VolumeCreate { name, owner, group_writable } => {
+            Ok(Done::Volume(volumes::create(server, &name, owner, group_writable.then_some(volumes::GROUP_WRITABLE))?))
+        }
         Command::VolumeList => Ok(Done::Volumes(volumes::list(server))),
         Command::VolumeTicket { volume, role, expires_s } => {
             Ok(Done::Ticket(volumes::ticket(server, &*home(server, &volume)?, role, expires_s)?))

@@ -38,16 +38,24 @@ fn report(served: &Served) -> VolumeReport {
     }
 }
 
-pub(super) fn create(server: &Shared, name: &str, owner: Option<Owner>) -> Result<VolumeReport, ControlError> {
+/// Mode of a root whose group makes files in it. What is made there is the group's, or its members could not change each other's.
+pub(super) const GROUP_WRITABLE: u16 = 0o2775;
+
+pub(super) fn create(
+    server: &Shared,
+    name: &str,
+    owner: Option<Owner>,
+    mode: Option<u16>,
+) -> Result<VolumeReport, ControlError> {
     let own = || Owner { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
     let served = make(server, name)?;
-    give(&served, owner.unwrap_or_else(own))?;
+    give(&served, owner.unwrap_or_else(own), mode)?;
     Ok(report(&served))
 }
 
 /// The root of a volume is its owner's from the start, or nobody but the superuser could put anything into it.
-fn give(served: &Served, owner: Owner) -> Result<(), ControlError> {
-    let change = AttrChange { uid: Some(owner.uid), gid: Some(owner.gid), ..AttrChange::default() };
+fn give(served: &Served, owner: Owner, mode: Option<u16>) -> Result<(), ControlError> {
+    let change = AttrChange { uid: Some(owner.uid), gid: Some(owner.gid), mode, ..AttrChange::default() };
     let change = Request::Change { user: owner.uid, change: Change::SetAttr { file: FileId::ROOT, change } };
     let given = served.volume.request(change, GIVE_MAX).map(|_| ()).map_err(|error| error.to_string());
     let given = given.and_then(|()| served.volume.sync(GIVE_MAX).map_err(|error| error.to_string()));

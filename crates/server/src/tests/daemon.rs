@@ -12,9 +12,9 @@ fn volumes_survive_a_restart_and_names_are_unique() {
     let mut server = start(dir.path());
     create(&server, "docs");
     create(&server, "photos");
-    let again = run(&server, Command::VolumeCreate { name: "docs".into(), owner: None });
+    let again = run(&server, Command::VolumeCreate { name: "docs".into(), owner: None, group_writable: false });
     assert_eq!(again.unwrap_err().kind, ErrorKind::Refused);
-    let bad = run(&server, Command::VolumeCreate { name: "a/b".into(), owner: None });
+    let bad = run(&server, Command::VolumeCreate { name: "a/b".into(), owner: None, group_writable: false });
     assert_eq!(bad.unwrap_err().kind, ErrorKind::Usage);
     let node = server.node();
     server.stop();

@@ -65,7 +65,7 @@ pub(super) fn run(server: &Server, command: Command) -> Result<Done, ControlErro
 }
 
 pub(super) fn create(server: &Server, name: &str) {
-    run(server, Command::VolumeCreate { name: name.into(), owner: None }).unwrap();
+    run(server, Command::VolumeCreate { name: name.into(), owner: None, group_writable: false }).unwrap();
 }
 
 pub(super) fn ticket(server: &Server, volume: &str, role: TicketRole) -> Ticket {
