@@ -98,6 +98,19 @@ fn an_unlinked_file_lives_while_it_is_open() {
     });
 }
 
+/// Proves [S-unlinked].
+#[test]
+fn a_removed_directory_that_is_open_has_no_links() {
+    in_mount("removed-directory", |d| {
+        fs::create_dir(d.join("a")).unwrap();
+        let open = File::open(d.join("a")).unwrap();
+        assert_eq!(open.metadata().unwrap().nlink(), 2);
+        fs::remove_dir(d.join("a")).unwrap();
+        assert_eq!(open.metadata().unwrap().nlink(), 0);
+        assert!(open.metadata().unwrap().is_dir());
+    });
+}
+
 #[test]
 fn rename_over_an_open_file_leaves_its_handle_alone() {
     in_mount("renamed-over", |d| {

@@ -21,7 +21,9 @@ pub fn attributes(number: u64, inode: &Inode, overlay: Option<Overlay>) -> Attri
     let written = overlay.and_then(|overlay| overlay.mtime);
     let mtime = written.unwrap_or(inode.mtime);
     let ctime = written.map_or(inode.ctime, |written| written.max(inode.ctime));
-    let is_removed = overlay.is_some_and(|overlay| overlay.is_removed);
+    // A file that is an alias of its twin lives on under the twin's names.
+    let is_removed_directory = inode.is_directory() && inode.removed_from.is_some();
+    let is_removed = is_removed_directory || overlay.is_some_and(|overlay| overlay.is_removed);
     Attributes {
         inode: wayfs_fuse::Inode::new(number),
         size,
