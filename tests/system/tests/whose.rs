@@ -70,7 +70,7 @@ fn all_is_shown_as_one_users_and_stays_whose_it_is() {
     assert_eq!(kept(&world, &plain, "f"), (0, 0, 0o644));
     let refused = chown(here.join("f"), Some(BOB.0), None).unwrap_err();
     assert_eq!(refused.raw_os_error(), Some(libc::EPERM));
-    fails(BOB, here, "ls", "Permission denied");
+    fails(BOB, &world.client.path(""), "ls mnt", "Permission denied");
 }
 
 /// Proves [S-whose].
