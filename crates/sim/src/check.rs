@@ -59,7 +59,7 @@ impl World {
     }
 
     /// Invariant 1, at the moment of the promise: a server has on its disk what its client is told is safe.
-    pub(crate) fn check_safe_is_kept(&mut self, through: RecordId, before: u64) {
+    pub(crate) fn check_safe_is_kept(&mut self, index: usize, through: RecordId, before: u64) {
         if !self.hosts[0].is_sound() {
             return;
         }
@@ -71,6 +71,7 @@ impl World {
         };
         let is_new = |record: &RecordId| {
             (after..=through).contains(record)
+                && self.history.is_of(*record, index)
                 && !self.history.is_uncertain(*record)
                 && !self.history.is_said_lost(*record)
         };
@@ -90,8 +91,9 @@ impl World {
 
     /// The record that a version was made by at first: what a fork made its writer write again has the same content.
     fn author(&self, inode: &Inode) -> RecordId {
-        if self.history.updates.contains_key(&inode.version) || inode.content == Content::EMPTY {
-            return inode.version;
+        let first = self.history.first(inode.version);
+        if self.history.updates.contains_key(&first) || inode.content == Content::EMPTY {
+            return first;
         }
         let same = self.history.updates.iter().find(|(_, update)| update.content == inode.content);
         same.map_or(inode.version, |(record, _)| *record)
@@ -100,8 +102,18 @@ impl World {
     /// Whether the disks that had a record were lost, all of them: a server's, and its writer's
     /// (SEMANTICS.md, "What survives"). What a home lost that is put back is lost where nobody else has it.
     pub(crate) fn is_beyond_promise(&self, record: RecordId) -> bool {
-        let has_writer = self.hosts.iter().any(|host| host.is_sound() && host.origins.contains(&record.origin()));
+        let has_writer =
+            (0..self.hosts.len()).any(|index| self.hosts[index].is_sound() && self.is_writer(index, record));
         !self.hosts[0].is_sound() || self.has_lost_server() && !has_writer
+    }
+
+    /// Whether a host made a record, or its store is a copy of the one that did.
+    fn is_writer(&self, index: usize, record: RecordId) -> bool {
+        if self.history.is_anybodys(record) {
+            self.history.is_of(record, index)
+        } else {
+            self.hosts[index].origins.contains(&record.origin())
+        }
     }
 
     /// Whether the disk of its writer has a content. A chunk that rotted there is of another content, or this one is not whole.
@@ -109,7 +121,7 @@ impl World {
         (0..self.hosts.len()).any(|index| {
             let host = &self.hosts[index];
             let is_whole = content.root().is_none_or(|root| self.is_whole_durable(index, root));
-            !host.destroyed && !host.is_copy && host.origins.contains(&record.origin()) && is_whole
+            !host.destroyed && !host.is_copy && self.is_writer(index, record) && is_whole
         })
     }
 
@@ -118,7 +130,7 @@ impl World {
     fn is_hit_everywhere(&self, record: RecordId, content: &Content) -> bool {
         let Some(root) = content.root() else { return false };
         let is_hit = |index: &usize| self.is_hit_at(*index, root);
-        let is_writer = |index: &usize| self.hosts[*index].origins.contains(&record.origin());
+        let is_writer = |index: &usize| self.is_writer(*index, record);
         let all = 0..self.hosts.len();
         all.clone().filter(is_hit).any(|index| !self.hosts[index].is_client())
             && all.filter(is_writer).any(|w| is_hit(&w))
@@ -136,7 +148,7 @@ impl World {
 
     /// Whether a store is an older copy, or a second one.
     pub(crate) fn has_copy(&self) -> bool {
-        self.hosts.iter().any(|host| host.is_copy)
+        self.hosts.iter().any(|host| host.is_copy || host.is_clone)
     }
 
     /// Whether a removal may have been the end of the version that it names: it took the last name, or the file is
@@ -163,7 +175,10 @@ impl World {
         let is_forgotten = self.plan.limits.graves < 1000;
         is_forgotten
             || self.history.merged.contains(&record)
-            || home.and_then(|home| home.inode(update.file).ok()).flatten().is_some()
+            || self.history.names(record).any(|name| {
+                let file = if name == record { update.file } else { FileId::made_by(name) };
+                home.and_then(|home| home.inode(file).ok()).flatten().is_some()
+            })
     }
 
     fn keep_line(&self, end: RecordId, kept: &mut BTreeSet<RecordId>) {
@@ -212,7 +227,7 @@ impl World {
         for (file, inode) in &home.inodes {
             let (Kind::File, Some(root)) = (&inode.kind, inode.content.root()) else { continue };
             let author = self.author(inode);
-            let is_lost = self.hosts.iter().any(|host| !host.is_sound() && host.origins.contains(&author.origin()));
+            let is_lost = (0..self.hosts.len()).any(|at| !self.hosts[at].is_sound() && self.is_writer(at, author));
             let is_promised = !self.history.is_said_lost(author)
                 && (!is_lost || self.history.is_safe(author))
                 && !self.is_beyond_promise(author);

@@ -105,6 +105,13 @@ impl World {
         Replica::open(config, DiskHandle(Rc::new(RefCell::new(disk))), self.now).ok()
     }
 
+    /// The last record of a host's own that a power cut at this moment would leave.
+    pub(crate) fn last_on_disk(&self, index: usize) -> u64 {
+        let origin = self.hosts[index].config.origin;
+        let last = self.reopened(index).and_then(|replica| replica.progress().last_record);
+        last.filter(|last| last.origin() == origin).map_or(0, RecordId::sequence)
+    }
+
     fn truth(&self, record: RecordId, update: &Update, servers: &[Server]) -> Truth {
         let root = update.content.root();
         // Somebody who had seen it replaced it: its content need not be anywhere.
@@ -130,6 +137,7 @@ impl World {
             .history
             .updates
             .iter()
+            .filter(|(record, _)| self.history.is_of(**record, index))
             .filter(|(record, _)| record.origin() == origin && !self.history.is_uncertain(**record))
             .filter(|(record, _)| record.sequence() <= last.sequence() && !self.history.is_said_lost(**record))
             .map(|(record, update)| (*record, update.clone()))
@@ -164,7 +172,7 @@ impl World {
         }
         // What it said is promised, be its disk lost the next moment.
         if let Ok(safe) = RecordId::new(origin, progress.safe_through) {
-            self.history.report_safe(safe, self.now, usize::MAX);
+            self.history.report_safe(index, safe, self.now, usize::MAX);
         }
     }
 
@@ -175,11 +183,11 @@ impl World {
             return;
         }
         let origin = host.config.origin;
-        let last = self.reopened(index).and_then(|replica| replica.progress().last_record);
-        let last = last.filter(|last| last.origin() == origin).map_or(0, RecordId::sequence);
+        let last = self.last_on_disk(index);
+        let is_own = |record: &RecordId| record.origin() == origin && self.history.is_of(*record, index);
         // Numbers that a new life leaves out stand for nothing.
         let is_gone = |record: &RecordId| {
-            record.origin() == origin && record.sequence() > last && record.sequence() <= progress.durable_through
+            is_own(record) && record.sequence() > last && record.sequence() <= progress.durable_through
         };
         let gone = self.history.made().find(is_gone);
         if let Some(record) = gone {
@@ -188,7 +196,7 @@ impl World {
         }
         let is_here_only = |record: &RecordId| {
             let sequence = record.sequence();
-            record.origin() == origin && sequence <= progress.durable_through && sequence > progress.safe_through
+            is_own(record) && sequence <= progress.durable_through && sequence > progress.safe_through
         };
         let lost = self.history.updates.iter().find(|(record, update)| {
             is_here_only(record)

@@ -166,7 +166,7 @@ impl World {
             return self.after(later, Event::PushStep(Push { sent: 0, lacked: push.lacked + 1, ..push }));
         }
         self.hosts[index].pushing.remove(&push.version);
-        self.history.gone.insert(push.version);
+        self.history.gone.insert(self.history.first(push.version));
         self.feed(index, Input::ContentGone { file, version: push.version, content });
     }
 
@@ -191,7 +191,7 @@ impl World {
         let lost = self.hosts[0].replica.as_ref().and_then(|home| home.lost_contents(usize::MAX / 2).ok());
         for lost in lost.unwrap_or_default() {
             self.cover(Branch::Declared, true);
-            let is_new = self.history.declared.insert(lost.version);
+            let is_new = self.history.declared.insert(self.history.first(lost.version));
             // With links that have been up for so long everybody was asked.
             if is_new && self.healed_at.is_some_and(|healed| self.now >= healed + CONNECTED) {
                 self.check_nobody_has(lost.version, lost.file);
@@ -225,7 +225,7 @@ impl World {
             });
             if !is_had {
                 self.note(|| format!("host {index} finds that {version} of {file} is gone"));
-                self.history.gone.insert(version);
+                self.history.gone.insert(self.history.first(version));
                 self.feed(index, Input::ContentGone { file, version, content });
             }
         }

@@ -180,12 +180,19 @@ impl World {
             self.links.insert((second, parent), link);
         }
         let skew = self.random.random_range(-5_000_000_000..5_000_000_000);
+        let origin = config.origin;
         let mut host = Host::new(config, parents, skew);
         host.origins.clone_from(&self.hosts[index].origins);
-        host.is_copy = true;
+        // What the first one had lost or never had, the second one has not.
+        host.is_copy = self.hosts[index].is_copy;
+        host.is_harmed = self.hosts[index].is_harmed;
+        host.hit.clone_from(&self.hosts[index].hit);
+        host.is_clone = true;
         *host.disk.0.borrow_mut() = copy;
         self.hosts.push(host);
         self.note(|| format!("host {second} is a clone of host {index}"));
+        let last = self.last_on_disk(second);
+        self.history.copied(index, second, origin, last);
         self.cover(Branch::Cloned, true);
         self.start(second);
         self.sweep_and_plan(second);

@@ -32,8 +32,8 @@ pub(crate) struct History {
     pub(crate) updates: BTreeMap<RecordId, Update>,
     /// Names taken, by the record that took them.
     pub(crate) removals: BTreeMap<RecordId, Removal>,
-    /// Per origin: sequence up to which *safe* was reported.
-    pub(crate) safe: BTreeMap<OriginId, u64>,
+    /// Per store and origin: sequence up to which *safe* was reported. Where a store was copied, each copy speaks of its own records.
+    safe: BTreeMap<(usize, OriginId), u64>,
     /// Updates reported safe, with when and by which station.
     pub(crate) safe_at: Vec<SafeReport>,
     /// Creations that the home made one with an equal file: their own file may leave no trace.
@@ -44,6 +44,10 @@ pub(crate) struct History {
     pub(crate) declared: BTreeSet<RecordId>,
     /// Records that a crash took from their writer, and that may have reached others.
     uncertain: BTreeSet<RecordId>,
+    /// The hosts whose history has a record: its writer, and those whose store is a copy of the writer's made after it.
+    keepers: BTreeMap<RecordId, BTreeSet<usize>>,
+    /// What a fork made its writer write again under another name: what it was called before.
+    former: BTreeMap<RecordId, RecordId>,
 }
 
 /// A report of *safe*.
@@ -58,6 +62,67 @@ pub(crate) struct SafeReport {
 }
 
 impl History {
+    /// A host's client was answered that it made an update.
+    pub(crate) fn updated(&mut self, host: usize, record: RecordId, mut update: Update) {
+        update.base = update.base.map(|base| self.first(base));
+        self.made_by(host, record);
+        self.updates.insert(record, update);
+    }
+
+    /// A host's client was answered that it took a name.
+    pub(crate) fn removed(&mut self, host: usize, record: RecordId, mut removal: Removal) {
+        removal.version = self.first(removal.version);
+        self.made_by(host, record);
+        self.removals.insert(record, removal);
+    }
+
+    /// Two copies of a store that had written nothing begin with the same number. Which of the two records others
+    /// speak of then nobody can tell by its name, so nothing is promised of either.
+    fn made_by(&mut self, host: usize, record: RecordId) {
+        let keepers = self.keepers.entry(record).or_default();
+        keepers.insert(host);
+        if keepers.len() > 1 {
+            self.uncertain.insert(record);
+        }
+    }
+
+    /// A second host goes on with a copy of a first one's store, which has the records of its origin up to `last`.
+    pub(crate) fn copied(&mut self, first: usize, second: usize, origin: OriginId, last: u64) {
+        let is_there = |record: &RecordId| record.origin() != origin || record.sequence() <= last;
+        for (_, keepers) in self.keepers.iter_mut().filter(|(record, _)| is_there(record)) {
+            if keepers.contains(&first) {
+                keepers.insert(second);
+            }
+        }
+    }
+
+    /// A record was written again under another name.
+    pub(crate) fn renamed(&mut self, former: RecordId, now: RecordId) {
+        self.former.insert(now, former);
+    }
+
+    /// The name under which a record was answered for.
+    pub(crate) fn first(&self, record: RecordId) -> RecordId {
+        let names = std::iter::successors(Some(record), |name| self.former.get(name).copied());
+        names.last().unwrap_or(record)
+    }
+
+    /// All names that a record has had.
+    pub(crate) fn names(&self, record: RecordId) -> impl Iterator<Item = RecordId> {
+        let later = self.former.keys().copied().filter(move |name| self.first(*name) == record);
+        std::iter::once(record).chain(later)
+    }
+
+    /// Whether a record is of a host's history.
+    pub(crate) fn is_of(&self, record: RecordId, host: usize) -> bool {
+        self.keepers.get(&record).is_some_and(|keepers| keepers.contains(&host))
+    }
+
+    /// Whether a record is of the history of any host.
+    pub(crate) fn is_anybodys(&self, record: RecordId) -> bool {
+        self.keepers.contains_key(&record)
+    }
+
     /// Whether `ancestor` is one of the versions that `version` was built upon (not `version` itself).
     pub(crate) fn descends(&self, version: RecordId, ancestor: RecordId) -> bool {
         self.line(version).skip(1).any(|base| base == ancestor)
@@ -68,9 +133,9 @@ impl History {
         std::iter::successors(Some(version), |at| self.updates.get(at).and_then(|update| update.base))
     }
 
-    /// Updates of an origin up to a sequence were reported safe. Answers up to where they had been before.
-    pub(crate) fn report_safe(&mut self, record: RecordId, at: Time, station: usize) -> u64 {
-        let safe = self.safe.entry(record.origin()).or_default();
+    /// A host reported its updates of an origin up to a sequence safe. Answers up to where they had been before.
+    pub(crate) fn report_safe(&mut self, host: usize, record: RecordId, at: Time, station: usize) -> u64 {
+        let safe = self.safe.entry((host, record.origin())).or_default();
         let before = *safe;
         *safe = before.max(record.sequence());
         self.safe_at.push(SafeReport { record, at, station });
@@ -83,16 +148,26 @@ impl History {
             || self.removals.values().any(|gone| gone.version == record)
     }
 
-    /// A crash took an origin's records after `last`, and none after `ahead` can have reached anybody. What had been reported
-    /// safe by then stays promised.
-    pub(crate) fn lose(&mut self, origin: OriginId, last: u64, ahead: u64) {
-        let last = last.max(self.safe.get(&origin).copied().unwrap_or_default());
-        let is_lost = |record: &RecordId| record.origin() == origin && record.sequence() > last;
-        let is_gone = |record: &RecordId| record.origin() == origin && record.sequence() > ahead;
+    /// A crash took a host's records of an origin after `last`, and none after `ahead` can have reached anybody. What had been
+    /// reported safe by then stays promised, and what a copy of its store has is the copy's.
+    pub(crate) fn lose(&mut self, host: usize, origin: OriginId, last: u64, ahead: u64) {
+        let last = last.max(self.safe.get(&(host, origin)).copied().unwrap_or_default());
+        let mut lost = BTreeSet::new();
+        for (record, keepers) in &mut self.keepers {
+            if record.origin() != origin || record.sequence() <= last || !keepers.contains(&host) {
+                continue;
+            }
+            if keepers.len() > 1 {
+                keepers.remove(&host);
+            } else {
+                lost.insert(*record);
+            }
+        }
+        let is_gone = |record: &RecordId| lost.contains(record) && record.sequence() > ahead;
         self.updates.retain(|record, _| !is_gone(record));
         self.removals.retain(|record, _| !is_gone(record));
-        let left = self.updates.keys().chain(self.removals.keys());
-        self.uncertain.extend(left.copied().filter(is_lost));
+        self.keepers.retain(|record, _| !is_gone(record));
+        self.uncertain.extend(lost.into_iter().filter(|record| record.sequence() <= ahead));
     }
 
     /// Whether a crash took this record from its writer: nobody promised it, but it may have happened.
@@ -111,8 +186,10 @@ impl History {
         self.gone.contains(&record) || self.declared.contains(&record)
     }
 
-    /// Whether an update was reported safe.
+    /// Whether an update was reported safe, by one whose update it is.
     pub(crate) fn is_safe(&self, record: RecordId) -> bool {
-        !self.is_uncertain(record) && self.safe.get(&record.origin()).is_some_and(|safe| record.sequence() <= *safe)
+        let safe_of = |host: &usize| self.safe.get(&(*host, record.origin())).copied().unwrap_or_default();
+        let mut keepers = self.keepers.get(&record).into_iter().flatten();
+        !self.is_uncertain(record) && keepers.any(|host| record.sequence() <= safe_of(host))
     }
 }

@@ -37,8 +37,10 @@ pub(crate) struct Host {
     pub(crate) destroyed: bool,
     /// The origins that it wrote under.
     pub(crate) origins: Vec<OriginId>,
-    /// Its store was put back to an older copy, or is a copy.
+    /// Its store was put back to an older copy.
     pub(crate) is_copy: bool,
+    /// Its store began as a copy of another host's.
+    pub(crate) is_clone: bool,
     /// Suspended until then.
     pub(crate) asleep_until: Time,
     /// Nanoseconds by which its wall clock is off.
@@ -80,6 +82,7 @@ impl Host {
             destroyed: false,
             origins: vec![config.origin],
             is_copy: false,
+            is_clone: false,
             asleep_until: Time::ZERO,
             skew,
             parent_wanted: parents.first().copied().unwrap_or(0),

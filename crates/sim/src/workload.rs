@@ -216,7 +216,7 @@ impl World {
             _ => None,
         };
         if let Some((file, version)) = seen {
-            self.history.removals.insert(id, Removal { file, version, is_last });
+            self.history.removed(index, id, Removal { file, version, is_last });
         }
     }
 
@@ -224,13 +224,13 @@ impl World {
         match expectation {
             Expectation::Created => {
                 let update = Update { file, base: None, content: Content::EMPTY };
-                self.history.updates.insert(record, update);
+                self.history.updated(index, record, update);
                 self.hosts[index].seen.insert(file, record);
             }
             Expectation::Stored { base, content } => {
                 // The file of the answer: an update upon what became a copy is one of the copy.
                 let update = Update { file, base: Some(*base), content: content.clone() };
-                self.history.updates.insert(record, update);
+                self.history.updated(index, record, update);
                 self.hosts[index].seen.insert(file, record);
             }
             _ => {}
@@ -245,15 +245,16 @@ impl World {
         if inode.kind != Kind::File || !matches!(expectation, Expectation::Read) {
             return;
         }
+        let version = self.history.first(inode.version);
         if let Some(seen) = self.hosts[index].seen.get(&file).copied()
-            && self.history.descends(seen, inode.version)
-            && !self.is_reported(index, seen, inode.version)
+            && self.history.descends(seen, version)
+            && !self.is_reported(index, seen, version)
         {
-            let line = format!("host {index} saw {} of {file} after {seen}", inode.version);
+            let line = format!("host {index} saw {version} of {file} after {seen}");
             self.violations.push(Violation::new("nobody sees the past undone", line));
         }
-        self.check_open_after_close(index, file, inode.version);
-        self.hosts[index].seen.insert(file, inode.version);
+        self.check_open_after_close(index, file, version);
+        self.hosts[index].seen.insert(file, version);
     }
 
     /// Whether the client was told that an update met another one, after which it shows an older version: the one
@@ -266,7 +267,7 @@ impl World {
         let undone: BTreeSet<RecordId> = later.chain([shown]).collect();
         reports
             .iter()
-            .map(|report| report.conflict.record)
+            .map(|report| self.history.first(report.conflict.record))
             .any(|met| undone.contains(&met) || self.history.descends(met, seen))
             || reports.iter().any(|report| self.goes_on_in_copy(index, &report.conflict, seen))
     }
@@ -275,9 +276,11 @@ impl World {
     /// whatever the file itself shows: a client that moved keeps showing what it saw at its former station, until its
     /// present one has heard of that, and what it wrote upon it follows to the copy.
     fn goes_on_in_copy(&self, index: usize, report: &Conflict, seen: RecordId) -> bool {
-        let is_of_line = self.history.line(seen).any(|version| version == report.record);
+        let met = self.history.first(report.record);
+        let is_of_line = self.history.line(seen).any(|version| version == met);
         let copy = report.copy.filter(|_| is_of_line).and_then(|copy| self.inode(index, copy));
-        copy.is_some_and(|copy| copy.version == seen || self.history.descends(copy.version, seen))
+        let shown = copy.map(|copy| self.history.first(copy.version));
+        shown.is_some_and(|shown| shown == seen || self.history.descends(shown, seen))
     }
 
     fn check_open_after_close(&mut self, index: usize, file: FileId, version: RecordId) {

@@ -422,12 +422,12 @@ impl World {
         let origin = self.hosts[index].config.origin;
         let Some(replica) = self.hosts[index].replica.as_ref() else { return };
         let last = replica.progress().last_record.map_or(0, RecordId::sequence);
-        let ahead = match (self.hosts[index].is_copy, self.hosts[index].is_client()) {
+        let ahead = match (self.hosts[index].is_copy || self.hosts[index].is_clone, self.hosts[index].is_client()) {
             (true, _) => u64::MAX,
             (false, true) => last + AHEAD_MAX,
             (false, false) => last,
         };
-        self.history.lose(origin, last, ahead);
+        self.history.lose(index, origin, last, ahead);
     }
 
     /// Gives an input to a host's engine and carries its outputs out.
@@ -481,9 +481,12 @@ impl World {
                 self.after(later, Event::Look { host: index, life, file, version, content });
             }
             Output::Applied { file, record, content } => {
-                let is_other = |update: &Update| update.base.is_none() && update.file != file;
-                if index == 0 && self.history.updates.get(&record).is_some_and(is_other) {
-                    self.history.merged.insert(record);
+                let first = self.history.first(record);
+                let is_other = |update: &Update| {
+                    update.base.is_none() && update.file != FileId::made_by(self.history.first(file.maker()))
+                };
+                if index == 0 && self.history.updates.get(&first).is_some_and(is_other) {
+                    self.history.merged.insert(first);
                 }
                 if let Some(root) = content.as_ref().and_then(Content::root) {
                     self.note_whole(index, root);
@@ -506,6 +509,7 @@ impl World {
             Output::Renewed { origin, .. } => {
                 self.hosts[index].config.origin = origin;
                 self.hosts[index].origins.push(origin);
+                self.note_renamed(index);
                 self.cover(Branch::Renewed, true);
             }
             Output::InvalidateAll => self.cover(Branch::InvalidateAll, true),
@@ -524,9 +528,15 @@ impl World {
             | Output::InvalidateEntry { .. }
             | Output::WentBack { .. }
             | Output::Recovered { .. }
-            | Output::RoomsAbove { .. }
-            | Output::Rescued { .. } => {}
+            | Output::RoomsAbove { .. } => {}
+            Output::Rescued { .. } => self.note_renamed(index),
         }
+    }
+
+    /// What a store wrote again stands for what it had written, or taken from a child, before.
+    fn note_renamed(&mut self, index: usize) {
+        let Some(replica) = self.hosts[index].replica.as_ref() else { return };
+        replica.renamed().for_each(|(former, now)| self.history.renamed(former, now));
     }
 
     /// An engine ends a session. Silence, newer sessions, strangers and records that came by two ways are good reasons between
@@ -760,8 +770,8 @@ impl World {
             (Expectation::Level { record, level: Level::Safe, station, session }, Ok(Answer::Reached)) => {
                 let same = self.hosts[index].parent_session == Some(*session);
                 let station = if same { *station } else { usize::MAX };
-                let before = self.history.report_safe(*record, self.now, station);
-                self.check_safe_is_kept(*record, before);
+                let before = self.history.report_safe(index, *record, self.now, station);
+                self.check_safe_is_kept(index, *record, before);
             }
             _ => self.learned(index, &expectation, &outcome),
         }
