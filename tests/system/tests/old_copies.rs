@@ -192,3 +192,60 @@ fn two_clones_of_a_cache_become_two_members() {
     let text = members.to_string();
     assert!(text.matches("\"client\"").count() >= 2, "two members: {text}");
 }
+
+/// What stands beside these names are copies of them: whoever wrote what its station wrote again, too, may make one.
+fn assert_no_others(mount: &Mount, names: &BTreeSet<String>) {
+    for other in listed(mount).difference(names) {
+        let of = other.split_once(".conflict-").map(|(of, _)| of);
+        assert!(of.is_some_and(|of| names.contains(of)), "{other} was written by nobody");
+        assert_eq!(fs::read(mount.path(other)).ok(), of.and_then(|of| fs::read(mount.path(of)).ok()), "{other}");
+    }
+}
+
+/// [S-home-put-back] A home is put back to an older copy while two stations, each with a client, and a client of its own go on.
+#[test]
+fn a_home_that_was_put_back_among_stations_and_clients_has_all_again() {
+    let mut fleet = Fleet::new();
+    let far = Machine::new("far");
+    let far_station = far.serve(free_port(), &[]);
+    let ticket = fleet.site.server.station_ticket(&fleet.site.machine, "work");
+    far_station.wayfs(&far, &["station", "join", &ticket]).ok();
+    let (b_machine, b) = fleet.site.client("b");
+    eventually("the second client uses the second station", SEEN, || {
+        b.wayfs(&b_machine, &["station", "use", &format!("127.0.0.1:{}", far_station.port)]).status.success()
+            && b.wayfs(&b_machine, &["status", "--json"]).out.contains(&far_station.port.to_string())
+    });
+    let (c_machine, c) = fleet.site.client("c");
+    let mut all = fleet.write("early", 3);
+    all.extend(write(&b, "early-b", 3));
+    all.extend(write(&c, "early-c", 3));
+    fleet.sync();
+    b.sync(&b_machine, "stable");
+    c.sync(&c_machine, "stable");
+    fleet.restart_home(&[], |home| copy(home, "data", "copy"));
+    all.extend(fleet.write("lost", 3));
+    all.extend(write(&b, "lost-b", 3));
+    all.extend(write(&c, "lost-c", 3));
+    fleet.sync();
+    b.sync(&b_machine, "stable");
+    c.sync(&c_machine, "stable");
+    fleet.restart_home(&[], |home| copy(home, "copy", "data"));
+    all.extend(fleet.write("late", 2));
+    all.extend(write(&b, "late-b", 2));
+    all.extend(write(&c, "late-c", 2));
+    for (machine, mount) in [(&fleet.client.0, &fleet.client.1), (&b_machine, &b), (&c_machine, &c)] {
+        let synced = mount.wayfs(machine, &["sync", "--until", "stable", "--timeout", "80"]);
+        assert!(
+            synced.status.success(),
+            "{} {} {}",
+            synced.out,
+            mount.wayfs(machine, &["queue"]).out,
+            mount.process.log()
+        );
+    }
+    fleet.assert_home_has(&all);
+    for mount in [&fleet.client.1, &b, &c] {
+        assert_has(mount, &all);
+        assert_no_others(mount, &all);
+    }
+}
