@@ -448,6 +448,7 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role == Role::Home {
             self.overlay.delete_raw(record_key(PREVIOUS, record));
             self.contents.seeking.end(record);
+            self.contents.replacing.end(record);
         }
         self.contents.gone.remove(&record);
         if let Some(root) = missing.content.root() {
@@ -542,6 +543,9 @@ impl<S: MetaStore> Replica<S> {
         for record in versions {
             match self.missing(*record)? {
                 Some(mut missing) => {
+                    if self.config.role == Role::Home {
+                        self.contents.replacing.note_told(*record, child);
+                    }
                     missing.spares.retain(|spare| *spare != child);
                     missing.holders.retain(|holder| *holder != child);
                     missing.holders.push(child);
@@ -563,6 +567,7 @@ impl<S: MetaStore> Replica<S> {
                     if record.sequence() <= applied {
                         self.tell_stable(child, *record);
                     } else {
+                        self.contents.replacing.note_told(*record, child);
                         self.contents.note_early(*record, child);
                     }
                 }

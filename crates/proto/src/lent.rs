@@ -22,7 +22,7 @@ use crate::replica::{PAGE, Replica, Trouble};
 use crate::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
 use crate::vanished::VANISHED;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wayfs_types::{Admitted, Content, FileId, MetaStore, OriginId, RecordId, StorageError, Time};
 use wayfs_wire::{Down, HeldVersion, LentVersion, Stamp, Up};
@@ -60,8 +60,10 @@ pub(crate) struct Replacing {
     is_early: bool,
     /// Since when holders are away.
     away: BTreeMap<OriginId, Time>,
-    /// Since when writers say of a server that it has contents, and it does not.
+    /// Since when others say of a server that it has contents, and it does not.
     claims: BTreeMap<OriginId, Time>,
+    /// What stations told in their present sessions that they have.
+    told: BTreeSet<(RecordId, OriginId)>,
 }
 
 impl Replacing {
@@ -73,6 +75,24 @@ impl Replacing {
         }
         let soon = now + PASS_PAUSE;
         self.at = Some(self.at.map_or(soon, |at| at.min(soon)));
+    }
+
+    /// A child tells, in its present session, that it has contents.
+    pub(crate) fn note_told(&mut self, version: RecordId, child: OriginId) {
+        self.told.insert((version, child));
+    }
+
+    /// A child begins a session: it tells all that it has again.
+    pub(crate) fn begin_session(&mut self, child: OriginId) {
+        self.told.retain(|(_, other)| *other != child);
+    }
+
+    /// Nobody needs to have this version any more.
+    pub(crate) fn end(&mut self, version: RecordId) {
+        while let Some(told) = self.told.range((version, OriginId::GENESIS)..).next().filter(|told| told.0 == version) {
+            let told = *told;
+            self.told.remove(&told);
+        }
     }
 
     /// When the pass goes on.
@@ -430,7 +450,7 @@ impl<S: MetaStore> Replica<S> {
         let mut wanted: BTreeMap<OriginId, Vec<RecordId>> = BTreeMap::new();
         for (key, value) in &pairs {
             let (version, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
-            match self.replacements(&missing) {
+            match self.replacements(&missing, version) {
                 Replacements::Held => self.contents.seeking.end(version),
                 Replacements::Early => {}
                 Replacements::Ask(children) if !children.is_empty() => {
@@ -459,15 +479,21 @@ impl<S: MetaStore> Replica<S> {
 
     /// Who is to be asked for contents in place of those who have them on record: nobody as long as one of these is
     /// there, or was lately.
-    fn replacements(&mut self, missing: &Missing) -> Replacements {
+    fn replacements(&mut self, missing: &Missing, version: RecordId) -> Replacements {
+        let with_session = |child: &&OriginId| self.children.peer_of(**child).is_some();
+        let spares: Vec<OriginId> = missing.spares.iter().filter(with_session).copied().collect();
         let mut is_lately = false;
         for holder in &missing.holders {
-            if self.children.peer_of(*holder).is_some() {
-                self.contents.replacing.away.remove(holder);
-                return Replacements::Held;
+            let (is_there, replacing) = (self.children.peer_of(*holder).is_some(), &mut self.contents.replacing);
+            if is_there {
+                replacing.away.remove(holder);
+                if spares.is_empty() || replacing.told.contains(&(version, *holder)) {
+                    return Replacements::Held;
+                }
             }
-            let since = *self.contents.replacing.away.entry(*holder).or_insert(self.now);
-            is_lately |= self.now < since + AWAY_MAX;
+            // Who is there, and does not tell that it has them while another could give them, may have been put back.
+            let since = if is_there { &mut replacing.claims } else { &mut replacing.away };
+            is_lately |= self.now < *since.entry(*holder).or_insert(self.now) + AWAY_MAX;
         }
         if let Some(claimed) = missing.claimed.filter(|claimed| !missing.holders.contains(claimed)) {
             // It tells us itself when it comes, and is a holder then.
@@ -478,8 +504,7 @@ impl<S: MetaStore> Replica<S> {
             self.contents.replacing.is_early = true;
             return Replacements::Early;
         }
-        let with_session = |child: &&OriginId| self.children.peer_of(**child).is_some();
-        Replacements::Ask(missing.spares.iter().filter(with_session).copied().collect())
+        Replacements::Ask(spares)
     }
 }
 

@@ -330,3 +330,24 @@ fn a_station_that_was_put_back_is_given_again_what_it_had() {
     assert_eq!(world.wait(client, Level::Stable), Ok(Answer::Reached));
     assert!(world.can_read(HOME, file, &big("film")));
 }
+
+/// [S-duty] [S-losses]: the same where the writer has moved on. A station that comes back says nothing of what it has lost; who could
+/// give it is asked by way of another.
+#[test]
+fn a_station_that_was_put_back_is_replaced_though_it_is_there() {
+    let mut stage = stage();
+    let station = stage.stations[0];
+    let copy = stage.world.snapshot(station);
+    let (file, _) = stage.safe_file("f");
+    stage.world.pass(Duration::from_secs(2));
+    stage.world.close(stage.session);
+    stage.world.connect(stage.writer, stage.stations[1]);
+    stage.world.pass(Duration::from_secs(2));
+    stage.world.restore(station, copy, 7);
+    stage.world.lose(station, &big("f"));
+    stage.world.connect(station, HOME);
+    stage.world.pass(Duration::from_secs(120));
+    assert!(stage.home_has(&big("f")));
+    assert!(stage.world.can_read(stage.reader, file, &big("f")));
+    assert_eq!(stage.world.wait(stage.writer, Level::Stable), Ok(Answer::Reached));
+}
