@@ -83,6 +83,8 @@ pub(crate) struct Child {
     pub(crate) resumed: bool,
     /// A client that brought the cursor of another server.
     pub(crate) came_from_another: bool,
+    /// It was told that another copy of its store was opened after it: what it sends until it hears that it writes again.
+    is_outlived: bool,
     pub(crate) watches: BTreeSet<FileId>,
     pub(crate) asks: VecDeque<ParkedAsk>,
     pub(crate) marks: BTreeMap<OriginId, Option<Mark>>,
@@ -133,6 +135,7 @@ impl Child {
             cut_is_open: false,
             resumed: false,
             came_from_another: false,
+            is_outlived: false,
             watches: BTreeSet::new(),
             asks: VecDeque::new(),
             marks: BTreeMap::new(),
@@ -596,6 +599,7 @@ impl<S: MetaStore> Replica<S> {
                 Ok(())
             }
             Up::Start => self.handle_start(peer, origin),
+            Up::Records { .. } | Up::Cancelled { .. } | Up::Holds { .. } if child.is_outlived => Ok(()),
             Up::Records { records } => self.handle_records(peer, origin, records, &[]),
             Up::Holds { through, versions } => self.handle_holds(peer, origin, through, versions),
             Up::Lent { versions } => self.handle_lent(peer, origin, versions),
@@ -653,7 +657,11 @@ impl<S: MetaStore> Replica<S> {
             self.ask_for_lost_of(origin)?;
         }
         self.tell_rooms_to(origin);
-        if self.is_outlived(origin, life) {
+        let is_outlived = self.is_outlived(origin, life);
+        if let Some(child) = self.children.by_origin.get_mut(&origin) {
+            child.is_outlived = is_outlived;
+        }
+        if is_outlived {
             self.children.tell(origin, Down::Forked);
         }
         Ok(())

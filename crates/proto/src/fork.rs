@@ -199,7 +199,7 @@ impl<S: MetaStore> Replica<S> {
         let mut count = 0;
         for Rewrite { record, held, formers } in left {
             let Ok(id) = RecordId::new(self.config.origin, self.next_sequence()) else { break };
-            let record = renamed_record(record, id, &self.fork.renamed);
+            let record = renamed_record(record, id, &|name| self.fork.renamed.get(&name).copied());
             self.skip_lost()?;
             self.counters.sequence = id.sequence();
             let is_directory = matches!(record.op, Op::Mkdir { .. });

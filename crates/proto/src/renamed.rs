@@ -11,21 +11,23 @@ use wayfs_types::{FileId, MetaStore, Op, Record, RecordId, Replaced, StorageErro
 pub(crate) const RENAMED: u8 = b'y';
 
 type Renamed = BTreeMap<RecordId, RecordId>;
+/// What a record is called now, if it was renamed.
+type Names<'a> = &'a dyn Fn(RecordId) -> Option<RecordId>;
 
-fn version(renamed: &Renamed, version: &mut RecordId) {
-    if let Some(now) = renamed.get(version) {
-        *version = *now;
+fn version(renamed: Names, version: &mut RecordId) {
+    if let Some(now) = renamed(*version) {
+        *version = now;
     }
 }
 
-fn file(renamed: &Renamed, file: &mut FileId) {
-    if let Some(now) = renamed.get(&file.maker()) {
-        *file = FileId::made_by(*now);
+fn file(renamed: Names, file: &mut FileId) {
+    if let Some(now) = renamed(file.maker()) {
+        *file = FileId::made_by(now);
     }
 }
 
 /// A record under a new id, naming what was renamed before it as it is called now.
-pub(crate) fn renamed_record(mut record: Record, id: RecordId, renamed: &Renamed) -> Record {
+pub(crate) fn renamed_record(mut record: Record, id: RecordId, renamed: Names) -> Record {
     record.id = id;
     match &mut record.op {
         Op::Create { parent, .. } | Op::Mkdir { parent, .. } => file(renamed, parent),
@@ -63,10 +65,7 @@ pub(crate) fn renamed_record(mut record: Record, id: RecordId, renamed: &Renamed
 }
 
 /// A request of our own user, naming what was renamed as it is called now.
-pub(crate) fn renamed_request(mut request: Request, renamed: &Renamed) -> Request {
-    if renamed.is_empty() {
-        return request;
-    }
+pub(crate) fn renamed_request(mut request: Request, renamed: Names) -> Request {
     match &mut request {
         Request::Lookup { parent: named, .. }
         | Request::Attributes { file: named }
@@ -79,7 +78,7 @@ pub(crate) fn renamed_request(mut request: Request, renamed: &Renamed) -> Reques
     request
 }
 
-fn renamed_change(change: &mut Change, renamed: &Renamed) {
+fn renamed_change(change: &mut Change, renamed: Names) {
     match change {
         Change::Create { parent, .. }
         | Change::Mkdir { parent, .. }
@@ -110,6 +109,14 @@ impl<S: MetaStore> Replica<S> {
             Ok(())
         })?;
         Ok(renamed)
+    }
+
+    /// What a record that a request names is called now. What another copy of this store sent under the former name is in the tree by
+    /// that name, and is what a user sees there.
+    pub(crate) fn called_now(&self, former: RecordId) -> Option<RecordId> {
+        let now = self.fork.renamed.get(&former)?;
+        let there = self.inode(FileId::made_by(former)).ok().flatten();
+        there.is_none_or(|inode| inode.is_removed()).then_some(*now)
     }
 
     /// The record to wait for in place of one of a former origin: the same written again, or the next that was. `None`:

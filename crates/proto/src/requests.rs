@@ -223,7 +223,7 @@ pub(crate) enum Need {
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_request(&mut self, id: RequestId, request: Request, deadline: Time) {
         let waiting = Waiting {
-            request: renamed_request(request, &self.fork.renamed),
+            request: renamed_request(request, &|name| self.called_now(name)),
             deadline,
             on: On::Session,
             patience: deadline,

@@ -483,3 +483,55 @@ fn what_comes_while_a_station_greets_its_home_is_sent() {
     assert_eq!(world.hosts[HOME].replica.path_of(file).unwrap().as_deref(), Some("/meanwhile"));
     assert!(world.hosts[station].replica.is_settled());
 }
+
+/// Two copies of a store whose owner was away, and an older one that is told so only when it comes back.
+fn outlived(before: impl FnOnce(&mut World, usize)) -> (World, usize, usize) {
+    let mut world = World::new();
+    let a = world.add(Role::Client, "ann@a");
+    life(&mut world, a, 5);
+    let peer = stay_connected(&mut world, a, HOME);
+    write(&mut world, a, &named("common", 3));
+    world.pass(Duration::from_secs(3));
+    world.names(a, ROOT).unwrap();
+    world.close(peer);
+    before(&mut world, a);
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(a);
+    let b = world.clone_of(a, copy, 200_003);
+    stay_connected(&mut world, b, HOME);
+    (world, a, b)
+}
+
+/// [S-clone] What an older copy sends before it hears that it is one it writes again, so nobody takes it twice.
+#[test]
+fn what_an_older_copy_sends_before_it_hears_of_the_other_is_not_taken() {
+    let (mut world, a, _) = outlived(|_, _| {});
+    let file = world.create(a, ROOT, "film");
+    let former = world.store(a, file, big("film"));
+    world.store(a, file, big("cut"));
+    stay_connected(&mut world, a, HOME);
+    world.pass(Duration::from_secs(5));
+    let (_, own) = was_renewed(&world, a).expect("it gives way");
+    let (_, inode) = world.lookup(HOME, ROOT, "film").unwrap();
+    assert_eq!(inode.version.origin(), own, "not {former}, which it writes again");
+    assert_eq!(inode.content, big("cut"));
+    assert!(world.hosts[HOME].chunks.contains(&big("cut").root().unwrap()), "the bytes came, too");
+    assert_eq!(world.names(HOME, ROOT).unwrap().len(), 4, "no copies");
+}
+
+/// [S-clone] A directory made before the copy, which the other copy sent, is itself by its name, not what was made again of it.
+#[test]
+fn what_the_other_copy_sent_keeps_its_name() {
+    let mut made = ROOT;
+    let (mut world, a, b) = outlived(|world, a| made = world.mkdir(a, ROOT, "album"));
+    world.create(b, made, "theirs");
+    world.rename(b, (ROOT, "album"), (ROOT, "moved")).unwrap();
+    world.pass(Duration::from_secs(5));
+    world.create(a, made, "mine");
+    stay_connected(&mut world, a, HOME);
+    world.pass(Duration::from_secs(5));
+    assert!(was_renewed(&world, a).is_some(), "it gives way");
+    world.names(a, ROOT).unwrap();
+    assert_eq!(world.names(a, made), world.names(HOME, made), "one directory by one name");
+    world.check_tree(HOME);
+}
