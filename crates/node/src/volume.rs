@@ -232,6 +232,7 @@ impl Volume {
     /// The [`FsError`] of the answer; `Io` if the volume has stopped or failed.
     pub fn request(&self, request: Request, timeout: Duration) -> Outcome {
         self.wait_out_pressure(&request, timeout);
+        self.look_for_room(&request);
         let mut orders = Orders::sending_here();
         let mut core = self.lock();
         let id = core.next_request();
@@ -258,6 +259,7 @@ impl Volume {
     /// is `None`; else it is called later, on a thread of the volume, perhaps even before this function returns.
     pub fn submit(&self, request: Request, timeout: Duration, callback: Callback) -> Option<RequestId> {
         self.wait_out_pressure(&request, timeout);
+        self.look_for_room(&request);
         let mut orders = Orders::sending_here();
         let mut core = self.lock();
         let id = core.next_request();
@@ -290,7 +292,17 @@ impl Volume {
         }
     }
 
-    /// The same for a neighbour, whose frames wait in the connection meanwhile: it sees a slow reader.
+    /// Looks at a disk that was full a moment ago before somebody who writes is refused: there may be room again.
+    fn look_for_room(&self, request: &Request) {
+        if matches!(request, Request::Change { .. })
+            && self.room().full == Full::Metadata
+            && let Some(room) = self.disk_room.look()
+        {
+            self.step(Input::Room { room });
+        }
+    }
+
+    /// As [`Volume::wait_out_pressure`] for a neighbour, whose frames wait in the connection meanwhile: it sees a slow reader.
     pub(crate) async fn wait_out_pressure_of_frames(&self) {
         let end = Instant::now() + PRESSURE_WAIT_MAX;
         while self.pressure.is_high() && Instant::now() < end && !self.is_stopped() {
