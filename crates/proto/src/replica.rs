@@ -154,8 +154,11 @@ pub(crate) struct Staged {
     /// way their records came, since they count on hearing what became of them.
     pub(crate) echo: BTreeSet<OriginId>,
     /// Questions that the parent answered. Whoever asked looks at what is stored: not before it is.
-    pub(crate) answered: Vec<(AskId, Verdict, Option<(bool, Option<Name>)>)>,
+    pub(crate) answered: Vec<Answered>,
 }
+
+/// A question, what its answer was found to be, and the end of a listing: whether it was the last page, and its last name.
+type Answered = (AskId, Verdict, Option<(bool, Option<Name>)>);
 
 /// One replica of one volume. See the crate's documentation for what drives it.
 pub struct Replica<S> {

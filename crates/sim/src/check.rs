@@ -78,10 +78,10 @@ impl World {
         let mut new = self.history.updates.iter().filter(|(record, _)| is_new(record));
         // Who had said so may be gone by then: its writer has it.
         let lost = new.find(|(record, update)| {
-            nowhere(&update.content)
-                && !self.history.is_superseded(**record)
-                && !(self.has_lost_server() && self.is_at_writer(**record, &update.content))
-                && !self.is_hit_everywhere(**record, &update.content)
+            let is_excused = self.history.is_superseded(**record)
+                || (self.has_lost_server() && self.is_at_writer(**record, &update.content))
+                || self.is_hit_everywhere(**record, &update.content);
+            nowhere(&update.content) && !is_excused
         });
         if let Some((record, update)) = lost {
             let line = format!("{record} of {} was called safe and its content is at no server", update.file);

@@ -1,5 +1,7 @@
 //! Bytes that a disk damaged or took along: healed where somebody has them, and said on every machine where nobody does.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -141,6 +143,7 @@ fn what_rotted_and_nobody_has_is_declared_lost_by_a_scrub() {
 /// [S-losses] A laptop is gone with what everybody sees by name only. Its bytes are given up by word, and taken back when
 /// they turn up.
 #[test]
+#[allow(clippy::too_many_lines, reason = "one drill, in its order")]
 fn a_loss_that_is_accepted_is_said_everywhere_and_taken_back_when_the_bytes_turn_up() {
     let machine = Machine::new("home");
     let Some(disk) = SmallDisk::sized(&machine.path("data"), SmallDisk::TINY) else { return };

@@ -1,5 +1,7 @@
 //! A member that its home does not know any more: the home was put back to a copy of before it joined.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
