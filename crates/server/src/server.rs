@@ -33,6 +33,8 @@ const STOP_MAX: Duration = Duration::from_secs(3);
 
 /// Pause between two looks at the addresses of this machine.
 const ADDRESSES_PERIOD: Duration = Duration::from_secs(60);
+/// Longest that the start of a server waits in all for other copies of its homes. Each volume goes on looking afterwards.
+const COPY_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What all parts of a server share.
 pub(crate) struct Shared {
@@ -45,6 +47,8 @@ pub(crate) struct Shared {
     pub(crate) volumes: RwLock<BTreeMap<VolumeId, Arc<Served>>>,
     /// Volumes that cannot be opened.
     pub(crate) broken: RwLock<Vec<Broken>>,
+    /// What is left of the time to look for other copies of this home before its volumes are served.
+    copy_patience: Mutex<Duration>,
     /// Volumes are made and joined one at a time, so that names stay unique.
     pub(crate) making: Mutex<()>,
     /// Takes ids of volumes of which this server was a station, and which their home deleted.
@@ -96,6 +100,7 @@ impl Server {
             volumes: RwLock::default(),
             broken: RwLock::default(),
             making: Mutex::default(),
+            copy_patience: Mutex::new(COPY_PATIENCE),
             graves: Mutex::new(graves),
             events: Arc::default(),
             started: Instant::now(),
@@ -354,7 +359,7 @@ impl Shared {
             .map_err(|source| StartError::Volume { name: name.clone(), source })?;
         volume.directory().set_own(self.addresses());
         if role == Role::Home
-            && let Some(address) = self.runtime.block_on(wayfs_node::find_copy(&volume, &self.endpoint))
+            && let Some(address) = self.find_copy(&volume)
         {
             volume.stop();
             return Err(StartError::Copied { address });
@@ -386,6 +391,17 @@ impl Shared {
             host.add(volume);
         }
         Ok(served)
+    }
+
+    /// Where another copy of a home answers. Addresses that say nothing cost time, and a server may have many volumes: what is not found
+    /// out within a bound for all of them is left to each volume's own watch.
+    fn find_copy(&self, volume: &Volume) -> Option<SocketAddr> {
+        let mut left = self.copy_patience.lock().unwrap_or_else(PoisonError::into_inner);
+        let began = Instant::now();
+        let look = async { tokio::time::timeout(*left, wayfs_node::find_copy(volume, &self.endpoint)).await };
+        let found = self.runtime.block_on(look).ok().flatten();
+        *left = left.saturating_sub(began.elapsed());
+        found
     }
 
     /// The tickets of a home's volume. Damaged ones are set aside if the loss is accepted.

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use wayfs_net::{Address, CloseCode, Endpoint};
 use wayfs_types::{NodeId, VolumeId};
 
-/// Longest wait for whoever may be at such an address. It delays the start of a home that moved, and of no other.
+/// Longest wait for whoever may be at such an address. It delays the start of a home that moved, and of no other; the server bounds that.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Pause between two looks, where there is an address to look at.
 const PERIOD: Duration = Duration::from_secs(30);
