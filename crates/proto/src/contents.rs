@@ -613,7 +613,8 @@ impl<S: MetaStore> Replica<S> {
                 self.contents.sought.remove(record);
             }
             if self.config.role == Role::Station {
-                if self.tx().get_raw(&record_key(AWAITED, *record))?.is_some() {
+                let is_awaited = self.tx().get_raw(&record_key(AWAITED, *record))?.is_some();
+                if is_awaited && !self.is_over(record.origin())? {
                     // Its writer is to push it to us, or to say that it need not, before we call anything safe.
                     continue;
                 }

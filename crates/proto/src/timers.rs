@@ -28,9 +28,12 @@ impl<S: MetaStore> Replica<S> {
             let Key::Origin(origin) = &change.key else { continue };
             self.children.dirty.insert(*origin);
             self.note_holders_moved();
-            if matches!(&change.new, Some(Image::Origin(image)) if image.admitted == Admitted::Revoked)
-                && let Some(peer) = self.children.peer_of(*origin)
-            {
+            let is_revoked = matches!(&change.new, Some(Image::Origin(image)) if image.admitted == Admitted::Revoked);
+            if is_revoked || change.old.is_none() {
+                // Whoever was waited for may not come, or comes as this one.
+                self.note_child_away();
+            }
+            if is_revoked && let Some(peer) = self.children.peer_of(*origin) {
                 self.disconnect(peer, "its access was revoked".to_owned());
             }
         }

@@ -351,3 +351,58 @@ fn a_station_that_was_put_back_is_replaced_though_it_is_there() {
     assert!(stage.world.can_read(stage.reader, file, &big("f")));
     assert_eq!(stage.world.wait(stage.writer, Level::Stable), Ok(Answer::Reached));
 }
+
+/// [S-one-account] [S-old-copy]: a writer that was put back goes on as another member and never pushes what its former one was to
+/// push. When the home needs those contents from nobody any more, its station counts them no longer as being at a client only.
+#[test]
+fn a_station_does_not_wait_for_a_writer_that_goes_on_as_another_member() {
+    let Stage { mut world, stations, writer, reader, session, .. } = stage();
+    let station = stations[0];
+    world.names(writer, FileId::ROOT).unwrap();
+    let file = world.create(writer, FileId::ROOT, "film");
+    world.pass(Duration::from_secs(2));
+    let copy = world.snapshot(writer);
+    world.hold_pushes(session, true);
+    world.store(writer, file, big("film"));
+    for n in 0..300 {
+        world.create(writer, FileId::ROOT, &format!("gone{n}"));
+    }
+    world.pass(Duration::from_secs(2));
+    let not_safe = |world: &World| world.hosts[station].replica.ledger().unwrap().not_safe.unwrap();
+    assert_eq!(not_safe(&world).versions, 1);
+    world.close(session);
+    let former = world.hosts[writer].origin;
+    world.restore(writer, copy, 77);
+    world.lose(writer, &big("film"));
+    world.create(writer, FileId::ROOT, "fresh");
+    super::forking::stay_connected(&mut world, writer, station);
+    assert_ne!(world.hosts[writer].origin, former, "it goes on as another member");
+    world.names(reader, FileId::ROOT).unwrap();
+    let unlink = Change::Unlink { parent: FileId::ROOT, name: name("film") };
+    world.change(reader, unlink).unwrap();
+    world.pass(Duration::from_secs(120));
+    assert!(world.hosts[HOME].replica.ledger().unwrap().home_lacks.is_nothing());
+    assert!(not_safe(&world).is_nothing(), "{:?}", not_safe(&world));
+}
+
+/// [S-one-account] The same where the home had no use for the contents before their writer was removed from the volume.
+#[test]
+fn a_station_does_not_wait_for_a_writer_that_is_turned_away() {
+    let Stage { mut world, stations, writer, reader, session, .. } = stage();
+    world.names(writer, FileId::ROOT).unwrap();
+    let file = world.create(writer, FileId::ROOT, "film");
+    world.hold_pushes(session, true);
+    world.store(writer, file, big("film"));
+    world.pass(Duration::from_secs(2));
+    world.close(session);
+    world.names(reader, FileId::ROOT).unwrap();
+    let unlink = Change::Unlink { parent: FileId::ROOT, name: name("film") };
+    world.change(reader, unlink).unwrap();
+    world.pass(Duration::from_secs(120));
+    let not_safe = |world: &World| world.hosts[stations[0]].replica.ledger().unwrap().not_safe.unwrap();
+    assert_eq!(not_safe(&world).versions, 1, "it may come and say what it has");
+    let (now, wall, node) = (world.now, world.wall(), world.hosts[writer].replica.config().node);
+    world.hosts[HOME].replica.revoke(now, wall, node).unwrap();
+    world.pass(Duration::from_secs(120));
+    assert!(not_safe(&world).is_nothing(), "{:?}", not_safe(&world));
+}
