@@ -193,11 +193,11 @@ impl<S: MetaStore> Replica<S> {
         (here, at_station)
     }
 
-    /// The marks of our own records moved.
+    /// The marks of our own records moved, or our disk went on.
     pub(crate) fn advance_tallies(&mut self) -> Result<(), StorageError> {
         if self.config.role == Role::Client {
             let marks = self.marks_committed(self.config.origin)?;
-            self.log.advance(marks.safe, marks.visible);
+            self.log.advance(marks.safe.min(self.own_durable()), marks.visible);
         }
         Ok(())
     }

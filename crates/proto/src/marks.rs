@@ -252,7 +252,9 @@ impl<S: MetaStore> Replica<S> {
                 Fact::No
             })
         };
-        Ok(Facts { safe: fact(0, marks.safe)?, visible: fact(1, marks.visible)?, stable: fact(2, marks.stable)? })
+        // What was sent ahead of our own disk is called safe when that has it, too.
+        let safe = marks.safe.min(self.own_durable());
+        Ok(Facts { safe: fact(0, safe)?, visible: fact(1, marks.visible)?, stable: fact(2, marks.stable)? })
     }
 
     /// The row that says that contents are not here, be it under the name of another record whose contents are equal.

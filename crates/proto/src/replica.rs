@@ -439,7 +439,7 @@ impl<S: MetaStore> Replica<S> {
             Input::PeerDown { peer } => self.handle_peer_down(peer)?,
             Input::Message { peer, bytes } => self.handle_message(peer, &bytes)?,
             Input::Stored { ticket } => {
-                self.handle_stored(ticket);
+                self.handle_stored(ticket)?;
             }
             Input::ContentHere { root } => self.handle_content_here(root)?,
             Input::ContentGone { file, version, content } => self.handle_content_gone(file, version, &content)?,
@@ -640,7 +640,7 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    fn handle_stored(&mut self, ticket: Ticket) {
+    fn handle_stored(&mut self, ticket: Ticket) -> Result<(), StorageError> {
         self.stored = self.stored.max(ticket).min(self.ticket);
         self.sync_asked = self.sync_asked.max(self.stored);
         if self.stored == self.ticket {
@@ -648,6 +648,12 @@ impl<S: MetaStore> Replica<S> {
         }
         self.levels_moved = true;
         self.release_gated();
+        if self.log.newest().is_some() {
+            // What was sent ahead of our disk counts as safe from here on.
+            self.advance_tallies()?;
+            self.trim_log()?;
+        }
+        Ok(())
     }
 
     /// Asks for a sync if someone waits for a batch that is not durable and no sync is under way for it.

@@ -718,14 +718,14 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// A client drops records that the home has ordered and the present parent's state holds, once their contents are
-    /// safe, too: until then they are what is only here, and are shown as such.
-    fn trim_log(&mut self) -> Result<(), StorageError> {
+    /// safe, too, and they are durable here: until then they are what is not safe, and are shown as such.
+    pub(crate) fn trim_log(&mut self) -> Result<(), StorageError> {
         if self.config.role != Role::Client {
             return Ok(());
         }
         let own = self.config.origin;
         let marks = self.marks(own)?;
-        let through = marks.visible.min(marks.safe).min(self.confirmed_applied(own)?);
+        let through = marks.visible.min(marks.safe).min(self.own_durable()).min(self.confirmed_applied(own)?);
         let done: Vec<u64> = self
             .log
             .from(0)

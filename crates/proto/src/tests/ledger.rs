@@ -137,3 +137,35 @@ fn the_account_says_what_the_queue_says_at_any_moment() {
         assert!(ledger.home_lacks.is_nothing(), "host {host}: {ledger:?}");
     }
 }
+
+/// [S-one-account] A record that was sent ahead of our own disk, and that the parent has: a wait for *safe* goes on until our disk has
+/// it, too, and the account says so meanwhile.
+#[test]
+fn what_our_own_disk_does_not_have_counts_as_not_safe() {
+    let mut world = World::new();
+    let client = world.add(Role::Client, "ann@a");
+    world.connect(client, HOME);
+    world.settle();
+    world.names(client, FileId::ROOT).unwrap();
+    world.create(client, FileId::ROOT, "before");
+    world.pass(Duration::from_secs(2));
+    assert!(not_safe(&world, client).is_nothing());
+    world.hosts[client].hold_syncs = true;
+    world.create(client, FileId::ROOT, "after");
+    let wait = world.request_within(
+        client,
+        wayfs_types::request::Request::Wait { record: None, until: Level::Safe },
+        Duration::from_secs(60),
+    );
+    world.pass(Duration::from_secs(3));
+    assert!(world.lookup(HOME, FileId::ROOT, "after").is_ok(), "it was sent ahead");
+    assert_eq!(world.answer(client, wait), None, "the disk of the client has no room for it");
+    assert_eq!(not_safe(&world, client).records, 1);
+    assert_eq!(world.hosts[client].replica.queue(0, 10).unwrap().len(), 1, "the queue shows it");
+    world.hosts[client].hold_syncs = false;
+    world.pass(Duration::from_secs(3));
+    assert!(world.answers_ok(client, wait));
+    let ledger = world.hosts[client].replica.ledger().unwrap();
+    assert!(ledger.not_safe.unwrap().is_nothing() && ledger.home_lacks.is_nothing(), "{ledger:?}");
+    assert!(world.hosts[client].replica.queue(0, 10).unwrap().is_empty());
+}
