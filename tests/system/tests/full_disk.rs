@@ -2,6 +2,7 @@
 //! there is room again. The disks are small tmpfs mounts, so this needs root; without it the tests say so.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 use wayfs_system_tests::{Finished, Machine, SmallDisk, eventually, free_port, within};
@@ -81,6 +82,35 @@ fn a_full_cache_disk_refuses_and_loses_nothing() {
             "piece {number} is whole"
         );
     }
+}
+
+/// Proves [S-commit-error]: a wait for *safe* waits for what found no room at first, and says why if there is none in time.
+#[test]
+fn a_sync_waits_for_what_found_no_room() {
+    let home = Machine::new("home");
+    let server = home.serve(free_port(), &[]);
+    server.wayfs(&home, &["volume", "create", "work"]).ok();
+    let client = Machine::new("client");
+    let Some(_disk) = SmallDisk::new(&client.path("cache")) else { return };
+    let mount = client.mount(&server.ticket(&home, "work"), &[]);
+    mount.sync(&client, "safe");
+    let mut open = fs::File::create(mount.path("open")).unwrap();
+    open.write_all(&piece(1)).unwrap();
+    let filler = client.path("cache").join("filler");
+    let mut ballast = fs::File::create(&filler).unwrap();
+    while ballast.write_all(&[0x55; 1 << 16]).is_ok() {}
+    let refused = mount.wayfs(&client, &["sync", "--json", "--until", "safe", "--timeout", "2"]);
+    let says_why = refused.out.contains("no space left") || refused.out.contains("full: cache disk");
+    assert!(!refused.status.success() && says_why, "{} {}", refused.out, refused.err);
+    let synced = std::thread::scope(|scope| {
+        let wait = scope.spawn(|| mount.wayfs(&client, &["sync", "--json", "--until", "safe", "--timeout", "60"]));
+        // It has met the full disk by then.
+        std::thread::sleep(Duration::from_secs(3));
+        fs::remove_file(&filler).unwrap();
+        wait.join().unwrap()
+    });
+    assert!(synced.status.success(), "{} {}", synced.out, synced.err);
+    drop(open);
 }
 
 #[test]

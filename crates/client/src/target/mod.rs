@@ -12,6 +12,7 @@ mod scrubbing;
 mod stations;
 mod status;
 mod syncing;
+mod uncommitted;
 
 pub(crate) use conflicts::writers;
 

@@ -1,5 +1,6 @@
 //! Waiting until updates have come so far.
 
+use super::uncommitted::Uncommitted;
 use super::{LOOK_PERIOD, Target, stopped, storage};
 use std::path::Path;
 use std::sync::mpsc;
@@ -46,33 +47,18 @@ impl Target {
     ) -> Result<SyncReport, ControlError> {
         let started = Instant::now();
         let end = started.checked_add(timeout.min(FOREVER)).unwrap_or(started);
-        let mut reason = String::new();
-        let failed = self.parts.vfs.commit_all();
-        if let Some((file, error)) = failed.first() {
-            reason = format!("writes to an open file ({file}) cannot be kept: {error}");
+        let mut uncommitted = Uncommitted::commit(&self.parts.vfs);
+        let disk = self.volume().sync(timeout.min(super::PATIENCE));
+        let (mut remaining, mut reason) = self.wait_for_own(path, until, end, &mut uncommitted, out)?;
+        if !uncommitted.is_empty() {
+            reason = uncommitted.reason();
         }
-        if let Err(error) = self.volume().sync(timeout.min(super::PATIENCE)) {
+        if let Err(error) = disk
+            && reason.is_empty()
+        {
             reason = format!("the cache disk: {error}");
         }
-        let whole = self.remaining(path, until)?;
-        let mut remaining = whole;
-        while remaining.items > 0 && Instant::now() < end && !out.is_gone() {
-            reason = self
-                .wait_a_little(remaining.last, until, end)
-                .map_or_else(|error| error.to_string(), |()| String::new());
-            remaining = self.remaining(path, until)?;
-            let progress = Progress {
-                what: "sending".to_owned(),
-                done_bytes: whole.bytes.saturating_sub(remaining.bytes),
-                total_bytes: whole.bytes,
-                done_items: whole.items.saturating_sub(remaining.items),
-                total_items: whole.items,
-            };
-            if out.progress(&progress).is_err() {
-                break;
-            }
-        }
-        if let Some(path) = path.filter(|_| remaining.items == 0 && failed.is_empty()) {
+        if let Some(path) = path.filter(|_| remaining.items == 0 && uncommitted.is_empty()) {
             let others = self.wait_for_others(path, until, end, &mut |others| {
                 let progress = Progress {
                     what: "sent by others".to_owned(),
@@ -86,7 +72,7 @@ impl Target {
             reason = others.reason(until);
             remaining = Remaining { items: others.files + others.unknown, bytes: others.bytes, last: None };
         }
-        let reached = remaining.items == 0 && failed.is_empty();
+        let reached = remaining.items == 0 && uncommitted.is_empty();
         if let Some(cause) = self.parts.link.status().held_up_by_choice().filter(|_| !reached) {
             reason = cause;
         }
@@ -99,11 +85,49 @@ impl Target {
         Ok(SyncReport {
             reached,
             until,
-            remaining_items: remaining.items + failed.len() as u64,
+            remaining_items: remaining.items + uncommitted.len(),
             remaining_bytes: remaining.bytes,
             elapsed_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             reason: if reached { String::new() } else { reason },
         })
+    }
+
+    /// Waits until what was written here (below a path) is so far, what could not be committed at first included. Answers what is
+    /// left when the time is over, or waiting does not help, and why.
+    fn wait_for_own(
+        &self,
+        path: Option<&Path>,
+        until: Level,
+        end: Instant,
+        uncommitted: &mut Uncommitted,
+        out: &mut dyn Sink,
+    ) -> Result<(Remaining, String), ControlError> {
+        let mut reason = String::new();
+        let mut remaining = self.remaining(path, until)?;
+        let whole = (remaining.items + uncommitted.len(), remaining.bytes);
+        while Instant::now() < end && !out.is_gone() {
+            if remaining.items > 0 {
+                let waited = self.wait_a_little(remaining.last, until, end);
+                reason = waited.map_or_else(|error| error.to_string(), |()| String::new());
+            } else if !uncommitted.is_empty() && uncommitted.may_pass() {
+                std::thread::sleep(LOOK_PERIOD.min(end.saturating_duration_since(Instant::now())));
+            } else {
+                break;
+            }
+            uncommitted.try_again(&self.parts.vfs);
+            remaining = self.remaining(path, until)?;
+            let progress = Progress {
+                what: if uncommitted.is_empty() { "sending".to_owned() } else { uncommitted.reason() },
+                done_bytes: whole.1.saturating_sub(remaining.bytes),
+                total_bytes: whole.1,
+                done_items: whole.0.saturating_sub(remaining.items + uncommitted.len()),
+                total_items: whole.0,
+            };
+            if out.progress(&progress).is_err() {
+                break;
+            }
+        }
+        Ok((remaining, reason))
     }
 
     /// Waits for a record, at most one look's period.

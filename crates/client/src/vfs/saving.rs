@@ -416,6 +416,20 @@ impl Vfs {
         self.files.commit_older(std::time::Duration::ZERO, self.settings.read_timeout)
     }
 
+    /// Commits some of them again; returns what could not be.
+    pub fn commit_these(&self, files: &[FileId]) -> Vec<(FileId, FsError)> {
+        let mut failed = Vec::new();
+        for file in files {
+            // One that is not here any more was committed meanwhile, or nobody wants it.
+            if let Some(open) = self.files.find(*file)
+                && let Err(slow) = self.commit_file(&open, Patience::lasting(self.settings.read_timeout))
+            {
+                failed.push((*file, slow.into_error()));
+            }
+        }
+        failed
+    }
+
     /// Commits files whose writes are old; called once a second or so.
     pub fn commit_aged(self: &Arc<Self>) {
         self.watch_mappings();
