@@ -59,7 +59,7 @@ impl<S: MetaStore> Replica<S> {
         let Ok(id) = RecordId::new(self.config.origin, sequence) else { return Ok(()) };
         let record = Record { id, time: self.wall, user: UserId(0), op: Op::Skip { after, life: self.config.life } };
         self.counters.sequence = sequence;
-        self.staged.skipped = true;
+        self.note_gap((after, sequence));
         self.take_record(record, true)?;
         Ok(())
     }

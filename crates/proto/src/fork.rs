@@ -16,6 +16,7 @@
 
 use crate::api::{Output, PeerId, Role};
 use crate::contents::Source;
+use crate::gaps::Gaps;
 use crate::renamed::{RENAMED, renamed_record};
 use crate::replica::{GrantError, Replica, Trouble};
 use crate::restored::Lost;
@@ -46,6 +47,11 @@ pub(crate) struct Fork {
     pub(crate) parted: BTreeSet<OriginId>,
     /// Records that were written again, and as which.
     pub(crate) renamed: BTreeMap<RecordId, RecordId>,
+    /// As what the origins that we had before went on, since this store was opened: the next origin, and its last record that
+    /// stands for one of theirs.
+    pub(crate) went_on: BTreeMap<OriginId, (OriginId, u64)>,
+    /// Our last record when this store was opened.
+    pub(crate) opened_at: u64,
     /// What a parent that was put back lost.
     pub(crate) lost: Lost,
     /// Client: the parent went back, and has only our records up to here.
@@ -124,6 +130,8 @@ impl<S: MetaStore> Replica<S> {
         };
         tracing::info!(%former, %origin, records, "goes on under another origin");
         self.fork.noticed = None;
+        self.gaps = Gaps::default();
+        self.fork.went_on.insert(former, (origin, self.counters.sequence));
         self.log.tally_anew();
         self.fork.lost_after = None;
         self.requests.forget_own();

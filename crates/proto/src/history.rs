@@ -95,7 +95,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether the parent's word of our own records is about other ones than ours, and how that shows.
     fn own_fork(&mut self, through: u64, chain: Chain) -> Result<Option<String>, StorageError> {
         let origin = self.config.origin;
-        if through > self.own_limit() {
+        if self.is_of_another_copy(through) {
             let last = self.counters.sequence;
             let text =
                 format!("the parent has record {origin}.{through}, and {last} is the last that this store wrote");
@@ -148,7 +148,7 @@ impl<S: MetaStore> Replica<S> {
     /// What a mark says of a history. It is compared with what is tentative: the rest was when it was confirmed.
     pub(crate) fn fork_of_mark(&mut self, mark: &Mark) -> Result<Option<String>, StorageError> {
         let (origin, applied) = (mark.origin, mark.applied);
-        if origin == self.config.origin && applied > self.own_limit() {
+        if origin == self.config.origin && self.is_of_another_copy(applied) {
             return Ok(Some(format!(
                 "the parent acknowledged record {origin}.{applied}, which this store never wrote"
             )));

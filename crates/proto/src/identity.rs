@@ -61,6 +61,13 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
+    /// Whether this store wrote under another origin before.
+    pub(crate) fn is_former(&self, origin: OriginId) -> Result<bool, StorageError> {
+        let bytes = self.store.get(IDENTITY)?;
+        let identity: Option<Identity> = bytes.map(|bytes| unpack(&bytes)).transpose()?;
+        Ok(identity.is_some_and(|identity| identity.former.contains(&origin)))
+    }
+
     /// From now on this store writes under another origin.
     pub(crate) fn change_origin(&mut self, origin: OriginId) -> Result<(), StorageError> {
         let bytes = self.tx().get_raw(IDENTITY)?;

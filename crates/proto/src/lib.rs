@@ -54,6 +54,7 @@ mod contents;
 mod emptiness;
 mod fact_asks;
 mod fork;
+mod gaps;
 mod gathered;
 mod graves;
 mod held;
@@ -96,6 +97,7 @@ mod timers;
 mod totals;
 mod upstream;
 mod vanished;
+mod waits;
 mod watches;
 mod welcome;
 

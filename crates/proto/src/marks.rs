@@ -145,7 +145,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(inode) = self.inode_meant(file)? else { return Ok(None) };
         let version = inode.version;
         let facts = self.record_facts(version, Some(&inode.content))?;
-        let is_own = self.config.role == Role::Client && version.origin() == self.config.origin;
+        let is_own = self.is_our_own(version);
         let safe_at = match self.config.role {
             Role::Client if is_own && facts.safe.holds() => {
                 self.milestone_row(version.origin(), 0, version.sequence())?.and_then(|step| step.by)
@@ -174,7 +174,7 @@ impl<S: MetaStore> Replica<S> {
         let mut facts = match self.config.role {
             Role::Home => self.facts_at_home(record, content)?,
             Role::Station => self.facts_at_station(record, content)?,
-            Role::Client if record.origin() == self.config.origin => self.facts_of_own(record)?,
+            Role::Client if self.is_our_own(record) => self.facts_of_own(record)?,
             // Nothing is shown to a client that is not durable at a server.
             Role::Client => {
                 let safe = if is_in_record(content) { Fact::Holds(None) } else { Fact::Unknown };

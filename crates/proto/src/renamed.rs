@@ -118,12 +118,4 @@ impl<S: MetaStore> Replica<S> {
         let there = self.inode(FileId::made_by(former)).ok().flatten();
         there.is_none_or(|inode| inode.is_removed()).then_some(*now)
     }
-
-    /// The record to wait for in place of one of a former origin: the same written again, or the next that was. `None`:
-    /// neither it nor anything after it had to be written again, so it was confirmed.
-    pub(crate) fn renamed_wait(&self, record: RecordId) -> Option<RecordId> {
-        let (_, now) = self.fork.renamed.range(record..).find(|(former, _)| former.origin() == record.origin())?;
-        // Written again twice: follow to the end.
-        Some(self.fork.renamed.get(now).copied().unwrap_or(*now))
-    }
 }

@@ -14,6 +14,7 @@ use crate::child_rights::ChildRights;
 use crate::children::Children;
 use crate::contents::{Contents, Superseded};
 use crate::fork::Fork;
+use crate::gaps::{Gap, Gaps};
 use crate::ledger::Weight;
 use crate::lives::Lives;
 use crate::lock_mail::LockMail;
@@ -141,7 +142,7 @@ pub(crate) struct Staged {
     /// Versions that were overwritten before they stood in the view.
     pub(crate) superseded: Vec<Superseded>,
     /// The record over lost numbers was written.
-    pub(crate) skipped: bool,
+    pub(crate) gap: Option<Gap>,
     /// Records taken from a child client, whose change others must have heard of.
     pub(crate) taken: Vec<RecordId>,
     /// The change was made by our own user: the kernel knows of it.
@@ -223,6 +224,8 @@ pub struct Replica<S> {
     pub(crate) unvouched: u64,
     /// What became of forked histories.
     pub(crate) fork: Fork,
+    /// Numbers of our own that this store never gave.
+    pub(crate) gaps: Gaps,
     /// The openings of this store.
     pub(crate) lives: Lives,
     /// Whose place this home took.
@@ -292,6 +295,7 @@ impl<S: MetaStore> Replica<S> {
             replays: 0,
             unvouched: 0,
             fork: Fork::default(),
+            gaps: Gaps::default(),
             lives: Lives::default(),
             succession: None,
             home_heard: None,
@@ -305,6 +309,8 @@ impl<S: MetaStore> Replica<S> {
         replica.read_forgotten()?;
         replica.log = replica.read_log()?;
         replica.fork.renamed = replica.read_renamed()?;
+        replica.fork.opened_at = replica.counters.sequence;
+        replica.read_gaps()?;
         replica.advance_tallies()?;
         replica.watches = Watches::read(&replica.store)?;
         replica.totals = replica.read_totals()?;
@@ -577,7 +583,10 @@ impl<S: MetaStore> Replica<S> {
         for record in &staged.confirmed {
             self.log.confirm(*record);
         }
-        self.skips &= !staged.skipped;
+        if let Some(gap) = staged.gap {
+            self.skips = false;
+            self.gaps.insert(gap);
+        }
         self.contents.supersede(staged.superseded);
         self.supersede_unseen(staged.noted);
         for position in &staged.forgotten {

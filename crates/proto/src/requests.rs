@@ -5,11 +5,11 @@ use crate::contents::Source;
 use crate::needs::QUESTIONS_MAX;
 use crate::renamed::renamed_request;
 use crate::replica::{Replica, Trouble};
-use crate::tables::{entries_from, entries_until, origin_range, parse_image_key, table};
+use crate::tables::{entries_from, entries_until, parse_image_key, table};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use wayfs_tree::{Author, BuildError};
-use wayfs_types::request::{Answer, Change, Level, Outcome, Removed, Request, RequestId};
+use wayfs_types::request::{Answer, Change, Outcome, Removed, Request, RequestId};
 use wayfs_types::{FileId, FsError, Inode, Key, MetaStore, Name, Op, RecordId, StorageError, Ticket, Time, UserId};
 use wayfs_wire::{AskId, Question, Verdict};
 
@@ -564,48 +564,5 @@ impl<S: MetaStore> Replica<S> {
 
     fn inode_after(&mut self, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {
         wayfs_tree::inode(&self.tx(), file)
-    }
-
-    fn attempt_wait(&mut self, record: Option<RecordId>, until: Level) -> Result<Attempt, Trouble> {
-        let own = self.config.origin;
-        let newest = self.counters.sequence;
-        let record = match record {
-            Some(former) if former.origin() != own && !self.fork.renamed.is_empty() => {
-                match self.renamed_wait(former) {
-                    Some(record) => Some(record),
-                    None => return self.attempt_wait_former(former, until),
-                }
-            }
-            record => record,
-        };
-        let sequence = match record {
-            None => newest,
-            Some(record) if record.origin() == own && record.sequence() <= newest => record.sequence(),
-            Some(_) => return Ok(Attempt::Done(Err(FsError::Invalid))),
-        };
-        self.requests.first_undurable(self.stored);
-        if self.own_through(until) >= sequence {
-            return Ok(Attempt::Done(Ok(Answer::Reached)));
-        }
-        if self.own_durable() < sequence {
-            self.sync_wanted = true;
-        }
-        if until == Level::Stable && self.config.role != Role::Home {
-            self.want_stable(own, sequence)?;
-        }
-        Ok(Attempt::Park(On::Level))
-    }
-
-    /// A wait for a record of a former origin that was confirmed: it is visible, and stable once we owe nothing of it.
-    fn attempt_wait_former(&mut self, record: RecordId, until: Level) -> Result<Attempt, Trouble> {
-        if until < Level::Stable {
-            return Ok(Attempt::Done(Ok(Answer::Reached)));
-        }
-        let mut is_owed = false;
-        for of in [table::OWED, table::LENT] {
-            let (from, until) = origin_range(of, record.origin(), 1);
-            is_owed |= !self.tx().scan_raw(&from, &until, 1)?.is_empty();
-        }
-        Ok(if !is_owed { Attempt::Done(Ok(Answer::Reached)) } else { Attempt::Park(On::Level) })
     }
 }

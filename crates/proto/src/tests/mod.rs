@@ -4,6 +4,7 @@ mod ahead;
 mod basics;
 mod caching;
 mod cancelling;
+mod copies;
 mod duty;
 mod facts;
 mod faults;

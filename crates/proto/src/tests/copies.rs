@@ -1,0 +1,113 @@
+//! What two copies of one store say of what only one of them wrote.
+
+use super::forking::{assert_all_there, named, stay_connected, write};
+use super::world::{HOME, World, big};
+use crate::{PeerId, Role};
+use std::time::Duration;
+use wayfs_types::request::{Answer, Change, Level, Request};
+use wayfs_types::{FileId, Life};
+
+const ROOT: FileId = FileId::ROOT;
+const LONG: Duration = Duration::from_secs(600);
+
+/// A client that has written a little, and knows the root.
+fn client(world: &mut World) -> (usize, PeerId) {
+    let a = world.add(Role::Client, "ann@a");
+    world.configure(a, |config| config.life = Life(5));
+    let peer = stay_connected(world, a, HOME);
+    write(world, a, &named("common", 3));
+    world.names(a, ROOT).unwrap();
+    world.pass(Duration::from_secs(3));
+    (a, peer)
+}
+
+/// Connects as a driver does, and lets no contents go.
+fn connect_without_pushes(world: &mut World, host: usize) -> PeerId {
+    let mut peer = world.connect(host, HOME);
+    for _ in 0..12 {
+        world.hold_pushes(peer, true);
+        world.settle();
+        world.pass(Duration::from_millis(100));
+        if world.is_open(peer) {
+            return peer;
+        }
+        peer = world.connect(host, HOME);
+    }
+    panic!("no session stays");
+}
+
+/// [S-clone] Whoever waits for a removal waits for all that was written before it, be it that nothing stands for the removal
+/// where it is written again.
+#[test]
+fn a_wait_for_what_is_not_written_again_waits_for_what_was_before_it() {
+    let mut world = World::new();
+    let (a, peer) = client(&mut world);
+    world.close(peer);
+    let copy = world.snapshot(a);
+    let b = world.clone_of(a, copy, 200_003);
+    stay_connected(&mut world, b, HOME);
+    let film = world.create(a, ROOT, "film");
+    world.store(a, film, big("film"));
+    let scratch = world.create(a, ROOT, "scratch");
+    let removal = Change::Unlink { parent: ROOT, name: super::world::name("scratch") };
+    let (last, ..) = world.change(a, removal).unwrap();
+    assert!(last.sequence() > scratch.maker().sequence());
+    let wait = world.request_within(a, Request::Wait { record: Some(last), until: Level::Safe }, LONG);
+    let peer = connect_without_pushes(&mut world, a);
+    assert_ne!(world.hosts[a].replica.config().origin, last.origin(), "it gave way");
+    assert_eq!(world.answer(a, wait), None, "no server has the film");
+    world.hold_pushes(peer, false);
+    world.pass(Duration::from_secs(60));
+    assert_eq!(world.answer(a, wait), Some(Ok(Answer::Reached)));
+    assert!(world.hosts[HOME].chunks.contains(&big("film").root().unwrap()));
+}
+
+/// [S-clone] The numbers of another copy lie in a gap between two lives of this one: what was written before the gap is not
+/// what the parent has.
+#[test]
+fn what_was_written_before_a_gap_is_not_taken_for_what_another_copy_wrote_in_it() {
+    let mut world = World::new();
+    let (a, peer) = client(&mut world);
+    world.close(peer);
+    let copy = world.snapshot(a);
+    let mine = named("mine", 15);
+    write(&mut world, a, &mine);
+    world.pass(Duration::from_secs(3));
+    let b = world.clone_of(a, copy, 20_003);
+    stay_connected(&mut world, b, HOME);
+    let theirs = named("theirs", 2);
+    write(&mut world, b, &theirs);
+    world.settle();
+    world.destroy(b);
+    // Its machine starts anew: it goes on far behind what the other copy wrote.
+    let store = world.snapshot(a);
+    world.restore(a, store, 250_001);
+    let later = named("later", 1);
+    write(&mut world, a, &later);
+    stay_connected(&mut world, a, HOME);
+    world.pass(Duration::from_secs(5));
+    for names in [&mine, &theirs, &later] {
+        assert_all_there(&mut world, HOME, names);
+        assert_all_there(&mut world, a, names);
+    }
+}
+
+/// [S-clone] A copy does not call safe what the other one wrote in its name.
+#[test]
+fn a_copy_does_not_vouch_for_what_only_the_other_wrote() {
+    let mut world = World::new();
+    let (a, peer) = client(&mut world);
+    let copy = world.snapshot(a);
+    world.hold_pushes(peer, true);
+    let film = world.create(a, ROOT, "film");
+    let version = world.store(a, film, big("film"));
+    world.settle();
+    let b = world.clone_of(a, copy, 200_003);
+    connect_without_pushes(&mut world, b);
+    write(&mut world, b, &named("theirs", 1));
+    assert_eq!(world.wait(b, Level::Safe), Ok(Answer::Reached));
+    world.lookup(b, ROOT, "film").unwrap();
+    let state = world.hosts[b].replica.level(film).unwrap().expect("it was seen");
+    assert_eq!(state.version, version);
+    assert!(!state.facts.safe.holds(), "no server has it: {state:?}");
+}
