@@ -116,6 +116,8 @@ pub(crate) struct Contents {
     pub(crate) pushed: BTreeSet<RecordId>,
     /// Client: everything owed up to here was pushed in this session.
     pub(crate) push_cursor: u64,
+    /// Client: and everything that is owed of its former origins.
+    pub(crate) former_pushed: bool,
     /// To be told to the parent.
     pub(crate) haves: BTreeSet<RecordId>,
     /// Versions that were sent as cancelled in this session: nobody will ask for them.
@@ -295,6 +297,7 @@ impl Contents {
         self.pushing.clear();
         self.pushed.clear();
         self.push_cursor = 0;
+        self.former_pushed = false;
     }
 }
 

@@ -108,6 +108,12 @@ impl<S: MetaStore> Replica<S> {
         Some(ask)
     }
 
+    /// Puts a question of our own to the parent.
+    pub(crate) fn ask_facts_of_our_own(&mut self, versions: Vec<AskedVersion>) -> Option<AskId> {
+        let known = vec![Facts::default(); versions.len()];
+        self.ask_facts(FactAsk { versions, known, asker: None })
+    }
+
     /// A child asks: what we know, and what the home knows where we do not.
     pub(crate) fn handle_facts_asked(
         &mut self,
@@ -128,8 +134,9 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The parent answered.
-    pub(crate) fn handle_facts(&mut self, ask: AskId, facts: Vec<Facts>) {
-        let Some(asking) = self.upstream.as_mut().and_then(|upstream| upstream.fact_asks.remove(&ask)) else { return };
+    pub(crate) fn handle_facts(&mut self, ask: AskId, facts: Vec<Facts>) -> Result<(), StorageError> {
+        let asking = self.upstream.as_mut().and_then(|upstream| upstream.fact_asks.remove(&ask));
+        let Some(asking) = asking else { return Ok(()) };
         let FactAsk { versions, known, asker } = asking;
         let told = facts.into_iter().chain(std::iter::repeat(Facts::default()));
         let both: Vec<Facts> = known.into_iter().zip(told).map(|(known, told)| known.or(told)).collect();
@@ -138,10 +145,12 @@ impl<S: MetaStore> Replica<S> {
             None => {
                 for (asked, facts) in versions.iter().zip(both) {
                     self.contents.told.note(asked.version, facts);
+                    self.settle_former(asked.version, facts)?;
                 }
                 self.requests.answered_plainly(ask);
             }
         }
+        Ok(())
     }
 
     /// The parent is gone: children that asked get what we know ourselves.

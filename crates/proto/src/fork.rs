@@ -22,7 +22,7 @@ use crate::replica::{GrantError, Replica, Trouble};
 use crate::restored::Lost;
 use crate::rewriting::{Rewrite, Rewritten, rewritten};
 use crate::tables::{number_key, pack, record_key, table};
-use crate::tentative::LogEntry;
+use crate::tentative::{LogEntry, LogItem};
 use crate::upstream::Standing;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::{
@@ -151,16 +151,20 @@ impl<S: MetaStore> Replica<S> {
     /// Takes out of the view what nobody confirmed, and writes it again under a new origin. Answers how many records.
     fn go_on_as(&mut self, origin: OriginId) -> Result<u64, StorageError> {
         let former = self.config.origin;
-        let positions: Vec<u64> =
-            self.log.from(0).filter(|(_, item)| item.id.origin() == former).map(|(position, _)| position).collect();
-        let entries = self.entries(&positions)?;
+        let own: Vec<(u64, LogItem)> =
+            self.log.from(0).filter(|(_, item)| item.id.origin() == former).map(|(at, item)| (at, *item)).collect();
+        // What the home has stays as it is, though it was kept here until its contents were safe.
+        let at_home = self.marks(former)?.visible.min(self.fork.lost_after.unwrap_or(u64::MAX));
+        let unconfirmed = own.iter().filter(|(_, item)| item.tentative || item.id.sequence() > at_home);
+        let unconfirmed: Vec<u64> = unconfirmed.map(|(position, _)| *position).collect();
+        let entries = self.entries(&unconfirmed)?;
         let image = self.confirmed_origin(former)?;
         let lost = match self.fork.lost_after {
             Some(after) if self.config.role == Role::Client => self.find_own_lost(after)?,
             _ => Lost::default(),
         };
         self.part(former, Vec::new())?;
-        for position in positions {
+        for (position, _) in own {
             self.overlay.delete_raw(number_key(table::LOG, position));
             self.staged.forgotten.push(position);
         }

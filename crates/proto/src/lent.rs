@@ -108,7 +108,8 @@ impl<S: MetaStore> Replica<S> {
         self.each_own(table::LENT, stable, Self::take_lent)?;
         self.each_own(VANISHED, stable, Self::take_vanished)?;
         self.each_own(table::OWED, stable, Self::release)?;
-        self.each_own(table::OWED, safe, Self::lend)
+        let to = self.upstream.as_ref().and_then(|upstream| upstream.stamp);
+        self.each_own(table::OWED, safe, |replica, record| replica.lend(record, to))
     }
 
     /// Works off the rows of our own in a table up to a sequence: each is taken out by `step`.
@@ -146,14 +147,13 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// The parent took contents over: they stay here until the home has them.
-    fn lend(&mut self, record: RecordId) -> Result<(), StorageError> {
+    /// A server took contents over: they stay here until the home has them.
+    pub(crate) fn lend(&mut self, record: RecordId, to: Option<Stamp>) -> Result<(), StorageError> {
         let Some(bytes) = self.tx().get_raw(&record_key(table::OWED, record))? else { return Ok(()) };
         let Owed { file, content } = unpack(&bytes)?;
         self.release(record)?;
         self.staged.totals.lent += 1;
         self.staged.totals.lent_bytes += size_of(&content);
-        let to = self.upstream.as_ref().and_then(|upstream| upstream.stamp);
         self.overlay.put_raw(record_key(table::LENT, record), pack(&Lent { file, content, to }));
         self.contents.note_row(table::LENT, record);
         Ok(())
@@ -222,7 +222,7 @@ impl<S: MetaStore> Replica<S> {
     /// Tells a parent what we lent to others and could give it: of those of our records that it has.
     pub(crate) fn tell_lent(&mut self) -> Result<(), StorageError> {
         if self.config.role == Role::Client {
-            self.tell_lent_as_another()?;
+            self.tell_former()?;
         }
         let own = self.config.origin;
         let Some(upstream) = self.upstream.as_mut().filter(|_| self.config.role == Role::Client) else {
@@ -241,22 +241,6 @@ impl<S: MetaStore> Replica<S> {
         let (start, _) = origin_range(table::LENT, own, from + 1);
         let (end, _) = origin_range(table::LENT, own, through + 1);
         self.tell_lent_in(start, &end, present)
-    }
-
-    /// The same of what we wrote under a former origin, once in a session: no mark tells how far that has come, so the
-    /// parent answers which of it is stable.
-    fn tell_lent_as_another(&mut self) -> Result<(), StorageError> {
-        let Some(upstream) = self.upstream.as_mut().filter(|upstream| !upstream.former_told) else { return Ok(()) };
-        if upstream.stamp.is_none() {
-            return Ok(());
-        }
-        upstream.former_told = true;
-        if self.totals.lent == 0 {
-            return Ok(());
-        }
-        let (own, beyond) = origin_range(table::LENT, self.config.origin, 0);
-        self.tell_lent_in(vec![table::LENT], &own, None)?;
-        self.tell_lent_in(beyond, &[table::LENT + 1], None)
     }
 
     /// Tells of the rows of a range, but for what is lent to this very parent.

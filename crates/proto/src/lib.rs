@@ -54,6 +54,7 @@ mod contents;
 mod emptiness;
 mod fact_asks;
 mod fork;
+mod former;
 mod gaps;
 mod gathered;
 mod graves;

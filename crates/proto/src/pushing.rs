@@ -12,10 +12,11 @@ use wayfs_wire::{Down, Up};
 const WANTED_MAX: usize = 4096;
 
 impl<S: MetaStore> Replica<S> {
-    pub(crate) fn handle_pushed(&mut self, version: RecordId) {
+    pub(crate) fn handle_pushed(&mut self, version: RecordId) -> Result<(), StorageError> {
         if self.contents.pushing.remove(&version) {
             self.contents.pushed.insert(version);
         }
+        if version.origin() == self.config.origin { Ok(()) } else { self.ask_about_former() }
     }
 
     /// [`crate::Input::Propagate`]: a policy, or someone who waits, wants a version at our parent.
@@ -79,6 +80,8 @@ impl<S: MetaStore> Replica<S> {
             Role::Client => {
                 let mut due = self.owed_due()?;
                 due.extend(self.lent_due()?);
+                let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len() + due.len());
+                due.extend(self.former_due(room)?);
                 due
             }
         };

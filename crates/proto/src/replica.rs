@@ -452,7 +452,7 @@ impl<S: MetaStore> Replica<S> {
             Input::Sought { file, version, content, is_here } => {
                 self.handle_found((file, version), content, is_here)?
             }
-            Input::Pushed { version } => self.handle_pushed(version),
+            Input::Pushed { version } => self.handle_pushed(version)?,
             Input::Sent { version, bytes } if self.config.role == Role::Station => {
                 self.children.tell(version.origin(), Down::Sent { version, bytes });
             }

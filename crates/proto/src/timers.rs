@@ -8,7 +8,7 @@ use wayfs_wire::Up;
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn check_timers(&mut self) -> Result<(), Trouble> {
         self.check_children()?;
-        self.check_upstream();
+        self.check_upstream()?;
         self.forget_unheard();
         self.wake_waiting();
         self.contents.forget_announced(self.now, self.config.announced_grace);

@@ -83,6 +83,8 @@ pub(crate) struct Upstream {
     pub(crate) lent_told: u64,
     /// Client: and of those of its former origins, all.
     pub(crate) former_told: bool,
+    /// Client: its question what became of these.
+    pub(crate) former_ask: Option<AskId>,
     /// The parent goes on where we left off with it.
     pub(crate) resumed: bool,
     /// The parent could not resume: what it does not name of small tables is no more.
@@ -167,6 +169,7 @@ impl<S: MetaStore> Replica<S> {
             accounted: self.marks(self.config.origin)?.safe,
             lent_told: 0,
             former_told: false,
+            former_ask: None,
             resumed: false,
             anew: false,
             partial: Vec::new(),
@@ -306,10 +309,7 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_lock_answer(ask, verdict);
                 Ok(())
             }
-            Down::Facts { ask, facts } => {
-                self.handle_facts(ask, facts);
-                Ok(())
-            }
+            Down::Facts { ask, facts } => Ok(self.handle_facts(ask, facts)?),
             Down::Sent { version, bytes } => {
                 self.note_sent_home(version, bytes);
                 Ok(())
@@ -740,20 +740,22 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Pings, and gives up a parent that has been silent for a lease.
-    pub(crate) fn check_upstream(&mut self) {
+    pub(crate) fn check_upstream(&mut self) -> Result<(), StorageError> {
         let lease = self.config.lease;
         let now = self.now;
-        let Some(upstream) = self.upstream.as_mut() else { return };
+        let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
         if now >= upstream.heard + lease {
             let peer = upstream.peer;
             self.disconnect(peer, "silent for a lease".to_owned());
-            return;
+            return Ok(());
         }
         if now >= upstream.next_ping {
             self.ping();
             self.ask_renewal();
             self.ask_whether_lost();
+            self.ask_about_former()?;
         }
+        Ok(())
     }
 
     fn ping(&mut self) {

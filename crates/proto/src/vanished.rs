@@ -233,7 +233,10 @@ impl<S: MetaStore> Replica<S> {
                 match self.config.role {
                     Role::Station => self.contents.have(version),
                     // It is told and pushed like all that nobody has called safe, whatever is said of what came later.
-                    Role::Client | Role::Home => self.keep_sought(version),
+                    Role::Client | Role::Home => {
+                        self.keep_sought(version);
+                        self.offer_former(version, file, content);
+                    }
                 }
                 continue;
             }

@@ -9,6 +9,7 @@ mod duty;
 mod facts;
 mod faults;
 mod forking;
+mod former;
 mod ledger;
 mod liars;
 mod locking;

@@ -1,0 +1,143 @@
+//! Contents that a client wrote under origins which it had before, and still answers for.
+//!
+//! Their records were confirmed before the history forked, so they are not written again, and no mark tells how far they
+//! came. So the client offers them to each parent, pushes what nobody took over, and asks what became of them.
+//!
+//! ```text
+//!   client, now of another origin     parent
+//!     Lent, a push of what is owed ─▶ missing: spare client
+//!     Facts ─────────────────────────▶
+//!     ◀── safe: lent. stable: let go. ─
+//! ```
+
+use crate::api::Role;
+use crate::contents::Owed;
+use crate::lent::Lent;
+use crate::replica::Replica;
+use crate::tables::{origin_range, parse_record_key, table, unpack};
+use crate::upstream::Standing;
+use wayfs_types::{Content, Facts, FileId, MetaStore, OriginId, RecordId, StorageError};
+use wayfs_wire::{AskedVersion, FACTS_MAX, HeldVersion, LentVersion, Up};
+
+/// Most versions in one message.
+const OFFERED_PER_MESSAGE: usize = 1024;
+
+impl<S: MetaStore> Replica<S> {
+    /// Rows of a table that are of former origins, from a key on.
+    fn former_rows(&mut self, of: u8, from: &[u8], limit: usize) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StorageError> {
+        let (own, beyond) = origin_range(of, self.config.origin, 0);
+        let mut rows = Vec::new();
+        if from < own.as_slice() {
+            rows = self.tx().scan_raw(from, &own, limit)?;
+        }
+        let rest = limit - rows.len();
+        if rest > 0 {
+            rows.extend(self.tx().scan_raw(from.max(&beyond), &[of + 1], rest)?);
+        }
+        Ok(rows)
+    }
+
+    /// Offers all of it to a parent, once in a session.
+    pub(crate) fn tell_former(&mut self) -> Result<(), StorageError> {
+        let Some(upstream) = self.upstream.as_mut().filter(|upstream| !upstream.former_told) else { return Ok(()) };
+        if upstream.stamp.is_none() {
+            return Ok(());
+        }
+        upstream.former_told = true;
+        for (of, count) in [(table::LENT, self.totals.lent), (table::OWED, self.totals.owed)] {
+            let mut from = vec![of];
+            while count > 0 {
+                let rows = self.former_rows(of, &from, OFFERED_PER_MESSAGE)?;
+                let Some((last, _)) = rows.last() else { break };
+                from.clone_from(last);
+                from.push(0);
+                let mut versions = Vec::new();
+                for (key, value) in &rows {
+                    let (file, content, to) = parse_row(of, value)?;
+                    let held = HeldVersion { version: parse_record_key(key)?, file, content };
+                    versions.push(LentVersion { held, to });
+                }
+                self.tell_parent(Up::Lent { versions });
+            }
+        }
+        Ok(())
+    }
+
+    /// Somebody looks for a version that is owed.
+    pub(crate) fn offer_former(&mut self, version: RecordId, file: FileId, content: Content) {
+        if version.origin() != self.config.origin && self.config.role == Role::Client {
+            let held = HeldVersion { version, file, content };
+            self.tell_parent(Up::Lent { versions: vec![LentVersion { held, to: None }] });
+        }
+    }
+
+    /// What nobody took over of it and is to be pushed.
+    pub(crate) fn former_due(&mut self, room: usize) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        let is_told = self.upstream.as_ref().is_some_and(|upstream| upstream.former_told);
+        if room == 0 || self.contents.former_pushed || self.totals.owed == 0 || !is_told {
+            return Ok(Vec::new());
+        }
+        let under_way = self.contents.pushing.len() + self.contents.pushed.len();
+        let rows = self.former_rows(table::OWED, &[table::OWED], room + under_way)?;
+        let mut due = Vec::new();
+        for (key, value) in rows {
+            let version = parse_record_key(&key)?;
+            let is_known = self.contents.pushing.contains(&version) || self.contents.pushed.contains(&version);
+            if !is_known && due.len() < room {
+                due.push((version, unpack(&value)?));
+            }
+        }
+        self.contents.former_pushed = due.len() < room;
+        Ok(due)
+    }
+
+    /// Asks the parent what became of it: when something of it was pushed, and with every ping.
+    pub(crate) fn ask_about_former(&mut self) -> Result<(), StorageError> {
+        let Some(upstream) = &self.upstream else { return Ok(()) };
+        let is_asked = upstream.former_ask.is_some_and(|ask| upstream.fact_asks.contains_key(&ask));
+        let is_greeted = !matches!(upstream.standing, Standing::Greeting | Standing::Forked);
+        let is_any = self.totals.owed > 0 || self.totals.lent > 0;
+        if is_asked || !is_greeted || !is_any || self.config.role != Role::Client {
+            return Ok(());
+        }
+        let mut versions = Vec::new();
+        for of in [table::OWED, table::LENT] {
+            for (key, value) in self.former_rows(of, &[of], FACTS_MAX - versions.len())? {
+                let version = parse_record_key(&key)?;
+                versions.push(AskedVersion { file: parse_row(of, &value)?.0, version });
+            }
+        }
+        if versions.is_empty() {
+            return Ok(());
+        }
+        let ask = self.ask_facts_of_our_own(versions);
+        if let Some(upstream) = self.upstream.as_mut() {
+            upstream.former_ask = ask;
+        }
+        Ok(())
+    }
+
+    /// The parent said how far a version has come.
+    pub(crate) fn settle_former(&mut self, version: RecordId, facts: Facts) -> Result<(), StorageError> {
+        if self.config.role != Role::Client || version.origin() == self.config.origin {
+            return Ok(());
+        }
+        if facts.stable.holds() {
+            self.release(version)?;
+            self.take_lent(version)?;
+        } else if facts.safe.holds() {
+            self.lend(version, None)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a row of what is lent or owed is about, and to whose store it is lent.
+fn parse_row(of: u8, value: &[u8]) -> Result<(FileId, Content, Option<OriginId>), StorageError> {
+    if of == table::OWED {
+        let Owed { file, content } = unpack(value)?;
+        return Ok((file, content, None));
+    }
+    let Lent { file, content, to } = unpack(value)?;
+    Ok((file, content, to.map(|stamp| stamp.origin)))
+}

@@ -1,0 +1,88 @@
+//! What a client still answers for of what it wrote under an origin that it had before.
+
+use super::forking::{named, stay_connected, write};
+use super::world::{HOME, World, big, small};
+use crate::Role;
+use std::time::Duration;
+use wayfs_types::{FileId, Life, RecordId};
+
+/// A copy of a store whose record is at the home before it hears of the other copy, and its contents are not.
+struct Forked {
+    world: World,
+    client: usize,
+    version: RecordId,
+}
+
+fn forked(with_station: bool, before: impl FnOnce(&mut World, usize, FileId)) -> Forked {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "st@s");
+    let client = world.add(Role::Client, "ann@a");
+    world.configure(client, |config| config.life = Life(5));
+    stay_connected(&mut world, station, HOME);
+    let parent = if with_station { station } else { HOME };
+    let peer = stay_connected(&mut world, client, parent);
+    write(&mut world, client, &named("common", 3));
+    world.names(client, FileId::ROOT).unwrap();
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(client);
+    world.hold_pushes(peer, true);
+    let file = world.create(client, FileId::ROOT, "film");
+    let version = world.store(client, file, big("film"));
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.lookup(HOME, FileId::ROOT, "film").unwrap().1.version, version, "the home has the record");
+    world.close(peer);
+    before(&mut world, client, file);
+    let other = world.clone_of(client, copy, 200_003);
+    world.hosts[other].chunks.clear();
+    stay_connected(&mut world, other, parent);
+    let peer = world.connect(client, parent);
+    world.hold_pushes(peer, true);
+    world.pass(Duration::from_secs(3));
+    assert!(!world.is_open(peer), "it hears that it was copied");
+    assert_ne!(world.hosts[client].replica.config().origin, version.origin());
+    Forked { world, client, version }
+}
+
+/// Proves [S-clone], [S-duty]. The record is not written again, since it was confirmed: nobody else has the bytes.
+#[test]
+fn what_was_not_pushed_before_a_fork_is_pushed_after_it() {
+    for with_station in [false, true] {
+        let Forked { mut world, client, version } = forked(with_station, |_, _, _| {});
+        stay_connected(&mut world, client, HOME);
+        world.pass(Duration::from_secs(2));
+        assert!(world.hosts[HOME].chunks.contains(&big("film").root().unwrap()), "with a station: {with_station}");
+        assert_eq!(world.lookup(HOME, FileId::ROOT, "film").unwrap().1.version, version, "it is not written again");
+        assert_eq!(world.names(HOME, FileId::ROOT).unwrap().len(), 4, "and there is no copy beside it");
+        world.pass(Duration::from_secs(30));
+        let ledger = world.hosts[client].replica.ledger().unwrap();
+        assert!(ledger.home_lacks.is_nothing(), "and nothing of it is kept any more: {ledger:?}");
+    }
+}
+
+/// Proves [S-clone]. What the home has is not written again though it was not safe: what was stored upon it goes on there.
+#[test]
+fn what_was_stored_upon_a_confirmed_version_goes_on_in_its_file() {
+    let Forked { mut world, client, version } = forked(false, |world, client, file| {
+        world.store(client, file, small("after"));
+    });
+    stay_connected(&mut world, client, HOME);
+    world.pass(Duration::from_secs(5));
+    let (_, inode) = world.lookup(HOME, FileId::ROOT, "film").unwrap();
+    assert_eq!(inode.content, small("after"), "not {version}, whose bytes nobody would send any more");
+    assert_eq!(world.names(HOME, FileId::ROOT).unwrap().len(), 4, "and there is no copy beside it");
+}
+
+/// Proves [S-one-account]. What came of it to a station is told there, although no mark speaks of a former origin.
+#[test]
+fn what_was_written_before_a_fork_counts_as_at_the_station_that_took_it() {
+    let Forked { mut world, client, .. } = forked(true, |_, _, _| {});
+    let ledger = world.hosts[client].replica.ledger().unwrap();
+    assert_eq!(ledger.not_safe.map(|here| here.versions), Some(1), "it is here only: {ledger:?}");
+    let station = 1;
+    stay_connected(&mut world, client, station);
+    world.pass(Duration::from_secs(2));
+    assert!(world.hosts[station].chunks.contains(&big("film").root().unwrap()));
+    let ledger = world.hosts[client].replica.ledger().unwrap();
+    assert_eq!(ledger.not_safe.map(|here| here.versions), Some(0), "{ledger:?}");
+    assert_eq!(ledger.at_station.map(|there| there.versions), Some(1), "{ledger:?}");
+}
