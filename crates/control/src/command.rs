@@ -243,7 +243,7 @@ pub enum Command {
         /// Its label, origin number or node id (or the first eight letters).
         member: String,
     },
-    /// Declares contents lost that only machines have which are away. Result: [`crate::Done::GivenUp`].
+    /// Declares contents lost that only machines have which are away, once all who are there were asked for them. Result: [`crate::Done::GivenUp`].
     VolumeAcceptLoss {
         /// Which volume.
         volume: String,

@@ -26,6 +26,7 @@ use crate::timer::{self, Timer};
 use crate::waiter::{Callback, Slot, Waiter};
 use crate::{VolumeSettings, clock};
 use rand::TryRngCore;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -444,13 +445,13 @@ impl Volume {
         Ok(count)
     }
 
-    /// Home only: declares lost what only machines have that are away, and waits until that is durable. `of`: only what waits
-    /// for these.
+    /// Home only: declares versions lost that only machines have which are away, and waits until that is durable. Everybody who
+    /// is there was asked for them in vain ([`Volume::look_in_vain`]).
     ///
     /// # Errors
     /// [`MemberError`]: not the home, or the store failed.
-    pub fn accept_loss(&self, of: Option<&[OriginId]>, timeout: Duration) -> Result<Vec<GivenUp>, MemberError> {
-        let given_up = self.change_members(|replica| replica.accept_loss(clock::now(), clock::wall(), of))?;
+    pub fn accept_loss(&self, versions: &BTreeSet<RecordId>, timeout: Duration) -> Result<Vec<GivenUp>, MemberError> {
+        let given_up = self.change_members(|replica| replica.accept_loss(clock::now(), clock::wall(), versions))?;
         self.sync(timeout)?;
         Ok(given_up)
     }

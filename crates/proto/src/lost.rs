@@ -102,8 +102,8 @@ pub struct GivenUp {
     pub file: FileId,
     /// The path of that file at present, if it has one.
     pub path: Option<String>,
-    /// Bytes of it.
-    pub bytes: u64,
+    /// What it holds.
+    pub content: Content,
     /// Machines that may have it, as far as is known: its writer, and who has it on record.
     pub waits_for: Vec<OriginId>,
     /// Whether an older content of the file is whole and takes its place.
@@ -461,7 +461,7 @@ impl<S: MetaStore> Replica<S> {
                     version,
                     file: missing.file,
                     path: self.path_of(missing.file)?,
-                    bytes: missing.content.size(),
+                    content: missing.content,
                     waits_for: all,
                     has_older: self.store.get(&record_key(crate::previous::PREVIOUS, version))?.is_some(),
                 });
@@ -471,8 +471,8 @@ impl<S: MetaStore> Replica<S> {
         Ok(away)
     }
 
-    /// Somebody who runs the volume gives up what waits for machines that are away. `of`: only what waits for one of
-    /// these. Answers what is declared lost by it, at most 65,536 versions.
+    /// Somebody who runs the volume gives up what waits for machines that are away. `versions`: only these, for which
+    /// everybody who is there was asked in vain. Answers what is declared lost by it, at most 65,536 versions.
     ///
     /// # Errors
     /// [`GrantError::NotHome`], or the store failed.
@@ -480,7 +480,7 @@ impl<S: MetaStore> Replica<S> {
         &mut self,
         now: Time,
         wall: WallTime,
-        of: Option<&[OriginId]>,
+        versions: &BTreeSet<RecordId>,
     ) -> Result<Vec<GivenUp>, GrantError> {
         if self.config.role != Role::Home {
             return Err(GrantError::NotHome);
@@ -488,7 +488,7 @@ impl<S: MetaStore> Replica<S> {
         self.now = self.now.max(now);
         self.wall = wall;
         let mut given_up = self.contents_away(LOST_MAX)?;
-        given_up.retain(|away| is_waiting_for(away, of));
+        given_up.retain(|away| versions.contains(&away.version));
         for away in &given_up {
             if let Err(error) = self.declare_lost(away.version) {
                 self.abandon();

@@ -222,3 +222,38 @@ fn a_loss_that_is_accepted_is_said_everywhere_and_taken_back_when_the_bytes_turn
     let listed = home.wayfs(&machine, &["conflicts", "list", "--json"]).json();
     assert_eq!(listed["conflicts"].as_array().map(Vec::len), Some(0), "{listed}");
 }
+
+/// Who accepts a loss loses nothing that somebody has who is there: a reader that is on no record is asked first.
+#[test]
+fn a_loss_is_not_accepted_before_readers_were_asked() {
+    let machine = Machine::new("home");
+    let Some(disk) = SmallDisk::sized(&machine.path("data"), SmallDisk::TINY) else { return };
+    let home = machine.serve(free_port(), &[]);
+    home.wayfs(&machine, &["volume", "create", "work"]).ok();
+    let (laptop, reader) = (Machine::new("ann"), Machine::new("bob"));
+    let mut mount = laptop.mount(&home.ticket(&machine, "work"), &[]);
+    let other = reader.mount(&home.ticket(&machine, "work"), &[]);
+    let len = (SmallDisk::TINY as usize + 8) << 20;
+    let (seen, unseen) = (noise(len, 6), noise(len, 7));
+    fs::write(mount.path("seen"), &seen).unwrap();
+    fs::write(mount.path("unseen"), &unseen).unwrap();
+    eventually("the reader has the first", SEEN, || read(&other, "seen").is_ok_and(|bytes| bytes == seen));
+    mount.kill();
+    fs::rename(laptop.path("cache"), laptop.path("gone")).unwrap();
+    disk.grow();
+
+    let accept =
+        |more: &[&str]| home.wayfs(&machine, &[&["volume", "accept-loss", "work", "--json"][..], more].concat());
+    eventually("the home waits for two files of one who is away", SEEN, || {
+        accept(&["--dry-run"]).ok().json()["contents"].as_array().is_some_and(|contents| contents.len() == 2)
+    });
+    let declared = accept(&[]).ok().json();
+    assert_eq!(declared["left"], 1, "the reader has it: {declared}");
+    let contents = declared["contents"].as_array().unwrap();
+    assert!(contents.len() == 1 && contents[0]["path"].as_str().unwrap().ends_with("unseen"), "{declared}");
+    let newcomer = Machine::new("eve");
+    let mount = newcomer.mount(&home.ticket(&machine, "work"), &[]);
+    drop(other);
+    eventually("everybody has it from the home", DECIDED, || read(&mount, "seen").is_ok_and(|bytes| bytes == seen));
+    assert_eq!(read(&mount, "unseen").unwrap_err().raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()));
+}

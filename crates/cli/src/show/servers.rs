@@ -160,7 +160,7 @@ pub(crate) fn deleted(report: &DeleteReport) -> String {
 
 /// Contents that are given up, file by file.
 pub(crate) fn given_up(report: &GivenUpReport) -> String {
-    if report.contents.is_empty() {
+    if report.contents.is_empty() && report.left == 0 {
         return "Nothing waits for a machine that is away.\n".to_owned();
     }
     let mut text = String::new();
@@ -173,6 +173,14 @@ pub(crate) fn given_up(report: &GivenUpReport) -> String {
     }
     let verb = if report.declared { "declared lost" } else { "would be declared lost" };
     let _ = writeln!(text, "{} {verb}.", count(report.contents.len() as u64, "version"));
+    if report.left > 0 {
+        let left = count(report.left as u64, "version");
+        let _ = writeln!(
+            text,
+            "{left} left: a machine that is there has the bytes, the home has no room for them, or not all could be asked \
+             within a minute. Say it again to go on with what still waits then."
+        );
+    }
     text
 }
 

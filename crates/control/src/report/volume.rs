@@ -126,6 +126,10 @@ pub struct GivenUpReport {
     pub declared: bool,
     /// One for each version.
     pub contents: Vec<GivenUpContent>,
+    /// Versions that are not declared lost after all: somebody who was asked has them, there was no room for them here, or not everybody
+    /// was asked within a minute.
+    #[serde(default)]
+    pub left: usize,
 }
 
 /// One version that is given up.

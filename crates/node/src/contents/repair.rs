@@ -10,13 +10,16 @@ use crate::volume::Volume;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::{debug, info};
-use wayfs_proto::{Input, Role};
+use wayfs_proto::{GivenUp, Input, Role};
 use wayfs_types::{Content, Digest, FileId, RecordId};
 
 /// So long is waited for one chunk from others.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// So many contents are looked for at a time, if somebody waits for the end.
+const LOOKS_MAX: usize = 16;
 
 /// How the look at a content ended.
 #[derive(Debug)]
@@ -78,6 +81,39 @@ impl Volume {
                 volume.look_for(file, version, content).await;
             }
         });
+    }
+
+    /// Home: asks everybody who is there for contents, readers too, and takes what they have. Answers those that nobody
+    /// has; what could not be asked for in time, or finds no room, is not among them. To be called outside the runtime.
+    pub fn look_in_vain(&self, away: &[GivenUp], timeout: Duration) -> BTreeSet<RecordId> {
+        let Some(me) = self.me.upgrade() else { return BTreeSet::new() };
+        let end = Instant::now() + timeout;
+        let (done, ended) = std::sync::mpsc::channel();
+        for part in away.chunks(away.len().div_ceil(LOOKS_MAX).max(1)) {
+            let (volume, done, part) = (Arc::clone(&me), done.clone(), part.to_vec());
+            self.settings.runtime.spawn(async move {
+                for GivenUp { file, version, content, .. } in part {
+                    if volume.is_stopped() || Instant::now() >= end {
+                        return;
+                    }
+                    let found = volume.find_whole(file, version, &content).await;
+                    if found == Found::Whole && volume.contents_durable().await.is_ok() {
+                        volume.step(Input::Sought { file, version, content, is_here: true });
+                    }
+                    if done.send((version, found)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(done);
+        let mut in_vain = BTreeSet::new();
+        while let Ok((version, found)) = ended.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            if found == Found::Lacks {
+                in_vain.insert(version);
+            }
+        }
+        in_vain
     }
 
     async fn look_for(self: &Arc<Self>, file: FileId, version: RecordId, content: Content) {

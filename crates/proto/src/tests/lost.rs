@@ -201,7 +201,9 @@ fn a_loss_is_accepted_by_word_and_taken_back_when_the_bytes_turn_up() {
         stage.world.close(stage.session);
         stage.world.pass(Duration::from_secs(60));
         let (now, wall) = (stage.world.now, stage.world.wall());
-        let given_up = stage.world.hosts[HOME].replica.accept_loss(now, wall, None).unwrap();
+        let away = stage.world.hosts[HOME].replica.contents_away(10).unwrap();
+        let sought = away.iter().map(|away| away.version).collect();
+        let given_up = stage.world.hosts[HOME].replica.accept_loss(now, wall, &sought).unwrap();
         assert_eq!(given_up.len(), 1, "{given_up:?}");
         assert_eq!((given_up[0].file, given_up[0].has_older), (file, with_older));
         stage.world.input(HOME, Input::Tick);

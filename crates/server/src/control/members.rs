@@ -11,6 +11,8 @@ use wayfs_types::{Admitted, NodeId, Origin, OriginId};
 
 /// Longest wait for the disk.
 const SYNC_MAX: Duration = Duration::from_secs(10);
+/// Longest wait for those who are asked for contents before these are given up.
+const LOOK_MAX: Duration = Duration::from_secs(60);
 /// Most contents that are listed or given up at once.
 const GIVEN_UP_MAX: usize = 65_536;
 
@@ -54,14 +56,18 @@ pub(super) fn accept_loss(served: &Served, member: Option<&str>, dry_run: bool) 
         }
         None => None,
     };
+    let away = served.volume.look(|replica| replica.contents_away(GIVEN_UP_MAX));
+    let away = away.ok_or_else(|| failed("list contents", "the volume has stopped"))?;
+    let mut away = away.map_err(|error| failed("list contents", error))?;
+    away.retain(|away| is_waiting_for(away, of.as_deref()));
+    let looked_at = away.len();
     let given_up = if dry_run {
-        let away = served.volume.look(|replica| replica.contents_away(GIVEN_UP_MAX));
-        let away = away.ok_or_else(|| failed("list contents", "the volume has stopped"))?;
-        let away = away.map_err(|error| failed("list contents", error))?;
-        away.into_iter().filter(|away| is_waiting_for(away, of.as_deref())).collect()
+        away
     } else {
-        served.volume.accept_loss(of.as_deref(), SYNC_MAX).map_err(|error| failed("accept the loss", error))?
+        let in_vain = served.volume.look_in_vain(&away, LOOK_MAX);
+        served.volume.accept_loss(&in_vain, SYNC_MAX).map_err(|error| failed("accept the loss", error))?
     };
+    let left = looked_at - given_up.len().min(looked_at);
     let label = |origin: OriginId| {
         let known = all.iter().find(|(id, _)| *id == origin).map(|(_, origin)| origin.label.clone());
         known.unwrap_or_else(|| format!("member {origin}"))
@@ -69,11 +75,11 @@ pub(super) fn accept_loss(served: &Served, member: Option<&str>, dry_run: bool) 
     let contents = given_up.into_iter().map(|away| GivenUpContent {
         path: away.path,
         version: away.version.to_string(),
-        bytes: away.bytes,
+        bytes: away.content.size(),
         waits_for: away.waits_for.into_iter().map(label).collect(),
         has_older: away.has_older,
     });
-    Ok(GivenUpReport { volume: served.name().to_owned(), declared: !dry_run, contents: contents.collect() })
+    Ok(GivenUpReport { volume: served.name().to_owned(), declared: !dry_run, contents: contents.collect(), left })
 }
 
 fn origins(served: &Served) -> Result<Vec<(OriginId, Origin)>, ControlError> {
