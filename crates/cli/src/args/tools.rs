@@ -178,7 +178,7 @@ pub(crate) enum StationCommand {
         #[arg(long)]
         nearby: bool,
     },
-    /// Use this station, or the best again
+    /// Use this station as long as the mount lasts, or the best again
     Use {
         /// Its name, node id or address; `auto`, or none: choose the best
         station: Option<String>,
