@@ -41,6 +41,8 @@ pub(crate) struct Host {
     pub(crate) is_copy: bool,
     /// Its store began as a copy of another host's.
     pub(crate) is_clone: bool,
+    /// What it answers at this moment its parent does not vouch for: a question found no answer in time.
+    pub(crate) is_unvouched: bool,
     /// Suspended until then.
     pub(crate) asleep_until: Time,
     /// Nanoseconds by which its wall clock is off.
@@ -83,6 +85,7 @@ impl Host {
             origins: vec![config.origin],
             is_copy: false,
             is_clone: false,
+            is_unvouched: false,
             asleep_until: Time::ZERO,
             skew,
             parent_wanted: parents.first().copied().unwrap_or(0),

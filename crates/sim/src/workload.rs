@@ -285,9 +285,10 @@ impl World {
 
     fn check_open_after_close(&mut self, index: usize, file: FileId, version: RecordId) {
         let Some(session) = self.hosts[index].parent_session.and_then(|peer| self.sessions.get(&peer)) else { return };
-        // While a client does not vouch for what it shows (it has just moved, or nobody answered), it is offline:
-        // what it shows may be old.
-        let connected = self.hosts[index].replica.as_ref().is_some_and(|replica| replica.progress().connected);
+        // While a client does not vouch for what it shows (it has just moved, or nobody answered in time), it is offline:
+        // what it shows may be old, and the kernel keeps nothing of it.
+        let host = &self.hosts[index];
+        let connected = host.replica.as_ref().is_some_and(|replica| replica.progress().connected && !host.is_unvouched);
         let whole = session.alive == [true; 2] && self.links[&(session.child, session.parent)].cut_since.is_none();
         if !whole || !connected {
             return;

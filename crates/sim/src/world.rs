@@ -436,7 +436,9 @@ impl World {
         let host = &mut self.hosts[index];
         let wall = host.wall(now);
         let Some(replica) = host.replica.as_mut() else { return };
+        let before = replica.unvouched();
         replica.handle(now, wall, input);
+        host.is_unvouched = replica.unvouched() > before;
         self.drain(index);
     }
 
