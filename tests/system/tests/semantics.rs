@@ -78,3 +78,30 @@ fn each_test_that_is_named_is_there() {
     let missing: Vec<&&str> = named.iter().filter(|name| !is_there(name)).collect();
     assert!(missing.is_empty(), "no such tests: {missing:?}");
 }
+
+/// The tests that `docs/faults.md` names are there.
+#[test]
+fn every_test_that_holds_a_fault_is_there() {
+    let text = fs::read_to_string(root().join("docs/faults.md")).expect("read docs/faults.md");
+    let named: BTreeSet<&str> =
+        text.split('`').skip(1).step_by(2).filter(|word| word.matches('_').count() > 2).collect();
+    assert!(named.len() > 40, "{named:?}");
+    let mut tests = String::new();
+    for directory in ["crates", "tests"] {
+        collect(&root().join(directory), &mut tests);
+    }
+    let lacking: Vec<&&str> = named.iter().filter(|name| !tests.contains(&format!("fn {name}()"))).collect();
+    assert!(lacking.is_empty(), "{lacking:?}");
+}
+
+/// All Rust below a directory.
+fn collect(directory: &Path, found: &mut String) {
+    for entry in fs::read_dir(directory).expect("read a source directory").flatten() {
+        let path = entry.path();
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+            collect(&path, found);
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            found.push_str(&fs::read_to_string(&path).expect("read a source file"));
+        }
+    }
+}
