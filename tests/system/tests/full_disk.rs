@@ -95,10 +95,11 @@ fn a_sync_waits_for_what_found_no_room() {
     let mount = client.mount(&server.ticket(&home, "work"), &[]);
     mount.sync(&client, "safe");
     let mut open = fs::File::create(mount.path("open")).unwrap();
-    open.write_all(&piece(1)).unwrap();
+    open.write_all(&piece(1)[..1 << 20]).unwrap();
     let filler = client.path("cache").join("filler");
     let mut ballast = fs::File::create(&filler).unwrap();
     while ballast.write_all(&[0x55; 1 << 16]).is_ok() {}
+    drop(ballast);
     let refused = mount.wayfs(&client, &["sync", "--json", "--until", "safe", "--timeout", "2"]);
     let says_why = refused.out.contains("no space left") || refused.out.contains("full: cache disk");
     assert!(!refused.status.success() && says_why, "{} {}", refused.out, refused.err);
@@ -109,7 +110,7 @@ fn a_sync_waits_for_what_found_no_room() {
         fs::remove_file(&filler).unwrap();
         wait.join().unwrap()
     });
-    assert!(synced.status.success(), "{} {}", synced.out, synced.err);
+    assert!(synced.status.success(), "{} {} {}", synced.out, synced.err, mount.process.log());
     drop(open);
 }
 
