@@ -30,8 +30,8 @@ pub(super) struct Piece {
     pub(super) is_failed: bool,
     /// Somebody removed it, or tried to.
     pub(super) is_removed: bool,
-    /// The home is said to know its name.
-    pub(super) is_visible: bool,
+    /// When the home was first said to know its name.
+    pub(super) visible: Option<Moment>,
     /// A disk was ever said to have it.
     pub(super) was_held: bool,
     /// The pieces that were at its path before.
@@ -128,7 +128,7 @@ impl Diary {
                 written,
                 is_failed: false,
                 is_removed: false,
-                is_visible: false,
+                visible: None,
                 was_held: false,
                 replaces,
                 flipped: BTreeSet::new(),
@@ -218,9 +218,10 @@ impl Diary {
 
     /// The home was said to know a piece's record.
     pub(super) fn claim_visible(&mut self, number: Number, kind: &'static str) {
+        let said = Moment(self.now);
         if let Some(piece) = self.pieces.get_mut(&number) {
             *self.claims.entry(kind).or_default() += 1;
-            piece.is_visible = true;
+            piece.visible = piece.visible.or(Some(said));
         }
     }
 
@@ -246,6 +247,14 @@ impl Diary {
             piece.cached.remove(&disk);
             piece.holders.retain(|holder, said| *holder != disk || *said <= to);
             piece.one_of.retain(|one_of| !one_of.disks.contains(&disk) || one_of.said <= to);
+        }
+    }
+
+    /// The home has only what it had at a moment, and knows of no more.
+    pub(super) fn put_home_back(&mut self, home: Disk, to: Moment) {
+        self.put_back(home, to);
+        for piece in self.pieces.values_mut() {
+            piece.visible = piece.visible.filter(|said| *said <= to);
         }
     }
 
@@ -304,6 +313,20 @@ mod tests {
         diary.put_back(B, copied);
         assert!(diary.piece(old).unwrap().is_held());
         assert!(!diary.piece(new).unwrap().is_held());
+    }
+
+    #[test]
+    fn a_home_that_was_put_back_need_not_know_what_was_visible_later() {
+        let mut diary = Diary::default();
+        let (old, new) = (diary.write(A, "f", 100, None), diary.write(A, "g", 100, None));
+        diary.claim_visible(old, "info");
+        let copied = diary.note("copy".to_owned());
+        diary.claim_holder(old, B, "info");
+        diary.claim_visible(new, "info");
+        diary.put_home_back(B, copied);
+        let is_visible = |number| diary.piece(number).unwrap().visible.is_some();
+        assert_eq!((is_visible(old), is_visible(new)), (true, false));
+        assert!(!diary.piece(old).unwrap().is_held(), "that was said after the copy was made");
     }
 
     #[test]

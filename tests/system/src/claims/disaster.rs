@@ -125,15 +125,15 @@ fn home_from_backup(world: &mut World) -> bool {
     world.home.tool(&["volume", "backup", "work", &text]).ok();
     // What is claimed between the backup and the loss is what the home has to learn again.
     work_a_little(world);
+    world.diary.note("the home's disk is lost".to_owned());
     world.home.kill();
     let data = world.home.machine.path("data");
     fs::remove_dir_all(&data).expect("remove the home's data");
     let arguments = ["volume", "restore", &text, "--data", &data.to_string_lossy()];
     run_for(COMMAND, world.home.machine.command().args(arguments)).ok();
     fs::remove_dir_all(&backup).expect("remove the backup");
-    let disk = world.home.disk;
-    world.diary.put_back(disk, made);
-    world.home.start();
+    world.diary.note("the home is restored from its backup".to_owned());
+    world.home_is_put_back(made);
     true
 }
 
@@ -163,9 +163,7 @@ fn home_old_copy(world: &mut World) -> bool {
     let Some(Copy { made }) = world.home.copy.take() else { return false };
     world.home.kill();
     put_back(&old, &data);
-    let disk = world.home.disk;
-    world.diary.put_back(disk, made);
-    world.home.start();
+    world.home_is_put_back(made);
     true
 }
 

@@ -5,7 +5,7 @@
 use super::diary::Diary;
 use super::disk::Moment;
 use super::piece::{self, Found, Number};
-use super::world::World;
+use super::world::{Speaker, World};
 use rand::Rng;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -31,6 +31,9 @@ pub(super) fn volume_of(status: &Value) -> &Value {
 
 /// Makes a client say something, by chance.
 pub(super) fn by_chance(world: &mut World, at: usize) {
+    if !world.hears_the_home(Speaker::Client(at)) {
+        return;
+    }
     match world.random.random_range(0..100) {
         0..45 => info_by_chance(world, at),
         45..65 => status(world, at),
@@ -198,9 +201,10 @@ pub(super) fn sync(world: &mut World, at: usize, until: &str, seconds: &str) -> 
 fn server_status(world: &mut World) {
     let pick = world.random.random_range(0..=world.stations.len());
     let site = world.stations.get(pick).unwrap_or(&world.home);
-    if site.server.is_none() {
+    if site.server.is_none() || !world.hears_the_home(Speaker::Server(pick)) {
         return;
     }
+    let site = world.stations.get(pick).unwrap_or(&world.home);
     let (disk, is_home) = (site.disk, site.disk == world.home.disk);
     let asked = before(&mut world.diary, format!("status at {disk}"));
     let site = world.stations.get(pick).unwrap_or(&world.home);
@@ -226,7 +230,7 @@ fn server_status(world: &mut World) {
         .diary
         .pieces()
         .iter()
-        .filter(|(_, piece)| piece.written < asked && if is_home { piece.is_visible } else { piece.is_held_by(disk) })
+        .filter(|(_, piece)| piece.written < asked && if is_home { piece.visible.is_some() } else { piece.is_held_by(disk) })
         .filter(|(_, piece)| !piece.is_removed && !piece.is_failed && (!has_lost || piece.is_held()))
         .map(|(number, _)| *number)
         .collect();

@@ -2,7 +2,7 @@
 
 use super::piece::{self, Found, Number};
 use super::statement::volume_of;
-use super::world::World;
+use super::world::{Speaker, World};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -142,7 +142,7 @@ fn missing(world: &World, found: &Walk) -> Vec<String> {
                 piece.path,
                 piece.holders(),
                 piece.writer.map(|disk| disk.to_string()),
-                piece.is_visible,
+                piece.visible.is_some(),
                 successors.get(number)
             ));
         }
@@ -245,7 +245,14 @@ pub(super) fn keep_logs(world: &World, directory: &Path) {
 /// # Errors
 /// Who does not come so far, or says otherwise.
 pub(super) fn settle(world: &mut World, is_strict: bool) -> Result<(), String> {
+    let heard = Instant::now() + CALM;
+    while Instant::now() < heard && !world.all_hear_the_home() {
+        std::thread::sleep(Duration::from_millis(300));
+    }
     for at in 0..world.clients.len() {
+        if !world.hears_the_home(Speaker::Client(at)) {
+            return Err(format!("{} has not heard of the home after {CALM:?}\n{}", world.clients[at].disk, state(world)));
+        }
         if !super::statement::sync(world, at, "stable", "120") {
             let disk = world.clients[at].disk;
             let queue = world.clients[at].tool(&["queue"]).out;

@@ -11,7 +11,7 @@ use crate::{Machine, Mount, Server, free_port};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longest time for one command, on a busy machine: a command that takes longer hangs.
 pub(super) const COMMAND: Duration = Duration::from_secs(150);
@@ -93,6 +93,16 @@ pub(super) struct World {
     names: BTreeMap<String, Disk>,
     disks: u32,
     has_small_disks: bool,
+    /// Who has not heard of the home since it was put back.
+    deaf: BTreeMap<Disk, Instant>,
+}
+
+/// Whose word it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Speaker {
+    Client(usize),
+    /// A station, or, beyond the last, the home.
+    Server(usize),
 }
 
 impl World {
@@ -114,6 +124,7 @@ impl World {
             names: BTreeMap::from([("home0".to_owned(), disk)]),
             disks: 1,
             has_small_disks: plan.kinds.contains(&Kind::PowerCut),
+            deaf: BTreeMap::new(),
         };
         for _ in 0..plan.stations {
             let station = world.new_station();
@@ -192,10 +203,10 @@ impl World {
         client.chosen = ports.get(pick).copied();
         let wanted = client.chosen.map_or_else(|| "auto".to_owned(), |port| format!("127.0.0.1:{port}"));
         self.diary.note(format!("{} uses {wanted}", client.disk));
-        let end = std::time::Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(20);
         // A client hears of a station some moments after it joined; of one that died before, it never hears.
         while !client.tool(&["station", "use", &wanted]).status.success() {
-            if std::time::Instant::now() > end {
+            if Instant::now() > end {
                 client.chosen = None;
                 client.tool(&["station", "use", "auto"]);
                 return;
@@ -218,6 +229,42 @@ impl World {
     pub(super) fn some_client(&mut self) -> Option<usize> {
         let running: Vec<usize> = (0..self.clients.len()).filter(|at| self.clients[*at].runs()).collect();
         (!running.is_empty()).then(|| running[self.random.random_range(0..running.len())])
+    }
+
+    /// The home has what it had at a moment, and serves. What others say of it before they hear it again is what it told them
+    /// before, and nobody can know better (SEMANTICS.md, [S-home-put-back]): it is no claim.
+    pub(super) fn home_is_put_back(&mut self, to: Moment) {
+        self.diary.put_home_back(self.home.disk, to);
+        self.home.start();
+        let (now, stations) = (Instant::now(), self.stations.iter().map(|site| site.disk));
+        self.deaf = stations.chain(self.clients.iter().map(|client| client.disk)).map(|disk| (disk, now)).collect();
+    }
+
+    /// Whether somebody has heard of the home since it was put back, by its own word.
+    pub(super) fn hears_the_home(&mut self, who: Speaker) -> bool {
+        let (disk, answer) = match who {
+            Speaker::Client(at) => {
+                let client = &self.clients[at];
+                (client.disk, self.deaf.contains_key(&client.disk).then(|| client.tool(&["status", "--json"])))
+            }
+            Speaker::Server(at) => {
+                let Some(site) = self.stations.get(at) else { return true };
+                (site.disk, self.deaf.contains_key(&site.disk).then(|| site.tool(&["status", "--json"])))
+            }
+        };
+        let (Some(answer), Some(since)) = (answer, self.deaf.get(&disk)) else { return true };
+        let silent = answer.status.success().then(|| answer.json()[0]["volumes"][0]["home_seen_ms"].as_u64()).flatten();
+        let hears = silent.is_some_and(|silent| Duration::from_millis(silent) < since.elapsed());
+        if hears {
+            self.deaf.remove(&disk);
+            self.diary.note(format!("{disk} hears the home"));
+        }
+        hears
+    }
+
+    /// Whether all have, that run.
+    pub(super) fn all_hear_the_home(&mut self) -> bool {
+        (0..self.clients.len()).all(|at| !self.clients[at].runs() || self.hears_the_home(Speaker::Client(at)))
     }
 
     /// All processes run, all clients connect as they like, all disks have room.
