@@ -669,7 +669,7 @@ impl<S: MetaStore> Replica<S> {
 
     fn handle_child_want(&mut self, peer: PeerId, origin: OriginId, of: OriginId, through: u64) -> Result<(), Trouble> {
         let is_station = self.children.by_origin.get(&origin).is_some_and(|child| child.is_station);
-        if !is_station && of != origin {
+        if !is_station && !self.speaks_for(origin, of)? {
             return Err(Trouble::Peer(peer, "wants for a foreign origin".to_owned()));
         }
         // Whoever asks is told how far they come, be it that their records came by another way.

@@ -1,7 +1,8 @@
 //! Contents that a client wrote under origins which it had before, and still answers for.
 //!
 //! Their records were confirmed before the history forked, so they are not written again, and no mark tells how far they
-//! came. So the client offers them to each parent, pushes what nobody took over, and asks what became of them.
+//! came. So the client offers them to each parent, pushes what nobody took over, and asks what became of them. While somebody
+//! waits for *stable* it asks that they be brought home.
 //!
 //! ```text
 //!   client, now of another origin     parent
@@ -16,6 +17,7 @@ use crate::lent::Lent;
 use crate::replica::Replica;
 use crate::tables::{origin_range, parse_record_key, table, unpack};
 use crate::upstream::Standing;
+use std::collections::BTreeMap;
 use wayfs_types::{Content, Facts, FileId, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::{AskedVersion, FACTS_MAX, HeldVersion, LentVersion, Up};
 
@@ -115,6 +117,39 @@ impl<S: MetaStore> Replica<S> {
             upstream.former_ask = ask;
         }
         Ok(())
+    }
+
+    /// Somebody waits for *stable*: the parent is asked, once in a session, to bring home what is lent.
+    pub(crate) fn want_former(&mut self) -> Result<(), StorageError> {
+        let mut from = vec![table::LENT];
+        let mut through: BTreeMap<OriginId, u64> = BTreeMap::new();
+        while self.totals.lent > 0 {
+            let rows = self.former_rows(table::LENT, &from, OFFERED_PER_MESSAGE)?;
+            let Some((last, _)) = rows.last() else { break };
+            from.clone_from(last);
+            from.push(0);
+            for (key, _) in &rows {
+                let record = parse_record_key(key)?;
+                through.insert(record.origin(), record.sequence());
+            }
+        }
+        for (origin, through) in through {
+            let Some(upstream) = self.upstream.as_mut() else { break };
+            if upstream.former_wanted.get(&origin).is_none_or(|asked| *asked < through) {
+                upstream.former_wanted.insert(origin, through);
+                self.tell_parent(Up::Want { origin, through });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a client may speak for an origin: its own, or one that it had before.
+    pub(crate) fn speaks_for(&mut self, client: OriginId, of: OriginId) -> Result<bool, StorageError> {
+        if of == client {
+            return Ok(true);
+        }
+        let (Some(own), Some(former)) = (self.origin_image(client)?, self.origin_image(of)?) else { return Ok(false) };
+        Ok(own.node == former.node)
     }
 
     /// The parent said how far a version has come.

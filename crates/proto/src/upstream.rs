@@ -85,6 +85,8 @@ pub(crate) struct Upstream {
     pub(crate) former_told: bool,
     /// Client: its question what became of these.
     pub(crate) former_ask: Option<AskId>,
+    /// Client: former origins of which it was asked to bring home what we lent, and through which record.
+    pub(crate) former_wanted: BTreeMap<OriginId, u64>,
     /// The parent goes on where we left off with it.
     pub(crate) resumed: bool,
     /// The parent could not resume: what it does not name of small tables is no more.
@@ -170,6 +172,7 @@ impl<S: MetaStore> Replica<S> {
             lent_told: 0,
             former_told: false,
             former_ask: None,
+            former_wanted: BTreeMap::new(),
             resumed: false,
             anew: false,
             partial: Vec::new(),

@@ -32,6 +32,7 @@ impl<S: MetaStore> Replica<S> {
         }
         if until == Level::Stable && self.config.role != Role::Home {
             self.want_stable(own, sequence)?;
+            self.want_former()?;
         }
         Ok(Attempt::Park(On::Level))
     }

@@ -232,7 +232,9 @@ impl Target {
                 Level::Visible => progress.visible_through,
                 Level::Stable => progress.stable_through,
             };
-            through >= last
+            // Of what was lent before this machine went on as another member no mark tells.
+            let lent = if until == Level::Stable { progress.versions_at_risk + progress.versions_lent } else { 0 };
+            through >= last && lent == 0
         })
     }
 }

@@ -406,3 +406,29 @@ fn a_station_does_not_wait_for_a_writer_that_is_turned_away() {
     world.pass(Duration::from_secs(120));
     assert!(not_safe(&world).is_nothing(), "{:?}", not_safe(&world));
 }
+
+/// [S-facts] [S-one-account] [S-old-copy]: what a writer lent before it went on as another member is waited for like the rest, and
+/// it hears when the home has it.
+#[test]
+fn a_writer_that_goes_on_as_another_member_waits_for_what_it_lent_before() {
+    let mut stage = stage();
+    let (writer, station) = (stage.writer, stage.stations[0]);
+    stage.world.names(writer, FileId::ROOT).unwrap();
+    stage.safe_file("film");
+    stage.world.pass(Duration::from_secs(2));
+    let copy = stage.world.snapshot(writer);
+    for n in 0..300 {
+        stage.world.create(writer, FileId::ROOT, &format!("gone{n}"));
+    }
+    stage.world.pass(Duration::from_secs(2));
+    let former = stage.world.hosts[writer].origin;
+    stage.world.restore(writer, copy, 77);
+    stage.world.create(writer, FileId::ROOT, "fresh");
+    super::forking::stay_connected(&mut stage.world, writer, station);
+    assert_ne!(stage.world.hosts[writer].origin, former, "it goes on as another member");
+    assert!(stage.keeps(writer, &big("film")) && !stage.home_has(&big("film")));
+    assert_eq!(stage.world.wait(writer, Level::Stable), Ok(Answer::Reached));
+    assert!(stage.home_has(&big("film")), "that is what was waited for");
+    let ledger = stage.world.hosts[writer].replica.ledger().unwrap();
+    assert!(ledger.home_lacks.is_nothing(), "{ledger:?}");
+}

@@ -230,7 +230,9 @@ fn server_status(world: &mut World) {
         .diary
         .pieces()
         .iter()
-        .filter(|(_, piece)| piece.written < asked && if is_home { piece.visible.is_some() } else { piece.is_held_by(disk) })
+        .filter(|(_, piece)| {
+            piece.written < asked && if is_home { piece.visible.is_some() } else { piece.is_held_by(disk) }
+        })
         .filter(|(_, piece)| !piece.is_removed && !piece.is_failed && (!has_lost || piece.is_held()))
         .map(|(number, _)| *number)
         .collect();

@@ -251,7 +251,11 @@ pub(super) fn settle(world: &mut World, is_strict: bool) -> Result<(), String> {
     }
     for at in 0..world.clients.len() {
         if !world.hears_the_home(Speaker::Client(at)) {
-            return Err(format!("{} has not heard of the home after {CALM:?}\n{}", world.clients[at].disk, state(world)));
+            return Err(format!(
+                "{} has not heard of the home after {CALM:?}\n{}",
+                world.clients[at].disk,
+                state(world)
+            ));
         }
         if !super::statement::sync(world, at, "stable", "120") {
             let disk = world.clients[at].disk;
