@@ -5,6 +5,9 @@
 //! replica was opened and not offered to a parent so far. (What may have been sent
 //! stays: somebody may know it and wait for its contents.) If anything is
 //! cancelled, the log is rewritten and replayed in the same batch.
+//!
+//! Nothing is cancelled of a file of which a later version's bytes are gone here:
+//! what they took the place of may be the last content that is whole.
 
 use crate::confirm::Cut;
 use crate::contents::content_of;
@@ -44,15 +47,22 @@ impl<S: MetaStore> Replica<S> {
         if unsent.len() < 2 {
             return Ok(());
         }
-        let mut canceller = Canceller::new(CreateFolding::Keep);
         let mut positions: BTreeMap<RecordId, u64> = BTreeMap::new();
-        let mut replaced: BTreeMap<RecordId, Record> = BTreeMap::new();
         let mut originals: Vec<Record> = Vec::new();
         for position in unsent {
             let record = self.log_entry(position)?.record;
             positions.insert(record.id, position);
-            originals.push(record.clone());
-            for instead in canceller.push(&record) {
+            originals.push(record);
+        }
+        let kept = self.files_with_a_last_whole_content(originals.iter())?;
+        let mut canceller = Canceller::new(CreateFolding::Keep);
+        let mut replaced: BTreeMap<RecordId, Record> = BTreeMap::new();
+        for record in &originals {
+            if files_of(record).any(|file| kept.contains(&file)) {
+                canceller.observe(record);
+                continue;
+            }
+            for instead in canceller.push(record) {
                 replaced.insert(instead.id, instead);
             }
         }

@@ -129,8 +129,6 @@ pub(crate) struct Contents {
     pub(crate) copies_order: VecDeque<FileId>,
     /// Versions that left the view of the home.
     superseded: Vec<Superseded>,
-    /// Those of them that their clients wait for, by the version whose contents must be here first.
-    kept_for: BTreeMap<RecordId, Vec<Superseded>>,
     /// Home: stations that told that they have contents of records which have not come yet. A client that moves may be
     /// faster by its new station, and the former one has no reason to send the record then, nor to tell again.
     early_haves: BTreeMap<RecordId, BTreeSet<OriginId>>,
@@ -460,8 +458,6 @@ impl<S: MetaStore> Replica<S> {
         self.staged.totals.missing -= 1;
         self.staged.totals.missing_bytes -= size_of(&missing.content);
         self.staged.marks.insert(record.origin());
-        // What it had overwritten and was kept for its sake is looked at again.
-        self.contents.superseded.extend(self.contents.kept_for.remove(&record).unwrap_or_default());
     }
 
     fn records_with_root(&mut self, root: &Digest) -> Result<Vec<RecordId>, StorageError> {
@@ -485,6 +481,7 @@ impl<S: MetaStore> Replica<S> {
             if self.config.role == Role::Home {
                 self.take_back(record)?;
                 self.renew_previous(missing.file, missing.version, &missing.content)?;
+                self.let_go_older(record)?;
                 for holder in missing.everybody() {
                     self.tell_stable(holder, record);
                 }
@@ -521,24 +518,18 @@ impl<S: MetaStore> Replica<S> {
                 for holder in missing.everybody() {
                     self.tell_stable(holder, record);
                 }
+                self.let_go_older(record)?;
             }
         }
         Ok(())
     }
 
-    /// Whether a version that was overwritten is not to be let go yet: its client waits for *safe*, and would be told so
-    /// while the bytes of neither version are here.
+    /// Whether a version that was overwritten is not to be let go yet: the bytes that took its place are at no server, and
+    /// may be lost. Its client would be told that it is safe while the bytes of neither version are.
     fn is_kept(&mut self, superseded: Superseded, record: RecordId) -> Result<bool, StorageError> {
         let Some(by) = superseded.by else { return Ok(false) };
-        let is_awaited = self.tx().get_raw(&record_key(AWAITED, record))?.is_some();
-        if !is_awaited || self.missing(by)?.is_none() {
-            return Ok(false);
-        }
-        let kept = self.contents.kept_for.entry(by).or_default();
-        if !kept.iter().any(|other| other.version == superseded.version) {
-            kept.push(superseded);
-        }
-        Ok(true)
+        let is_at_writer_only = self.missing(by)?.is_some_and(|missing| missing.safe.is_none());
+        Ok(is_at_writer_only && self.is_older_than(by, record)?)
     }
 
     /// A child says that it has contents.
@@ -553,12 +544,16 @@ impl<S: MetaStore> Replica<S> {
                     missing.holders.retain(|holder| *holder != child);
                     missing.holders.push(child);
                     let is_server = self.children.by_origin.get(&child).is_some_and(|child| child.is_station);
+                    let was_safe = missing.safe.is_some();
                     missing.safe = missing.safe.or(is_server.then_some(self.wall));
                     let excess = missing.holders.len().saturating_sub(HOLDERS_MAX);
                     missing.holders.drain(..excess);
                     self.overlay.put_raw(record_key(table::MISSING, *record), pack(&missing));
                     self.overlay.delete_raw(record_key(AWAITED, *record));
                     self.staged.marks.insert(record.origin());
+                    if !was_safe && is_server && self.config.role == Role::Home {
+                        self.let_go_older(*record)?;
+                    }
                     if self.contents.seeking.is_sought(*record) {
                         // It may have been stable before it was lost here: it is not left to a policy.
                         self.children.tell(child, Down::Want { versions: vec![*record] });

@@ -26,7 +26,7 @@ use crate::tentative::{LogEntry, LogItem};
 use crate::upstream::Standing;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::{
-    Admitted, FileId, Image, Key, Life, MetaStore, Op, Origin, OriginId, RecordId, Renewal, StorageError, Time,
+    Admitted, FileId, Image, Key, Life, MetaStore, Op, Origin, OriginId, Record, RecordId, Renewal, StorageError, Time,
     WallTime,
 };
 use wayfs_wire::{Down, KeyImage, Up};
@@ -204,7 +204,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// Writes records again, as new ones of our own.
     fn write_again(&mut self, entries: Vec<LogEntry>) -> Result<u64, StorageError> {
-        let Rewritten { left, dropped } = rewritten(entries);
+        let kept = self.files_with_a_last_whole_content(entries.iter().map(|entry| &entry.record))?;
+        let Rewritten { left, dropped } = rewritten(entries, &kept);
         for former in dropped {
             self.let_go(former)?;
         }
@@ -216,14 +217,17 @@ impl<S: MetaStore> Replica<S> {
             self.counters.sequence = id.sequence();
             let is_directory = matches!(record.op, Op::Mkdir { .. });
             let effect = self.take_record(record.clone(), held)?;
-            let mut source = None;
+            let (mut source, mut is_gone) = (None, false);
             for former in formers {
                 self.note_renamed(former, id);
                 // What the last one stored is what the record names.
+                is_gone = self.is_vanished(former)?;
                 source = self.let_go(former)?;
             }
             if let Some(source) = source {
                 self.note_content(&record, &effect, source)?;
+            } else if is_gone && self.config.role == Role::Client {
+                self.note_gone_again(&record)?;
             } else if self.config.role == Role::Client && self.fork.lost_after.is_some() {
                 // The home had them, and lost them.
                 self.look_for_own(&record)?;
@@ -237,11 +241,22 @@ impl<S: MetaStore> Replica<S> {
         Ok(count)
     }
 
+    /// The bytes of what was written again are gone, as they were under its former name.
+    fn note_gone_again(&mut self, record: &Record) -> Result<(), StorageError> {
+        let Some((file, content)) = crate::contents::content_of(record) else { return Ok(()) };
+        self.put_vanished(record.id, file, content.clone())?;
+        self.contents.gone.insert(record.id, true);
+        Ok(())
+    }
+
     /// Nobody asks for contents by a former name any more. Answers where they come from.
     fn let_go(&mut self, former: RecordId) -> Result<Option<Source>, StorageError> {
         if self.tx().get_raw(&record_key(table::OWED, former))?.is_some() {
             self.release(former)?;
             return Ok(Some(Source::Own));
+        }
+        if self.config.role == Role::Client {
+            self.take_vanished(former)?;
         }
         if self.lent(former)?.is_some() {
             // Whoever has it has it under a name that nobody will confirm.

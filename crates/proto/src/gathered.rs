@@ -153,7 +153,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(vec![Up::Records { records }]);
         }
         let mut shared = shared_files(&records, |file| wayfs_tree::resolve(&self.tx(), file))?;
-        shared.extend(self.files_with_a_last_whole_content(&records)?);
+        shared.extend(self.files_with_a_last_whole_content(records.iter().map(|sent| &sent.record))?);
         let mut instead = cancelled(&records, &shared);
         let mut spans = BTreeMap::new();
         for sent in &mut records {
@@ -169,18 +169,22 @@ impl<S: MetaStore> Replica<S> {
         Ok(messages(records, &spans, self.config.records_per_message))
     }
 
-    /// Files of which a content that is here was replaced by one that is not: if that dies with its writer, the one
-    /// before is what is left.
-    fn files_with_a_last_whole_content(&mut self, records: &[SentRecord]) -> Result<Vec<FileId>, StorageError> {
-        let (mut whole, mut found) = (BTreeSet::new(), Vec::new());
-        for SentRecord { record, .. } in records {
+    /// Files of which a content took another's place and is not here, or not any more: if it dies with its writer, the
+    /// one before is what is left. That one may be on its way here still, and be called safe first.
+    pub(crate) fn files_with_a_last_whole_content<'a>(
+        &mut self,
+        records: impl Iterator<Item = &'a Record>,
+    ) -> Result<BTreeSet<FileId>, StorageError> {
+        let (mut earlier, mut found) = (BTreeSet::new(), BTreeSet::new());
+        for record in records {
             let Some((file, content)) = content_of(record).filter(|(_, content)| **content != Content::EMPTY) else {
                 continue;
             };
-            if self.missing(record.id)?.is_none() {
-                whole.insert(file);
-            } else if content.root().is_some() && whole.contains(&file) {
-                found.push(file);
+            if !earlier.insert(file)
+                && content.root().is_some()
+                && (self.missing(record.id)?.is_some() || self.is_vanished(record.id)?)
+            {
+                found.insert(file);
             }
         }
         Ok(found)

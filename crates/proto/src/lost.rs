@@ -183,7 +183,7 @@ impl<S: MetaStore> Replica<S> {
     /// Says that nobody has the bytes of a version, and puts what is left in their place.
     fn declare_lost(&mut self, version: RecordId) -> Result<(), StorageError> {
         let Some(missing) = self.missing(version)? else { return Ok(()) };
-        let previous = self.previous(version)?;
+        let (previous, older) = (self.previous(version)?, self.newest_older(version)?);
         self.contents.seeking.end(version);
         self.settle_missing(version, &missing);
         let stations = self.children.by_origin.iter().filter(|(_, child)| child.is_station);
@@ -202,10 +202,11 @@ impl<S: MetaStore> Replica<S> {
         if inode.version != missing.version || inode.is_removed() {
             return Ok(());
         }
-        let is_replaced = previous.is_some();
-        let (instead, mtime) = match previous {
-            Some(Previous { content, mtime, .. }) => (Some(content), mtime),
-            None => (None, inode.mtime),
+        let is_replaced = previous.is_some() || older.is_some();
+        let (instead, mtime) = match (&older, previous) {
+            (Some((older, missing)), _) => (Some(missing.content.clone()), older.mtime),
+            (None, Some(Previous { content, mtime, .. })) => (Some(content), mtime),
+            (None, None) => (None, inode.mtime),
         };
         tracing::error!(%version, file = %missing.file, is_replaced, "nobody has the bytes of this version: declared lost");
         let op = Op::Lost { file: missing.file, version: missing.version, instead, mtime };
@@ -215,6 +216,12 @@ impl<S: MetaStore> Replica<S> {
         let Ok(report) = RecordId::new(self.config.origin, self.counters.sequence) else { return Ok(()) };
         if !is_replaced {
             self.put_vanished(report, missing.file, missing.content.clone())?;
+        }
+        self.let_go_between(version, older.as_ref().map(|(older, _)| older.record))?;
+        if let Some((older, instead)) = older {
+            // The file shows it under the report's version, and whoever has it has it under its own.
+            let instead = Missing { version: report, ..instead };
+            self.overlay.put_raw(record_key(table::MISSING, older.record), pack(&instead));
         }
         self.keep_root(version, &missing.content);
         let lost = Lost { file: missing.file, content: missing.content, report, is_replaced, mtime: inode.mtime };
@@ -463,7 +470,7 @@ impl<S: MetaStore> Replica<S> {
                     path: self.path_of(missing.file)?,
                     content: missing.content,
                     waits_for: all,
-                    has_older: self.store.get(&record_key(crate::previous::PREVIOUS, version))?.is_some(),
+                    has_older: self.has_older(version)?,
                 });
             }
             Ok(())

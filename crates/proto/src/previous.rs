@@ -1,10 +1,12 @@
 //! The last whole content of a file whose newest bytes are not at the home yet.
 //!
 //! A record may come home long before its bytes. If these die with their writer, what the file held before is what its
-//! users have left, so the home keeps that until the newer bytes are here.
+//! users have left, so the home keeps that until the newer bytes are here. If what it held before is not here either, but
+//! at a station, say, that does not let it go before the newer bytes are at a server, too: the home remembers whose
+//! place each missing version took, and shows the newest of them that somebody has when it declares the later ones lost.
 
 use crate::api::Role;
-use crate::contents::content_of;
+use crate::contents::{Missing, Superseded, content_of};
 use crate::replica::Replica;
 use crate::tables::{pack, parse_root_key, record_key, root_prefix, table, unpack};
 use serde::{Deserialize, Serialize};
@@ -13,6 +15,10 @@ use wayfs_types::{Content, FileId, Kind, MetaStore, Op, Record, RecordId, Storag
 
 /// Table of the last whole contents, by the missing version that took their place.
 pub(crate) const PREVIOUS: u8 = b'p';
+/// Table of missing contents whose place other missing contents took, by the later version.
+const OLDER: u8 = b'u';
+/// Most versions that are followed from one to the one before: more at a time are not kept for one file.
+const OLDER_MAX: usize = 4096;
 
 /// What a file held before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,10 +28,29 @@ pub(crate) struct Previous {
     pub(crate) mtime: WallTime,
 }
 
+/// A content that is not here either, and that a later one took the place of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Older {
+    /// The record under which it is missing.
+    pub(crate) record: RecordId,
+    /// When it was written.
+    pub(crate) mtime: WallTime,
+}
+
+/// What a file held before a record was applied.
+#[derive(Debug)]
+pub(crate) struct Replaced {
+    file: FileId,
+    /// The last content that is whole here.
+    previous: Option<Previous>,
+    /// A newer one, which is not.
+    older: Option<Older>,
+}
+
 impl<S: MetaStore> Replica<S> {
     /// What the home would show of a file if the bytes that a record names never came. To be asked before the record is
     /// applied.
-    pub(crate) fn previous_of(&mut self, record: &Record) -> Result<Option<Previous>, StorageError> {
+    pub(crate) fn previous_of(&mut self, record: &Record) -> Result<Option<Replaced>, StorageError> {
         let Op::Store { file, content, .. } = &record.op else { return Ok(None) };
         if self.config.role != Role::Home || content.root().is_none() {
             return Ok(None);
@@ -35,13 +60,16 @@ impl<S: MetaStore> Replica<S> {
         if inode.is_removed() || inode.kind != Kind::File || inode.content == Content::EMPTY {
             return Ok(None);
         }
+        let mtime = inode.mtime;
+        if let Some(record) = self.missing_as(inode.version, &inode.content)? {
+            let previous = self.previous(record)?;
+            return Ok(Some(Replaced { file, previous, older: Some(Older { record, mtime }) }));
+        }
         if self.is_vanished(inode.version)? {
             return Ok(None);
         }
-        if self.is_content_missing(&inode.content)? {
-            return self.previous(inode.version);
-        }
-        Ok(Some(Previous { file, content: inode.content.clone(), mtime: inode.mtime }))
+        let previous = Previous { file, content: inode.content.clone(), mtime };
+        Ok(Some(Replaced { file, previous: Some(previous), older: None }))
     }
 
     /// Keeps it, if the record took its place and its bytes are not here.
@@ -49,14 +77,71 @@ impl<S: MetaStore> Replica<S> {
         &mut self,
         record: &Record,
         effect: &Effect,
-        previous: Option<Previous>,
+        replaced: Option<Replaced>,
     ) -> Result<(), StorageError> {
-        let Some(previous) = previous else { return Ok(()) };
-        let stood = effect.stored.is_some_and(|stored| (stored.file, stored.version) == (previous.file, record.id));
-        if stood && content_of(record).is_some() && self.missing(record.id)?.is_some() {
+        let Some(Replaced { file, previous, older }) = replaced else { return Ok(()) };
+        let stood = effect.stored.is_some_and(|stored| (stored.file, stored.version) == (file, record.id));
+        if !stood || content_of(record).is_none() {
+            return Ok(());
+        }
+        let Some(missing) = self.missing(record.id)? else { return Ok(()) };
+        if let Some(previous) = previous {
             self.overlay.put_raw(record_key(PREVIOUS, record.id), pack(&previous));
         }
+        if let Some(older) = older.filter(|_| missing.safe.is_none()) {
+            self.overlay.put_raw(record_key(OLDER, record.id), pack(&older));
+        }
         Ok(())
+    }
+
+    fn older(&mut self, version: RecordId) -> Result<Option<Older>, StorageError> {
+        self.tx().get_raw(&record_key(OLDER, version))?.map(|bytes| unpack(&bytes)).transpose()
+    }
+
+    /// Whether one missing version took the place of another, by way of others or at once.
+    pub(crate) fn is_older_than(&mut self, version: RecordId, record: RecordId) -> Result<bool, StorageError> {
+        let mut at = version;
+        for _ in 0..OLDER_MAX {
+            match self.older(at)? {
+                Some(older) if older.record == record => return Ok(true),
+                Some(older) => at = older.record,
+                None => return Ok(false),
+            }
+        }
+        Ok(false)
+    }
+
+    /// The bytes of a version are at a server, or nobody needs them any more: nor does anybody need what it took the
+    /// place of.
+    pub(crate) fn let_go_older(&mut self, version: RecordId) -> Result<(), StorageError> {
+        self.let_go_between(version, None)
+    }
+
+    /// The same as far as an older version, which is shown again.
+    pub(crate) fn let_go_between(&mut self, version: RecordId, shown: Option<RecordId>) -> Result<(), StorageError> {
+        let mut at = version;
+        while let Some(Older { record, .. }) = self.older(at)? {
+            self.overlay.delete_raw(record_key(OLDER, at));
+            if Some(record) == shown {
+                break;
+            }
+            if let Some(missing) = self.missing(record)? {
+                self.contents.supersede(Superseded::new(missing.version, &missing.content, None));
+            }
+            at = record;
+        }
+        Ok(())
+    }
+
+    /// The newest content that somebody has of those whose place a missing version took.
+    pub(crate) fn newest_older(&mut self, version: RecordId) -> Result<Option<(Older, Missing)>, StorageError> {
+        newest_held(version, |key| self.tx().get_raw(key))
+    }
+
+    /// Whether there is one, as of the committed state.
+    pub(crate) fn has_older(&self, version: RecordId) -> Result<bool, StorageError> {
+        let is_whole = self.store.get(&record_key(PREVIOUS, version))?.is_some();
+        Ok(is_whole || newest_held(version, |key| self.store.get(key))?.is_some())
     }
 
     /// Contents came whose successor is still missing: they are newer than what was kept for it.
@@ -79,17 +164,38 @@ impl<S: MetaStore> Replica<S> {
         self.tx().get_raw(&record_key(PREVIOUS, version))?.map(|bytes| unpack(&bytes)).transpose()
     }
 
-    /// Whether contents are missing here, under whichever record's name.
-    fn is_content_missing(&mut self, content: &Content) -> Result<bool, StorageError> {
-        let Some(root) = content.root() else { return Ok(false) };
+    /// Under which record's name the contents of a version are missing here; `None`: they are not.
+    fn missing_as(&mut self, version: RecordId, content: &Content) -> Result<Option<RecordId>, StorageError> {
+        let Some(root) = content.root() else { return Ok(None) };
+        if self.missing(version)?.is_some() {
+            return Ok(Some(version));
+        }
         let prefix = root_prefix(&root);
         let until = crate::tables::after_prefix(&prefix);
         for (key, _) in self.tx().scan_raw(&prefix, &until, crate::replica::PAGE)? {
             let record = parse_root_key(&key)?;
             if self.tx().get_raw(&record_key(table::MISSING, record))?.is_some() {
-                return Ok(true);
+                return Ok(Some(record));
             }
         }
-        Ok(false)
+        Ok(None)
     }
+}
+
+fn newest_held(
+    version: RecordId,
+    mut get: impl FnMut(&[u8]) -> Result<Option<Vec<u8>>, StorageError>,
+) -> Result<Option<(Older, Missing)>, StorageError> {
+    let mut at = version;
+    for _ in 0..OLDER_MAX {
+        let Some(bytes) = get(&record_key(OLDER, at))? else { return Ok(None) };
+        let older: Older = unpack(&bytes)?;
+        at = older.record;
+        let Some(bytes) = get(&record_key(table::MISSING, at))? else { continue };
+        let missing: Missing = unpack(&bytes)?;
+        if missing.everybody().chain(missing.claimed).next().is_some() {
+            return Ok(Some((older, missing)));
+        }
+    }
+    Ok(None)
 }

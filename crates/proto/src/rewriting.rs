@@ -5,10 +5,11 @@
 //! and then stored into it. Equal files become one where they meet, an empty one and a full one do not. So both write the
 //! same: a file is made with its content, what was made and removed is not written at all (the rules of log cancellation).
 
+use crate::gathered::files_of;
 use crate::tentative::LogEntry;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wayfs_tree::{Canceller, CreateFolding};
-use wayfs_types::{Op, Record, RecordId};
+use wayfs_types::{FileId, Op, Record, RecordId};
 
 /// A record to be written again.
 #[derive(Debug)]
@@ -28,11 +29,16 @@ pub(crate) struct Rewritten {
     pub(crate) dropped: Vec<RecordId>,
 }
 
-/// What is to be written again of records of one origin, in order.
-pub(crate) fn rewritten(entries: Vec<LogEntry>) -> Rewritten {
+/// What is to be written again of records of one origin, in order. `kept`: files of which a content that may be the last
+/// whole one was written over: of these every record is written again.
+pub(crate) fn rewritten(entries: Vec<LogEntry>, kept: &BTreeSet<FileId>) -> Rewritten {
     let mut canceller = Canceller::new(CreateFolding::Fold);
     let mut instead: BTreeMap<RecordId, Record> = BTreeMap::new();
     for entry in &entries {
+        if files_of(&entry.record).any(|file| kept.contains(&file)) {
+            canceller.observe(&entry.record);
+            continue;
+        }
         for record in canceller.push(&entry.record) {
             instead.insert(record.id, record);
         }
@@ -65,7 +71,7 @@ pub(crate) fn rewritten(entries: Vec<LogEntry>) -> Rewritten {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wayfs_types::{Chain, Content, FileId, Kind, Life, Name, OriginId, UserId, WallTime};
+    use wayfs_types::{Chain, Content, Kind, Life, Name, OriginId, UserId, WallTime};
 
     fn id(sequence: u64) -> RecordId {
         RecordId::new(OriginId::new(4).unwrap(), sequence).unwrap()
@@ -90,7 +96,10 @@ mod tests {
 
     #[test]
     fn a_file_is_made_with_what_it_came_to_hold() {
-        let done = rewritten(vec![create(1, "a"), create(2, "b"), store(3, 1, 1, "first"), store(4, 1, 3, "second")]);
+        let done = rewritten(
+            vec![create(1, "a"), create(2, "b"), store(3, 1, 1, "first"), store(4, 1, 3, "second")],
+            &BTreeSet::new(),
+        );
         assert!(done.dropped.is_empty(), "{done:?}");
         let formers: Vec<_> = done.left.iter().map(|rewrite| rewrite.formers.clone()).collect();
         assert_eq!(formers, [vec![id(1), id(3), id(4)], vec![id(2)]]);
@@ -103,7 +112,7 @@ mod tests {
     fn what_was_made_and_removed_is_not_written_again() {
         let (parent, name, file) = (FileId::ROOT, Name::new("a").unwrap(), FileId::made_by(id(1)));
         let unlink = entry(3, Op::Unlink { parent, name, file, version: id(2) }, false);
-        let done = rewritten(vec![create(1, "a"), store(2, 1, 1, "gone"), unlink, create(4, "b")]);
+        let done = rewritten(vec![create(1, "a"), store(2, 1, 1, "gone"), unlink, create(4, "b")], &BTreeSet::new());
         assert_eq!(done.dropped, [id(1), id(2), id(3)]);
         assert_eq!(done.left.len(), 1);
         assert_eq!(done.left[0].formers, [id(4)]);

@@ -141,6 +141,100 @@ fn what_is_brought_back_is_the_last_whole_content_of_many() {
     stage.assert_nothing_waits();
 }
 
+/// Seed 331543: written and written over without a session, and the newer bytes are gone before anybody was sent either.
+#[test]
+fn what_lost_bytes_took_the_place_of_is_sent_all_the_same() {
+    let mut stage = stage();
+    let file = stage.stable_file("old");
+    stage.world.close(stage.session);
+    stage.world.store(stage.writer, file, big("whole"));
+    let version = stage.world.store(stage.writer, file, big("gone"));
+    stage.world.lose(stage.writer, &big("gone"));
+    stage.world.input(stage.writer, Input::ContentGone { file, version, content: big("gone") });
+    stage.session = stage.world.connect(stage.writer, stage.stations[0]);
+    stage.world.pass(ASKED);
+    assert_eq!(stage.content_at(HOME, file), big("whole"));
+    assert!(stage.world.can_read(stage.reader, file, &big("whole")));
+    assert_eq!(stage.world.wait(stage.writer, Level::Stable), Ok(Answer::Reached));
+    stage.assert_nothing_waits();
+}
+
+/// Proves [S-losses]. What is safe at a station is not let go for bytes that are at their writer only.
+#[test]
+fn what_a_station_has_comes_back_when_the_newer_one_is_lost() {
+    let mut stage = stage();
+    let file = stage.stable_file("old");
+    stage.world.store(stage.writer, file, big("whole"));
+    assert_eq!(stage.world.wait(stage.writer, Level::Safe), Ok(Answer::Reached));
+    stage.world.pass(Duration::from_secs(2));
+    stage.write_and_lose(file, "new");
+    stage.world.pass(ASKED);
+    assert_eq!(stage.content_at(HOME, file), big("whole"));
+    let state = stage.world.hosts[HOME].replica.level(file).unwrap().unwrap();
+    assert!(state.facts.safe.holds() && state.facts.stable == Fact::No, "a station has it: {state:?}");
+    assert!(stage.world.can_read(stage.reader, file, &big("whole")));
+    assert_eq!(stage.world.wait(stage.writer, Level::Stable), Ok(Answer::Reached));
+    stage.assert_nothing_waits();
+}
+
+/// However many were written after it, and whatever else of the home's is forgotten by a crash.
+#[test]
+fn what_a_station_has_comes_back_when_many_newer_ones_are_lost() {
+    let mut stage = stage();
+    let file = stage.stable_file("old");
+    stage.world.store(stage.writer, file, big("whole"));
+    assert_eq!(stage.world.wait(stage.writer, Level::Safe), Ok(Answer::Reached));
+    stage.world.hold_pushes(stage.session, true);
+    for text in ["one", "two", "three"] {
+        stage.world.store(stage.writer, file, big(text));
+        stage.world.pass(Duration::from_secs(2));
+    }
+    stage.world.crash(HOME, 0);
+    for station in stage.stations {
+        stage.world.connect(station, HOME);
+    }
+    stage.world.connect(stage.reader, HOME);
+    stage.world.pass(Duration::from_secs(2));
+    for text in ["one", "two", "three"] {
+        stage.world.lose(stage.writer, &big(text));
+    }
+    stage.world.close(stage.session);
+    stage.session = stage.world.connect(stage.writer, stage.stations[0]);
+    stage.world.pass(ASKED);
+    assert_eq!(stage.content_at(HOME, file), big("whole"));
+    assert_eq!(stage.world.wait(stage.writer, Level::Stable), Ok(Answer::Reached));
+    assert!(stage.world.hosts[HOME].chunks.contains(&big("whole").root().unwrap()));
+    stage.assert_nothing_waits();
+}
+
+/// What nobody will miss is not kept: the newer bytes are at a server.
+#[test]
+fn what_a_station_has_goes_when_the_newer_one_is_safe() {
+    let mut stage = stage();
+    let file = stage.stable_file("old");
+    for text in ["first", "second", "third"] {
+        stage.world.store(stage.writer, file, big(text));
+        stage.world.pass(Duration::from_secs(2));
+    }
+    for host in [HOME, stage.stations[0]] {
+        let ledger = stage.world.hosts[host].replica.ledger().unwrap();
+        assert_eq!(ledger.home_lacks.versions, 1, "host {host}: {ledger:?}");
+    }
+}
+
+/// Its writer wrote over what it had lost, and lost that, too.
+#[test]
+fn what_was_whole_before_two_losses_comes_back() {
+    let mut stage = stage();
+    let file = stage.stable_file("old");
+    stage.write_and_lose(file, "one");
+    stage.world.pass(Duration::from_secs(2));
+    stage.write_and_lose(file, "two");
+    stage.world.pass(ASKED);
+    assert_eq!(stage.content_at(HOME, file), big("old"));
+    stage.assert_nothing_waits();
+}
+
 #[test]
 fn a_writer_that_goes_on_from_lost_bytes_makes_no_conflict() {
     let mut stage = stage();
