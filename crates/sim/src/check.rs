@@ -49,6 +49,7 @@ impl World {
             self.history.is_safe(**record)
                 && !kept.contains(record)
                 && !self.history.is_said_lost(**record)
+                && !self.history.is_lost_with_another(**record)
                 && !self.is_merged(**record, update, &contents)
                 && !self.is_beyond_promise(**record)
         });
@@ -187,7 +188,7 @@ impl World {
             if !kept.insert(version) {
                 break;
             }
-            at = self.history.updates.get(&version).and_then(|update| update.base);
+            at = self.history.built_upon(version);
         }
     }
 
@@ -327,6 +328,8 @@ impl World {
                         _ => return children.iter().any(|child| self.is_whole(*child, root)),
                     }
                 }
+                // After a loss the file shows older bytes under a version of the home's, which a station has under their own.
+                Holder::Parent if index != 0 && self.is_kept_at(index, root) => return self.is_whole(index, root),
                 Holder::Parent | Holder::Unknown => return false,
             }
         }

@@ -192,6 +192,10 @@ impl World {
         for lost in lost.unwrap_or_default() {
             self.cover(Branch::Declared, true);
             let is_new = self.history.declared.insert(self.history.first(lost.version));
+            let shown = lost.report.filter(|_| lost.shows_older).zip(self.inode(0, lost.file));
+            if let Some((report, inode)) = shown.filter(|(report, inode)| inode.version == *report) {
+                self.history.note_brought_back(report, &inode.content);
+            }
             // With links that have been up for so long everybody was asked.
             if is_new && self.healed_at.is_some_and(|healed| self.now >= healed + CONNECTED) {
                 self.check_nobody_has(lost.version, lost.file);
@@ -446,6 +450,11 @@ impl World {
         self.history.updates.iter().any(|(record, update)| {
             update.content.root() == Some(root) && record.origin() == origin && record.sequence() > safe
         })
+    }
+
+    /// Whether a host has to keep contents, under whatever version's name.
+    pub(crate) fn is_kept_at(&self, index: usize, root: Digest) -> bool {
+        self.contents_in_use(index).is_some_and(|all| all.contains(&(root, true)))
     }
 
     /// Roots that the engine names, with whether they must stay.

@@ -44,6 +44,10 @@ pub(crate) struct History {
     pub(crate) declared: BTreeSet<RecordId>,
     /// Records that a crash took from their writer, and that may have reached others.
     uncertain: BTreeSet<RecordId>,
+    /// What a client wrote over before it was sent, and what took its place.
+    pub(crate) went_with: BTreeMap<RecordId, RecordId>,
+    /// Versions under which the home shows an older content in place of lost bytes, and the version that has that content.
+    brought_back: BTreeMap<RecordId, RecordId>,
     /// The hosts whose history has a record: its writer, and those whose store is a copy of the writer's made after it.
     keepers: BTreeMap<RecordId, BTreeSet<usize>>,
     /// What a fork made its writer write again under another name: what it was called before.
@@ -130,7 +134,24 @@ impl History {
 
     /// A version and those that it was built upon, the newest first.
     pub(crate) fn line(&self, version: RecordId) -> impl Iterator<Item = RecordId> {
-        std::iter::successors(Some(version), |at| self.updates.get(at).and_then(|update| update.base))
+        std::iter::successors(Some(version), |at| self.built_upon(*at))
+    }
+
+    /// The version that another one was built upon.
+    pub(crate) fn built_upon(&self, version: RecordId) -> Option<RecordId> {
+        match self.updates.get(&version) {
+            Some(update) => update.base,
+            // Whoever goes on from it has seen the content that came back.
+            None => self.brought_back.get(&version).copied(),
+        }
+    }
+
+    /// The home shows an older content again, under a version of its own.
+    pub(crate) fn note_brought_back(&mut self, version: RecordId, content: &Content) {
+        let same = self.updates.iter().find(|(_, update)| update.content == *content);
+        if let Some((older, _)) = same {
+            self.brought_back.insert(version, *older);
+        }
     }
 
     /// A host reported its updates of an origin up to a sequence safe. Answers up to where they had been before.

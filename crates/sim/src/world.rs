@@ -673,6 +673,10 @@ impl World {
         if !session.alive[from.index()] {
             return;
         }
+        if from == End::Child {
+            self.note_cancelled(index, &bytes);
+        }
+        let Some(session) = self.sessions.get_mut(&peer) else { return };
         let bytes = crate::planted::tamper(self.bug, from, self.healed, bytes, &mut self.random);
         let link = self.links.get_mut(&(session.child, session.parent)).expect("sessions run over links");
         let arrival = session.send(from, link, self.now, bytes, &mut self.random);
