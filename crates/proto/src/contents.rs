@@ -37,7 +37,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use wayfs_tree::Effect;
 use wayfs_types::{Content, Digest, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Time, WallTime};
-use wayfs_wire::Down;
+use wayfs_wire::{Down, HeldVersion};
 
 /// Table of records whose contents a client below us is to push.
 pub(crate) const AWAITED: u8 = b'f';
@@ -143,7 +143,7 @@ pub(crate) struct Contents {
     pub(crate) gone: BTreeMap<RecordId, bool>,
     /// Station: versions that the home looks for, and that our clients are asked about. Client: versions of ours that were
     /// declared lost and that we have: what the parent says of what came later does not hold for them.
-    pub(crate) sought: BTreeSet<RecordId>,
+    pub(crate) sought: BTreeMap<RecordId, HeldVersion>,
     /// Station: when to look which contents nobody below has who is there.
     pub(crate) gone_at: Option<Time>,
     /// Versions that the home declared lost: whoever waits for them waits no longer.
@@ -369,8 +369,11 @@ impl<S: MetaStore> Replica<S> {
                     spares: spares.into_iter().take(HOLDERS_MAX).collect(),
                     claimed: None,
                 };
-                if is_home && missing.holders.is_empty() && !missing.spares.is_empty() {
+                if is_home && missing.holders.is_empty() {
                     self.contents.replacing.begin(self.now);
+                }
+                if is_home && held {
+                    self.contents.replacing.note_told(record.id, origin);
                 }
                 self.overlay.put_raw(record_key(table::MISSING, record.id), pack(&missing));
                 self.overlay.put_raw(root_key(&root, record.id), Vec::new());
@@ -606,9 +609,9 @@ impl<S: MetaStore> Replica<S> {
         for record in versions {
             self.release(*record)?;
             self.take_lent(*record)?;
+            self.contents.sought.remove(record);
             if self.config.role == Role::Client {
                 self.take_vanished(*record)?;
-                self.contents.sought.remove(record);
             }
             if self.config.role == Role::Station {
                 let is_awaited = self.tx().get_raw(&record_key(AWAITED, *record))?.is_some();

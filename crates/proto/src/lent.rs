@@ -64,6 +64,8 @@ pub(crate) struct Replacing {
     claims: BTreeMap<OriginId, Time>,
     /// What stations told in their present sessions that they have.
     told: BTreeSet<(RecordId, OriginId)>,
+    /// What they were asked for in their present sessions, since they are on record for it and had not told.
+    asked: BTreeSet<(RecordId, OriginId)>,
 }
 
 impl Replacing {
@@ -85,13 +87,17 @@ impl Replacing {
     /// A child begins a session: it tells all that it has again.
     pub(crate) fn begin_session(&mut self, child: OriginId) {
         self.told.retain(|(_, other)| *other != child);
+        self.asked.retain(|(_, other)| *other != child);
+        self.claims.remove(&child);
     }
 
     /// Nobody needs to have this version any more.
     pub(crate) fn end(&mut self, version: RecordId) {
-        while let Some(told) = self.told.range((version, OriginId::GENESIS)..).next().filter(|told| told.0 == version) {
-            let told = *told;
-            self.told.remove(&told);
+        for all in [&mut self.told, &mut self.asked] {
+            while let Some(of) = all.range((version, OriginId::GENESIS)..).next().copied().filter(|of| of.0 == version)
+            {
+                all.remove(&of);
+            }
         }
     }
 
@@ -138,7 +144,7 @@ impl<S: MetaStore> Replica<S> {
             for (key, _) in pairs {
                 let record = parse_record_key(&key)?;
                 // What was declared lost and is here: it goes home first.
-                if self.contents.sought.contains(&record) {
+                if self.contents.sought.contains_key(&record) {
                     first_kept = first_kept.or(Some(record.sequence()));
                     continue;
                 }
@@ -324,6 +330,9 @@ impl<S: MetaStore> Replica<S> {
         let origin = version.origin();
         let known = self.missing(version)?;
         if self.config.role == Role::Home {
+            if known.as_ref().is_some_and(|missing| missing.holders.contains(&child)) {
+                self.contents.replacing.note_told(version, child);
+            }
             match known {
                 Some(missing) => self.put_spare(version, missing, child, to),
                 None if self.is_revived(version, child, false)? => {}
@@ -432,11 +441,16 @@ impl<S: MetaStore> Replica<S> {
         }
         let pairs = self.tx().scan_raw(&from, &[table::MISSING + 1], PASS_PART)?;
         let mut wanted: BTreeMap<OriginId, Vec<RecordId>> = BTreeMap::new();
+        let mut silent: BTreeMap<OriginId, Vec<HeldVersion>> = BTreeMap::new();
         for (key, value) in &pairs {
             let (version, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
             match self.replacements(&missing, version) {
                 Replacements::Held => self.contents.seeking.end(version),
                 Replacements::Early => {}
+                Replacements::Silent(children) => {
+                    let held = HeldVersion { version, file: missing.file, content: missing.content };
+                    children.into_iter().for_each(|child| silent.entry(child).or_default().push(held.clone()));
+                }
                 Replacements::Ask(children) if !children.is_empty() => {
                     children.into_iter().for_each(|child| wanted.entry(child).or_default().push(version));
                 }
@@ -446,6 +460,9 @@ impl<S: MetaStore> Replica<S> {
         }
         for (child, versions) in wanted {
             self.children.tell(child, Down::Want { versions });
+        }
+        for (child, versions) in silent {
+            self.children.tell(child, Down::Seek { versions });
         }
         let replacing = &mut self.contents.replacing;
         replacing.at = if pairs.len() == PASS_PART {
@@ -466,14 +483,18 @@ impl<S: MetaStore> Replica<S> {
     fn replacements(&mut self, missing: &Missing, version: RecordId) -> Replacements {
         let with_session = |child: &&OriginId| self.children.peer_of(**child).is_some();
         let spares: Vec<OriginId> = missing.spares.iter().filter(with_session).copied().collect();
-        let mut is_lately = false;
+        let (mut is_lately, mut silent) = (false, Vec::new());
         for holder in &missing.holders {
-            let (is_there, replacing) = (self.children.peer_of(*holder).is_some(), &mut self.contents.replacing);
+            let is_there = self.children.peer_of(*holder).is_some();
+            // A client pushes what it has without being asked.
+            let is_station = self.children.by_origin.get(holder).is_some_and(|row| row.is_station);
+            let replacing = &mut self.contents.replacing;
             if is_there {
                 replacing.away.remove(holder);
-                if spares.is_empty() || replacing.told.contains(&(version, *holder)) {
+                if !is_station || replacing.told.contains(&(version, *holder)) {
                     return Replacements::Held;
                 }
+                silent.push(*holder);
             }
             // Who is there, and does not tell that it has them while another could give them, may have been put back.
             let since = if is_there { &mut replacing.claims } else { &mut replacing.away };
@@ -488,6 +509,11 @@ impl<S: MetaStore> Replica<S> {
             self.contents.replacing.is_early = true;
             return Replacements::Early;
         }
+        if spares.is_empty() && !silent.is_empty() {
+            // It says that it has it, or that it has it not.
+            silent.retain(|holder| self.contents.replacing.asked.insert((version, *holder)));
+            return if silent.is_empty() { Replacements::Held } else { Replacements::Silent(silent) };
+        }
         Replacements::Ask(spares)
     }
 }
@@ -498,6 +524,8 @@ enum Replacements {
     Held,
     /// Nobody yet: one of these was there lately.
     Early,
+    /// These, whether they still have them: they are on record and there, and have not told so in their present sessions.
+    Silent(Vec<OriginId>),
     /// These, who said that they could give them.
     Ask(Vec<OriginId>),
 }

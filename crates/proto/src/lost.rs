@@ -262,25 +262,30 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// A writer says hello: before it hears how far its records have come it is asked for what was declared lost of them,
-    /// since it would let that go.
+    /// since it would let that go. A station asks it for what the home looks for, too: it may not have been here when the
+    /// home asked.
     pub(crate) fn ask_for_lost_of(&mut self, child: OriginId) -> Result<(), StorageError> {
-        let mut rows = Vec::new();
+        let mut all: Vec<HeldVersion> = Vec::new();
+        if self.config.role == Role::Station {
+            all.extend(self.contents.sought.values().cloned());
+        }
         self.each(&[LOST], &[LOST + 1], |key, value| {
-            rows.push((parse_record_key(key)?, unpack::<Lost>(value)?));
+            let (version, lost): (_, Lost) = (parse_record_key(key)?, unpack(value)?);
+            all.push(HeldVersion { version, file: lost.file, content: lost.content });
             Ok(())
         })?;
         let Some(node) = self.origin_image(child)?.map(|image| image.node) else { return Ok(()) };
         let mut own: BTreeMap<OriginId, bool> = BTreeMap::new();
         let mut versions = Vec::new();
-        for (version, lost) in rows {
-            let origin = version.origin();
+        for held in all {
+            let origin = held.version.origin();
             let is_own = match own.get(&origin) {
                 Some(is_own) => *is_own,
                 None => self.origin_image(origin)?.is_some_and(|image| image.node == node),
             };
             own.insert(origin, is_own);
             if is_own {
-                versions.push(HeldVersion { version, file: lost.file, content: lost.content });
+                versions.push(held);
             }
         }
         for part in versions.chunks(SEEK_PER_MESSAGE) {

@@ -1,6 +1,7 @@
 //! Records on their way to the parent: which may go, when, and how many at a time.
 
 use crate::api::Role;
+use crate::contents::content_of;
 use crate::replica::Replica;
 use crate::stream::PARCEL_LEN;
 use crate::tables::{record_key, table};
@@ -99,12 +100,19 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// A client that moved has let contents go once a former parent called them safe, one by one or all up to there.
+    /// A client that moved has let contents go once a former parent called them safe, one by one or all up to there. So
+    /// has a station that was put back to before they came: its clients do not bring them again, and nobody here has them.
     pub(crate) fn is_held(&mut self, record: &Record, held: bool) -> Result<bool, StorageError> {
-        if self.config.role != Role::Client || !held {
+        if !held || self.tx().get_raw(&record_key(table::OWED, record.id))?.is_some() {
             return Ok(held);
         }
-        Ok(self.tx().get_raw(&record_key(table::OWED, record.id))?.is_some())
+        match self.missing(record.id)? {
+            Some(missing) => Ok(missing.everybody().next().is_some()),
+            None => {
+                let travels_in_it = || content_of(record).is_none_or(|(_, content)| content.root().is_none());
+                Ok(self.config.role != Role::Client && travels_in_it())
+            }
+        }
     }
 
     /// The next positions of the log that the session may pass, and whether each is to be sent.

@@ -234,15 +234,15 @@ impl<S: MetaStore> Replica<S> {
                     Role::Station => self.contents.have(version),
                     // It is told and pushed like all that nobody has called safe, whatever is said of what came later.
                     Role::Client | Role::Home => {
-                        self.keep_sought(version);
+                        self.keep_sought(HeldVersion { version, file, content: content.clone() });
                         self.offer_former(version, file, content);
                     }
                 }
                 continue;
             }
             if let Some(Lent { file, content, to }) = self.lent(version)? {
-                self.keep_sought(version);
                 let held = HeldVersion { version, file, content };
+                self.keep_sought(held.clone());
                 let to = to.map(|stamp| stamp.origin);
                 self.tell_parent(Up::Lent { versions: vec![LentVersion { held, to }] });
                 continue;
@@ -253,11 +253,13 @@ impl<S: MetaStore> Replica<S> {
             }
             if self.is_held_below(version)? {
                 self.contents.spares.insert(version);
+                continue;
             }
+            let held = HeldVersion { version, file, content: content.clone() };
             if self.config.role == Role::Station {
-                self.keep_sought(version);
+                self.keep_sought(held.clone());
             }
-            below.push(HeldVersion { version, file, content: content.clone() });
+            below.push(held);
             self.staged.outputs.push(Output::Seek { file, version, content });
         }
         if self.config.role == Role::Station && !below.is_empty() {
@@ -274,9 +276,9 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    fn keep_sought(&mut self, version: RecordId) {
+    fn keep_sought(&mut self, held: HeldVersion) {
         if self.contents.sought.len() < SOUGHT_MAX {
-            self.contents.sought.insert(version);
+            self.contents.sought.insert(held.version, held);
         }
     }
 
@@ -323,6 +325,10 @@ impl<S: MetaStore> Replica<S> {
             (Role::Client, false) => {
                 self.contents.gone.insert(version, true);
             }
+            // The home may have us on record for it.
+            (Role::Station, false) if !self.is_held_below(version)? => {
+                self.contents.gone.insert(version, false);
+            }
             (Role::Station, false) => {}
         }
         Ok(())
@@ -365,7 +371,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(mut missing) = self.missing(version)? else {
             let applied = wayfs_tree::applied(&self.tx(), origin)?;
             let is_owed = self.owed(version)?.is_some();
-            if self.contents.sought.remove(&version) && !is_owed {
+            if self.contents.sought.remove(&version).is_some() && !is_owed {
                 self.contents.gone.insert(version, writer);
                 return Ok(());
             }

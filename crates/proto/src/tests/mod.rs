@@ -20,6 +20,7 @@ mod omitting;
 mod put_back;
 mod reports;
 mod sharing;
+mod station_back;
 mod storms;
 mod succeeding;
 mod volume;

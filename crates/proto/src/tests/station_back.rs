@@ -1,0 +1,126 @@
+//! A station that was put back to an older copy: what it forgot, and who is asked for it.
+
+use super::forking::stay_connected;
+use super::world::{HOME, World, big};
+use crate::{Input, Role};
+use std::time::Duration;
+use wayfs_types::FileId;
+use wayfs_types::request::{Answer, Level};
+
+const ROOT: FileId = FileId::ROOT;
+/// Long enough for all who are there to be asked.
+const ASKED: Duration = Duration::from_secs(150);
+
+/// A home, a station and a client at it whose file the station has whole. The copy of the station does not have the
+/// bytes; it has the record of them if the home was not there.
+struct Stage {
+    world: World,
+    station: usize,
+    client: usize,
+    file: FileId,
+    copy: crate::testing::MemoryStore,
+}
+
+fn stage(is_home_there: bool) -> Stage {
+    let mut world = World::new();
+    let (station, client) = (world.add(Role::Station, "st@s"), world.add(Role::Client, "ann@a"));
+    let up = stay_connected(&mut world, station, HOME);
+    let line = stay_connected(&mut world, client, station);
+    world.pass(Duration::from_secs(3));
+    if !is_home_there {
+        world.close(up);
+    }
+    let file = world.create(client, ROOT, "f");
+    world.hold_pushes(line, true);
+    world.pass(Duration::from_secs(3));
+    let early = world.snapshot(station);
+    world.store(client, file, big("f"));
+    world.pass(Duration::from_secs(3));
+    let copy = if is_home_there { early } else { world.snapshot(station) };
+    world.hold_pushes(line, false);
+    assert_eq!(world.wait(client, Level::Safe), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    Stage { world, station, client, file, copy }
+}
+
+impl Stage {
+    fn put_back(&mut self) {
+        let copy = std::mem::take(&mut self.copy);
+        self.world.restore(self.station, copy, 9);
+        self.world.hosts[self.station].chunks.clear();
+    }
+}
+
+/// Seed 222 of `station-back`: its client lets go what it called safe, so nobody below it is on record for the bytes.
+#[test]
+fn a_station_put_back_does_not_say_that_it_has_what_its_client_lent_it() {
+    let mut stage = stage(false);
+    stage.put_back();
+    stay_connected(&mut stage.world, stage.client, stage.station);
+    stay_connected(&mut stage.world, stage.station, HOME);
+    stage.world.pass(ASKED);
+    assert_eq!(stage.world.wait(stage.client, Level::Stable), Ok(Answer::Reached));
+    assert!(stage.world.hosts[HOME].chunks.contains(&big("f").root().unwrap()), "it was got from its writer");
+}
+
+/// The writer was not there when the home asked, and comes back as another member.
+#[test]
+fn a_writer_that_comes_later_is_asked_for_what_the_home_looks_for() {
+    let mut stage = stage(false);
+    let line = stage.world.line_of(stage.client);
+    stage.world.close(line);
+    stage.put_back();
+    stay_connected(&mut stage.world, stage.station, HOME);
+    stage.world.pass(ASKED);
+    let holder = stage.world.hosts[HOME].replica.holders(stage.file, version(&stage)).unwrap();
+    assert!(holder.is_empty(), "nobody who is there has it: {holder:?}");
+    stay_connected(&mut stage.world, stage.client, stage.station);
+    stage.world.pass(ASKED);
+    assert_eq!(stage.world.wait(stage.client, Level::Stable), Ok(Answer::Reached));
+    assert!(stage.world.hosts[HOME].chunks.contains(&big("f").root().unwrap()));
+}
+
+fn version(stage: &Stage) -> wayfs_types::RecordId {
+    stage.world.hosts[HOME].replica.inode(stage.file).unwrap().unwrap().version
+}
+
+/// Seed 1884 of `station-back`: the home has it on record for what it forgot, and nobody else offers that.
+#[test]
+fn what_a_station_put_back_forgot_and_nobody_has_is_declared_lost() {
+    let mut stage = stage(true);
+    stage.world.destroy(stage.client);
+    stage.put_back();
+    stay_connected(&mut stage.world, stage.station, HOME);
+    let (now, wall) = (stage.world.now, stage.world.wall());
+    let node = stage.world.hosts[stage.client].replica.config().node;
+    stage.world.hosts[HOME].replica.revoke(now, wall, node).unwrap();
+    stage.world.input(HOME, Input::Tick);
+    stage.world.pass(ASKED);
+    let lost = stage.world.hosts[HOME].replica.lost_contents(10).unwrap();
+    assert_eq!(lost.len(), 1, "{lost:?}");
+    assert_eq!(lost[0].file, stage.file);
+    let ledger = stage.world.hosts[HOME].replica.ledger().unwrap();
+    assert!(ledger.home_lacks.is_nothing(), "{ledger:?}");
+}
+
+/// Who is asked, since it was silent, and has it all the same stays on record.
+#[test]
+fn what_a_station_has_for_its_client_is_not_declared_lost() {
+    let mut stage = stage(true);
+    let line = stage.world.line_of(stage.station);
+    stage.world.close(line);
+    stay_connected(&mut stage.world, stage.station, HOME);
+    let other = stage.world.create(stage.client, ROOT, "other");
+    let line = stage.world.line_of(stage.client);
+    stage.world.hold_pushes(line, true);
+    stage.world.store(stage.client, other, big("other"));
+    stage.world.pass(Duration::from_secs(3));
+    let line = stage.world.line_of(stage.station);
+    stage.world.close(line);
+    stay_connected(&mut stage.world, stage.station, HOME);
+    stage.world.pass(ASKED);
+    let line = stage.world.line_of(stage.client);
+    stage.world.hold_pushes(line, false);
+    assert_eq!(stage.world.wait(stage.client, Level::Stable), Ok(Answer::Reached));
+    assert!(stage.world.hosts[HOME].replica.lost_contents(10).unwrap().is_empty());
+}
