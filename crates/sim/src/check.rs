@@ -1,6 +1,7 @@
 //! The checkers: each asserts one invariant of the design on a quiet, healed world.
 
 use crate::history::{Removal, Update};
+use crate::host::Host;
 use crate::tree_dump::TreeDump;
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
@@ -230,6 +231,7 @@ impl World {
             let author = self.author(inode);
             let is_lost = (0..self.hosts.len()).any(|at| !self.hosts[at].is_sound() && self.is_writer(at, author));
             let is_promised = !self.history.is_said_lost(author)
+                && !self.is_copy_of_what_ended(inode.version, author)
                 && (!is_lost || self.history.is_safe(author))
                 && !self.is_beyond_promise(author);
             if is_promised && !self.is_held(*file, inode.version, root) {
@@ -237,6 +239,17 @@ impl World {
                 return self.violations.push(Violation::new("every current version has a holder", line));
             }
         }
+    }
+
+    /// Whether a version is one that a machine, whose disk is lost, wrote again after a fork, while somebody who had seen the same by
+    /// its first name replaced it. What was promised of that is kept by whatever took its place; the copy beside it is *durable only*
+    /// as long as its writer was not told more of it by its own name ([S-losses], the writer's disk: lost).
+    fn is_copy_of_what_ended(&self, version: RecordId, author: RecordId) -> bool {
+        let is_its_writer = |host: &Host| host.origins.contains(&version.origin());
+        version != author
+            && self.hosts.iter().any(|host| host.destroyed && is_its_writer(host))
+            && self.history.is_superseded(author)
+            && !self.history.is_reported_safe(version)
     }
 
     /// Invariant 8, seen from below: what the home can show, every station and every client can read to the last byte.

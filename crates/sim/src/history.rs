@@ -163,6 +163,11 @@ impl History {
         before
     }
 
+    /// Whether a host said that this very record, by this name, is safe.
+    pub(crate) fn is_reported_safe(&self, record: RecordId) -> bool {
+        self.safe.iter().any(|((_, origin), through)| *origin == record.origin() && record.sequence() <= *through)
+    }
+
     /// Whether somebody who had seen an update replaced or removed it: then its content need not be sent any more.
     pub(crate) fn is_superseded(&self, record: RecordId) -> bool {
         self.updates.values().any(|update| update.base == Some(record))
