@@ -564,8 +564,7 @@ impl<S: MetaStore> Replica<S> {
                 }
                 None if self.is_revived(*record, child, true)? => {}
                 None if self.config.role == Role::Home => {
-                    let applied = wayfs_tree::applied(&self.tx(), record.origin())?;
-                    if record.sequence() <= applied {
+                    if self.has_record(*record)? {
                         self.tell_stable(child, *record);
                     } else {
                         self.contents.replacing.note_told(*record, child);

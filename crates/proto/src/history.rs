@@ -112,22 +112,27 @@ impl<S: MetaStore> Replica<S> {
         applied: &[Applied],
     ) -> Result<Option<String>, StorageError> {
         let mut fork = self.fork.noticed.clone();
-        let mut doubtful = BTreeSet::new();
+        let (mut doubtful, mut unplaced) = (BTreeSet::new(), BTreeSet::new());
         for Applied { origin, through, chain } in applied {
             if *origin == own {
                 fork = fork.or(self.own_fork(*through, *chain)?);
                 continue;
             }
-            let differs = self.known_chain(*origin, *through)?.is_some_and(|known| known != *chain);
+            let known = self.known_chain(*origin, *through)?;
+            let differs = known.is_some_and(|known| known != *chain);
             // A parent that was put back lacks what ours follow: it would refuse them for that. It speaks of the origins
             // that the greeting named; of others, whose first records came since, nothing is known.
             let lacks = self.config.role == Role::Station && *through < self.confirmed_applied(*origin)?;
             if differs || lacks {
                 doubtful.insert(*origin);
+            } else if known.is_none() && *through > self.confirmed_applied(*origin)? {
+                // Of our history or of another, by another way: its image tells.
+                unplaced.insert(*origin);
             }
         }
         if let Some(upstream) = self.upstream.as_mut() {
             upstream.doubtful = doubtful;
+            upstream.unplaced = unplaced;
         }
         Ok(fork)
     }
@@ -159,6 +164,17 @@ impl<S: MetaStore> Replica<S> {
         Ok(differs.then(|| format!("the parent acknowledged another record {origin}.{applied}")))
     }
 
+    /// Whether a station knows the record up to which a mark goes. If not, the images that follow tell whose it is: what is said of an
+    /// origin is not about our records of it before that.
+    pub(crate) fn is_placed(&mut self, mark: &Mark) -> Result<bool, StorageError> {
+        let (origin, applied) = (mark.origin, mark.applied);
+        if self.config.role != Role::Station || origin == self.config.origin {
+            return Ok(true);
+        }
+        let is_tentative = RecordId::new(origin, applied).is_ok_and(|record| self.log.position_of(record).is_some());
+        Ok(is_tentative || applied <= self.confirmed_applied(origin)?)
+    }
+
     /// The first of an origin's tentative records here that the parent does not have, although it has (or will not
     /// take any more) that number; `None`: as far as can be told, what it confirms is what we have.
     pub(crate) fn first_parted(&mut self, origin: OriginId, image: &Origin) -> Result<Option<u64>, StorageError> {
@@ -182,8 +198,19 @@ fn is_of_another_life(item: &LogItem, known: &LifeSpan) -> bool {
     if sequence >= known.from { item.life != known.life } else { sequence > known.after && known.from > 0 }
 }
 
+/// Whether a record of an origin is among those that were taken: not behind the last one, nor in the gap before its newest
+/// life, where only another copy of its writer's store can have written.
+pub(crate) fn is_among(taken: &Origin, sequence: u64) -> bool {
+    sequence <= taken.applied && !(taken.life.after < sequence && sequence < taken.life.from)
+}
+
 /// The parent's half.
 impl<S: MetaStore> Replica<S> {
+    /// Whether a record was taken here.
+    pub(crate) fn has_record(&mut self, record: RecordId) -> Result<bool, StorageError> {
+        Ok(self.origin_image(record.origin())?.is_some_and(|taken| is_among(&taken, record.sequence())))
+    }
+
     pub(crate) fn handle_chains(&mut self, peer: PeerId, child: OriginId, chains: Vec<Applied>) -> Result<(), Trouble> {
         let Some(row) = self.children.by_origin.get_mut(&child) else { return Ok(()) };
         if row.told.stated.len() + chains.len() > STATED_MAX {

@@ -336,7 +336,7 @@ impl<S: MetaStore> Replica<S> {
             match known {
                 Some(missing) => self.put_spare(version, missing, child, to),
                 None if self.is_revived(version, child, false)? => {}
-                None if version.sequence() <= wayfs_tree::applied(&self.tx(), origin)? => {
+                None if self.has_record(version)? => {
                     // It is here, or was replaced by somebody who had seen it.
                     self.children.tell_stable(child, version);
                 }

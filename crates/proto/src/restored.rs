@@ -13,6 +13,7 @@
 
 use crate::api::{Output, Role};
 use crate::contents::Source;
+use crate::history::is_among;
 use crate::replica::Replica;
 use crate::tables::{KeyKind, kind_range, parse_image_key, table, unpack_view};
 use crate::tentative::LogEntry;
@@ -112,12 +113,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let has = |record: RecordId| {
             let image = known.get(&record.origin()).and_then(Option::as_ref);
-            record.origin() == OriginId::GENESIS
-                || image.is_some_and(|image| {
-                    let sequence = record.sequence();
-                    let is_between_lives = image.life.from > sequence && sequence > image.life.after;
-                    sequence <= image.applied && !is_between_lives
-                })
+            record.origin() == OriginId::GENESIS || image.is_some_and(|image| is_among(image, record.sequence()))
         };
         gone.retain(|file, _| !has(file.maker()));
         older.retain(|_, (_, inode)| !has(inode.version));

@@ -137,6 +137,9 @@ impl<S: MetaStore> Replica<S> {
                 break;
             }
             let origin = item.id.origin();
+            if upstream.unplaced.contains(&origin) {
+                break;
+            }
             if upstream.doubtful.contains(&origin) {
                 // The parent has other records of it than we: its images tell, and this one is written again.
                 next.push((position, false));

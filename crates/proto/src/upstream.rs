@@ -109,6 +109,11 @@ pub(crate) struct Upstream {
     pub(crate) asked_stable: u64,
     /// Station: origins of which the home has other records than we; nothing of them is sent.
     pub(crate) doubtful: BTreeSet<OriginId>,
+    /// Origins of which the parent has a record that we do not know: until its first images say whose, nothing that comes
+    /// after is sent.
+    pub(crate) unplaced: BTreeSet<OriginId>,
+    /// What was said of origins whose images are to come yet.
+    pub(crate) marks_ahead: BTreeMap<OriginId, Mark>,
     /// The last record of each origin that was sent in this session.
     pub(crate) told: BTreeMap<OriginId, u64>,
 }
@@ -186,6 +191,8 @@ impl<S: MetaStore> Replica<S> {
             locks_held_back: Vec::new(),
             asked_stable: 0,
             doubtful: BTreeSet::new(),
+            unplaced: BTreeSet::new(),
+            marks_ahead: BTreeMap::new(),
             told: BTreeMap::new(),
         });
         self.peers.insert(peer, Whom::Parent);
@@ -519,10 +526,15 @@ impl<S: MetaStore> Replica<S> {
         }
         self.take_told(cut)?;
         self.counters.resume = Some(Resume { stamp, cursor: through });
+        let ahead = self.upstream.as_mut().map(|upstream| std::mem::take(&mut upstream.marks_ahead));
+        self.handle_marks(peer, &ahead.unwrap_or_default().into_values().collect::<Vec<_>>())?;
         if standing == Standing::CatchingUp {
             self.sweep()?;
             self.counters.synced = true;
             self.set_standing(Standing::Live);
+            if let Some(upstream) = self.upstream.as_mut() {
+                upstream.unplaced.clear();
+            }
             // The answer says how the home is.
             self.ping();
         }
@@ -679,6 +691,12 @@ impl<S: MetaStore> Replica<S> {
                 // The image of that origin tells what became of it.
                 Some(_) => continue,
                 None => {}
+            }
+            if !self.is_placed(mark)? {
+                if let Some(upstream) = self.upstream.as_mut() {
+                    upstream.marks_ahead.insert(mark.origin, *mark);
+                }
+                continue;
             }
             self.note_applied(mark.origin, mark.applied);
             // What a station's records are to its own children it says itself; of the home's word only

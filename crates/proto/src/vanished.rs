@@ -369,13 +369,12 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StorageError> {
         let origin = version.origin();
         let Some(mut missing) = self.missing(version)? else {
-            let applied = wayfs_tree::applied(&self.tx(), origin)?;
             let is_owed = self.owed(version)?.is_some();
             if self.contents.sought.remove(&version).is_some() && !is_owed {
                 self.contents.gone.insert(version, writer);
                 return Ok(());
             }
-            if self.config.role == Role::Home && version.sequence() <= applied
+            if self.config.role == Role::Home && self.has_record(version)?
                 || !is_owed && self.marks(origin)?.stable >= version.sequence()
             {
                 // It is here, was replaced, or is declared lost.

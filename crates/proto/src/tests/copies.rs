@@ -111,3 +111,92 @@ fn a_copy_does_not_vouch_for_what_only_the_other_wrote() {
     assert_eq!(state.version, version);
     assert!(!state.facts.safe.holds(), "no server has it: {state:?}");
 }
+
+/// The simulator found it (seed 1040): a station sent what followed a gap in which the home had another copy's records, and wrote it
+/// again when it saw those.
+#[test]
+fn a_station_sends_nothing_of_a_history_before_it_knows_whose_the_homes_is() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "st@s");
+    let up = stay_connected(&mut world, station, HOME);
+    let a = world.add(Role::Client, "ann@a");
+    world.configure(a, |config| config.life = Life(5));
+    let peer = stay_connected(&mut world, a, station);
+    write(&mut world, a, &named("common", 3));
+    world.names(a, ROOT).unwrap();
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(a);
+    world.close(up);
+    write(&mut world, a, &named("early", 2));
+    world.pass(Duration::from_secs(3));
+    world.close(peer);
+    let b = world.clone_of(a, copy, 20_003);
+    stay_connected(&mut world, b, HOME);
+    write(&mut world, b, &named("theirs", 2));
+    world.pass(Duration::from_secs(3));
+    world.destroy(b);
+    // It goes on behind what the other copy wrote, and its station has both ends of the gap.
+    let store = world.snapshot(a);
+    world.restore(a, store, 250_001);
+    stay_connected(&mut world, a, station);
+    let long: Vec<String> = named("long", 3).into_iter().map(|text| text.repeat(20)).collect();
+    write(&mut world, a, &long);
+    world.pass(Duration::from_secs(3));
+    let up = world.connect(station, HOME);
+    world.stall(up, true);
+    world.step_up(up, 1);
+    world.pass(Duration::from_millis(10));
+    world.step_down(up);
+    world.pass(Duration::from_secs(3));
+    world.stall(up, false);
+    world.pass(Duration::from_secs(3));
+    assert!(world.is_open(up), "{:?}", world.hosts[station].events);
+    if !world.has_session(a) {
+        stay_connected(&mut world, a, station);
+    }
+    world.pass(Duration::from_secs(3));
+    for names in [named("early", 2), named("theirs", 2), long] {
+        assert_all_there(&mut world, HOME, &names);
+        assert_all_there(&mut world, station, &names);
+    }
+    let there = world.names(HOME, ROOT).unwrap();
+    assert_eq!(there.len(), 10, "nothing beside them: {there:?}");
+}
+
+/// The simulator found it (seed 715): a home called stable what it had never heard of, since another copy had written numbers beyond.
+#[test]
+fn a_home_does_not_vouch_for_what_another_copy_left_out() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "st@s");
+    let up = stay_connected(&mut world, station, HOME);
+    let a = world.add(Role::Client, "ann@a");
+    world.configure(a, |config| config.life = Life(5));
+    let peer = stay_connected(&mut world, a, station);
+    write(&mut world, a, &named("common", 3));
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(a);
+    world.close(up);
+    let film = world.create(a, ROOT, "film");
+    let version = world.store(a, film, big("film"));
+    assert_eq!(world.wait(a, Level::Safe), Ok(Answer::Reached));
+    world.close(peer);
+    let b = world.clone_of(a, copy, 20_003);
+    stay_connected(&mut world, b, HOME);
+    write(&mut world, b, &named("theirs", 2));
+    world.pass(Duration::from_secs(3));
+    let up = world.connect(station, HOME);
+    world.stall(up, true);
+    world.step_up(up, 1);
+    world.pass(Duration::from_millis(10));
+    world.step_down(up);
+    let state = world.hosts[station].replica.level(film).unwrap().expect("it is shown");
+    assert_eq!(state.version, version);
+    assert!(!state.facts.stable.holds(), "the mark is about what the other copy wrote: {state:?}");
+    world.stall(up, false);
+    world.settle();
+    assert!(world.is_open(up));
+    assert_eq!(world.hosts[station].replica.stable_alone(version), None, "the home has nothing of it");
+    let (file, inode) = world.lookup(HOME, ROOT, "film").unwrap();
+    assert_eq!(inode.content, big("film"), "the station wrote it again");
+    assert_eq!(world.hosts[station].replica.holder(file, inode.version), Ok(crate::Holder::Here), "and keeps it");
+}
