@@ -1,5 +1,6 @@
 //! What was written, what was said of it, and which disks have it if that is true.
 
+use super::amounts::{Amounts, Lacking};
 use super::disk::{Disk, Moment};
 use super::piece::Number;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,6 +77,7 @@ pub(super) struct Diary {
     file: Option<File>,
     begun: Option<Instant>,
     shadowed: BTreeSet<Number>,
+    amounts: Amounts,
     claims: BTreeMap<&'static str, u64>,
 }
 
@@ -216,6 +218,26 @@ impl Diary {
         }
     }
 
+    /// One of some disks was said to have all of these whole, but for so much.
+    pub(super) fn claim_all_but(
+        &mut self,
+        numbers: &[Number],
+        disks: &BTreeSet<Disk>,
+        lacking: Lacking,
+        kind: &'static str,
+    ) {
+        let said = self.note(format!("claim: all but {lacking:?} of {} contents ({kind})", numbers.len()));
+        let is_sound = |number: &Number| self.pieces.get(number).is_some_and(|piece| piece.flipped.is_disjoint(disks));
+        let numbers = numbers.iter().copied().filter(is_sound).collect();
+        *self.claims.entry(kind).or_default() += 1;
+        self.amounts.claim(numbers, disks.clone(), lacking, (said, kind));
+    }
+
+    /// What was said to lack, by amount.
+    pub(super) const fn amounts(&self) -> &Amounts {
+        &self.amounts
+    }
+
     /// The home was said to know a piece's record.
     pub(super) fn claim_visible(&mut self, number: Number, kind: &'static str) {
         let said = Moment(self.now);
@@ -240,6 +262,7 @@ impl Diary {
 
     /// A disk has only what it had at a moment.
     pub(super) fn put_back(&mut self, disk: Disk, to: Moment) {
+        self.amounts.put_back(disk, to);
         for piece in self.pieces.values_mut() {
             if piece.writer == Some(disk) && piece.written > to {
                 piece.writer = None;
@@ -260,6 +283,7 @@ impl Diary {
 
     /// What a disk has is damaged somewhere; its daemon still knows what it wrote.
     pub(super) fn lose_holder(&mut self, disk: Disk) {
+        self.amounts.put_back(disk, Moment(0));
         for piece in self.pieces.values_mut() {
             piece.cached.remove(&disk);
             piece.flipped.insert(disk);

@@ -57,7 +57,14 @@ impl Kind {
 /// Has it happen. `false`: not in this world, or not now.
 pub(super) fn strike(world: &mut World, kind: Kind) -> bool {
     let at = world.random.random_range(0..world.clients.len());
+    super::hearsay::hear_all(world);
     world.diary.note(format!("disaster: {kind:?}"));
+    let has_happened = befall(world, kind, at);
+    super::hearsay::deafen_all(world);
+    has_happened
+}
+
+fn befall(world: &mut World, kind: Kind, at: usize) -> bool {
     match kind {
         Kind::ClientLost => lose_client(world, at),
         Kind::StationLost => lose_station(world),

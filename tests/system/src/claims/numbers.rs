@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 
 /// Looks until one met no change meanwhile.
-const LOOKS: usize = 6;
+pub(super) const LOOKS: usize = 6;
 /// Longest time for the last number to become zero once all is stable: what died with its writer is declared lost when its holder
 /// has been gone for 30 s and nobody else said within another 30 that he has it, and a busy machine takes its time.
 const QUIET: Duration = Duration::from_secs(150);
@@ -21,7 +21,7 @@ pub(super) enum Compared {
 }
 
 /// The numbers of a ledger that stand still when nothing happens.
-fn still(ledger: &Value) -> Value {
+pub(super) fn still(ledger: &Value) -> Value {
     let mut still = ledger.clone();
     for part in ["not_safe", "at_station", "home_lacks"] {
         if let Some(amount) = still[part].as_object_mut() {
@@ -71,12 +71,12 @@ pub(super) fn compare(client: &Client) -> Result<Compared, String> {
     last
 }
 
-fn number(value: &Value) -> u64 {
+pub(super) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
 
 /// A number of the metrics; missing is none.
-fn metric(text: &str, name: &str) -> Option<u64> {
+pub(super) fn metric(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.starts_with(name) && line[name.len()..].starts_with('{'))?;
     line.rsplit(' ').next()?.parse::<f64>().ok().map(|value| value as u64)
 }
@@ -167,7 +167,7 @@ pub(super) fn compare_umount(world: &mut World, at: usize) -> Result<(), String>
     let mount = client.mount.as_ref().map(|mount| mount.root().to_string_lossy().into_owned()).unwrap_or_default();
     let answer = client.tool(&["umount", "--json", &mount]);
     // A mount that has ended is not killed; the directory may have another by then.
-    client.mount = None;
+    (client.mount, client.listener) = (None, None);
     world.start_client(at);
     let client = &mut world.clients[at];
     client.is_offline = false;

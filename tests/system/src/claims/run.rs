@@ -4,7 +4,7 @@ use super::diary::Diary;
 use super::disaster::{self, Kind};
 use super::numbers::{self, Compared};
 use super::world::World;
-use super::{statement, verdict, workload};
+use super::{server_numbers, statement, verdict, workload};
 use rand::Rng;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -209,6 +209,12 @@ fn work(world: &mut World, round: &mut Round) -> Result<(), String> {
         }
         if world.random.random_bool(0.04) {
             let compared = round.spend("numbers", || numbers::compare(&world.clients[at]))?;
+            round.compared += u64::from(compared == Compared::Equal);
+        }
+        if world.random.random_bool(0.06) {
+            let pick = world.random.random_range(0..=world.stations.len());
+            let site = world.stations.get(pick).unwrap_or(&world.home);
+            let compared = round.spend("numbers", || server_numbers::compare(site))?;
             round.compared += u64::from(compared == Compared::Equal);
         }
     }

@@ -2,12 +2,14 @@
 //!
 //! A statement counts for what was written before it was asked for. "Safe" without a name means: some server that is not lost.
 
+use super::amounts::Lacking;
 use super::diary::Diary;
 use super::disk::Moment;
 use super::piece::{self, Found, Number};
 use super::world::{Speaker, World};
 use rand::Rng;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -31,6 +33,7 @@ pub(super) fn volume_of(status: &Value) -> &Value {
 
 /// Makes a client say something, by chance.
 pub(super) fn by_chance(world: &mut World, at: usize) {
+    super::hearsay::hear(world, at);
     if !world.hears_the_home(Speaker::Client(at)) {
         return;
     }
@@ -123,6 +126,22 @@ pub(super) fn status(world: &mut World, at: usize) {
     world.diary.note(format!("status of {disk}: {} {ledger}", volume_of(&answer)["word"]));
     let kinds = Kinds { safe: "status: only here nothing", stable: "status: all at home" };
     note_ledger(world, at, asked, ledger, kinds);
+    if volume_of(&answer)["versions_lost"].as_u64() == Some(0) {
+        note_amounts(world, at, asked, ledger);
+    }
+}
+
+/// What a mount's ledger counts is all that lacks of what was written there.
+fn note_amounts(world: &mut World, at: usize, asked: Moment, ledger: &Value) {
+    let open = ledger["open_files"].as_u64().unwrap_or(u64::MAX / 2);
+    let written = world.diary.written_at(world.clients[at].disk, asked);
+    let (servers, home) = (world.servers(), BTreeSet::from([world.home.disk]));
+    if let Some(lacking) = Lacking::of(&ledger["not_safe"], open) {
+        world.diary.claim_all_but(&written, &servers, lacking, "status: so much only here");
+    }
+    if let Some(lacking) = Lacking::of(&ledger["home_lacks"], open) {
+        world.diary.claim_all_but(&written, &home, lacking, "status: so much not at home");
+    }
 }
 
 struct Kinds {
@@ -220,9 +239,6 @@ fn server_status(world: &mut World) {
     } else {
         (&ledger["at_station"], "status of station: all at home")
     };
-    if !is_nothing(what) {
-        return;
-    }
     let home = world.home.disk;
     // What the home declared lost it does not lack, and says so by that number.
     let has_lost = volume_of(&answer)["versions_lost"].as_u64() != Some(0);
@@ -236,6 +252,13 @@ fn server_status(world: &mut World) {
         .filter(|(_, piece)| !piece.is_removed && !piece.is_failed && (!has_lost || piece.is_held()))
         .map(|(number, _)| *number)
         .collect();
+    if !is_nothing(what) {
+        if let Some(lacking) = Lacking::of(what, 0).filter(|_| !has_lost) {
+            let kind = if is_home { "status of home: lacks so much" } else { "status of station: so much not at home" };
+            world.diary.claim_all_but(&covered, &BTreeSet::from([home]), lacking, kind);
+        }
+        return;
+    }
     for number in covered {
         world.diary.claim_holder(number, home, kind);
     }

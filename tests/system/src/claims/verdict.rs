@@ -93,6 +93,7 @@ pub(super) fn check(world: &mut World, reader: usize) -> Result<(), String> {
     let disk = world.clients[reader].disk;
     let begin = Instant::now();
     world.diary.note(format!("check at {disk}"));
+    super::hearsay::hear_all(world);
     loop {
         let root = world.clients[reader].mount.as_ref().expect("all run after a heal").root().to_owned();
         let found = walk(world, root);
@@ -133,9 +134,14 @@ fn missing(world: &World, found: &Walk) -> Vec<String> {
         }
     }
     let successors = successors(world);
+    let mut gone = BTreeMap::new();
     for (number, piece) in world.diary.pieces() {
-        let is_owed = piece.is_held() && !piece.is_removed && !found.whole.contains(number);
-        if is_owed && !is_answered_for(world, &successors, *number, found) {
+        let is_there = piece.is_removed || found.whole.contains(number);
+        if is_there || is_answered_for(world, &successors, *number, found) {
+            continue;
+        }
+        gone.insert(*number, piece.len as u64);
+        if piece.is_held() {
             missing.push(format!(
                 "{number} ({} bytes, {}): held by {}; written by {:?}, visible {}, replaced by {:?}",
                 piece.len,
@@ -147,6 +153,7 @@ fn missing(world: &World, found: &Walk) -> Vec<String> {
             ));
         }
     }
+    missing.extend(world.diary.amounts().beyond(&gone));
     missing
 }
 

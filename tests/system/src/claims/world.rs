@@ -3,6 +3,7 @@
 use super::diary::Diary;
 use super::disaster::Kind;
 use super::disk::{Disk, Moment};
+use super::hearsay::Listener;
 use super::loop_disk::LoopDisk;
 use super::run::Plan;
 use crate::process::{Finished, run_for};
@@ -41,6 +42,8 @@ pub(super) struct Site {
 pub(super) struct Client {
     /// `None`: its process is dead, its disk is there.
     pub(super) mount: Option<Mount>,
+    /// Reads its events.
+    pub(super) listener: Option<Listener>,
     pub(super) disk: Disk,
     pub(super) copy: Option<Copy>,
     pub(super) small: Option<LoopDisk>,
@@ -178,8 +181,9 @@ impl World {
         let small = self.small_disk(&machine, "cache", 0.5);
         let ticket = self.home.tool(&["volume", "ticket", "work"]).ok().out.trim().to_owned();
         let mount = machine.mount(&ticket, &[]);
+        let listener = Some(Listener::new(&machine, mount.root()));
         let mut client =
-            Client { mount: Some(mount), disk, copy: None, small, is_offline: false, chosen: None, machine };
+            Client { mount: Some(mount), listener, disk, copy: None, small, is_offline: false, chosen: None, machine };
         self.choose_station(&mut client);
         client
     }
@@ -193,7 +197,9 @@ impl World {
             copy(&original.machine.path("cache"), &machine.path("cache"));
         });
         let mount = machine.mount("work", &[]);
-        Client { mount: Some(mount), disk, copy: None, small: None, is_offline: false, chosen: None, machine }
+        let listener = Some(Listener::new(&machine, mount.root()));
+        let small = None;
+        Client { mount: Some(mount), listener, disk, copy: None, small, is_offline: false, chosen: None, machine }
     }
 
     /// Has a client use a station, the home, or the best.
@@ -238,6 +244,11 @@ impl World {
         self.home.start();
         let (now, stations) = (Instant::now(), self.stations.iter().map(|site| site.disk));
         self.deaf = stations.chain(self.clients.iter().map(|client| client.disk)).map(|disk| (disk, now)).collect();
+    }
+
+    /// Whether a client is not known to have heard of the home since it was put back.
+    pub(super) fn is_deaf(&self, at: usize) -> bool {
+        self.deaf.contains_key(&self.clients[at].disk)
     }
 
     /// Whether somebody has heard of the home since it was put back, by its own word.
@@ -335,7 +346,9 @@ impl World {
     pub(super) fn start_client(&mut self, at: usize) {
         let client = &mut self.clients[at];
         if client.mount.is_none() {
-            client.mount = Some(client.machine.mount("work", &[]));
+            let mount = client.machine.mount("work", &[]);
+            client.listener = Some(Listener::new(&client.machine, mount.root()));
+            client.mount = Some(mount);
         }
     }
 
@@ -343,6 +356,7 @@ impl World {
     pub(super) fn kill_client(&mut self, at: usize) {
         let client = &mut self.clients[at];
         self.diary.note(format!("kill client of {}", client.disk));
+        client.listener = None;
         if let Some(mut mount) = client.mount.take() {
             mount.kill();
         }
