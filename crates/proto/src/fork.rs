@@ -183,7 +183,8 @@ impl<S: MetaStore> Replica<S> {
         // What is in the log was not confirmed, so it is not among what is lost.
         let lost = lost.without(&entries);
         let written = self.write_lost(lost)? + self.write_again(entries)?;
-        if self.fork.lost_after.is_some() {
+        if let Some(after) = self.fork.lost_after {
+            self.take_over_lost(former, after)?;
             // What was taken out of the view and put back counts as known anew, and may bear what others lost.
             self.forget_what_was_seen();
         }
@@ -250,7 +251,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Nobody asks for contents by a former name any more. Answers where they come from.
-    fn let_go(&mut self, former: RecordId) -> Result<Option<Source>, StorageError> {
+    pub(crate) fn let_go(&mut self, former: RecordId) -> Result<Option<Source>, StorageError> {
         if self.tx().get_raw(&record_key(table::OWED, former))?.is_some() {
             self.release(former)?;
             return Ok(Some(Source::Own));

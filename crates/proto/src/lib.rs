@@ -53,6 +53,7 @@ mod confirm;
 mod contents;
 mod emptiness;
 mod fact_asks;
+mod forgotten;
 mod fork;
 mod former;
 mod gaps;

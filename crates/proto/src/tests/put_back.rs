@@ -302,3 +302,35 @@ fn a_member_whose_number_the_home_forgot_has_it_again() {
     assert_all_there(&mut world, HOME, &all);
     assert_eq!(world.wait(member, Level::Stable), Ok(Answer::Reached));
 }
+
+/// [S-home-put-back] [S-one-account]: contents that a client had handed to a station, of a version that the home lost, come home by the name
+/// under which it is written again, and nobody waits for them by the one that is lost.
+#[test]
+fn what_was_lent_and_is_lost_is_waited_for_by_its_new_name_only() {
+    let mut world = first_life();
+    let station = world.add(Role::Station, "st@s");
+    let a = world.add(Role::Client, "ann@a");
+    stay_connected(&mut world, station, HOME);
+    stay_connected(&mut world, a, station);
+    world.names(a, ROOT).unwrap();
+    write(&mut world, a, &named("early", 3));
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(HOME);
+    let file = world.create(a, ROOT, "film");
+    world.store(a, file, big("rough cut"));
+    assert_eq!(world.wait(a, Level::Safe), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    world.store(a, file, big("film"));
+    assert_eq!(world.wait(a, Level::Safe), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    assert!(!world.hosts[HOME].chunks.contains(&big("film").root().unwrap()), "it is at the station only");
+    world.restore(HOME, copy, 9);
+    rejoin(&mut world, &[(station, HOME), (a, station)]);
+    world.pass(Duration::from_secs(60));
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    assert!(world.hosts[HOME].chunks.contains(&big("film").root().unwrap()));
+    for host in [HOME, station, a] {
+        let ledger = world.hosts[host].replica.ledger().unwrap();
+        assert!(ledger.home_lacks.is_nothing(), "host {host}: {ledger:?}");
+    }
+}
