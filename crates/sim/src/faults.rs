@@ -7,6 +7,7 @@ use crate::network::{End, IDLE_TIMEOUT, Session};
 use crate::plan::Disaster;
 use crate::world::{Event, World};
 use rand::Rng;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use wayfs_proto::Role;
 
@@ -161,7 +162,11 @@ impl World {
         host.seen.clear();
         host.is_copy = true;
         host.config.origin = origin;
+        // What was called stable upon these is not kept for this disk any more ([S-losses], "what the copy has").
+        let had = host.disk.0.borrow().durable_chunk_names();
         *host.disk.0.borrow_mut() = copy;
+        let has: BTreeSet<_> = host.disk.0.borrow().durable_chunk_names().into_iter().collect();
+        host.hit.extend(had.into_iter().filter(|chunk| !has.contains(chunk)));
         self.cover(Branch::WentBack, true);
         let (later, life) = (self.millis(10, 5000), self.hosts[index].life);
         self.after(later, Event::Restart { host: index, life });
