@@ -39,6 +39,10 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role == Role::Client {
             return self.upstream.is_some();
         }
+        if self.counters.rescues {
+            // What a home that was put back does not know, or not as we do, is to be written again and not to be sent.
+            return false;
+        }
         self.note_gathering();
         let gathered = self.upstream.as_ref().and_then(|upstream| self.gathered_at(upstream));
         gathered.is_some_and(|at| self.now >= at)
