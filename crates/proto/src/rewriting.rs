@@ -60,7 +60,9 @@ pub(crate) fn rewritten(entries: Vec<LogEntry>, kept: &BTreeSet<FileId>) -> Rewr
                 None => done.dropped.push(id),
             },
             _ => {
-                made.insert(id, done.left.len());
+                if matches!(record.op, Op::Create { .. }) {
+                    made.insert(id, done.left.len());
+                }
                 done.left.push(Rewrite { record, held, formers: vec![id] });
             }
         }
@@ -106,6 +108,21 @@ mod tests {
         let Op::Create { content, .. } = &done.left[0].record.op else { panic!("{done:?}") };
         assert_eq!(*content, Content::Inline(bytes::Bytes::from_static(b"second")));
         assert!(done.left[0].held && !done.left[1].held);
+    }
+
+    /// Seed 803 of `home-back`: a store that met another one bears the name of the copy that it became, and nothing is folded into it.
+    #[test]
+    fn what_was_stored_into_a_copy_and_over_is_dropped() {
+        let other = RecordId::new(OriginId::new(9).unwrap(), 1).unwrap();
+        let content = Content::Inline(bytes::Bytes::from_static(b"met another"));
+        let op =
+            Op::Store { file: FileId::made_by(other), base: other, content: content.clone(), mtime: WallTime::EPOCH };
+        let done =
+            rewritten(vec![entry(1, op, false), store(2, 1, 1, "second"), store(3, 1, 2, "third")], &BTreeSet::new());
+        assert_eq!(done.dropped, [id(2)]);
+        let formers: Vec<_> = done.left.iter().map(|rewrite| (rewrite.formers.clone(), rewrite.held)).collect();
+        assert_eq!(formers, [(vec![id(1)], false), (vec![id(3)], true)], "its contents are those of the first alone");
+        assert!(matches!(&done.left[0].record.op, Op::Store { content: kept, .. } if *kept == content));
     }
 
     #[test]
