@@ -45,16 +45,23 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn next_sequence(&self) -> u64 {
         // A copy of this store that is opened elsewhere begins its life somewhere else, so that nearly always what the
         // two write has different numbers, and so different names, even before anybody notices.
-        let skipped = if self.skips { AHEAD_MAX + 1 + u64::from(self.config.life.0 % LIFE_STEPS) } else { 0 };
+        let skipped = if self.begins_life() { AHEAD_MAX + 1 + u64::from(self.config.life.0 % LIFE_STEPS) } else { 0 };
         self.counters.sequence + skipped + 1
+    }
+
+    /// Whether our next record is the first of a life.
+    fn begins_life(&self) -> bool {
+        self.skips && self.staged.gap.is_none()
     }
 
     /// The first change of a life begins behind what the last one may have sent ahead and lost.
     pub(crate) fn skip_lost(&mut self) -> Result<(), StorageError> {
-        if !self.skips {
+        if !self.begins_life() {
             return Ok(());
         }
-        let after = self.counters.sequence;
+        // Those that were taken out of the view since (`take_orphans`) nobody has.
+        let own = self.config.origin;
+        let after = self.counters.sequence.min(wayfs_tree::applied(&self.tx(), own)?);
         let sequence = self.next_sequence() - 1;
         let Ok(id) = RecordId::new(self.config.origin, sequence) else { return Ok(()) };
         let record = Record { id, time: self.wall, user: UserId(0), op: Op::Skip { after, life: self.config.life } };

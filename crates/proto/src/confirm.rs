@@ -82,7 +82,7 @@ impl<S: MetaStore> Replica<S> {
             if let (Key::Origin(origin), Some(Image::Origin(image))) = (key, image)
                 && !self.fork.parted.contains(origin)
             {
-                let positions = self.log.tentative_through(*origin, image.applied);
+                let positions = self.left_in_log(self.log.tentative_through(*origin, image.applied));
                 if !positions.is_empty() {
                     cut.applied.insert(*origin, image.applied);
                     cut.confirmed.extend(positions);
@@ -104,9 +104,10 @@ impl<S: MetaStore> Replica<S> {
         self.compare(incoming, &expected, &mut cut)?;
         for origin in self.fork.parted.clone() {
             // Nothing of it will be confirmed any more: the view goes back behind all of it.
-            cut.confirmed.extend(self.log.tentative_through(origin, RecordId::SEQUENCE_MAX));
-            cut.applied.insert(origin, RecordId::SEQUENCE_MAX);
             cut.is_echo = false;
+            let Some(last) = self.log.tentative_of(origin).last().map(|(_, item)| item.id.sequence()) else { continue };
+            cut.confirmed.extend(self.log.tentative_through(origin, last));
+            cut.applied.insert(origin, last);
         }
         if cut.is_echo && self.log.is_structural() && self.is_hazard(&cut.direct)? {
             cut.is_echo = false;
@@ -149,6 +150,7 @@ impl<S: MetaStore> Replica<S> {
         let is_told = self.is_told(&key, &aside);
         let Aside { number, image: before } = aside;
         if is_told {
+            self.note_unnamed(&key, number);
             cut.is_echo &= hash == echo_hash(before.as_ref());
             let after = before.clone();
             cut.touched.push(TouchedKey { key, before, after, number: Some(number) });
@@ -333,7 +335,11 @@ impl<S: MetaStore> Replica<S> {
                 let vouched = self.counters.change.0 + 1;
                 let Aside { number, image } = match confirmed.remove(&parsed) {
                     Some((image, number)) => Aside { number: number.unwrap_or(vouched), image },
-                    None => unpack(&value)?,
+                    None => {
+                        let aside: Aside = unpack(&value)?;
+                        self.note_unnamed(&parsed, aside.number);
+                        aside
+                    }
                 };
                 self.overlay.delete_raw(image_key(TOUCH, &parsed));
                 self.overlay.delete_raw(key);
@@ -360,6 +366,7 @@ impl<S: MetaStore> Replica<S> {
             })
             .map(|(position, _)| position)
             .collect();
+        let left = self.left_in_log(left);
         self.replays += u64::from(!left.is_empty());
         tracing::debug!(records = left.len(), "replaying tentative records");
         for position in left {

@@ -58,6 +58,10 @@ pub(crate) struct Fork {
     pub(crate) lost_after: Option<u64>,
     /// Station: what children wrote and the home, that was put back, has not. It is written again when all that it was upon is.
     pub(crate) unwritten: Vec<(OriginId, Vec<LogEntry>)>,
+    /// Station: what tentative records touched before the home, that was put back, told its state.
+    pub(crate) touched: BTreeMap<RecordId, Vec<Key>>,
+    /// Station: keys that a replay put back while the home told its whole state, and that it has not named.
+    pub(crate) unnamed: BTreeSet<Key>,
     /// Station: the origins that the home named while it told its whole state.
     pub(crate) named: BTreeSet<OriginId>,
     /// Whose wish for a new origin was passed on.
@@ -154,16 +158,20 @@ impl<S: MetaStore> Replica<S> {
         let own: Vec<(u64, LogItem)> =
             self.log.from(0).filter(|(_, item)| item.id.origin() == former).map(|(at, item)| (at, *item)).collect();
         // What the home has stays as it is, though it was kept here until its contents were safe.
-        let at_home = self.marks(former)?.visible.min(self.fork.lost_after.unwrap_or(u64::MAX));
-        let unconfirmed = own.iter().filter(|(_, item)| item.tentative || item.id.sequence() > at_home);
+        let visible = self.marks(former)?.visible;
+        let unconfirmed = own.iter().filter(|(_, item)| match self.fork.lost_after {
+            Some(after) => item.id.sequence() > after,
+            None => item.tentative || item.id.sequence() > visible,
+        });
         let unconfirmed: Vec<u64> = unconfirmed.map(|(position, _)| *position).collect();
         let entries = self.entries(&unconfirmed)?;
         let image = self.confirmed_origin(former)?;
+        self.part(former, Vec::new())?;
+        // Of what the parent had confirmed: what was to be done upon it is written again after it.
         let lost = match self.fork.lost_after {
-            Some(after) if self.config.role == Role::Client => self.find_own_lost(after)?,
+            Some(after) if self.config.role == Role::Client => self.find_own_lost(former, after)?,
             _ => Lost::default(),
         };
-        self.part(former, Vec::new())?;
         for (position, _) in own {
             self.overlay.delete_raw(number_key(table::LOG, position));
             self.staged.forgotten.push(position);
@@ -180,7 +188,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(after) = self.fork.lost_after {
             self.note_lost_after(former, after);
         }
-        // What is in the log was not confirmed, so it is not among what is lost.
+        self.take_out_lost(&lost, &entries)?;
         let lost = lost.without(&entries);
         let written = self.write_lost(lost)? + self.write_again(entries)?;
         if let Some(after) = self.fork.lost_after {
@@ -320,18 +328,18 @@ impl<S: MetaStore> Replica<S> {
         self.write_parted(parted)
     }
 
-    /// What children wrote and the home, that was put back, would not take or not understand: under an origin that it does not know
-    /// any more, or about what it lost. `stale`: what it does not name.
+    /// What we or our children wrote and the home, that was put back, would not take or not understand: under an origin that it
+    /// does not know any more, or about what it lost. `stale`: what it does not name.
     pub(crate) fn take_orphans(&mut self, stale: &[Key]) -> Result<(), StorageError> {
         let named = std::mem::take(&mut self.fork.named);
+        let touched = std::mem::take(&mut self.fork.touched);
         let mut lost = BTreeSet::new();
         for key in stale {
             if self.aside(key)?.is_some_and(|aside| aside.image.is_some()) {
                 lost.insert(key);
             }
         }
-        let mut done: BTreeSet<OriginId> = self.fork.unwritten.iter().map(|(origin, _)| *origin).collect();
-        done.insert(self.config.origin);
+        let done: BTreeSet<OriginId> = self.fork.unwritten.iter().map(|(origin, _)| *origin).collect();
         let tentative = self.log.from(0).filter(|(_, item)| item.tentative && !done.contains(&item.id.origin()));
         let tentative: Vec<(u64, OriginId)> = tentative.map(|(position, item)| (position, item.id.origin())).collect();
         let mut entries: BTreeMap<OriginId, Vec<LogEntry>> = BTreeMap::new();
@@ -342,7 +350,11 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             let entry = self.log_entry(position)?;
-            if !named.contains(&origin) || entry.touched.iter().any(|(key, _)| lost.contains(key)) {
+            let is_about_lost = |key: &Key| lost.contains(key) || self.fork.lost.is_about(key);
+            // Replayed upon what the home shows it may have met a conflict, and touched something else.
+            let before = touched.get(&entry.record.id).into_iter().flatten();
+            let is_about_lost = before.chain(entry.touched.iter().map(|(key, _)| key)).any(is_about_lost);
+            if !named.contains(&origin) || is_about_lost {
                 orphans.insert(origin);
             }
             entries.entry(origin).or_default().push(entry);
@@ -350,7 +362,26 @@ impl<S: MetaStore> Replica<S> {
         let parted: Vec<_> = entries.into_iter().filter(|(origin, _)| orphans.contains(origin)).collect();
         let unnamed = orphans.into_iter().filter(|origin| !named.contains(origin));
         let gone = unnamed.map(|origin| KeyImage { key: Key::Origin(origin), image: None }).collect();
-        if parted.is_empty() { Ok(()) } else { self.take_parted(gone, parted) }
+        if parted.is_empty() {
+            return Ok(());
+        }
+        // Our own new records begin behind those that nobody will have.
+        self.skips |= parted.iter().any(|(origin, _)| *origin == self.config.origin);
+        self.take_parted(gone, parted)
+    }
+
+    /// Before the home's state is taken over: what tentative records touch as it was.
+    pub(crate) fn note_touched(&mut self) -> Result<(), StorageError> {
+        if !self.counters.rescues || !self.fork.touched.is_empty() {
+            return Ok(());
+        }
+        let tentative = self.log.from(0).filter(|(_, item)| item.tentative);
+        let positions: Vec<u64> = tentative.map(|(position, _)| position).collect();
+        for position in positions {
+            let entry = self.log_entry(position)?;
+            self.fork.touched.insert(entry.record.id, entry.touched.into_iter().map(|(key, _)| key).collect());
+        }
+        Ok(())
     }
 
     /// Writes again under our own origin what children wrote.

@@ -84,6 +84,7 @@ mod replica;
 mod reports_kept;
 mod requests;
 mod restored;
+mod restoring;
 mod rewriting;
 mod rights;
 mod rooms;
@@ -92,6 +93,7 @@ mod sending;
 mod stream;
 mod succession;
 mod tables;
+mod takeover;
 mod tentative;
 #[cfg(test)]
 mod tests;

@@ -7,35 +7,54 @@
 //! ```
 //!
 //! A station holds the whole metadata, so it finds what the home lost by comparing: files and directories that the home
-//! had and does not name any more are made again; files of which it names an older version get the newer contents. A
-//! client finds what it wrote itself and still has in its cache. What was removed, renamed or changed in attributes only
-//! since the copy was taken stays as the copy has it.
+//! had and does not name any more are made again; files of which it names an older version get the newer contents; names
+//! that it shows again go or move to where they were, and attributes are set again. A client finds what it wrote itself and
+//! still has in its cache. How it is written is in `restoring`.
+//!
+//! **What is older.** A station that knows the records which made something what the home shows now had seen it, so what it
+//! had instead came later. What the home shows by a record that nobody had told the station of was made since: it stays, and
+//! contents go beside it. **What the home has heard of** (it may be another, which took the place of the former one) is not
+//! written again: what it does not show of that was removed or written over there.
 
 use crate::api::{Output, Role};
-use crate::contents::Source;
 use crate::history::is_among;
 use crate::replica::Replica;
-use crate::tables::{KeyKind, kind_range, parse_image_key, table, unpack_view};
+use crate::tables::{KeyKind, kind_range, parse_image_key, table};
 use crate::tentative::LogEntry;
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use wayfs_types::{
-    FileId, Image, Inode, Key, Kind, MetaStore, Op, Origin, OriginId, Place, Record, RecordId, StorageError, UserId,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use wayfs_types::{FileId, Image, Inode, Key, Kind, MetaStore, Origin, OriginId, Place, RecordId, StorageError};
 use wayfs_wire::KeyImage;
 
 /// What a parent lost, as far as this replica has it.
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
     /// Files and directories that it does not name any more.
-    gone: BTreeMap<FileId, Box<Inode>>,
+    pub(crate) gone: BTreeMap<FileId, Box<Inode>>,
     /// Files of which it has an older version: upon which version ours is to be stored.
-    older: BTreeMap<FileId, (RecordId, Box<Inode>)>,
+    pub(crate) older: BTreeMap<FileId, (RecordId, Box<Inode>)>,
+    /// What has other names, or none.
+    pub(crate) moved: BTreeMap<FileId, Moved>,
+    /// What has newer attributes than those that it shows, of a version that we knew.
+    pub(crate) changed: BTreeMap<FileId, (RecordId, Box<Inode>)>,
+    /// What it shows under a name by a record of which we had not heard.
+    placed_since: BTreeSet<FileId>,
+}
+
+/// Where a file stood.
+#[derive(Debug)]
+pub(crate) struct Moved {
+    /// Its names; empty: it was removed.
+    pub(crate) to: Vec<Place>,
+    /// The records that put it there, or removed it, as far as they are known.
+    by: Vec<RecordId>,
+    /// In whose name that is done again.
+    pub(crate) user: u32,
 }
 
 impl Lost {
     pub(crate) fn is_empty(&self) -> bool {
-        self.gone.is_empty() && self.older.is_empty()
+        self.gone.is_empty() && self.older.is_empty() && self.moved.is_empty() && self.changed.is_empty()
     }
 
     /// Without what records that are written again anyway made or stored.
@@ -55,6 +74,12 @@ impl Lost {
 
     pub(crate) fn add_older(&mut self, file: FileId, upon: RecordId, inode: Box<Inode>) {
         self.older.insert(file, (upon, inode));
+    }
+
+    /// Whether it is about what a key names.
+    pub(crate) fn is_about(&self, key: &Key) -> bool {
+        let Key::Inode(file) = key else { return false };
+        self.older.contains_key(file) || self.moved.contains_key(file)
     }
 }
 
@@ -77,36 +102,92 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// Files of which the parent, that was put back, has an older version than it had.
+    /// What the parent, that was put back, shows otherwise than it had shown it.
     pub(crate) fn find_older(&mut self, cut: &[KeyImage]) -> Result<(), StorageError> {
         if self.config.role != Role::Station || !self.counters.rescues {
             return Ok(());
         }
         for pair in cut {
-            let (Key::Inode(file), Some(Image::Inode(now))) = (&pair.key, &pair.image) else { continue };
-            let before = match self.aside(&pair.key)? {
-                Some(aside) => aside.image,
-                None => wayfs_tree::View::image(&self.tx(), &pair.key)?,
-            };
-            let Some(Image::Inode(before)) = before else { continue };
-            if before.kind != Kind::File || before.is_removed() || before.content == now.content {
-                continue;
+            match (&pair.key, &pair.image) {
+                (Key::Inode(file), Some(Image::Inode(now))) if *file != FileId::ROOT => {
+                    match self.confirmed_image(&pair.key)? {
+                        Some(Image::Inode(before)) => self.compare_with_before(*file, now, before)?,
+                        // Even the trace of its removal is gone.
+                        _ if self.was_known(file.maker())? && self.was_known(now.version)? && !now.is_removed() => {
+                            self.fork.lost.moved.insert(*file, Moved { to: Vec::new(), by: Vec::new(), user: now.uid });
+                        }
+                        _ => {}
+                    }
+                }
+                (Key::Entry(..), Some(Image::Entry(entry))) if !self.was_known(entry.version)? => {
+                    self.fork.lost.placed_since.insert(entry.file);
+                }
+                _ => {}
             }
-            let known = self.confirmed_applied(now.version.origin())?;
-            let is_known = now.version.origin() == OriginId::GENESIS || now.version.sequence() <= known;
-            // A version that we never heard of was made since: then ours goes beside it.
-            let upon = if is_known && !now.is_removed() { now.version } else { before.version };
-            self.fork.lost.add_older(*file, upon, before);
         }
         Ok(())
     }
 
+    /// What the parent had confirmed of a key.
+    fn confirmed_image(&mut self, key: &Key) -> Result<Option<Image>, StorageError> {
+        match self.aside(key)? {
+            Some(aside) => Ok(aside.image),
+            None => wayfs_tree::View::image(&self.tx(), key),
+        }
+    }
+
+    /// Whether the parent had told us of a record before.
+    fn was_known(&mut self, record: RecordId) -> Result<bool, StorageError> {
+        let origin = record.origin();
+        Ok(origin == OriginId::GENESIS || record.sequence() <= self.confirmed_applied(origin)?)
+    }
+
+    fn compare_with_before(&mut self, file: FileId, now: &Inode, before: Box<Inode>) -> Result<(), StorageError> {
+        if before.merged_into.is_some() || now.merged_into.is_some() || before.kind != now.kind {
+            return Ok(());
+        }
+        let (knew_version, knew_attributes) = (self.was_known(now.version)?, self.was_known(now.attr_version)?);
+        if before.places != now.places && !now.is_removed() && (knew_version || !before.is_removed()) {
+            let moved = self.moved(now, &before)?;
+            self.fork.lost.moved.insert(file, moved);
+        }
+        if before.is_removed() {
+            return Ok(());
+        }
+        let is_changed = before.attr_version != now.attr_version || before.xattrs != now.xattrs;
+        if is_changed && knew_attributes && !now.is_removed() {
+            self.fork.lost.changed.insert(file, (now.attr_version, before.clone()));
+        }
+        if before.kind == Kind::File && before.content != now.content {
+            // A version that we never heard of was made since: then ours goes beside it.
+            let upon = if knew_version && !now.is_removed() { now.version } else { before.version };
+            self.fork.lost.add_older(file, upon, before);
+        }
+        Ok(())
+    }
+
+    fn moved(&mut self, now: &Inode, before: &Inode) -> Result<Moved, StorageError> {
+        let mut by = Vec::new();
+        if before.is_removed() {
+            by.push(before.attr_version);
+        }
+        for place in before.places.iter().filter(|place| !now.places.contains(place)) {
+            if let Some(Image::Entry(entry)) = self.confirmed_image(&Key::Entry(place.parent, place.name.clone()))? {
+                by.push(entry.version);
+            }
+        }
+        Ok(Moved { to: before.places.clone(), by, user: before.uid })
+    }
+
     /// Without what the parent has heard of: what it does not name of that any more was removed, and what it has otherwise
     /// was written over, by somebody of whom we had not heard.
-    pub(crate) fn without_known(&mut self, lost: Lost) -> Result<Lost, StorageError> {
-        let Lost { mut gone, mut older } = lost;
+    pub(crate) fn without_known(&mut self, mut lost: Lost) -> Result<Lost, StorageError> {
+        let made = lost.gone.keys().map(|file| file.maker());
+        let stored = lost.older.values().chain(lost.changed.values());
+        let stored = stored.flat_map(|(_, inode)| [inode.version, inode.attr_version]);
+        let moved = lost.moved.values().flat_map(|moved| moved.by.iter().copied());
         let mut known: BTreeMap<OriginId, Option<Origin>> = BTreeMap::new();
-        for record in gone.keys().map(|file| file.maker()).chain(older.values().map(|(_, inode)| inode.version)) {
+        for record in made.chain(stored).chain(moved).collect::<BTreeSet<RecordId>>() {
             if let Entry::Vacant(unknown) = known.entry(record.origin()) {
                 unknown.insert(self.confirmed_origin(record.origin())?);
             }
@@ -115,9 +196,12 @@ impl<S: MetaStore> Replica<S> {
             let image = known.get(&record.origin()).and_then(Option::as_ref);
             record.origin() == OriginId::GENESIS || image.is_some_and(|image| is_among(image, record.sequence()))
         };
-        gone.retain(|file, _| !has(file.maker()));
-        older.retain(|_, (_, inode)| !has(inode.version));
-        Ok(Lost { gone, older })
+        lost.gone.retain(|file, _| !has(file.maker()));
+        lost.older.retain(|_, (_, inode)| !has(inode.version));
+        lost.changed.retain(|_, (_, inode)| !has(inode.attr_version));
+        let placed_since = std::mem::take(&mut lost.placed_since);
+        lost.moved.retain(|file, moved| !placed_since.contains(file) && !moved.by.iter().any(|record| has(*record)));
+        Ok(lost)
     }
 
     /// A key that the parent, that was put back, does not name any more.
@@ -131,123 +215,26 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// What a client made or stored itself after a record, and has in its cache.
-    pub(crate) fn find_own_lost(&mut self, after: u64) -> Result<Lost, StorageError> {
-        let own = self.config.origin;
+    /// What a client made or stored itself under an origin after a record, and has in its cache.
+    pub(crate) fn find_own_lost(&mut self, own: OriginId, after: u64) -> Result<Lost, StorageError> {
         let is_lost = |record: RecordId| record.origin() == own && record.sequence() > after;
-        let mut lost = Lost::default();
+        let mut files = Vec::new();
         let (from, until) = kind_range(table::VIEW, KeyKind::Inode);
-        self.each(&from, &until, |key, value| {
-            let Key::Inode(file) = parse_image_key(key)? else { return Ok(()) };
-            let Image::Inode(inode) = unpack_view(value)?.image else { return Ok(()) };
+        self.each(&from, &until, |key, _| {
+            if let Key::Inode(file) = parse_image_key(key)? {
+                files.push(file);
+            }
+            Ok(())
+        })?;
+        let mut lost = Lost::default();
+        for file in files {
+            let Some(inode) = wayfs_tree::inode(&self.tx(), file)? else { continue };
             if is_lost(file.maker()) {
                 lost.add_gone(file, inode);
             } else if inode.kind == Kind::File && !inode.is_removed() && is_lost(inode.version) {
                 lost.add_older(file, inode.version, inode);
             }
-            Ok(())
-        })?;
+        }
         Ok(lost)
-    }
-
-    /// Writes again what a parent lost. Answers how many records that took.
-    pub(crate) fn write_lost(&mut self, lost: Lost) -> Result<u64, StorageError> {
-        let mut count = 0;
-        for (file, inode) in &lost.gone {
-            // A client has them in its view as confirmed; there they would be in the way of what is made now.
-            for Place { parent, name } in &inode.places {
-                if wayfs_tree::entry(&self.tx(), *parent, name)?.is_some_and(|entry| entry.file == *file) {
-                    self.put_image(Key::Entry(*parent, name.clone()), None)?;
-                }
-            }
-            self.put_image(Key::Inode(*file), None)?;
-        }
-        let mut left = lost.gone;
-        while let Some((file, inode)) = left.pop_first() {
-            count += self.make_again(file, *inode, &mut left)?;
-        }
-        for (file, (upon, inode)) in lost.older {
-            let op = Op::Store { file, base: upon, content: inode.content, mtime: inode.mtime };
-            count += self.write_op(op, inode.uid, Some(inode.version))?;
-        }
-        Ok(count)
-    }
-
-    /// Makes a file or directory again, after the directories that it is in.
-    fn make_again(
-        &mut self,
-        file: FileId,
-        inode: Inode,
-        left: &mut BTreeMap<FileId, Box<Inode>>,
-    ) -> Result<u64, StorageError> {
-        let mut chain = vec![(file, inode)];
-        while let Some(parent) = chain.last().and_then(|(_, inode)| inode.places.first()).map(|place| place.parent)
-            && let Some(inode) = left.remove(&parent)
-        {
-            chain.push((parent, *inode));
-        }
-        let mut count = 0;
-        while let Some((file, inode)) = chain.pop() {
-            let mut places = inode.places.into_iter();
-            let Some(Place { parent, name }) = places.next() else { continue };
-            let (mode, uid, gid) = (inode.mode, inode.uid, inode.gid);
-            let op = match inode.kind {
-                Kind::Directory => Op::Mkdir { parent, name, mode, uid, gid },
-                kind => Op::Create { parent, name, kind, mode, uid, gid, content: inode.content },
-            };
-            count += self.write_op(op, uid, Some(file.maker()))?;
-            // It was made with what had been stored into it: what was written upon that is upon this.
-            if inode.version != file.maker()
-                && let Ok(made) = RecordId::new(self.config.origin, self.counters.sequence)
-            {
-                self.note_renamed(inode.version, made);
-            }
-            for Place { parent, name } in places {
-                count += self.write_op(Op::Link { file, parent, name }, uid, None)?;
-            }
-            for (name, value) in inode.xattrs {
-                count += self.write_op(Op::SetXattr { file, name, value: Some(value) }, uid, None)?;
-            }
-        }
-        Ok(count)
-    }
-
-    /// A client wrote again what the home lost, and may have let the contents go. Until its driver has looked it answers for
-    /// nothing: they count as gone.
-    pub(crate) fn look_for_own(&mut self, record: &Record) -> Result<(), StorageError> {
-        if let Some((file, content)) =
-            crate::contents::content_of(record).filter(|(_, content)| content.root().is_some())
-        {
-            let (version, content) = (record.id, content.clone());
-            self.put_vanished(version, file, content.clone())?;
-            self.staged.outputs.push(Output::Seek { file, version, content });
-        }
-        Ok(())
-    }
-
-    /// Writes a record of our own. `former`: the record that it stands for.
-    pub(crate) fn write_op(&mut self, op: Op, user: u32, former: Option<RecordId>) -> Result<u64, StorageError> {
-        let Ok(id) = RecordId::new(self.config.origin, self.next_sequence()) else { return Ok(0) };
-        let record = Record { id, time: self.wall, user: UserId(user), op };
-        let record = crate::renamed::renamed_record(record, id, &|name| self.fork.renamed.get(&name).copied());
-        self.skip_lost()?;
-        self.counters.sequence = id.sequence();
-        if let Some(former) = former {
-            self.note_renamed(former, id);
-        }
-        let effect = self.take_record(record.clone(), true)?;
-        // Whether the bytes are here the driver knows.
-        let content = if self.config.role == Role::Client {
-            self.look_for_own(&record)?;
-            None
-        } else {
-            let source = Source::Child { origin: self.config.origin, is_station: true, held: false };
-            self.note_content(&record, &effect, source)?
-        };
-        if let Some(file) = effect.file.or_else(|| crate::inspect::file_of(&record.op, id)) {
-            self.staged.outputs.push(Output::Applied { file, record: id, content });
-        }
-        self.staged.marks.insert(self.config.origin);
-        Ok(1)
     }
 }

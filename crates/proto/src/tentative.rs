@@ -12,7 +12,7 @@ use crate::ledger::{Tally, Weight};
 use crate::replica::Replica;
 use crate::tables::{image_key, number_key, pack, parse_number_key, table, unpack};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_tree::{Effect, View};
 use wayfs_types::{
     Chain, Digest, Image, Key, Life, MetaStore, Op, OriginId, Record, RecordId, StorageError, Ticket, WallTime,
@@ -385,6 +385,15 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn log_entry(&mut self, position: u64) -> Result<LogEntry, StorageError> {
         let bytes = self.tx().get_raw(&number_key(table::LOG, position))?;
         unpack(&bytes.ok_or_else(|| StorageError::Corrupt(format!("log entry {position} is gone")))?)
+    }
+
+    /// Those of some positions that this very input has not taken out of the log: memory hears of that with the batch.
+    pub(crate) fn left_in_log(&self, mut positions: Vec<u64>) -> Vec<u64> {
+        if !self.staged.forgotten.is_empty() {
+            let taken_out: BTreeSet<u64> = self.staged.forgotten.iter().copied().collect();
+            positions.retain(|position| !taken_out.contains(position));
+        }
+        positions
     }
 
     /// Applies a record to the view and, unless we are the home, appends it to the log.

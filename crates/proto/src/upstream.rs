@@ -444,6 +444,8 @@ impl<S: MetaStore> Replica<S> {
                 self.counters.reset = Some(self.counters.change);
                 self.fork.named.clear();
                 self.fork.unwritten.clear();
+                self.fork.unnamed.clear();
+                self.fork.touched.clear();
             }
             Role::Home => {}
         }
@@ -596,28 +598,10 @@ impl<S: MetaStore> Replica<S> {
                 _ => None,
             }));
         }
+        self.note_touched()?;
         self.find_older(&cut)?;
         let parted = self.parted_in(&cut)?;
         if parted.is_empty() { self.take_cut(cut) } else { self.take_parted(cut, parted) }
-    }
-
-    /// Applies a cut. A client notes that the parent vouched for what it names; so does a station that takes
-    /// over the whole state, and sweeps the rest later.
-    pub(crate) fn take_cut(&mut self, cut: Vec<KeyImage>) -> Result<(), StorageError> {
-        let is_noted = self.config.role == Role::Client || self.counters.reset.is_some();
-        let keys: Vec<Key> = if is_noted { cut.iter().map(|pair| pair.key.clone()).collect() } else { Vec::new() };
-        self.take_images(cut)?;
-        keys.into_iter().try_for_each(|key| self.renew_key(key))
-    }
-
-    /// Gives a key a new number although its image stays.
-    fn renew_key(&mut self, key: Key) -> Result<(), StorageError> {
-        let image = wayfs_tree::View::image(&self.tx(), &key)?;
-        if image.is_some() {
-            self.put_image(key.clone(), image)?;
-            self.overlay.renew(key);
-        }
-        Ok(())
     }
 
     /// Applies those parts of a large cut that meet nothing tentative; the rest waits for its end.
@@ -631,48 +615,6 @@ impl<S: MetaStore> Replica<S> {
         self.take_told(free)?;
         if let Some(upstream) = self.upstream.as_mut() {
             upstream.partial = kept;
-        }
-        Ok(())
-    }
-
-    /// What the parent did not name while it told its whole state.
-    fn stale_keys(&self, reset: CommitNumber) -> Result<Vec<Key>, StorageError> {
-        let mut stale = Vec::new();
-        self.each(&number_key(table::CHANGE, 0), &number_key(table::CHANGE, reset.0 + 1), |_, value| {
-            let mut key = vec![table::VIEW];
-            key.extend(value);
-            stale.push(crate::tables::parse_image_key(&key)?);
-            Ok(())
-        })?;
-        // Renewed with this very cut: its old row is still in the index.
-        stale.retain(|key| !self.overlay.is_touched(key));
-        Ok(stale)
-    }
-
-    /// After the whole state came: what it did not name is no more.
-    fn sweep(&mut self) -> Result<(), StorageError> {
-        let Some(reset) = self.counters.reset else { return Ok(()) };
-        let stale = self.stale_keys(reset)?;
-        if self.counters.rescues {
-            self.take_orphans(&stale)?;
-        }
-        self.counters.reset = None;
-        for key in stale {
-            if self.aside(&key)?.is_some() {
-                continue;
-            }
-            self.find_gone(&key)?;
-            self.put_image(key, None)?;
-        }
-        if std::mem::take(&mut self.counters.rescues) {
-            let lost = std::mem::take(&mut self.fork.lost);
-            let lost = self.without_known(lost)?;
-            let records = if lost.is_empty() { 0 } else { self.write_lost(lost)? };
-            let unwritten = std::mem::take(&mut self.fork.unwritten);
-            self.write_parted(unwritten)?;
-            self.take_over_forgotten()?;
-            self.begin_after_loss();
-            self.staged.outputs.push(Output::Recovered { records });
         }
         Ok(())
     }

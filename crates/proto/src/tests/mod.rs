@@ -23,5 +23,6 @@ mod sharing;
 mod station_back;
 mod storms;
 mod succeeding;
+mod taken_over;
 mod volume;
 pub(crate) mod world;

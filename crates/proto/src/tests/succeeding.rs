@@ -71,7 +71,8 @@ impl Volume {
     }
 }
 
-/// [S-promotion] Everything that the station had is the order now; what others know of the former home comes back.
+/// [S-promotion] Everything that the station had is the order now; what others know of the former home comes back, and what they
+/// know to be removed goes.
 #[test]
 fn a_station_that_takes_the_place_of_the_home_loses_nothing_that_somebody_has() {
     let mut volume = Volume::new();
@@ -86,7 +87,11 @@ fn a_station_that_takes_the_place_of_the_home_loses_nothing_that_somebody_has() 
     let all = [all, named("after", 4), named("late", 2)].concat();
     for host in [near, volume.far, volume.ann, volume.bob] {
         assert_all_there(&mut volume.world, host, &all);
-        assert_eq!(volume.world.names(host, ROOT).unwrap().len(), all.len() + 1, "and bob-0, whose removal is lost");
+        assert_eq!(
+            volume.world.names(host, ROOT).unwrap().len(),
+            all.len(),
+            "bob-0 was removed, as the far station knows"
+        );
     }
     volume.world.check_tree(near);
     for (host, prefix) in [(volume.ann, "on-ann"), (volume.bob, "on-bob")] {
