@@ -6,7 +6,7 @@
 
 use crate::host::Host;
 use crate::world::World;
-use wayfs_types::{Op, RecordId};
+use wayfs_types::{Op, RecordId, Time};
 use wayfs_wire::{Message, Up};
 
 /// How many bytes at the beginning of a message tell its kind: its format, and two choices.
@@ -19,8 +19,11 @@ impl World {
             return;
         }
         let Ok(Message::Up(Up::Records { records })) = wayfs_wire::decode(bytes) else { return };
+        // What is cancelled is so when the session begins, be it sent much later.
+        let session = self.hosts[index].parent_session.and_then(|peer| self.sessions.get(&peer));
+        let since = session.map_or(self.now, |session| session.since);
         for sent in records.into_iter().filter(|sent| sent.record.op == Op::Touch) {
-            self.history.cancelled(index, sent.record.id);
+            self.history.cancelled(index, sent.record.id, since);
         }
     }
 }
@@ -32,7 +35,7 @@ fn is_of_records(bytes: &[u8]) -> bool {
 
 impl crate::history::History {
     /// A host's client was sent nothing of an update but its number.
-    fn cancelled(&mut self, host: usize, record: RecordId) {
+    fn cancelled(&mut self, host: usize, record: RecordId, at: Time) {
         let record = self.first(record);
         if !self.updates.contains_key(&record) || self.went_with.contains_key(&record) {
             return;
@@ -41,7 +44,7 @@ impl crate::history::History {
             update.base == Some(record) && self.is_of(**later, host)
         };
         let next = self.updates.iter().find(is_next).map(|(later, _)| *later);
-        if let Some(next) = next.filter(|next| !self.is_said_lost(*next)) {
+        if let Some(next) = next.filter(|next| !self.was_said_gone(*next, at)) {
             self.went_with.insert(record, next);
         }
     }

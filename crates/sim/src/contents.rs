@@ -166,7 +166,7 @@ impl World {
             return self.after(later, Event::PushStep(Push { sent: 0, lacked: push.lacked + 1, ..push }));
         }
         self.hosts[index].pushing.remove(&push.version);
-        self.history.gone.insert(self.history.first(push.version));
+        self.history.say_gone(push.version, self.now);
         self.feed(index, Input::ContentGone { file, version: push.version, content });
     }
 
@@ -229,7 +229,7 @@ impl World {
             });
             if !is_had {
                 self.note(|| format!("host {index} finds that {version} of {file} is gone"));
-                self.history.gone.insert(self.history.first(version));
+                self.history.say_gone(version, self.now);
                 self.feed(index, Input::ContentGone { file, version, content });
             }
         }

@@ -38,8 +38,8 @@ pub(crate) struct History {
     pub(crate) safe_at: Vec<SafeReport>,
     /// Creations that the home made one with an equal file: their own file may leave no trace.
     pub(crate) merged: BTreeSet<RecordId>,
-    /// Versions whose bytes their holder said to be gone.
-    pub(crate) gone: BTreeSet<RecordId>,
+    /// Versions whose bytes their holder said to be gone, and when it first did.
+    gone: BTreeMap<RecordId, Time>,
     /// Versions that the home declared lost at any time.
     pub(crate) declared: BTreeSet<RecordId>,
     /// Records that a crash took from their writer, and that may have reached others.
@@ -207,9 +207,19 @@ impl History {
         all.filter(|record| !self.is_uncertain(*record))
     }
 
+    /// The holder of a version found its bytes gone.
+    pub(crate) fn say_gone(&mut self, version: RecordId, at: Time) {
+        self.gone.entry(self.first(version)).or_insert(at);
+    }
+
+    /// Whether the bytes of an update were said to be gone before this moment.
+    pub(crate) fn was_said_gone(&self, record: RecordId, by: Time) -> bool {
+        self.gone.get(&record).is_some_and(|at| *at < by)
+    }
+
     /// Whether somebody said that the bytes of an update are gone, so that nobody is promised anything of them.
     pub(crate) fn is_said_lost(&self, record: RecordId) -> bool {
-        self.gone.contains(&record) || self.declared.contains(&record)
+        self.gone.contains_key(&record) || self.declared.contains(&record)
     }
 
     /// Whether an update was reported safe, by one whose update it is.
