@@ -156,7 +156,10 @@ impl World {
                     return self.violate(promise, line);
                 }
             }
-            let size = if self.history.is_superseded(record) { 0 } else { update.content.size() };
+            // What a store that was put back had written since the copy is on the account of the server that has it only:
+            // nobody tells the writer what its records name ([S-old-copy]).
+            let is_counted = !self.history.is_superseded(record) && !self.history.is_forgotten(index, record);
+            let size = if is_counted { update.content.size() } else { 0 };
             here_only += if truth.is_safe { 0 } else { size };
             home_lacks += if truth.is_stable { 0 } else { size };
         }

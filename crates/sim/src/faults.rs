@@ -167,6 +167,8 @@ impl World {
         *host.disk.0.borrow_mut() = copy;
         let has: BTreeSet<_> = host.disk.0.borrow().durable_chunk_names().into_iter().collect();
         host.hit.extend(had.into_iter().filter(|chunk| !has.contains(chunk)));
+        let last = self.last_on_disk(index);
+        self.history.put_back(index, origin, last);
         self.cover(Branch::WentBack, true);
         let (later, life) = (self.millis(10, 5000), self.hosts[index].life);
         self.after(later, Event::Restart { host: index, life });

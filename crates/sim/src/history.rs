@@ -50,6 +50,8 @@ pub(crate) struct History {
     brought_back: BTreeMap<RecordId, RecordId>,
     /// The hosts whose history has a record: its writer, and those whose store is a copy of the writer's made after it.
     keepers: BTreeMap<RecordId, BTreeSet<usize>>,
+    /// Records that a host made and whose store, an older copy, has never heard of.
+    forgotten: BTreeSet<(usize, RecordId)>,
     /// What a fork made its writer write again under another name: what it was called before.
     former: BTreeMap<RecordId, RecordId>,
 }
@@ -98,6 +100,18 @@ impl History {
                 keepers.insert(second);
             }
         }
+    }
+
+    /// A host's store is an older copy since, which has the records of its origin up to `last`.
+    pub(crate) fn put_back(&mut self, host: usize, origin: OriginId, last: u64) {
+        let is_later = |record: &&RecordId| record.origin() == origin && record.sequence() > last;
+        let own = self.keepers.iter().filter(|(_, keepers)| keepers.contains(&host)).map(|(record, _)| record);
+        self.forgotten.extend(own.filter(is_later).map(|record| (host, *record)));
+    }
+
+    /// Whether a host cannot know that it made a record.
+    pub(crate) fn is_forgotten(&self, host: usize, record: RecordId) -> bool {
+        self.forgotten.contains(&(host, record))
     }
 
     /// A record was written again under another name.
