@@ -91,14 +91,16 @@ impl World {
         }
     }
 
-    /// The record that a version was made by at first: what a fork made its writer write again has the same content.
+    /// The record that a version was made by at first: what a fork made its writer write again has the same content. A file
+    /// that is made again is made with what had been stored into it last: that is whose content stands.
     fn author(&self, inode: &Inode) -> RecordId {
         let first = self.history.first(inode.version);
-        if self.history.updates.contains_key(&first) || inode.content == Content::EMPTY {
+        let known = self.history.updates.get(&first);
+        if inode.content == Content::EMPTY || known.is_some_and(|update| update.content == inode.content) {
             return first;
         }
         let same = self.history.updates.iter().find(|(_, update)| update.content == inode.content);
-        same.map_or(inode.version, |(record, _)| *record)
+        same.map_or(if known.is_some() { first } else { inode.version }, |(record, _)| *record)
     }
 
     /// Whether the disks that had a record were lost, all of them: a server's, and its writer's
