@@ -47,6 +47,8 @@ pub(crate) struct Fork {
     pub(crate) parted: BTreeSet<OriginId>,
     /// Records that were written again, and as which.
     pub(crate) renamed: BTreeMap<RecordId, RecordId>,
+    /// Of those that became one, since this store was opened: whose content the record has.
+    pub(crate) stands_for: BTreeMap<RecordId, RecordId>,
     /// As what the origins that we had before went on, since this store was opened: the next origin, and its last record that
     /// stands for one of theirs.
     pub(crate) went_on: BTreeMap<OriginId, (OriginId, u64)>,
@@ -281,6 +283,11 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn note_renamed(&mut self, former: RecordId, id: RecordId) {
         self.overlay.put_raw(record_key(RENAMED, former), pack(&id));
         self.fork.renamed.insert(former, id);
+        // What a record became last is what it holds.
+        self.fork.stands_for.insert(id, former);
+        if self.fork.stands_for.len() > RENAMED_MAX {
+            self.fork.stands_for.pop_first();
+        }
         while self.fork.renamed.len() > RENAMED_MAX {
             if let Some((oldest, _)) = self.fork.renamed.pop_first() {
                 self.overlay.delete_raw(record_key(RENAMED, oldest));

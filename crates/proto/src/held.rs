@@ -109,6 +109,8 @@ impl<S: MetaStore> Replica<S> {
                 self.overlay.put_raw(record_key(table::MISSING, record), pack(&missing));
             } else if self.config.role == Role::Station {
                 self.settle_missing(record, &missing);
+                // The home may have been told that somebody here holds it.
+                self.contents.gone.insert(record, false);
             }
         }
         Ok(())

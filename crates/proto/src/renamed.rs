@@ -64,21 +64,21 @@ pub(crate) fn renamed_record(mut record: Record, id: RecordId, renamed: Names) -
     record
 }
 
-/// A request of our own user, naming what was renamed as it is called now.
-pub(crate) fn renamed_request(mut request: Request, renamed: Names) -> Request {
+/// A request of our own user, naming files and versions that were renamed as they are called now.
+fn renamed_request(mut request: Request, renamed: Names, versions: Names) -> Request {
     match &mut request {
         Request::Lookup { parent: named, .. }
         | Request::Attributes { file: named }
         | Request::List { directory: named, .. }
         | Request::Unlock { file: named, .. } => file(renamed, named),
         Request::Lock(lock) | Request::TestLock(lock) => file(renamed, &mut lock.file),
-        Request::Change { change, .. } => renamed_change(change, renamed),
+        Request::Change { change, .. } => renamed_change(change, renamed, versions),
         Request::Wait { .. } | Request::Facts { .. } | Request::Refresh => {}
     }
     request
 }
 
-fn renamed_change(change: &mut Change, renamed: Names) {
+fn renamed_change(change: &mut Change, renamed: Names, versions: Names) {
     match change {
         Change::Create { parent, .. }
         | Change::Mkdir { parent, .. }
@@ -95,7 +95,7 @@ fn renamed_change(change: &mut Change, renamed: Names) {
         Change::SetAttr { file: changed, .. } | Change::SetXattr { file: changed, .. } => file(renamed, changed),
         Change::Store { file: changed, base, .. } | Change::Append { file: changed, base, .. } => {
             file(renamed, changed);
-            version(renamed, base);
+            version(versions, base);
         }
         Change::Resolve { conflict } => version(renamed, conflict),
     }
@@ -109,6 +109,16 @@ impl<S: MetaStore> Replica<S> {
             Ok(())
         })?;
         Ok(renamed)
+    }
+
+    /// A request of our own user in the names of now. A version that was written over, and became one record with the one that
+    /// took its place, has no other name: whoever builds upon it has not seen what that record holds.
+    pub(crate) fn as_called_now(&self, request: Request) -> Request {
+        let versions = |name| {
+            let stands = |now: &RecordId| self.fork.stands_for.get(now).is_none_or(|former| *former == name);
+            self.called_now(name).filter(stands)
+        };
+        renamed_request(request, &|name| self.called_now(name), &versions)
     }
 
     /// What a record that a request names is called now. What another copy of this store sent under the former name is in the tree by

@@ -3,7 +3,6 @@
 use crate::api::{Output, Role};
 use crate::contents::Source;
 use crate::needs::QUESTIONS_MAX;
-use crate::renamed::renamed_request;
 use crate::replica::{Replica, Trouble};
 use crate::tables::{entries_from, entries_until, parse_image_key, table};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -223,7 +222,7 @@ pub(crate) enum Need {
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_request(&mut self, id: RequestId, request: Request, deadline: Time) {
         let waiting = Waiting {
-            request: renamed_request(request, &|name| self.called_now(name)),
+            request: self.as_called_now(request),
             deadline,
             on: On::Session,
             patience: deadline,

@@ -4,6 +4,7 @@ use super::forking::{named, stay_connected, write};
 use super::world::{HOME, World, big, small};
 use crate::Role;
 use std::time::Duration;
+use wayfs_types::request::Change;
 use wayfs_types::{FileId, Life, RecordId};
 
 /// A copy of a store whose record is at the home before it hears of the other copy, and its contents are not.
@@ -79,10 +80,54 @@ fn what_was_written_before_a_fork_counts_as_at_the_station_that_took_it() {
     let ledger = world.hosts[client].replica.ledger().unwrap();
     assert_eq!(ledger.not_safe.map(|here| here.versions), Some(1), "it is here only: {ledger:?}");
     let station = 1;
+    // The home looks for it, since nobody below the station had it.
+    let line = world.line_of(station);
+    world.hold_pushes(line, true);
     stay_connected(&mut world, client, station);
     world.pass(Duration::from_secs(2));
     assert!(world.hosts[station].chunks.contains(&big("film").root().unwrap()));
     let ledger = world.hosts[client].replica.ledger().unwrap();
     assert_eq!(ledger.not_safe.map(|here| here.versions), Some(0), "{ledger:?}");
     assert_eq!(ledger.at_station.map(|there| there.versions), Some(1), "{ledger:?}");
+}
+
+/// Seed 5452 of `station-back`: the home was told that the writer below a station has it, before a copy of the writer came there
+/// that has it not. The station had forgotten it, and was named for ever.
+#[test]
+fn what_nobody_below_a_station_has_any_more_it_is_not_named_for() {
+    let Forked { mut world, client, version } = forked(true, |_, _, _| {});
+    world.destroy(client);
+    world.pass(Duration::from_secs(150));
+    let file = FileId::made_by(RecordId::new(version.origin(), version.sequence() - 1).unwrap());
+    let holders = world.hosts[HOME].replica.holders(file, version).unwrap();
+    assert!(holders.is_empty(), "its writer is waited for, and the station has nothing: {holders:?}");
+}
+
+/// Seed 4890 of `station-back`: a program goes on from a version that another one had written over before both became one record.
+#[test]
+fn who_goes_on_from_what_was_written_over_does_not_replace_what_took_its_place() {
+    let mut world = World::new();
+    let a = world.add(Role::Client, "ann@a");
+    stay_connected(&mut world, a, HOME);
+    world.names(a, FileId::ROOT).unwrap();
+    world.pass(Duration::from_secs(2));
+    let copy = world.snapshot(a);
+    write(&mut world, a, &named("gone", 100));
+    world.settle();
+    world.restore(a, copy, 77);
+    let file = world.create(a, FileId::ROOT, "mine");
+    let first = world.store(a, file, small("first"));
+    world.store(a, file, small("second"));
+    stay_connected(&mut world, a, HOME);
+    let mtime = world.wall();
+    world.change(a, Change::Store { file, base: first, content: small("third"), mtime }).unwrap();
+    world.settle();
+    let names = world.names(HOME, FileId::ROOT).unwrap();
+    assert_eq!(names.len(), 102, "one of them is a copy");
+    let mut found = std::collections::BTreeSet::new();
+    for name in names.iter().filter(|name| name.starts_with("mine")) {
+        found.insert(format!("{:?}", world.lookup(HOME, FileId::ROOT, name).unwrap().1.content));
+    }
+    let both = [small("second"), small("third")].map(|content| format!("{content:?}"));
+    assert_eq!(found, both.into_iter().collect());
 }
