@@ -6,7 +6,7 @@ use crate::tree_dump::TreeDump;
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use wayfs_proto::{Holder, Replica};
+use wayfs_proto::{Holder, Replica, Role};
 use wayfs_types::{Content, FileId, Inode, Kind, Place, RecordId};
 
 /// A broken promise.
@@ -108,7 +108,23 @@ impl World {
     pub(crate) fn is_beyond_promise(&self, record: RecordId) -> bool {
         let has_writer =
             (0..self.hosts.len()).any(|index| self.hosts[index].is_sound() && self.is_writer(index, record));
-        !self.hosts[0].is_sound() || self.has_lost_server() && !has_writer
+        let home = &self.hosts[0];
+        let is_lost_at_home = if home.destroyed || home.is_harmed {
+            true
+        } else {
+            home.is_copy && self.history.is_lost_at_home(record) && !(has_writer && self.is_kept_by_others(record))
+        };
+        is_lost_at_home || self.has_lost_server() && !has_writer
+    }
+
+    /// Whether a station, or its writer, has the contents of an update.
+    fn is_kept_by_others(&self, record: RecordId) -> bool {
+        let Some(update) = self.history.updates.get(&record) else { return false };
+        let is_sound_station =
+            |index: &usize| self.hosts[*index].role() == Role::Station && self.hosts[*index].is_sound();
+        let mut stations = (0..self.hosts.len()).filter(is_sound_station);
+        self.is_at_writer(record, &update.content)
+            || update.content.root().is_some_and(|root| stations.any(|station| self.is_whole_durable(station, root)))
     }
 
     /// Whether a host made a record, or its store is a copy of the one that did.

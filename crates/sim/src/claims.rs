@@ -98,7 +98,7 @@ impl World {
     }
 
     /// A host's engine as a power cut at this moment would leave it.
-    fn reopened(&self, index: usize) -> Option<Replica<DiskHandle>> {
+    pub(crate) fn reopened(&self, index: usize) -> Option<Replica<DiskHandle>> {
         let host = &self.hosts[index];
         let disk = host.disk.0.borrow().durable_records();
         let config = Config { life: Life::NONE, ..host.config.clone() };

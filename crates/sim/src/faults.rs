@@ -169,6 +169,12 @@ impl World {
         host.hit.extend(had.into_iter().filter(|chunk| !has.contains(chunk)));
         let last = self.last_on_disk(index);
         self.history.put_back(index, origin, last);
+        if index == 0
+            && let Some(origins) = self.reopened(0).and_then(|home| home.origins().ok())
+        {
+            let applied = origins.into_iter().map(|(origin, image)| (origin, image.applied)).collect();
+            self.history.lose_at_home(&applied);
+        }
         self.cover(Branch::WentBack, true);
         let (later, life) = (self.millis(10, 5000), self.hosts[index].life);
         self.after(later, Event::Restart { host: index, life });

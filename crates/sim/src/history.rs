@@ -52,6 +52,8 @@ pub(crate) struct History {
     keepers: BTreeMap<RecordId, BTreeSet<usize>>,
     /// Records that a host made and whose store, an older copy, has never heard of.
     forgotten: BTreeSet<(usize, RecordId)>,
+    /// Updates that an older copy to which the home was put back did not have.
+    lost_at_home: BTreeSet<RecordId>,
     /// What a fork made its writer write again under another name: what it was called before.
     former: BTreeMap<RecordId, RecordId>,
 }
@@ -229,6 +231,19 @@ impl History {
     /// Whether the bytes of an update were said to be gone before this moment.
     pub(crate) fn was_said_gone(&self, record: RecordId, by: Time) -> bool {
         self.gone.get(&record).is_some_and(|at| *at < by)
+    }
+
+    /// The home was put back to an older copy, which has records of each origin up to these.
+    pub(crate) fn lose_at_home(&mut self, applied: &BTreeMap<OriginId, u64>) {
+        let is_there = |name: RecordId| applied.get(&name.origin()).is_some_and(|last| name.sequence() <= *last);
+        let lost: Vec<RecordId> =
+            self.updates.keys().copied().filter(|record| !self.names(*record).any(is_there)).collect();
+        self.lost_at_home.extend(lost);
+    }
+
+    /// Whether the home lost an update when it was put back. Others may have written it again since.
+    pub(crate) fn is_lost_at_home(&self, record: RecordId) -> bool {
+        self.lost_at_home.contains(&record)
     }
 
     /// Whether somebody said that the bytes of an update are gone, so that nobody is promised anything of them.

@@ -242,13 +242,16 @@ impl World {
     /// nor than what its station had acknowledged to someone else.
     fn saw(&mut self, index: usize, expectation: &Expectation, file: FileId, inode: &Inode) {
         self.hosts[index].remember(file, inode.is_directory());
-        if inode.kind != Kind::File || !matches!(expectation, Expectation::Read) {
+        // What is removed shows nothing: the version of its marker is what whoever removed it had seen ([S-unlinked]).
+        if inode.kind != Kind::File || inode.is_removed() || !matches!(expectation, Expectation::Read) {
             return;
         }
         let version = self.history.first(inode.version);
         if let Some(seen) = self.hosts[index].seen.get(&file).copied()
             && self.history.descends(seen, version)
             && !self.is_reported(index, seen, version)
+            // What a home that was put back lost nobody waits for, until somebody has written it again ([S-home-put-back]).
+            && !self.history.is_lost_at_home(seen)
         {
             let line = format!("host {index} saw {version} of {file} after {seen}");
             self.violations.push(Violation::new("nobody sees the past undone", line));
