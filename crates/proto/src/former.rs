@@ -21,12 +21,15 @@ use std::collections::BTreeMap;
 use wayfs_types::{Content, Facts, FileId, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::{AskedVersion, FACTS_MAX, HeldVersion, LentVersion, Up};
 
+/// Keys and values.
+type Rows = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// Most versions in one message.
 const OFFERED_PER_MESSAGE: usize = 1024;
 
 impl<S: MetaStore> Replica<S> {
     /// Rows of a table that are of former origins, from a key on.
-    fn former_rows(&mut self, of: u8, from: &[u8], limit: usize) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StorageError> {
+    fn former_rows(&mut self, of: u8, from: &[u8], limit: usize) -> Result<Rows, StorageError> {
         let (own, beyond) = origin_range(of, self.config.origin, 0);
         let mut rows = Vec::new();
         if from < own.as_slice() {
@@ -46,9 +49,10 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         upstream.former_told = true;
-        for (of, count) in [(table::LENT, self.totals.lent), (table::OWED, self.totals.owed)] {
+        let tables = [(table::LENT, self.totals.lent), (table::OWED, self.totals.owed)];
+        for (of, _) in tables.into_iter().filter(|(_, count)| *count > 0) {
             let mut from = vec![of];
-            while count > 0 {
+            loop {
                 let rows = self.former_rows(of, &from, OFFERED_PER_MESSAGE)?;
                 let Some((last, _)) = rows.last() else { break };
                 from.clone_from(last);
