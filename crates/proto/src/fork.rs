@@ -52,6 +52,8 @@ pub(crate) struct Fork {
     /// As what the origins that we had before went on, since this store was opened: the next origin, and its last record that
     /// stands for one of theirs.
     pub(crate) went_on: BTreeMap<OriginId, (OriginId, u64)>,
+    /// This store wrote under another origin before.
+    pub(crate) has_former: bool,
     /// Our last record when this store was opened.
     pub(crate) opened_at: u64,
     /// What a parent that was put back lost.

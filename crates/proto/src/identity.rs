@@ -47,6 +47,7 @@ impl<S: MetaStore> Replica<S> {
         }
         // The store knows best: it took a new origin when the history of the former one had forked.
         self.config.origin = theirs.origin;
+        self.fork.has_former = !theirs.former.is_empty();
         self.reopened = true;
         self.skips = self.config.role == Role::Client;
         Ok(succeeds)
@@ -79,6 +80,7 @@ impl<S: MetaStore> Replica<S> {
         identity.origin = origin;
         self.overlay.put_raw(IDENTITY.to_vec(), pack(&identity));
         self.config.origin = origin;
+        self.fork.has_former = true;
         Ok(())
     }
 }

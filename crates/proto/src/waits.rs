@@ -56,7 +56,8 @@ impl<S: MetaStore> Replica<S> {
             Level::Safe | Level::Visible => &[table::OWED],
             Level::Stable => &[table::OWED, table::LENT],
         };
-        if self.config.role != Role::Client {
+        // Every wait looks here each time that something moved: nearly no store ever had another origin.
+        if self.config.role != Role::Client || !self.fork.has_former {
             return Ok(false);
         }
         for of in tables {
