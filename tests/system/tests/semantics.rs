@@ -94,6 +94,32 @@ fn every_test_that_holds_a_fault_is_there() {
     assert!(lacking.is_empty(), "{lacking:?}");
 }
 
+/// A row of `docs/limits.md`: the file, the constant in it, and its value as the source writes it.
+fn limit(row: &str) -> Option<(&str, &str, &str)> {
+    let words: Vec<&str> = row.split('`').skip(1).step_by(2).collect();
+    match words[..] {
+        [.., value, file, name] if file.ends_with(".rs") => Some((file, name, value)),
+        _ => None,
+    }
+}
+
+/// What `docs/limits.md` says of a bound is what the code has.
+#[test]
+fn every_limit_is_the_one_in_the_code() {
+    let text = fs::read_to_string(root().join("docs/limits.md")).expect("read docs/limits.md");
+    let limits: Vec<(&str, &str, &str)> = text.lines().filter_map(limit).collect();
+    assert!(limits.len() > 40, "{limits:?}");
+    let is_so = |(file, name, value): &&(&str, &str, &str)| {
+        let source = fs::read_to_string(root().join(file)).unwrap_or_default();
+        let declared = source.lines().filter_map(|line| line.split_once(&format!("const {name}: ")));
+        declared.into_iter().any(|(_, rest)| {
+            rest.split_once(" = ").is_some_and(|(_, is)| is == format!("{value};") || is == format!("Self({value});"))
+        })
+    };
+    let wrong: Vec<_> = limits.iter().filter(|limit| !is_so(limit)).collect();
+    assert!(wrong.is_empty(), "docs/limits.md says what the code does not: {wrong:?}");
+}
+
 /// All Rust below a directory.
 fn collect(directory: &Path, found: &mut String) {
     for entry in fs::read_dir(directory).expect("read a source directory").flatten() {
