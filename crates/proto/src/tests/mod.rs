@@ -1,6 +1,7 @@
 //! The engine driven by hand: replicas joined by queues, a virtual clock, no runtime.
 
 mod ahead;
+mod arbitrary;
 mod basics;
 mod caching;
 mod cancelling;
@@ -18,6 +19,7 @@ mod moving;
 mod noise;
 mod omitting;
 mod put_back;
+mod random_peers;
 mod reports;
 mod sharing;
 mod station_back;
