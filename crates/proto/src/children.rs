@@ -507,9 +507,15 @@ impl<S: MetaStore> Replica<S> {
 
     /// Sends to a child once everything committed so far is durable.
     pub(crate) fn send_child(&mut self, origin: OriginId, down: Down) {
+        if self.children.peer_of(origin).is_some() {
+            self.post_to_child(origin, wayfs_wire::encode(&Message::Down(down)));
+        }
+    }
+
+    /// The same with a message that is bytes already.
+    pub(crate) fn post_to_child(&mut self, origin: OriginId, bytes: Bytes) {
         let ticket = self.ticket;
         if let Some(child) = self.children.by_origin.get_mut(&origin).filter(|child| child.peer.is_some()) {
-            let bytes = wayfs_wire::encode(&Message::Down(down));
             child.outbox.push_back(Letter { ticket, bytes });
             self.children.gated.insert(origin);
             self.flush_child(origin);

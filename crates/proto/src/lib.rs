@@ -98,6 +98,7 @@ mod tentative;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod told;
 mod totals;
 mod upstream;
 mod vanished;

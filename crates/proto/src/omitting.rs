@@ -41,6 +41,15 @@ impl Brought {
         }
     }
 
+    /// Whether [`Brought::omit`] has anything to do with an image.
+    pub(crate) fn is_concerned(&self, pair: &KeyImage) -> bool {
+        match (&pair.key, pair.image.as_ref()) {
+            (Key::Origin(_), Some(Image::Origin(_))) => true,
+            (Key::Inode(_), Some(Image::Inode(inode))) => self.records.contains(&inode.version),
+            _ => false,
+        }
+    }
+
     /// Takes out of an image that is going to be told what the child has. Answers what that was.
     pub(crate) fn omit(&mut self, pair: &mut KeyImage) -> Option<Digest> {
         match (&pair.key, pair.image.as_mut()) {

@@ -2,15 +2,13 @@
 
 use crate::children::{Child, ParkedAsk, Phase};
 use crate::interest::is_interesting;
-use crate::omitting::Brought;
 use crate::replica::Replica;
-use crate::tables::{
-    self, entries_from, entries_until, number_key, parse_image_key, parse_number_key, read_view, table,
-};
+use crate::tables::{self, entries_from, entries_until, parse_image_key, read_view, table};
+use crate::told::{Parcel, Told};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, OriginId, StorageError};
-use wayfs_wire::{Down, KeyImage, LockVerdict, Mark, Omitted, Question, Verdict};
+use wayfs_wire::{Cut, Down, KeyImage, LockVerdict, Mark, Question, Verdict};
 
 /// Messages of images to one child that may be under way.
 const WINDOW: usize = 32;
@@ -21,27 +19,6 @@ pub(crate) const PARCEL_LEN: usize = 32 * 1024;
 const SCAN_BUDGET: usize = 8192;
 /// How long a question waits for us to see what its asker has seen.
 const BEHIND_MAX: Duration = Duration::from_secs(2);
-
-/// Images on their way into one message.
-#[derive(Default)]
-struct Parcel {
-    images: Vec<KeyImage>,
-    omitted: Vec<Omitted>,
-    len: usize,
-    first: u64,
-}
-
-impl Parcel {
-    fn add(&mut self, number: u64, mut pair: KeyImage, brought: &mut Brought) {
-        let index = self.images.len() as u32;
-        self.omitted.extend(brought.omit(&mut pair).map(|digest| Omitted { index, digest }));
-        if self.images.is_empty() {
-            self.first = number;
-        }
-        self.len += wayfs_wire::image_len(&pair);
-        self.images.push(pair);
-    }
-}
 
 impl<S: MetaStore> Replica<S> {
     /// Gives every child that has something to get what fits.
@@ -58,8 +35,9 @@ impl<S: MetaStore> Replica<S> {
                 self.queue_mark(child, mark);
             }
         }
+        let mut told = Told::default();
         for origin in std::mem::take(&mut self.children.busy) {
-            self.pump_child(origin)?;
+            self.pump_child(origin, &mut told)?;
         }
         // Somebody's question may be one to another who has nothing else to hear.
         for origin in std::mem::take(&mut self.child_rights.posted) {
@@ -82,7 +60,7 @@ impl<S: MetaStore> Replica<S> {
         self.children.busy.insert(child);
     }
 
-    fn pump_child(&mut self, origin: OriginId) -> Result<(), StorageError> {
+    fn pump_child(&mut self, origin: OriginId, told: &mut Told) -> Result<(), StorageError> {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
         if child.peer.is_none() {
             return Ok(());
@@ -99,8 +77,8 @@ impl<S: MetaStore> Replica<S> {
             self.send_child(origin, Down::Stable { versions: stable });
         }
         match phase {
-            Phase::Scanning => self.scan_for(origin, is_station)?,
-            Phase::Live => self.send_pending(origin)?,
+            Phase::Scanning => self.scan_for(origin, is_station, told)?,
+            Phase::Live => self.send_pending(origin, told)?,
             Phase::Greeting | Phase::Ready | Phase::Ghost => {}
         }
         self.send_grants(origin);
@@ -145,11 +123,11 @@ impl<S: MetaStore> Replica<S> {
         }
         child.unreceived.push_back((child.serial, parcel.first));
         let serial = child.serial;
-        let Parcel { images, omitted, .. } = parcel;
         if !more {
             child.brought.cut_ends();
         }
-        self.send_child(origin, Down::Images { serial, through, more, images, omitted });
+        let bytes = wayfs_wire::encode_images(Cut { serial, through, more }, &parcel.images, &parcel.omitted);
+        self.post_to_child(origin, bytes);
     }
 
     fn add_to(&mut self, parcel: &mut Parcel, origin: OriginId, number: u64, pair: KeyImage) {
@@ -168,7 +146,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Goes through the changes after the child's cursor, as far as window and budget allow.
-    fn scan_for(&mut self, origin: OriginId, is_station: bool) -> Result<(), StorageError> {
+    fn scan_for(&mut self, origin: OriginId, is_station: bool, told: &mut Told) -> Result<(), StorageError> {
         let mut budget = SCAN_BUDGET;
         loop {
             let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
@@ -185,14 +163,13 @@ impl<S: MetaStore> Replica<S> {
             let extra_left = self.take_extra(origin, &mut parcel)?;
             let (mut at, mut reached) = (from, false);
             if !extra_left {
-                let until = number_key(table::CHANGE, u64::MAX);
                 let limit = self.config.images_per_message.min(budget);
-                let rows = self.store.scan(&number_key(table::CHANGE, from + 1), &until, limit)?;
+                let rows = self.stretch(told, from, limit)?;
                 reached = rows.len() < limit;
                 budget = budget.saturating_sub(rows.len().max(1));
-                for (key, value) in rows {
-                    at = parse_number_key(&key)?;
-                    self.add_scanned(origin, is_station, at, &value, &mut parcel)?;
+                for (number, key) in rows.iter() {
+                    at = *number;
+                    self.add_scanned(origin, (at, key), told, &mut parcel)?;
                     if self.is_full(&parcel) {
                         reached = false;
                         break;
@@ -213,7 +190,7 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(());
             }
             if reached {
-                self.finish_scan(origin, parcel)?;
+                self.finish_scan(origin, parcel, told)?;
                 return Ok(());
             }
             if !parcel.images.is_empty() {
@@ -236,29 +213,21 @@ impl<S: MetaStore> Replica<S> {
     fn add_scanned(
         &mut self,
         origin: OriginId,
-        is_station: bool,
-        number: u64,
-        value: &[u8],
+        (number, key): (u64, &Key),
+        told: &mut Told,
         parcel: &mut Parcel,
     ) -> Result<(), StorageError> {
-        let mut key = vec![table::VIEW];
-        key.extend(value);
-        let key = parse_image_key(&key)?;
-        let image = self.image_now(&key)?;
-        let wanted = is_station
-            || self
-                .children
-                .by_origin
-                .get(&origin)
-                .is_some_and(|child| is_interesting(origin, child, &key, image.as_ref()));
-        if wanted {
-            self.add_to(parcel, origin, number, KeyImage { key, image });
+        let row = self.row(told, number, key)?;
+        if let Some(child) = self.children.by_origin.get_mut(&origin)
+            && (child.is_station || is_interesting(origin, child, key, row.pair.image.as_ref()))
+        {
+            parcel.add_row(&row, &mut child.brought);
         }
         Ok(())
     }
 
     /// The client has caught up: what its own records changed meanwhile ends the cut.
-    fn finish_scan(&mut self, origin: OriginId, parcel: Parcel) -> Result<(), StorageError> {
+    fn finish_scan(&mut self, origin: OriginId, parcel: Parcel, told: &mut Told) -> Result<(), StorageError> {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
         child.phase = Phase::Live;
         if child.pending.is_empty() {
@@ -270,11 +239,11 @@ impl<S: MetaStore> Replica<S> {
         if !parcel.images.is_empty() {
             self.send_images(origin, parcel, through, true);
         }
-        self.send_pending(origin)
+        self.send_pending(origin, told)
     }
 
     /// Sends everything that changed for a live client as one cut.
-    fn send_pending(&mut self, origin: OriginId) -> Result<(), StorageError> {
+    fn send_pending(&mut self, origin: OriginId, told: &mut Told) -> Result<(), StorageError> {
         let current = self.counters.change;
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
         child.next = current.0;
@@ -292,8 +261,10 @@ impl<S: MetaStore> Replica<S> {
                 let full = std::mem::take(&mut parcel);
                 self.send_images(origin, full, current, true);
             }
-            let image = self.image_now(&key)?;
-            self.add_to(&mut parcel, origin, number, KeyImage { key, image });
+            let row = self.row(told, number, &key)?;
+            if let Some(child) = self.children.by_origin.get_mut(&origin) {
+                parcel.add_row(&row, &mut child.brought);
+            }
         }
         self.send_images(origin, parcel, current, false);
         Ok(())

@@ -1,9 +1,10 @@
 //! Messages to bytes and back.
 
 use crate::check::{self, Malformed};
-use crate::message::{KeyImage, Message, SentRecord};
+use crate::message::{Down, KeyImage, Message, Omitted, SentRecord};
 use bytes::Bytes;
 use serde::Serialize;
+use wayfs_types::CommitNumber;
 
 /// First byte of every message.
 pub const FORMAT_VERSION: u8 = 6;
@@ -71,6 +72,37 @@ pub fn record_len(record: &SentRecord) -> usize {
 /// Bytes that a key with its image takes in a message.
 pub fn image_len(image: &KeyImage) -> usize {
     len(image)
+}
+
+/// What a message of images says beside them: the fields of [`Down::Images`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// Counts images and answers in this session.
+    pub serial: u64,
+    /// Everything of the child's interest up to here is told, once `more` is false.
+    pub through: CommitNumber,
+    /// More parts of this cut follow.
+    pub more: bool,
+}
+
+/// The bytes of a key with its image within a message, to be put into any number of them by [`encode_images`].
+pub fn encode_image(image: &KeyImage) -> Bytes {
+    Bytes::from(postcard::to_allocvec(image).expect("plain types encode into memory"))
+}
+
+/// The bytes of a message of images that are bytes already: the same as [`encode`] makes of a [`Down::Images`] with them.
+pub fn encode_images(cut: Cut, images: &[Bytes], omitted: &[Omitted]) -> Bytes {
+    let Cut { serial, through, more } = cut;
+    let empty = Down::Images { serial, through, more, images: Vec::new(), omitted: Vec::new() };
+    let len: usize = images.iter().map(Bytes::len).sum();
+    let mut bytes = Vec::with_capacity(32 + len + 40 * omitted.len());
+    bytes.push(FORMAT_VERSION);
+    let mut bytes = postcard::to_extend(&Message::Down(empty), bytes).expect("messages encode into memory");
+    // Two empty lists end the message, a byte each; in their place come the lists.
+    bytes.truncate(bytes.len() - 2);
+    let mut bytes = postcard::to_extend(&images.len(), bytes).expect("numbers encode into memory");
+    images.iter().for_each(|image| bytes.extend_from_slice(image));
+    Bytes::from(postcard::to_extend(omitted, bytes).expect("plain types encode into memory"))
 }
 
 fn len(value: &impl Serialize) -> usize {

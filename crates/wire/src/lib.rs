@@ -10,7 +10,9 @@ mod message;
 mod tests;
 
 pub use check::{CLAIM_MAX, FACTS_MAX, Malformed, ROOMS_MAX, SEEN_MAX, check_image, check_record};
-pub use codec::{FORMAT_VERSION, LEN_MAX, WireError, decode, encode, image_len, record_len};
+pub use codec::{
+    Cut, FORMAT_VERSION, LEN_MAX, WireError, decode, encode, encode_image, encode_images, image_len, record_len,
+};
 pub use message::{
     Applied, AskId, AskedVersion, Down, Full, HaveList, HeldVersion, KeyImage, LentVersion, LockVerdict, Mark, Message,
     Omitted, Question, Resume, Room, SentRecord, ServerRoom, Span, Stamp, Then, Up, Verdict,

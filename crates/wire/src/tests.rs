@@ -1,8 +1,9 @@
 //! The codec against random, mutated and golden bytes.
 
 use crate::{
-    AskId, Down, FORMAT_VERSION, HeldVersion, KeyImage, LEN_MAX, LentVersion, LockVerdict, Mark, Message, Omitted,
-    Question, Resume, SentRecord, Span, Stamp, Then, Up, Verdict, WireError, decode, encode, image_len, record_len,
+    AskId, Cut, Down, FORMAT_VERSION, HeldVersion, KeyImage, LEN_MAX, LentVersion, LockVerdict, Mark, Message, Omitted,
+    Question, Resume, SentRecord, Span, Stamp, Then, Up, Verdict, WireError, decode, encode, encode_image,
+    encode_images, image_len, record_len,
 };
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -168,6 +169,20 @@ fn left_out(images: &mut [KeyImage]) -> Vec<Omitted> {
         }
     }
     omitted
+}
+
+proptest! {
+    #[test]
+    fn images_in_bytes_make_the_message_that_images_make(
+        (serial, through, more) in (any::<u64>(), any::<u64>().prop_map(CommitNumber), any::<bool>()),
+        mut images in proptest::collection::vec(key_image(), 0..200),
+        leaves_out in any::<bool>(),
+    ) {
+        let omitted = if leaves_out { left_out(&mut images) } else { Vec::new() };
+        let bytes: Vec<Bytes> = images.iter().map(encode_image).collect();
+        let message = encode_images(Cut { serial, through, more }, &bytes, &omitted);
+        prop_assert_eq!(message, encode(&Message::Down(Down::Images { serial, through, more, images, omitted })));
+    }
 }
 
 fn message() -> impl Strategy<Value = Message> {

@@ -9,10 +9,14 @@ mod measure;
 mod places;
 mod reconcile;
 mod safe;
+mod scale;
 mod table;
 
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
+
+/// Most files unless said: that takes a few minutes; a million are measured on demand.
+const FILES_MAX: usize = 100_000;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -21,12 +25,31 @@ fn main() -> Result<()> {
         [] => bench(3, None),
         ["--rounds", rounds] => bench(rounds.parse().context("--rounds takes a number")?, None),
         ["--json", file] => bench(3, Some(PathBuf::from(file))),
+        ["scale", rest @ ..] => grow(rest),
         ["--rows", words, "--rounds", rounds] => {
             let words: Vec<&str> = words.split(',').collect();
             some_rows(&words, rounds.parse().context("--rounds takes a number")?)
         }
-        _ => anyhow::bail!("usage: wayfs-bench [--rounds N | --json FILE | --rows WORD,… --rounds N]"),
+        _ => anyhow::bail!(
+            "usage: wayfs-bench [--rounds N | --json FILE | --rows WORD,… --rounds N | scale [--only WORD] [--files-max N] [--json FILE]]"
+        ),
     }
+}
+
+/// How costs grow, as `scale` is told to measure it.
+fn grow(mut arguments: &[&str]) -> Result<()> {
+    let (mut word, mut files_max, mut json) = ("", FILES_MAX, None);
+    while let [name, value, rest @ ..] = arguments {
+        match *name {
+            "--only" => word = value,
+            "--files-max" => files_max = value.parse().context("--files-max takes a number")?,
+            "--json" => json = Some(Path::new(*value)),
+            other => anyhow::bail!("scale does not know {other}"),
+        }
+        arguments = rest;
+    }
+    anyhow::ensure!(arguments.is_empty(), "{} takes a value", arguments[0]);
+    scale::run(word, files_max, json)
 }
 
 /// Only the rows about files whose names contain one of the words, and the time to safe for the word `safe`: for
