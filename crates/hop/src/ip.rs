@@ -5,7 +5,7 @@
 
 use crate::packet::{Flow, Packet, Sacks, TcpHeader};
 use bytes::Bytes;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 
 /// Longest packet that the hop carries, in bytes: what the lengths of IP can say.
@@ -18,6 +18,8 @@ const OPTIONS_MAX: usize = 40;
 const LOSS_NOTICE: u8 = 0b0000_0010;
 
 const TCP: u8 = 6;
+const ICMP: u8 = 1;
+const ICMP6: u8 = 58;
 const FIN: u8 = 1;
 const SYN: u8 = 2;
 const RST: u8 = 4;
@@ -70,6 +72,31 @@ impl IpPacket {
     /// For whom it is.
     pub fn destination(&self) -> IpAddr {
         self.address(16, 24)
+    }
+
+    /// Whether it belongs to a connection of TCP: a segment or a piece of one, or an error of the way about one.
+    pub fn concerns_tcp(&self) -> bool {
+        let is_v4 = version(&self.bytes) == 4;
+        if is_v4 && self.bytes.get(9) == Some(&TCP) {
+            return true;
+        }
+        let Some(payload) = payload(&self.bytes) else { return false };
+        let at = |offset: usize| self.bytes.get(payload.at + offset).copied();
+        // Behind eight bytes an error quotes the packet that it is about.
+        match payload.protocol {
+            TCP => true,
+            ICMP if is_v4 => matches!(at(0), Some(3 | 11 | 12)) && at(8 + 9) == Some(TCP),
+            ICMP6 if !is_v4 => matches!(at(0), Some(1..=4)) && at(8 + 6) == Some(TCP),
+            _ => false,
+        }
+    }
+
+    /// Who asks whom, if it is the first segment of a connection.
+    pub fn opening(&self) -> Option<(SocketAddr, SocketAddr)> {
+        self.tcp().filter(|header| header.syn && !header.rst && header.ack.is_none())?;
+        let (at, _, _) = self.tcp_place()?;
+        let (from, to) = (u16_at(&self.bytes, at)?, u16_at(&self.bytes, at + 2)?);
+        Some((SocketAddr::new(self.source(), from), SocketAddr::new(self.destination(), to)))
     }
 
     /// The address at a place in a header of version 4 or 6.

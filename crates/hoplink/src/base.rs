@@ -7,6 +7,7 @@ use crate::engine::{Admission, Engine, Mtu, Order, Table};
 use crate::greeting::{self, Answer, Hello, VERSION, Welcome};
 use crate::keys::{Keys, Role};
 use crate::news::News;
+use crate::split::{Plan, Split};
 use crate::tun::Tun;
 use crate::wake::{Orders, orders};
 use crate::{clock, host, state};
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::{debug, info};
@@ -30,9 +32,6 @@ const GREETING_WITHIN: Duration = Duration::from_secs(10);
 const ADDRESS_KEPT: Duration = Duration::from_secs(3600);
 /// The scheme of a base that was told none.
 pub(crate) const SCHEME_DEFAULT: &str = "ours";
-
-/// What a scheme lacks that joins connections.
-const NO_SPLIT: &str = "needs a transparent proxy, which this version has not: take `snoop` or `ours`";
 
 /// Ends a link from another thread.
 #[derive(Debug, Clone)]
@@ -58,6 +57,26 @@ pub struct StartedBase {
     pub address: std::net::IpAddr,
 }
 
+/// Where connections are joined: made for the first mobile that needs it, with and without selective acknowledgements.
+#[derive(Debug)]
+struct Rooms {
+    plan: Plan,
+    runtime: Handle,
+    open: Mutex<BTreeMap<bool, Arc<Split>>>,
+}
+
+impl Rooms {
+    fn of(&self, selective: bool) -> Result<Arc<Split>, LinkError> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(split) = open.get(&selective) {
+            return Ok(Arc::clone(split));
+        }
+        let split = Arc::new(Split::open(Plan { selective, ..self.plan }, self.runtime.clone())?);
+        open.insert(selective, Arc::clone(&split));
+        Ok(split)
+    }
+}
+
 /// What all handshakes share.
 struct Desk {
     secret: TicketSecret,
@@ -67,6 +86,7 @@ struct Desk {
     port: u16,
     life: u64,
     pool: Pool,
+    rooms: Rooms,
     orders: Orders<Order>,
     /// Who has which number, and when it was here last.
     numbers: Mutex<BTreeMap<NodeId, (usize, Time)>>,
@@ -78,9 +98,6 @@ struct Desk {
 /// [`LinkError`] says what is missing, or what went away.
 pub fn run_base(config: &BaseConfig, started: impl FnOnce(&StartedBase)) -> Result<(), LinkError> {
     config.common.settings.check()?;
-    if let Some((name, Scheme::Split { .. })) = &config.common.scheme {
-        return Err(LinkError::Scheme { scheme: name.clone(), why: NO_SPLIT.into() });
-    }
     let identity = state::identity(&config.common.state)?;
     let secret = state::secret(&config.common.state, config.new_ticket)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -104,6 +121,14 @@ pub fn run_base(config: &BaseConfig, started: impl FnOnce(&StartedBase)) -> Resu
     let own = config.pool.addresses(0);
     host::set_up(tun.name(), &own, config.common.mtu)?;
     host::forward()?;
+    let rooms = Rooms {
+        plan: Plan { pool: config.pool, mtu: config.common.mtu, selective: false },
+        runtime: runtime.handle().clone(),
+        open: Mutex::default(),
+    };
+    if let Some((_, Scheme::Split { selective })) = config.common.scheme {
+        rooms.of(selective)?;
+    }
     let (orders, inbox) = orders().map_err(LinkError::io("make an event"))?;
     let desk = Arc::new(Desk {
         secret,
@@ -113,6 +138,7 @@ pub fn run_base(config: &BaseConfig, started: impl FnOnce(&StartedBase)) -> Resu
         port,
         life: random(),
         pool: config.pool,
+        rooms,
         orders: orders.clone(),
         numbers: Mutex::new(BTreeMap::new()),
     });
@@ -207,6 +233,13 @@ impl Desk {
             Ok(scheme) => scheme,
             Err(why) => return Answer::Refused(why),
         };
+        let split = match scheme.1 {
+            Scheme::Split { selective } => match self.rooms.of(selective) {
+                Ok(split) => Some(split),
+                Err(error) => return Answer::Refused(error.to_string()),
+            },
+            Scheme::None | Scheme::Arq(_) | Scheme::Snoop(_) | Scheme::Fec { .. } => None,
+        };
         let Some(number) = self.number(connection.peer()) else {
             return refused("all its addresses are given out: give it a larger --pool");
         };
@@ -218,6 +251,7 @@ impl Desk {
             addresses: yours,
             life: hello.life,
             scheme: scheme.clone(),
+            split,
             window,
             keys: Keys::new(Role::Base, &binding),
             ours,
@@ -242,9 +276,6 @@ impl Desk {
 
     /// The scheme that both ends want.
     fn scheme(&self, wanted: &str) -> Result<(String, Scheme), String> {
-        if matches!(wanted, "split" | "split-sack") {
-            return Err(format!("the scheme {wanted} {NO_SPLIT}"));
-        }
         let parse = |name: &str| {
             name.parse::<Scheme>().map(|scheme| (name.to_owned(), scheme)).map_err(|error| error.to_string())
         };

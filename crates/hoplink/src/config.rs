@@ -1,6 +1,7 @@
 //! What a link can be told, each with its default and the reason for it.
 
 use crate::LinkError;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -10,6 +11,8 @@ use wayfs_net::Address;
 
 /// Longest packet through the device, by default: with all headers it fits 1500 bytes over IPv4 and IPv6.
 pub const MTU_DEFAULT: u16 = 1360;
+/// Prefix of the IPv6 network of a pool.
+const V6_PREFIX: u8 = 64;
 /// IPv6 needs so much.
 pub(crate) const MTU_MIN: u16 = 1280;
 /// Frames on their way, at most; a destination's state stays under 2 MiB with it.
@@ -166,6 +169,12 @@ impl FromStr for Pool {
     }
 }
 
+impl fmt::Display for Pool {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{}/{}", self.network, self.prefix)
+    }
+}
+
 impl Pool {
     /// Mobiles that it has addresses for, 256 at most: that many queues are served in turn.
     pub(crate) fn mobiles_max(self) -> usize {
@@ -176,11 +185,23 @@ impl Pool {
     pub(crate) fn addresses(self, number: usize) -> Addresses {
         let host = u32::try_from(number + 1).unwrap_or(u32::MAX);
         let v4 = Ipv4Addr::from(u32::from(self.network) | host);
-        let [a, b, ..] = self.network.octets();
-        let net = u16::from_be_bytes([a, b]);
-        let third = u16::from(self.network.octets()[2]);
-        let v6 = Ipv6Addr::new(0xfd77, 0x6179, 0x6673, net, third, 0, 0, host as u16);
-        Addresses { v4, v4_prefix: self.prefix, v6, v6_prefix: 64 }
+        let v6 = Ipv6Addr::from(u128::from(self.network_v6()) | u128::from(host as u16));
+        Addresses { v4, v4_prefix: self.prefix, v6, v6_prefix: V6_PREFIX }
+    }
+
+    /// The network of its IPv6 addresses.
+    pub(crate) fn network_v6(self) -> Ipv6Addr {
+        let [a, b, third, _] = self.network.octets();
+        Ipv6Addr::new(0xfd77, 0x6179, 0x6673, u16::from_be_bytes([a, b]), third.into(), 0, 0, 0)
+    }
+
+    /// Whether an address is one for mobiles.
+    pub(crate) fn holds_mobile(self, address: IpAddr) -> bool {
+        let is_inside = match address {
+            IpAddr::V4(v4) => (u32::from(v4) ^ u32::from(self.network)) >> (32 - self.prefix) == 0,
+            IpAddr::V6(v6) => (u128::from(v6) ^ u128::from(self.network_v6())) >> (128 - V6_PREFIX) == 0,
+        };
+        is_inside && !self.addresses(0).hold(address)
     }
 }
 
@@ -211,6 +232,12 @@ mod tests {
         assert_eq!(pool.addresses(0).v4, Ipv4Addr::new(192, 168, 4, 1));
         assert_eq!(pool.addresses(5).v4, Ipv4Addr::new(192, 168, 4, 6));
         assert_ne!(pool.addresses(1).v6, pool.addresses(2).v6);
+        assert_eq!(pool.to_string(), "192.168.4.0/29");
+        assert!(pool.holds_mobile(pool.addresses(5).v4.into()) && pool.holds_mobile(pool.addresses(1).v6.into()));
+        assert!(!pool.holds_mobile(pool.addresses(0).v4.into()) && !pool.holds_mobile(pool.addresses(0).v6.into()));
+        assert!(
+            !pool.holds_mobile([192, 168, 4, 8].into()) && !pool.holds_mobile(Pool::default().addresses(1).v6.into())
+        );
         assert_eq!(Pool::default().mobiles_max(), 253);
         for text in ["", "10.0.0.0", "10.0.0.0/8", "10.0.0.1/24", "10.0.0.0/31", "224.0.0.0/24", "::/64", "0.0.0.0/16"]
         {

@@ -1,8 +1,11 @@
 //! The engine: moves packets between the device, the ends and the socket. One thread, one queue per peer, served in turn.
 
+mod look;
+mod rooms;
+
 use crate::LinkError;
 use crate::clock;
-use crate::config::{Addresses, MTU_MIN, Settings};
+use crate::config::{Addresses, Settings};
 use crate::end::End;
 use crate::host;
 use crate::keys::{Keys, Role};
@@ -11,6 +14,7 @@ use crate::peer::Peer;
 use crate::report::LinkReport;
 use crate::seal::{Kind, OVERHEAD, Seal, SealError, session_of};
 use crate::sessions::Use;
+use crate::split::{Side, Split};
 use crate::tun::Tun;
 use crate::wake::Inbox;
 use bytes::Bytes;
@@ -22,15 +26,13 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
-use wayfs_hop::{FRAME_HEADER_LEN, IpPacket, PACKET_HEADER_LEN, Scheme, Signal};
+use wayfs_hop::{IpPacket, Scheme, Signal};
 use wayfs_types::{NodeId, Time};
 
 /// Datagrams or packets taken at once before the others have their turn.
 const BATCH: usize = 64;
 /// Datagrams sent at once before what came is looked at.
 const SENT_BATCH: usize = 64;
-/// Bytes of a report that a full frame has room for.
-const REPORT_ROOM: usize = 33;
 /// How often a mobile looks by which address it reaches the base, and both ends at the MTU.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Longest sleep: nothing depends on it.
@@ -58,6 +60,8 @@ pub(crate) struct Admission {
     pub(crate) addresses: Addresses,
     pub(crate) life: u64,
     pub(crate) scheme: (String, Scheme),
+    /// A base's: where the connections are joined, if the scheme does that.
+    pub(crate) split: Option<Arc<Split>>,
     pub(crate) window: u32,
     pub(crate) keys: Keys,
     /// What this end and the other call the session.
@@ -98,6 +102,8 @@ pub(crate) struct Table {
     peers: Vec<Peer>,
     by_session: BTreeMap<u32, usize>,
     by_address: BTreeMap<IpAddr, usize>,
+    /// Where connections of peers are joined; each is there once.
+    splits: Vec<Arc<Split>>,
     /// Who was served last.
     served: usize,
     /// A datagram that the socket had no room for.
@@ -119,13 +125,14 @@ impl Engine {
             }
             let from_socket = self.read_socket(&mut buffer)?;
             let from_device = self.read_device(&mut buffer)?;
+            let from_rooms = self.read_rooms(&mut buffer)?;
             let now = clock::now();
             self.handle_timeouts(now)?;
             let sent = self.send_all(now);
             self.hand_on(now)?;
             self.tell(now);
             // Whoever filled a batch may have more.
-            let busy = from_socket == BATCH || from_device == BATCH || sent == SENT_BATCH;
+            let busy = from_socket == BATCH || from_device == BATCH || from_rooms >= BATCH || sent == SENT_BATCH;
             self.sleep(if busy { Some(Duration::ZERO) } else { None })?;
         }
     }
@@ -143,13 +150,16 @@ impl Engine {
             PollFd::from_borrowed_fd(self.udp.as_fd(), PollFlags::IN | writable),
             PollFd::from_borrowed_fd(self.inbox.fd(), PollFlags::IN),
         ];
+        let splits = self.table.splits.iter().flat_map(|split| split.fds());
+        fds.extend(splits.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let first_talk = fds.len();
         self.news.fds(&mut fds);
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(LinkError::Io { doing: "wait for packets", error: error.into() }),
         }
         let gone = fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
-        let talks = fds[3..].iter().any(|fd| !fd.revents().is_empty());
+        let talks = fds[first_talk..].iter().any(|fd| !fd.revents().is_empty());
         drop(fds);
         if gone {
             return Err(self.tun.gone(std::io::Error::other("the device reports an error")));
@@ -174,7 +184,8 @@ impl Engine {
 
     fn admit(&mut self, admission: Admission) {
         let now = clock::now();
-        let Admission { peer: id, addresses, life, scheme: (name, scheme), window, keys, ours, theirs, at } = admission;
+        let Admission { peer: id, addresses, life, scheme: (name, scheme), split, window, keys, ours, theirs, at } =
+            admission;
         let known = self.table.peers.iter().position(|peer| peer.id == id);
         let fresh = || (name.clone(), End::new(self.role, scheme, &self.settings, window, self.mtu.wanted));
         let place = match known {
@@ -193,11 +204,16 @@ impl Engine {
                 self.table.peers.len() - 1
             }
         };
+        self.forget_owner(&addresses, place);
         let peer = &mut self.table.peers[place];
         for old in [IpAddr::from(peer.addresses.v4), IpAddr::from(peer.addresses.v6)] {
             self.table.by_address.remove(&old);
         }
-        peer.addresses = addresses;
+        if let Some(split) = split.as_ref().filter(|new| !self.table.splits.iter().any(|known| Arc::ptr_eq(known, new)))
+        {
+            self.table.splits.push(Arc::clone(split));
+        }
+        (peer.addresses, peer.split) = (addresses, split);
         for new in [IpAddr::from(addresses.v4), IpAddr::from(addresses.v6)] {
             self.table.by_address.insert(new, place);
         }
@@ -286,10 +302,12 @@ impl Engine {
                 continue;
             };
             let peer = &mut self.table.peers[place];
-            if peer.end.send(now, packet) {
-                peer.counters.packets_out += 1;
-            } else {
-                peer.counters.dropped += 1;
+            let is_joined = match &peer.split {
+                Some(split) => split.take(Side::Wire, &packet)?,
+                None => false,
+            };
+            if !is_joined {
+                peer.send(now, packet);
             }
         }
         Ok(BATCH)
@@ -313,29 +331,6 @@ impl Engine {
         if self.mtu.look_at <= now {
             self.mtu.look_at = now + LOOK_EVERY;
             self.look(now)?;
-        }
-        Ok(())
-    }
-
-    /// By which address the base is reached, and how long a packet may be on the first line.
-    fn look(&mut self, now: Time) -> Result<(), LinkError> {
-        let mut mtu = self.mtu.wanted;
-        for place in 0..self.table.peers.len() {
-            let peer = &mut self.table.peers[place];
-            let Some((at, (here, path))) = peer.at.and_then(|at| Some((at, host::way_to(at)?))) else { continue };
-            let is_v6 = at.ip().to_canonical().is_ipv6();
-            mtu = mtu.min(fits(path, is_v6));
-            if self.role == Role::Mobile && self.mtu.here.replace(here).is_some_and(|before| before != here) {
-                peer.end.hand_off(now);
-                self.news.tell(&event("moved", peer, None));
-                self.send_short(place, Kind::Ping, now);
-            }
-        }
-        if mtu != self.mtu.now {
-            host::set_mtu(self.tun.name(), mtu)
-                .map_err(|error| self.tun.gone(std::io::Error::other(error.to_string())))?;
-            self.mtu.now = mtu;
-            self.news.tell(&json!({ "event": "mtu", "mtu": mtu }));
         }
         Ok(())
     }
@@ -418,6 +413,11 @@ impl Engine {
                     continue;
                 }
                 peer.counters.packets_in += 1;
+                if let Some(split) = &peer.split
+                    && split.take(Side::Mobile, &packet)?
+                {
+                    continue;
+                }
                 self.tun.write(packet.bytes())?;
             }
         }
@@ -461,6 +461,7 @@ impl Engine {
 
     /// Tells the others that this end leaves.
     fn leave(mut self) -> Result<(), LinkError> {
+        self.end_joined()?;
         let now = clock::now();
         for place in 0..self.table.peers.len() {
             for _ in 0..BYES {
@@ -469,12 +470,6 @@ impl Engine {
         }
         Ok(())
     }
-}
-
-/// Longest packet through the device if a line on the way carries datagrams of so many bytes.
-fn fits(path: u32, is_v6: bool) -> u16 {
-    let around = (if is_v6 { 48 } else { 28 }) + OVERHEAD + FRAME_HEADER_LEN + PACKET_HEADER_LEN + REPORT_ROOM;
-    u16::try_from(path).unwrap_or(u16::MAX).saturating_sub(around as u16).max(MTU_MIN)
 }
 
 /// Whether an address means nothing beyond one line.

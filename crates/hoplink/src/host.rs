@@ -84,7 +84,8 @@ impl Drop for DefaultRoute {
     }
 }
 
-fn ip(arguments: &[&str]) -> Result<(), LinkError> {
+/// Runs `ip` in the network namespace of the calling thread.
+pub(crate) fn ip(arguments: &[&str]) -> Result<(), LinkError> {
     let failed = |why: String| LinkError::Host { doing: format!("run `ip {}`", arguments.join(" ")), why };
     let output = Command::new("ip").args(arguments).stdin(Stdio::null()).output();
     let output = output.map_err(|error| failed(error.to_string()))?;

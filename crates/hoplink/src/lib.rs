@@ -26,6 +26,7 @@ mod peer;
 mod report;
 mod seal;
 mod sessions;
+mod split;
 mod state;
 mod ticket;
 mod tun;

@@ -200,6 +200,7 @@ impl Dialler {
             addresses: welcome.mine,
             life: welcome.life,
             scheme: (welcome.scheme.clone(), scheme),
+            split: None,
             window: welcome.window.min(WINDOW_MAX),
             keys: Keys::new(Role::Mobile, &binding),
             ours,

@@ -5,9 +5,11 @@ use crate::end::{Counted, End};
 use crate::report::PeerReport;
 use crate::seal::Kind;
 use crate::sessions::Sessions;
+use crate::split::Split;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
-use wayfs_hop::Signal;
+use wayfs_hop::{IpPacket, Signal};
 use wayfs_types::{NodeId, Time};
 
 /// An end that heard nothing for so long after it sent something asks.
@@ -30,6 +32,8 @@ pub(crate) struct Peer {
     pub(crate) life: u64,
     pub(crate) scheme: String,
     pub(crate) end: End,
+    /// Where its connections are joined, if its scheme does that.
+    pub(crate) split: Option<Arc<Split>>,
     pub(crate) sessions: Sessions,
     /// Where it is.
     pub(crate) at: Option<SocketAddr>,
@@ -62,6 +66,7 @@ impl Peer {
             life,
             scheme,
             end,
+            split: None,
             sessions: Sessions::default(),
             at: None,
             heard: now,
@@ -71,6 +76,15 @@ impl Peer {
             asked_at: now,
             is_down: false,
             counters: Counters::default(),
+        }
+    }
+
+    /// A packet goes over the hop, or finds no room.
+    pub(crate) fn send(&mut self, now: Time, packet: IpPacket) {
+        if self.end.send(now, packet) {
+            self.counters.packets_out += 1;
+        } else {
+            self.counters.dropped += 1;
         }
     }
 
@@ -165,6 +179,9 @@ impl Peer {
             sent: self.counters.packets_out,
             ..PeerReport::default()
         };
+        if let Some(split) = &self.split {
+            split.tell(&self.addresses, &mut report);
+        }
         match self.end.counted() {
             Counted::Nothing => {}
             Counted::Frames(counted) => {

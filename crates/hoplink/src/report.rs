@@ -74,4 +74,16 @@ pub struct PeerReport {
     pub suppressed: u64,
     /// Acknowledgements marked with a notice of loss.
     pub noticed: u64,
+    /// Connections that are joined at the base, those included that are being opened or whose last bytes are on their way (split).
+    #[serde(default)]
+    pub connections: u64,
+    /// Bytes acknowledged to the wire that the mobile has not acknowledged (split).
+    #[serde(default)]
+    pub owed_to_mobile: u64,
+    /// Bytes acknowledged to the mobile that the wire has not acknowledged (split).
+    #[serde(default)]
+    pub owed_to_wire: u64,
+    /// Openings of all mobiles that found no place among the joined connections (split).
+    #[serde(default)]
+    pub turned_away: u64,
 }

@@ -5,160 +5,29 @@
 
 mod common;
 
-use rustix::process::Signal;
-use serde_json::Value;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use common::link_world::{BAD, BASE, MOBILE, World, interrupt, output, until, with};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-use wayfs_lab::{LabError, Process, Topology, line, read_line};
-
-/// Longest wait for anything, on a busy machine.
-const READY: Duration = Duration::from_secs(60);
-const POOL: &str = "10.177.0.0/24";
-const BASE: Ipv4Addr = Ipv4Addr::new(10, 177, 0, 1);
-const MOBILE: Ipv4Addr = Ipv4Addr::new(10, 177, 0, 2);
-/// Ten times as fast as the published hop, so that tests are short; a tenth of the time is bad.
-const BAD: &str =
-    "profile = \"wireless-1mb\"\nboth = { rate_mbps = 10.0 }\nbad_periods = { good_ms = 90, bad_ms = 10 }";
-
-/// A base at `near`, a mobile at `far`, and the hop between them.
-struct World {
-    mobile: Option<Process>,
-    base: Option<Process>,
-    lab: Topology,
-}
-
-/// Runs a test as far as the machine allows it.
-fn with(test: impl FnOnce() -> Result<(), LabError>) {
-    match test() {
-        Ok(()) => {}
-        Err(error) if error.is_forbidden() => eprintln!("SKIPPED: {error}"),
-        Err(error) => panic!("{error}"),
-    }
-}
-
-impl World {
-    /// Only the hosts and the hop.
-    fn hosts(hop: &str) -> Result<Self, LabError> {
-        let mut lab = Topology::new(7)?;
-        for host in ["far", "near"] {
-            lab.host(host)?;
-        }
-        lab.link("far", "near", read_line(hop, std::path::Path::new("."))?)?;
-        Ok(Self { mobile: None, base: None, lab })
-    }
-
-    fn start(hop: &str, scheme: &str, mobile: &[&str]) -> Result<Self, LabError> {
-        let mut world = Self::hosts(hop)?;
-        world.start_base(&["--scheme", scheme])?;
-        world.start_mobile(mobile)?;
-        Ok(world)
-    }
-
-    fn ticket(&self) -> String {
-        self.lab.directory("near").unwrap().join("ticket").to_str().unwrap().to_owned()
-    }
-
-    fn start_base(&mut self, more: &[&str]) -> Result<(), LabError> {
-        let ticket = self.ticket();
-        let _ = std::fs::remove_file(&ticket);
-        let listen = format!("{}:7480", self.lab.address("near")?);
-        let mut command = self.lab.wayfs("near", &common::program())?;
-        command.args(["link", "base", "--listen", &listen, "--pool", POOL, "--out", &ticket, "--socket"]);
-        command.arg(self.lab.directory("near")?.join("link.sock")).args(more);
-        self.base = Some(self.lab.spawn("near", "base", command)?);
-        until("the base to run", || std::fs::read_to_string(&ticket).is_ok_and(|text| text.ends_with('\n')));
-        Ok(())
-    }
-
-    fn mobile_command(&self, ticket: &str, more: &[&str]) -> Result<Command, LabError> {
-        let mut command = self.lab.wayfs("far", &common::program())?;
-        command.args(["link", "mobile", ticket, "--socket"]).arg(self.lab.directory("far")?.join("link.sock"));
-        command.args(more);
-        Ok(command)
-    }
-
-    fn start_mobile(&mut self, more: &[&str]) -> Result<(), LabError> {
-        let command = self.mobile_command(&self.ticket(), more)?;
-        self.mobile = Some(self.lab.spawn("far", "mobile", command)?);
-        until("the mobile to be in", || self.status("far").is_some_and(|it| it["peers"][0]["heard_ms"].is_u64()));
-        Ok(())
-    }
-
-    /// How the link of a host is; `None` if it does not answer.
-    fn status(&self, host: &str) -> Option<Value> {
-        let mut command = self.lab.wayfs(host, &common::program()).unwrap();
-        command.args(["link", "status", "--json", "--socket"]).arg(self.lab.directory(host).unwrap().join("link.sock"));
-        let output = self.lab.run(host, command, READY).unwrap();
-        serde_json::from_slice(&output.stdout).ok()
-    }
-
-    fn ip(&self, host: &str, arguments: &str) {
-        let mut command = Command::new("ip");
-        command.args(arguments.split_whitespace());
-        let output = self.lab.run(host, command, READY).unwrap();
-        assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-
-    /// Sends bytes over TCP from one host to an address of the other, and compares them. `midway` is called when some have come.
-    fn transfer(&self, from: &str, to: (&str, Ipv4Addr), len: usize, midway: impl FnOnce()) {
-        let sent: Vec<u8> = (0..len).map(|n| (n * 31 + n / 251) as u8).collect();
-        let listener = self.lab.inside(to.0, || TcpListener::bind((to.1, 0))).unwrap().unwrap();
-        let at = listener.local_addr().unwrap();
-        std::thread::scope(|scope| {
-            let sending = scope.spawn(|| {
-                let mut stream = self
-                    .lab
-                    .inside(from, || TcpStream::connect_timeout(&at, READY))
-                    .unwrap()
-                    .expect("the link carries TCP");
-                stream.set_write_timeout(Some(READY)).unwrap();
-                stream.write_all(&sent).unwrap();
-            });
-            let (mut stream, _) = listener.accept().unwrap();
-            stream.set_read_timeout(Some(READY)).unwrap();
-            let mut got = vec![0; len / 3];
-            stream.read_exact(&mut got).unwrap();
-            midway();
-            stream.read_to_end(&mut got).unwrap();
-            sending.join().unwrap();
-            assert!(got == sent, "{} of {len} bytes, or others", got.len());
-        });
-    }
-
-    fn both_ways(&self, len: usize) {
-        self.transfer("far", ("near", BASE), len, || {});
-        self.transfer("near", ("far", MOBILE), len, || {});
-    }
-}
-
-fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < READY, "timed out waiting for {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-fn output(mut process: Process) -> (Option<i32>, String) {
-    let status = process.wait(READY).unwrap();
-    (status.code(), process.output())
-}
-
-/// Interrupts a process, which must end well.
-fn interrupt(process: Option<Process>) {
-    let process = process.unwrap();
-    process.signal(Signal::INT);
-    let (code, text) = output(process);
-    assert_eq!(code, Some(0), "{text}");
-}
+use std::time::Duration;
+use wayfs_lab::{LabError, Topology, line};
 
 #[test]
 fn every_scheme_carries_tcp_over_bad_periods_and_ctrl_c_ends_both_ends() {
     with(|| {
-        for scheme in ["ours", "ll", "ll-order", "ll-sack", "snoop", "snoop-sack", "eln", "fec:6,4", "none"] {
+        for scheme in [
+            "ours",
+            "ll",
+            "ll-order",
+            "ll-sack",
+            "snoop",
+            "snoop-sack",
+            "eln",
+            "split",
+            "split-sack",
+            "fec:6,4",
+            "none",
+        ] {
             let mut world = World::start(BAD, scheme, &[])?;
             world.both_ways(200_000);
             let status = world.status("far").unwrap();
@@ -259,7 +128,7 @@ fn a_device_that_is_taken_away_and_tickets_that_are_wrong_are_told() {
         let rules = |world: &World| {
             let mut command = Command::new("ip");
             command.args(["-4", "rule"]);
-            String::from_utf8(world.lab.run("far", command, READY).unwrap().stdout).unwrap()
+            String::from_utf8(world.lab.run("far", command, common::link_world::READY).unwrap().stdout).unwrap()
         };
         assert!(rules(&world).contains("5202"), "{}", rules(&world));
         world.ip("far", "link delete wayfs-link");

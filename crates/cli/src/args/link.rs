@@ -69,7 +69,7 @@ pub(crate) enum OrderArg {
 /// What both ends can be told.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LinkOptions {
-    /// What is done about losses: ours, ll, ll-order, ll-sack, snoop, snoop-sack, eln, fec:N,K or none; a mobile takes the base's
+    /// What is done about losses: ours, ll, ll-order, ll-sack, snoop, snoop-sack, eln, split, split-sack, fec:N,K or none; a mobile takes the base's
     #[arg(long, value_name = "NAME")]
     pub(crate) scheme: Option<String>,
     /// Name of the device; wayfs-base and wayfs-link by default

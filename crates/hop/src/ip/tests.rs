@@ -57,6 +57,41 @@ fn packet(bytes: Vec<u8>) -> IpPacket {
     IpPacket::new(bytes.into()).unwrap()
 }
 
+#[test]
+fn what_concerns_a_connection_is_told_from_the_rest() {
+    let opening = packet(tcp4(SYN, &[], b""));
+    let (from, to) = opening.opening().unwrap();
+    assert_eq!((from.to_string().as_str(), to.to_string().as_str()), ("10.0.0.1:4660", "10.0.0.2:80"));
+    for flags in [SYN | ACK, ACK, SYN | RST, FIN | ACK] {
+        let other = packet(tcp4(flags, &[], b""));
+        assert!(other.concerns_tcp() && other.opening().is_none(), "{flags}");
+    }
+    // A piece of a segment is one, though it has no ports.
+    let mut piece = tcp4(ACK, &[], b"0123");
+    piece[7] = 9;
+    assert!(packet(piece.clone()).concerns_tcp() && packet(piece).opening().is_none());
+    let error = |kind: u8, about: u8| {
+        let mut inner = tcp4(ACK, &[], b"");
+        inner[9] = about;
+        let mut bytes = vec![0x45, 0, 0, 20 + 8 + 28, 0, 1, 0, 0, 64, ICMP, 0, 0, 10, 0, 0, 9, 10, 0, 0, 1];
+        bytes.extend([kind, 4, 0, 0, 0, 0, 5, 0]);
+        bytes.extend(&inner[..28]);
+        packet(bytes)
+    };
+    assert!(error(3, TCP).concerns_tcp() && error(11, TCP).concerns_tcp());
+    assert!(!error(3, 17).concerns_tcp() && !error(8, TCP).concerns_tcp());
+    let six = |protocol: u8, body: &[u8]| {
+        let mut bytes = vec![0x60, 0, 0, 0, 0, body.len() as u8, protocol, 64];
+        bytes.extend([0; 32]);
+        bytes.extend(body);
+        packet(bytes)
+    };
+    let mut quoted = vec![2, 0, 0, 0, 0, 0, 5, 0, 0x60, 0, 0, 0, 0, 20, TCP, 64];
+    quoted.extend([0; 32]);
+    assert!(six(ICMP6, &quoted).concerns_tcp() && six(TCP, &[0; 20]).concerns_tcp());
+    assert!(!six(17, &[0; 20]).concerns_tcp() && !six(ICMP6, &[128, 0, 0, 0]).concerns_tcp());
+}
+
 /// Two ranges, after two options that do nothing.
 fn with_ranges() -> Vec<u8> {
     let mut options = vec![1, 1, 5, 18];

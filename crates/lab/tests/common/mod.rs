@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "every test is a program of its own, and not each uses all of it")]
 
+pub(crate) mod link_world;
+
 use std::path::{Path, PathBuf};
 use wayfs_lab::Progress;
 

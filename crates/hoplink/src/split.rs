@@ -1,0 +1,223 @@
+//! Two connections joined at the base: each of a mobile ends here, and another one goes on to where it is for, in both directions.
+//!
+//! Each side is a [`Room`]: a network namespace with a device of its own, in which every address of the other side is local. So
+//! the kernel's TCP answers the mobile as the host that it asked for, and that host as the mobile. Whether selective acknowledgements are used
+//! towards the mobile is a setting of its room.
+//!
+//! The first segment of a connection waits here until the other side has answered: a refusal is passed on, and a host that does not answer
+//! does not answer. What is owed to either side is bounded by the buffers of the rooms' sockets; what is not taken stays in the sender's window.
+
+mod carry;
+mod join;
+mod room;
+mod socket;
+
+use crate::LinkError;
+use crate::config::{Addresses, Pool};
+use crate::report::PeerReport;
+use join::Connection;
+use room::Room;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+use tracing::warn;
+use wayfs_hop::IpPacket;
+
+/// Connections at once. With two sockets and what listens for it each has less than four descriptors.
+const CONNECTIONS_MAX: usize = 1024;
+/// Descriptors that so many need.
+const DESCRIPTORS: u64 = 4 * CONNECTIONS_MAX as u64 + 256;
+
+/// Which side of the base a packet came from, or a connection leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Side {
+    /// Over the hop.
+    Mobile,
+    /// Everything else, the base itself included.
+    Wire,
+}
+
+impl Side {
+    const BOTH: [Self; 2] = [Self::Mobile, Self::Wire];
+
+    const fn other(self) -> Self {
+        match self {
+            Self::Mobile => Self::Wire,
+            Self::Wire => Self::Mobile,
+        }
+    }
+}
+
+/// Who asked, and whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Ends {
+    from: SocketAddr,
+    to: SocketAddr,
+}
+
+/// What a split needs to know of its base.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) pool: Pool,
+    pub(crate) mtu: u16,
+    /// Whether selective acknowledgements are used towards the mobiles.
+    pub(crate) selective: bool,
+}
+
+/// All connections of the mobiles with one of the two schemes.
+#[derive(Debug)]
+pub(crate) struct Split {
+    inner: Arc<Inner>,
+    runtime: Handle,
+}
+
+#[derive(Debug)]
+struct Inner {
+    plan: Plan,
+    mobile: Room,
+    wire: Room,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    connections: BTreeMap<Ends, Arc<Connection>>,
+    /// What listens for openings that the other side has answered, and for how many of them.
+    listeners: BTreeMap<(Side, SocketAddr), (AbortHandle, usize)>,
+    /// Openings that found no place.
+    turned_away: u64,
+}
+
+impl Split {
+    /// Makes the rooms. Connections are carried by that runtime.
+    ///
+    /// # Errors
+    /// [`LinkError`] says what the machine lacks.
+    pub(crate) fn open(plan: Plan, runtime: Handle) -> Result<Self, LinkError> {
+        allow_descriptors();
+        let mobile = Room::open(Side::Mobile, &plan)?;
+        let wire = Room::open(Side::Wire, &plan)?;
+        Ok(Self { inner: Arc::new(Inner { plan, mobile, wire, table: Mutex::default() }), runtime })
+    }
+
+    /// A packet that came from a side. False: it is not for here, and goes on as it is.
+    pub(crate) fn take(&self, from: Side, packet: &IpPacket) -> Result<bool, LinkError> {
+        let pool = self.inner.plan.pool;
+        // Mobiles speak with each other by themselves.
+        let is_between_mobiles = pool.holds_mobile(packet.source()) && pool.holds_mobile(packet.destination());
+        if is_between_mobiles || !packet.concerns_tcp() {
+            return Ok(false);
+        }
+        match packet.opening() {
+            Some((asker, asked)) if !self.inner.is_open(Ends { from: asker, to: asked }) => {
+                self.begin(from, Ends { from: asker, to: asked }, packet);
+            }
+            // What belongs to no connection the room's kernel refuses.
+            Some(_) | None => self.inner.room(from).tun.write(packet.bytes())?,
+        }
+        Ok(true)
+    }
+
+    /// Asks the other side, unless that is being done.
+    fn begin(&self, opener: Side, ends: Ends, opening: &IpPacket) {
+        let mut table = self.inner.table();
+        if table.connections.contains_key(&ends) {
+            return;
+        }
+        if table.connections.len() >= CONNECTIONS_MAX {
+            table.turned_away += 1;
+            return;
+        }
+        let connection = Arc::new(Connection::new(opener, ends));
+        table.connections.insert(ends, Arc::clone(&connection));
+        drop(table);
+        self.runtime.spawn(join::run(Arc::clone(&self.inner), connection, opening.clone()));
+    }
+
+    /// A packet of a room for its side, if there is one: segments only.
+    pub(crate) fn read(&self, side: Side, buffer: &mut [u8]) -> Result<Option<usize>, LinkError> {
+        self.inner.room(side).tun.read(buffer)
+    }
+
+    /// Readable when there is one.
+    pub(crate) fn fds(&self) -> [BorrowedFd<'_>; 2] {
+        Side::BOTH.map(|side| self.inner.room(side).tun.fd())
+    }
+
+    /// How long packets of the rooms may be.
+    pub(crate) fn set_mtu(&self, mtu: u16) {
+        for side in Side::BOTH {
+            if let Err(error) = self.inner.room(side).set_mtu(mtu) {
+                warn!(%error, "packets of joined connections keep their length");
+            }
+        }
+    }
+
+    /// Ends the connections of a mobile, or of all, with a reset to both sides.
+    pub(crate) fn reset(&self, of: Option<&Addresses>) {
+        for connection in self.inner.table().connections.values() {
+            if of.is_none_or(|addresses| addresses.hold(connection.mobile())) {
+                connection.end();
+            }
+        }
+    }
+
+    /// Whether nobody is joined.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.inner.table().connections.is_empty()
+    }
+
+    /// Adds what is joined for a mobile to what is told of it.
+    pub(crate) fn tell(&self, addresses: &Addresses, report: &mut PeerReport) {
+        let table = self.inner.table();
+        report.turned_away = table.turned_away;
+        for connection in table.connections.values().filter(|it| addresses.hold(it.mobile())) {
+            let (to_mobile, to_wire) = connection.owed();
+            report.connections += 1;
+            report.owed_to_mobile += to_mobile;
+            report.owed_to_wire += to_wire;
+        }
+    }
+}
+
+impl Inner {
+    const fn room(&self, side: Side) -> &Room {
+        match side {
+            Side::Mobile => &self.mobile,
+            Side::Wire => &self.wire,
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_open(&self, ends: Ends) -> bool {
+        self.table().connections.get(&ends).is_some_and(|connection| connection.is_open())
+    }
+}
+
+/// The base is a program of its own: it may have as many descriptors as the machine lets it have.
+fn allow_descriptors() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < DESCRIPTORS) {
+        limit.current = Some(limit.maximum.map_or(DESCRIPTORS, |maximum| maximum.min(DESCRIPTORS)));
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            warn!(%error, "fewer connections than usual can be joined at once");
+        }
+    }
+}
+
+/// The address of an end without what only IPv6 sockets have.
+fn plain(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip(), address.port())
+}
+
+/// Whether an address is of one family with another.
+const fn is_same_family(one: IpAddr, other: IpAddr) -> bool {
+    one.is_ipv4() == other.is_ipv4()
+}
