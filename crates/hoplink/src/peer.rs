@@ -186,7 +186,7 @@ impl Peer {
             Counted::Nothing => {}
             Counted::Frames(counted) => {
                 (report.sent, report.retransmitted) = (counted.sent, counted.retransmitted);
-                report.given_up = counted.given_up;
+                (report.given_up, report.overflowed) = (counted.given_up, counted.overflowed);
                 report.lost = counted.retransmitted.saturating_sub(counted.polls) + counted.given_up;
                 report.hidden = report.lost.saturating_sub(counted.given_up);
             }

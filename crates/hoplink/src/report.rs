@@ -74,6 +74,9 @@ pub struct PeerReport {
     pub suppressed: u64,
     /// Acknowledgements marked with a notice of loss.
     pub noticed: u64,
+    /// Frames that this end's full receive buffer did not take.
+    #[serde(default)]
+    pub overflowed: u64,
     /// Connections that are joined at the base, those included that are being opened or whose last bytes are on their way (split).
     #[serde(default)]
     pub connections: u64,

@@ -140,21 +140,21 @@ fn a_device_that_is_taken_away_and_tickets_that_are_wrong_are_told() {
         let old = std::fs::read_to_string(world.ticket()).unwrap();
         interrupt(world.base.take());
         world.start_base(&["--new-ticket"])?;
-        let command = world.mobile_command(old.trim(), &[])?;
+        let command = world.mobile_command("far", old.trim(), &[])?;
         let (code, text) = output(world.lab.spawn("far", "old", command)?);
         assert_eq!(code, Some(5), "{text}");
         assert!(text.contains("get a new one"), "{text}");
         // Another scheme than the base's, a ticket with a letter changed, a device that is taken.
         interrupt(world.base.take());
         world.start_base(&["--scheme", "ll"])?;
-        let command = world.mobile_command(&world.ticket(), &["--scheme", "snoop"])?;
+        let command = world.mobile_command("far", &world.ticket(), &["--scheme", "snoop"])?;
         let (code, text) = output(world.lab.spawn("far", "other", command)?);
         assert!(code == Some(5) && text.contains("ll") && text.contains("snoop"), "{code:?} {text}");
-        let command = world.mobile_command(&old.trim().replace('a', "b").replace("wbyfs", "wayfs"), &[])?;
+        let command = world.mobile_command("far", &old.trim().replace('a', "b").replace("wbyfs", "wayfs"), &[])?;
         let (code, text) = output(world.lab.spawn("far", "damaged", command)?);
         assert!(code == Some(2) && text.contains("ticket"), "{code:?} {text}");
         world.start_mobile(&[])?;
-        let command = world.mobile_command(&world.ticket(), &[])?;
+        let command = world.mobile_command("far", &world.ticket(), &[])?;
         let (code, text) = output(world.lab.spawn("far", "second", command)?);
         assert!(code == Some(2) && text.contains("runs at"), "{code:?} {text}");
         Ok(())

@@ -38,16 +38,19 @@ pub(crate) fn with(test: impl FnOnce() -> Result<(), LabError>) {
 impl World {
     /// Only the hosts and the hop.
     pub(crate) fn hosts(hop: &str) -> Result<Self, LabError> {
+        Self::around(&["far"], hop)
+    }
+
+    /// Hosts around a base that share the hop.
+    pub(crate) fn around(mobiles: &[&str], hop: &str) -> Result<Self, LabError> {
         let mut lab = Topology::new(7)?;
-        for host in ["far", "near"] {
+        for host in mobiles.iter().chain(&["near"]) {
             lab.host(host)?;
-        }
-        for host in ["far", "near"] {
             for devices in ["default", "all"] {
                 lab.sysctl(host, &format!("net.ipv6.conf.{devices}.disable_ipv6"), "0")?;
             }
         }
-        lab.link("far", "near", read_line(hop, std::path::Path::new("."))?)?;
+        lab.cell(mobiles, "near", read_line(hop, std::path::Path::new("."))?)?;
         Ok(Self { mobile: None, base: None, lab })
     }
 
@@ -86,18 +89,24 @@ impl World {
         Ok(())
     }
 
-    pub(crate) fn mobile_command(&self, ticket: &str, more: &[&str]) -> Result<Command, LabError> {
-        let mut command = self.lab.wayfs("far", &super::program())?;
-        command.args(["link", "mobile", ticket, "--socket"]).arg(self.lab.directory("far")?.join("link.sock"));
+    pub(crate) fn mobile_command(&self, host: &str, ticket: &str, more: &[&str]) -> Result<Command, LabError> {
+        let mut command = self.lab.wayfs(host, &super::program())?;
+        command.args(["link", "mobile", ticket, "--socket"]).arg(self.lab.directory(host)?.join("link.sock"));
         command.args(more);
         Ok(command)
     }
 
     pub(crate) fn start_mobile(&mut self, more: &[&str]) -> Result<(), LabError> {
-        let command = self.mobile_command(&self.ticket(), more)?;
-        self.mobile = Some(self.lab.spawn("far", "mobile", command)?);
-        until("the mobile to be in", || self.status("far").is_some_and(|it| it["peers"][0]["heard_ms"].is_u64()));
+        self.mobile = Some(self.mobile_at("far", more)?);
         Ok(())
+    }
+
+    /// A mobile that is in.
+    pub(crate) fn mobile_at(&self, host: &str, more: &[&str]) -> Result<Process, LabError> {
+        let command = self.mobile_command(host, &self.ticket(), more)?;
+        let mobile = self.lab.spawn(host, "mobile", command)?;
+        until("the mobile to be in", || self.status(host).is_some_and(|it| it["peers"][0]["heard_ms"].is_u64()));
+        Ok(mobile)
     }
 
     /// How the link of a host is; `None` if it does not answer.
