@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use wayfs_control::link_signals::LinkListener;
 use wayfs_control::report::LedgerReport;
 use wayfs_control::{ControlServer, Registered};
 use wayfs_fuse::{BackgroundSession, UmountError, UmountMode, Unmounter};
@@ -46,6 +47,7 @@ pub(crate) struct Parts {
     pub(crate) volume: Arc<Volume>,
     pub(crate) hooks: Arc<MountHooks>,
     pub(crate) endpoint: Endpoint,
+    pub(crate) links: Option<LinkListener>,
     pub(crate) runtime: tokio::runtime::Runtime,
     pub(crate) saved: Saved,
     pub(crate) mountpoint: PathBuf,
@@ -152,6 +154,7 @@ impl Client {
             volume,
             hooks,
             endpoint,
+            links,
             runtime,
             ..
         } = self.parts;
@@ -169,7 +172,7 @@ impl Client {
         let (unsent_records, unsent_bytes) = unsent(&ledger_of(&volume, None));
         control.stop();
         drop(metrics);
-        drop(link);
+        drop((link, links));
         volume.stop();
         runtime.block_on(endpoint.close(CloseCode::GOODBYE, "unmounted"));
         runtime.shutdown_timeout(RUNTIME_WAIT);

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use wayfs_control::Registry;
+use wayfs_control::link_signals::LinkSource;
 use wayfs_net::{NetConfig, Ticket};
 pub use wayfs_proto::Sharing;
 
@@ -54,6 +55,9 @@ pub struct ClientConfig {
     pub sharing: Sharing,
     /// Look for stations on the local network by multicast DNS. Default false: whoever embeds a mount decides.
     pub mdns: bool,
+    /// Where links below this machine's network tell what they do (`docs/format/link-signals.md`). Default: nobody is listened to; whoever
+    /// embeds a mount decides.
+    pub links: Option<LinkSource>,
     /// Serve metrics here, on loopback. Default: not.
     pub metrics: Option<SocketAddr>,
     /// UDP address that sessions are dialled from. Default `[::]:0`, or `0.0.0.0:0` without IPv6.
@@ -94,6 +98,7 @@ impl ClientConfig {
             watch: true,
             sharing: Sharing::Near(NEAR_RTT_MAX),
             mdns: false,
+            links: None,
             metrics: None,
             bind: None,
             net: NetConfig::default(),

@@ -111,6 +111,7 @@ impl Client {
         learn_servers(&config, &volume, &saved, news);
         let vfs = build_vfs(&config, &directory, &volume, &hooks, notices)?;
         let link = start_link(&config, &volume, &endpoint, is_fresh)?;
+        let links = config.links.clone().map(|links| wayfs_node::heed_links(endpoint.clone(), links)).transpose()?;
         // Whatever else was looked at: the root can be worked in when the network goes.
         vfs.warm(wayfs_types::FileId::ROOT);
         let metrics = match config.metrics {
@@ -159,6 +160,7 @@ impl Client {
             volume,
             hooks,
             endpoint,
+            links,
             runtime,
             saved,
             mountpoint,

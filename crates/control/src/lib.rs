@@ -16,6 +16,7 @@ mod client;
 mod command;
 mod descriptor;
 mod line;
+pub mod link_signals;
 pub mod path_text;
 mod registry;
 mod reply;

@@ -36,7 +36,7 @@ pub use base::{StartedBase, Stopper, run_base};
 pub use config::{BaseConfig, Common, MTU_DEFAULT, MobileConfig, Pool, PoolError, Settings};
 pub use error::LinkError;
 pub use mobile::{StartedMobile, run_mobile};
-pub use news::{ask, default_socket, sockets};
+pub use news::{ask, default_socket, socket_directory, sockets};
 pub use report::{LinkReport, PeerReport};
 pub use ticket::{LinkTicket, LinkTicketError};
 pub use wayfs_hop::Order;

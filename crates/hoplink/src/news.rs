@@ -52,20 +52,18 @@ struct Listener {
 
 /// Where a device's socket is by default.
 pub fn default_socket(tun: &str) -> PathBuf {
-    directory().join(format!("{tun}.sock"))
+    socket_directory().join(format!("{tun}.sock"))
 }
 
-fn directory() -> PathBuf {
+/// Where the sockets of this machine's links are by default.
+pub fn socket_directory() -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !rustix::process::geteuid().is_root());
     runtime.map_or_else(|| PathBuf::from("/run"), PathBuf::from).join("wayfs-link")
 }
 
 /// The sockets of the links of this machine, by default.
 pub fn sockets() -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory()).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut all: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|kind| kind == "sock")).collect();
-    all.sort();
-    all
+    wayfs_control::link_signals::sockets_in(&socket_directory())
 }
 
 /// Asks the link at a socket how it is.

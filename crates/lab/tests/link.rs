@@ -215,7 +215,7 @@ fn whoever_sits_on_the_way_gets_nothing_in() {
         lab.link("far", "middle", line("ethernet-100")?)?;
         lab.link("middle", "near", line("ethernet-100")?)?;
         let (middle, near) = (lab.address("middle")?, lab.address("near")?);
-        let mut world = World { mobile: None, base: None, lab };
+        let mut world = World { mobile: None, base: None, lab, hop: None };
         let socket = |port| world.lab.inside("middle", || UdpSocket::bind((middle, port))).unwrap().unwrap();
         let (greetings, traffic, stop) = (socket(7480), socket(7481), AtomicBool::new(false));
         std::thread::scope(|scope| {

@@ -17,7 +17,6 @@ mod data;
 mod fail;
 mod flushing;
 mod front;
-mod link_signals;
 mod listing;
 mod mount;
 mod names;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use wayfs_control::link_signals::{LinkListener, LinkSource};
 use wayfs_control::{ControlServer, DaemonKind, Registered, Registration, Registry};
 use wayfs_fuse::{BackgroundSession, Mount, MountError, MountOptions, Session, UmountError, UmountMode, Unmounter};
 use wayfs_nfs::Notice;
@@ -121,7 +122,7 @@ pub struct NfsMount {
     vfs: Arc<Vfs>,
     mountpoint: PathBuf,
     ager: std::thread::JoinHandle<()>,
-    listener: Option<std::thread::JoinHandle<()>>,
+    listener: Option<LinkListener>,
     is_over: Arc<AtomicBool>,
 }
 
@@ -152,8 +153,8 @@ impl NfsMount {
         let listener = match link {
             Some(socket) => {
                 let vfs = Arc::clone(&vfs);
-                let tell = move |notice| vfs.caller.notice(notice);
-                Some(crate::link_signals::listen(socket, Arc::clone(&is_over), tell)?)
+                let tell = move |notice| vfs.caller.notice(crate::target::notice_of(notice));
+                Some(LinkListener::start(LinkSource::Socket(socket), tell)?)
             }
             None => None,
         };
@@ -191,7 +192,7 @@ impl NfsMount {
         drop(registered);
         control.stop();
         let _ = ager.join();
-        let _ = listener.map(std::thread::JoinHandle::join);
+        drop(listener);
         vfs.is_ending.store(true, Ordering::SeqCst);
         vfs.caller.stop();
         let lost_bytes = vfs.lost.load(Ordering::Relaxed) + vfs.pending_bytes();

@@ -157,6 +157,15 @@ impl Target {
     }
 }
 
+/// What the link tells, as calls take it.
+pub(crate) const fn notice_of(notice: LinkNotice) -> Notice {
+    match notice {
+        LinkNotice::Down => Notice::LinkDown,
+        LinkNotice::Up => Notice::LinkUp,
+        LinkNotice::HandOff => Notice::HandOff,
+    }
+}
+
 impl ControlTarget for Target {
     fn run(&self, command: Command, out: &mut dyn Sink) -> Result<Done, ControlError> {
         match command {
@@ -170,11 +179,7 @@ impl ControlTarget for Target {
                 Ok(Done::Sync(self.sync(until, timeout_ms.map(Duration::from_millis), out)))
             }
             Command::LinkNotice { notice } => {
-                self.vfs.caller.notice(match notice {
-                    LinkNotice::Down => Notice::LinkDown,
-                    LinkNotice::Up => Notice::LinkUp,
-                    LinkNotice::HandOff => Notice::HandOff,
-                });
+                self.vfs.caller.notice(notice_of(notice));
                 Ok(Done::Nothing)
             }
             _ => Err(ControlError::new(

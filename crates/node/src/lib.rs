@@ -4,7 +4,7 @@
 //! and a task for each session. [`ParentLink`] keeps the session to the best parent; [`Host`] takes
 //! sessions of children; [`join`] makes a machine a member. Contents move beside the engine ([`contents`]).
 //!
-//! What is deliberately absent: the kernel, the control socket, the policies of servers.
+//! What is deliberately absent: the kernel, the control socket of the tools, the policies of servers.
 
 pub mod clock;
 pub mod contents;
@@ -18,6 +18,7 @@ mod hooks;
 mod host;
 mod join;
 mod level_watch;
+mod link_below;
 pub mod metrics;
 pub mod nearby;
 mod parent;
@@ -47,6 +48,7 @@ pub use hooks::{Hooks, NoHooks, SessionChange, SessionEvent};
 pub use host::{Admission, Host, JoinRequest, NoAdmission};
 pub use join::{JoinError, join};
 pub use level_watch::{LevelWatch, Reached};
+pub use link_below::heed_links;
 pub use parent::{CandidateStatus, LinkSettings, LinkState, LinkStatus, ParentLink, Throughput};
 pub use room::full_text;
 pub use runtime::runtime;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use wayfs_control::link_signals::LinkSource;
 use wayfs_net::Address;
 
 /// The UDP port of a server unless another is given. Not registered to anyone we know of.
@@ -33,6 +34,9 @@ pub struct ServerConfig {
     /// Announce this server on the local network by multicast DNS, and look for homes there. Never if it listens on
     /// loopback only. Default false: whoever embeds a server decides.
     pub mdns: bool,
+    /// Where links below this machine's network tell what they do (`docs/format/link-signals.md`). Default: nobody is
+    /// listened to; whoever embeds a server decides.
+    pub links: Option<LinkSource>,
     /// Volumes, by name or id, that are opened although metadata of theirs is lost or damaged. Only a person should say so.
     pub accept_loss: Vec<String>,
     /// Settings of the transport.
@@ -58,6 +62,7 @@ impl ServerConfig {
             reconcile_period: Duration::from_secs(1),
             label: default_label(),
             mdns: false,
+            links: None,
             accept_loss: Vec::new(),
             net: wayfs_net::NetConfig::default(),
             unreferenced_grace: Duration::from_secs(600),

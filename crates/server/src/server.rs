@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tracing::info;
 use wayfs_control::ControlServer;
+use wayfs_control::link_signals::LinkListener;
 use wayfs_net::{Address, CloseCode, Endpoint, NodeIdentity};
 use wayfs_node::metrics::{MetricsServer, Text, render};
 use wayfs_node::nearby::Announcement;
@@ -68,6 +69,7 @@ pub struct Server {
     metrics: Option<MetricsServer>,
     /// Ends the announcement when dropped.
     announcement: Option<Announcement>,
+    links: Option<LinkListener>,
     stopped: AtomicBool,
 }
 
@@ -121,6 +123,7 @@ impl Server {
             control: None,
             metrics: None,
             announcement: None,
+            links: None,
             stopped: AtomicBool::new(false),
         };
         damaged.into_iter().for_each(|broken| server.shared.note_broken(broken));
@@ -157,6 +160,10 @@ impl Server {
             self.announcement = Announcement::start(self.node(), self.address().port())
                 .inspect_err(|error| tracing::warn!(%error, "this server is not announced on the local network"))
                 .ok();
+        }
+        if let Some(links) = self.shared.config.links.clone() {
+            let endpoint = self.shared.endpoint.clone();
+            self.links = Some(wayfs_node::heed_links(endpoint, links).map_err(StartError::Runtime)?);
         }
         if let Some(address) = self.shared.config.metrics {
             let shared = Arc::downgrade(&self.shared);
@@ -248,6 +255,7 @@ impl Server {
         }
         self.metrics = None;
         self.announcement = None;
+        self.links = None;
         let host = self.shared.host.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(host) = &host {
             host.stop();

@@ -44,7 +44,7 @@ pub(crate) struct MountArgs {
     /// Where
     #[arg(value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
-    /// Mount options: ro, allow_other, offline, nomdns, cache_size=10GiB, close=safe, sharing=close-to-open|relaxed, cache=DIR, metrics=ADDRESS, uid=USER and gid=GROUP (all is shown as theirs), umask=OCTAL (modes are shown as of new files), idmap=none|file:PATH (lines `user NUMBER NAME` and `group NUMBER NAME`: number in the volume, name or number here); those of fstab are ignored. Of nfs://: proto=udp|tcp, retry=POLICY, bsize=auto|BYTES, soft=TRIES|hard, port=, mountport=, uid=, gid=, actimeo=SECONDS, acregmin=, acregmax=, acdirmin=, acdirmax=, noac, link=SOCKET, inflight=CALLS, ro, allow_other, noexec
+    /// Mount options: ro, allow_other, offline, nomdns, cache_size=10GiB, close=safe, sharing=close-to-open|relaxed, cache=DIR, metrics=ADDRESS, link=SOCKET|none (whose news are heeded; without it those of all `wayfs link` of this machine), uid=USER and gid=GROUP (all is shown as theirs), umask=OCTAL (modes are shown as of new files), idmap=none|file:PATH (lines `user NUMBER NAME` and `group NUMBER NAME`: number in the volume, name or number here); those of fstab are ignored. Of nfs://: proto=udp|tcp, retry=POLICY, bsize=auto|BYTES, soft=TRIES|hard, port=, mountport=, uid=, gid=, actimeo=SECONDS, acregmin=, acregmax=, acdirmin=, acdirmax=, noac, link=SOCKET, inflight=CALLS, ro, allow_other, noexec
     #[arg(short = 'o', value_name = "KEY=VALUE,…", value_delimiter = ',')]
     pub(crate) options: Vec<String>,
     /// State and cache of mounts [default: /var/lib/wayfs/mounts for root, else ~/.local/state/wayfs/mounts]

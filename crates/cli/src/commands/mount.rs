@@ -79,6 +79,7 @@ fn config(context: &Context, settings: &MountSettings) -> Result<ClientConfig, F
     config.no_exec = settings.no_exec;
     config.offline = settings.offline;
     config.mdns = settings.mdns;
+    config.links.clone_from(&settings.links);
     config.watch = settings.watch;
     config.sharing = match settings.sharing {
         None => config.sharing,

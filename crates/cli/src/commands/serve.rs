@@ -7,6 +7,7 @@ use crate::failure::{Exit, Failure};
 use crate::{daemon, label, logging, panics, sd_notify, signals};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
+use wayfs_control::link_signals::LinkSource;
 use wayfs_control::{DaemonKind, Registered, Registration};
 use wayfs_server::{Server, ServerConfig, StartError};
 
@@ -67,6 +68,7 @@ fn config(context: &Context, settings: &ServeSettings) -> ServerConfig {
     config.metrics = settings.metrics;
     config.scrub_period = settings.scrub_period;
     config.mdns = settings.mdns;
+    config.links = Some(LinkSource::Directory(wayfs_hoplink::socket_directory()));
     config.accept_loss.clone_from(&settings.accept_loss);
     config.label = label::of_this_machine();
     config

@@ -10,12 +10,16 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use wayfs_control::link_signals::LinkSource;
 
 /// Bound on the cache where nothing else is said, in bytes: what most disks can spare.
 const CACHE_SIZE_DEFAULT: u64 = 10 << 30;
 
 /// Longest ticket read, in bytes.
 const TICKET_LEN_MAX: u64 = 16 * 1024;
+
+/// What `-o link=` is where no link is to be listened to.
+const NO_LINK: &str = "none";
 
 /// How a ticket begins.
 const TICKET_PREFIX: &str = "wayfs1-";
@@ -84,6 +88,8 @@ pub(crate) struct MountSettings {
     pub(crate) offline: bool,
     /// Looks for stations by multicast DNS.
     pub(crate) mdns: bool,
+    /// Where links below tell what they do; `None`: nobody is listened to.
+    pub(crate) links: Option<LinkSource>,
     /// Raises inotify events for changes from elsewhere.
     pub(crate) watch: bool,
     /// Whose files are shown.
@@ -121,6 +127,7 @@ struct Options {
     metrics: Option<SocketAddr>,
     offline: bool,
     no_mdns: bool,
+    link: Option<PathBuf>,
     watch: Option<bool>,
     sharing: Option<SharingArg>,
     identities: IdentityOptions,
@@ -153,6 +160,7 @@ impl MountSettings {
             no_exec: options.no_exec,
             offline: args.offline || options.offline,
             mdns: !args.no_mdns && !options.no_mdns && file.mdns.unwrap_or(true),
+            links: links(options.link),
             watch: options.watch.or(file.watch).unwrap_or(true),
             identities: options.identities.resolve()?,
             metrics: args.metrics.or(options.metrics).or(file.metrics),
@@ -164,6 +172,15 @@ impl MountSettings {
                 dirty_age: file.dirty_age_s.map(Duration::from_secs),
             },
         })
+    }
+}
+
+/// The link that is named, none, or all of this machine.
+fn links(named: Option<PathBuf>) -> Option<LinkSource> {
+    match named {
+        None => Some(LinkSource::Directory(wayfs_hoplink::socket_directory())),
+        Some(none) if none == Path::new(NO_LINK) => None,
+        Some(socket) => Some(LinkSource::Socket(socket)),
     }
 }
 
@@ -268,7 +285,7 @@ impl Options {
 
     fn take(&mut self, key: &str, value: Option<&str>) -> Result<(), Failure> {
         let wrong = || {
-            let known = "Known are ro, rw, allow_other, noexec, offline, nomdns, cache=DIR, cache_size=SIZE, close=asynchronous|safe, sharing=close-to-open|relaxed, watch=on|off, uid=USER, gid=GROUP, umask=OCTAL, idmap=none|file:PATH, metrics=ADDRESS:PORT.";
+            let known = "Known are ro, rw, allow_other, noexec, offline, nomdns, cache=DIR, cache_size=SIZE, close=asynchronous|safe, sharing=close-to-open|relaxed, watch=on|off, link=SOCKET|none, uid=USER, gid=GROUP, umask=OCTAL, idmap=none|file:PATH, metrics=ADDRESS:PORT.";
             Failure::usage(format_args!("mount option `{key}` is unknown or has no proper value"), known)
         };
         match (key, value) {
@@ -292,6 +309,7 @@ impl Options {
             ("sharing", Some("relaxed")) => self.sharing = Some(SharingArg::Relaxed),
             ("watch", Some("on")) => self.watch = Some(true),
             ("watch", Some("off")) => self.watch = Some(false),
+            ("link", Some(socket)) if socket == NO_LINK || socket.starts_with('/') => self.link = Some(socket.into()),
             ("metrics", Some(address)) => self.metrics = Some(address.parse().map_err(|_| wrong())?),
             // What fstab holds for mount(8) itself and for the service manager.
             (
@@ -379,8 +397,16 @@ mod tests {
     }
 
     #[test]
+    fn links_are_those_of_the_machine_unless_one_or_none_is_named() {
+        let links = |options: &[&str]| MountSettings::new(&args("v", options), &config()).unwrap().links;
+        assert_eq!(links(&[]), Some(LinkSource::Directory(wayfs_hoplink::socket_directory())));
+        assert_eq!(links(&["link=/run/x.sock"]), Some(LinkSource::Socket("/run/x.sock".into())));
+        assert_eq!(links(&["link=none"]), None);
+    }
+
+    #[test]
     fn unknown_options_are_refused() {
-        for wrong in ["cach_size=1k", "ro=1", "close=never", "metrics=x", "cache"] {
+        for wrong in ["link=x", "cach_size=1k", "ro=1", "close=never", "metrics=x", "cache"] {
             let failure = MountSettings::new(&args("v", &[wrong]), &config()).unwrap_err();
             assert_eq!(failure.exit, Exit::Usage, "{wrong}");
         }

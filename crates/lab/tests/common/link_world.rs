@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use wayfs_lab::{LabError, Process, Topology, line, read_line};
+use wayfs_lab::{LabError, Link, Process, Topology, line, read_line};
 
 /// Longest wait for anything, on a busy machine.
 pub(crate) const READY: Duration = Duration::from_secs(60);
@@ -24,6 +24,8 @@ pub(crate) struct World {
     pub(crate) mobile: Option<Process>,
     pub(crate) base: Option<Process>,
     pub(crate) lab: Topology,
+    /// The first mobile's.
+    pub(crate) hop: Option<Link>,
 }
 
 /// Runs a test as far as the machine allows it.
@@ -50,8 +52,8 @@ impl World {
                 lab.sysctl(host, &format!("net.ipv6.conf.{devices}.disable_ipv6"), "0")?;
             }
         }
-        lab.cell(mobiles, "near", read_line(hop, std::path::Path::new("."))?)?;
-        Ok(Self { mobile: None, base: None, lab })
+        let hops = lab.cell(mobiles, "near", read_line(hop, std::path::Path::new("."))?)?;
+        Ok(Self { mobile: None, base: None, lab, hop: hops.first().copied() })
     }
 
     pub(crate) fn start(hop: &str, scheme: &str, mobile: &[&str]) -> Result<Self, LabError> {
@@ -107,6 +109,10 @@ impl World {
         let mobile = self.lab.spawn(host, "mobile", command)?;
         until("the mobile to be in", || self.status(host).is_some_and(|it| it["peers"][0]["heard_ms"].is_u64()));
         Ok(mobile)
+    }
+
+    pub(crate) fn hop(&self) -> Link {
+        self.hop.unwrap()
     }
 
     /// How the link of a host is; `None` if it does not answer.
