@@ -210,6 +210,9 @@ impl State {
             if old == file {
                 return Ok((file, None));
             }
+            if target == RenameTarget::Exchange {
+                return self.exchange((file, from), (old, to));
+            }
             if self.inode(old)?.is_directory() && !self.is_empty(old) {
                 return Err(FsError::NotEmpty);
             }
@@ -230,6 +233,26 @@ impl State {
         self.touch(from.0);
         self.touch(to.0);
         Ok((file, removed))
+    }
+
+    fn exchange(
+        &mut self,
+        one: (FileId, (FileId, Name)),
+        other: (FileId, (FileId, Name)),
+    ) -> Result<(FileId, Option<Removed>), FsError> {
+        for ((file, from), (_, to)) in [(&one, &other), (&other, &one)] {
+            self.entries.insert(to.clone(), *file);
+            let inode = self.inode(*file)?;
+            inode.places.retain(|place| (place.parent, &place.name) != (from.0, &from.1));
+            inode.places.push(Place { parent: to.0, name: to.1.clone() });
+            inode.ctime = now();
+            if inode.is_directory() {
+                self.inode(from.0)?.subdirectories -= 1;
+                self.inode(to.0)?.subdirectories += 1;
+            }
+            self.touch(from.0);
+        }
+        Ok((one.0, None))
     }
 
     fn blocker(&self, wish: &LockRequest) -> Option<LockRequest> {

@@ -69,6 +69,7 @@ fn file_of(record: &Record) -> Option<FileId> {
         | Op::Unlink { file, .. }
         | Op::Rmdir { file, .. }
         | Op::Rename { file, .. }
+        | Op::Exchange { file, .. }
         | Op::SetAttr { file, .. }
         | Op::SetXattr { file, .. }
         | Op::Store { file, .. }
@@ -85,7 +86,8 @@ fn names_of(op: &Op) -> Vec<(FileId, &Name)> {
         | Op::Link { parent, name, .. }
         | Op::Unlink { parent, name, .. }
         | Op::Rmdir { parent, name, .. } => vec![(*parent, name)],
-        Op::Rename { from_parent, from_name, to_parent, to_name, .. } => {
+        Op::Rename { from_parent, from_name, to_parent, to_name, .. }
+        | Op::Exchange { from_parent, from_name, to_parent, to_name, .. } => {
             vec![(*from_parent, from_name), (*to_parent, to_name)]
         }
         Op::SetAttr { .. }

@@ -309,6 +309,7 @@ pub(crate) fn content_of(record: &Record) -> Option<(FileId, &Content)> {
         | Op::Unlink { .. }
         | Op::Rmdir { .. }
         | Op::Rename { .. }
+        | Op::Exchange { .. }
         | Op::SetAttr { .. }
         | Op::SetXattr { .. }
         | Op::Resolve { .. }

@@ -47,11 +47,12 @@ impl Gathering {
 
 /// Files whose content or names a record is about.
 pub(crate) fn files_of(record: &Record) -> impl Iterator<Item = FileId> {
-    let replaced = match &record.op {
+    let second = match &record.op {
         Op::Rename { replaced, .. } => replaced.map(|seen| seen.file),
+        Op::Exchange { other, .. } => Some(*other),
         _ => None,
     };
-    crate::inspect::file_of(&record.op, record.id).into_iter().chain(replaced)
+    crate::inspect::file_of(&record.op, record.id).into_iter().chain(second)
 }
 
 /// Files that records of several origins are about: nothing of theirs is cancelled. `meant` leads from an id to the file

@@ -29,6 +29,7 @@ pub(crate) fn file_of(op: &Op, id: RecordId) -> Option<FileId> {
         | Op::Unlink { file, .. }
         | Op::Rmdir { file, .. }
         | Op::Rename { file, .. }
+        | Op::Exchange { file, .. }
         | Op::SetAttr { file, .. }
         | Op::SetXattr { file, .. }
         | Op::Store { file, .. }

@@ -4,7 +4,7 @@ use crate::api::Role;
 use crate::replica::{Replica, Trouble};
 use crate::requests::{Attempt, FIRST_SESSION_MAX, Need, On, Waiting};
 use crate::seen::{Asked, Seen};
-use wayfs_types::request::Change;
+use wayfs_types::request::{Change, RenameTarget};
 use wayfs_types::{FileId, FsError, Inode, MetaStore, Name, RecordId, StorageError};
 use wayfs_wire::{AskId, Question, Up};
 
@@ -228,14 +228,16 @@ impl<S: MetaStore> Replica<S> {
                 needs.extend(directory_under(*parent, name)?.map(Need::Emptiness));
                 needs
             }
-            Change::Rename { from_parent, from_name, to_parent, to_name, .. } => {
+            Change::Rename { from_parent, from_name, to_parent, to_name, target } => {
                 let mut needs = vec![
                     Need::Inode(*from_parent),
                     Need::Name(*from_parent, from_name.clone()),
                     Need::Inode(*to_parent),
                     Need::Name(*to_parent, to_name.clone()),
                 ];
-                needs.extend(directory_under(*to_parent, to_name)?.map(Need::Emptiness));
+                if *target != RenameTarget::Exchange {
+                    needs.extend(directory_under(*to_parent, to_name)?.map(Need::Emptiness));
+                }
                 needs
             }
             Change::SetAttr { file, .. }

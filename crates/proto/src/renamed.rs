@@ -53,6 +53,9 @@ pub(crate) fn renamed_record(mut record: Record, id: RecordId, renamed: Names) -
                 version(renamed, seen);
             }
         }
+        Op::Exchange { from_parent, file: moved, to_parent, other, .. } => {
+            [from_parent, moved, to_parent, other].into_iter().for_each(|named| file(renamed, named));
+        }
         Op::SetAttr { file: changed, base, .. } | Op::Store { file: changed, base, .. } => {
             file(renamed, changed);
             version(renamed, base);

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   a name is to stand:  its directory first ─▶ whatever stands there goes where it stood ─▶ made, moved or linked
+//!   names in a circle:   what waits for the one that is moved changes places with it
 //!   a name is to go:     what is in the directory goes where it stood ─▶ removed
 //! ```
 //!
@@ -13,18 +14,20 @@ use crate::contents::Source;
 use crate::replica::Replica;
 use crate::restored::{Lost, Moved};
 use crate::tentative::LogEntry;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::{
     AttrChange, FileId, Image, Inode, Key, Kind, MetaStore, Name, Op, Place, Record, RecordId, StorageError, UserId,
 };
 
-/// Names that wait for one another at most: of longer chains and of circles some become conflict names.
+/// Names that wait for one another at most: of longer chains some become conflict names.
 const DEPTH_MAX: usize = 256;
 
 /// Whose names are not yet as they were.
 struct Names {
     gone: BTreeMap<FileId, Box<Inode>>,
     moved: BTreeMap<FileId, Moved>,
+    /// Those that wait until what stands in their way is gone.
+    waiting: BTreeSet<FileId>,
     written: u64,
 }
 
@@ -69,7 +72,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn write_lost(&mut self, lost: Lost) -> Result<u64, StorageError> {
         let Lost { gone, moved, older, changed, .. } = lost;
         let files: Vec<FileId> = gone.keys().chain(moved.keys()).copied().collect();
-        let mut names = Names { gone, moved, written: 0 };
+        let mut names = Names { gone, moved, waiting: BTreeSet::new(), written: 0 };
         for file in files {
             self.put_name_back(file, &mut names, 0)?;
         }
@@ -156,16 +159,16 @@ impl<S: MetaStore> Replica<S> {
         }
         let stood: Vec<Place> =
             moved.to.iter().map(|place| Place { parent: self.directory_now(place.parent), ..place.clone() }).collect();
+        for place in stood.iter().filter(|place| !now.places.contains(place)) {
+            names.waiting.insert(file);
+            self.make_way(place, names, depth)?;
+            names.waiting.remove(&file);
+        }
+        // What stood in the way may have changed places with this one.
+        let Some(now) = wayfs_tree::inode(&self.tx(), file)? else { return Ok(()) };
         let mut stale: Vec<Place> = now.places.iter().filter(|place| !stood.contains(place)).cloned().collect();
         for place in stood.into_iter().filter(|place| !now.places.contains(place)) {
-            self.make_way(&place, names, depth)?;
-            let Place { parent, name } = place;
-            let op = match stale.pop() {
-                Some(Place { parent: from_parent, name: from_name }) => {
-                    Op::Rename { from_parent, from_name, file, to_parent: parent, to_name: name, replaced: None }
-                }
-                None => Op::Link { file, parent, name },
-            };
+            let op = self.op_to_place(file, stale.pop(), place, names)?;
             names.written += self.write_op(op, moved.user, None)?;
         }
         for Place { parent, name } in stale {
@@ -176,6 +179,19 @@ impl<S: MetaStore> Replica<S> {
             names.written += self.write_op(op, moved.user, None)?;
         }
         Ok(())
+    }
+
+    /// Moves a file to a place, or gives it one more.
+    fn op_to_place(&mut self, file: FileId, from: Option<Place>, to: Place, names: &Names) -> Result<Op, StorageError> {
+        let Place { parent: to_parent, name: to_name } = to;
+        let Some(Place { parent: from_parent, name: from_name }) = from else {
+            return Ok(Op::Link { file, parent: to_parent, name: to_name });
+        };
+        let there = wayfs_tree::entry(&self.tx(), to_parent, &to_name)?.map(|entry| entry.file);
+        Ok(match there.filter(|there| names.waiting.contains(there)) {
+            Some(other) => Op::Exchange { from_parent, from_name, file, to_parent, to_name, other },
+            None => Op::Rename { from_parent, from_name, file, to_parent, to_name, replaced: None },
+        })
     }
 
     /// What is in a directory that was removed went before.

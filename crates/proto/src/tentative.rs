@@ -422,9 +422,13 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<Applied, StorageError> {
         let mut tx = self.tx();
         let (_, before) = wayfs_tree::applied_chain(&tx, record.id.origin())?;
+        let is_directory = |file: wayfs_types::FileId| -> Result<bool, StorageError> {
+            Ok(wayfs_tree::inode(&tx, file)?.is_some_and(|inode| inode.is_directory()))
+        };
         let structural = match &record.op {
             Op::Rmdir { .. } => true,
-            Op::Rename { file, .. } => wayfs_tree::inode(&tx, *file)?.is_some_and(|inode| inode.is_directory()),
+            Op::Rename { file, .. } => is_directory(*file)?,
+            Op::Exchange { file, other, .. } => is_directory(*file)? || is_directory(*other)?,
             _ => false,
         };
         tx.note_touches();

@@ -12,7 +12,7 @@ use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_proto::PeerId;
 use wayfs_types::request::{Answer, Change, Outcome, RenameTarget, Request};
-use wayfs_types::{FileId, Kind, Name, RecordId, Time};
+use wayfs_types::{FileId, Kind, Name, Op, RecordId, Time};
 
 /// Records that leave well within a lease, one after the other.
 const QUICK_MAX: u64 = 10;
@@ -168,6 +168,9 @@ impl World {
                 if *target == RenameTarget::MustBeFree && from != to {
                     self.check_exclusive(index, asked, moment, &to);
                 }
+                if *target == RenameTarget::Exchange {
+                    return self.note_exchange(index, record, moment, [from, to]);
+                }
                 let both = vec![(from.clone(), touch(Some(file), None)), (to.clone(), touch(gone, Some(file)))];
                 if from == to { Vec::new() } else { both }
             }
@@ -179,6 +182,29 @@ impl World {
             Change::SetAttr { .. } | Change::SetXattr { .. } | Change::Resolve { .. } => Vec::new(),
         };
         for (key, touch) in touches {
+            self.sharing.names.entry(key).or_default().push(touch);
+        }
+    }
+
+    fn note_exchange(
+        &mut self,
+        index: usize,
+        record: RecordId,
+        moment: Option<Moment>,
+        [from, to]: [(FileId, Name); 2],
+    ) {
+        let at = self.now;
+        let record = self.hosts[index].replica.as_ref().and_then(|replica| replica.logged(record).ok()).flatten();
+        // Two names of one file, or a record that is not in the log any more: what stands where is not known.
+        let Some(Op::Exchange { file, other, .. }) = record.map(|record| record.op) else {
+            let unknown = Touch { at, before: None, after: None, moment: None };
+            for key in [from, to] {
+                self.sharing.names.entry(key).or_default().push(unknown.clone());
+            }
+            return;
+        };
+        for (key, before, after) in [(from, file, other), (to, other, file)] {
+            let touch = Touch { at, before: Some(before), after: Some(after), moment };
             self.sharing.names.entry(key).or_default().push(touch);
         }
     }

@@ -136,7 +136,11 @@ impl World {
     fn rename(&mut self, index: usize) {
         let (from_parent, from_name) = (self.directory(index), self.name());
         let (to_parent, to_name) = (self.directory(index), self.name());
-        let target = if self.random.random_bool(0.8) { RenameTarget::Replace } else { RenameTarget::MustBeFree };
+        let target = match self.random.random_range(0..10) {
+            0..7 => RenameTarget::Replace,
+            7 => RenameTarget::MustBeFree,
+            _ => RenameTarget::Exchange,
+        };
         let change = Change::Rename { from_parent, from_name, to_parent, to_name, target };
         self.change(index, change, Expectation::NameTaken);
     }

@@ -11,7 +11,7 @@
 use crate::chain::chained;
 use crate::edit::Edit;
 use crate::view::{ViewMut, inode};
-use crate::{Effect, Outcome, attributes, lost, make, remove, rename, store};
+use crate::{Effect, Outcome, attributes, exchange, lost, make, remove, rename, store};
 use wayfs_types::{FileId, Image, Key, LifeSpan, Op, Record, StorageError};
 
 /// Applies a record to whatever tree it finds, and notes it in its origin's image, if the view holds that.
@@ -70,6 +70,11 @@ fn dispatch<V: ViewMut>(edit: &mut Edit<'_, V>, op: &Op) -> Result<Effect, Stora
             let from = rename::Spot { parent: *from_parent, name: from_name };
             let to = rename::Spot { parent: *to_parent, name: to_name };
             rename::rename(edit, &from, *file, &to, *replaced)
+        }
+        Op::Exchange { from_parent, from_name, file, to_parent, to_name, other } => {
+            let from = rename::Spot { parent: *from_parent, name: from_name };
+            let to = rename::Spot { parent: *to_parent, name: to_name };
+            exchange::exchange(edit, &from, *file, &to, *other)
         }
         Op::SetAttr { file, base, change } => attributes::set_attr(edit, *file, *base, change),
         Op::SetXattr { file, name, value } => attributes::set_xattr(edit, *file, name, value.as_ref()),

@@ -168,8 +168,10 @@ fn rename(
     let (from_parent, file, mover) = named(view, from.0, from.1)?;
     let to_parent = directory(view, to.0)?;
     let there = entry(view, to_parent, to.1)?;
-    if there.is_some() && target == RenameTarget::MustBeFree {
-        return Err(FsError::Exists.into());
+    match (there, target) {
+        (Some(_), RenameTarget::MustBeFree) => return Err(FsError::Exists.into()),
+        (None, RenameTarget::Exchange) => return Err(FsError::NotFound.into()),
+        _ => {}
     }
     // Two names of one file: POSIX asks for nothing to happen.
     if there.is_some_and(|there| there.file == file) {
@@ -178,11 +180,18 @@ fn rename(
     if mover.is_directory() && is_within(view, to_parent, file)? {
         return Err(FsError::Invalid.into());
     }
+    let (from_name, to_name) = (from.1.clone(), to.1.clone());
+    if let Some(there) = there.filter(|_| target == RenameTarget::Exchange) {
+        let (other, inode) = living(view, there.file)?;
+        if inode.is_directory() && is_within(view, from_parent, other)? {
+            return Err(FsError::Invalid.into());
+        }
+        return Ok(Op::Exchange { from_parent, from_name, file, to_parent, to_name, other });
+    }
     let replaced = match there {
         Some(there) => Some(replaceable(view, &mover, there.file)?),
         None => None,
     };
-    let (from_name, to_name) = (from.1.clone(), to.1.clone());
     Ok(Op::Rename { from_parent, from_name, file, to_parent, to_name, replaced })
 }
 

@@ -129,7 +129,9 @@ pub fn parents_of(op: &Op) -> impl Iterator<Item = FileId> {
         | Op::Link { parent, .. }
         | Op::Unlink { parent, .. }
         | Op::Rmdir { parent, .. } => (Some(*parent), None),
-        Op::Rename { from_parent, to_parent, .. } => (Some(*from_parent), Some(*to_parent)),
+        Op::Rename { from_parent, to_parent, .. } | Op::Exchange { from_parent, to_parent, .. } => {
+            (Some(*from_parent), Some(*to_parent))
+        }
         Op::SetAttr { .. }
         | Op::SetXattr { .. }
         | Op::Store { .. }
@@ -172,6 +174,13 @@ impl Canceller {
                 self.unlink(record, (*file, *version), (*parent, name.clone()))
             }
             Op::Rename { .. } => self.rename(record),
+            Op::Exchange { file, other, .. } => {
+                // Which of the two is removed later under which name says nothing of what stood there first.
+                for file in [*file, *other] {
+                    self.file(file, record.id).made = None;
+                }
+                Vec::new()
+            }
             Op::Link { file, .. } => {
                 // With two names it depends on others which removal is the last: what was stored
                 // before stays stored before.
@@ -210,6 +219,7 @@ impl Canceller {
                     self.share(replaced.file);
                 }
             }
+            Op::Exchange { file, other, .. } => [*file, *other].into_iter().for_each(|file| self.share(file)),
             Op::Create { .. }
             | Op::Mkdir { .. }
             | Op::Rmdir { .. }
@@ -243,6 +253,10 @@ impl Canceller {
                 if let Some(replaced) = replaced {
                     self.untouched.remove(&replaced.file);
                 }
+            }
+            Op::Exchange { file, other, .. } => {
+                self.untouched.remove(file);
+                self.untouched.remove(other);
             }
             Op::Create { .. }
             | Op::Mkdir { .. }

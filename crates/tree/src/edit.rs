@@ -147,6 +147,30 @@ impl<'a, V: ViewMut> Edit<'a, V> {
         self.attach(file, inode, to)
     }
 
+    /// Two files change places. Neither is a directory above the other.
+    pub(crate) fn swap(&mut self, one: (FileId, Place), other: (FileId, Place)) -> Result<(), StorageError> {
+        let mut directories = [0, 0];
+        for (at, ((file, from), (_, to))) in [(&one, &other), (&other, &one)].into_iter().enumerate() {
+            let Some(inode) = self.inode(*file)? else { continue };
+            let mut inode = *inode;
+            inode.places.retain(|place| place != from);
+            if let Err(at) = inode.places.binary_search(to) {
+                inode.places.insert(at, to.clone());
+            }
+            inode.ctime = later(inode.ctime, self.record.time);
+            directories[at] = i32::from(inode.is_directory());
+            self.put_inode(*file, inode)?;
+            let entry = Entry { file: *file, version: self.record.id };
+            self.view.put(Key::Entry(to.parent, to.name.clone()), Some(Image::Entry(entry)))?;
+        }
+        let [moved, back] = directories;
+        if one.1.parent == other.1.parent {
+            return self.entries_changed(one.1.parent, 0);
+        }
+        self.entries_changed(one.1.parent, back - moved)?;
+        self.entries_changed(other.1.parent, moved - back)
+    }
+
     /// Leaves an alias: `id` means `target` from here on, and its version `stands_for` equals what
     /// the target holds at this moment.
     pub(crate) fn alias(&mut self, id: FileId, stands_for: RecordId, target: FileId) -> Result<(), StorageError> {

@@ -16,6 +16,7 @@ mod check;
 mod conflict_name;
 mod edit;
 mod effect;
+mod exchange;
 mod landing;
 mod lineage;
 mod lost;

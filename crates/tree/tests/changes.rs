@@ -109,6 +109,24 @@ fn renames_follow_the_table_of_sorts() {
 }
 
 #[test]
+fn exchanges_want_two_names_of_which_none_is_above_the_other() {
+    let mut w = world();
+    for (from, to, error) in [
+        (("", "nothing"), ("", "f"), FsError::NotFound),
+        (("", "f"), ("", "nothing"), FsError::NotFound),
+        (("", "full"), ("full", "sub"), FsError::Invalid),
+        (("full", "sub"), ("", "full"), FsError::Invalid),
+    ] {
+        let mut change = rename(&w, from, to);
+        let Change::Rename { target, .. } = &mut change else { panic!() };
+        *target = RenameTarget::Exchange;
+        assert_eq!(refusal(&mut w, &change), error, "{from:?} with {to:?}");
+    }
+    w.exchange(0, "f", "full");
+    assert!(inode(&w.clients[0].view, w.file(0, "f")).unwrap().unwrap().is_directory());
+}
+
+#[test]
 fn a_rename_over_a_file_removes_it_and_one_over_an_empty_directory_too() {
     let mut w = world();
     let (file, directory) = (w.file(0, "g"), w.file(0, "empty"));

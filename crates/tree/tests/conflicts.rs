@@ -446,3 +446,74 @@ fn a_link_to_a_removed_file_is_where_a_later_store_brings_it_back() {
     assert_eq!(w.settle(), met);
     assert_eq!(w.listing(), ["b.txt=kept"]);
 }
+
+fn with_two() -> World {
+    world(|w| {
+        for (path, text) in [("a", "A"), ("b", "B")] {
+            w.create(0, path);
+            w.write(0, path, text);
+        }
+    })
+}
+
+#[test]
+fn of_two_exchanges_of_the_same_names_one_is_enough() {
+    let mut w = with_two();
+    w.exchange(0, "a", "b");
+    w.exchange(1, "a", "b");
+    assert_eq!(w.settle(), []);
+    assert_eq!(w.listing(), ["a=B", "b=A"]);
+}
+
+#[test]
+fn what_was_written_meanwhile_moves_along() {
+    let mut w = with_two();
+    w.write(0, "a", "A2");
+    w.exchange(1, "a", "b");
+    w.write(1, "a", "B2");
+    assert_eq!(w.settle(), []);
+    assert_eq!(w.listing(), ["a=B2", "b=A2"]);
+}
+
+#[test]
+fn an_exchange_with_what_was_renamed_or_removed_is_refused_whole() {
+    let mut w = with_two();
+    w.rename(0, "b", "c");
+    w.exchange(1, "a", "b");
+    assert_eq!(w.settle(), [ConflictKind::RenameRename]);
+    assert_eq!(w.listing(), ["a=A", "c=B"]);
+
+    let mut w = with_two();
+    w.unlink(0, "a");
+    w.exchange(1, "a", "b");
+    w.write(1, "b", "A2");
+    assert_eq!(w.settle(), [ConflictKind::RenameRename, ConflictKind::StoreUnlink]);
+    assert_eq!(w.listing(), ["b.conflict-19700101-001647-user1@host1=A2", "b=B"]);
+}
+
+#[test]
+fn an_exchange_that_would_make_a_circle_is_refused() {
+    let mut w = world(|w| {
+        for path in ["a", "b", "b/inside"] {
+            w.mkdir(0, path);
+        }
+    });
+    w.rename(0, "b", "a/b");
+    w.exchange(1, "a", "b/inside");
+    assert_eq!(w.settle(), [ConflictKind::RenameCycle]);
+    assert_eq!(w.listing(), ["a/", "a/b/", "a/b/inside/"]);
+}
+
+#[test]
+fn an_exchange_counts_directories_where_they_stand() {
+    let mut w = world(|w| {
+        for path in ["d", "e", "d/sub"] {
+            w.mkdir(0, path);
+        }
+        w.create(0, "e/file");
+    });
+    w.exchange(0, "d/sub", "e/file");
+    assert_eq!(w.settle(), []);
+    let subdirectories = |w: &World, path| inode(&w.home, w.file(0, path)).unwrap().unwrap().subdirectories;
+    assert_eq!((subdirectories(&w, "d"), subdirectories(&w, "e")), (0, 1));
+}

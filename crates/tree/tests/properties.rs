@@ -139,7 +139,10 @@ fn liar(bytes: &[u8; 8], next: &mut [u64; CLIENTS]) -> Record {
         7..=9 => {
             let replaced = bytes[7].is_multiple_of(2).then(|| Replaced { file: file(6), version: any_id(bytes[7]) });
             let (from_parent, from_name, to_parent, to_name) = (file(2), any_name(3), file(5), any_name(6));
-            Op::Rename { from_parent, from_name, file: file(4), to_parent, to_name, replaced }
+            match bytes[7] % 4 {
+                1 => Op::Exchange { from_parent, from_name, file: file(4), to_parent, to_name, other: file(6) },
+                _ => Op::Rename { from_parent, from_name, file: file(4), to_parent, to_name, replaced },
+            }
         }
         10 => Op::SetAttr {
             file: file(2),

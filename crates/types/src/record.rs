@@ -172,6 +172,21 @@ pub enum Op {
         /// The modification time of that content.
         mtime: WallTime,
     },
+    /// Two names change places: what stood under the one stands under the other, both or neither.
+    Exchange {
+        /// Directory of the first name.
+        from_parent: FileId,
+        /// The first name.
+        from_name: Name,
+        /// What stood there.
+        file: FileId,
+        /// Directory of the second name.
+        to_parent: FileId,
+        /// The second name.
+        to_name: Name,
+        /// What stood there.
+        other: FileId,
+    },
 }
 
 impl Op {
@@ -184,6 +199,7 @@ impl Op {
             Self::Unlink { .. } => "unlink",
             Self::Rmdir { .. } => "rmdir",
             Self::Rename { .. } => "rename",
+            Self::Exchange { .. } => "exchange",
             Self::SetAttr { .. } => "setattr",
             Self::SetXattr { .. } => "setxattr",
             Self::Store { .. } => "store",

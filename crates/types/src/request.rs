@@ -197,6 +197,8 @@ pub enum RenameTarget {
     Replace,
     /// Fails with `Exists`.
     MustBeFree,
+    /// Gives it the name that is left: the two change places. Fails with `NotFound` if the target name is free.
+    Exchange,
 }
 
 /// The flags of `setxattr`.

@@ -173,9 +173,13 @@ pub fn check_record(record: &Record) -> Checked {
         Op::Store { content, .. } => within(content.is_well_formed(), "content"),
         Op::Lost { instead, .. } => within(instead.as_ref().is_none_or(Content::is_well_formed), "content"),
         Op::Skip { after, .. } => within(*after < record.id.sequence(), "sequences skipped"),
-        Op::Link { .. } | Op::Unlink { .. } | Op::Rmdir { .. } | Op::Rename { .. } | Op::Resolve { .. } | Op::Touch => {
-            Ok(())
-        }
+        Op::Link { .. }
+        | Op::Unlink { .. }
+        | Op::Rmdir { .. }
+        | Op::Rename { .. }
+        | Op::Exchange { .. }
+        | Op::Resolve { .. }
+        | Op::Touch => Ok(()),
     }
 }
 

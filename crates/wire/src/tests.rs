@@ -82,6 +82,16 @@ fn op() -> impl Strategy<Value = Op> {
                 replaced: replaced.map(|(file, version)| Replaced { file, version }),
             }
         ),
+        (file(), name(), file(), file(), name(), file()).prop_map(
+            |(from_parent, from_name, file, to_parent, to_name, other)| Op::Exchange {
+                from_parent,
+                from_name,
+                file,
+                to_parent,
+                to_name,
+                other
+            }
+        ),
         (file(), id(), proptest::option::of(0u16..=0o7777), proptest::option::of(wall())).prop_map(
             |(file, base, mode, mtime)| Op::SetAttr {
                 file,

@@ -4,6 +4,7 @@
 //! every wait has a bound, and whatever happens, nothing stays mounted or running.
 
 pub mod claims;
+mod far;
 mod machine;
 mod process;
 mod site;
@@ -11,6 +12,7 @@ mod small_disk;
 mod wait;
 mod world;
 
+pub use far::Far;
 pub use machine::{Machine, Mount, Server, free_port, is_mounted};
 pub use process::{Finished, Process, run, run_for};
 pub use site::Site;

@@ -194,6 +194,7 @@ impl Vfs {
         let target = match flags {
             RenameFlags::EMPTY => RenameTarget::Replace,
             RenameFlags::NOREPLACE => RenameTarget::MustBeFree,
+            RenameFlags::EXCHANGE => RenameTarget::Exchange,
             _ => {
                 let _ = reply.error(Errno::INVAL);
                 return;
@@ -206,13 +207,21 @@ impl Vfs {
         let Some((from_name, reply)) = checked(from_name, reply) else { return };
         let Some((to_name, reply)) = checked(to_name, reply) else { return };
         let asker = caller.clone();
-        let from = (from_parent, from_name.clone());
+        let (from, to) = ((from_parent, from_name.clone()), (to_parent, to_name.clone()));
         let change = Change::Rename { from_parent, from_name, to_parent, to_name, target };
-        self.when_whole(caller, from, reply, move |vfs, reply| {
-            vfs.change(&asker, change, reply, |vfs, reply, changed| {
-                vfs.keep_removed(changed.removed);
-                let _ = reply.ok();
-            });
+        self.when_whole(caller, from, reply, move |vfs, reply| match target {
+            RenameTarget::Exchange => {
+                let again = asker.clone();
+                vfs.when_whole(&again, to, reply, move |vfs, reply| vfs.rename_whole(&asker, change, reply));
+            }
+            RenameTarget::Replace | RenameTarget::MustBeFree => vfs.rename_whole(&asker, change, reply),
+        });
+    }
+
+    fn rename_whole(self: &Arc<Self>, caller: &Caller, change: Change, reply: Reply) {
+        self.change(caller, change, reply, |vfs, reply, changed| {
+            vfs.keep_removed(changed.removed);
+            let _ = reply.ok();
         });
     }
 

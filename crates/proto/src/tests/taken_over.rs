@@ -154,6 +154,26 @@ fn a_name_that_the_home_lost_and_a_client_moved_meanwhile_goes_at_the_station() 
     volume.assert_names(&["third"]);
 }
 
+#[test]
+fn names_that_changed_places_since_the_copy_change_them_again() {
+    let mut volume = Volume::new();
+    let ann = volume.ann;
+    write(&mut volume.world, ann, &["a".into(), "b".into(), "c".into()]);
+    volume.calm();
+    let files = ["a", "b", "c"].map(|name| volume.world.lookup(ann, ROOT, name).unwrap().0);
+    let copy = volume.world.snapshot(HOME);
+    for (one, other) in [("a", "b"), ("b", "c")] {
+        volume.world.exchange(ann, (ROOT, one), (ROOT, other)).unwrap();
+    }
+    volume.calm();
+    volume.lose_home();
+    volume.world.restore(HOME, copy, 4);
+    volume.come_back();
+    volume.assert_names(&["a", "b", "c"]);
+    let now = ["a", "b", "c"].map(|name| volume.world.lookup(HOME, ROOT, name).unwrap().0);
+    assert_eq!(now, [files[1], files[2], files[0]]);
+}
+
 /// Seeds 127 and 69 of `home-back`: the station sent records of a member of whom the home had forgotten.
 #[test]
 fn records_of_a_member_that_the_home_forgot_come_by_the_station() {

@@ -622,6 +622,18 @@ impl World {
         Ok(self.change(host, change)?.0)
     }
 
+    pub(crate) fn exchange(
+        &mut self,
+        host: usize,
+        from: (FileId, &str),
+        to: (FileId, &str),
+    ) -> Result<RecordId, FsError> {
+        let (from_parent, from_name) = (from.0, name(from.1));
+        let (to_parent, to_name) = (to.0, name(to.1));
+        let target = RenameTarget::Exchange;
+        Ok(self.change(host, Change::Rename { from_parent, from_name, to_parent, to_name, target })?.0)
+    }
+
     /// Stores upon the version that the host sees.
     pub(crate) fn store(&mut self, host: usize, file: FileId, content: Content) -> RecordId {
         if let Some(root) = content.root() {

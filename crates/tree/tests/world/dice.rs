@@ -78,13 +78,9 @@ pub fn change(world: &World, dice: &Dice) -> Option<Change> {
                 _ => pick(&pick(&files, q)?.1.places, r)?.clone(),
             };
             let (from_parent, from_name) = (from.parent, from.name);
-            Change::Rename {
-                from_parent,
-                from_name,
-                to_parent: parent,
-                to_name: pick_name(s),
-                target: RenameTarget::Replace,
-            }
+            // One in three changes places with whatever has the name, if something has.
+            let target = if p % 3 == 1 { RenameTarget::Exchange } else { RenameTarget::Replace };
+            Change::Rename { from_parent, from_name, to_parent: parent, to_name: pick_name(s), target }
         }
         14 => {
             let file = pick(&files, q)?.0;

@@ -168,6 +168,13 @@ impl World {
         self.done(client, &Change::Rmdir { parent, name });
     }
 
+    pub fn exchange(&mut self, client: usize, from: &str, to: &str) {
+        let (from_parent, from_name) = self.parent(client, from);
+        let (to_parent, to_name) = self.parent(client, to);
+        let target = RenameTarget::Exchange;
+        self.done(client, &Change::Rename { from_parent, from_name, to_parent, to_name, target });
+    }
+
     pub fn rename(&mut self, client: usize, from: &str, to: &str) {
         let (from_parent, from_name) = self.parent(client, from);
         let (to_parent, to_name) = self.parent(client, to);
