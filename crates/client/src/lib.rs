@@ -31,6 +31,7 @@ mod live_ahead;
 mod live_tests;
 mod metrics;
 pub mod notices;
+pub mod numbers;
 pub mod paths;
 pub mod pins;
 pub mod repair;

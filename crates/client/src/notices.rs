@@ -7,6 +7,7 @@
 //! Limit: past [`ENTRIES_MAX`] names the whole lot is replaced by one expiry of all cached entries;
 //! notices about inodes are bounded by the inodes that the kernel knows.
 
+use crate::numbers::Numbers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -30,6 +31,8 @@ pub enum Stale {
 /// The queue.
 #[derive(Default)]
 pub struct Notices {
+    /// What the kernel calls the files that it is told of.
+    pub numbers: Numbers,
     queue: Mutex<Queue>,
     changed: Condvar,
     /// For [`Notices::drain`] alone, which must not take a wake-up meant for a teller.
@@ -147,30 +150,27 @@ impl Notices {
             };
             queue.at_work += 1;
             drop(queue);
-            tell(notifier, &notice);
+            self.tell(notifier, &notice);
             queue = self.queue();
             queue.at_work -= 1;
             self.told.notify_all();
         }
     }
-}
 
-fn tell(notifier: &Notifier, notice: &Notice) {
-    let outcome = match notice {
-        Notice::Inode(file, Stale::Attributes) => notifier.inval_inode(inode(*file), -1, 0),
-        Notice::Inode(file, Stale::Pages) => notifier.inval_inode(inode(*file), 0, 0),
-        // Expiring instead of dropping leaves alone what is in use below the name; the next use asks us.
-        Notice::Entry(parent, name) => notifier.expire_entry(inode(*parent), name.as_os_str()),
-        Notice::AllEntries => notifier.expire_all_entries(),
-    };
-    match outcome {
-        Ok(()) | Err(NotifyError::Unmounted) => {}
-        Err(error) => tracing::warn!(%error, "the kernel did not take an invalidation"),
+    fn tell(&self, notifier: &Notifier, notice: &Notice) {
+        let inode = |file: FileId| Inode::new(self.numbers.shown(file).inode_number());
+        let outcome = match notice {
+            Notice::Inode(file, Stale::Attributes) => notifier.inval_inode(inode(*file), -1, 0),
+            Notice::Inode(file, Stale::Pages) => notifier.inval_inode(inode(*file), 0, 0),
+            // Expiring instead of dropping leaves alone what is in use below the name; the next use asks us.
+            Notice::Entry(parent, name) => notifier.expire_entry(inode(*parent), name.as_os_str()),
+            Notice::AllEntries => notifier.expire_all_entries(),
+        };
+        match outcome {
+            Ok(()) | Err(NotifyError::Unmounted) => {}
+            Err(error) => tracing::warn!(%error, "the kernel did not take an invalidation"),
+        }
     }
-}
-
-fn inode(file: FileId) -> Inode {
-    Inode::new(file.inode_number())
 }
 
 /// The threads; dropping it ends them.

@@ -130,6 +130,10 @@ impl State {
                 let inode = Inode { mode, uid, gid, ..blank(kind, id, now()) };
                 self.make(Place { parent, name }, inode, id)?
             }
+            Change::Publish { parent, name, mode, uid, gid, content } => {
+                let inode = Inode { mode, uid, gid, content, ..blank(Kind::File, id, now()) };
+                self.make(Place { parent, name }, inode, id)?
+            }
             Change::Mkdir { parent, name, mode, uid, gid } => {
                 let inode = Inode { mode, uid, gid, ..blank(Kind::Directory, id, now()) };
                 self.make(Place { parent, name }, inode, id)?

@@ -216,7 +216,9 @@ impl<S: MetaStore> Replica<S> {
             Ok(self.inode(entry.file)?.filter(|inode| inode.is_directory()).map(|_| entry.file))
         };
         Ok(match change {
-            Change::Create { parent, name, .. } | Change::Mkdir { parent, name, .. } => {
+            Change::Create { parent, name, .. }
+            | Change::Publish { parent, name, .. }
+            | Change::Mkdir { parent, name, .. } => {
                 vec![Need::Inode(*parent), Need::Name(*parent, name.clone())]
             }
             Change::Link { file, parent, name } => {

@@ -84,6 +84,7 @@ fn renamed_request(mut request: Request, renamed: Names, versions: Names) -> Req
 fn renamed_change(change: &mut Change, renamed: Names, versions: Names) {
     match change {
         Change::Create { parent, .. }
+        | Change::Publish { parent, .. }
         | Change::Mkdir { parent, .. }
         | Change::Unlink { parent, .. }
         | Change::Rmdir { parent, .. } => file(renamed, parent),

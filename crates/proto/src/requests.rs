@@ -421,6 +421,7 @@ impl<S: MetaStore> Replica<S> {
     fn with_directories_meant(&mut self, mut change: Change) -> Result<Change, StorageError> {
         match &mut change {
             Change::Create { parent, .. }
+            | Change::Publish { parent, .. }
             | Change::Mkdir { parent, .. }
             | Change::Link { parent, .. }
             | Change::Unlink { parent, .. }

@@ -227,7 +227,7 @@ impl<S: MetaStore> Replica<S> {
         let mut files = BTreeSet::new();
         let mut seen_in = |inode: &Inode| files.extend(directories_of(inode));
         match change {
-            Change::Create { .. } | Change::Mkdir { .. } | Change::Resolve { .. } => {}
+            Change::Create { .. } | Change::Publish { .. } | Change::Mkdir { .. } | Change::Resolve { .. } => {}
             Change::Link { file, .. } | Change::Store { file, .. } | Change::Append { file, .. } => {
                 self.inode(*file)?.iter().for_each(|inode| seen_in(inode));
             }
@@ -250,6 +250,7 @@ impl<S: MetaStore> Replica<S> {
         }
         match change {
             Change::Create { parent, .. }
+            | Change::Publish { parent, .. }
             | Change::Mkdir { parent, .. }
             | Change::Link { parent, .. }
             | Change::Unlink { parent, .. }

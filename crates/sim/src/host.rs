@@ -12,6 +12,8 @@ use wayfs_types::{Content, Digest, FileId, Name, OriginId, RecordId, Time, WallT
 pub(crate) enum Expectation {
     /// A creation.
     Created,
+    /// A creation of what holds something from the start.
+    Published { content: Content },
     /// A store of some content upon a version.
     Stored { base: RecordId, content: Content },
     /// A name taken from a file, perhaps.
@@ -146,7 +148,7 @@ impl Host {
     /// Roots of contents that were put for changes which wait for their turn, or are being pushed.
     pub(crate) fn promised_roots(&self) -> impl Iterator<Item = Digest> {
         let stored = self.waiting.values().filter_map(|expectation| match expectation {
-            Expectation::Stored { content, .. } => content.root(),
+            Expectation::Stored { content, .. } | Expectation::Published { content } => content.root(),
             _ => None,
         });
         stored.chain(self.pushing.values().copied())

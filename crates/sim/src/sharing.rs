@@ -155,6 +155,7 @@ impl World {
         let touch = |before, after| Touch { at, before, after, moment };
         let touches = match change {
             Change::Create { parent, name, .. }
+            | Change::Publish { parent, name, .. }
             | Change::Mkdir { parent, name, .. }
             | Change::Link { parent, name, .. } => {
                 self.check_exclusive(index, asked, moment, &(*parent, name.clone()));

@@ -85,10 +85,17 @@ impl World {
         let (kind, expectation) = match self.random.random_range(0..8) {
             0 => (Kind::Symlink(Bytes::from_static(b"../target")), Expectation::Nothing),
             1 => (Kind::Fifo, Expectation::Nothing),
+            2 => return self.publish(index, parent, name),
             _ => (Kind::File, Expectation::Created),
         };
         let change = Change::Create { parent, name, kind, mode: 0o644, uid: 1000, gid: 1000 };
         self.change(index, change, expectation);
+    }
+
+    fn publish(&mut self, index: usize, parent: FileId, name: Name) {
+        let Some(content) = self.fresh_content(index) else { return self.cover(Branch::DiskFull, true) };
+        let expectation = Expectation::Published { content: content.clone() };
+        self.change(index, Change::Publish { parent, name, mode: 0o644, uid: 1000, gid: 1000, content }, expectation);
     }
 
     fn make_directory(&mut self, index: usize) {
@@ -228,6 +235,11 @@ impl World {
         match expectation {
             Expectation::Created => {
                 let update = Update { file, base: None, content: Content::EMPTY };
+                self.history.updated(index, record, update);
+                self.hosts[index].seen.insert(file, record);
+            }
+            Expectation::Published { content } => {
+                let update = Update { file, base: None, content: content.clone() };
                 self.history.updated(index, record, update);
                 self.hosts[index].seen.insert(file, record);
             }

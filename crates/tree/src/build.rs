@@ -57,6 +57,14 @@ pub fn build(view: &impl View, change: &Change, author: Author) -> Result<Record
             let (name, kind, mode) = (name.clone(), kind.clone(), mode & 0o7777);
             Op::Create { parent, name, kind, mode, uid: *uid, gid: *gid, content: Content::EMPTY }
         }
+        Change::Publish { parent, name, mode, uid, gid, content } => {
+            let parent = free_name(view, *parent, name)?;
+            if !content.is_well_formed() {
+                return Err(FsError::Invalid.into());
+            }
+            let (name, mode, content) = (name.clone(), mode & 0o7777, content.clone());
+            Op::Create { parent, name, kind: Kind::File, mode, uid: *uid, gid: *gid, content }
+        }
         Change::Mkdir { parent, name, mode, uid, gid } => {
             let parent = free_name(view, *parent, name)?;
             Op::Mkdir { parent, name: name.clone(), mode: mode & 0o7777, uid: *uid, gid: *gid }

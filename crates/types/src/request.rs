@@ -93,6 +93,21 @@ pub enum Change {
         /// Group.
         gid: u32,
     },
+    /// Makes a regular file that holds something from the start: nobody ever sees it empty.
+    Publish {
+        /// Directory.
+        parent: FileId,
+        /// Name.
+        name: Name,
+        /// Permission bits.
+        mode: u16,
+        /// Owner.
+        uid: u32,
+        /// Group.
+        gid: u32,
+        /// The content. Its chunks are already in the local chunk store.
+        content: Content,
+    },
     /// Makes a directory.
     Mkdir {
         /// Directory.

@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 use wayfs_content::{ChunkSink, ContentError, WriteError};
-use wayfs_types::{Content, Digest, FsError, RecordId, WallTime};
+use wayfs_types::{Content, Digest, FileId, FsError, Inode, RecordId, WallTime};
 
 /// How often a commit begins again because the file was cut off under it.
 const ATTEMPTS_MAX: usize = 8;
@@ -135,27 +135,64 @@ impl OpenFile {
             return None;
         }
         adopt_name(&mut state, contents);
-        state.mark_past();
-        let bytes = match &state.body {
-            Some(Body::Memory(bytes)) => SnapshotBytes::Memory(Bytes::copy_from_slice(bytes)),
-            Some(Body::Disk { file, .. }) => SnapshotBytes::Disk(Arc::clone(file)),
-            None => SnapshotBytes::Unchanged,
-        };
-        state.is_only_emptied = false;
-        let old_base = if state.appended().is_some() { OldBase::IsRefused } else { OldBase::Conflicts };
-        let changes = std::mem::take(&mut state.unsaved);
-        let snapshot = Snapshot {
-            base: state.base.clone(),
-            size: state.size,
-            mtime: state.mtime,
-            user: state.user,
-            dirty: changes.ranges.iter().collect(),
-            bytes,
-            old_base,
-        };
-        state.saving_size = state.size;
-        state.saving = Some(changes);
-        Some(snapshot)
+        Some(state.freeze())
+    }
+
+    /// Has a file that never had a name made under one, with all that was written to it: `make` is given the content and
+    /// when it was written last, and asks for the record.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] if it has a name or had one, and what the chunk store and `make` say. It stays as it was then.
+    pub(super) fn publish(
+        &self,
+        contents: &dyn Contents,
+        files: &BodyFiles,
+        patience: Patience,
+        make: &mut dyn FnMut(Content, WallTime) -> Result<Stored, FsError>,
+    ) -> Result<Stored, Slow> {
+        let _one_at_a_time = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _making = Making::begin(contents);
+        for _ in 0..ATTEMPTS_MAX {
+            let snapshot = {
+                let mut state = self.state();
+                state.is_naming = state.removed.is_some();
+                if !state.is_naming {
+                    return Err(FsError::NotFound.into());
+                }
+                state.freeze()
+            };
+            let outcome = match self.build(contents, files, &snapshot, patience) {
+                Ok(content) => make(content.clone(), snapshot.mtime).map(|stored| (content, stored)),
+                Err(Setback::Shrank) => {
+                    self.give_up();
+                    continue;
+                }
+                Err(Setback::Removed) => Err(FsError::NotFound),
+                Err(Setback::Slow(slow)) => Err(slow.into_error()),
+            };
+            self.state().is_naming = false;
+            return match outcome {
+                Ok((content, stored)) => {
+                    self.named(&snapshot, content, &stored);
+                    Ok(stored)
+                }
+                Err(error) => {
+                    self.give_up();
+                    Err(error.into())
+                }
+            };
+        }
+        Err(FsError::Io.into())
+    }
+
+    /// It has a name, and with it a number of its own.
+    fn named(&self, snapshot: &Snapshot, content: Content, stored: &Stored) {
+        let mut state = self.settle(snapshot, content);
+        let file = FileId::made_by(stored.record);
+        (state.base.file, state.base.version) = (file, stored.inode.version);
+        state.opened_as = Box::new(Inode { content: Content::EMPTY, ..stored.inode.clone() });
+        state.removed = None;
+        self.set_id(file);
     }
 
     fn build(
@@ -217,7 +254,7 @@ impl OpenFile {
                     return Err(Setback::Slow(FsError::FileTooLarge.into()));
                 }
                 Err(WriteError::Content(error)) => {
-                    tracing::error!(file = %self.id, %error, "content to build upon cannot be read");
+                    tracing::error!(file = %self.id(), %error, "content to build upon cannot be read");
                     return Err(Setback::Slow(FsError::Io.into()));
                 }
             }
@@ -240,7 +277,7 @@ impl OpenFile {
     fn store(&self, contents: &dyn Contents, snapshot: &Snapshot, content: Content) -> Result<Option<Committed>, Slow> {
         let store = Store {
             user: snapshot.user,
-            file: self.id,
+            file: self.id(),
             base: snapshot.base.version,
             content: content.clone(),
             mtime: snapshot.mtime,
@@ -264,7 +301,7 @@ impl OpenFile {
 
     /// Whether the commit that is running is still for something.
     fn check_wanted(&self) -> Result<(), Setback> {
-        if self.is_removed() { Err(Setback::Removed) } else { Ok(()) }
+        if self.is_wanted() { Ok(()) } else { Err(Setback::Removed) }
     }
 
     fn finish(&self, snapshot: &Snapshot, content: Content, stored: Stored) -> Committed {
@@ -324,6 +361,31 @@ fn same_version(contents: &dyn Contents, snapshot: &Snapshot, content: &Content)
 }
 
 impl State {
+    /// Takes what was written so far to be committed.
+    fn freeze(&mut self) -> Snapshot {
+        self.mark_past();
+        let bytes = match &self.body {
+            Some(Body::Memory(bytes)) => SnapshotBytes::Memory(Bytes::copy_from_slice(bytes)),
+            Some(Body::Disk { file, .. }) => SnapshotBytes::Disk(Arc::clone(file)),
+            None => SnapshotBytes::Unchanged,
+        };
+        self.is_only_emptied = false;
+        let old_base = if self.appended().is_some() { OldBase::IsRefused } else { OldBase::Conflicts };
+        let changes = std::mem::take(&mut self.unsaved);
+        let snapshot = Snapshot {
+            base: self.base.clone(),
+            size: self.size,
+            mtime: self.mtime,
+            user: self.user,
+            dirty: changes.ranges.iter().collect(),
+            bytes,
+            old_base,
+        };
+        self.saving_size = self.size;
+        self.saving = Some(changes);
+        snapshot
+    }
+
     /// All that was written past us was hashed, which took so long: another time not too soon.
     fn rest_after(&mut self, cost: Duration) {
         self.rest_until = self.is_written_past().then(|| Instant::now() + cost * REST_FACTOR);

@@ -11,6 +11,7 @@ use super::ranges::RangeSet;
 use bytes::Bytes;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use wayfs_types::{Content, FileId, FsError, Inode, WallTime};
@@ -61,7 +62,8 @@ pub(super) struct Changes {
 /// One file.
 #[derive(Debug)]
 pub struct OpenFile {
-    pub(super) id: FileId,
+    /// Its number: another one from the moment at which a file that was made without a name gets one.
+    id: AtomicU64,
     /// Held for the whole of a commit, so that commits of one file follow each other.
     pub(super) committing: Mutex<()>,
     /// Held while its bytes are fetched for programs that read it directly.
@@ -91,6 +93,8 @@ pub(super) struct State {
     pub(super) opened_as: Box<Inode>,
     /// The inode as it was when the last name went.
     pub(super) removed: Option<Box<Inode>>,
+    /// It never had a name and is being given one: its bytes are wanted.
+    pub(super) is_naming: bool,
     /// A commit failed: when to try again.
     pub(super) retry_at: Option<Instant>,
     pub(super) opens: KernelOpens,
@@ -156,6 +160,7 @@ impl State {
             writers: 0,
             opened_as: Box::new(Inode { content: Content::EMPTY, ..inode.clone() }),
             removed: None,
+            is_naming: false,
             retry_at: None,
             opens: KernelOpens::None,
             mapped: Mapped::default(),
@@ -299,7 +304,7 @@ impl OpenFile {
     /// A file as the engine knows it.
     pub fn new(id: FileId, inode: &Inode) -> Self {
         Self {
-            id,
+            id: AtomicU64::new(id.inode_number()),
             committing: Mutex::new(()),
             following: Mutex::new(()),
             state: Mutex::new(State::new(id, inode)),
@@ -309,7 +314,8 @@ impl OpenFile {
 
     /// Which file.
     pub fn id(&self) -> FileId {
-        self.id
+        let number = self.id.load(Ordering::Acquire);
+        FileId::from_inode_number(number).expect("only numbers of files are put there")
     }
 
     /// Its state, with all that was written past us so far.
@@ -325,6 +331,17 @@ impl OpenFile {
         let state = self.state();
         let mtime = state.is_dirty().then_some(state.mtime);
         Overlay { size: state.size, mtime, is_removed: state.removed.is_some(), blocks: state.blocks() }
+    }
+
+    /// It got a name, and a number of its own.
+    pub(super) fn set_id(&self, id: FileId) {
+        self.id.store(id.inode_number(), Ordering::Release);
+    }
+
+    /// Whether what is hashed of it is for something: it has a name, or is about to get one.
+    pub(super) fn is_wanted(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.removed.is_none() || state.is_naming
     }
 
     /// Whether its last name went by our own doing. Does not look at what was written past us.

@@ -3,7 +3,7 @@
 use super::body::{Body, BodyFile, BodyFiles};
 use super::closing::{self, CLOSING_AGE, Left};
 use super::commit::Committed;
-use super::contents::{Contents, Patience, Slow};
+use super::contents::{Contents, Patience, Slow, Stored};
 use super::follow::Followed;
 use super::open_file::{Access, Extend, KernelOpens, OpenFile, Overlay, Refreshed};
 use super::past::Writes;
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wayfs_fuse::BackingId;
 use wayfs_types::request::Removed;
-use wayfs_types::{FileId, FsError, Inode, RecordId, WallTime};
+use wayfs_types::{Content, FileId, FsError, Inode, RecordId, WallTime};
 
 /// Smallest file served by passthrough, and worth to be written so, in bytes. Registering a backing file costs two ioctls and an
 /// open of the host (about 5 us): smaller files gain nothing over the kernel's page cache.
@@ -491,6 +491,35 @@ impl FileTable {
             self.settle(&mut map, file);
         }
         map.removed.keep(file, inode);
+    }
+
+    /// A file without a name (`O_TMPFILE`): it is there for its handles, and goes with the last of them.
+    pub fn begin_nameless(&self, id: FileId, inode: Box<Inode>) {
+        let file = OpenFile::new(id, &inode);
+        file.state().removed = Some(inode);
+        self.map().entries.insert(id, Entry { file: Arc::new(file), handles: 0, idle: None });
+    }
+
+    /// Gives such a file a name: `make` is told its content and when it was written, and asks for the record that makes it.
+    ///
+    /// # Errors
+    /// As [`OpenFile::commit`]; [`FsError::NotFound`] if it has a name; what `make` says.
+    pub fn give_name(
+        &self,
+        file: &Arc<OpenFile>,
+        patience: Patience,
+        make: &mut dyn FnMut(Content, WallTime) -> Result<Stored, FsError>,
+    ) -> Result<Stored, Slow> {
+        let former = file.id();
+        let stored = file.publish(&*self.contents, &self.files, patience, make)?;
+        let mut map = self.map();
+        map.pages.remove(&former);
+        if let Some(entry) = map.entries.remove(&former) {
+            map.entries.insert(file.id(), entry);
+        }
+        self.settle(&mut map, file.id());
+        drop(map);
+        Ok(stored)
     }
 
     /// A removed file as it was last, if it is open or was removed by our own doing a moment ago.

@@ -371,7 +371,7 @@ impl Vfs {
     /// A name's answer; `since` as in [`Vfs::attributes`], `ttl` as [`Vfs::ttl`] has it.
     pub(super) fn entry(&self, file: FileId, inode: &Inode, since: u64, ttl: Duration) -> Entry {
         Entry {
-            inode: wayfs_fuse::Inode::new(file.inode_number()),
+            inode: wayfs_fuse::Inode::new(self.notices.numbers.tell(file).inode_number()),
             generation: 0,
             entry_ttl: ttl,
             attributes_ttl: ttl,

@@ -14,7 +14,7 @@ impl Handler for Front {
 
     fn handle(&self, request: Request, reply: Reply) {
         let file = match file_id(request.inode()) {
-            Ok(file) => file,
+            Ok(file) => self.0.notices.numbers.real(file),
             Err(error) => {
                 let _ = reply.error(error);
                 return;
@@ -30,11 +30,12 @@ impl Handler for Front {
         }
     }
 
-    fn forget(&self, inode: Inode, _lookups: u64) {
+    fn forget(&self, inode: Inode, lookups: u64) {
         // The kernel may look it up again at once with references of its own still counted; losing
         // the note then costs one re-read of pages.
         if let Ok(file) = file_id(inode) {
-            self.0.files.kernel_forgot(file);
+            self.0.files.kernel_forgot(self.0.notices.numbers.real(file));
+            self.0.notices.numbers.forgotten(file, lookups);
         }
     }
 
@@ -65,6 +66,9 @@ impl Front {
             Operation::Link { inode, new_name } => vfs.link(caller, inode, file, new_name, reply),
             Operation::Create { name, flags, mode, .. } => {
                 vfs.create(caller, file, name, super::opening::NewFile { flags, mode }, reply);
+            }
+            Operation::TemporaryFile { flags, mode, .. } => {
+                vfs.create_nameless(caller, file, super::opening::NewFile { flags, mode }, reply);
             }
             _ => return self.attributes(request, caller, file, reply),
         }
@@ -142,7 +146,7 @@ impl Front {
             Operation::Ioctl { .. } => return Err((reply, Errno::NOTTY)),
             // The kernel then copies through its page cache by itself.
             Operation::CopyFileRange { .. } => return Err((reply, Errno::NOSYS)),
-            Operation::Poll { .. } | Operation::TemporaryFile { .. } => return Err((reply, Errno::NOSYS)),
+            Operation::Poll { .. } => return Err((reply, Errno::NOSYS)),
             _ => return Err((reply, Errno::NOSYS)),
         }
         Ok(())

@@ -21,6 +21,7 @@ pub mod locks;
 mod manner;
 #[cfg(test)]
 mod mount_tests;
+mod nameless;
 pub mod names;
 pub mod opening;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::core::{Answered, Caller, Changed, Vfs, answered, file_id, refuse};
 use super::errno::name_errno;
+use crate::numbers::is_first;
 use bytes::Bytes;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -234,7 +235,8 @@ impl Vfs {
         reply: Reply,
     ) {
         let Some((name, reply)) = checked(name, reply) else { return };
-        match file_id(file) {
+        match file_id(file).map(|file| self.notices.numbers.real(file)) {
+            Ok(file) if is_first(file) => self.give_name(caller, file, (parent, name), reply),
             Ok(file) => {
                 let asker = caller.clone();
                 self.when_file_whole(caller, file, reply, move |vfs, reply| {

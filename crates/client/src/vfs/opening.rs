@@ -165,6 +165,10 @@ impl Vfs {
         }
     }
 
+    pub(super) fn answer_created_new(&self, caller: &Caller, file: FileId, inode: &Inode, flags: i32, reply: Reply) {
+        self.answer_created(caller, file, (inode, Found::New), flags & !libc::O_TRUNC, reply);
+    }
+
     fn answer_created(&self, caller: &Caller, file: FileId, (inode, found): (&Inode, Found), flags: i32, reply: Reply) {
         match self.open_inode(caller, file, (inode, found), flags) {
             Ok((handle, opened)) => {

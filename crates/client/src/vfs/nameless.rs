@@ -1,0 +1,105 @@
+//! Files that are made without a name (`O_TMPFILE`), and given one later or never (`linkat` of `/proc/self/fd/N`).
+//!
+//! They are on this machine only, as files whose last name went: nothing of them is in the log, and a daemon that begins
+//! empties the directory in which their bytes lie. With its name such a file gets a record that makes it with all that it
+//! holds, so nobody ever sees a part of it. Whether it may get one (`O_EXCL`: no) the kernel knows.
+
+use super::core::{Caller, Vfs, answered, refuse};
+use super::errno::errno;
+use super::names::Ownership;
+use super::opening::NewFile;
+use crate::files::{OpenFile, Slow, Stored};
+use std::sync::Arc;
+use wayfs_fuse::{Errno, Reply};
+use wayfs_types::request::{Answer, Change, Request as Ask, XattrPresence};
+use wayfs_types::{AttrChange, Content, FileId, FsError, Inode, Kind, Name, Place, RecordId, WallTime};
+
+impl Vfs {
+    pub(super) fn create_nameless(self: &Arc<Self>, caller: &Caller, parent: FileId, new: NewFile, reply: Reply) {
+        let owner = match self.ownership(caller, parent, new.mode) {
+            Ok(owner) => owner,
+            Err(error) => return answered(reply.error(error)),
+        };
+        let Some(file) = self.notices.numbers.give() else { return answered(reply.error(Errno::NOSPC)) };
+        let inode = nameless(parent, &owner, self.files.now());
+        self.files.begin_nameless(file, Box::new(inode.clone()));
+        self.answer_created_new(caller, file, &inode, new.flags, reply);
+    }
+
+    /// Gives such a file a name.
+    pub(super) fn give_name(
+        self: &Arc<Self>,
+        caller: &Caller,
+        file: FileId,
+        place: (FileId, Name),
+        reply: Reply,
+    ) {
+        let Some(open) = self.files.find(file) else { return refuse(reply, Err(FsError::Stale)) };
+        let asker = caller.clone();
+        self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
+            let outcome = vfs.publish(&asker, &open, place);
+            let Some(reply) = slot.take() else { return };
+            match outcome {
+                Ok(()) => vfs.with_inode(&asker.clone(), open.id(), reply, move |vfs, reply, file, inode| {
+                    let _ = reply.entry(&vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, inode)));
+                }),
+                Err(slow) => answered(reply.error(errno(slow.into_error()))),
+            }
+        });
+    }
+
+    fn publish(&self, caller: &Caller, open: &Arc<OpenFile>, (parent, name): (FileId, Name)) -> Result<(), Slow> {
+        let first = open.id();
+        let before = open.removed_inode().ok_or(FsError::NotFound)?;
+        let user = self.user(caller);
+        let mut written = WallTime::EPOCH;
+        let mut make = |content: Content, mtime: WallTime| {
+            written = mtime;
+            let (name, mode, uid, gid) = (name.clone(), before.mode, before.uid, before.gid);
+            self.changed_here(user, Change::Publish { parent, name, mode, uid, gid, content })
+        };
+        let stored = self.files.give_name(open, self.read_patience(), &mut make)?;
+        let file = open.id();
+        self.notices.numbers.named(first, file);
+        for (name, value) in before.xattrs {
+            let presence = XattrPresence::Any;
+            self.changed_here(user, Change::SetXattr { file, name, value: Some(value), presence })?;
+        }
+        if stored.inode.mtime != written {
+            let change = AttrChange { mtime: Some(written), ..AttrChange::default() };
+            self.changed_here(user, Change::SetAttr { file, change })?;
+        }
+        Ok(())
+    }
+
+    fn changed_here(&self, user: u32, change: Change) -> Result<Stored, FsError> {
+        match self.engine.request(Ask::Change { user, change }, self.settings.metadata_timeout)? {
+            Answer::Changed { record, inode, .. } => Ok(Stored { record, inode: *inode }),
+            answer => {
+                tracing::error!(?answer, "the replica answered a change with something else");
+                Err(FsError::Io)
+            }
+        }
+    }
+}
+
+/// The inode of a file that has no name: like one that lost its last.
+fn nameless(parent: FileId, owner: &Ownership, now: WallTime) -> Inode {
+    Inode {
+        kind: Kind::File,
+        mode: owner.mode,
+        uid: owner.uid,
+        gid: owner.gid,
+        content: Content::EMPTY,
+        version: RecordId::GENESIS,
+        attr_version: RecordId::GENESIS,
+        mtime: now,
+        ctime: now,
+        btime: now,
+        places: Vec::new(),
+        removed_from: Some(Place { parent, name: Name::new("nameless").expect("a valid name") }),
+        merged_into: None,
+        subdirectories: 0,
+        xattrs: std::collections::BTreeMap::new(),
+    }
+}
