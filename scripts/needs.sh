@@ -33,6 +33,7 @@ case " $* " in
     for program in chromium cvs git rpcbind sqlite3; do
         command -v "$program" >/dev/null 2>&1 || extra="$extra $program"
     done
+    command -v setfacl >/dev/null 2>&1 || extra="$extra acl"
     # Not every distribution has a user-space NFS server.
     command -v ganesha.nfsd >/dev/null 2>&1 || extra="$extra nfs-ganesha nfs-ganesha-vfs"
     if [ -n "$extra" ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then

@@ -346,7 +346,7 @@ fn mount(config: &ClientConfig, saved: &Saved, vfs: &Arc<Vfs>) -> Result<Backgro
         }
         other => other?,
     };
-    let session = Session::new(mount, fuse_config());
+    let session = Session::new(mount, fuse_config(vfs));
     Ok(session.spawn(Arc::new(Front(Arc::clone(vfs))), config.threads)?)
 }
 
@@ -426,8 +426,9 @@ fn raise_file_limit() {
 }
 
 /// Files are found by handle, too: numbers of files are the same on every machine and never given twice.
-fn fuse_config() -> wayfs_fuse::Config {
+fn fuse_config(vfs: &Vfs) -> wayfs_fuse::Config {
     let mut config = wayfs_fuse::Config::default();
     config.export_support = true;
+    config.posix_acl = vfs.settings().identities.shows_lists();
     config
 }

@@ -19,6 +19,8 @@ flag_set! {
         EXPORT_SUPPORT = 1 << 4;
         /// Writes of more than a page.
         BIG_WRITES = 1 << 5;
+        /// The kernel leaves it to the handler to take the umask off.
+        DONT_MASK = 1 << 6;
         /// flock locks come to the handler.
         FLOCK_LOCKS = 1 << 10;
         /// The kernel drops cached pages when it sees the size or mtime change.
@@ -33,6 +35,8 @@ flag_set! {
         WRITEBACK_CACHE = 1 << 16;
         /// Lookups and listings in one directory at the same time.
         PARALLEL_DIROPS = 1 << 18;
+        /// The kernel checks POSIX access control lists.
+        POSIX_ACL = 1 << 20;
         /// After an abort, reading the device says so.
         ABORT_ERROR = 1 << 21;
         /// Requests of more than 32 pages.
@@ -94,6 +98,9 @@ pub struct Config {
     /// Answer lookups of `.` and `..`, so that files can be found by handle (NFS re-export).
     /// Default false.
     pub export_support: bool,
+    /// The kernel checks POSIX access control lists, which it reads as `system.posix_acl_*`; modes come with the umask still
+    /// on them, and whoever makes a file takes it off where the directory has no default list. Default false.
+    pub posix_acl: bool,
     /// Each reader thread gets a request queue of its own. Default true; without right to open the
     /// device a second time the readers share one.
     pub clone_device: bool,
@@ -115,6 +122,7 @@ impl Default for Config {
             cache_symlinks: true,
             passthrough: true,
             export_support: false,
+            posix_acl: false,
             clone_device: true,
         }
     }
@@ -143,6 +151,7 @@ impl Config {
             (self.cache_symlinks, InitFlags::CACHE_SYMLINKS),
             (self.passthrough && !self.writeback_cache, InitFlags::PASSTHROUGH),
             (self.export_support, InitFlags::EXPORT_SUPPORT),
+            (self.posix_acl, InitFlags::POSIX_ACL | InitFlags::DONT_MASK),
         ];
         let chosen = optional.iter().filter(|(wanted, _)| *wanted);
         chosen.fold(always, |flags, (_, flag)| flags.with(*flag))

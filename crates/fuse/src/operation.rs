@@ -49,7 +49,7 @@ pub enum Operation<'a> {
     MakeNode {
         /// Its name.
         name: &'a OsStr,
-        /// Kind and permissions, the umask already taken off.
+        /// Kind and permissions, the umask already taken off (but with [`crate::Config::posix_acl`]).
         mode: u32,
         /// The caller's umask, for the record.
         umask: u32,
@@ -60,7 +60,7 @@ pub enum Operation<'a> {
     MakeDirectory {
         /// Its name.
         name: &'a OsStr,
-        /// Permissions, the umask already taken off.
+        /// Permissions, the umask already taken off (but with [`crate::Config::posix_acl`]).
         mode: u32,
         /// The caller's umask, for the record.
         umask: u32,
@@ -106,7 +106,7 @@ pub enum Operation<'a> {
         name: &'a OsStr,
         /// `O_*` flags; with `O_EXCL`, an existing name is an error.
         flags: i32,
-        /// Kind and permissions, the umask already taken off.
+        /// Kind and permissions, the umask already taken off (but with [`crate::Config::posix_acl`]).
         mode: u32,
         /// The caller's umask, for the record.
         umask: u32,
@@ -117,7 +117,7 @@ pub enum Operation<'a> {
     TemporaryFile {
         /// `O_*` flags.
         flags: i32,
-        /// Kind and permissions, the umask already taken off.
+        /// Kind and permissions, the umask already taken off (but with [`crate::Config::posix_acl`]).
         mode: u32,
         /// The caller's umask, for the record.
         umask: u32,

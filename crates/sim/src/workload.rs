@@ -11,7 +11,7 @@ use rand::Rng;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Outcome, RenameTarget, Request};
-use wayfs_types::{AttrChange, Conflict, Content, FileId, Inode, Kind, Op, RecordId};
+use wayfs_types::{AttrChange, Conflict, Content, FileId, Inode, Kind, Name, Op, RecordId};
 
 impl World {
     /// One operation of a client, and the next one scheduled.

@@ -71,9 +71,8 @@ impl Default for Far {
 
 fn choose(client: &Machine, mount: &Mount, port: u16) {
     let address = format!("127.0.0.1:{port}");
-    eventually("the server is chosen", FOUND, || mount.wayfs(client, &["station", "use", &address]).status.success());
-    eventually("the client is there", FOUND, || {
-        let status = mount.wayfs(client, &["status"]).out;
-        status.lines().any(|line| line.contains(&address) && line.contains("connected"))
+    eventually("the server is chosen", FOUND, || {
+        mount.wayfs(client, &["station", "use", &address]).status.success()
+            && mount.wayfs(client, &["status", "--json"]).out.contains(&port.to_string())
     });
 }

@@ -84,7 +84,12 @@ fn body_files(cache: &Path) -> Vec<PathBuf> {
 
 /// Bytes below the cache of a machine, in files of a MiB and more.
 fn large_len(cache: &Path) -> u64 {
-    body_files(cache).iter().filter_map(|path| fs::metadata(path).ok()).map(|found| found.blocks() * 512).filter(|len| *len >= 1 << 20).sum()
+    body_files(cache)
+        .iter()
+        .filter_map(|path| fs::metadata(path).ok())
+        .map(|found| found.blocks() * 512)
+        .filter(|len| *len >= 1 << 20)
+        .sum()
 }
 
 /// Proves [S-nameless]: after the daemon was killed nothing is left of what had no name, and all of what had one.

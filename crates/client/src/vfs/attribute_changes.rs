@@ -1,15 +1,18 @@
 //! Attributes: reading and changing.
 
+use super::acl;
 use super::attributes::wall_time;
 use super::core::{Caller, Vfs, answered, refuse};
 use super::errno::errno;
+use super::names::set_lists;
 use super::opening::without_set_id;
 use crate::files::{Access, OpenFile, Patience, Slow};
+use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 use wayfs_fuse::{Attributes, Errno, Reply, SetAttributes, TimeChange};
 use wayfs_types::request::{Answer, Change, Request as Ask};
-use wayfs_types::{AttrChange, FileId, FsError, Inode, Kind, WallTime};
+use wayfs_types::{AttrChange, FileId, FsError, Inode, Kind, WallTime, XattrName};
 
 /// How long the kernel may believe the attributes of the root, which are answered unchecked.
 const ROOT_TTL: Duration = Duration::from_secs(1);
@@ -117,7 +120,10 @@ impl Vfs {
         };
         let changed_removed = self.files.find(file).and_then(|open| {
             open.change_removed(self.files.now(), |inode| {
-                inode.mode = change.mode.unwrap_or(inode.mode);
+                if let Some(mode) = change.mode {
+                    inode.mode = mode;
+                    inode.xattrs.extend(list_of_mode(inode, mode));
+                }
                 inode.uid = change.uid.unwrap_or(inode.uid);
                 inode.gid = change.gid.unwrap_or(inode.gid);
                 inode.mtime = change.mtime.unwrap_or(inode.mtime);
@@ -142,7 +148,18 @@ impl Vfs {
         let asker = caller.clone();
         self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
             Ok(Answer::Changed { inode, .. }) => {
-                let _ = reply.attributes(&vfs.attributes(file, &inode, asker.since), vfs.file_ttl(&asker, &inode));
+                let lists = change.mode.and_then(|mode| list_of_mode(&inode, mode));
+                let changes = set_lists(file, lists.into_iter().collect());
+                vfs.change_all(
+                    &asker.clone(),
+                    changes,
+                    inode,
+                    reply,
+                    Box::new(move |vfs, reply, inode| {
+                        let _ =
+                            reply.attributes(&vfs.attributes(file, inode, asker.since), vfs.file_ttl(&asker, inode));
+                    }),
+                );
             }
             // Gone between the look and the change.
             Err(FsError::NotFound) => answered(reply.error(Errno::STALE)),
@@ -176,6 +193,12 @@ impl Vfs {
             TimeChange::To(time) => wall_time(time),
         }
     }
+}
+
+/// The access control list of a file that has one and gets another mode.
+fn list_of_mode(inode: &Inode, mode: u16) -> Option<(XattrName, Bytes)> {
+    let list = acl::of(inode, acl::ACCESS)?.with_mode(mode);
+    Some((acl::name(acl::ACCESS), list.to_bytes().into()))
 }
 
 /// Whether a file has all that it is to get, as when an archive is unpacked by the one whom its files belong to.

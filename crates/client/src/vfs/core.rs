@@ -96,6 +96,8 @@ pub struct Vfs {
     pub(super) notifier: OnceLock<Notifier>,
     /// Whether the kernel may still take passthrough files.
     pub(super) has_passthrough: AtomicBool,
+    /// The kernel checks access control lists, and leaves the umask to us.
+    pub(super) has_lists: AtomicBool,
     pub(super) space: super::data::SpaceGuard,
     /// What the kernel must forget.
     pub(super) notices: Arc<Notices>,
@@ -149,6 +151,7 @@ impl Vfs {
             manners: super::manner::Manners::default(),
             notifier: OnceLock::new(),
             has_passthrough: AtomicBool::new(false),
+            has_lists: AtomicBool::new(false),
             space: super::data::SpaceGuard::default(),
             notices,
             watchers: Arc::default(),
@@ -192,6 +195,8 @@ impl Vfs {
     pub(super) fn agreed(&self, granted: &wayfs_fuse::Granted, notifier: &Notifier) {
         let has = granted.flags.contains(wayfs_fuse::InitFlags::PASSTHROUGH);
         self.has_passthrough.store(has, Ordering::Relaxed);
+        let lists = wayfs_fuse::InitFlags::POSIX_ACL | wayfs_fuse::InitFlags::DONT_MASK;
+        self.has_lists.store(granted.flags.contains(lists), Ordering::Relaxed);
         self.expires_all.store(granted.protocol_minor >= EPOCH_MINOR, Ordering::Relaxed);
         // A second session over the same state does not exist; the first notifier stays.
         let _ = self.notifier.set(notifier.clone());

@@ -54,20 +54,25 @@ impl Front {
         match request.operation() {
             Operation::Lookup { name } => vfs.lookup(caller, file, name, reply),
             Operation::Symlink { name, target } => vfs.symlink(caller, file, name, target, reply),
-            Operation::MakeNode { name, mode, device, .. } => {
+            Operation::MakeNode { name, mode, device, umask } => {
+                let mode = super::names::NewMode { asked: mode, umask };
                 vfs.make_node(caller, file, name, super::names::NewNode { mode, device }, reply);
             }
-            Operation::MakeDirectory { name, mode, .. } => vfs.make_directory(caller, file, name, mode, reply),
+            Operation::MakeDirectory { name, mode, umask } => {
+                vfs.make_directory(caller, file, name, super::names::NewMode { asked: mode, umask }, reply);
+            }
             Operation::Unlink { name } => vfs.unlink(caller, file, name, reply),
             Operation::RemoveDirectory { name } => vfs.remove_directory(caller, file, name, reply),
             Operation::Rename { name, new_parent, new_name, flags } => {
                 vfs.rename(caller, (file, name), (new_parent, new_name), flags, reply);
             }
             Operation::Link { inode, new_name } => vfs.link(caller, inode, file, new_name, reply),
-            Operation::Create { name, flags, mode, .. } => {
+            Operation::Create { name, flags, mode, umask, .. } => {
+                let mode = super::names::NewMode { asked: mode, umask };
                 vfs.create(caller, file, name, super::opening::NewFile { flags, mode }, reply);
             }
-            Operation::TemporaryFile { flags, mode, .. } => {
+            Operation::TemporaryFile { flags, mode, umask } => {
+                let mode = super::names::NewMode { asked: mode, umask };
                 vfs.create_nameless(caller, file, super::opening::NewFile { flags, mode }, reply);
             }
             _ => return self.attributes(request, caller, file, reply),

@@ -67,6 +67,11 @@ pub struct Identities {
 }
 
 impl Identities {
+    /// Whether access control lists mean what they say: where owners or modes are shown as others, they do not.
+    pub fn shows_lists(&self) -> bool {
+        self.uid.is_none() && self.gid.is_none() && self.umask.is_none()
+    }
+
     /// Attributes of a file, as they are shown.
     pub(super) fn show(&self, inode: &Inode, attributes: Attributes) -> Attributes {
         let kind = attributes.mode & !0o7777;

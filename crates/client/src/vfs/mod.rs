@@ -7,6 +7,7 @@
 //! The kernel caches names, attributes and pages for a long time; the replica's hooks break what it
 //! caches through [`crate::notices`].
 
+mod acl;
 pub mod attribute_changes;
 pub mod attributes;
 pub mod core;

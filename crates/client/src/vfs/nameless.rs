@@ -21,19 +21,14 @@ impl Vfs {
             Err(error) => return answered(reply.error(error)),
         };
         let Some(file) = self.notices.numbers.give() else { return answered(reply.error(Errno::NOSPC)) };
-        let inode = nameless(parent, &owner, self.files.now());
+        let mut inode = nameless(parent, &owner, self.files.now());
+        inode.xattrs.extend(owner.lists.of_file());
         self.files.begin_nameless(file, Box::new(inode.clone()));
         self.answer_created_new(caller, file, &inode, new.flags, reply);
     }
 
     /// Gives such a file a name.
-    pub(super) fn give_name(
-        self: &Arc<Self>,
-        caller: &Caller,
-        file: FileId,
-        place: (FileId, Name),
-        reply: Reply,
-    ) {
+    pub(super) fn give_name(self: &Arc<Self>, caller: &Caller, file: FileId, place: (FileId, Name), reply: Reply) {
         let Some(open) = self.files.find(file) else { return refuse(reply, Err(FsError::Stale)) };
         let asker = caller.clone();
         self.on_worker(&self.savers, caller, reply, move |vfs, slot| {

@@ -1,15 +1,18 @@
 //! Operations on names.
 
+use super::acl::{self, Acl};
 use super::core::{Answered, Caller, Changed, Vfs, answered, file_id, refuse};
 use super::errno::name_errno;
 use crate::numbers::is_first;
 use bytes::Bytes;
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use wayfs_fuse::{Entry, Errno, FileKind, RenameFlags, Reply};
-use wayfs_types::request::{Answer, Change, Removed, RenameTarget, Request as Ask};
-use wayfs_types::{FileId, FsError, Kind, Name};
+use wayfs_types::request::{Answer, Change, Removed, RenameTarget, Request as Ask, XattrPresence};
+use wayfs_types::{FileId, FsError, Inode, Kind, Name, XattrName};
 
 /// Longest target of a symbolic link in bytes (`PATH_MAX` less the zero).
 const TARGET_MAX: usize = 4095;
@@ -21,8 +24,15 @@ const SET_GID: u16 = 0o2000;
 /// What `mknod` asks for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NewNode {
-    pub(super) mode: u32,
+    pub(super) mode: NewMode,
     pub(super) device: u32,
+}
+
+/// The mode that a program asks for, and what it wants taken off.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NewMode {
+    pub(super) asked: u32,
+    pub(super) umask: u32,
 }
 
 /// Checks a name; answers the refusal itself.
@@ -80,11 +90,11 @@ impl Vfs {
     }
 
     /// Owner, group and mode of something new: a directory with the set-group-id bit hands on its group.
-    pub(super) fn ownership(&self, caller: &Caller, parent: FileId, mode: u32) -> Result<Ownership, Errno> {
+    pub(super) fn ownership(&self, caller: &Caller, parent: FileId, mode: NewMode) -> Result<Ownership, Errno> {
         let (identities, directory) = (&self.settings.identities, self.engine.inode(parent));
         let uid = identities.owner_of_new(directory.as_ref(), caller.uid)?;
         let mut gid = identities.group_of_new(directory.as_ref(), caller.gid)?;
-        let mut mode = (mode & MODE_BITS) as u16;
+        let (mut mode, lists) = self.inherited(directory.as_ref(), mode);
         if let Some(directory) = directory
             && directory.mode & SET_GID != 0
         {
@@ -94,15 +104,58 @@ impl Vfs {
                 mode &= !SET_GID;
             }
             gid = directory.gid;
-            return Ok(Ownership { uid, gid, mode, inherits_group: true });
+            return Ok(Ownership { uid, gid, mode, lists, inherits_group: true });
         }
-        Ok(Ownership { uid, gid, mode, inherits_group: false })
+        Ok(Ownership { uid, gid, mode, lists, inherits_group: false })
     }
 
-    fn make(self: &Arc<Self>, caller: &Caller, change: Change, reply: Reply) {
+    /// Mode and access control lists of something new: those that its directory hands on, or what the umask leaves.
+    fn inherited(&self, directory: Option<&Inode>, mode: NewMode) -> (u16, Lists) {
+        let asked = (mode.asked & MODE_BITS) as u16;
+        if !self.has_lists.load(Ordering::Relaxed) {
+            return (asked, Lists::default());
+        }
+        match directory.and_then(|directory| acl::of(directory, acl::DEFAULT)) {
+            None => (asked & !(mode.umask as u16), Lists::default()),
+            Some(default) => {
+                let own = default.inherited(asked);
+                (
+                    asked & !0o777 | own.bits(),
+                    Lists { own: Some(own).filter(|own| !own.is_plain()), default: Some(default) },
+                )
+            }
+        }
+    }
+
+    fn make(self: &Arc<Self>, caller: &Caller, change: Change, lists: Vec<(XattrName, Bytes)>, reply: Reply) {
         let asker = caller.clone();
         self.change(caller, change, reply, move |vfs, reply, Changed { file, inode, .. }| {
-            let _ = reply.entry(&vfs.entry(file, &inode, asker.since, vfs.file_ttl(&asker, &inode)));
+            let changes = set_lists(file, lists);
+            vfs.change_all(
+                &asker.clone(),
+                changes,
+                inode,
+                reply,
+                Box::new(move |vfs, reply, inode| {
+                    let _ = reply.entry(&vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, inode)));
+                }),
+            );
+        });
+    }
+
+    /// Makes several changes, one after the other; `then` gets the inode after the last, or the one that was given.
+    pub(super) fn change_all(
+        self: &Arc<Self>,
+        caller: &Caller,
+        mut changes: VecDeque<Change>,
+        inode: Box<Inode>,
+        reply: Reply,
+        then: Box<dyn FnOnce(&Arc<Self>, Reply, &Inode) + Send>,
+    ) {
+        let Some(change) = changes.pop_front() else { return then(self, reply, &inode) };
+        let asker = caller.clone();
+        self.change(caller, change, reply, move |vfs, reply, changed| {
+            vfs.change_all(&asker, changes, changed.inode, reply, then);
         });
     }
 
@@ -119,12 +172,12 @@ impl Vfs {
             let _ = reply.error(Errno::NAMETOOLONG);
             return;
         }
-        let (uid, gid) = match self.ownership(caller, parent, 0o777) {
+        let (uid, gid) = match self.ownership(caller, parent, NewMode { asked: 0o777, umask: 0 }) {
             Ok(owner) => (owner.uid, owner.gid),
             Err(error) => return answered(reply.error(error)),
         };
         let kind = Kind::Symlink(Bytes::copy_from_slice(target.as_bytes()));
-        self.make(caller, Change::Create { parent, name, kind, mode: 0o777, uid, gid }, reply);
+        self.make(caller, Change::Create { parent, name, kind, mode: 0o777, uid, gid }, Vec::new(), reply);
     }
 
     pub(super) fn make_node(
@@ -136,7 +189,7 @@ impl Vfs {
         reply: Reply,
     ) {
         let Some((name, reply)) = checked(name, reply) else { return };
-        let kind = match FileKind::from_mode(node.mode) {
+        let kind = match FileKind::from_mode(node.mode.asked) {
             FileKind::Regular => Kind::File,
             FileKind::Pipe => Kind::Fifo,
             FileKind::Socket => Kind::Socket,
@@ -147,11 +200,11 @@ impl Vfs {
                 return;
             }
         };
-        let Ownership { uid, gid, mode, .. } = match self.ownership(caller, parent, node.mode) {
+        let Ownership { uid, gid, mode, lists, .. } = match self.ownership(caller, parent, node.mode) {
             Ok(owner) => owner,
             Err(error) => return answered(reply.error(error)),
         };
-        self.make(caller, Change::Create { parent, name, kind, mode, uid, gid }, reply);
+        self.make(caller, Change::Create { parent, name, kind, mode, uid, gid }, lists.of_file(), reply);
     }
 
     pub(super) fn make_directory(
@@ -159,7 +212,7 @@ impl Vfs {
         caller: &Caller,
         parent: FileId,
         name: &OsStr,
-        mode: u32,
+        mode: NewMode,
         reply: Reply,
     ) {
         let Some((name, reply)) = checked(name, reply) else { return };
@@ -168,7 +221,8 @@ impl Vfs {
             Err(error) => return answered(reply.error(error)),
         };
         let mode = if owner.inherits_group { owner.mode | SET_GID } else { owner.mode };
-        self.make(caller, Change::Mkdir { parent, name, mode, uid: owner.uid, gid: owner.gid }, reply);
+        let change = Change::Mkdir { parent, name, mode, uid: owner.uid, gid: owner.gid };
+        self.make(caller, change, owner.lists.of_directory(), reply);
     }
 
     pub(super) fn unlink(self: &Arc<Self>, caller: &Caller, parent: FileId, name: &OsStr, reply: Reply) {
@@ -240,7 +294,7 @@ impl Vfs {
             Ok(file) => {
                 let asker = caller.clone();
                 self.when_file_whole(caller, file, reply, move |vfs, reply| {
-                    vfs.make(&asker, Change::Link { file, parent, name }, reply);
+                    vfs.make(&asker, Change::Link { file, parent, name }, Vec::new(), reply);
                 });
             }
             Err(error) => answered(reply.error(error)),
@@ -267,5 +321,32 @@ pub(super) struct Ownership {
     pub(super) uid: u32,
     pub(super) gid: u32,
     pub(super) mode: u16,
+    pub(super) lists: Lists,
     inherits_group: bool,
+}
+
+/// Access control lists that something new gets from its directory.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    own: Option<Acl>,
+    default: Option<Acl>,
+}
+
+impl Lists {
+    /// As attributes of a file.
+    pub(super) fn of_file(&self) -> Vec<(XattrName, Bytes)> {
+        self.own.iter().map(|own| (acl::name(acl::ACCESS), own.to_bytes().into())).collect()
+    }
+
+    /// As attributes of a directory, which hands them on.
+    fn of_directory(&self) -> Vec<(XattrName, Bytes)> {
+        let default = self.default.iter().map(|default| (acl::name(acl::DEFAULT), default.to_bytes().into()));
+        self.of_file().into_iter().chain(default).collect()
+    }
+}
+
+/// Changes that give a file lists.
+pub(super) fn set_lists(file: FileId, lists: Vec<(XattrName, Bytes)>) -> VecDeque<Change> {
+    let set = |(name, value)| Change::SetXattr { file, name, value: Some(value), presence: XattrPresence::Any };
+    lists.into_iter().map(set).collect()
 }

@@ -3,7 +3,7 @@
 use super::core::{Answered, Caller, Vfs, answered, refuse};
 use super::handles::{Handle, OpenHandle};
 use super::manner::{Kind as FileKind, Manner};
-use super::names::checked;
+use super::names::{NewMode, checked, set_lists};
 use crate::files::body::BodyFile;
 use crate::files::table::{KernelWay, PASSTHROUGH_MIN};
 use crate::files::{Access, OpenFile, Writes};
@@ -20,7 +20,7 @@ use wayfs_types::{AttrChange, FileId, FsError, Inode, Kind};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NewFile {
     pub(super) flags: i32,
-    pub(super) mode: u32,
+    pub(super) mode: NewMode,
 }
 
 fn access(flags: i32) -> Access {
@@ -143,10 +143,20 @@ impl Vfs {
             gid: owner.gid,
         };
         let asker = caller.clone();
+        let lists = owner.lists.of_file();
         let ask = Ask::Change { user: self.user(caller), change };
         let known = self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
             Ok(Answer::Changed { file, inode, .. }) => {
-                vfs.answer_created(&asker, file, (&inode, Found::New), new.flags & !libc::O_TRUNC, reply)
+                let changes = set_lists(file, lists);
+                vfs.change_all(
+                    &asker.clone(),
+                    changes,
+                    inode,
+                    reply,
+                    Box::new(move |vfs, reply, inode| {
+                        vfs.answer_created_new(&asker, file, inode, new.flags, reply);
+                    }),
+                );
             }
             // Somebody made it since the kernel looked: without O_EXCL that is as good.
             Err(FsError::Exists) if new.flags & libc::O_EXCL == 0 => {

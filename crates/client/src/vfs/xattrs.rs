@@ -1,16 +1,19 @@
 //! Extended attributes: kept ones, and `user.wayfs.*`, which tell about the file and are not listed.
 
+use super::acl::{self, Acl, is_acl};
 use super::core::{Caller, Vfs, answered};
 use super::errno::{errno, name_errno};
 use crate::live::FactName;
 use bytes::Bytes;
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wayfs_fuse::{Errno, Reply};
 use wayfs_types::request::{Answer, Change, Request, XattrPresence};
-use wayfs_types::{Fact, Facts, FileId, Inode, XattrName};
+use wayfs_types::{AttrChange, Fact, Facts, FileId, Inode, XattrName};
 
 /// Attributes that tell; copies do not carry them along, since they are not listed.
 const TELLING: &[u8] = b"user.wayfs.";
@@ -19,12 +22,13 @@ const VALUE_MAX: usize = 64 * 1024;
 /// Longest wait for what the servers know of a file.
 const FACTS_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Whether attributes of this namespace are kept.
-fn is_kept(name: &[u8]) -> bool {
-    [&b"user."[..], b"security.", b"trusted."].iter().any(|space| name.starts_with(space))
-}
-
 impl Vfs {
+    /// Whether such an attribute is kept, and shown here.
+    fn is_kept(&self, name: &[u8]) -> bool {
+        let is_of_kept_space = [&b"user."[..], b"security.", b"trusted."].iter().any(|space| name.starts_with(space));
+        is_of_kept_space || (is_acl(name) && self.has_lists.load(Ordering::Relaxed))
+    }
+
     pub(super) fn xattr(self: &Arc<Self>, caller: &Caller, file: FileId, name: &OsStr, reply: Reply) {
         let bytes = name.as_bytes();
         if let Some(what) = bytes.strip_prefix(TELLING) {
@@ -33,11 +37,15 @@ impl Vfs {
                 Err(_) => answered(reply.error(Errno::NODATA)),
             };
         }
-        if !is_kept(bytes) {
+        if !self.is_kept(bytes) {
             return answered(reply.error(Errno::OPNOTSUPP));
         }
         let Ok(name) = XattrName::new(bytes) else { return answered(reply.error(Errno::NODATA)) };
-        self.with_inode(caller, file, reply, move |_, reply, _, inode| match inode.xattrs.get(&name) {
+        self.with_inode(caller, file, reply, move |vfs, reply, _, inode| match inode.xattrs.get(&name) {
+            Some(value) if is_acl(name.as_bytes()) => match Acl::parse(value) {
+                Some(list) => answered(reply.xattr(&list.shown(&vfs.settings.identities).to_bytes())),
+                None => answered(reply.error(Errno::NODATA)),
+            },
             Some(value) => answered(reply.xattr(value)),
             None => answered(reply.error(Errno::NODATA)),
         });
@@ -70,10 +78,11 @@ impl Vfs {
 
     pub(super) fn list_xattrs(self: &Arc<Self>, caller: &Caller, file: FileId, reply: Reply) {
         let is_root = caller.uid == 0;
-        self.with_inode(caller, file, reply, move |_, reply, _, inode| {
+        self.with_inode(caller, file, reply, move |vfs, reply, _, inode| {
             let mut names = Vec::new();
             // As on local file systems: what only the superuser may read is not even named to others.
             let shown = inode.xattrs.keys().filter(|name| is_root || !name.as_bytes().starts_with(b"trusted."));
+            let shown = shown.filter(|name| vfs.is_kept(name.as_bytes()));
             for name in shown {
                 names.extend_from_slice(name.as_bytes());
                 names.push(0);
@@ -99,12 +108,59 @@ impl Vfs {
         if value.len() > VALUE_MAX {
             return answered(reply.error(Errno::from_code(libc::E2BIG)));
         }
+        if is_acl(name.as_bytes()) && self.has_lists.load(Ordering::Relaxed) {
+            return self.set_list(caller, file, name.as_bytes(), Some(value), reply);
+        }
         let value = Some(Bytes::copy_from_slice(value));
         self.change_xattr(caller, file, name, (value, presence), reply);
     }
 
     pub(super) fn remove_xattr(self: &Arc<Self>, caller: &Caller, file: FileId, name: &OsStr, reply: Reply) {
+        if is_acl(name.as_bytes()) && self.has_lists.load(Ordering::Relaxed) {
+            return self.set_list(caller, file, name.as_bytes(), None, reply);
+        }
         self.change_xattr(caller, file, name, (None, XattrPresence::MustExist), reply);
+    }
+
+    /// Sets or removes an access control list. The mode of the file follows its own; a list that says no more is not kept.
+    fn set_list(self: &Arc<Self>, caller: &Caller, file: FileId, which: &[u8], value: Option<&[u8]>, reply: Reply) {
+        let list = match value.map(|value| Acl::parse(value).ok_or(Errno::INVAL)).transpose() {
+            Ok(list) => list.map(|list| list.kept(&self.settings.identities)).transpose(),
+            Err(error) => Err(error),
+        };
+        let list = match list {
+            Ok(list) => list,
+            Err(error) => return answered(reply.error(error)),
+        };
+        let (asker, is_own, name) = (caller.clone(), which == acl::ACCESS, acl::name(which));
+        self.with_inode(caller, file, reply, move |vfs, reply, file, inode| {
+            if !is_own && !inode.is_directory() && list.is_some() {
+                return answered(reply.error(Errno::ACCES));
+            }
+            let mode = list.as_ref().filter(|_| is_own).map(|list| inode.mode & !0o777 | list.bits());
+            let value = list.filter(|list| !is_own || !list.is_plain()).map(|list| Bytes::from(list.to_bytes()));
+            let of_removed = vfs.files.find(file).and_then(|open| {
+                open.change_removed(vfs.files.now(), |inode| {
+                    inode.mode = mode.unwrap_or(inode.mode);
+                    match &value {
+                        Some(value) => inode.xattrs.insert(name.clone(), value.clone()),
+                        None => inode.xattrs.remove(&name),
+                    };
+                })
+            });
+            if of_removed.is_some() {
+                return answered(reply.ok());
+            }
+            let mut changes = VecDeque::new();
+            if inode.xattrs.get(&name) != value.as_ref() {
+                changes.push_back(Change::SetXattr { file, name, value, presence: XattrPresence::Any });
+            }
+            if mode.is_some_and(|mode| mode != inode.mode) {
+                changes.push_back(Change::SetAttr { file, change: AttrChange { mode, ..AttrChange::default() } });
+            }
+            let before = Box::new(inode.clone());
+            vfs.change_all(&asker, changes, before, reply, Box::new(|_, reply, _| answered(reply.ok())));
+        });
     }
 
     fn change_xattr(
@@ -119,7 +175,7 @@ impl Vfs {
         if bytes.starts_with(TELLING) {
             return answered(reply.error(Errno::PERM));
         }
-        if !is_kept(bytes) {
+        if !self.is_kept(bytes) {
             return answered(reply.error(Errno::OPNOTSUPP));
         }
         let name = match XattrName::new(bytes) {
