@@ -28,6 +28,8 @@ pub struct Attributes {
     pub mtime: Timestamp,
     /// Last change of attributes.
     pub ctime: Timestamp,
+    /// When it was made, if that is known; only `statx` shows it.
+    pub btime: Option<Timestamp>,
     /// Kind of file and permission bits together, as in `st_mode`.
     pub mode: u32,
     /// Number of names.
@@ -46,6 +48,12 @@ pub struct Attributes {
 pub(crate) const ATTRIBUTES_LEN: usize = 88;
 /// Size of `fuse_attr_out`.
 pub(crate) const ATTRIBUTES_OUT_LEN: usize = 16 + ATTRIBUTES_LEN;
+/// Size of `fuse_statx_out`.
+pub(crate) const EXTENDED_OUT_LEN: usize = 32 + 256;
+/// What `statx` always answers: `STATX_BASIC_STATS`.
+const BASIC: u32 = 0x7ff;
+/// The time of birth: `STATX_BTIME`.
+const BIRTH: u32 = 0x800;
 /// Size of `fuse_entry_out`.
 pub(crate) const ENTRY_OUT_LEN: usize = 40 + ATTRIBUTES_LEN;
 
@@ -64,6 +72,24 @@ impl Attributes {
     pub(crate) fn encode_out(&self, ttl: Duration) -> [u8; ATTRIBUTES_OUT_LEN] {
         let mut out = Fixed::<ATTRIBUTES_OUT_LEN>::new();
         out.u64(ttl.as_secs()).u32(ttl.subsec_nanos()).u32(0).bytes(&self.encode());
+        out.finish()
+    }
+
+    /// `fuse_statx_out`: the same with the time of birth.
+    pub(crate) fn encode_extended(&self, ttl: Duration) -> [u8; EXTENDED_OUT_LEN] {
+        let mut out = Fixed::<EXTENDED_OUT_LEN>::new();
+        out.u64(ttl.as_secs()).u32(ttl.subsec_nanos()).u32(0).u64(0).u64(0);
+        let mask = if self.btime.is_some() { BASIC | BIRTH } else { BASIC };
+        // The format of a mode has sixteen bits.
+        let mode = u16::try_from(self.mode & 0xffff).expect("sixteen bits");
+        out.u32(mask).u32(self.block_size).u64(0).u32(self.links).u32(self.uid).u32(self.gid).u16(mode).u16(0);
+        out.u64(self.inode.number()).u64(self.size).u64(self.blocks).u64(0);
+        for time in [self.atime, self.btime.unwrap_or_default(), self.ctime, self.mtime] {
+            out.i64(time.seconds).u32(time.nanoseconds).u32(0);
+        }
+        // The kernel's form of device numbers: twelve bits of major between twenty of minor.
+        let (major, minor) = (self.device >> 8 & 0xfff, self.device & 0xff | self.device >> 12 & 0xfff00);
+        out.u32(major).u32(minor).u32(0).u32(0).bytes(&[0; 112]);
         out.finish()
     }
 }
@@ -103,6 +129,7 @@ impl Entry {
                 atime: never,
                 mtime: never,
                 ctime: never,
+                btime: None,
                 mode: 0,
                 links: 0,
                 uid: 0,
@@ -200,6 +227,21 @@ impl<const LEN: usize> Fixed<LEN> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_extended_form_has_the_time_of_birth_only_where_it_is_known() {
+        let born = Timestamp { seconds: -5, nanoseconds: 6 };
+        let some = Attributes { btime: Some(born), mode: 0o100_640, ..Entry::negative(Duration::ZERO).attributes };
+        let bytes = some.encode_extended(Duration::from_secs(3));
+        assert_eq!(u64::from_ne_bytes(bytes[..8].try_into().unwrap()), 3);
+        let mask = |bytes: &[u8]| u32::from_ne_bytes(bytes[32..36].try_into().unwrap());
+        assert_eq!(mask(&bytes), 0xfff);
+        assert_eq!(u16::from_ne_bytes(bytes[60..62].try_into().unwrap()), 0o100_640);
+        assert_eq!(i64::from_ne_bytes(bytes[112..120].try_into().unwrap()), -5);
+        assert_eq!(u32::from_ne_bytes(bytes[120..124].try_into().unwrap()), 6);
+        let none = Attributes { btime: None, ..some };
+        assert_eq!(mask(&none.encode_extended(Duration::ZERO)), 0x7ff);
+    }
 
     #[test]
     fn a_negative_entry_has_no_inode_and_its_ttl() {

@@ -92,7 +92,8 @@ pub(crate) fn decode<'a>(header: &Header, message: &'a [u8]) -> Result<Operation
     let body = &mut body;
     Ok(match header.opcode {
         opcode::LOOKUP => Operation::Lookup { name: body.name()? },
-        opcode::GETATTR => get_attributes(body)?,
+        // The two begin alike, and what more is asked for is always answered.
+        opcode::GETATTR | opcode::STATX => get_attributes(body)?,
         opcode::SETATTR => set_attributes(body)?,
         opcode::READLINK => Operation::ReadLink,
         opcode::SYMLINK => Operation::Symlink { name: body.name()?, target: body.string()? },

@@ -209,6 +209,7 @@ fn attributes(stat: &rustix::fs::Stat) -> Attributes {
         atime: time(stat.st_atime, stat.st_atime_nsec),
         mtime: time(stat.st_mtime, stat.st_mtime_nsec),
         ctime: time(stat.st_ctime, stat.st_ctime_nsec),
+        btime: None,
         mode: stat.st_mode,
         links: u32::try_from(stat.st_nlink).unwrap_or(u32::MAX),
         uid: stat.st_uid,

@@ -92,7 +92,10 @@ impl Reply {
 
     /// Attributes, to be believed for `ttl`: to getattr and setattr.
     pub fn attributes(mut self, attributes: &Attributes, ttl: Duration) -> Delivery {
-        self.send(0, &[&attributes.encode_out(ttl)])
+        match self.opcode {
+            opcode::STATX => self.send(0, &[&attributes.encode_extended(ttl)]),
+            _ => self.send(0, &[&attributes.encode_out(ttl)]),
+        }
     }
 
     /// An open handle: to open and opendir.

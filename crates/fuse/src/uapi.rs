@@ -72,6 +72,7 @@ opcodes! {
     COPY_FILE_RANGE = 47;
     SYNCFS = 50;
     TMPFILE = 51;
+    STATX = 52;
     COPY_FILE_RANGE_64 = 53;
 }
 

@@ -238,6 +238,7 @@ pub(crate) fn to_fuse(attributes: &FileAttributes) -> Attributes {
         atime: time(attributes.atime),
         mtime: time(attributes.mtime),
         ctime: time(attributes.ctime),
+        btime: None,
         mode: kind_of(attributes.kind).mode_bits() | attributes.mode,
         links: attributes.links,
         uid: attributes.uid,

@@ -32,6 +32,7 @@ pub fn attributes(number: u64, inode: &Inode, overlay: Option<Overlay>) -> Attri
         atime: timestamp(mtime),
         mtime: timestamp(mtime),
         ctime: timestamp(ctime),
+        btime: Some(timestamp(inode.btime)),
         mode: file_kind(&inode.kind).mode_bits() | u32::from(inode.mode),
         links: if is_removed { 0 } else { inode.links() },
         uid: inode.uid,

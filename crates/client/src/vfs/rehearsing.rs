@@ -23,6 +23,7 @@ fn stand_in(file: FileId) -> Entry {
             atime: never,
             mtime: never,
             ctime: never,
+            btime: None,
             mode: FileKind::Regular.mode_bits() | 0o600,
             links: 1,
             uid: rustix::process::geteuid().as_raw(),

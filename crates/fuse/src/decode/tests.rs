@@ -115,6 +115,7 @@ fn about_handles() -> Vec<(u32, Body, Operation<'static>)> {
     vec![
         (opcode::GETATTR, body().w(&[1, 0]).l(&[5]), Operation::GetAttributes { handle: Some(HANDLE) }),
         (opcode::GETATTR, body().w(&[0, 0]).l(&[5]), Operation::GetAttributes { handle: None }),
+        (opcode::STATX, body().w(&[1, 0]).l(&[5]).w(&[0, 0xfff]), Operation::GetAttributes { handle: Some(HANDLE) }),
         (opcode::READ, read(), Operation::Read { handle, offset, size, lock_owner: Some(OWNER), flags: 0 }),
         (opcode::READDIR, read(), Operation::ReadDirectory { handle, offset, size }),
         (opcode::READDIRPLUS, read(), Operation::ReadDirectoryPlus { handle, offset, size }),

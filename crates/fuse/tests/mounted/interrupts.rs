@@ -31,6 +31,7 @@ fn attributes(inode: Inode) -> Attributes {
         atime: time,
         mtime: time,
         ctime: time,
+        btime: None,
         mode: if directory { libc::S_IFDIR | 0o755 } else { libc::S_IFREG | 0o644 },
         links: 1,
         uid: 0,
