@@ -1,9 +1,11 @@
 #!/bin/sh
-# Runs suites of others on a mount of this machine: pjdfstest (what POSIX says of names, modes and owners) and fsx (random
-# reads, writes, mappings and truncations of one file). Needs root, and fetches both with `cargo install` the first time.
+# Runs suites of others on a mount of this machine: pjdfstest (what POSIX says of names, modes and owners), fsx (random
+# reads, writes, mappings and truncations of one file), and, if they are installed, stress-ng (its class of file systems) and fio
+# (verified writes). Needs root, and fetches the first two with `cargo install` the first time.
 #
 #   WAYFS_SUITES=DIR        where the suites are installed (default target/suites)
 #   WAYFS_FSX_SEEDS="1 2"   seeds of fsx
+#   WAYFS_STRESS_TIME=3s    how long each kind of operation of stress-ng goes on
 set -eu
 cd "$(dirname "$0")/.."
 sh scripts/needs.sh
@@ -78,3 +80,25 @@ for len in 6000 262144 12000000; do
         "$suites/bin/fsx" -f "$work/fsx-$len.toml" -N 1500 -S "$seed" -P "$work" "$work/mnt/fsx-$len-$seed"
     done
 done
+
+# Of every kind of operation on files a few seconds, each with its own checks. Nothing is expected to fail; what a mount
+# refuses (fiemap, verity) is skipped by the program itself. Left out is what does not touch the mount (binderfs, procfs).
+if command -v stress-ng >/dev/null 2>&1; then
+    mkdir "$work/mnt/stress"
+    stress-ng --class filesystem --sequential 1 --timeout "${WAYFS_STRESS_TIME:-3s}" --verify --temp-path "$work/mnt/stress" \
+        --exclude binderfs,procfs --log-brief
+else
+    echo "Not run: stress-ng (apt-get install stress-ng)."
+fi
+
+if command -v fio >/dev/null 2>&1; then
+    mkdir "$work/mnt/fio"
+    for way in "psync 0" "psync 1" "libaio 1" "mmap 0"; do
+        engine=${way% *} direct=${way#* }
+        echo "fio: $engine, direct $direct"
+        fio --name=verify --directory="$work/mnt/fio" --filename="$engine-$direct" --size=32m --ioengine="$engine" --direct="$direct" \
+            --iodepth=8 --rw=randrw --bsrange=4k-64k --verify=crc32c --verify_fatal=1 --randrepeat=1 --fsync=200 --verify_state_save=0 --minimal >/dev/null
+    done
+else
+    echo "Not run: fio (apt-get install fio)."
+fi
