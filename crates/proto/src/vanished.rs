@@ -361,6 +361,12 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
+    /// Whether the writer of an origin's records is on record under a number under which it has no session: it said that it has
+    /// nothing by the one that it has. (A copy that goes on under this one, and has it after all, tells so when it comes.)
+    fn is_of_writer(&mut self, other: OriginId, origin: OriginId) -> Result<bool, StorageError> {
+        Ok(self.children.peer_of(other).is_none() && self.speaks_for(origin, other)?)
+    }
+
     fn note_gone(
         &mut self,
         child: OriginId,
@@ -384,8 +390,17 @@ impl<S: MetaStore> Replica<S> {
             }
             return Ok(());
         };
-        missing.holders.retain(|holder| *holder != child);
-        missing.spares.retain(|spare| *spare != child);
+        // What a station wrote itself, in place of others, it answers for alone.
+        let writer = writer || is_station && origin == child;
+        let (mut holders, mut spares) = (Vec::new(), Vec::new());
+        for (of, kept) in [(missing.holders, &mut holders), (missing.spares, &mut spares)] {
+            for other in of {
+                if other != child && !(writer && self.is_of_writer(other, origin)?) {
+                    kept.push(other);
+                }
+            }
+        }
+        (missing.holders, missing.spares) = (holders, spares);
         if writer {
             self.put_vanished(version, missing.file, missing.content.clone())?;
         }

@@ -19,6 +19,7 @@ mod moving;
 mod noise;
 mod omitting;
 mod put_back;
+mod put_back_contents;
 mod random_peers;
 mod reports;
 mod sharing;

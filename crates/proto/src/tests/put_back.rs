@@ -10,7 +10,7 @@ use wayfs_types::{FileId, Life, OriginId};
 const ROOT: FileId = FileId::ROOT;
 
 /// A world whose home is in its first life, as a new volume's is.
-fn first_life() -> World {
+pub(super) fn first_life() -> World {
     let mut world = World::new();
     let fresh = crate::testing::MemoryStore::new();
     world.restore(HOME, fresh, 3);
@@ -122,7 +122,7 @@ fn a_client_that_was_connected_comes_back_by_way_of_a_station() {
 }
 
 /// Lets sessions begin again whenever they end, each with the same parent.
-fn rejoin(world: &mut World, pairs: &[(usize, usize)]) {
+pub(super) fn rejoin(world: &mut World, pairs: &[(usize, usize)]) {
     for _ in 0..6 {
         for (child, parent) in pairs {
             if !world.has_session(*child) {

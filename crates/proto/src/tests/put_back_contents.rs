@@ -1,0 +1,89 @@
+//! A home that was put back to an older copy: who is asked for the bytes of what it names, and when it says that nobody has them.
+
+use super::forking::stay_connected;
+use super::put_back::{first_life, rejoin};
+use super::world::{HOME, World, big};
+use crate::{Output, Role};
+use std::time::Duration;
+use wayfs_types::request::{Answer, Level};
+use wayfs_types::{Content, FileId};
+
+const ROOT: FileId = FileId::ROOT;
+/// Long enough for all who are there to be asked.
+const ASKED: Duration = Duration::from_secs(150);
+
+fn let_go(world: &mut World, host: usize, content: &Content) {
+    assert!(world.hosts[host].chunks.remove(&content.root().unwrap()), "its cache needed the room");
+}
+
+fn is_declared(world: &World) -> bool {
+    world.hosts[HOME].events.iter().any(|event| matches!(event, Output::Lost { .. }))
+}
+
+/// Seed 30 of `home-back`: the copy has a record whose contents came after it was made. Their writer had let them go, since they were
+/// stable, and goes on as another member: its former number has them on record, and nobody will ever come under that.
+#[test]
+fn what_a_writer_has_let_go_is_not_waited_for_under_its_former_number() {
+    let mut world = first_life();
+    let a = world.add(Role::Client, "ann@a");
+    let line = stay_connected(&mut world, a, HOME);
+    world.hold_pushes(line, true);
+    let file = world.create(a, ROOT, "film");
+    world.store(a, file, big("first"));
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(HOME);
+    world.hold_pushes(line, false);
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.store(a, file, big("second"));
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    let_go(&mut world, a, &big("first"));
+    world.restore(HOME, copy, 4);
+    world.hosts[HOME].chunks.clear();
+    rejoin(&mut world, &[(a, HOME)]);
+    world.pass(ASKED);
+    assert!(world.hosts[HOME].chunks.contains(&big("second").root().unwrap()), "it is written again");
+    assert!(is_declared(&world), "what nobody has is said to be lost");
+    assert!(world.hosts[HOME].replica.ledger().unwrap().home_lacks.is_nothing(), "and nobody waits for it");
+}
+
+/// A station writes a lost file again whose bytes it never had.
+fn written_again_by_its_station(is_read: bool) -> World {
+    let mut world = first_life();
+    let station = world.add(Role::Station, "st@s");
+    let (a, reader) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "ben@b"));
+    stay_connected(&mut world, station, HOME);
+    stay_connected(&mut world, a, HOME);
+    let line = stay_connected(&mut world, reader, HOME);
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(HOME);
+    let file = world.create(a, ROOT, "film");
+    world.store(a, file, big("film"));
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    if is_read {
+        world.hosts[reader].chunks.insert(big("film").root().unwrap());
+    }
+    world.destroy(a);
+    world.close(line);
+    world.restore(HOME, copy, 4);
+    world.hosts[HOME].chunks.clear();
+    rejoin(&mut world, &[(station, HOME), (reader, HOME)]);
+    world.pass(ASKED);
+    assert_eq!(world.lookup(HOME, ROOT, "film").unwrap().1.content, big("film"));
+    world
+}
+
+/// Seed 349 of `home-back`.
+#[test]
+fn what_a_station_wrote_again_and_only_a_reader_has_comes_home() {
+    let world = written_again_by_its_station(true);
+    assert!(world.hosts[HOME].chunks.contains(&big("film").root().unwrap()), "the reader gives it");
+    assert!(!is_declared(&world));
+}
+
+#[test]
+fn what_a_station_wrote_again_and_nobody_has_is_declared_lost() {
+    let world = written_again_by_its_station(false);
+    assert!(is_declared(&world));
+    assert!(world.hosts[HOME].replica.ledger().unwrap().home_lacks.is_nothing());
+}
