@@ -52,6 +52,7 @@ impl World {
                 && !self.history.is_said_lost(**record)
                 && !self.history.is_lost_with_another(**record)
                 && !self.is_merged(**record, update, &contents)
+                && !self.history.same_as(**record).any(|other| kept.contains(&other) || self.has_trace(other))
                 && !self.is_beyond_promise(**record)
         });
         if let Some((record, update)) = lost {
@@ -190,15 +191,19 @@ impl World {
         if update.content != Content::EMPTY {
             return contents.contains(&update.content);
         }
-        let home = self.hosts[0].replica.as_ref();
         // Where traces of removed keys are soon forgotten, those of files that became one with an equal one are, too.
         let is_forgotten = self.plan.limits.graves < 1000;
-        is_forgotten
-            || self.history.merged.contains(&record)
-            || self.history.names(record).any(|name| {
-                let file = if name == record { update.file } else { FileId::made_by(name) };
-                home.and_then(|home| home.inode(file).ok()).flatten().is_some()
-            })
+        is_forgotten || self.history.merged.contains(&record) || self.has_trace(record)
+    }
+
+    /// Whether the home has the file of an update, be it only that it was there.
+    fn has_trace(&self, record: RecordId) -> bool {
+        let home = self.hosts[0].replica.as_ref();
+        let own = self.history.updates.get(&record).map(|update| update.file);
+        self.history.names(record).any(|name| {
+            let file = own.filter(|_| name == record).unwrap_or_else(|| FileId::made_by(name));
+            home.and_then(|home| home.inode(file).ok()).flatten().is_some()
+        })
     }
 
     fn keep_line(&self, end: RecordId, kept: &mut BTreeSet<RecordId>) {
@@ -248,12 +253,15 @@ impl World {
             let (Kind::File, Some(root)) = (&inode.kind, inode.content.root()) else { continue };
             let author = self.author(inode);
             let is_lost = (0..self.hosts.len()).any(|at| !self.hosts[at].is_sound() && self.is_writer(at, author));
+            // The home may show older bytes under a version of its own, and say of that, too, that they are lost.
             let is_promised = !self.history.is_said_lost(author)
+                && !self.is_said_lost(inode.version)
                 && !self.is_copy_of_what_ended(inode.version, author)
                 && (!is_lost || self.history.is_safe(author))
                 && !self.is_beyond_promise(author);
             if is_promised && !self.is_held(*file, inode.version, root) {
-                let line = format!("{} of {file} is not where the home has it on record", inode.version);
+                let way = self.way_to(*file, inode.version, root);
+                let line = format!("{} of {file} is not where the home has it on record: {way}", inode.version);
                 return self.violations.push(Violation::new("every current version has a holder", line));
             }
         }

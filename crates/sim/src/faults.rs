@@ -7,9 +7,10 @@ use crate::network::{End, IDLE_TIMEOUT, Session};
 use crate::plan::Disaster;
 use crate::world::{Event, World};
 use rand::Rng;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wayfs_proto::Role;
+use wayfs_types::{Content, FileId, Image, Inode, Key, RecordId};
 
 /// Most machines, clones included.
 const HOSTS_MAX: usize = 9;
@@ -162,6 +163,10 @@ impl World {
         host.seen.clear();
         host.is_copy = true;
         host.config.origin = origin;
+        if index == 0 {
+            self.note_empty_ends();
+        }
+        let host = &mut self.hosts[index];
         // What was called stable upon these is not kept for this disk any more ([S-losses], "what the copy has").
         let had = host.disk.0.borrow().durable_chunk_names();
         *host.disk.0.borrow_mut() = copy;
@@ -178,6 +183,30 @@ impl World {
         self.cover(Branch::WentBack, true);
         let (later, life) = (self.millis(10, 5000), self.hosts[index].life);
         self.after(later, Event::Restart { host: index, life });
+    }
+
+    /// Of an empty file that was removed, or became one with an equal one, the home has a trace only. A home that is put back loses that
+    /// trace, and nobody makes it again: what it has of such files now counts.
+    fn note_empty_ends(&mut self) {
+        let images = self.reopened(0).and_then(|home| home.images(None, usize::MAX / 2).ok()).unwrap_or_default();
+        let inode = |(key, image)| {
+            if let (Key::Inode(file), Image::Inode(inode)) = (key, image) { Some((file, inode)) } else { None }
+        };
+        let inodes: BTreeMap<FileId, Box<Inode>> = images.into_iter().filter_map(inode).collect();
+        let empty = self.history.updates.iter().filter(|(_, update)| update.content == Content::EMPTY);
+        let empty: Vec<(RecordId, FileId)> = empty.map(|(record, update)| (*record, update.file)).collect();
+        for (record, file) in empty {
+            let names: Vec<RecordId> = self.history.names(record).collect();
+            for file in names.into_iter().map(|name| if name == record { file } else { FileId::made_by(name) }) {
+                match inodes.get(&file).map(|inode| (inode.is_removed(), inode.merged_into)) {
+                    Some((true, Some(into))) if inodes.get(&into).is_some_and(|other| !other.is_removed()) => {
+                        self.history.became_one(record, into.maker());
+                    }
+                    Some((true, _)) => drop(self.history.merged.insert(record)),
+                    _ => {}
+                }
+            }
+        }
     }
 
     /// A second machine begins to run with what a first one has on its disk.

@@ -38,6 +38,8 @@ pub(crate) struct History {
     pub(crate) safe_at: Vec<SafeReport>,
     /// Creations that the home made one with an equal file: their own file may leave no trace.
     pub(crate) merged: BTreeSet<RecordId>,
+    /// Empty files that were one file at the home when it was put back: what is left of one is left of the other.
+    same: BTreeSet<(RecordId, RecordId)>,
     /// Versions whose bytes their holder said to be gone, and when it first did.
     gone: BTreeMap<RecordId, Time>,
     /// Versions that the home declared lost at any time.
@@ -109,6 +111,17 @@ impl History {
         let is_later = |record: &&RecordId| record.origin() == origin && record.sequence() > last;
         let own = self.keepers.iter().filter(|(_, keepers)| keepers.contains(&host)).map(|(record, _)| record);
         self.forgotten.extend(own.filter(is_later).map(|record| (host, *record)));
+    }
+
+    /// Two empty files were one at the home, and it is put back.
+    pub(crate) fn became_one(&mut self, one: RecordId, other: RecordId) {
+        let pair = (self.first(one), self.first(other));
+        self.same.extend([pair, (pair.1, pair.0)]);
+    }
+
+    /// What was one file with another at the home before it was put back.
+    pub(crate) fn same_as(&self, record: RecordId) -> impl Iterator<Item = RecordId> {
+        self.same.iter().filter(move |(one, _)| *one == record).map(|(_, other)| *other)
     }
 
     /// Whether a host cannot know that it made a record.

@@ -529,9 +529,8 @@ impl World {
             Output::InvalidateInode { .. }
             | Output::InvalidateEntry { .. }
             | Output::WentBack { .. }
-            | Output::Recovered { .. }
             | Output::RoomsAbove { .. } => {}
-            Output::Rescued { .. } => self.note_renamed(index),
+            Output::Rescued { .. } | Output::Recovered { .. } => self.note_renamed(index),
         }
     }
 
