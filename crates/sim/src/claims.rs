@@ -118,12 +118,15 @@ impl World {
         let is_over = root.is_none() || self.history.is_superseded(record);
         let is_at = |server: &Server| is_over || root.is_none_or(|root| self.is_whole_durable(server.host, root));
         let home = servers.iter().find(|server| server.host == 0);
-        let is_visible = home.is_some_and(|home| home.has(record));
+        // A station that the home's history parted from writes again by its own name what it had called safe.
+        let names: Vec<RecordId> = self.history.names(record).collect();
+        let has = |server: &Server| names.iter().any(|name| server.has(*name));
+        let is_visible = home.is_some_and(has);
         let is_lost = self.has_lost_server();
         let kept = if is_over { &Content::EMPTY } else { &update.content };
         let is_kept = is_lost && (self.is_at_writer(record, kept) || self.is_beyond_promise(record));
         Truth {
-            is_safe: is_kept || servers.iter().any(|server| server.has(record)) && servers.iter().any(is_at),
+            is_safe: is_kept || servers.iter().any(has) && servers.iter().any(is_at),
             is_visible,
             is_stable: is_visible && home.is_some_and(is_at),
         }

@@ -230,9 +230,14 @@ impl World {
 
     fn check_everything(&mut self) {
         // A moment for what the last records set in motion: downward images, callbacks. What was seen at a server whose disk is
-        // gone is forgotten in its time.
-        let forgotten = if self.has_lost_server() { SEEN_KEPT + Duration::from_secs(20) } else { Duration::ZERO };
-        let settle = self.now + Duration::from_secs(5) + forgotten;
+        // gone is forgotten in its time. Of two copies one takes another number: whoever has contents on record by the former is
+        // waited for before others are asked.
+        let patience = match (self.has_lost_server(), self.has_copy()) {
+            (true, _) => SEEN_KEPT + Duration::from_secs(20),
+            (false, true) => DECIDED,
+            (false, false) => Duration::ZERO,
+        };
+        let settle = self.now + Duration::from_secs(5) + patience;
         self.run_until(settle);
         let home = match self.dump(0) {
             Ok(dump) => dump,
