@@ -10,7 +10,8 @@ use wayfs_types::request::{
     Answer, Change, Level, LockRequest, Outcome, Removed, RenameTarget, Request, RequestId, XattrPresence,
 };
 use wayfs_types::{
-    Content, Digest, Fact, Facts, FileId, FsError, Inode, Kind, Name, OriginId, Place, RecordId, StorageError, WallTime,
+    AttrChange, Content, Digest, Fact, Facts, FileId, FsError, Inode, Kind, Name, OriginId, Place, RecordId,
+    StorageError, WallTime,
 };
 
 #[derive(Default)]
@@ -33,6 +34,15 @@ struct State {
     is_offline: bool,
     asked: u64,
     unvouched: u64,
+}
+
+fn set_attr(inode: &mut Inode, change: &AttrChange, id: RecordId) {
+    inode.mode = change.mode.unwrap_or(inode.mode);
+    inode.uid = change.uid.unwrap_or(inode.uid);
+    inode.gid = change.gid.unwrap_or(inode.gid);
+    inode.mtime = change.mtime.unwrap_or(inode.mtime);
+    inode.attr_version = id;
+    inode.ctime = now();
 }
 
 fn blank(kind: Kind, id: RecordId, now: WallTime) -> Inode {
@@ -166,13 +176,7 @@ impl State {
                 self.rename((from_parent, from_name), (to_parent, to_name), target)?
             }
             Change::SetAttr { file, change } => {
-                let inode = self.inode(file)?;
-                inode.mode = change.mode.unwrap_or(inode.mode);
-                inode.uid = change.uid.unwrap_or(inode.uid);
-                inode.gid = change.gid.unwrap_or(inode.gid);
-                inode.mtime = change.mtime.unwrap_or(inode.mtime);
-                inode.attr_version = id;
-                inode.ctime = now();
+                set_attr(self.inode(file)?, &change, id);
                 (file, None)
             }
             Change::SetXattr { file, name, value, presence } => {

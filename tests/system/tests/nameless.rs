@@ -9,8 +9,9 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
-use wayfs_system_tests::{Far, World, within};
+use wayfs_system_tests::{Far, World, run, within};
 
 /// Longest time for a test on a busy machine.
 const BUSY: Duration = Duration::from_secs(180);
@@ -90,6 +91,56 @@ fn large_len(cache: &Path) -> u64 {
         .map(|found| found.blocks() * 512)
         .filter(|len| *len >= 1 << 20)
         .sum()
+}
+
+/// Takes a handle of a file that had no name and is still known from then, has the kernel forget it, and opens the handle.
+const BY_HANDLE: &str = r#"
+import ctypes, errno, os, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+class Handle(ctypes.Structure):
+    _fields_ = [("len", ctypes.c_uint), ("kind", ctypes.c_int), ("bytes", ctypes.c_ubyte * 128)]
+os.chdir(sys.argv[1])
+file = os.open(".", os.O_TMPFILE | os.O_RDWR, 0o600)
+os.write(file, b"text")
+# With a directory given, Python follows the link.
+os.link("/proc/self/fd/%d" % file, "by-handle", src_dir_fd=os.open("/", os.O_RDONLY), follow_symlinks=True)
+def handle():
+    found, mount = Handle(128), ctypes.c_int()
+    assert libc.name_to_handle_at(-100, b"by-handle", ctypes.byref(found), ctypes.byref(mount), 0) == 0
+    return found
+def opened(found):
+    root = os.open(".", os.O_RDONLY)
+    fd = libc.open_by_handle_at(root, ctypes.byref(found), os.O_RDONLY)
+    outcome = os.read(fd, 10) if fd >= 0 else ctypes.get_errno()
+    for opened in [root] + [fd] * (fd >= 0):
+        os.close(opened)
+    return outcome
+early = handle()
+assert opened(early) == b"text"
+os.close(file)
+# The kernel tells a while later what it forgot.
+for _ in range(100):
+    with open("/proc/sys/vm/drop_caches", "w") as caches:
+        caches.write("2")
+    if opened(early) == errno.ESTALE:
+        break
+    time.sleep(0.05)
+else:
+    raise SystemExit("the kernel goes on with the file under its first number: %s" % opened(early))
+late = handle()
+assert opened(late) == b"text"
+assert opened(early) == errno.ESTALE
+with open("by-handle") as again:
+    assert again.read() == "text"
+"#;
+
+/// Proves [S-nameless].
+#[test]
+fn a_handle_from_before_is_good_or_stale() {
+    within("handles of files without a name", BUSY, || {
+        let world = World::default();
+        run(Command::new("python3").args(["-c", BY_HANDLE]).arg(world.directory("d"))).ok();
+    });
 }
 
 /// Proves [S-nameless]: after the daemon was killed nothing is left of what had no name, and all of what had one.

@@ -35,6 +35,9 @@ pub(super) struct NewMode {
     pub(super) umask: u32,
 }
 
+/// What is done with a file when all changes of it are made.
+pub(super) type WithInode = Box<dyn FnOnce(&Arc<Vfs>, Reply, &Inode) + Send>;
+
 /// Checks a name; answers the refusal itself.
 pub(super) fn checked(name: &OsStr, reply: Reply) -> Option<(Name, Reply)> {
     match Name::try_from(name) {
@@ -150,7 +153,7 @@ impl Vfs {
         mut changes: VecDeque<Change>,
         inode: Box<Inode>,
         reply: Reply,
-        then: Box<dyn FnOnce(&Arc<Self>, Reply, &Inode) + Send>,
+        then: WithInode,
     ) {
         let Some(change) = changes.pop_front() else { return then(self, reply, &inode) };
         let asker = caller.clone();
