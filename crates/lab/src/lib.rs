@@ -81,6 +81,7 @@ pub use estimate::{Estimate, quantile};
 pub use experiment::{Experiment, run};
 pub use experiments::{EXPERIMENTS, experiment};
 pub use figure::{Axis, Figure, Origin, Point, Scale, Series, Style};
+pub use link_tool::{Ends as LinkEnds, Tool as LinkTool};
 pub use mount_point::MountPoint;
 pub use named_line::{line, read_line};
 pub use network_file::{CellOfFile, HostOfNetwork, LinkOfFile, Network, NetworkFile, ProgramOfFile};

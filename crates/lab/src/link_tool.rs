@@ -1,6 +1,7 @@
 //! `wayfs link` at both ends of a hop of the laboratory: a base station beside the server's wire, a mobile that routes over it.
 
 use crate::{LabError, Process, Topology};
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -14,13 +15,13 @@ const LOOK: Duration = Duration::from_millis(50);
 const TICKET_LEN_MIN: usize = 40;
 /// Devices at base and mobile.
 const TUN_BASE: &str = "wl-base";
-const TUN_MOBILE: &str = "wl-mobile";
+pub(crate) const TUN_MOBILE: &str = "wl-mobile";
 
 /// All ends around a base. Dropping it ends them.
 #[derive(Debug)]
-pub(crate) struct Tool {
-    _mobiles: Vec<Process>,
-    _base: Process,
+pub struct Tool {
+    mobiles: Vec<Process>,
+    base: Process,
 }
 
 /// Whether this program has the tool.
@@ -31,23 +32,39 @@ pub(crate) fn is_there(program: &Path) -> bool {
 
 /// What is to be joined.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ends<'a> {
-    pub(crate) mobiles: &'a [String],
-    pub(crate) base: &'a str,
+pub struct Ends<'a> {
+    /// Hosts beyond the hop.
+    pub mobiles: &'a [String],
+    /// The host at its near end.
+    pub base: &'a str,
     /// The host that is reached over the hop.
-    pub(crate) far: &'a str,
-    pub(crate) scheme: &'a str,
+    pub far: &'a str,
+    /// What is done about losses, by its name.
+    pub scheme: &'a str,
+    /// Another address of the base, at which it takes mobiles: its own can be one that is reached over the link then.
+    pub door: Option<Ipv4Addr>,
     /// Tells bases of a topology apart: the addresses behind this one are `10.128.PLACE.0/24` and on.
-    pub(crate) place: usize,
+    pub place: usize,
 }
 
 impl Tool {
     /// Starts all ends and leads the mobiles' packets to the far host, and its answers back, through them.
-    pub(crate) fn start(lab: &Topology, program: &Path, ends: Ends<'_>) -> Result<Self, LabError> {
+    ///
+    /// # Errors
+    /// [`LabError`] if an end does not start, or routes cannot be set.
+    pub fn start(lab: &Topology, program: &Path, ends: Ends<'_>) -> Result<Self, LabError> {
         let pool = format!("10.{}.{}.0/24", 128 + ends.place / 256, ends.place % 256);
         let own = lab.directory(ends.base)?;
         let ticket = own.join("link.ticket");
-        let listen = format!("{}:{PORT}", lab.address(ends.base)?);
+        let address = lab.address(ends.base)?;
+        if let Some(door) = ends.door {
+            ip(lab, ends.base, &format!("address replace {door}/32 dev lo"))?;
+            for mobile in ends.mobiles {
+                let way = way_to(lab, mobile, ends.base)?;
+                ip(lab, mobile, &format!("route replace {door}/32 dev {way} src {}", lab.address(mobile)?))?;
+            }
+        }
+        let listen = format!("{}:{PORT}", ends.door.unwrap_or(address));
         let mut command = lab.wayfs(ends.base, program)?;
         command.args([
             "link",
@@ -84,7 +101,12 @@ impl Tool {
         }
         let way = way_to(lab, ends.far, ends.base)?;
         ip(lab, ends.far, &format!("route replace {pool} dev {way}"))?;
-        Ok(Self { _mobiles: mobiles, _base: base })
+        Ok(Self { mobiles, base })
+    }
+
+    /// The processes of all ends.
+    pub fn processes(&self) -> impl Iterator<Item = u32> {
+        self.mobiles.iter().chain([&self.base]).map(Process::id)
     }
 }
 
@@ -127,7 +149,7 @@ fn way_to(lab: &Topology, from: &str, to: &str) -> Result<String, LabError> {
     words.next().map(str::to_owned).ok_or_else(none)
 }
 
-fn ip(lab: &Topology, host: &str, line: &str) -> Result<(), LabError> {
+pub(crate) fn ip(lab: &Topology, host: &str, line: &str) -> Result<(), LabError> {
     let mut command = Command::new("ip");
     command.args(line.split_whitespace());
     let output = lab.run(host, command, READY)?;

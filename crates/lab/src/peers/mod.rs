@@ -20,6 +20,7 @@
 //! ```
 
 mod moosefs;
+mod nfs;
 mod rclone;
 mod sshd;
 mod sshfs;
@@ -31,7 +32,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// All peers.
+pub(crate) use nfs::NFS;
+
+/// All peers of experiments about wide areas.
 pub const PEERS: &[&dyn Peer] = &[&sshfs::Sshfs, &rclone::Rclone, &moosefs::MooseFs];
 
 /// Longest time for a server to answer or a mount to appear, on a slow line and a busy machine.

@@ -268,7 +268,7 @@ impl Seat {
     /// Starts `wayfs link` at both ends of its hops.
     fn repair(&mut self, lab: &Topology, program: &std::path::Path, scheme: &str) -> Result<(), LabError> {
         let base = format!("b{}", self.number);
-        let ends = Ends { mobiles: &self.mobiles, base: &base, far: "server", scheme, place: self.number };
+        let ends = Ends { mobiles: &self.mobiles, base: &base, far: "server", scheme, door: None, place: self.number };
         self.tools.push(Tool::start(lab, program, ends)?);
         Ok(())
     }

@@ -1,16 +1,20 @@
 //! Sites with the hop between a client and its station, and what is measured over it.
 
+use super::air::Air;
 use crate::experiments::noise::noise;
+use crate::link_tool::{Ends, TUN_MOBILE, Tool, ip};
 use crate::peers::{Peer, PeerMount, PeerServer};
 use crate::{Context, LabError, LinePlan, Sites, SitesPlan, client_of, line, station_of};
 use std::fs::File;
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use wayfs_link::{BadPeriods, Durations};
 
 /// Longest time of one transfer.
 const CUT: Duration = Duration::from_secs(300);
+/// Where the base of the link takes mobiles: the station's own address is reached over the link.
+const DOOR: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
 /// Bytes of a small file.
 const SMALL: usize = 2048;
 
@@ -20,6 +24,16 @@ pub(super) struct Plan {
     pub(super) runs: u64,
     pub(super) tree: usize,
     pub(super) closes: usize,
+}
+
+/// Where something is measured.
+pub(super) struct Setting {
+    /// Name of the network.
+    pub(super) part: String,
+    /// Whether `wayfs link` runs on the hop.
+    pub(super) repaired: bool,
+    /// The hop, whose directions share the air or do not.
+    pub(super) line: LinePlan,
 }
 
 /// Seconds.
@@ -45,6 +59,8 @@ impl Measured {
 pub(super) struct Bench {
     // Mounts go first, then servers, then the network.
     peer: Option<(PeerMount, Box<dyn PeerServer>)>,
+    /// `wayfs link` on the hop.
+    tool: Option<Tool>,
     sites: Sites,
     seed: u64,
     files: u64,
@@ -52,41 +68,35 @@ pub(super) struct Bench {
 
 impl Bench {
     /// WayFS with these keys in every configuration.
-    pub(super) fn wayfs(context: &Context<'_>, part: &str, keys: &str) -> Result<Self, LabError> {
-        let mut sites = Sites::network(context, part, context.seed(), plan()?)?;
+    pub(super) fn wayfs(context: &Context<'_>, setting: Setting, keys: &str) -> Result<Self, LabError> {
+        let mut sites = Sites::network(context, &setting.part, context.seed(), plan(&setting.line)?)?;
         for host in ["home".to_owned(), station_of(0), station_of(1), client_of(0), client_of(1)] {
             let directory = sites.lab().directory(&host)?.join("config/wayfs");
             let doing = || LabError::io(format!("write the configuration of {host}"));
             std::fs::create_dir_all(&directory).map_err(doing())?;
             std::fs::write(directory.join("config.toml"), keys).map_err(doing())?;
         }
+        let tool = setting.repaired.then(|| repair(&sites, context.program())).transpose()?;
         sites.start_home()?;
         for site in 0..2 {
             sites.start_station(site)?;
             sites.mount(site)?;
         }
-        Ok(Self { peer: None, sites, seed: context.seed(), files: 0 })
+        Ok(Self { peer: None, tool, sites, seed: context.seed(), files: 0 })
     }
 
     /// A peer, whose server is at home.
-    pub(super) fn peer(context: &Context<'_>, peer: &dyn Peer) -> Result<Self, LabError> {
-        let sites = Sites::network(context, peer.name(), context.seed(), plan()?)?;
+    pub(super) fn peer(context: &Context<'_>, setting: Setting, peer: &dyn Peer) -> Result<Self, LabError> {
+        let sites = Sites::network(context, &setting.part, context.seed(), plan(&setting.line)?)?;
+        let tool = setting.repaired.then(|| repair(&sites, context.program())).transpose()?;
         let mut server = peer.serve(&sites)?;
         let mount = server.mount(&sites, 0)?;
-        Ok(Self { peer: Some((mount, server)), sites, seed: context.seed(), files: 0 })
+        Ok(Self { peer: Some((mount, server)), tool, sites, seed: context.seed(), files: 0 })
     }
 
-    /// From now on the client's line is the hop.
-    pub(super) fn spoil(&self, good_ms: u64, bad_ms: u64) -> Result<(), LabError> {
-        let mut hop = line("wireless-1mb")?;
-        hop.config.bad_periods = (bad_ms > 0).then_some(BadPeriods {
-            good_mean: Duration::from_millis(good_ms),
-            bad_mean: Duration::from_millis(bad_ms),
-            durations: Durations::Uniform,
-            ..BadPeriods::default()
-        });
-        self.sites.lab().shape(self.sites.local(0), hop);
-        Ok(())
+    /// From now on the client's line is that.
+    pub(super) fn spoil(&self, air: &Air) {
+        self.sites.lab().shape(self.sites.local(0), air.line());
     }
 
     pub(super) fn measure(&mut self, plan: &Plan) -> Result<Measured, LabError> {
@@ -167,15 +177,27 @@ impl Bench {
     }
 
     pub(super) fn finish(self, context: &mut Context<'_>, part: &str) {
-        let Self { peer, sites, .. } = self;
+        let Self { peer, tool, sites, .. } = self;
         drop(peer);
+        drop(tool);
         sites.finish(context, part);
     }
 }
 
+/// Runs the link between the first client and its station; everything of the client goes over it.
+fn repair(sites: &Sites, program: &Path) -> Result<Tool, LabError> {
+    let (mobile, base) = (client_of(0), station_of(0));
+    let mobiles = [mobile.clone()];
+    let ends = Ends { mobiles: &mobiles, base: &base, far: "home", scheme: "ours", door: Some(DOOR), place: 0 };
+    let tool = Tool::start(sites.lab(), program, ends)?;
+    let station = sites.lab().address(&base)?;
+    ip(sites.lab(), &mobile, &format!("route replace {station}/32 dev {TUN_MOBILE}"))?;
+    Ok(tool)
+}
+
 /// Two sites on fast lines; that of each client may become the hop.
-fn plan() -> Result<SitesPlan, LabError> {
+fn plan(hop: &LinePlan) -> Result<SitesPlan, LabError> {
     let mut plan = SitesPlan::profiles(&["gigabit", "gigabit"])?;
-    plan.local = LinePlan { config: line("gigabit")?.config, ..line("wireless-1mb")? };
+    plan.local = LinePlan { config: line("gigabit")?.config, duplex: hop.duplex, schedule: Vec::new() };
     Ok(plan)
 }

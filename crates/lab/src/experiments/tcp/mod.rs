@@ -17,7 +17,7 @@ mod validate;
 
 use crate::{Context, Experiment, Findings, LabError};
 pub(super) use beyond::Beyond;
-pub(super) use recorded::Recorded;
+pub(super) use recorded::{Recorded, recorded_links};
 use table::{Column, Table};
 pub(super) use validate::Validate;
 

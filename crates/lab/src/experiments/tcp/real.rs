@@ -116,7 +116,7 @@ fn furnish(
     for (number, wire, radio) in joined {
         let [fixed, base, mobile] = names(number);
         let mobiles = [mobile];
-        let ends = |scheme| Ends { mobiles: &mobiles, base: &base, far: &fixed, scheme, place: number };
+        let ends = |scheme| Ends { mobiles: &mobiles, base: &base, far: &fixed, scheme, door: None, place: number };
         let tool = scheme.map(|scheme| Tool::start(lab, context.program(), ends(scheme))).transpose()?;
         seats.push(Seat { number, wire, radio, _tool: tool });
     }

@@ -3,7 +3,7 @@
 use super::measure::run_all;
 use super::schemes;
 use crate::wireless::{Hop, Outcome, Reader, Route, Transfer};
-use crate::{Context, Estimate, Experiment, Findings, LabError, Row};
+use crate::{Context, Estimate, Experiment, Findings, LabError, LinePlan, Row};
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -149,6 +149,12 @@ impl Recording {
 
 fn errors(kilobytes: u32) -> String {
     if kilobytes > 0 { format!("one error per {kilobytes} KB") } else { "no errors".to_owned() }
+}
+
+/// What was recorded: names, and lines with their changes.
+pub(in crate::experiments) fn recorded_links() -> Result<Vec<(&'static str, LinePlan)>, LabError> {
+    let plan = |it: Recording| (it.name, LinePlan { config: it.line, duplex: Duplex::Full, schedule: it.schedule });
+    Ok(recordings()?.into_iter().map(plan).collect())
 }
 
 fn recordings() -> Result<Vec<Recording>, LabError> {
