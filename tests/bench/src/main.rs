@@ -5,6 +5,7 @@
 //! operations), and a mounted volume. Figures are medians of the rounds; read the ratios,
 //! the machine is noisy.
 
+mod hop;
 mod measure;
 mod places;
 mod reconcile;
@@ -52,7 +53,7 @@ fn grow(mut arguments: &[&str]) -> Result<()> {
     scale::run(word, files_max, json)
 }
 
-/// Only the rows about files whose names contain one of the words, and the time to safe for the word `safe`: for
+/// Only the rows about files whose names contain one of the words, the time to safe for the word `safe`, and what the tools for a bad hop cost for the word `hop`: for
 /// measuring while working. A row that needs
 /// the files of another (`rm -r` those of `tar` and `clone`) needs it to be chosen, too.
 fn some_rows(words: &[&str], rounds: usize) -> Result<()> {
@@ -60,6 +61,9 @@ fn some_rows(words: &[&str], rounds: usize) -> Result<()> {
     let mut rows = measure::files(&places, rounds, |row| words.iter().any(|word| row.contains(word)))?;
     if words.contains(&"safe") {
         rows.extend(safe::time_to_safe(&places)?);
+    }
+    if words.contains(&"hop") {
+        rows.extend(hop::costs()?);
     }
     table::print(&rows);
     Ok(())
@@ -70,6 +74,7 @@ fn bench(rounds: usize, json: Option<PathBuf>) -> Result<()> {
     let mut rows = measure::files(&places, rounds, |_| true)?;
     rows.extend(safe::time_to_safe(&places)?);
     rows.extend(reconcile::records()?);
+    rows.extend(hop::costs()?);
     table::print(&rows);
     if let Some(file) = json {
         std::fs::write(&file, serde_json::to_vec_pretty(&table::json(&rows))?)
