@@ -52,6 +52,9 @@ fn a_file_without_a_name_gets_one_with_all_that_it_holds() {
         let there = fs::metadata(d.join("named")).unwrap();
         let here = file.metadata().unwrap();
         assert_eq!((there.ino(), there.nlink(), there.mode() & 0o777), (here.ino(), 1, 0o600));
+        give_name(&file, &d.join("further")).unwrap();
+        assert_eq!(file.metadata().unwrap().nlink(), 2);
+        fs::remove_file(d.join("further")).unwrap();
         assert_eq!(give_name(&nameless(&d, OFlags::empty()), &d.join("named")), Err(Errno::EXIST));
 
         // It is a file like any other: what the handle writes is read by the name, and the other way round.
