@@ -105,8 +105,10 @@ impl<S: MetaStore> Replica<S> {
         Ok(listed)
     }
 
-    /// Names that we have cached in a listed range and that the answer does not hold are gone.
-    pub(crate) fn add_vanished(
+    /// Names that we have cached in a listed range and that the answer does not hold are gone. So are those that lie aside, as
+    /// their parent had confirmed them or as a guess, be they in our view or removed by a record of ours that is on its way: the
+    /// listing vouches for all of its range from now on, and what lay aside would come back with that record.
+    fn add_vanished(
         &mut self,
         directory: FileId,
         after: Option<&Name>,
@@ -114,21 +116,24 @@ impl<S: MetaStore> Replica<S> {
         images: &mut Vec<KeyImage>,
     ) -> Result<(), StorageError> {
         let named: BTreeSet<Key> = images.iter().map(|pair| pair.key.clone()).collect();
-        let from = crate::tables::entries_from(table::VIEW, directory, after);
-        let until = match last {
-            Some(last) => crate::tables::entries_from(table::VIEW, directory, Some(last)),
-            None => crate::tables::entries_until(table::VIEW, directory),
-        };
-        let mut vanished = Vec::new();
-        self.each(&from, &until, |key, _| {
-            let key = crate::tables::parse_image_key(key)?;
-            if !named.contains(&key) {
-                vanished.push(key);
-            }
-            Ok(())
-        })?;
+        let mut vanished = BTreeSet::new();
+        for table in [table::VIEW, table::ASIDE] {
+            let from = crate::tables::entries_from(table, directory, after);
+            let until = match last {
+                Some(last) => crate::tables::entries_from(table, directory, Some(last)),
+                None => crate::tables::entries_until(table, directory),
+            };
+            self.each(&from, &until, |key, _| {
+                let key = crate::tables::parse_image_key(key)?;
+                if !named.contains(&key) {
+                    vanished.insert(key);
+                }
+                Ok(())
+            })?;
+        }
         for key in vanished {
-            if self.aside(&key)?.is_none() {
+            // What was made here has nothing under it.
+            if self.aside(&key)?.is_none_or(|aside| aside.image.is_some()) {
                 images.push(KeyImage { key, image: None });
             }
         }

@@ -11,6 +11,7 @@ mod facts;
 mod faults;
 mod forking;
 mod former;
+mod guesses;
 mod ledger;
 mod liars;
 mod locking;
