@@ -58,10 +58,20 @@ impl<S: MetaStore> Replica<S> {
         }
         let mut listed = None;
         if !matches!(verdict, Verdict::Behind | Verdict::Unready) {
+            self.watch_around(ask, &asked.question, &images);
             listed = self.take_answer(&asked.question, verdict, images)?;
         }
         self.staged.answered.push((ask, verdict, listed));
         Ok(())
+    }
+
+    /// Who asked for a file, rather than for a name in a directory, looks at the directories where that stands from then on, as the
+    /// parent notes it (`stream.rs`): others change the file by their rights to those.
+    fn watch_around(&mut self, ask: AskId, question: &Question, images: &[KeyImage]) {
+        let is_noted = self.upstream.as_ref().is_some_and(|upstream| upstream.rights.counts_from(ask));
+        if is_noted && matches!(question, Question::Attributes { .. }) {
+            looked_at(question, images).for_each(|directory| self.begin_watch(directory));
+        }
     }
 
     /// Takes an answer's images over. For a list: whether the directory ends, and the last name.

@@ -259,6 +259,20 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
+    /// What a child watches that asks for a file. If it takes rights, it looks at the directories where that stands, too: others
+    /// change the file by their rights to those, and would not wait for it.
+    pub(crate) fn watched_with(
+        &self,
+        origin: OriginId,
+        question: &Question,
+        file: FileId,
+    ) -> Result<Vec<FileId>, StorageError> {
+        if !self.children.by_origin.get(&origin).is_some_and(|child| child.takes_rights) {
+            return Ok(vec![file]);
+        }
+        Ok(self.looked_at(question)?.into_iter().collect())
+    }
+
     /// The directories in which that stands what a question is about.
     fn looked_at(&self, question: &Question) -> Result<BTreeSet<FileId>, StorageError> {
         Ok(match question {

@@ -40,6 +40,8 @@ const CLAIMS_MAX: u8 = 8;
 pub(crate) struct OwnRights {
     /// Whether the parent was told that we take them.
     takes: bool,
+    /// The first question that was put after that.
+    first_ask: Option<AskId>,
     /// Directories that nobody else looks at.
     alone: BTreeSet<FileId>,
     /// Directories that somebody else may change at any moment.
@@ -66,6 +68,11 @@ impl OwnRights {
     pub(crate) fn forget(&mut self, directory: FileId) {
         self.alone.remove(&directory);
         self.doubted.remove(&directory);
+    }
+
+    /// Whether the parent knew that we take rights when it was asked this for the first time.
+    pub(crate) fn counts_from(&self, ask: AskId) -> bool {
+        self.first_ask.is_some_and(|first| ask >= first)
     }
 
     /// The parent answered about a directory: whoever had it alone gave it back before.
@@ -113,6 +120,7 @@ impl<S: MetaStore> Replica<S> {
             return;
         }
         upstream.rights.takes = true;
+        upstream.rights.first_ask = Some(AskId(upstream.next_ask));
         self.tell_parent(Up::TakesRights { takes });
         // The kernel was told to keep things that it is to ask about from now on.
         self.staged.outputs.push(Output::InvalidateAll);

@@ -344,7 +344,8 @@ impl<S: MetaStore> Replica<S> {
                 self.add_entry(parent, &name, &mut images)?
             }
             Question::Attributes { file } => {
-                self.add_watches(origin, &[file]);
+                let looked_at = self.watched_with(origin, &parked.question, file)?;
+                self.add_watches(origin, &looked_at);
                 self.add_file(file, &mut images)?
             }
             Question::List { directory, after, limit } => {

@@ -245,7 +245,7 @@ impl<S: MetaStore> Replica<S> {
         if !inode.is_directory() && directories_of(inode).any(|directory| self.is_doubted(directory)) {
             return Ok(false);
         }
-        if holds(file) {
+        if holds(file) && (!self.is_close_to_open() || self.is_looked_at(inode)) {
             return Ok(true);
         }
         for place in inode.places.iter().filter(|place| holds(place.parent)) {
@@ -254,6 +254,14 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         Ok(false)
+    }
+
+    /// Whether others wait for us before they change a file where it stands: in one of its directories at least. Somebody far
+    /// away may have moved it to where we do not look.
+    fn is_looked_at(&self, inode: &Inode) -> bool {
+        let mut directories = directories_of(inode).peekable();
+        let is_nowhere = inode.is_directory() || directories.peek().is_none();
+        is_nowhere || directories.any(|directory| self.watches.since(directory).is_some())
     }
 
     /// The inode, if what is cached of it may be trusted.

@@ -107,6 +107,33 @@ fn a_look_sees_what_another_closed_before_it() {
 }
 
 #[test]
+fn who_looks_at_a_file_only_sees_what_is_done_in_its_directory() {
+    let (mut world, a, b) = site();
+    let directory = world.mkdir(a, FileId::ROOT, "d");
+    let file = world.create(a, directory, "f");
+    let show = |world: &mut World| match world.ask(b, Request::Attributes { file }).unwrap() {
+        Answer::File(_, inode) => inode,
+        other => panic!("unexpected {other:?}"),
+    };
+    show(&mut world);
+    for turn in 0..5 {
+        let content = small(&format!("bytes {turn}"));
+        world.store(a, file, content.clone());
+        assert_eq!(show(&mut world).content, content);
+    }
+    // Into a directory that it does not look at.
+    let other = world.mkdir(a, FileId::ROOT, "e");
+    world.rename(a, (directory, "f"), (other, "g")).unwrap();
+    assert_eq!(show(&mut world).places[0].parent, other);
+    world.store(a, file, small("there"));
+    assert_eq!(show(&mut world).content, small("there"));
+    let line = world.line_of(b);
+    world.stall(line, true);
+    let id = world.request(b, Request::Attributes { file });
+    assert!(is_done(world.answer(b, id)), "nobody else changes it meanwhile: nothing is asked");
+}
+
+#[test]
 fn what_one_client_works_at_alone_waits_for_nobody() {
     let (mut world, a, b) = site();
     let directory = world.mkdir(a, FileId::ROOT, "mine");
