@@ -224,15 +224,18 @@ impl<S: MetaStore> Replica<S> {
         before.into_iter().try_for_each(|(key, image)| self.put_image(key, image))
     }
 
-    /// Puts what the parent tells of a cut into the view, and answers which records met a conflict there: those made
-    /// nothing of the file that they were for, and what was built upon them follows to their copies. How far the parent has
+    /// Puts what the parent tells of a cut into the view, and answers which records lost a conflict there: those made
+    /// nothing of the file that they were for, and what was built upon them follows to their copies. One that won made of it
+    /// what it meant: it brought a removed file back, or set attributes after another. How far the parent has
     /// come with an origin is left out: the records that it confirms are yet to be applied.
     fn put_told(&mut self, cut: &Cut) -> Result<BTreeSet<RecordId>, StorageError> {
         let direct = cut.direct.iter().map(|(key, image)| (key, image));
         let touched = cut.touched.iter().map(|touched| (&touched.key, &touched.after));
         let mut met = BTreeSet::new();
         for (key, image) in direct.chain(touched) {
-            if let (Key::Conflict(record), Some(_)) = (key, image) {
+            if let (Key::Conflict(record), Some(Image::Conflict(conflict))) = (key, image)
+                && conflict.winner != *record
+            {
                 met.insert(*record);
             }
             if !matches!(key, Key::Origin(_)) {

@@ -1,6 +1,6 @@
 //! What a client makes of its own records that a parent confirms without a word of what they did.
 
-use super::world::{HOME, World, name};
+use super::world::{HOME, World, name, small};
 use crate::Role;
 use std::time::Duration;
 use wayfs_types::request::Change;
@@ -76,4 +76,51 @@ fn a_name_that_was_removed_elsewhere_and_moved_here_does_not_come_back() {
     assert_eq!(names, world.names(HOME, FileId::ROOT).unwrap());
     assert!(world.names(client, dir).unwrap().is_empty(), "nobody has the name");
     world.assert_agrees(client);
+}
+
+/// Seed 831067 of the simulator. The first store brings the file back at the new station, which says so; what it says of the file
+/// itself is refused, since another's version was seen at the former station. That it met a removal does not mean that it made
+/// nothing of the file.
+#[test]
+fn what_is_written_upon_a_store_that_brought_a_file_back_is_not_undone_meanwhile() {
+    let mut world = World::new();
+    let stations = [world.add(Role::Station, "s1@s"), world.add(Role::Station, "s2@s")];
+    let [ann, ben, carl] = ["ann@a", "ben@b", "carl@c"].map(|label| world.add(Role::Client, label));
+    let [upper, _] = stations.map(|station| world.connect(station, HOME));
+    world.settle();
+    let line = world.connect(ann, stations[0]);
+    world.connect(ben, stations[0]);
+    world.connect(carl, HOME);
+    world.settle();
+    let file = world.create(ben, FileId::ROOT, "f");
+    world.pass(Duration::from_secs(3));
+    world.close(upper);
+    world.store(ben, file, small("ben"));
+    world.lookup(ann, FileId::ROOT, "f").unwrap();
+    world.lookup(carl, FileId::ROOT, "f").unwrap();
+    world.change(carl, Change::Unlink { parent: FileId::ROOT, name: name("f") }).unwrap();
+    world.pass(Duration::from_secs(2));
+    // What was on its way once is not folded into one record.
+    world.stall(line, true);
+    world.store(ann, file, small("one"));
+    world.store(ann, file, small("two"));
+    world.settle();
+    world.close(line);
+    world.configure(ann, |config| config.records_per_message = 1);
+    let line = world.connect(ann, stations[1]);
+    world.stall(line, true);
+    let mut shown = Vec::new();
+    for _ in 0..40 {
+        if world.waits_up(line) {
+            world.step_up(line, 1);
+        }
+        world.settle();
+        world.step_down(line);
+        shown.push(world.hosts[ann].replica.inode(file).unwrap().unwrap().content.clone());
+    }
+    assert!(shown.iter().all(|content| *content == small("two")), "{shown:?}");
+    world.stall(line, false);
+    world.connect(stations[0], HOME);
+    world.pass(Duration::from_secs(6));
+    world.assert_agrees(ann);
 }
