@@ -17,7 +17,7 @@
 use crate::api::{Output, PeerId, Role};
 use crate::contents::Source;
 use crate::gaps::Gaps;
-use crate::renamed::{RENAMED, renamed_record};
+use crate::renamed::RENAMED;
 use crate::replica::{GrantError, Replica, Trouble};
 use crate::restored::Lost;
 use crate::rewriting::{Rewrite, Rewritten, rewritten};
@@ -225,7 +225,7 @@ impl<S: MetaStore> Replica<S> {
         let mut count = 0;
         for Rewrite { record, held, formers } in left {
             let Ok(id) = RecordId::new(self.config.origin, self.next_sequence()) else { break };
-            let record = renamed_record(record, id, &|name| self.fork.renamed.get(&name).copied());
+            let record = self.as_written_now(record, id);
             self.skip_lost()?;
             self.counters.sequence = id.sequence();
             let is_directory = matches!(record.op, Op::Mkdir { .. });

@@ -26,8 +26,8 @@ fn file(renamed: Names, file: &mut FileId) {
     }
 }
 
-/// A record under a new id, naming what was renamed before it as it is called now.
-pub(crate) fn renamed_record(mut record: Record, id: RecordId, renamed: Names) -> Record {
+/// A record under a new id, naming what was renamed before it as it is called now. `versions`: what a store was made upon.
+pub(crate) fn renamed_record(mut record: Record, id: RecordId, renamed: Names, versions: Names) -> Record {
     record.id = id;
     match &mut record.op {
         Op::Create { parent, .. } | Op::Mkdir { parent, .. } => file(renamed, parent),
@@ -56,9 +56,13 @@ pub(crate) fn renamed_record(mut record: Record, id: RecordId, renamed: Names) -
         Op::Exchange { from_parent, file: moved, to_parent, other, .. } => {
             [from_parent, moved, to_parent, other].into_iter().for_each(|named| file(renamed, named));
         }
-        Op::SetAttr { file: changed, base, .. } | Op::Store { file: changed, base, .. } => {
+        Op::SetAttr { file: changed, base, .. } => {
             file(renamed, changed);
             version(renamed, base);
+        }
+        Op::Store { file: changed, base, .. } => {
+            file(renamed, changed);
+            version(versions, base);
         }
         Op::SetXattr { file: changed, .. } => file(renamed, changed),
         Op::Resolve { conflict } => version(renamed, conflict),
@@ -115,14 +119,25 @@ impl<S: MetaStore> Replica<S> {
         Ok(renamed)
     }
 
-    /// A request of our own user in the names of now. A version that was written over, and became one record with the one that
-    /// took its place, has no other name: whoever builds upon it has not seen what that record holds.
+    /// A request of our own user in the names of now.
     pub(crate) fn as_called_now(&self, request: Request) -> Request {
-        let versions = |name| {
-            let stands = |now: &RecordId| self.fork.stands_for.get(now).is_none_or(|former| *former == name);
-            self.called_now(name).filter(stands)
-        };
+        let versions = |name| self.called_now(name).map(|now| self.version_of(now, name));
         renamed_request(request, &|name| self.called_now(name), &versions)
+    }
+
+    /// A record of a log that is written again under a new id, in the names of now.
+    pub(crate) fn as_written_now(&self, record: Record, id: RecordId) -> Record {
+        let names = |name| self.fork.renamed.get(&name).copied();
+        let versions = |name| names(name).map(|now| self.version_of(now, name));
+        renamed_record(record, id, &names, &versions)
+    }
+
+    /// What a version is called that was written again as a record. One that was written over, and became one record with the one
+    /// that took its place, has no name any more: whoever builds upon it has not seen what that record holds. The former name
+    /// may be that of what another copy of this store wrote, so it is told by the one that no content ever had.
+    fn version_of(&self, now: RecordId, former: RecordId) -> RecordId {
+        let stands = self.fork.stands_for.get(&now).is_none_or(|last| *last == former);
+        if stands { now } else { RecordId::GENESIS }
     }
 
     /// What a record that a request names is called now. What another copy of this store sent under the former name is in the tree by

@@ -250,7 +250,9 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn write_op(&mut self, op: Op, user: u32, former: Option<RecordId>) -> Result<u64, StorageError> {
         let Ok(id) = RecordId::new(self.config.origin, self.next_sequence()) else { return Ok(0) };
         let record = Record { id, time: self.wall, user: UserId(user), op };
-        let record = crate::renamed::renamed_record(record, id, &|name| self.fork.renamed.get(&name).copied());
+        // It is made of a state: that is what it was seen upon, by whatever name.
+        let names = |name| self.fork.renamed.get(&name).copied();
+        let record = crate::renamed::renamed_record(record, id, &names, &names);
         self.skip_lost()?;
         self.counters.sequence = id.sequence();
         if let Some(former) = former {
