@@ -1,4 +1,4 @@
-//! Once a second: commits old writes of open files, and tells listeners how far updates came.
+//! Once a second: commits old writes of open files, lets second copies of what is safe go, and tells listeners how far updates came.
 
 use crate::events::Events;
 use crate::labels::Labels;
@@ -40,6 +40,7 @@ impl Ager {
                 }
                 next = Instant::now() + PERIOD;
                 vfs.commit_aged();
+                vfs.let_go_written();
                 let progress = volume.look(LiveReplica::progress);
                 if progress.is_some_and(|progress| progress.connected && progress.conflicts_open > 0) {
                     learn_writers(&volume, &link, &labels);

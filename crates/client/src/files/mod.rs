@@ -19,7 +19,8 @@
 //!
 //! What is durable: only what a commit gave to the chunk store and the log. Body files are derived
 //! or uncommitted bytes and are thrown away at start, but for those that were closed and not committed. A large file that is in active use takes up
-//! to twice its size; body files nobody has open are bounded and go first.
+//! to twice its size; body files nobody has open are bounded and go first. Those that were written and not opened to be read go a minute after
+//! a server has what they hold.
 //!
 //! Lock order: `OpenFile::committing` or `OpenFile::following`, then `OpenFile::state`, then the table's map. No lock is held
 //! while waiting for the network; a file's state is locked for the length of local disk operations.

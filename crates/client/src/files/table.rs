@@ -23,6 +23,9 @@ use wayfs_types::{Content, FileId, FsError, Inode, RecordId, WallTime};
 /// open of the host (about 5 us): smaller files gain nothing over the kernel's page cache.
 pub const PASSTHROUGH_MIN: u64 = 128 * 1024;
 
+/// Body files looked at in one go for whether they serve anybody.
+const LET_GO_MAX: usize = 256;
+
 /// Settings of the table.
 #[derive(Debug, Clone)]
 pub struct TableSettings {
@@ -99,6 +102,16 @@ struct Entry {
     handles: u32,
     /// Place among the idle and the length counted for it.
     idle: Option<(u64, u64)>,
+    /// Since when it is one of them; of no meaning else.
+    idle_since: Instant,
+    /// Somebody opened it to read it.
+    is_read: bool,
+}
+
+impl Entry {
+    fn new(file: OpenFile) -> Self {
+        Self { file: Arc::new(file), handles: 0, idle: None, idle_since: Instant::now(), is_read: false }
+    }
 }
 
 impl Map {
@@ -121,6 +134,7 @@ impl Map {
         let tick = self.tick;
         if let Some(entry) = self.entries.get_mut(&file) {
             entry.idle = Some((tick, len));
+            entry.idle_since = Instant::now();
             self.idle.insert(tick, file);
             self.idle_len += len;
         }
@@ -148,9 +162,9 @@ impl FileTable {
             tracing::info!(file = %id, "a file was removed after it was closed and before it was committed");
             return left.discard();
         };
-        let file = Arc::new(OpenFile::new(id, &inode));
-        self.take_over(&mut file.state(), left);
-        self.map().entries.insert(id, Entry { file, handles: 0, idle: None });
+        let entry = Entry::new(OpenFile::new(id, &inode));
+        self.take_over(&mut entry.file.state(), left);
+        self.map().entries.insert(id, entry);
     }
 
     fn map(&self) -> MutexGuard<'_, Map> {
@@ -161,12 +175,9 @@ impl FileTable {
     pub fn open_file(&self, id: FileId, inode: &Inode, access: Access) -> Arc<OpenFile> {
         let mut map = self.map();
         map.wake(id);
-        let entry = map.entries.entry(id).or_insert_with(|| Entry {
-            file: Arc::new(OpenFile::new(id, inode)),
-            handles: 0,
-            idle: None,
-        });
+        let entry = map.entries.entry(id).or_insert_with(|| Entry::new(OpenFile::new(id, inode)));
         entry.handles += 1;
+        entry.is_read |= access == Access::Read;
         let file = Arc::clone(&entry.file);
         let removed = map.removed.find(id);
         drop(map);
@@ -248,6 +259,23 @@ impl FileTable {
             map.forget(*file);
         }
         !idle.is_empty()
+    }
+
+    /// Drops body files of what was written and that nobody opened to read, if they were not in use for `age` and
+    /// `is_safe` says so of what they hold: their bytes are in the chunk store as well, and a second copy of them serves nobody.
+    pub fn let_go_written(&self, age: Duration, is_safe: impl Fn(FileId) -> bool) {
+        let is_over = |entry: &Entry| entry.idle.is_some() && !entry.is_read && entry.idle_since.elapsed() >= age;
+        let written: Vec<FileId> = {
+            let map = self.map();
+            let idle = map.idle.values().filter(|file| map.entries.get(file).is_some_and(is_over));
+            idle.copied().take(LET_GO_MAX).collect()
+        };
+        for file in written.into_iter().filter(|file| is_safe(*file)) {
+            let mut map = self.map();
+            if map.entries.get(&file).is_some_and(is_over) {
+                map.forget(file);
+            }
+        }
     }
 
     /// The open or dirty file with this id.
@@ -497,7 +525,7 @@ impl FileTable {
     pub fn begin_nameless(&self, id: FileId, inode: Box<Inode>) {
         let file = OpenFile::new(id, &inode);
         file.state().removed = Some(inode);
-        self.map().entries.insert(id, Entry { file: Arc::new(file), handles: 0, idle: None });
+        self.map().entries.insert(id, Entry::new(file));
     }
 
     /// Gives such a file a name: `make` is told its content and when it was written, and asks for the record that makes it.

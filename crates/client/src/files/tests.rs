@@ -567,6 +567,34 @@ fn bodies_that_nobody_has_open_are_bounded() {
 }
 
 #[test]
+fn the_second_copy_of_what_was_only_written_goes_when_it_is_safe() {
+    let bench = bench();
+    for number in 1..=3 {
+        bench.fake.make(file(number), b"");
+        let open = bench.open(number, Access::Write);
+        bench.table.write(&open, Some(0), &noise(200_000), 0).unwrap();
+        bench.table.commit(&open, Patience::None).unwrap().unwrap();
+        if number == 1 {
+            let reader = bench.open(number, Access::Read);
+            bench.table.close_file(&reader, Access::Read);
+        }
+        bench.table.close_file(&open, Access::Write);
+    }
+    let let_go = |age, safe: u64| bench.table.let_go_written(age, |id| id == file(1) || id == file(safe));
+    let_go(Duration::from_secs(3600), 2);
+    assert_eq!(bench.table.idle_len(), 3 * 200_000, "somebody may read them yet");
+    let_go(Duration::ZERO, 2);
+    assert_eq!(bench.table.ids().len(), 2);
+    assert_eq!(bench.table.idle_len(), 2 * 200_000, "one is read, one is nowhere else");
+    let open = bench.open(3, Access::Write);
+    let_go(Duration::ZERO, 3);
+    assert_eq!(bench.table.ids().len(), 2, "one that is open stays");
+    bench.table.close_file(&open, Access::Write);
+    let_go(Duration::ZERO, 3);
+    assert_eq!(bench.table.ids(), [file(1)]);
+}
+
+#[test]
 fn an_inline_content_stays_inline() {
     let bench = bench();
     bench.fake.make(file(1), b"abc");

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use wayfs_fuse::{Attributes, Entry, Errno, InterruptFlag, Notifier, Reply, Request, Unique};
-use wayfs_types::request::{Answer, Change, Outcome, Removed, Request as Ask};
+use wayfs_types::request::{Answer, Change, Level, Outcome, Removed, Request as Ask};
 use wayfs_types::{FileId, FsError, Inode, Kind};
 
 /// When `close` returns.
@@ -119,6 +119,9 @@ const GIVERS: usize = 2;
 const EPOCH_MINOR: u32 = 44;
 /// How long the kernel may believe what only this machine changes, where it cannot be told at once to ask again.
 const TTL_WITHOUT_EXPIRY: Duration = Duration::from_secs(1);
+/// What was written is kept ready for passthrough so long for who reads it next: a minute. After that most of what is written
+/// is not read here for long.
+const WRITTEN_KEPT: Duration = Duration::from_secs(60);
 /// Jobs that may wait for any of them; one more is answered with `ETIMEDOUT`.
 const WAITING_MAX: usize = 4096;
 
@@ -181,6 +184,12 @@ impl Vfs {
     /// Handles that the kernel has open.
     pub fn open_handles(&self) -> usize {
         self.handles.count()
+    }
+
+    /// Lets go of the second copy of what was written here, a minute after its close, once a server has it.
+    pub fn let_go_written(&self) {
+        let is_safe = |file| self.engine.level(file).is_some_and(|level| level != Level::Modified);
+        self.files.let_go_written(WRITTEN_KEPT, is_safe);
     }
 
     /// Ends the worker threads, after what is queued.
