@@ -280,6 +280,10 @@ impl Contents for Live {
         self.volume.contents().is_at_hand(digest)
     }
 
+    fn keep(&self, digest: &Digest) -> bool {
+        self.volume.contents().keep(digest)
+    }
+
     fn begin_making(&self) -> u64 {
         self.volume.contents().begin_making()
     }

@@ -84,7 +84,8 @@ impl OpenFile {
             state.unsaved.is_appended = false;
             return Ok(Appended::AsWritten);
         };
-        let base = Base { file: state.base.file, version: newest.version, content: newest.content };
+        let (version, content) = (newest.version, newest.content);
+        let base = Base { file: state.base.file, version, content, lender: None };
         let before = (state.base.clone(), state.base_limit, state.size, state.body.clone(), state.unsaved.clone());
         let outcome = state.append_to(contents, files, base, &bytes);
         if outcome.is_err() {

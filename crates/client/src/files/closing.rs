@@ -253,6 +253,7 @@ impl FileTable {
         self.closing_len.fetch_add(len, Ordering::Relaxed);
         state.base.version = base;
         state.base.content = Content::EMPTY;
+        state.base.lender = None;
         state.base_limit = 0;
         state.size = len;
         state.mtime = mtime;

@@ -58,7 +58,7 @@ struct Snapshot {
 enum SnapshotBytes {
     Memory(Bytes),
     Disk(Arc<BodyFile>),
-    /// Only the time changed.
+    /// Only the time changed, or the content was taken from another file.
     Unchanged,
 }
 
@@ -202,8 +202,15 @@ impl OpenFile {
         snapshot: &Snapshot,
         patience: Patience,
     ) -> Result<Content, Setback> {
+        if snapshot.base.lender.is_some() && !matches!(snapshot.bytes, SnapshotBytes::Memory(_)) {
+            self.keep_shared(contents, &snapshot.base, snapshot.size, patience)?;
+        }
         match &snapshot.bytes {
-            SnapshotBytes::Unchanged => Ok(snapshot.base.content.clone()),
+            SnapshotBytes::Unchanged if snapshot.base.content.size() == snapshot.size => {
+                Ok(snapshot.base.content.clone())
+            }
+            // Of what was taken from another file the rest was not.
+            SnapshotBytes::Unchanged => self.rewrite(contents, files, snapshot, None, patience),
             SnapshotBytes::Memory(bytes) => {
                 let mut sink = Sink { contents, file: self };
                 wayfs_content::build(bytes, &mut sink).map_err(|error| match error {
@@ -211,7 +218,7 @@ impl OpenFile {
                     WriteError::Content(_) => Setback::Slow(FsError::FileTooLarge.into()),
                 })
             }
-            SnapshotBytes::Disk(file) => self.rewrite(contents, files, snapshot, file, patience),
+            SnapshotBytes::Disk(file) => self.rewrite(contents, files, snapshot, Some(file), patience),
         }
     }
 
@@ -220,7 +227,7 @@ impl OpenFile {
         contents: &dyn Contents,
         files: &BodyFiles,
         snapshot: &Snapshot,
-        file: &Arc<BodyFile>,
+        file: Option<&Arc<BodyFile>>,
         patience: Patience,
     ) -> Result<Content, Setback> {
         loop {
@@ -230,6 +237,7 @@ impl OpenFile {
                 self.check_wanted()?;
                 let range = offset..offset + len as u64;
                 if is_dirty(&snapshot.dirty, &range)
+                    && let Some(file) = file
                     && let Ok(bytes) = super::body::read_at_quietly(file, offset, len)
                 {
                     return Ok(bytes.into());
@@ -240,7 +248,7 @@ impl OpenFile {
             let is_whole = matches!(snapshot.dirty.as_slice(), [only] if *only == (0..snapshot.size));
             let old = if is_whole { &Content::EMPTY } else { &snapshot.base.content };
             // Nor are its holes, which would take as long to hash as if they held anything.
-            let written = if is_whole { file.written(snapshot.size) } else { None };
+            let written = file.filter(|_| is_whole).and_then(|file| file.written(snapshot.size));
             let dirty = written.as_deref().unwrap_or(&snapshot.dirty);
             let made = wayfs_content::rewrite(old, &nodes, dirty, snapshot.size, &mut read, &mut sink);
             match made {
@@ -317,6 +325,7 @@ impl OpenFile {
     fn settle(&self, snapshot: &Snapshot, content: Content) -> MutexGuard<'_, State> {
         let mut state = self.state();
         state.base.content = content;
+        state.base.lender = None;
         state.base_limit = snapshot.size.min(state.unsaved.low_water.unwrap_or(u64::MAX));
         state.saving = None;
         // What came while it was hashed, such as a time that was set just after the close, waits for no other close.
@@ -348,7 +357,7 @@ impl OpenFile {
 /// folded together, a file merged with its twin): so that building upon it is no conflict.
 fn adopt_name(state: &mut State, contents: &dyn Contents) {
     if let Some(inode) = contents.inode(state.base.file)
-        && inode.content == state.base.content
+        && inode.content == *state.base.own_content()
     {
         state.base.version = inode.version;
     }

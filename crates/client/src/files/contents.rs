@@ -32,6 +32,11 @@ pub trait Contents: Send + Sync + 'static {
     /// [`FsError::NoSpace`], [`FsError::Io`].
     fn put(&self, digest: Digest, bytes: Bytes) -> Result<(), FsError>;
 
+    /// Keeps a chunk or list node that is here as if it had been put now; whether it is here.
+    fn keep(&self, digest: &Digest) -> bool {
+        self.has(digest)
+    }
+
     /// Tells that contents begin to be made: no chunk that is put from now on goes before [`Contents::end_making`] is called
     /// with the answer. For stores that take anything away by themselves.
     fn begin_making(&self) -> u64 {

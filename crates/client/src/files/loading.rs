@@ -1,6 +1,7 @@
 //! Bytes of a content, chunk by chunk, from this machine or from afar.
 
-use super::contents::{Contents, Patience, Slow, Wanted};
+use super::contents::{Contents, Patience, Slow};
+use super::sharing::Lender;
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -24,6 +25,8 @@ pub struct Base {
     pub version: RecordId,
     /// What it holds.
     pub content: Content,
+    /// Whose content that is, if not the version's own.
+    pub lender: Option<Lender>,
 }
 
 /// A chunk and where it lies in its file.
@@ -165,6 +168,6 @@ pub fn fetch(contents: &dyn Contents, base: &Base, digests: Vec<Digest>, patienc
     if left.is_zero() {
         return Err(FsError::TimedOut.into());
     }
-    let wanted = Wanted { file: base.file, version: base.version, digests };
+    let wanted = base.wanted(digests);
     Ok(contents.fetch(wanted, left)?)
 }

@@ -13,6 +13,7 @@
 //! * [`closing`]: closed, and not cut and hashed yet;
 //! * [`mapped`]: what programs store into a body that they mapped past us;
 //! * [`commit`]: from dirty ranges to a store record;
+//! * [`sharing`]: copies that take the content of another file for their base;
 //! * [`recently_removed`]: what was removed while an open may have been on its way;
 //! * [`table`]: all of them;
 //! * [`contents`]: the seam to the engine and the chunk store.
@@ -38,6 +39,7 @@ mod past;
 pub mod ranges;
 mod recently_removed;
 mod seek;
+pub mod sharing;
 pub mod table;
 
 pub use closing::EarlyClose;
@@ -52,6 +54,8 @@ pub use table::{FileTable, TableSettings};
 mod model_tests;
 #[cfg(test)]
 mod past_tests;
+#[cfg(test)]
+mod sharing_tests;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

@@ -20,6 +20,7 @@ enum Step {
     Reopen,
     SendAway,
     MakeRoom,
+    Copy { until: u64, goes_on: bool },
 }
 
 /// Offsets around the sizes at which the table changes its ways.
@@ -40,6 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Reopen),
         1 => Just(Step::SendAway),
         1 => Just(Step::MakeRoom),
+        2 => (offset(), any::<bool>()).prop_map(|(until, goes_on)| Step::Copy { until, goes_on }),
     ]
 }
 
@@ -53,6 +55,8 @@ struct World {
     table: FileTable,
     open: Arc<OpenFile>,
     model: Vec<u8>,
+    /// Another file, and its bytes.
+    source: (Arc<OpenFile>, Vec<u8>),
 }
 
 fn patience() -> Patience {
@@ -108,6 +112,22 @@ impl World {
             Step::MakeRoom => {
                 self.table.make_room();
             }
+            Step::Copy { until, goes_on } => self.copy(until, goes_on),
+        }
+    }
+
+    /// Empties the file and makes it a copy of the begin of the other, or of all in two steps, if that can be shared.
+    fn copy(&mut self, until: u64, goes_on: bool) {
+        self.table.truncate(&self.open, 0, 0).unwrap();
+        self.model.clear();
+        let (source, bytes) = (Arc::clone(&self.source.0), self.source.1.clone());
+        for range in [0..until, until..u64::MAX].into_iter().take(1 + usize::from(goes_on)) {
+            let Ok(copied) = self.table.share(&source, &self.open, range.clone(), 0) else { return };
+            let end = range.end.min(bytes.len() as u64);
+            assert_eq!(copied, end.saturating_sub(range.start));
+            if copied > 0 {
+                self.put(range.start as usize, &bytes[range.start as usize..end as usize]);
+            }
         }
     }
 
@@ -145,7 +165,9 @@ proptest! {
         let settings = TableSettings { directory: directory.path().join("files"), idle_len_max: 1 << 30, idle_count_max: 4, body_count_max: 64 };
         let table = FileTable::open(fake.clone(), settings).unwrap();
         let open = table.open_file(file(1), &inode, Access::Write);
-        let mut world = World { fake, table, open, model };
+        let other = pattern(7, 1_100_000, 5);
+        let source = table.open_file(file(2), &fake.make(file(2), &other), Access::Read);
+        let mut world = World { fake, table, open, model, source: (source, other) };
         for step in &steps {
             world.apply(step);
         }

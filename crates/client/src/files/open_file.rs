@@ -146,7 +146,7 @@ impl State {
     fn new(id: FileId, inode: &Inode) -> Self {
         let size = inode.content.size();
         Self {
-            base: Base { file: id, version: inode.version, content: inode.content.clone() },
+            base: Base { file: id, version: inode.version, content: inode.content.clone(), lender: None },
             base_limit: size,
             size,
             mtime: inode.mtime,
@@ -479,7 +479,7 @@ impl OpenFile {
         let until = from.saturating_add(READ_AHEAD).min(base.content.size());
         let digests = loading::absent(contents, &self.nodes, base, from..until);
         if !digests.is_empty() {
-            contents.prefetch(super::Wanted { file: base.file, version: base.version, digests });
+            contents.prefetch(base.wanted(digests));
         }
     }
 

@@ -8,6 +8,7 @@ use super::follow::Followed;
 use super::open_file::{Access, Extend, KernelOpens, OpenFile, Overlay, Refreshed};
 use super::past::Writes;
 use super::recently_removed::RecentlyRemoved;
+use super::sharing::NotShared;
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -439,6 +440,14 @@ impl FileTable {
     /// As [`OpenFile::write`].
     pub fn write(&self, file: &OpenFile, offset: Option<u64>, data: &[u8], user: u32) -> Result<u64, FsError> {
         self.with_room(|| file.write(&*self.contents, &self.files, offset, data, user))
+    }
+
+    /// Copies a range of one file to the same place of another by sharing its content; answers how many bytes.
+    ///
+    /// # Errors
+    /// [`NotShared`]: nothing was changed.
+    pub fn share(&self, from: &OpenFile, to: &OpenFile, range: Range<u64>, user: u32) -> Result<u64, NotShared> {
+        to.share(&*self.contents, from, range, user)
     }
 
     /// Changes the size.

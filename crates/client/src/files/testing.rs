@@ -20,6 +20,8 @@ pub(crate) struct Fake {
     pub(crate) sync_count: AtomicUsize,
     pub(crate) put_len: AtomicUsize,
     pub(crate) prefetched: Mutex<BTreeSet<Digest>>,
+    /// Versions whose chunks were asked for.
+    pub(crate) fetched: Mutex<BTreeSet<(FileId, RecordId)>>,
     /// What happens beside the next chunk that is kept, or, if none is, the next store.
     pub(crate) meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Files that programs of this machine removed: the engine stores nothing into them.
@@ -68,6 +70,7 @@ impl Fake {
             sync_count: AtomicUsize::new(0),
             put_len: AtomicUsize::new(0),
             prefetched: Mutex::default(),
+            fetched: Mutex::default(),
             meanwhile: Mutex::default(),
             removed_here: Mutex::default(),
             clock: AtomicI64::new(0),
@@ -140,6 +143,7 @@ impl Contents for Fake {
         if *self.is_cut_off.lock().unwrap() {
             return Err(FsError::Unreachable);
         }
+        self.fetched.lock().unwrap().insert((wanted.file, wanted.version));
         for digest in wanted.digests {
             let bytes = self.far.lock().unwrap().get(&digest).cloned().ok_or(FsError::Unreachable)?;
             self.near.lock().unwrap().insert(digest, bytes);

@@ -93,6 +93,7 @@ pub struct Vfs {
     /// Whether the kernel can be told to ask for all names again.
     pub(super) expires_all: AtomicBool,
     pub(super) manners: super::manner::Manners,
+    pub(super) sources: super::copying::Sources,
     pub(super) notifier: OnceLock<Notifier>,
     /// Whether the kernel may still take passthrough files.
     pub(super) has_passthrough: AtomicBool,
@@ -152,6 +153,7 @@ impl Vfs {
             givers: Workers::start("give", GIVERS, WAITING_MAX)?,
             expires_all: AtomicBool::new(false),
             manners: super::manner::Manners::default(),
+            sources: super::copying::Sources::default(),
             notifier: OnceLock::new(),
             has_passthrough: AtomicBool::new(false),
             has_lists: AtomicBool::new(false),

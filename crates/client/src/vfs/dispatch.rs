@@ -149,8 +149,13 @@ impl Front {
             }
             Operation::Seek { handle, offset, whence } => vfs.seek(caller, handle, offset, whence, reply),
             Operation::Ioctl { .. } => return Err((reply, Errno::NOTTY)),
+            Operation::CopyFileRange { handle, offset, target_handle, target_offset, length, flags: 0, .. } => {
+                let from = super::copying::End { handle, offset };
+                let to = super::copying::End { handle: target_handle, offset: target_offset };
+                vfs.copy_range(caller, from, to, length, reply);
+            }
             // The kernel then copies through its page cache by itself.
-            Operation::CopyFileRange { .. } => return Err((reply, Errno::NOSYS)),
+            Operation::CopyFileRange { .. } => return Err((reply, Errno::OPNOTSUPP)),
             Operation::Poll { .. } => return Err((reply, Errno::NOSYS)),
             _ => return Err((reply, Errno::NOSYS)),
         }

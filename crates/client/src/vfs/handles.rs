@@ -19,6 +19,8 @@ pub struct OpenHandle {
     pub way: KernelWay,
     /// What it is like, if it was made or emptied by its open to be written.
     pub kind: Option<Kind>,
+    /// The program that opened it, if it may be copying it.
+    pub copier: Option<u32>,
 }
 
 /// A handle.

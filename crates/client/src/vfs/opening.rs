@@ -73,7 +73,9 @@ impl Vfs {
         }
         let access = access(flags);
         let kind = written_only(inode, found, flags);
-        let writes = kind.as_ref().map_or(Writes::ByRequest, |kind| self.guess(inode, kind, flags));
+        let may_be_copy = self.sources.has(caller.pid);
+        let kind_past = kind.as_ref().filter(|_| !may_be_copy);
+        let writes = kind_past.map_or(Writes::ByRequest, |kind| self.guess(inode, kind, flags));
         let file = self.files.open_file(id, inode, access);
         if flags & libc::O_TRUNC != 0
             && access == Access::Write
@@ -86,7 +88,8 @@ impl Vfs {
         // Nothing needs doing when a reader closes, and a flush would cost it a quarter of its time.
         // Record locks taken through such a handle end with the handle.
         let quiet = if access == Access::Read { OpenFlags::NOFLUSH } else { OpenFlags::EMPTY };
-        let handle = self.handles.insert(Handle::File(Arc::new(OpenHandle { file, access, way, kind })));
+        let copier = self.sources.opened(caller.pid, access, inode.content.size());
+        let handle = self.handles.insert(Handle::File(Arc::new(OpenHandle { file, access, way, kind, copier })));
         let opened = match way {
             KernelWay::Cached { keep: true } => Opened::new(handle, quiet | OpenFlags::KEEP_CACHE),
             KernelWay::Cached { keep: false } => Opened::new(handle, quiet),
@@ -219,6 +222,9 @@ impl Vfs {
             && let Err(error) = notifier.backing_close(backing)
         {
             tracing::warn!(%error, "take back a passthrough registration");
+        }
+        if let Some(pid) = open.copier {
+            self.sources.closed(pid);
         }
         let missed = self.files.catch_up(&open.file);
         self.files.close_file(&open.file, open.access);

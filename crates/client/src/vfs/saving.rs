@@ -139,7 +139,7 @@ impl Vfs {
         self.commit_file(&open, Patience::lasting(self.settings.read_timeout))
     }
 
-    fn commit_file(&self, open: &OpenFile, patience: Patience) -> Result<Option<RecordId>, Slow> {
+    pub(super) fn commit_file(&self, open: &OpenFile, patience: Patience) -> Result<Option<RecordId>, Slow> {
         let committed = self.files.commit(open, patience)?;
         Ok(committed.map(|committed| self.committed(open.id(), &committed)))
     }

@@ -319,6 +319,17 @@ impl Contents {
         self.store().is_ok_and(|store| store.has(digest))
     }
 
+    /// Keeps a chunk that is here as if it had just been made here; whether it is here.
+    pub fn keep(&self, digest: &Digest) -> bool {
+        {
+            // Before the look: who protects first keeps the chunk.
+            let mut protection = self.lock();
+            protection.protect_chunk(*digest, Whence::Here);
+            protection.read(*digest);
+        }
+        self.has(digest)
+    }
+
     /// Whether all of a content is here. Reads its list nodes.
     pub fn has_all(&self, content: &Content) -> bool {
         matches!(

@@ -1,0 +1,188 @@
+//! Copies that share the content of what they are copies of.
+//!
+//! A content is a tree of chunks under the names of their bytes, so a copy need not be read, written, cut or hashed: it
+//! takes the tree of the other file for its **base**, as if it were an older version of its own, and becomes a record
+//! as any edit does. Whatever is written to it later is cut as an edit is. That works where the bytes of the copy lie
+//! at the places that they have in the other file: from the begin, in one step or in several that follow each other,
+//! up to any length.
+//!
+//! Only what is on this machine is shared. Whoever writes a file answers for its contents, and a chunk that
+//! others let go while the copy waits for its record would be missing for good: so the chunks are kept as new ones are,
+//! looked for again before the record is made, and fetched from whom they are lent by if one went meanwhile.
+
+use super::body::MEMORY_MAX;
+use super::contents::{Contents, Patience, Slow, Wanted};
+use super::loading::{self, Base};
+use super::open_file::{Changes, KernelOpens, OpenFile, State};
+use super::ranges::RangeSet;
+use std::cell::RefCell;
+use std::ops::Range;
+use wayfs_content::{ContentError, ContentReader, Span};
+use wayfs_types::{Content, Digest, FileId, RecordId};
+
+/// Looks for chunks that went while they were looked for, after which the copy is given up.
+const ATTEMPTS_MAX: usize = 4;
+
+/// Whose content a file has taken for its base, until it has a record of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lender {
+    /// The file.
+    pub file: FileId,
+    /// The version that was copied.
+    pub version: RecordId,
+    /// What the borrower's own base version holds.
+    pub own: Content,
+}
+
+impl Base {
+    /// Chunks of it as others know them.
+    pub(super) fn wanted(&self, digests: Vec<Digest>) -> Wanted {
+        let (file, version) = match &self.lender {
+            Some(lender) => (lender.file, lender.version),
+            None => (self.file, self.version),
+        };
+        Wanted { file, version, digests }
+    }
+
+    /// What the version of the file that it is built upon holds.
+    pub(super) fn own_content(&self) -> &Content {
+        self.lender.as_ref().map_or(&self.content, |lender| &lender.own)
+    }
+}
+
+/// Why nothing was shared: the bytes are to be copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotShared {
+    /// What is to be copied is in no content yet; when it was committed it may be.
+    Uncommitted,
+    /// It cannot be.
+    Unfit,
+}
+
+impl OpenFile {
+    /// The content that a copy may share.
+    fn lend(&self) -> Result<Base, NotShared> {
+        let state = self.state();
+        if state.is_dirty() || !state.closed.is_empty() {
+            return Err(NotShared::Uncommitted);
+        }
+        if state.removed.is_some() || state.is_watched() || state.is_written_past() || state.missed_news {
+            return Err(NotShared::Unfit);
+        }
+        Ok(state.base.clone())
+    }
+
+    /// Copies a range of another file to the same place of this one by sharing; answers how many bytes, fewer only
+    /// where the other ends.
+    ///
+    /// # Errors
+    /// [`NotShared`]: nothing was changed.
+    pub(super) fn share(
+        &self,
+        contents: &dyn Contents,
+        from: &Self,
+        range: Range<u64>,
+        user: u32,
+    ) -> Result<u64, NotShared> {
+        let lent = from.lend()?;
+        let range = range.start..range.end.min(lent.content.size());
+        if range.start >= range.end {
+            return Ok(0);
+        }
+        let missing = keep(contents, &lent, &range);
+        if missing.is_none_or(|missing| !missing.is_empty()) {
+            return Err(NotShared::Unfit);
+        }
+        let mut state = self.state();
+        if !state.may_share(&lent, &range) {
+            return Err(NotShared::Unfit);
+        }
+        let own = state.base.own_content().clone();
+        state.base.lender = Some(Lender { file: lent.file, version: lent.version, own });
+        state.base.content = lent.content;
+        state.base_limit = range.end;
+        state.size = range.end;
+        state.body = None;
+        state.unsaved = Changes::default();
+        state.user = user;
+        state.changed(contents.now());
+        Ok(range.end - range.start)
+    }
+
+    /// Sees to it that all that a copy shares is here and stays, before its record is made.
+    ///
+    /// # Errors
+    /// [`Slow`]: a chunk went and cannot be had again.
+    pub(super) fn keep_shared(
+        &self,
+        contents: &dyn Contents,
+        base: &Base,
+        size: u64,
+        patience: Patience,
+    ) -> Result<(), Slow> {
+        for _ in 0..ATTEMPTS_MAX {
+            let range = 0..size.min(base.content.size());
+            match keep(contents, base, &range) {
+                Some(missing) if missing.is_empty() => return Ok(()),
+                Some(missing) => loading::fetch(contents, base, missing, patience)?,
+                None => return Err(wayfs_types::FsError::Io.into()),
+            }
+        }
+        Err(Slow::NeedsNetwork)
+    }
+}
+
+impl State {
+    /// Whether a range of a content can become part of this file as it is.
+    fn may_share(&self, lent: &Base, range: &Range<u64>) -> bool {
+        let is_quiet = self.removed.is_none() && self.saving.is_none() && self.closing.is_none();
+        let is_past = self.is_written_past() || self.is_watched();
+        let is_served = matches!(self.opens, KernelOpens::Passthrough { .. });
+        if !is_quiet || is_past || is_served {
+            return false;
+        }
+        // What is small is in memory as soon as it is written to, and whole.
+        let is_large = lent.content.size() > MEMORY_MAX as u64;
+        if range.start == 0 {
+            return self.size == 0 && (is_large || range.end == lent.content.size());
+        }
+        let lender = self.base.lender.as_ref();
+        let is_same = lender.is_some_and(|lender| lender.file == lent.file && lender.version == lent.version);
+        let is_untouched = self.body.is_none() && self.unsaved.ranges == RangeSet::new();
+        is_large
+            && is_same
+            && is_untouched
+            && self.base.content == lent.content
+            && self.size == range.start
+            && self.base_limit == range.start
+    }
+}
+
+/// Keeps the lists and chunks that hold a range; answers which of them are not here, as far as is known, or nothing if the
+/// content cannot be read.
+fn keep(contents: &dyn Contents, base: &Base, range: &Range<u64>) -> Option<Vec<Digest>> {
+    if matches!(base.content, Content::Inline(_)) {
+        return Some(Vec::new());
+    }
+    let gone = RefCell::new(Vec::new());
+    let node = |digest: &Digest| {
+        let node = if contents.keep(digest) { contents.chunk(digest).ok().flatten() } else { None };
+        if node.is_none() {
+            gone.borrow_mut().push(*digest);
+        }
+        node
+    };
+    let spans: Result<Vec<Span>, ContentError> =
+        ContentReader::new(&base.content, &node).and_then(|reader| reader.spans(range.clone()).collect());
+    match spans {
+        Ok(spans) => {
+            let chunks = spans.into_iter().map(|span| span.digest);
+            Some(chunks.filter(|digest| !contents.keep(digest)).collect())
+        }
+        Err(ContentError::MissingNode(_)) => Some(gone.into_inner()),
+        Err(error) => {
+            tracing::error!(file = %base.file, %error, "content to share cannot be read");
+            None
+        }
+    }
+}
