@@ -323,6 +323,7 @@ fn file_info(path: PathBuf) -> FileInfo {
         holders: vec![],
         cached_bytes: 0,
         pinned: false,
+        exclusive: false,
         conflicts: vec![],
     }
 }

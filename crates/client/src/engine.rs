@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use wayfs_proto::Room;
-use wayfs_types::request::{Level, Outcome, Request, RequestId};
+use wayfs_types::request::{Level, LockFamily, LockOwner, Outcome, Request, RequestId};
 use wayfs_types::{FileId, Inode, OriginId, StorageError};
 
 /// Called with an answer.
@@ -44,6 +44,18 @@ pub trait Engine: Send + Sync + 'static {
     /// Whether what is closed here is seen by the next look of any other client of the parent.
     fn is_close_to_open(&self) -> bool;
 
+    /// Whether a file is, or stands in, a directory in which the home decides at once.
+    fn is_exclusive(&self, file: FileId) -> bool {
+        let _ = file;
+        false
+    }
+
+    /// Whose locks on a file ended without their doing, until they let go.
+    fn lost_locks(&self, file: FileId) -> Vec<(LockFamily, LockOwner)> {
+        let _ = file;
+        Vec::new()
+    }
+
     /// Waits until everything answered so far is durable on this machine.
     ///
     /// # Errors
@@ -56,7 +68,7 @@ pub trait Engine: Send + Sync + 'static {
     /// The origin of this replica's own records.
     fn origin(&self) -> OriginId;
 
-    /// One of the readable attributes `user.wayfs.*` that need no question: `version`, `holder`, `conflict`.
+    /// One of the readable attributes `user.wayfs.*` that need no question: `version`, `holder`, `conflict`, `exclusive`.
     fn attribute(&self, file: FileId, what: &str) -> Option<String>;
 
     /// How far a file's current version has come.

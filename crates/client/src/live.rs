@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use wayfs_node::LiveReplica;
 use wayfs_node::{ContentsError, FetchError, Volume};
 use wayfs_proto::Holder;
-use wayfs_types::request::{Answer, Change, Level, Outcome, Request, RequestId};
+use wayfs_types::request::{Answer, Change, Level, LockFamily, LockOwner, Outcome, Request, RequestId};
 use wayfs_types::{Digest, Fact, Facts, FileId, FsError, Inode, OriginId, StorageError, WallTime};
 
 /// Most read-ahead fetches under way: past it, reading ahead would only delay who waits.
@@ -129,6 +129,14 @@ impl Engine for Live {
         self.volume.look(LiveReplica::is_close_to_open).unwrap_or(false)
     }
 
+    fn lost_locks(&self, file: FileId) -> Vec<(LockFamily, LockOwner)> {
+        self.volume.look(|replica| replica.lost_locks(file)).unwrap_or_default()
+    }
+
+    fn is_exclusive(&self, file: FileId) -> bool {
+        self.volume.look(|replica| replica.is_the_homes(file)).unwrap_or(false)
+    }
+
     fn sync(&self, timeout: Duration) -> Result<(), StorageError> {
         self.volume.sync(timeout)
     }
@@ -144,6 +152,7 @@ impl Engine for Live {
     fn attribute(&self, file: FileId, what: &str) -> Option<String> {
         match what {
             "version" => Engine::inode(self, file).map(|inode| inode.version.to_string()),
+            "exclusive" => Engine::is_exclusive(self, file).then(|| "1".to_owned()),
             "holder" => {
                 let version = Engine::inode(self, file)?.version;
                 let holder = self.volume.look(|replica| replica.holder(file, version))?.ok()?;

@@ -23,8 +23,9 @@ use wayfs_types::request::Answer;
 use wayfs_types::{FsError, MetaStore, OriginId};
 use wayfs_wire::{AskId, Down, Up};
 
-/// Most questions of one child that wait.
-pub(crate) const CATCHES_MAX: usize = 64;
+/// Most questions of one child that wait: of a station, as many as a few hundred clients have that open files to write in
+/// exclusive directories.
+pub(crate) const CATCHES_MAX: usize = 16_384;
 /// Questions put for one request, over as many sessions.
 const TIMES_MAX: u8 = 4;
 

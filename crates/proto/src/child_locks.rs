@@ -3,10 +3,11 @@
 //! A lock orders data: what a child did before it let go comes before the release in its session, so it is applied
 //! when the release takes effect; and who is granted the lock thereafter is told all of it first (`Child::grants`).
 
+use crate::children::Phase;
 use crate::locks::{Asker, Holder, Verdict};
 use crate::replica::Replica;
-use wayfs_types::request::LockRequest;
-use wayfs_types::{MetaStore, OriginId};
+use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
+use wayfs_types::{FileId, MetaStore, OriginId};
 use wayfs_wire::{AskId, Down, LockVerdict, Up};
 
 impl<S: MetaStore> Replica<S> {
@@ -15,10 +16,8 @@ impl<S: MetaStore> Replica<S> {
         match up {
             Up::Lock { ask, request } => self.handle_child_lock(child, ask, request),
             Up::TestLock { ask, request } => self.handle_child_test(child, ask, request),
-            Up::Unlock { file, family, owner, range } => {
-                let granted = self.locks.unlock(Holder { origin: child, owner }, file, family, range);
-                self.tell_granted(granted);
-            }
+            Up::Unlock { file, family, owner, range } => self.handle_child_unlock(child, (file, family), owner, range),
+            Up::LockCancel { ask } if self.relay_cancel(child, ask) => {}
             Up::LockCancel { ask } => self.handle_child_lock_cancel(child, ask),
             Up::Hello { .. }
             | Up::Chains { .. }
@@ -47,9 +46,15 @@ impl<S: MetaStore> Replica<S> {
 
     fn handle_child_lock(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
         let holder = Holder { origin: child, owner: request.owner };
+        if self.is_relayed(&request) {
+            return self.relay_lock(child, ask, request);
+        }
+        if self.comes_too_late(child, holder, &request) {
+            return self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Refused });
+        }
         let verdict = match self.locks.lock(Asker::Child(child, ask), holder, request) {
             Verdict::Granted => {
-                self.children.grant(child, ask);
+                self.children.grant(child, ask, self.counters.change.0);
                 let granted = self.locks.wake_beside(&request);
                 return self.tell_granted(granted);
             }
@@ -62,9 +67,35 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn handle_child_test(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
+        if self.is_relayed(&request) {
+            return self.relay_test(child, ask, request);
+        }
         let holder = Holder { origin: child, owner: request.owner };
         let verdict = self.locks.test(holder, &request).map_or(LockVerdict::Free, LockVerdict::Held);
         self.children.tell(child, Down::LockAnswer { ask, verdict });
+    }
+
+    fn handle_child_unlock(
+        &mut self,
+        child: OriginId,
+        (file, family): (FileId, LockFamily),
+        owner: LockOwner,
+        range: LockRange,
+    ) {
+        let holder = Holder { origin: child, owner };
+        let held = self.locks.held_in(holder, file, family, range);
+        let granted = self.locks.unlock(holder, file, family, range);
+        self.tell_granted(granted);
+        self.relay_unlock((file, family), holder, range, &held);
+    }
+
+    /// Whether a child wants to keep, from a former session, what others may have had in the meantime. A server that was
+    /// opened a moment ago knows of no lock, and believes all.
+    fn comes_too_late(&self, child: OriginId, holder: Holder, request: &LockRequest) -> bool {
+        let is_returning = self.children.by_origin.get(&child).is_some_and(|row| row.phase == Phase::Ready);
+        let is_decided_here = request.family == LockFamily::Claim || self.is_the_homes(request.file);
+        let is_believed = self.now < self.opened + self.config.lease;
+        is_returning && is_decided_here && !is_believed && !self.locks.has_kept(holder, request)
     }
 
     fn handle_child_lock_cancel(&mut self, child: OriginId, ask: AskId) {
@@ -77,12 +108,14 @@ impl<S: MetaStore> Replica<S> {
     /// A child's new session: its locks stay for it to reclaim.
     pub(crate) fn locks_child_returns(&mut self, child: OriginId) {
         self.locks.mark_stale(child);
+        self.abandon_relays(child);
     }
 
     /// A child has reclaimed what it wants.
     pub(crate) fn locks_child_started(&mut self, child: OriginId) {
         let granted = self.locks.release_stale(child);
         self.tell_granted(granted);
+        self.end_relays();
     }
 
     /// A child's lease is over.
@@ -91,5 +124,7 @@ impl<S: MetaStore> Replica<S> {
             let granted = self.locks.release_all(child);
             self.tell_granted(granted);
         }
+        self.abandon_relays(child);
+        self.end_relays();
     }
 }

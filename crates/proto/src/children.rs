@@ -90,8 +90,8 @@ pub(crate) struct Child {
     pub(crate) marks: BTreeMap<OriginId, Option<Mark>>,
     pub(crate) stable: BTreeSet<RecordId>,
     pub(crate) notices: Vec<Down>,
-    /// Locks granted: told when it was told all that was done before.
-    pub(crate) grants: Vec<AskId>,
+    /// Locks granted, each after a change of ours: told when it was told all that was done before.
+    pub(crate) grants: Vec<(AskId, u64)>,
     /// What is said about rights, in order; a grant is told as one of a lock is.
     pub(crate) rights_mail: VecDeque<Down>,
     /// It takes rights to change alone, and gives them back.
@@ -211,6 +211,8 @@ pub(crate) struct Children {
     /// a sorted store as much as a look at as many that are there.
     pub(crate) graves_from: u64,
     next_check: Option<Time>,
+    /// Stations that are away and left locks here, and until when they keep them.
+    lock_leases: BTreeMap<OriginId, Time>,
     /// Lives of the children's stores that had sessions here.
     pub(crate) lives: BTreeMap<OriginId, ChildLives>,
 }
@@ -273,11 +275,17 @@ impl Children {
     }
 
     /// Tells a child that a lock is its, behind everything that changed before.
-    pub(crate) fn grant(&mut self, origin: OriginId, ask: AskId) {
+    pub(crate) fn grant(&mut self, origin: OriginId, ask: AskId, change: u64) {
         if let Some(child) = self.greeted(origin) {
-            child.grants.push(ask);
+            child.grants.push((ask, change));
             self.busy.insert(origin);
         }
+    }
+
+    /// When the first lease ends, as things are.
+    fn next_lease_end(&self, lease: Duration) -> Option<Time> {
+        let sessions = self.by_origin.values().map(|child| child.lease_end(lease));
+        sessions.chain(self.lock_leases.values().copied()).min()
     }
 
     pub(crate) fn first_blocked(&self, origin: OriginId) -> Option<u64> {
@@ -393,6 +401,7 @@ impl<S: MetaStore> Replica<S> {
             self.children.unblock();
         }
         self.children.by_origin.insert(origin, Child::new(is_station, Some(peer), Phase::Greeting, self.now));
+        self.children.lock_leases.remove(&origin);
         self.children.next_check = None;
         self.peers.insert(peer, Whom::Child(origin));
         self.note_holders_moved();
@@ -423,9 +432,13 @@ impl<S: MetaStore> Replica<S> {
         self.note_child_away();
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
         if child.is_station {
-            let cursor = child.cursor;
+            let (cursor, lease_end) = (child.cursor, child.heard + self.config.lease);
             self.children.station_cursors.insert(origin, cursor);
             self.children.remove(origin);
+            if self.locks.is_holder(origin) {
+                self.children.lock_leases.insert(origin, lease_end);
+                self.children.next_check = None;
+            }
             self.write_child_row(origin, true, cursor);
             return;
         }
@@ -473,8 +486,14 @@ impl<S: MetaStore> Replica<S> {
             }
             self.locks_release_child(origin);
         }
+        let leases = std::mem::take(&mut self.children.lock_leases);
+        let (over, left) = leases.into_iter().partition(|(_, until)| self.now >= *until);
+        self.children.lock_leases = left;
+        for (origin, _) in BTreeMap::<OriginId, Time>::into_iter(over) {
+            self.locks_release_child(origin);
+        }
         self.children.unblock();
-        self.children.next_check = self.children.by_origin.values().map(|child| child.lease_end(lease)).min();
+        self.children.next_check = self.children.next_lease_end(lease);
         Ok(())
     }
 
@@ -482,7 +501,7 @@ impl<S: MetaStore> Replica<S> {
         let lease = self.config.lease;
         let check = match self.children.next_check {
             Some(next) => Some(next),
-            None => self.children.by_origin.values().map(|child| child.lease_end(lease)).min(),
+            None => self.children.next_lease_end(lease),
         };
         let waiting = self.children.waiting.iter();
         let behind = waiting.filter_map(|origin| crate::stream::behind_deadline(self.children.by_origin.get(origin)?));

@@ -198,6 +198,10 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn gathered_at(&self, upstream: &Upstream) -> Option<Time> {
         let Gathering { since, newest_at, empty, .. } = upstream.gathering.as_ref()?;
         let Config { reconcile_period, reconcile_gather, .. } = self.config;
+        // Somebody waits for a lock until what was done under it is there.
+        if self.lock_mail.is_waiting() {
+            return Some(self.now);
+        }
         if let Some(at) = upstream.records_at.filter(|_| upstream.is_flying()) {
             return Some(at + reconcile_period);
         }

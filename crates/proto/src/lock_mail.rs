@@ -27,6 +27,8 @@ pub(crate) struct LockMail {
 struct Letter {
     /// The record of our own that must be on its way before.
     after: u64,
+    /// Station: the place in the log up to which all must be on its way before.
+    position: u64,
     up: Up,
     /// What a release lets go of; empty for anything else.
     held: Vec<LockRequest>,
@@ -47,29 +49,35 @@ impl<S: MetaStore> Replica<S> {
         // `flock` gives up what it holds before it waits for the other kind.
         let lets_go = request.family == LockFamily::Flock && !held.is_empty();
         let after = if lets_in || lets_go { self.counters.sequence } else { 0 };
-        self.post(Letter { after, up: Up::Lock { ask, request }, held: Vec::new() });
+        self.post(Letter { after, position: 0, up: Up::Lock { ask, request }, held: Vec::new() });
     }
 
     /// Lets go of locks. What was done under one that others held as well says nothing to them.
     pub(crate) fn post_unlock(&mut self, up: Up, held: Vec<LockRequest>) {
         let is_exclusive = held.iter().any(|held| held.kind == LockKind::Write);
         let after = if is_exclusive { self.counters.sequence } else { 0 };
-        self.post(Letter { after, up, held });
+        self.post(Letter { after, position: 0, up, held });
     }
 
     /// Says something that is not about what was done.
     pub(crate) fn post_in_turn(&mut self, up: Up) {
-        self.post(Letter { after: 0, up, held: Vec::new() });
+        self.post(Letter { after: 0, position: 0, up, held: Vec::new() });
     }
 
     /// Says something when the records up to this one of our own are on their way.
     pub(crate) fn post_after(&mut self, after: u64, up: Up) {
-        self.post(Letter { after, up, held: Vec::new() });
+        self.post(Letter { after, position: 0, up, held: Vec::new() });
+    }
+
+    /// Station: says something for a child, behind all that is in our log: what the child did before is in it.
+    pub(crate) fn post_behind_log(&mut self, up: Up, held: Vec<LockRequest>) {
+        let position = self.log.newest().unwrap_or(0);
+        self.post(Letter { after: 0, position, up, held });
     }
 
     fn post(&mut self, letter: Letter) {
         // Without a parent only what must be made good is kept.
-        if self.locks_go_up() || !letter.held.is_empty() {
+        if self.has_lock_parent() || !letter.held.is_empty() {
             self.lock_mail.waiting.push_back(letter);
         }
         self.send_lock_mail();
@@ -77,9 +85,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// Sends what need not wait any more.
     pub(crate) fn send_lock_mail(&mut self) {
-        while self.locks_go_up()
+        while self.has_lock_parent()
             && let Some(first) = self.lock_mail.waiting.front()
             && !self.has_unsent(first.after)
+            && !self.has_unsent_before(first.position)
             && let Some(letter) = self.lock_mail.waiting.pop_front()
         {
             self.tell_parent(letter.up);
@@ -90,6 +99,12 @@ impl<S: MetaStore> Replica<S> {
     fn has_unsent(&self, through: u64) -> bool {
         let Some(upstream) = &self.upstream else { return true };
         self.log.from(upstream.position + 1).next().is_some_and(|(_, item)| item.id.sequence() <= through)
+    }
+
+    /// Whether anything up to a place in the log is still to be sent in this session.
+    fn has_unsent_before(&self, place: u64) -> bool {
+        let Some(upstream) = &self.upstream else { return true };
+        self.log.from(upstream.position + 1).next().is_some_and(|(position, _)| position <= place)
     }
 
     /// The session is over: questions are put anew by those who wait, releases are made good.

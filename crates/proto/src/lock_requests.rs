@@ -17,6 +17,7 @@
 //! for; until it has spoken, no other question of the same owner about the same file is put.
 
 use crate::api::Role;
+use crate::lock_relay::Relayed;
 use crate::locks::{Asker, Holder, Verdict};
 use crate::replica::Replica;
 use crate::upstream::Standing;
@@ -38,6 +39,10 @@ pub(crate) enum LockAsk {
     Cancelled(RequestId, LockRequest),
     /// The asker gave up and was told so.
     Abandoned(LockRequest),
+    /// A claim for a change in an exclusive directory.
+    Claim(RequestId, LockRequest),
+    /// Station: a child's question, which the home answers.
+    Relay(Relayed),
 }
 
 impl LockAsk {
@@ -48,6 +53,7 @@ impl LockAsk {
                 (request.file, request.family, request.owner) == (other.file, other.family, other.owner)
             }
             Self::Lock(..) | Self::Test(_) | Self::Reclaim(_) | Self::Cancelled(..) => false,
+            Self::Claim(..) | Self::Relay(_) => false,
         }
     }
 }
@@ -63,7 +69,16 @@ impl<S: MetaStore> Replica<S> {
         self.config.role == Role::Client && self.upstream.as_ref().is_some_and(|up| connected(up.standing))
     }
 
-    fn ask_lock(&mut self, ask: LockAsk) -> AskId {
+    /// Whether anything may be said to a parent about locks: our own, or those of our children that the home has.
+    pub(crate) fn has_lock_parent(&self) -> bool {
+        match self.config.role {
+            Role::Client => self.locks_go_up(),
+            Role::Station => self.upstream.as_ref().is_some_and(|up| up.standing == Standing::Live),
+            Role::Home => false,
+        }
+    }
+
+    pub(crate) fn ask_lock(&mut self, ask: LockAsk) -> AskId {
         let Some(upstream) = self.upstream.as_mut() else { return AskId(0) };
         let id = AskId(upstream.next_ask);
         upstream.next_ask += 1;
@@ -71,8 +86,19 @@ impl<S: MetaStore> Replica<S> {
         id
     }
 
+    /// Whose locks on a file ended without their doing and whatever they think: another may have had them since. Their owners are
+    /// told at the next use, until they let go.
+    pub fn lost_locks(&self, file: FileId) -> Vec<(LockFamily, LockOwner)> {
+        let first = (file, LockFamily::Posix, LockOwner(0));
+        let of_file = self.lost_locks.range(first..).take_while(|(of, ..)| *of == file);
+        of_file.map(|(_, family, owner)| (*family, *owner)).collect()
+    }
+
     /// A lock for our own user. `None`: it waits.
     pub(crate) fn lock(&mut self, id: RequestId, request: LockRequest) -> Option<Outcome> {
+        if self.lost_locks.contains(&(request.file, request.family, request.owner)) {
+            return Some(Err(FsError::Io));
+        }
         if self.locks_go_up() {
             let upstream = self.upstream.as_mut()?;
             if upstream.lock_asks.values().any(|ask| ask.holds_back(&request)) {
@@ -82,6 +108,9 @@ impl<S: MetaStore> Replica<S> {
             let ask = self.ask_lock(LockAsk::Lock(id, request));
             self.post_lock(ask, request);
             return None;
+        }
+        if self.is_the_homes(request.file) {
+            return Some(Err(FsError::Unreachable));
         }
         match self.locks.lock(Asker::Own(id), self.own_holder(request.owner), request) {
             Verdict::Granted => {
@@ -102,10 +131,20 @@ impl<S: MetaStore> Replica<S> {
             self.post_in_turn(Up::TestLock { ask, request });
             return None;
         }
+        if self.is_the_homes(request.file) {
+            return Some(Err(FsError::Unreachable));
+        }
         Some(Ok(Answer::Lock(self.locks.test(self.own_holder(request.owner), &request))))
     }
 
-    pub(crate) fn unlock(&mut self, file: FileId, family: LockFamily, owner: LockOwner, range: LockRange) {
+    /// Lets go of a range. Answers whether all was as its owner thought.
+    pub(crate) fn unlock(
+        &mut self,
+        file: FileId,
+        family: LockFamily,
+        owner: LockOwner,
+        range: LockRange,
+    ) -> Result<(), FsError> {
         let holder = self.own_holder(owner);
         let held = self.locks.held_in(holder, file, family, range);
         let granted = self.locks.unlock(holder, file, family, range);
@@ -113,6 +152,9 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role == Role::Client && self.may_be_held_above(file, family, owner, &held) {
             self.post_unlock(Up::Unlock { file, family, owner, range }, held);
         }
+        let is_all = family == LockFamily::Flock || range == LockRange::WHOLE;
+        let was_lost = is_all && self.lost_locks.remove(&(file, family, owner));
+        if was_lost { Err(FsError::Io) } else { Ok(()) }
     }
 
     /// Whether the parent may know of a lock that is let go here. A program that ends lets go of all that it may hold.
@@ -123,7 +165,7 @@ impl<S: MetaStore> Replica<S> {
             | LockAsk::Cancelled(_, request)
             | LockAsk::Abandoned(request)
             | LockAsk::Reclaim(request) => is_same(request),
-            LockAsk::Test(_) => false,
+            LockAsk::Test(_) | LockAsk::Claim(..) | LockAsk::Relay(_) => false,
         };
         !held.is_empty() || self.upstream.as_ref().is_some_and(|up| up.lock_asks.values().any(is_asked))
     }
@@ -178,7 +220,7 @@ impl<S: MetaStore> Replica<S> {
         for (asker, _) in granted {
             match asker {
                 Asker::Own(id) => self.end_request(id, Ok(Answer::Done)),
-                Asker::Child(origin, ask) => self.children.grant(origin, ask),
+                Asker::Child(origin, ask) => self.children.grant(origin, ask, self.counters.change.0),
             }
         }
     }
@@ -187,6 +229,8 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_lock_answer(&mut self, ask: AskId, verdict: LockVerdict) {
         let Some(of) = self.upstream.as_mut().and_then(|up| up.lock_asks.remove(&ask)) else { return };
         match (of, verdict) {
+            (LockAsk::Relay(relayed), verdict) => self.handle_relayed(relayed, verdict),
+            (LockAsk::Claim(id, request), verdict) => self.handle_claim_answer(id, &request, verdict),
             (LockAsk::Lock(id, request) | LockAsk::Cancelled(id, request), LockVerdict::Granted) => {
                 let holder = self.own_holder(request.owner);
                 self.locks.mirror(holder, &request);
@@ -199,6 +243,7 @@ impl<S: MetaStore> Replica<S> {
                 self.end_request(id, Err(lock_error(refusal)));
             }
             (LockAsk::Test(id), LockVerdict::Held(held)) => self.end_request(id, Ok(Answer::Lock(Some(held)))),
+            (LockAsk::Test(id), LockVerdict::Unreachable) => self.end_request(id, Err(FsError::Unreachable)),
             (LockAsk::Test(id), _) => self.end_request(id, Ok(Answer::Lock(None))),
             (LockAsk::Abandoned(request), verdict) => {
                 if verdict == LockVerdict::Granted {
@@ -208,13 +253,24 @@ impl<S: MetaStore> Replica<S> {
                 self.requests.wake(held_back.unwrap_or_default());
             }
             (LockAsk::Reclaim(_), LockVerdict::Granted) => {}
-            (LockAsk::Reclaim(request), _) => {
-                tracing::warn!(file = %request.file, "a lock was lost while its station was away");
-                let holder = self.own_holder(request.owner);
-                let granted = self.locks.unlock(holder, request.file, request.family, request.range);
-                self.tell_granted(granted);
+            (LockAsk::Reclaim(LockRequest { file, family, owner, range, .. }), _) => {
+                self.lose_lock(file, family, owner, range);
             }
         }
+    }
+
+    /// A lock of ours is not ours any more: another may have had it since.
+    pub(crate) fn lose_lock(&mut self, file: FileId, family: LockFamily, owner: LockOwner, range: LockRange) {
+        let holder = self.own_holder(owner);
+        if self.locks.held_in(holder, file, family, range).is_empty() {
+            return;
+        }
+        tracing::warn!(%file, "a lock was lost while its server was away");
+        if family != LockFamily::Claim {
+            self.lost_locks.insert((file, family, owner));
+        }
+        let granted = self.locks.unlock(holder, file, family, range);
+        self.tell_granted(granted);
     }
 
     /// Makes the parent hold what we do where it granted what nobody waits for any more.
@@ -245,6 +301,7 @@ impl<S: MetaStore> Replica<S> {
             let ask = self.ask_lock(LockAsk::Reclaim(request));
             self.tell_parent(Up::Lock { ask, request });
         }
+        self.reclaim_relayed();
         // Who waited for others of this machine alone waits for all of them from now on.
         for id in self.requests.lock_waiters() {
             let granted = self.locks.give_up(Asker::Own(id));
@@ -264,10 +321,11 @@ impl<S: MetaStore> Replica<S> {
 }
 
 /// Why a lock is not granted.
-fn lock_error(verdict: LockVerdict) -> FsError {
+pub(crate) fn lock_error(verdict: LockVerdict) -> FsError {
     match verdict {
         LockVerdict::Deadlock => FsError::Deadlock,
         LockVerdict::Overload => FsError::NoSpace,
+        LockVerdict::Unreachable => FsError::Unreachable,
         LockVerdict::Granted | LockVerdict::Refused | LockVerdict::Free | LockVerdict::Held(_) => FsError::Locked,
     }
 }

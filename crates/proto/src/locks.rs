@@ -71,6 +71,15 @@ const fn family_number(family: LockFamily) -> u8 {
     match family {
         LockFamily::Posix => 0,
         LockFamily::Flock => 1,
+        LockFamily::Claim => 2,
+    }
+}
+
+const fn family_of(number: u8) -> LockFamily {
+    match number {
+        0 => LockFamily::Posix,
+        1 => LockFamily::Flock,
+        _ => LockFamily::Claim,
     }
 }
 
@@ -86,7 +95,7 @@ const fn excludes(a: LockKind, b: LockKind) -> bool {
 fn range_of(request: &LockRequest) -> LockRange {
     match request.family {
         LockFamily::Posix => request.range,
-        LockFamily::Flock => LockRange::WHOLE,
+        LockFamily::Flock | LockFamily::Claim => LockRange::WHOLE,
     }
 }
 
@@ -328,7 +337,7 @@ impl LockTable {
     pub(crate) fn held_by(&self, origin: OriginId) -> Vec<LockRequest> {
         let mut held = Vec::new();
         for ((file, family), row) in &self.files {
-            let family = if *family == 0 { LockFamily::Posix } else { LockFamily::Flock };
+            let family = family_of(*family);
             held.extend(row.held.iter().filter(|held| held.holder.origin == origin).map(|held| LockRequest {
                 file: *file,
                 family,
@@ -368,6 +377,23 @@ impl LockTable {
     pub(crate) fn mirror(&mut self, holder: Holder, request: &LockRequest) {
         let file = self.files.entry((request.file, family_number(request.family))).or_default();
         file.grant(holder, range_of(request), request.kind, request.pid);
+    }
+
+    /// Whether a replica holds anything.
+    pub(crate) fn is_holder(&self, origin: OriginId) -> bool {
+        self.files.values().any(|file| file.held.iter().any(|held| held.holder.origin == origin))
+    }
+
+    /// Whether an owner still has all of what it wants to keep in a new session of its replica.
+    pub(crate) fn has_kept(&self, holder: Holder, request: &LockRequest) -> bool {
+        let held = self.held_in(holder, request.file, request.family, range_of(request));
+        let mut at = Some(range_of(request).start);
+        for part in held.iter().filter(|part| part.kind == LockKind::Write || part.kind == request.kind) {
+            if at == Some(part.range.start) {
+                at = part.range.end.checked_add(1);
+            }
+        }
+        !held.is_empty() && at.is_none_or(|at| at > range_of(request).end)
     }
 
     /// Whether nobody holds or waits.

@@ -12,12 +12,14 @@
 use crate::api::{Changed as What, Config, Input, Output, PeerId, Role};
 use crate::child_rights::ChildRights;
 use crate::children::Children;
+use crate::claims::Claims;
 use crate::contents::{Contents, Superseded};
 use crate::fork::Fork;
 use crate::gaps::{Gap, Gaps};
 use crate::ledger::Weight;
 use crate::lives::Lives;
 use crate::lock_mail::LockMail;
+use crate::lock_relay::Relays;
 use crate::locks::LockTable;
 use crate::overlay::{self, Changed, Indexing, Overlay, Tx};
 use crate::requests::Requests;
@@ -30,6 +32,7 @@ use crate::watches::Watches;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_tree::View;
+use wayfs_types::request::{LockFamily, LockOwner};
 use wayfs_types::{
     Admitted, Batch, Chain, CommitNumber, FileId, Image, Key, MetaStore, Name, Origin, OriginId, RecordId,
     StorageError, Ticket, Time, WallTime,
@@ -205,8 +208,14 @@ pub struct Replica<S> {
     pub(crate) moved_since: Option<Time>,
     pub(crate) contents: Contents,
     pub(crate) locks: LockTable,
+    /// Locks of our own programs that ended without their doing, until they let go: of those that they held, so as many at most.
+    pub(crate) lost_locks: BTreeSet<(FileId, LockFamily, LockOwner)>,
     /// What is to be said to the parent about locks.
     pub(crate) lock_mail: LockMail,
+    /// Station: what of its children the home has.
+    pub(crate) relays: Relays,
+    /// Client: what it claims of the home for its changes.
+    pub(crate) claims: Claims,
     pub(crate) rooms: Rooms,
     /// Work is left over that did not fit into this input's share.
     pub(crate) more_work: bool,
@@ -285,7 +294,10 @@ impl<S: MetaStore> Replica<S> {
             moved_since: None,
             contents: Contents::default(),
             locks: LockTable::default(),
+            lost_locks: BTreeSet::new(),
             lock_mail: LockMail::default(),
+            relays: Relays::default(),
+            claims: Claims::default(),
             rooms: Rooms::default(),
             more_work: false,
             reopened: false,

@@ -1,6 +1,7 @@
 //! Requests of this replica's own user, and those of them that wait.
 
 use crate::api::{Output, Role};
+use crate::claims::Made;
 use crate::contents::Source;
 use crate::needs::QUESTIONS_MAX;
 use crate::replica::{Replica, Trouble};
@@ -30,6 +31,8 @@ pub(crate) enum On {
     Lock,
     /// What becomes of a question about a lock that its asker took back.
     LockEnd,
+    /// A claim in an exclusive directory.
+    Claim,
 }
 
 #[derive(Debug, Clone)]
@@ -46,6 +49,10 @@ pub(crate) struct Waiting {
     pub(crate) offline: bool,
     /// The parent's answer to a list: whether the directory ends, and the last name.
     listed: Option<(bool, Option<Name>)>,
+    /// How often its claims were begun anew.
+    pub(crate) rounds: u8,
+    /// A change that was made in an exclusive directory.
+    pub(crate) made: Option<Made>,
 }
 
 impl Waiting {
@@ -70,6 +77,11 @@ pub(crate) struct Requests {
 impl Requests {
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.deadlines.first().map(|(time, _)| *time)
+    }
+
+    /// Whether a request waits.
+    pub(crate) fn is_waiting(&self, id: RequestId) -> bool {
+        self.waiting.contains_key(&id)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -159,7 +171,7 @@ impl Requests {
             On::Level => {
                 self.on_level.insert(id);
             }
-            On::Session | On::FirstSession | On::Lock | On::LockEnd => {}
+            On::Session | On::FirstSession | On::Lock | On::LockEnd | On::Claim => {}
         }
         self.waiting.insert(id, waiting);
     }
@@ -230,6 +242,8 @@ impl<S: MetaStore> Replica<S> {
             claims: 0,
             offline: false,
             listed: None,
+            rounds: 0,
+            made: None,
         };
         self.run_request(id, waiting);
     }
@@ -252,6 +266,9 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn answer_request(&mut self, id: RequestId, outcome: Outcome) {
+        if self.config.role == Role::Client {
+            self.end_claims(id);
+        }
         self.outputs.push_back(Output::Answer { id, outcome });
     }
 
@@ -286,7 +303,7 @@ impl<S: MetaStore> Replica<S> {
                 waiting.patience = match on {
                     On::Session => self.now + FIRST_SESSION_MAX,
                     On::FirstSession => self.opened + FIRST_SESSION_MAX,
-                    On::Ask(_) | On::Level | On::Lock | On::LockEnd => waiting.deadline,
+                    On::Ask(_) | On::Level | On::Lock | On::LockEnd | On::Claim => waiting.deadline,
                 };
                 self.requests.park(id, waiting);
             }
@@ -343,6 +360,9 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn attempt(&mut self, id: RequestId, waiting: &mut Waiting) -> Result<Attempt, Trouble> {
+        if let Some(made) = waiting.made.clone() {
+            return self.attempt_made(waiting, made);
+        }
         let request = waiting.request.clone();
         match request {
             Request::Lookup { parent, name } => {
@@ -370,10 +390,14 @@ impl<S: MetaStore> Replica<S> {
                 if let Some(on) = self.missing_need(waiting, &needs)? {
                     return Ok(on);
                 }
+                if let Some(on) = self.missing_claim(id, waiting, &change)? {
+                    return Ok(on);
+                }
                 if let Some(on) = self.missing_right(waiting, &change)? {
                     return Ok(on);
                 }
-                Ok(Attempt::Done(self.change(UserId(user), &change)?))
+                let outcome = self.change(UserId(user), &change)?;
+                Ok(self.end_claimed(id, waiting, &change, outcome))
             }
             Request::Wait { record, until } => self.attempt_wait(record, until),
             Request::Facts { versions } => self.attempt_facts(waiting, &versions),
@@ -387,8 +411,7 @@ impl<S: MetaStore> Replica<S> {
                 None => Attempt::Park(On::Lock),
             }),
             Request::Unlock { file, family, owner, range } => {
-                self.unlock(file, family, owner, range);
-                Ok(Attempt::Done(Ok(Answer::Done)))
+                Ok(Attempt::Done(self.unlock(file, family, owner, range).map(|()| Answer::Done)))
             }
         }
     }

@@ -91,11 +91,16 @@ impl<S: MetaStore> Replica<S> {
     /// rights, callbacks break what it keeps.
     pub fn may_keep(&self, directory: FileId) -> bool {
         let Some(upstream) = &self.upstream else { return true };
-        !upstream.rights.takes || upstream.rights.alone.contains(&directory)
+        let may = !upstream.rights.takes || upstream.rights.alone.contains(&directory);
+        // What is told there behind a lock is to be seen at once.
+        may && !self.is_exclusive(directory)
     }
 
     /// Whether a change of a file is made at once, without a question to the parent.
     pub fn is_change_free(&self, file: FileId) -> bool {
+        if self.is_the_homes(file) {
+            return false;
+        }
         if !self.is_close_to_open() {
             return true;
         }
@@ -231,7 +236,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The directories that others may look at to see a change. A file that was removed comes back to where it was last with
     /// what is stored in it.
-    fn rights_for(&self, change: &Change) -> Result<BTreeSet<FileId>, StorageError> {
+    pub(crate) fn rights_for(&self, change: &Change) -> Result<BTreeSet<FileId>, StorageError> {
         let mut files = BTreeSet::new();
         let mut seen_in = |inode: &Inode| files.extend(directories_of(inode));
         match change {

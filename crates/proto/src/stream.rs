@@ -90,11 +90,16 @@ impl<S: MetaStore> Replica<S> {
     /// Tells which locks are the child's: once it was told all that was done before by whoever held them.
     fn send_grants(&mut self, origin: OriginId) {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
-        let is_told = child.phase == Phase::Live && child.pending.is_empty();
-        if child.grants.is_empty() || !(is_told || child.is_station) {
-            return;
-        }
-        for ask in std::mem::take(&mut child.grants) {
+        let grants = std::mem::take(&mut child.grants);
+        let (told, later) = match child.phase {
+            Phase::Live if child.pending.is_empty() => (grants, Vec::new()),
+            Phase::Scanning if child.is_station && !child.started && !child.cut_is_open => {
+                grants.into_iter().partition(|(_, change)| *change <= child.next)
+            }
+            Phase::Live | Phase::Scanning | Phase::Ready | Phase::Greeting | Phase::Ghost => (Vec::new(), grants),
+        };
+        child.grants = later;
+        for (ask, _) in told {
             self.send_child(origin, Down::LockAnswer { ask, verdict: LockVerdict::Granted });
         }
     }

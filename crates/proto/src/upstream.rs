@@ -221,6 +221,8 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn parent_lost(&mut self) {
         self.answer_fact_asks();
         self.refuse_catches();
+        self.refuse_relays();
+        self.claims.parent_lost();
         self.upstream = None;
         self.forget_rooms();
         self.contents.begin_session();
@@ -317,6 +319,10 @@ impl<S: MetaStore> Replica<S> {
             Down::Rooms { rooms } => self.handle_rooms(rooms),
             Down::LockAnswer { ask, verdict } => {
                 self.handle_lock_answer(ask, verdict);
+                Ok(())
+            }
+            Down::LockLost { file, family, owner, range } => {
+                self.lose_lock(file, family, owner, range);
                 Ok(())
             }
             Down::Facts { ask, facts } => Ok(self.handle_facts(ask, facts)?),

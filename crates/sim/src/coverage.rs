@@ -57,11 +57,13 @@ pub enum Branch {
     SaidAtRisk,
     /// A machine lost its disk right after it had spoken.
     Gone,
+    /// Who made a name in an exclusive directory was told that it is there.
+    MakerBeaten,
 }
 
 impl Branch {
     /// Those that every long hunt must come by.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::PushInterrupted,
         Self::PushRefused,
         Self::FileRead,
@@ -86,6 +88,7 @@ impl Branch {
         Self::SaidStable,
         Self::SaidAtRisk,
         Self::Gone,
+        Self::MakerBeaten,
     ];
 }
 
@@ -112,7 +115,8 @@ impl Branch {
             | Self::Disconnected
             | Self::SaidSafe
             | Self::SaidStable
-            | Self::SaidAtRisk => None,
+            | Self::SaidAtRisk
+            | Self::MakerBeaten => None,
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::disk::DiskHandle;
 use crate::sharing::Asked;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_proto::{Config, PeerId, Replica, Role};
-use wayfs_types::request::{Level, Outcome, RequestId};
+use wayfs_types::request::{Level, Outcome, Request, RequestId};
 use wayfs_types::{Content, Digest, FileId, Name, OriginId, RecordId, Time, WallTime};
 
 /// What a client waits to hear, to be entered into the history.
@@ -58,6 +58,10 @@ pub(crate) struct Host {
     pub(crate) waiting: BTreeMap<RequestId, Expectation>,
     /// What it was asked, where clients take rights to change alone.
     pub(crate) asked: BTreeMap<RequestId, Asked>,
+    /// The last record of its own of which is noted what it took a name from, where all is exclusive.
+    pub(crate) noted: Option<RecordId>,
+    /// What it was asked, where all is exclusive.
+    pub(crate) changes_asked: BTreeMap<RequestId, Request>,
     pub(crate) collected: BTreeMap<RequestId, Outcome>,
     /// Files it came across, newest last.
     pub(crate) files: Vec<FileId>,
@@ -96,6 +100,8 @@ impl Host {
             next_request: 1,
             waiting: BTreeMap::new(),
             asked: BTreeMap::new(),
+            noted: None,
+            changes_asked: BTreeMap::new(),
             collected: BTreeMap::new(),
             files: Vec::new(),
             directories: vec![FileId::ROOT],
@@ -161,6 +167,7 @@ impl Host {
         self.parent_session = None;
         self.waiting.clear();
         self.asked.clear();
+        self.changes_asked.clear();
         self.wake_at = None;
         self.touched.clear();
         self.pushing.clear();

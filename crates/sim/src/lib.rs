@@ -11,6 +11,7 @@ mod claims;
 mod contents;
 mod coverage;
 mod disk;
+mod exclusive;
 mod faults;
 mod history;
 mod host;

@@ -173,6 +173,8 @@ pub struct Plan {
     pub propagate: f64,
     /// Whether clients take rights to change alone (`docs/decisions/0024-rights-to-change-alone.md`).
     pub close_to_open: bool,
+    /// Whether all directories are exclusive (`docs/decisions/0034-exclusive-directories.md`).
+    pub exclusive: bool,
     /// Different names that clients draw from in a directory.
     pub names: u32,
     /// What clients do, by weight.
@@ -216,6 +218,7 @@ impl Plan {
             propagate: random.random_range(0.0..1.0),
             // Drawn for itself: the rest of the seed is as without it.
             close_to_open: ChaCha8Rng::seed_from_u64(seed ^ 0xc105e).random_bool(0.5),
+            exclusive: ChaCha8Rng::seed_from_u64(seed ^ 0xe8c1).random_bool(0.2),
             names: if random.random_bool(0.5) { 5 } else { random.random_range(1..=16) },
             operations: operations(&mut random),
             limits: Limits::draw(&mut random),

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use wayfs_types::Op;
+use wayfs_types::request::{LockFamily, LockKind};
 use wayfs_wire::{Down, Message, Up};
 
 /// A planted bug.
@@ -57,11 +58,13 @@ pub enum Bug {
     CallbacksDropped,
     /// Parents do not hear that clients take rights to change alone, and ask nobody to give one back.
     RightsNotHeard,
+    /// Claims on exclusive directories do not exclude each other.
+    ClaimsShared,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::StoredBeforeDurable,
         Self::DiskLies,
         Self::ImageSkipped,
@@ -82,6 +85,7 @@ impl Bug {
         Self::StableEarly,
         Self::CallbacksDropped,
         Self::RightsNotHeard,
+        Self::ClaimsShared,
     ];
 }
 
@@ -94,7 +98,8 @@ impl Bug {
             _ => &[],
         };
         let plan = Plan::with(seed, &Disaster::ON, does);
-        Plan { close_to_open: plan.close_to_open || self == Self::RightsNotHeard, ..plan }
+        let exclusive = plan.exclusive || self == Self::ClaimsShared;
+        Plan { close_to_open: plan.close_to_open || self == Self::RightsNotHeard, exclusive, ..plan }
     }
 }
 
@@ -114,7 +119,7 @@ pub(crate) fn tamper(bug: Option<Bug>, from: End, healed: bool, bytes: Bytes, ra
         Bug::RecordEmptied if from == End::Child => 0.2,
         Bug::SafeBeforeContents | Bug::VisibleAsSafe | Bug::StableEarly if from == End::Parent => 1.0,
         Bug::CallbacksDropped if from == End::Parent => 0.5,
-        Bug::DutyNotTold | Bug::RightsNotHeard if from == End::Child => 1.0,
+        Bug::DutyNotTold | Bug::RightsNotHeard | Bug::ClaimsShared if from == End::Child => 1.0,
         _ => return bytes,
     };
     if !random.random_bool(chance) {
@@ -158,6 +163,9 @@ fn tamper_up(bug: Bug, mut up: Up) -> Up {
         }
         (Bug::DutyNotTold, Up::Lent { versions }) => versions.clear(),
         (Bug::RightsNotHeard, Up::TakesRights { takes }) => *takes = false,
+        (Bug::ClaimsShared, Up::Lock { request, .. }) if request.family == LockFamily::Claim => {
+            request.kind = LockKind::Read;
+        }
         _ => {}
     }
     up

@@ -95,6 +95,7 @@ impl World {
         self.hosts[0].config.origin = home_origin;
         self.hosts[0].origins = vec![home_origin];
         self.start(0);
+        self.make_exclusive();
         for number in 0..stations + clients {
             let index = number + 1;
             let (role, admitted) =
@@ -256,6 +257,7 @@ impl World {
         self.check_order();
         self.check_all_is_safe();
         self.check_declared();
+        self.check_nothing_met();
     }
 
     /// Invariant 3: each client's records took effect at the home, all of them, once.
@@ -282,9 +284,15 @@ impl World {
         let name = Name::new("visible").unwrap_or_else(|_| name(0));
         let change =
             Change::Create { parent: FileId::ROOT, name: name.clone(), kind: Kind::File, mode: 0o600, uid: 0, gid: 0 };
-        let made = self.ask(writer, Request::Change { user: 0, change }, Expectation::Collected);
-        // Who changes alone nowhere waits for others first.
-        let patience = self.now + self.hosts[writer].config.lease * 2;
+        let ask = Request::Change { user: 0, change };
+        // Where the home decides at once, it is asked up to four times, over a line that may lose much.
+        let (made, patience) = if self.plan.exclusive {
+            (self.ask_within(writer, ask, Expectation::Collected, DECIDED), self.now + DECIDED)
+        } else {
+            // Who changes alone nowhere waits for others first.
+            let patience = self.now + self.hosts[writer].config.lease * 2;
+            (self.ask(writer, ask, Expectation::Collected), patience)
+        };
         while !self.hosts[writer].collected.contains_key(&made) && self.now < patience {
             let next = self.now + Duration::from_millis(1);
             self.run_until(next);

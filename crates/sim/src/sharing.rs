@@ -75,8 +75,10 @@ impl Sharing {
 impl World {
     /// Notes what is asked, if seeds of this kind promise anything of it.
     pub(crate) fn note_asked(&self, index: usize, request: &Request, deadline: Time) -> Option<Asked> {
-        // Nobody is waited for longer than a lease: with a short one, little is promised.
-        let is_promised = self.plan.close_to_open && self.plan.limits.lease >= Limits::USUAL.lease;
+        // Nobody is waited for longer than a lease: with a short one, little is promised. Where the home decides at once, what was
+        // not answered may have been done (`exclusive`).
+        let is_promised =
+            self.plan.close_to_open && !self.plan.exclusive && self.plan.limits.lease >= Limits::USUAL.lease;
         let is_client = is_promised && self.hosts[index].is_client();
         is_client.then(|| Asked { request: request.clone(), at: self.now, deadline, moment: self.moment(index) })
     }

@@ -4,6 +4,7 @@ use crate::check::Violation;
 use crate::contents::{Fetch, Push};
 use crate::coverage::{Branch, Coverage};
 use crate::disk::{Disk, SyncPoint};
+use crate::exclusive::Makers;
 use crate::history::{History, Update};
 use crate::host::{Expectation, Host};
 use crate::network::{End, IDLE_TIMEOUT, Link, Session};
@@ -174,6 +175,8 @@ pub(crate) struct World {
     pub(crate) history: History,
     /// What clients of one station did and saw.
     pub(crate) sharing: Sharing,
+    /// Who was told that it made what, where all is exclusive.
+    pub(crate) makers: Makers,
     pub(crate) violations: Vec<Violation>,
     /// Pieces of every content that was made, by its root.
     pub(crate) trees: BTreeMap<Digest, Rc<[Digest]>>,
@@ -210,6 +213,7 @@ impl World {
             sessions: BTreeMap::new(),
             history: History::default(),
             sharing: Sharing::default(),
+            makers: Makers::default(),
             violations: Vec::new(),
             trees: BTreeMap::new(),
             coverage: Coverage::new(),
@@ -439,6 +443,7 @@ impl World {
         let before = replica.unvouched();
         replica.handle(now, wall, input);
         host.is_unvouched = replica.unvouched() > before;
+        self.note_taken_names(index);
         self.drain(index);
     }
 
@@ -757,6 +762,10 @@ impl World {
         if let Some(asked) = self.note_asked(index, &request, deadline) {
             self.hosts[index].asked.insert(id, asked);
         }
+        if self.plan.exclusive && self.hosts[index].is_client() {
+            self.note_change_asked(&request);
+            self.hosts[index].changes_asked.insert(id, request.clone());
+        }
         self.feed(index, Input::Request { id, request, deadline });
         id
     }
@@ -768,6 +777,9 @@ impl World {
         };
         if let Some(asked) = self.hosts[index].asked.remove(&id) {
             self.check_sharing(index, &asked, &outcome);
+        }
+        if let Some(request) = self.hosts[index].changes_asked.remove(&id) {
+            self.check_makers(index, &request, &outcome);
         }
         match (&expectation, &outcome) {
             (Expectation::Collected, _) => {

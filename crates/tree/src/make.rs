@@ -14,13 +14,14 @@ pub(crate) fn create<V: ViewMut>(
     edit: &mut Edit<'_, V>,
     parent: FileId,
     name: &Name,
-    inode: Inode,
+    mut inode: Inode,
 ) -> Result<Effect, StorageError> {
     if matches!(&inode.kind, Kind::Symlink(target) if target.len() > SYMLINK_TARGET_LEN_MAX) {
         return Ok(Effect::new(Outcome::NoEffect));
     }
     let landing = locate(edit.view, parent)?;
     let directory = settle(edit, &landing)?;
+    inherit(edit, directory, &mut inode)?;
     let place = Place { parent: directory, name: name.clone() };
     let own = edit.own_file();
     let id = edit.record.id;
@@ -33,6 +34,18 @@ pub(crate) fn create<V: ViewMut>(
     edit.attach(own, inode, at)?;
     let outcome = landed(edit, &landing, own, place)?;
     Ok(Effect::on(outcome, own).making(own).storing(own, id))
+}
+
+/// A directory that is made in an exclusive one is exclusive from its first moment on: set afterwards, it would have come too late
+/// for whoever is first to make something in it.
+fn inherit<V: ViewMut>(edit: &mut Edit<'_, V>, directory: FileId, inode: &mut Inode) -> Result<(), StorageError> {
+    if !inode.is_directory() {
+        return Ok(());
+    }
+    let Some(above) = edit.living(directory)? else { return Ok(()) };
+    let mode = above.xattrs.into_iter().find(|(name, _)| name.as_bytes() == Inode::EXCLUSIVE);
+    inode.xattrs.extend(mode);
+    Ok(())
 }
 
 /// The name is taken: equal things become one, others stand side by side.

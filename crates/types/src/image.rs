@@ -114,6 +114,14 @@ impl Inode {
     pub const LINKS_MAX: usize = 1000;
     /// Most bytes of all extended attributes of one file, names included.
     pub const XATTRS_LEN_MAX: usize = 64 * 1024;
+    /// The extended attribute that makes a directory exclusive, whatever its value: what is changed there, and which locks are
+    /// taken there, the home decides at once. Directories that are made in it have it, too.
+    pub const EXCLUSIVE: &[u8] = b"user.wayfs.exclusive";
+
+    /// Whether it is a directory in which the home decides at once.
+    pub fn is_exclusive(&self) -> bool {
+        self.is_directory() && self.xattrs.keys().any(|name| name.as_bytes() == Self::EXCLUSIVE)
+    }
 
     /// `st_nlink`: names of a file; two and one per subdirectory for a directory.
     pub fn links(&self) -> u32 {

@@ -242,13 +242,15 @@ pub enum Level {
     Stable,
 }
 
-/// Flock and fcntl locks are two worlds.
+/// Flock and fcntl locks are two worlds, and claims a third.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LockFamily {
     /// `fcntl` record locks (and open-file-description locks).
     Posix,
     /// `flock`: always the whole file.
     Flock,
+    /// The engine's own: who changes something in an exclusive directory holds it there meanwhile. Programs cannot ask for it.
+    Claim,
 }
 
 /// Who holds a lock within one client: the kernel's lock owner number.

@@ -116,6 +116,7 @@ fn check_down(down: &Down) -> Checked {
         Down::Forked | Down::Renewed { .. } | Down::Caught { .. } | Down::Sent { .. } => Ok(()),
         Down::Facts { facts, .. } => at_most(facts.len(), FACTS_MAX, "facts"),
         Down::Claimed { .. } => Ok(()),
+        Down::LockLost { range, .. } => check_range(*range),
         Down::Alone { files } | Down::GiveBack { files, .. } => at_most(files.len(), IDS_MAX, "directories"),
         Down::Seek { versions } => {
             at_most(versions.len(), RECORDS_MAX, "versions")?;

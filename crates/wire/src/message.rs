@@ -405,6 +405,8 @@ pub enum LockVerdict {
     Deadlock,
     /// Too many locks.
     Overload,
+    /// It is the home's to give, and that cannot be reached from here.
+    Unreachable,
 }
 
 /// From a parent to its child.
@@ -550,6 +552,17 @@ pub enum Down {
     Seek {
         /// The versions.
         versions: Vec<HeldVersion>,
+    },
+    /// A lock that the home had given ended while it could not be reached: another may have had it since.
+    LockLost {
+        /// The file.
+        file: FileId,
+        /// Which kind of lock.
+        family: LockFamily,
+        /// Whose.
+        owner: LockOwner,
+        /// Where.
+        range: LockRange,
     },
 }
 

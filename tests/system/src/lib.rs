@@ -5,6 +5,7 @@
 
 pub mod claims;
 mod far;
+pub mod histories;
 mod machine;
 mod process;
 mod site;

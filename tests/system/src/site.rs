@@ -1,4 +1,4 @@
-//! Two machines at one server.
+//! Two machines at one server, or at two.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -11,15 +11,20 @@ use std::time::Duration;
 /// Longest time for news to travel.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A home and two clients that are connected to it: there is no other server that one of them could move to.
+/// A home and two clients.
 pub struct Site {
-    _home: (Machine, Server),
+    /// The home's machine, and the home.
+    pub home: (Machine, Server),
+    _stations: Vec<(Machine, Server)>,
     /// The two machines, with their mounts.
     pub clients: [(Machine, Mount); 2],
+    /// Where in the volume the tests are.
+    base: &'static str,
 }
 
 impl Site {
-    /// Both see each other's closes at their next look.
+    /// Both are connected to the home, and see each other's closes at their next look: there is no other server that one of
+    /// them could move to.
     ///
     /// # Panics
     /// If a machine cannot be set up.
@@ -33,12 +38,45 @@ impl Site {
             let mount = client.mount(&home.ticket(&machine, "work"), &["--sharing", "close-to-open"]);
             (client, mount)
         });
-        Self { _home: (machine, home), clients }
+        Self { home: (machine, home), _stations: Vec::new(), clients, base: "" }
     }
 
-    /// Where a client has the volume.
+    /// Each is connected to a station of its own, and the tests are in an exclusive directory.
+    ///
+    /// # Panics
+    /// If a machine cannot be set up.
+    pub fn apart() -> Self {
+        let machine = Machine::new("home");
+        let home = machine.serve(free_port(), &[]);
+        home.wayfs(&machine, &["volume", "create", "work"]).ok();
+        let stations = ["east", "west"].map(|name| {
+            let site = Machine::new(name);
+            let station = site.serve(free_port(), &[]);
+            station.wayfs(&site, &["station", "join", &home.station_ticket(&machine, "work")]).ok();
+            (site, station)
+        });
+        let mut ports = stations.iter().map(|(_, station)| station.port);
+        let clients = ["ann", "bob"].map(|name| {
+            let client = Machine::new(name);
+            let mount = client.mount(&home.ticket(&machine, "work"), &["--sharing", "close-to-open"]);
+            let port = ports.next().expect("a station for each");
+            eventually("the client uses its station", SOON, || {
+                mount.wayfs(&client, &["station", "use", &format!("127.0.0.1:{port}")]).status.success()
+            });
+            (client, mount)
+        });
+        let site = Self { home: (machine, home), _stations: stations.into(), clients, base: "shared" };
+        fs::create_dir(site.root(0)).expect("make a directory in the mount");
+        let (client, mount) = &site.clients[0];
+        mount.wayfs(client, &["exclusive", &site.root(0).to_string_lossy()]).ok();
+        let (client, mount) = &site.clients[1];
+        mount.wayfs(client, &["refresh", &site.root(1).to_string_lossy()]).ok();
+        site
+    }
+
+    /// Where a client has the directory of the tests.
     pub fn root(&self, client: usize) -> PathBuf {
-        self.clients[client].1.root().to_owned()
+        self.clients[client].1.path(self.base)
     }
 
     /// Puts a file where both see it.

@@ -81,20 +81,38 @@ fn counted_by_both(site: &Site, name: &str, way: Way) {
     assert_eq!(text.trim(), (2 * ROUNDS).to_string(), "counts were lost, of {copies:?}");
 }
 
+fn counted_in_all_ways(site: &Site) {
+    counted_by_both(site, "flock", Way::Flock);
+    counted_by_both(site, "record", Way::Record);
+    counted_by_both(site, "close", Way::Close);
+    assert_eq!(names(&site.root(1)), ["close", "flock", "record"]);
+}
+
 /// Proves [S-lock-order], [S-locks].
 #[test]
 fn a_counter_under_a_lock_loses_no_count_between_two_machines() {
-    let site = Site::new();
-    counted_by_both(&site, "flock", Way::Flock);
-    counted_by_both(&site, "record", Way::Record);
-    counted_by_both(&site, "close", Way::Close);
-    assert_eq!(names(&site.root(1)), ["close", "flock", "record"]);
+    counted_in_all_ways(&Site::new());
+}
+
+/// Proves [S-exclusive-mode].
+#[test]
+fn a_counter_under_a_lock_loses_no_count_between_two_stations() {
+    counted_in_all_ways(&Site::apart());
 }
 
 /// Proves [S-lock-order]: the default journal of SQLite, in turns and with both at once.
 #[test]
 fn sqlite_loses_no_transaction_between_two_machines() {
-    let site = Site::new();
+    transactions(&Site::new());
+}
+
+/// Proves [S-exclusive-mode].
+#[test]
+fn sqlite_loses_no_transaction_between_two_stations() {
+    transactions(&Site::apart());
+}
+
+fn transactions(site: &Site) {
     let script = r#"
 import os, sqlite3, sys, threading, time
 paths = sys.argv[1:3]

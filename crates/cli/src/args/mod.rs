@@ -11,9 +11,9 @@ pub(crate) use lab::{LabCommand, LabRunArgs};
 pub(crate) use link::{LinkBaseArgs, LinkCommand, LinkMobileArgs, LinkOptions, LinkStatusArgs, OrderArg};
 pub(crate) use nfs::{NfsCommand, NfsOptions, NoticeArg, ProtoArg};
 pub(crate) use tools::{
-    BackupArgs, ConflictsCommand, DebugArgs, DeleteArgs, DoctorArgs, EventsArgs, ExportArgs, ImportArgs, InitArgs,
-    PromoteArgs, QueueArgs, RefreshArgs, ResolveArgs, RestoreArgs, ScrubArgs, StationCommand, StopArgs, SyncArgs,
-    TicketArgs, VolumeCommand, WhichArgs,
+    BackupArgs, ConflictsCommand, DebugArgs, DeleteArgs, DoctorArgs, EventsArgs, ExclusiveArgs, ExportArgs, ImportArgs,
+    InitArgs, PromoteArgs, QueueArgs, RefreshArgs, ResolveArgs, RestoreArgs, ScrubArgs, StationCommand, StopArgs,
+    SyncArgs, TicketArgs, VolumeCommand, WhichArgs,
 };
 
 use crate::failure::EXIT_CODES;
@@ -103,6 +103,9 @@ pub(crate) enum CommandArgs {
     Sync(SyncArgs),
     /// See here what was visible before: asks the home; exit 3 if it cannot be reached
     Refresh(RefreshArgs),
+    /// Have the home decide at once what is made, locked and changed in a directory and all below, for programs on machines of
+    /// several stations; without the home nothing is changed there
+    Exclusive(ExclusiveArgs),
     /// Read all contents kept here now, and fetch anew what the disk damaged; exit 0 only if all is sound by then
     Scrub(ScrubArgs),
     /// List, show, compare and settle conflicts

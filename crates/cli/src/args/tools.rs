@@ -219,6 +219,17 @@ pub(crate) struct RefreshArgs {
     pub(crate) timeout: u64,
 }
 
+/// Of `wayfs exclusive`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ExclusiveArgs {
+    /// A directory in a mount
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+    /// Work there as anywhere else again
+    #[arg(long)]
+    pub(crate) off: bool,
+}
+
 /// Of `wayfs scrub`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ScrubArgs {

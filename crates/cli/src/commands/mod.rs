@@ -6,6 +6,7 @@ mod copying;
 mod debug;
 mod doctor;
 mod events;
+mod exclusive;
 mod generate;
 mod init;
 mod lab;
@@ -74,6 +75,7 @@ fn run_with(context: &Context, command: CommandArgs) -> Result<(), Failure> {
         CommandArgs::Queue(args) => queue::run(context, &args),
         CommandArgs::Sync(args) => sync::run(context, args),
         CommandArgs::Refresh(args) => refresh::run(context, &args),
+        CommandArgs::Exclusive(args) => exclusive::run(context, &args),
         CommandArgs::Scrub(args) => scrub::run(context, args),
         CommandArgs::Conflicts(command) => conflicts::run(context, command),
         CommandArgs::Offline => context.report(mount, &Command::Offline),

@@ -61,6 +61,7 @@ pub(crate) fn info(report: &FileInfo, now_unix_ms: i64) -> String {
     line("held by", &clean(report.holders.join(", ")));
     line("cached", &format!("{} of {}", bytes(report.cached_bytes), bytes(report.size_bytes)));
     line("pinned", if report.pinned { "yes" } else { "" });
+    line("exclusive", if report.exclusive { "yes: the home decides at once" } else { "" });
     line("conflicts", &clean(report.conflicts.join(", ")));
     text
 }
@@ -216,6 +217,7 @@ AGE    STATE  WHAT   SENT                PATH
             holders: vec!["here".into(), "parent".into()],
             cached_bytes: 10,
             pinned: false,
+            exclusive: false,
             conflicts: vec![],
         };
         let text = info(&report, 3_000);

@@ -16,7 +16,7 @@ pub(crate) use conflicts::{conflict, conflicts, resolved};
 pub(crate) use doctor::doctor;
 pub(crate) use file::{info, pins, queue, refreshed, sync, umount};
 pub(crate) use link::link;
-pub(crate) use quantity::{date, now_unix_ms};
+pub(crate) use quantity::{count, date, now_unix_ms};
 pub(crate) use repair::repairs;
 pub(crate) use scrub::scrubbed;
 pub(crate) use servers::{

@@ -47,6 +47,7 @@ impl Target {
             holders: self.holders(facts, safe_by, cached_bytes == inode.content.size()),
             cached_bytes,
             pinned: self.parts.hooks.pins.covers(self.volume(), file),
+            exclusive: self.volume().look(|replica| replica.is_the_homes(file)).unwrap_or(false),
             conflicts: self.conflicts_of(file),
         })
     }

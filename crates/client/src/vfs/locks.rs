@@ -70,6 +70,11 @@ impl HeldLocks {
         self.held().remove(&(file, number(scope), owner)).is_some()
     }
 
+    /// Whether record locks of an owner were asked for through a handle.
+    fn was_asked_through(&self, file: FileId, handle: FileHandle, owner: LockOwner) -> bool {
+        self.held().get(&(file, number(LockScope::Record), owner)).is_some_and(|held| held.handles.contains(&handle))
+    }
+
     /// A handle went. Whose record locks went with it: those that were taken through no other. These are locks of the
     /// open file itself, for whose end the kernel sends nothing, and those taken through handles that are not flushed.
     fn handle_gone(&self, file: FileId, handle: FileHandle) -> Vec<LockOwner> {
@@ -231,6 +236,17 @@ impl Vfs {
             Ok(_) | Err(FsError::NotFound | FsError::Unreachable) => answered(reply.ok()),
             other => refuse(reply, other),
         });
+    }
+
+    /// Whether a lock that was taken through a handle is lost: what is written through it was not written under it, and its owner is
+    /// to hear of that.
+    pub(super) fn has_lost_lock(&self, file: FileId, handle: FileHandle) -> bool {
+        let is_of = |(family, owner): &(ask::LockFamily, ask::LockOwner)| match family {
+            ask::LockFamily::Flock => flock_owner(handle).number() == owner.0,
+            ask::LockFamily::Posix => self.locks.was_asked_through(file, handle, LockOwner::new(owner.0)),
+            ask::LockFamily::Claim => false,
+        };
+        self.engine.lost_locks(file).iter().any(is_of)
     }
 
     /// A descriptor was closed: the owner's record locks on the file end, as POSIX has it.

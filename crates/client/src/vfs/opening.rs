@@ -40,7 +40,20 @@ enum Found {
 const BY_REQUEST: i32 = libc::O_APPEND | libc::O_SYNC | libc::O_DSYNC | libc::O_DIRECT;
 
 impl Vfs {
+    /// Where the home decides at once, who opens to write sees all that it has, or is told that it cannot be asked: what is
+    /// written upon an older version would be a conflict.
     pub(super) fn open(self: &Arc<Self>, caller: &Caller, file: FileId, flags: i32, kill_suid_gid: bool, reply: Reply) {
+        if access(flags) == Access::Read || !self.engine.is_exclusive(file) {
+            return self.open_as_known(caller, file, flags, kill_suid_gid, reply);
+        }
+        let asker = caller.clone();
+        self.ask(caller, Ask::Refresh, reply, move |vfs, reply, outcome| match outcome {
+            Ok(_) => vfs.open_as_known(&asker, file, flags, kill_suid_gid, reply),
+            other => refuse(reply, other),
+        });
+    }
+
+    fn open_as_known(self: &Arc<Self>, caller: &Caller, file: FileId, flags: i32, kill_suid_gid: bool, reply: Reply) {
         let asker = caller.clone();
         self.with_inode(caller, file, reply, move |vfs, reply, file, inode| {
             match vfs.open_inode(&asker, file, (inode, Found::Old), flags) {

@@ -24,6 +24,10 @@ pub(super) const INLINE_COMMIT_MAX: u64 = 256 * 1024;
 impl Vfs {
     pub(super) fn flush(self: &Arc<Self>, caller: &Caller, handle: FileHandle, owner: LockOwner, reply: Reply) {
         let Some(open) = self.handles.file(handle) else { return answered(reply.error(Errno::BADF)) };
+        if self.has_lost_lock(open.file.id(), handle) {
+            self.unlock_records(open.file.id(), owner);
+            return answered(reply.error(Errno::IO));
+        }
         if self.locks.has_records(open.file.id(), owner) {
             return self.flush_and_unlock(caller, open, owner, reply);
         }
@@ -41,7 +45,7 @@ impl Vfs {
             match self.commit(&open, Patience::None) {
                 Err(Slow::NeedsNetwork) => {}
                 Err(Slow::Failed(error)) => return answered(reply.error(errno(error))),
-                Ok(committed) => return self.flushed(caller, committed, reply),
+                Ok(committed) => return self.flushed(caller, open.file.id(), committed, reply),
             }
         }
         let early = match self.settings.close {
@@ -63,7 +67,7 @@ impl Vfs {
             }
             let Some(reply) = slot.take() else { return };
             match outcome {
-                Ok(committed) => vfs.flushed(&asker, committed, reply),
+                Ok(committed) => vfs.flushed(&asker, open.file.id(), committed, reply),
                 Err(slow) => answered(reply.error(errno(slow.into_error()))),
             }
         });
@@ -78,7 +82,7 @@ impl Vfs {
             outcome => {
                 self.unlock_records(file, owner);
                 return match outcome {
-                    Ok(committed) => self.flushed(caller, committed, reply),
+                    Ok(committed) => self.flushed(caller, file, committed, reply),
                     Err(slow) => answered(reply.error(errno(slow.into_error()))),
                 };
             }
@@ -89,7 +93,7 @@ impl Vfs {
             vfs.unlock_records(file, owner);
             let Some(reply) = slot.take() else { return };
             match outcome {
-                Ok(committed) => vfs.flushed(&asker, committed, reply),
+                Ok(committed) => vfs.flushed(&asker, file, committed, reply),
                 Err(slow) => answered(reply.error(errno(slow.into_error()))),
             }
         });
@@ -150,8 +154,9 @@ impl Vfs {
     }
 
     /// The commit of a close is in the log.
-    fn flushed(self: &Arc<Self>, caller: &Caller, committed: Option<RecordId>, reply: Reply) {
+    fn flushed(self: &Arc<Self>, caller: &Caller, file: FileId, committed: Option<RecordId>, reply: Reply) {
         match (self.settings.close, committed) {
+            (_, Some(record)) if self.engine.is_exclusive(file) => self.wait_ordered(caller, record, reply),
             (Close::Safe, Some(record)) => self.wait_safe(caller, record, Strictness::Strict, reply),
             (Close::Safe, None) | (Close::Asynchronous, _) => answered(reply.ok()),
         }
@@ -227,6 +232,9 @@ impl Vfs {
         if handle.is_some() && open.is_none() {
             return answered(reply.error(Errno::BADF));
         }
+        if handle.is_some_and(|handle| self.has_lost_lock(file, handle)) {
+            return answered(reply.error(Errno::IO));
+        }
         let asker = caller.clone();
         self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
             let outcome = match &open {
@@ -234,7 +242,10 @@ impl Vfs {
                 None => vfs.commit_closing().map(|()| None),
             };
             match outcome {
-                Ok(record) => vfs.make_durable(&asker, record.or_else(|| vfs.own_record(file)), slot),
+                Ok(record) => {
+                    let wants = if vfs.engine.is_exclusive(file) { Wants::Order } else { Wants::Safety };
+                    vfs.make_durable(&asker, record.or_else(|| vfs.own_record(file)), wants, slot);
+                }
                 Err(slow) => {
                     if let Some(reply) = slot.take() {
                         let _ = reply.error(errno(slow.into_error()));
@@ -356,7 +367,7 @@ impl Vfs {
     }
 
     /// Syncs this machine, and waits for the station as far as there is one.
-    fn make_durable(self: &Arc<Self>, caller: &Caller, record: Option<RecordId>, slot: &ReplySlot) {
+    fn make_durable(self: &Arc<Self>, caller: &Caller, record: Option<RecordId>, wants: Wants, slot: &ReplySlot) {
         // Asked before our own disk is waited for: so both sync at once. The answer is waited for below.
         if let Some(record) = record.filter(|_| self.engine.is_connected()) {
             let wait = Ask::Wait { record: Some(record), until: Level::Safe };
@@ -373,6 +384,7 @@ impl Vfs {
             return answered(reply.error(errno));
         }
         match record {
+            Some(record) if wants == Wants::Order => self.wait_ordered(caller, record, reply),
             Some(record) if self.engine.is_connected() => self.wait_safe(caller, record, Strictness::BestEffort, reply),
             Some(_) | None => answered(reply.ok()),
         }
@@ -389,6 +401,15 @@ impl Vfs {
         });
     }
 
+    /// Waits until the home has ordered what was written: in an exclusive directory others count on it.
+    pub(super) fn wait_ordered(self: &Arc<Self>, caller: &Caller, record: RecordId, reply: Reply) {
+        let wait = Ask::Wait { record: Some(record), until: Level::Visible };
+        self.ask_within(caller, wait, self.settings.safe_timeout, reply, |_, reply, outcome| match outcome {
+            Ok(_) => answered(reply.ok()),
+            Err(error) => answered(reply.error(errno(error))),
+        });
+    }
+
     /// `syncfs`: everything that is written.
     pub(super) fn sync_all(self: &Arc<Self>, caller: &Caller, reply: Reply) {
         let asker = caller.clone();
@@ -400,7 +421,7 @@ impl Vfs {
                 }
                 return;
             }
-            vfs.make_durable(&asker, None, slot);
+            vfs.make_durable(&asker, None, Wants::Safety, slot);
         });
     }
 
@@ -445,6 +466,15 @@ fn note_unsettled(file: FileId, outcome: &Result<Option<RecordId>, Slow>) {
     if let Err(slow) = outcome {
         tracing::warn!(%file, error = %slow, "a lock is let go before what was written under it could be committed");
     }
+}
+
+/// What a sync of a file waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wants {
+    /// That it is durable here, and at the station as far as there is one.
+    Safety,
+    /// That the home has ordered it.
+    Order,
 }
 
 /// Whether being durable here is enough when the station does not answer.

@@ -1,7 +1,8 @@
-//! Extended attributes: kept ones, and `user.wayfs.*`, which tell about the file and are not listed.
+//! Extended attributes: kept ones, and `user.wayfs.*`, which tell about the file and are not listed. One of these can be set:
+//! `user.wayfs.exclusive`, on directories.
 
 use super::acl::{self, Acl, is_acl};
-use super::core::{Caller, Vfs, answered};
+use super::core::{Caller, Vfs, answered, refuse};
 use super::errno::{errno, name_errno};
 use crate::live::FactName;
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use wayfs_fuse::{Errno, Reply};
 use wayfs_types::request::{Answer, Change, Request, XattrPresence};
-use wayfs_types::{AttrChange, Fact, Facts, FileId, Inode, XattrName};
+use wayfs_types::{AttrChange, Fact, Facts, FileId, FsError, Inode, XattrName};
 
 /// Attributes that tell; copies do not carry them along, since they are not listed.
 const TELLING: &[u8] = b"user.wayfs.";
@@ -93,7 +94,9 @@ impl Vfs {
         self.with_inode(caller, file, reply, move |vfs, reply, _, inode| {
             let mut names = Vec::new();
             // As on local file systems: what only the superuser may read is not even named to others.
-            let shown = inode.xattrs.keys().filter(|name| is_root || !name.as_bytes().starts_with(b"trusted."));
+            // What makes a directory exclusive is asked for by its name: a copy of the tree is not to be so as well.
+            let kept = inode.xattrs.keys().filter(|name| !name.as_bytes().starts_with(TELLING));
+            let shown = kept.filter(|name| is_root || !name.as_bytes().starts_with(b"trusted."));
             let shown = shown.filter(|name| vfs.is_kept(name.as_bytes()));
             for name in shown {
                 names.extend_from_slice(name.as_bytes());
@@ -184,6 +187,9 @@ impl Vfs {
         reply: Reply,
     ) {
         let bytes = name.as_bytes();
+        if bytes == Inode::EXCLUSIVE {
+            return self.change_exclusive(caller, file, value.is_some(), reply);
+        }
         if bytes.starts_with(TELLING) {
             return answered(reply.error(Errno::PERM));
         }
@@ -199,6 +205,26 @@ impl Vfs {
         }
         let change = Change::SetXattr { file, name, value, presence };
         self.change(caller, change, reply, |_, reply, _| answered(reply.ok()));
+    }
+
+    /// Makes a directory exclusive, or not any more; answered when the home has it. The value says nothing.
+    fn change_exclusive(self: &Arc<Self>, caller: &Caller, file: FileId, is_on: bool, reply: Reply) {
+        let is_directory = self.engine.inode(file).is_some_and(|inode| inode.is_directory());
+        let name = XattrName::new(Inode::EXCLUSIVE);
+        let (Ok(name), true) = (name, is_directory) else { return answered(reply.error(Errno::NOTDIR)) };
+        if !self.engine.is_connected() {
+            return answered(reply.error(errno(FsError::Unreachable)));
+        }
+        let (value, presence) = match is_on {
+            true => (Some(Bytes::from_static(b"1")), XattrPresence::Any),
+            false => (None, XattrPresence::MustExist),
+        };
+        let change = Change::SetXattr { file, name, value, presence };
+        let (asker, ask) = (caller.clone(), Request::Change { user: self.user(caller), change });
+        self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
+            Ok(Answer::Changed { record, .. }) => vfs.wait_ordered(&asker, record, reply),
+            other => refuse(reply, other),
+        });
     }
 
     /// Of a file that lives on in its handles, which no record tells of; nothing if it has a name.

@@ -109,6 +109,9 @@ pub struct FileInfo {
     /// Whether a pin keeps it.
     #[serde(default)]
     pub pinned: bool,
+    /// Whether it is, or stands in, a directory in which the home decides at once.
+    #[serde(default)]
+    pub exclusive: bool,
     /// Open conflicts that it takes part in.
     #[serde(default)]
     pub conflicts: Vec<String>,

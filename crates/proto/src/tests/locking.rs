@@ -57,6 +57,10 @@ fn a_lost_client_keeps_its_locks_for_a_lease() {
     assert_eq!(world.ask(b, Request::Lock(exclusive(file, false))), Ok(Answer::Done));
     world.connect(a, HOME);
     world.settle();
+    // It thinks that it has it: it is told at the next use, and once it let go it may ask again.
+    assert_eq!(world.hosts[a].replica.lost_locks(file).len(), 1);
+    assert_eq!(world.ask(a, Request::Lock(exclusive(file, false))), Err(FsError::Io));
+    assert_eq!(world.ask(a, unlock(file)), Err(FsError::Io));
     assert_eq!(world.ask(a, Request::Lock(exclusive(file, false))), Err(FsError::Locked));
 }
 

@@ -7,6 +7,7 @@ mod caching;
 mod cancelling;
 mod copies;
 mod duty;
+mod exclusive;
 mod facts;
 mod faults;
 mod forking;

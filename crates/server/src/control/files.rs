@@ -105,6 +105,7 @@ fn look(served: &Served, replica: &LiveReplica, path: &Path) -> Result<Option<(F
         holders: holders(holder, facts, label),
         cached_bytes: 0,
         pinned: false,
+        exclusive: replica.is_the_homes(file),
         conflicts: conflicts
             .into_iter()
             .filter(|open| open.conflict.file == file || open.conflict.copy == Some(file))

@@ -1,0 +1,248 @@
+//! Locks in exclusive directories, at a station: the home gives them.
+//!
+//! ```text
+//!   client              station                       home
+//!     Lock ────────────▶  Lock (in its own name) ─────▶  the table of all
+//!                         ◀──── images of what was done before, LockAnswer
+//!     ◀── images, LockAnswer
+//!     Records, Unlock ─▶  Records, at once; Unlock ───▶  the next one is granted it
+//! ```
+//!
+//! To the home they are the station's, each client's owner under a number of its own. The station mirrors what was granted. A
+//! release goes up behind all that the station's log had then, which leaves at once (`Replica::gathered_at`).
+//!
+//! In a new session with the home the station reclaims first what it mirrors. What another may have had in the meantime is
+//! refused, and its holder is told (`Down::LockLost`). A client that comes from another server, or back after its lease, has lost
+//! its locks here: who has them for it at the home is its former station, until that hears no more of it for a lease.
+
+use crate::api::Role;
+use crate::children::Phase;
+use crate::lock_requests::LockAsk;
+use crate::locks::{Asker, Holder, Verdict};
+use crate::replica::Replica;
+use std::collections::BTreeSet;
+use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
+use wayfs_types::{FileId, MetaStore, OriginId};
+use wayfs_wire::{AskId, Down, LockVerdict, Up};
+
+/// What was asked of the home for a child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Relayed {
+    pub(crate) child: OriginId,
+    pub(crate) wish: Wish,
+    /// As the child said it.
+    pub(crate) request: LockRequest,
+}
+
+/// For which of a child's doings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Take(AskId),
+    Test(AskId),
+    /// What it has is to stay in our new session with the home.
+    Keep,
+    /// It waits for the answer no more.
+    Nothing,
+}
+
+/// Whose lock on what.
+type Row = (FileId, LockFamily, Holder);
+
+/// What of the mirror the home has.
+#[derive(Debug, Default)]
+pub(crate) struct Relays(BTreeSet<Row>);
+
+impl Relayed {
+    fn holder(&self) -> Holder {
+        Holder { origin: self.child, owner: self.request.owner }
+    }
+
+    fn row(&self) -> Row {
+        (self.request.file, self.request.family, self.holder())
+    }
+}
+
+/// The number under which the home knows an owner at one of our children. Two owners of one child never share one; those of
+/// two do by a chance of 2^-64.
+fn owner_at_home(holder: Holder) -> LockOwner {
+    // The finalizer of SplitMix64, a bijection.
+    let mut mixed = u64::from(holder.origin.raw()).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    LockOwner(holder.owner.0 ^ mixed ^ (mixed >> 31))
+}
+
+fn for_home(holder: Holder, request: &LockRequest) -> LockRequest {
+    LockRequest { owner: owner_at_home(holder), ..*request }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Whether a child's lock is the home's to give.
+    pub(crate) fn is_relayed(&self, request: &LockRequest) -> bool {
+        let is_the_homes = || request.family == LockFamily::Claim || self.is_the_homes(request.file);
+        self.config.role == Role::Station && is_the_homes()
+    }
+
+    pub(crate) fn relay_lock(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
+        let relayed = Relayed { child, wish: Wish::Take(ask), request };
+        if self.children.by_origin.get(&child).is_some_and(|row| row.phase == Phase::Ready) {
+            return self.keep_or_refuse(&relayed, ask);
+        }
+        if !self.is_trusted() {
+            return self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Unreachable });
+        }
+        let held = self.locks.held_in(relayed.holder(), request.file, request.family, request.range);
+        let id = self.ask_lock(LockAsk::Relay(relayed));
+        let up = Up::Lock { ask: id, request: for_home(relayed.holder(), &request) };
+        // Sharing what was held alone lets others in.
+        if held.is_empty() { self.post_in_turn(up) } else { self.post_behind_log(up, Vec::new()) }
+    }
+
+    /// A child in a new session wants to keep what it had in the last one: what we kept for it is still its.
+    fn keep_or_refuse(&mut self, relayed: &Relayed, ask: AskId) {
+        let (child, holder, request) = (relayed.child, relayed.holder(), relayed.request);
+        if self.relays.0.contains(&relayed.row())
+            && self.locks.has_kept(holder, &request)
+            && self.locks.lock(Asker::Child(child, ask), holder, request) == Verdict::Granted
+        {
+            return self.children.grant(child, ask, self.counters.change.0);
+        }
+        self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Refused });
+    }
+
+    pub(crate) fn relay_test(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
+        if !self.is_trusted() {
+            return self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Unreachable });
+        }
+        let relayed = Relayed { child, wish: Wish::Test(ask), request };
+        let id = self.ask_lock(LockAsk::Relay(relayed));
+        self.post_in_turn(Up::TestLock { ask: id, request: for_home(relayed.holder(), &request) });
+    }
+
+    /// A child lets go of a range. `held`: what it had there.
+    pub(crate) fn relay_unlock(
+        &mut self,
+        (file, family): (FileId, LockFamily),
+        holder: Holder,
+        range: LockRange,
+        held: &[LockRequest],
+    ) {
+        let row = (file, family, holder);
+        if !self.relays.0.contains(&row) && !self.is_asked_for(row) {
+            return;
+        }
+        if self.locks.held_in(holder, file, family, LockRange::WHOLE).is_empty() {
+            self.relays.0.remove(&row);
+        }
+        let owner = owner_at_home(holder);
+        let held = held.iter().map(|held| for_home(holder, held)).collect();
+        self.post_behind_log(Up::Unlock { file, family, owner, range }, held);
+    }
+
+    /// A child waits no more. Answers whether the home was asked for it.
+    pub(crate) fn relay_cancel(&mut self, child: OriginId, ask: AskId) -> bool {
+        let is_it = |of: &LockAsk| matches!(of, LockAsk::Relay(of) if of.child == child && of.wish == Wish::Take(ask));
+        let asks = self.upstream.as_ref().map(|up| &up.lock_asks);
+        let Some(id) = asks.and_then(|asks| asks.iter().find(|(_, of)| is_it(of)).map(|(id, _)| *id)) else {
+            return false;
+        };
+        self.post_in_turn(Up::LockCancel { ask: id });
+        true
+    }
+
+    fn is_asked_for(&self, row: Row) -> bool {
+        let is_it = |of: &LockAsk| matches!(of, LockAsk::Relay(of) if of.row() == row && matches!(of.wish, Wish::Take(_) | Wish::Keep));
+        self.upstream.as_ref().is_some_and(|up| up.lock_asks.values().any(is_it))
+    }
+
+    /// The home's word.
+    pub(crate) fn handle_relayed(&mut self, relayed: Relayed, verdict: LockVerdict) {
+        let (child, request) = (relayed.child, relayed.request);
+        match (relayed.wish, verdict) {
+            (Wish::Take(ask), LockVerdict::Granted) => {
+                self.locks.mirror(relayed.holder(), &request);
+                self.relays.0.insert(relayed.row());
+                self.children.grant(child, ask, self.counters.change.0);
+            }
+            (Wish::Take(ask) | Wish::Test(ask), verdict) => {
+                self.children.tell(child, Down::LockAnswer { ask, verdict });
+            }
+            (Wish::Keep, LockVerdict::Granted) => {}
+            (Wish::Keep, _) => self.lose_relayed(&relayed),
+            (Wish::Nothing, LockVerdict::Granted) => {
+                if !self.relays.0.contains(&relayed.row()) && !self.is_asked_for(relayed.row()) {
+                    self.unlock_at_home(relayed.row());
+                }
+            }
+            (Wish::Nothing, _) => {}
+        }
+    }
+
+    fn lose_relayed(&mut self, relayed: &Relayed) {
+        let LockRequest { file, family, owner, range, .. } = relayed.request;
+        let holder = relayed.holder();
+        let granted = self.locks.unlock(holder, file, family, range);
+        self.tell_granted(granted);
+        if self.locks.held_in(holder, file, family, LockRange::WHOLE).is_empty() {
+            self.relays.0.remove(&relayed.row());
+        }
+        self.children.tell(relayed.child, Down::LockLost { file, family, owner, range });
+    }
+
+    fn unlock_at_home(&mut self, (file, family, holder): Row) {
+        let (owner, range) = (owner_at_home(holder), LockRange::WHOLE);
+        self.post_behind_log(Up::Unlock { file, family, owner, range }, Vec::new());
+    }
+
+    /// What a child asked in a session that is over nobody waits for.
+    pub(crate) fn abandon_relays(&mut self, child: OriginId) {
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        let mut waiting = Vec::new();
+        for (id, of) in &mut upstream.lock_asks {
+            if let LockAsk::Relay(relayed) = of
+                && relayed.child == child
+                && matches!(relayed.wish, Wish::Take(_) | Wish::Test(_))
+            {
+                waiting.extend(matches!(relayed.wish, Wish::Take(_)).then_some(*id));
+                relayed.wish = Wish::Nothing;
+            }
+        }
+        for ask in waiting {
+            self.post_in_turn(Up::LockCancel { ask });
+        }
+    }
+
+    /// What is in the mirror no more the home is to give to others.
+    pub(crate) fn end_relays(&mut self) {
+        let is_gone =
+            |(file, family, holder): &Row| self.locks.held_in(*holder, *file, *family, LockRange::WHOLE).is_empty();
+        let gone: Vec<Row> = self.relays.0.iter().filter(|row| is_gone(row)).copied().collect();
+        for row in gone {
+            self.relays.0.remove(&row);
+            self.unlock_at_home(row);
+        }
+    }
+
+    /// The session with the home is over: who waits for its word is told so.
+    pub(crate) fn refuse_relays(&mut self) {
+        let Some(upstream) = self.upstream.as_ref() else { return };
+        let asks: Vec<LockAsk> = upstream.lock_asks.values().copied().collect();
+        for ask in asks {
+            if let LockAsk::Relay(Relayed { child, wish: Wish::Take(ask) | Wish::Test(ask), .. }) = ask {
+                self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Unreachable });
+            }
+        }
+    }
+
+    /// In a new session with the home: what our children have of it comes first.
+    pub(crate) fn reclaim_relayed(&mut self) {
+        let rows: Vec<Row> = self.relays.0.iter().copied().collect();
+        for (file, family, holder) in rows {
+            for request in self.locks.held_in(holder, file, family, LockRange::WHOLE) {
+                let relayed = Relayed { child: holder.origin, wish: Wish::Keep, request };
+                let ask = self.ask_lock(LockAsk::Relay(relayed));
+                self.tell_parent(Up::Lock { ask, request: for_home(holder, &request) });
+            }
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Exclusive directories: over stations and lines the home decides at once.
+
+use super::world::{HOME, World, name, small};
+use crate::Role;
+use std::time::Duration;
+use wayfs_types::request::{
+    Answer, Change, LockFamily, LockKind, LockOwner, LockRange, LockRequest, Outcome, RenameTarget, Request, RequestId,
+    XattrPresence,
+};
+use wayfs_types::{FileId, FsError, Inode, WallTime, XattrName};
+
+/// Two stations of a home, a client at each, and an exclusive directory.
+struct Site {
+    world: World,
+    stations: [usize; 2],
+    clients: [usize; 2],
+    directory: FileId,
+}
+
+impl Site {
+    fn new() -> Self {
+        let mut world = World::new();
+        let stations = ["s@s", "t@t"].map(|label| world.add(Role::Station, label));
+        let clients = ["ann@a", "bob@b"].map(|label| world.add(Role::Client, label));
+        for (station, client) in stations.into_iter().zip(clients) {
+            world.connect(station, HOME);
+            world.connect(client, station);
+        }
+        world.settle();
+        let directory = world.mkdir(clients[0], FileId::ROOT, "d");
+        make_exclusive(&mut world, clients[0], directory);
+        world.pass(Duration::from_secs(3));
+        let site = Self { world, stations, clients, directory };
+        for client in [0, 1] {
+            assert!(site.world.hosts[site.clients[client]].replica.is_trusted());
+        }
+        site
+    }
+
+    fn make(&mut self, client: usize, text: &str) -> RequestId {
+        let change = create(self.directory, text);
+        self.world.request(self.clients[client], Request::Change { user: 0, change })
+    }
+
+    fn change(&mut self, client: usize, change: Change) -> Outcome {
+        let id = self.world.request(self.clients[client], Request::Change { user: 0, change });
+        self.world.settle();
+        self.world.answer(self.clients[client], id).expect("it is answered without time passing")
+    }
+
+    fn created(&mut self, client: usize, text: &str) -> FileId {
+        file_of(self.change(client, create(self.directory, text)))
+    }
+
+    fn lock(&mut self, client: usize, file: FileId, wait: bool) -> RequestId {
+        self.world.request(self.clients[client], Request::Lock(whole(file, wait)))
+    }
+
+    fn answer(&mut self, client: usize, id: RequestId) -> Option<Outcome> {
+        self.world.answer(self.clients[client], id)
+    }
+
+    fn unlock(&mut self, client: usize, file: FileId) {
+        let (family, owner, range) = (LockFamily::Flock, LockOwner(9), LockRange::WHOLE);
+        let unlock = Request::Unlock { file, family, owner, range };
+        assert_eq!(self.world.ask(self.clients[client], unlock), Ok(Answer::Done));
+    }
+
+    fn no_conflict(&mut self) {
+        self.world.pass(Duration::from_secs(5));
+        for host in 0..self.world.hosts.len() {
+            assert_eq!(self.world.hosts[host].replica.conflicts(None, 10), Ok(Vec::new()), "host {host}");
+        }
+    }
+}
+
+fn make_exclusive(world: &mut World, client: usize, file: FileId) {
+    let (name, value) = (XattrName::new(Inode::EXCLUSIVE).unwrap(), Some(bytes::Bytes::from_static(b"1")));
+    world.change(client, Change::SetXattr { file, name, value, presence: XattrPresence::Any }).unwrap();
+}
+
+fn create(parent: FileId, text: &str) -> Change {
+    Change::Create { parent, name: name(text), kind: wayfs_types::Kind::File, mode: 0o644, uid: 0, gid: 0 }
+}
+
+fn whole(file: FileId, wait: bool) -> LockRequest {
+    let (owner, range) = (LockOwner(9), LockRange::WHOLE);
+    LockRequest { file, family: LockFamily::Flock, owner, pid: 1, range, kind: LockKind::Write, wait }
+}
+
+fn file_of(outcome: Outcome) -> FileId {
+    match outcome {
+        Ok(Answer::Changed { file, .. }) => file,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn of_two_makers_at_two_stations_one_wins() {
+    let mut site = Site::new();
+    for turn in 0..8 {
+        let text = format!("lock-{turn}");
+        let ids = [0, 1].map(|client| site.make(client, &text));
+        site.world.settle();
+        let mut answers = [0, 1].map(|client| site.answer(client, ids[client]).unwrap());
+        answers.sort_by_key(Outcome::is_err);
+        assert!(answers[0].is_ok(), "turn {turn}: {answers:?}");
+        assert_eq!(answers[1], Err(FsError::Exists), "turn {turn}");
+    }
+    site.no_conflict();
+}
+
+/// The same two without the mode are both told that they made it: this is what it is for.
+#[test]
+fn elsewhere_both_make_it() {
+    let mut site = Site::new();
+    site.directory = FileId::ROOT;
+    for station in site.stations {
+        let line = site.world.line_of(station);
+        site.world.stall(line, true);
+    }
+    let ids = [0, 1].map(|client| site.make(client, "lock"));
+    site.world.settle();
+    assert!([0, 1].into_iter().all(|client| site.answer(client, ids[client]).unwrap().is_ok()));
+}
+
+#[test]
+fn links_and_renames_that_must_not_replace_are_decided_as_well() {
+    let mut site = Site::new();
+    let files = [0, 1].map(|client| site.created(client, &format!("own-{client}")));
+    let link =
+        |client: usize, site: &Site| Change::Link { file: files[client], parent: site.directory, name: name("l") };
+    let rename = |client: usize, site: &Site| Change::Rename {
+        from_parent: site.directory,
+        from_name: name(&format!("own-{client}")),
+        to_parent: site.directory,
+        to_name: name("r"),
+        target: RenameTarget::MustBeFree,
+    };
+    let ways: [&dyn Fn(usize, &Site) -> Change; 2] = [&link, &rename];
+    for way in ways {
+        let changes = [0, 1].map(|client| way(client, &site));
+        let clients = site.clients;
+        let ids = [0, 1].map(|client| {
+            let change = changes[client].clone();
+            site.world.request(clients[client], Request::Change { user: 0, change })
+        });
+        site.world.settle();
+        let answers = [0, 1].map(|client| site.answer(client, ids[client]).unwrap());
+        assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1, "{answers:?}");
+        assert!(answers.contains(&Err(FsError::Exists)), "{answers:?}");
+    }
+    site.no_conflict();
+}
+
+/// What is done under a lock the next holder sees, be it at another station.
+#[test]
+fn a_counter_under_a_lock_loses_nothing() {
+    let mut site = Site::new();
+    let file = site.created(0, "count");
+    site.world.lookup(site.clients[1], site.directory, "count").unwrap();
+    for turn in 0_u64..12 {
+        let client = usize::try_from(turn % 2).unwrap();
+        let id = site.lock(client, file, true);
+        site.world.settle();
+        assert_eq!(site.answer(client, id), Some(Ok(Answer::Done)), "turn {turn}");
+        let inode = site.world.hosts[site.clients[client]].replica.inode(file).unwrap().expect("it is known here");
+        let before = if turn == 0 { String::new() } else { format!("{turn}") };
+        assert_eq!(inode.content, small(&before), "turn {turn}");
+        let (content, mtime) = (small(&format!("{}", turn + 1)), WallTime::EPOCH);
+        site.change(client, Change::Store { file, base: inode.version, content, mtime }).unwrap();
+        // Before it is told anything about the home.
+        site.unlock(client, file);
+    }
+    site.no_conflict();
+}
+
+#[test]
+fn a_lock_excludes_clients_of_other_stations() {
+    let mut site = Site::new();
+    let file = site.created(0, "x");
+    let mine = site.lock(0, file, false);
+    site.world.settle();
+    assert_eq!(site.answer(0, mine), Some(Ok(Answer::Done)));
+    let tried = site.lock(1, file, false);
+    let waits = site.lock(1, file, true);
+    site.world.settle();
+    assert_eq!(site.answer(1, tried), Some(Err(FsError::Locked)));
+    assert_eq!(site.answer(1, waits), None);
+    match site
+        .world
+        .ask(site.clients[1], Request::TestLock(LockRequest { family: LockFamily::Flock, ..whole(file, false) }))
+    {
+        Ok(Answer::Lock(Some(held))) => assert_eq!(held.kind, LockKind::Write),
+        other => panic!("{other:?}"),
+    }
+    site.unlock(0, file);
+    site.world.settle();
+    assert_eq!(site.answer(1, waits), Some(Ok(Answer::Done)));
+}
+
+#[test]
+fn without_the_home_nothing_is_changed_and_said_so() {
+    let mut site = Site::new();
+    let file = site.created(0, "x");
+    let line = site.world.line_of(site.stations[0]);
+    site.world.close(line);
+    assert_eq!(site.change(0, create(site.directory, "y")), Err(FsError::Unreachable));
+    let id = site.lock(0, file, true);
+    site.world.settle();
+    assert_eq!(site.answer(0, id), Some(Err(FsError::Unreachable)));
+    // Reading goes on, and so does all else.
+    assert_eq!(site.world.lookup(site.clients[0], site.directory, "x").map(|(found, _)| found), Ok(file));
+    site.world.create(site.clients[0], FileId::ROOT, "elsewhere");
+    site.world.connect(site.stations[0], HOME);
+    site.world.settle();
+    site.created(0, "y");
+    site.no_conflict();
+}
+
+#[test]
+fn without_a_station_nothing_is_changed_either() {
+    let mut site = Site::new();
+    let file = site.created(0, "x");
+    let line = site.world.line_of(site.clients[0]);
+    site.world.close(line);
+    let id = site.make(0, "y");
+    let lock = site.lock(0, file, true);
+    site.world.pass(Duration::from_secs(3));
+    assert_eq!(site.answer(0, id), Some(Err(FsError::Unreachable)));
+    assert_eq!(site.answer(0, lock), Some(Err(FsError::Unreachable)));
+    site.world.connect(site.clients[0], site.stations[0]);
+    site.world.settle();
+    site.created(0, "y");
+    site.no_conflict();
+}
+
+/// The line of the station breaks after the claim was granted, and for longer than a lease: the other makes the name.
+#[test]
+fn a_maker_whose_line_breaks_does_not_think_that_it_made_what_another_did() {
+    let mut site = Site::new();
+    let line = site.world.line_of(site.clients[0]);
+    let id = site.make(0, "lock");
+    // The claim goes up and comes back; the record stays on its way.
+    for _ in 0..10_000 {
+        let made = site.world.hosts[site.clients[0]].replica.entry(site.directory, &name("lock"));
+        if made.unwrap().is_some() {
+            break;
+        }
+        assert!(site.world.step());
+    }
+    site.world.stall(line, true);
+    site.world.pass(Duration::from_secs(12));
+    assert!(matches!(site.answer(0, id), Some(Err(FsError::TimedOut | FsError::Unreachable))));
+    let other = site.created(1, "lock");
+    site.world.close(line);
+    site.world.connect(site.clients[0], site.stations[0]);
+    site.world.settle();
+    site.world.pass(Duration::from_secs(5));
+    let seen = [0, 1].map(|client| site.world.lookup(site.clients[client], site.directory, "lock").unwrap().0);
+    assert_eq!(seen, [other, other]);
+}
+
+/// What a station held at the home for its clients is free a lease after the home heard of it last.
+#[test]
+fn a_station_that_does_not_come_back_keeps_no_lock() {
+    let mut site = Site::new();
+    let file = site.created(0, "x");
+    let mine = site.lock(0, file, false);
+    site.world.settle();
+    assert_eq!(site.answer(0, mine), Some(Ok(Answer::Done)));
+    let line = site.world.line_of(site.stations[0]);
+    site.world.close(line);
+    let soon = site.lock(1, file, false);
+    site.world.settle();
+    assert_eq!(site.answer(1, soon), Some(Err(FsError::Locked)));
+    site.world.pass(Duration::from_secs(11));
+    let later = site.lock(1, file, false);
+    site.world.settle();
+    assert_eq!(site.answer(1, later), Some(Ok(Answer::Done)));
+    // The first comes back, and has it no more, even when the other let it go.
+    site.unlock(1, file);
+    site.world.settle();
+    site.world.connect(site.stations[0], HOME);
+    site.world.settle();
+    let again = site.lock(1, file, false);
+    site.world.settle();
+    assert_eq!(site.answer(1, again), Some(Ok(Answer::Done)));
+    assert_eq!(site.world.hosts[site.clients[0]].replica.lost_locks(file).len(), 1, "its program is to hear of it");
+}
+
+/// Proves [S-lock-lost]: a client that goes to another station leaves its locks behind, and its program hears of it.
+#[test]
+fn a_lock_is_not_held_twice_when_its_holder_moves() {
+    let mut site = Site::new();
+    let file = site.created(0, "x");
+    let mine = site.lock(0, file, false);
+    site.world.settle();
+    assert_eq!(site.answer(0, mine), Some(Ok(Answer::Done)));
+    let line = site.world.line_of(site.clients[0]);
+    site.world.close(line);
+    site.world.connect(site.clients[0], site.stations[1]);
+    site.world.settle();
+    assert_eq!(site.world.hosts[site.clients[0]].replica.lost_locks(file).len(), 1);
+    let soon = site.lock(1, file, false);
+    site.world.settle();
+    assert_eq!(site.answer(1, soon), Some(Err(FsError::Locked)), "the first station keeps it for a lease");
+    site.world.pass(Duration::from_secs(12));
+    let later = site.lock(1, file, false);
+    site.world.settle();
+    assert_eq!(site.answer(1, later), Some(Ok(Answer::Done)));
+}
+
+/// A line that breaks for a moment takes no lock away.
+#[test]
+fn a_station_that_comes_back_in_time_has_its_locks_still() {
+    let mut site = Site::new();
+    let file = site.created(0, "x");
+    let mine = site.lock(0, file, false);
+    site.world.settle();
+    assert_eq!(site.answer(0, mine), Some(Ok(Answer::Done)));
+    let line = site.world.line_of(site.stations[0]);
+    site.world.close(line);
+    site.world.pass(Duration::from_secs(2));
+    site.world.connect(site.stations[0], HOME);
+    site.world.pass(Duration::from_secs(20));
+    let tried = site.lock(1, file, false);
+    site.world.settle();
+    assert_eq!(site.answer(1, tried), Some(Err(FsError::Locked)));
+    site.unlock(0, file);
+    site.world.settle();
+    let free = site.lock(1, file, false);
+    site.world.settle();
+    assert_eq!(site.answer(1, free), Some(Ok(Answer::Done)));
+}
+
+#[test]
+fn what_is_made_in_an_exclusive_directory_is_exclusive() {
+    let mut site = Site::new();
+    let (parent, mode) = (site.directory, 0o755);
+    let below = file_of(site.change(0, Change::Mkdir { parent, name: name("below"), mode, uid: 0, gid: 0 }));
+    site.world.settle();
+    for host in [HOME, site.stations[1], site.clients[0]] {
+        let inode = site.world.hosts[host].replica.inode(below).unwrap().unwrap();
+        assert!(inode.is_exclusive(), "host {host}");
+    }
+    let file = site.created(0, "plain");
+    assert!(site.world.hosts[HOME].replica.inode(file).unwrap().unwrap().xattrs.is_empty());
+}

@@ -1,0 +1,348 @@
+//! What programs at two stations did and saw is recorded and checked: in an exclusive directory it is as on one machine, beside
+//! it each client sees what it wrote and nothing undone.
+//!
+//! `scripts/histories.sh MINUTES` runs it for longer (`$WAYFS_HISTORIES_SECONDS`).
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use rustix::fs::FlockOperation;
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use wayfs_system_tests::histories::{
+    Checked, Counter, CounterInput, Lock, LockInput, Log, LogInput, Maker, MakerInput, Model, Operation, Register,
+    RegisterInput, Seen, check, check_sessions,
+};
+use wayfs_system_tests::{Site, eventually};
+
+/// How long the short run takes.
+const SHORT: Duration = Duration::from_secs(20);
+/// Steps of the search for one key.
+const STEPS_MAX: usize = 20_000_000;
+/// Who is silent for so long loses its locks.
+const LEASE: Duration = Duration::from_secs(10);
+/// Files of each kind. Few, so that clients meet.
+const KEYS: usize = 2;
+
+/// All that was recorded.
+#[derive(Default)]
+struct Recorded {
+    registers: Mutex<BTreeMap<usize, Vec<Operation<RegisterInput, u64>>>>,
+    counters: Mutex<BTreeMap<usize, Vec<Operation<CounterInput, u64>>>>,
+    logs: Mutex<BTreeMap<usize, Vec<Operation<LogInput, Vec<u64>>>>>,
+    makers: Mutex<BTreeMap<usize, Vec<Operation<MakerInput, bool>>>>,
+    locks: Mutex<BTreeMap<usize, Vec<Operation<LockInput, ()>>>>,
+    sessions: Mutex<BTreeMap<usize, Vec<Seen>>>,
+    written: Mutex<BTreeMap<usize, u64>>,
+}
+
+/// One clock for all, in which no two moments are one.
+static CLOCK: AtomicU64 = AtomicU64::new(1);
+
+fn now() -> u64 {
+    CLOCK.fetch_add(1, Ordering::SeqCst)
+}
+
+fn note<I, O>(all: &Mutex<BTreeMap<usize, Vec<Operation<I, O>>>>, key: usize, operation: Operation<I, O>) {
+    all.lock().unwrap().entry(key).or_default().push(operation);
+}
+
+/// What a question came to: an answer, a refusal before anything was done, or nothing for certain.
+enum Came<T> {
+    To(T),
+    Nothing,
+    Unknown,
+}
+
+/// A program on one client.
+struct Program<'a> {
+    client: usize,
+    root: PathBuf,
+    beside: PathBuf,
+    recorded: &'a Recorded,
+    random: StdRng,
+    /// Numbers given so far, none twice among all clients.
+    numbers: u64,
+}
+
+impl Program<'_> {
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers * 16 + self.client as u64 + 1
+    }
+
+    fn run_until(&mut self, end: Instant) {
+        while Instant::now() < end {
+            let key = self.random.random_range(0..KEYS);
+            match self.random.random_range(0..7) {
+                0 => self.write_register(key),
+                1 => self.read_register(key),
+                2 => self.count(key),
+                3 => self.append(key),
+                4 => self.read_log(key),
+                5 => self.make(key),
+                _ => self.session(),
+            }
+        }
+    }
+
+    /// Opens and locks a file.
+    fn locked(&self, name: &str, key: usize) -> io::Result<(File, (u64, u64))> {
+        let file = OpenOptions::new().read(true).write(true).open(self.root.join(format!("{name}-{key}")))?;
+        let asked = now();
+        rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
+        Ok((file, (asked, now())))
+    }
+
+    /// Lets go, and notes from when to when it had the lock: not of one that was lost, which it is told now.
+    fn unlock(&self, file: &File, taken: (u64, u64), number: usize) -> io::Result<()> {
+        let asked = now();
+        rustix::fs::flock(file, FlockOperation::Unlock)?;
+        let (client, locks) = (self.client, &self.recorded.locks);
+        note(locks, number, Operation::answered(client, taken, LockInput::Take(client), ()));
+        note(locks, number, Operation::answered(client, (asked, now()), LockInput::Leave(client), ()));
+        Ok(())
+    }
+
+    /// Does something with a file under its lock. What fails before `wrote` is set was not done.
+    fn under_lock<T>(
+        &self,
+        name: &str,
+        key: usize,
+        mut work: impl FnMut(&mut File, &mut bool) -> io::Result<T>,
+    ) -> Came<T> {
+        let Ok((mut file, taken)) = self.locked(name, key) else { return Came::Nothing };
+        let mut wrote = false;
+        let mut outcome = work(&mut file, &mut wrote);
+        if wrote && outcome.is_ok() {
+            outcome = outcome.and_then(|done| file.sync_all().map(|()| done));
+        }
+        let left = self.unlock(&file, taken, lock_number(name, key));
+        match (outcome, left) {
+            (Ok(done), Ok(())) => Came::To(done),
+            _ if wrote => Came::Unknown,
+            _ => Came::Nothing,
+        }
+    }
+
+    fn write_register(&mut self, key: usize) {
+        let (value, asked) = (self.number(), now());
+        let came = self.under_lock("register", key, |file, wrote| {
+            *wrote = true;
+            write_number(file, value)
+        });
+        let input = RegisterInput::Write(value);
+        match came {
+            Came::To(()) => {
+                note(&self.recorded.registers, key, Operation::answered(self.client, (asked, now()), input, value))
+            }
+            Came::Unknown => note(&self.recorded.registers, key, Operation::unknown(self.client, asked, input)),
+            Came::Nothing => {}
+        }
+    }
+
+    fn read_register(&mut self, key: usize) {
+        let asked = now();
+        if let Came::To(value) = self.under_lock("register", key, |file, _| read_number(file)) {
+            let read = Operation::answered(self.client, (asked, now()), RegisterInput::Read, value);
+            note(&self.recorded.registers, key, read);
+        }
+    }
+
+    fn count(&mut self, key: usize) {
+        let asked = now();
+        let came = self.under_lock("counter", key, |file, wrote| {
+            let next = read_number(file)? + 1;
+            *wrote = true;
+            write_number(file, next).map(|()| next)
+        });
+        match came {
+            Came::To(value) => {
+                let added = Operation::answered(self.client, (asked, now()), CounterInput::Add, value);
+                note(&self.recorded.counters, key, added);
+            }
+            Came::Unknown => {
+                note(&self.recorded.counters, key, Operation::unknown(self.client, asked, CounterInput::Add))
+            }
+            Came::Nothing => {}
+        }
+    }
+
+    fn append(&mut self, key: usize) {
+        let (line, asked) = (self.number(), now());
+        let path = self.root.join(format!("log-{key}"));
+        let Ok(file) = OpenOptions::new().append(true).open(path) else { return };
+        let outcome = (&file).write_all(format!("{line}\n").as_bytes()).and_then(|()| file.sync_all());
+        let input = LogInput::Append(line);
+        match outcome {
+            Ok(()) => {
+                note(&self.recorded.logs, key, Operation::answered(self.client, (asked, now()), input, Vec::new()))
+            }
+            Err(_) => note(&self.recorded.logs, key, Operation::unknown(self.client, asked, input)),
+        }
+    }
+
+    fn read_log(&mut self, key: usize) {
+        let asked = now();
+        if let Came::To(lines) = self.under_lock("log", key, |file, _| read_lines(file)) {
+            note(&self.recorded.logs, key, Operation::answered(self.client, (asked, now()), LogInput::Read, lines));
+        }
+    }
+
+    fn make(&mut self, key: usize) {
+        let (path, asked) = (self.root.join(format!("made-{key}")), now());
+        let is_made = self.random.random_bool(0.5);
+        let (input, outcome, there) = if is_made {
+            let made = OpenOptions::new().write(true).create_new(true).open(&path).map(drop);
+            (MakerInput::Make, made, io::ErrorKind::AlreadyExists)
+        } else {
+            (MakerInput::Remove, fs::remove_file(&path), io::ErrorKind::NotFound)
+        };
+        match outcome {
+            Ok(()) => note(&self.recorded.makers, key, Operation::answered(self.client, (asked, now()), input, true)),
+            // What a look said before it was asked, the home was not asked for: a look may be late.
+            Err(error) if error.kind() == there => {}
+            Err(_) => note(&self.recorded.makers, key, Operation::unknown(self.client, asked, input)),
+        }
+    }
+
+    /// Beside the exclusive directory: writes its own file, or reads one of all.
+    fn session(&mut self) {
+        let seen = if self.random.random_bool(0.5) {
+            let number = self.recorded.written.lock().unwrap().get(&self.client).copied().unwrap_or(0) + 1;
+            self.recorded.written.lock().unwrap().insert(self.client, number);
+            let path = self.beside.join(format!("own-{}", self.client));
+            let fresh = self.beside.join(format!("fresh-{}", self.client));
+            let wrote = fs::write(&fresh, number.to_string()).and_then(|()| fs::rename(&fresh, &path));
+            wrote.ok().map(|()| Seen::Wrote { key: self.client, number })
+        } else {
+            let key = self.random.random_range(0..2);
+            let text = fs::read_to_string(self.beside.join(format!("own-{key}")));
+            let number = text.ok().and_then(|text| text.parse().ok());
+            number.map(|number| Seen::Read { key, number })
+        };
+        self.recorded.sessions.lock().unwrap().entry(self.client).or_default().extend(seen);
+    }
+}
+
+fn lock_number(name: &str, key: usize) -> usize {
+    let kind = ["register", "counter", "log"].iter().position(|kind| *kind == name).unwrap();
+    kind * KEYS + key
+}
+
+fn read_number(file: &mut File) -> io::Result<u64> {
+    let mut text = String::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.read_to_string(&mut text)?;
+    text.trim().parse().map_err(io::Error::other)
+}
+
+fn write_number(file: &mut File, number: u64) -> io::Result<()> {
+    file.seek(SeekFrom::Start(0))?;
+    file.write_all(format!("{number:>12}\n").as_bytes())
+}
+
+fn read_lines(file: &mut File) -> io::Result<Vec<u64>> {
+    let mut text = String::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.read_to_string(&mut text)?;
+    text.lines().map(|line| line.parse().map_err(io::Error::other)).collect()
+}
+
+fn judge<M: Model>(what: &str, all: &Mutex<BTreeMap<usize, Vec<Operation<M::Input, M::Output>>>>) -> usize {
+    let mut operations = 0;
+    for (key, history) in all.lock().unwrap().iter() {
+        operations += history.len();
+        match check::<M>(history, STEPS_MAX) {
+            Checked::Linearizable => {}
+            Checked::Undecided => println!("{what} {key}: not decided ({} operations)", history.len()),
+            Checked::Impossible(longest) => {
+                let left: Vec<_> = (0..history.len()).filter(|at| !longest.contains(at)).collect();
+                let first = left.iter().map(|at| &history[*at]).min_by_key(|operation| operation.asked).map(|first| {
+                    format!(
+                        "client {} asked {:?} at {}, was told {:?}",
+                        first.client, first.input, first.asked, first.told
+                    )
+                });
+                panic!(
+                    "{what} {key}: {} operations have no order; of {} left the first: {first:?}",
+                    history.len(),
+                    left.len()
+                );
+            }
+        }
+    }
+    operations
+}
+
+/// What goes wrong meanwhile: a client is without its station for some seconds. Answers for how long.
+fn disturb(site: &Site, random: &mut StdRng) -> Duration {
+    let begin = Instant::now();
+    let (machine, mount) = &site.clients[random.random_range(0..2)];
+    mount.wayfs(machine, &["offline"]);
+    std::thread::sleep(Duration::from_millis(random.random_range(200..3000)));
+    eventually("the client is back", Duration::from_secs(60), || mount.wayfs(machine, &["online"]).status.success());
+    let away = begin.elapsed();
+    std::thread::sleep(Duration::from_millis(random.random_range(2000..5000)));
+    away
+}
+
+fn prepare(root: &Path) {
+    for key in 0..KEYS {
+        for name in ["register", "counter"] {
+            fs::write(root.join(format!("{name}-{key}")), format!("{:>12}\n", 0)).unwrap();
+        }
+        fs::write(root.join(format!("log-{key}")), "").unwrap();
+    }
+}
+
+/// Proves [S-exclusive-mode], and that no client sees undone what it saw, over spells without its station.
+#[test]
+fn what_programs_at_two_stations_see_has_an_order() {
+    let seconds = std::env::var("WAYFS_HISTORIES_SECONDS").ok().and_then(|text| text.parse().ok());
+    let length = seconds.map_or(SHORT, Duration::from_secs);
+    let seed = std::env::var("WAYFS_HISTORIES_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let site = Site::apart();
+    prepare(&site.root(0));
+    let there = site.root(1).join(format!("log-{}", KEYS - 1));
+    eventually("the other sees the files", Duration::from_secs(60), || there.exists());
+    let (recorded, end) = (Recorded::default(), Instant::now() + length);
+    let mut away_max = Duration::ZERO;
+    std::thread::scope(|scope| {
+        for client in 0..2 {
+            let mut program = Program {
+                client,
+                root: site.root(client),
+                beside: site.clients[client].1.root().to_owned(),
+                recorded: &recorded,
+                random: StdRng::seed_from_u64(seed * 2 + client as u64),
+                numbers: 0,
+            };
+            scope.spawn(move || program.run_until(end));
+        }
+        let mut random = StdRng::seed_from_u64(seed);
+        while Instant::now() + Duration::from_secs(8) < end {
+            away_max = away_max.max(disturb(&site, &mut random));
+        }
+    });
+    let counts = [
+        judge::<Register>("register", &recorded.registers),
+        judge::<Counter>("counter", &recorded.counters),
+        judge::<Log>("log", &recorded.logs),
+        judge::<Maker>("name", &recorded.makers),
+        // Who is away for a lease loses its locks, and may let go of one before it hears that.
+        if away_max < LEASE / 2 { judge::<Lock>("lock", &recorded.locks) } else { 1 },
+    ];
+    let written = recorded.written.lock().unwrap().clone();
+    for (client, session) in recorded.sessions.lock().unwrap().iter() {
+        assert_eq!(check_sessions(session, &written), Ok(()), "client {client}: {session:?}");
+    }
+    println!("{counts:?} operations of registers, counters, logs, names, locks");
+    assert!(counts.iter().all(|count| *count > 0), "something never happened: {counts:?}");
+}
