@@ -129,6 +129,18 @@ impl Host {
         !self.destroyed && !self.is_copy && !self.is_harmed
     }
 
+    /// Files that were made again under other names: what stands under the former ones is what another copy of this store made.
+    pub(crate) fn follow_renamed(&mut self) {
+        let Some(replica) = &self.replica else { return };
+        let mut seen = BTreeMap::new();
+        for (former, now) in replica.renamed() {
+            if let Some(version) = self.seen.remove(&FileId::made_by(former)) {
+                seen.insert(FileId::made_by(now), version);
+            }
+        }
+        self.seen.extend(seen);
+    }
+
     /// Its wall clock: seventeen years after the epoch and its own error.
     pub(crate) fn wall(&self, now: Time) -> WallTime {
         let true_nanos = 1_800_000_000_000_000_000 + (now.as_micros() as i64) * 1000;

@@ -517,6 +517,7 @@ impl World {
                 self.hosts[index].config.origin = origin;
                 self.hosts[index].origins.push(origin);
                 self.note_renamed(index);
+                self.hosts[index].follow_renamed();
                 self.cover(Branch::Renewed, true);
             }
             Output::InvalidateAll => self.cover(Branch::InvalidateAll, true),
@@ -561,7 +562,7 @@ impl World {
         const GOOD_AFTER_LOSS: [&str; 3] = ["went back behind record", "is the last that came", "begin anew"];
         /// Where a store is an older copy, histories do part. A station that took records of the one copy, and hears that the home has
         /// those of the other, writes them again by its own name: it has less of their origin than it had said.
-        const PARTED: [&str; 2] = ["history of", "went back behind record"];
+        const PARTED: [&str; 3] = ["history of", "of another history", "went back behind record"];
         self.cover(Branch::Disconnected, true);
         let is_good = GOOD.iter().any(|good| reason.contains(good))
             || self.has_lost_server() && GOOD_AFTER_LOSS.iter().any(|good| reason.contains(good))
