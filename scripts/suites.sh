@@ -17,16 +17,16 @@ done
 cargo build --package wayfs
 wayfs=$(pwd)/target/debug/wayfs
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/wayfs-suites.XXXXXX")
-# Users that pjdfstest changes to must get to the mount.
+work=$(mktemp -d "${TMPDIR:-/tmp}/ws.XXXXXX")
+# Users that pjdfstest changes to must get to the mount. The path is short because that of a socket has 107 bytes at most.
 chmod 755 "$work"
 export XDG_STATE_HOME="$work/state" XDG_CACHE_HOME="$work/cache" XDG_CONFIG_HOME="$work/config" XDG_RUNTIME_DIR="$work/run"
-mkdir -p "$work/state" "$work/cache" "$work/config" "$work/run" "$work/mnt" "$work/other"
+mkdir -p "$work/state" "$work/cache" "$work/config" "$work/run" "$work/m" "$work/other"
 unset WAYFS_AT WAYFS_TICKET || true
 clean_up() {
-    "$wayfs" umount --force "$work/mnt" >/dev/null 2>&1 || true
+    "$wayfs" umount --force "$work/m" >/dev/null 2>&1 || true
     "$wayfs" --at "$work/home" stop >/dev/null 2>&1 || true
-    umount -l "$work/mnt" 2>/dev/null || true
+    umount -l "$work/m" 2>/dev/null || true
     rm -rf "$work"
 }
 trap clean_up EXIT
@@ -35,7 +35,7 @@ trap 'exit 130' INT TERM
 "$wayfs" serve --daemon --data "$work/home" --listen 127.0.0.1:0
 "$wayfs" --at "$work/home" volume create suites >/dev/null
 "$wayfs" --at "$work/home" volume ticket suites --out "$work/ticket" >/dev/null
-"$wayfs" mount --daemon "$work/ticket" "$work/mnt" --cache "$work/client"
+"$wayfs" mount --daemon "$work/ticket" "$work/m" --cache "$work/client"
 
 # What is expected to fail looks at times of access, which are not kept: see the end of SEMANTICS.md.
 cat >"$work/pjdfstest.toml" <<'TOML'
@@ -57,8 +57,8 @@ expected_failures = [
 [dummy_auth]
 entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
 TOML
-mkdir "$work/mnt/pjdfstest"
-"$suites/bin/pjdfstest" -c "$work/pjdfstest.toml" -p "$work/mnt/pjdfstest" -s "$work/other"
+mkdir "$work/m/p"
+"$suites/bin/pjdfstest" -c "$work/pjdfstest.toml" -p "$work/m/p" -s "$work/other"
 
 cat >"$work/fsx.toml" <<'TOML'
 [weights]
@@ -77,26 +77,26 @@ for len in 6000 262144 12000000; do
     { echo "flen = $len"; echo "[opsize]"; echo "max = $((len / 4))"; cat "$work/fsx.toml"; } >"$work/fsx-$len.toml"
     for seed in ${WAYFS_FSX_SEEDS:-1 2 3}; do
         echo "fsx: $len bytes, seed $seed"
-        "$suites/bin/fsx" -f "$work/fsx-$len.toml" -N 1500 -S "$seed" -P "$work" "$work/mnt/fsx-$len-$seed"
+        "$suites/bin/fsx" -f "$work/fsx-$len.toml" -N 1500 -S "$seed" -P "$work" "$work/m/fsx-$len-$seed"
     done
 done
 
 # Of every kind of operation on files a few seconds, each with its own checks. Nothing is expected to fail; what a mount
 # refuses (fiemap, verity) is skipped by the program itself. Left out is what does not touch the mount (binderfs, procfs).
 if command -v stress-ng >/dev/null 2>&1; then
-    mkdir "$work/mnt/stress"
-    stress-ng --class filesystem --sequential 1 --timeout "${WAYFS_STRESS_TIME:-3s}" --verify --temp-path "$work/mnt/stress" \
+    mkdir "$work/m/stress"
+    stress-ng --class filesystem --sequential 1 --timeout "${WAYFS_STRESS_TIME:-3s}" --verify --temp-path "$work/m/stress" \
         --exclude binderfs,procfs --log-brief
 else
     echo "Not run: stress-ng (apt-get install stress-ng)."
 fi
 
 if command -v fio >/dev/null 2>&1; then
-    mkdir "$work/mnt/fio"
+    mkdir "$work/m/fio"
     for way in "psync 0" "psync 1" "libaio 1" "mmap 0"; do
         engine=${way% *} direct=${way#* }
         echo "fio: $engine, direct $direct"
-        fio --name=verify --directory="$work/mnt/fio" --filename="$engine-$direct" --size=32m --ioengine="$engine" --direct="$direct" \
+        fio --name=verify --directory="$work/m/fio" --filename="$engine-$direct" --size=32m --ioengine="$engine" --direct="$direct" \
             --iodepth=8 --rw=randrw --bsrange=4k-64k --verify=crc32c --verify_fatal=1 --randrepeat=1 --fsync=200 --verify_state_save=0 --minimal >/dev/null
     done
 else
