@@ -12,7 +12,7 @@ use wayfs_hop::Scheme;
 use wayfs_link::LineConfig;
 
 /// Name, congestion control, selective acknowledgements, scheme of `wayfs link`.
-const CELLS: [(&str, &str, bool, Option<&str>); 12] = [
+const CELLS: [(&str, &str, bool, Option<&str>); 14] = [
     ("kernel, reno", "reno", false, None),
     ("kernel, reno with SACK", "reno", true, None),
     ("kernel, cubic", "cubic", true, None),
@@ -22,6 +22,9 @@ const CELLS: [(&str, &str, bool, Option<&str>); 12] = [
     ("kernel, reno, link snoop", "reno", false, Some("snoop")),
     ("kernel, reno, link ll-order", "reno", false, Some("ll-order")),
     ("kernel, reno with SACK, link snoop-sack", "reno", true, Some("snoop-sack")),
+    // The base's own connection has the congestion control of its machine.
+    ("kernel, reno, link split", "reno", false, Some("split")),
+    ("kernel, reno with SACK, link split-sack", "reno", true, Some("split-sack")),
     ("kernel, reno, link ours", "reno", false, Some("ours")),
     ("kernel, cubic, link ours", "cubic", true, Some("ours")),
     ("kernel, bbr, link ours", "bbr", true, Some("ours")),
