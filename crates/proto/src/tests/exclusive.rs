@@ -74,6 +74,9 @@ impl Site {
     }
 }
 
+/// How a client makes a name.
+type Way<'a> = &'a dyn Fn(usize, &Site) -> Change;
+
 fn make_exclusive(world: &mut World, client: usize, file: FileId) {
     let (name, value) = (XattrName::new(Inode::EXCLUSIVE).unwrap(), Some(bytes::Bytes::from_static(b"1")));
     world.change(client, Change::SetXattr { file, name, value, presence: XattrPresence::Any }).unwrap();
@@ -137,7 +140,7 @@ fn links_and_renames_that_must_not_replace_are_decided_as_well() {
         to_name: name("r"),
         target: RenameTarget::MustBeFree,
     };
-    let ways: [&dyn Fn(usize, &Site) -> Change; 2] = [&link, &rename];
+    let ways: [Way; 2] = [&link, &rename];
     for way in ways {
         let changes = [0, 1].map(|client| way(client, &site));
         let clients = site.clients;
