@@ -233,6 +233,20 @@ impl Plan {
             disasters: drawn(seed, may, does),
         }
     }
+
+    /// With contents that stay where their writer lent them, another station to go to, and time enough for what was lost with
+    /// the first to be given up while things still break: who looks for it makes up for much else.
+    pub(crate) fn with_long_duties(self) -> Self {
+        Self {
+            stations: 2,
+            clients: self.clients.max(2),
+            propagate: 0.0,
+            big: 0.8,
+            faulty: Duration::from_secs(150),
+            think: self.think.max(Duration::from_millis(400)),
+            ..self
+        }
+    }
 }
 
 /// A swarm: in half of the seeds each kind has a weight of its own, and some never happen.

@@ -98,8 +98,12 @@ impl Bug {
             _ => &[],
         };
         let plan = Plan::with(seed, &Disaster::ON, does);
-        let exclusive = plan.exclusive || self == Self::ClaimsShared;
-        Plan { close_to_open: plan.close_to_open || self == Self::RightsNotHeard, exclusive, ..plan }
+        match self {
+            Self::RightsNotHeard => Plan { close_to_open: true, ..plan },
+            Self::ClaimsShared => Plan { exclusive: true, ..plan },
+            Self::DutyNotTold => plan.with_long_duties(),
+            _ => plan,
+        }
     }
 }
 
