@@ -34,6 +34,7 @@ build:
 	cargo build --release --package wayfs
 
 install: build
+	@cargo run --quiet --package xtask -- notices target/notices.txt
 	@sh packaging/install.sh
 
 clean:

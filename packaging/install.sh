@@ -3,11 +3,14 @@
 #   PREFIX   where to (/usr/local)
 #   DESTDIR  put before every path (for packagers)
 #   PROGRAM  the program to install (target/release/wayfs)
+#   NOTICES  licences of what is linked in (target/notices.txt; `cargo xtask notices FILE` writes it)
 set -eu
 cd "$(dirname "$0")/.."
 prefix=${PREFIX:-/usr/local}
 dest=${DESTDIR:-}
 program=${PROGRAM:-target/release/wayfs}
+notices=${NOTICES:-target/notices.txt}
+[ -s "$notices" ] || { echo "$notices is missing: cargo run --package xtask -- notices $notices" >&2; exit 1; }
 
 install -D -m 755 "$program" "$dest$prefix/bin/wayfs"
 # Line tables are five sixths of the program. They go beside it, where debuggers and backtraces look for them.
@@ -18,6 +21,8 @@ if command -v objcopy >/dev/null 2>&1; then
     objcopy --strip-debug --add-gnu-debuglink="$symbols" "$dest$prefix/bin/wayfs"
     chmod 644 "$symbols"
 fi
+install -D -m 644 LICENSE "$dest$prefix/share/doc/wayfs/LICENSE"
+install -D -m 644 "$notices" "$dest$prefix/share/doc/wayfs/third-party-notices.txt"
 mkdir -p "$dest$prefix/share/man/man1"
 "$program" man --dir "$dest$prefix/share/man/man1"
 mkdir -p "$dest$prefix/share/bash-completion/completions" "$dest$prefix/share/zsh/site-functions" "$dest$prefix/share/fish/vendor_completions.d"

@@ -2,10 +2,11 @@
 
 mod check_imports;
 mod sim;
+mod supply;
 
 use anyhow::{Result, bail};
 
-const USAGE: &str = "usage: cargo run --package xtask -- check-imports | sim …";
+const USAGE: &str = "usage: cargo run --package xtask -- check-imports | sim … | notices [FILE] | sbom [FILE]";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -13,6 +14,8 @@ fn main() -> Result<()> {
         Some((task, rest)) => match task.as_str() {
             "check-imports" => check_imports::main(),
             "sim" => sim::main(rest),
+            "notices" => supply::notices(rest),
+            "sbom" => supply::bill_of_materials(rest),
             _ => bail!("unknown task `{task}`; {USAGE}"),
         },
         None => bail!(USAGE),
