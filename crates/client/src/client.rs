@@ -1,6 +1,6 @@
 //! A running mount.
 
-use crate::ager::Ager;
+use crate::background_committer::BackgroundCommitter;
 use crate::hooks::MountHooks;
 use crate::inotify::WatcherThread;
 use crate::notices::NoticeThreads;
@@ -38,7 +38,7 @@ pub(crate) struct Parts {
     pub(crate) stopper: Stopper,
     pub(crate) watcher: Option<WatcherThread>,
     pub(crate) notices: NoticeThreads,
-    pub(crate) ager: Ager,
+    pub(crate) committer: BackgroundCommitter,
     pub(crate) control: ControlServer,
     pub(crate) registered: Registered,
     pub(crate) metrics: Option<MetricsServer>,
@@ -145,7 +145,7 @@ impl Client {
             session,
             watcher,
             notices,
-            ager,
+            committer,
             control,
             registered,
             metrics,
@@ -160,7 +160,7 @@ impl Client {
         } = self.parts;
         let served = session.join();
         drop(registered);
-        drop(ager);
+        drop(committer);
         drop(watcher);
         drop(notices);
         let lost = vfs.commit_all();
@@ -186,12 +186,12 @@ impl Client {
 
     /// Ends as a crash of the process would, for tests: nothing is committed, nothing synced.
     pub fn abandon(self) {
-        let Parts { session, stopper, watcher, notices, ager, volume, vfs, runtime, control, .. } = self.parts;
+        let Parts { session, stopper, watcher, notices, committer, volume, vfs, runtime, control, .. } = self.parts;
         volume.abandon();
         if let Err(error) = stopper.stop(UmountMode::Force) {
             tracing::warn!(%error, "unmount an abandoned client");
         }
-        drop(ager);
+        drop(committer);
         drop(watcher);
         drop(notices);
         let _ = session.join();

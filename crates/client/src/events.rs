@@ -125,10 +125,10 @@ pub struct About {
 
 impl Listener {
     /// The next event, if one comes soon enough. Lost ones are told as one event of their own.
-    pub fn next(&self, patience: Duration) -> Option<Event> {
+    pub fn next(&self, wait_policy: Duration) -> Option<Event> {
         let mut state = lock(&self.queue.state);
         if state.events.is_empty() && state.lost == 0 {
-            state = self.queue.changed.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.queue.changed.wait_timeout(state, wait_policy).unwrap_or_else(PoisonError::into_inner).0;
         }
         if let Some(event) = state.events.pop_front() {
             return Some(event);

@@ -16,7 +16,7 @@
 //!
 //! `SEMANTICS.md` says what a mount promises.
 
-mod ager;
+mod background_committer;
 mod client;
 mod config;
 pub mod engine;

@@ -301,10 +301,10 @@ impl Contents for Live {
         self.volume.contents().end_making(making);
     }
 
-    fn fetch(&self, wanted: Wanted, patience: Duration) -> Result<(), FsError> {
+    fn fetch(&self, wanted: Wanted, wait_policy: Duration) -> Result<(), FsError> {
         let begin = Instant::now();
         self.ahead.waits(wanted.file);
-        let fetched = self.volume.fetch(wanted.file, wanted.version, &wanted.digests, patience);
+        let fetched = self.volume.fetch(wanted.file, wanted.version, &wanted.digests, wait_policy);
         fetched.map_err(|error| self.fetch_failed(&wanted, &error))?;
         self.ahead.waited(wanted.file, begin.elapsed());
         Ok(())

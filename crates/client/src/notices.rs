@@ -112,8 +112,8 @@ impl Notices {
     }
 
     /// Waits until nothing is queued or being told, at most so long; for tests and for orderly ends.
-    pub fn drain(&self, patience: std::time::Duration) -> bool {
-        let end = std::time::Instant::now() + patience;
+    pub fn drain(&self, wait_policy: std::time::Duration) -> bool {
+        let end = std::time::Instant::now() + wait_policy;
         let mut queue = self.queue();
         loop {
             if queue.is_idle() {

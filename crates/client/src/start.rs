@@ -145,13 +145,18 @@ impl Client {
         let socket = config.control_socket.clone().unwrap_or_else(|| directory.join("control.sock"));
         let control = ControlServer::start(&socket, target)?;
         let registered = register(config, &control, &saved, &mountpoint, &hooks)?;
-        let ager = crate::ager::Ager::start(&vfs, &volume, &events, (Arc::clone(&link), labels))?;
+        let committer = crate::background_committer::BackgroundCommitter::start(
+            &vfs,
+            &volume,
+            &events,
+            (Arc::clone(&link), labels),
+        )?;
         Ok(Self::from_parts(Parts {
             session,
             stopper,
             watcher,
             notices: notice_threads,
-            ager,
+            committer,
             control,
             registered,
             metrics,

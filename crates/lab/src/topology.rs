@@ -2,10 +2,10 @@
 
 use crate::emulator::{Burden, Emulator, End, Ends, Lateness, MediumId};
 use crate::host::{HOSTS_MAX, Host, device_name, is_host_name};
+use crate::keep_awake::{IdleCores, KeepAwake};
 use crate::routes::{Edge, routes};
 use crate::run_directory::{MARK, RunDirectory};
 use crate::tun::Tun;
-use crate::vigil::{IdleCores, Vigil};
 use crate::{LabError, MountPoint, Process, cores};
 use std::fs::File;
 use std::net::Ipv4Addr;
@@ -45,7 +45,7 @@ pub struct Topology {
     run: RunDirectory,
     logs: PathBuf,
     seed: u64,
-    vigil: Vigil,
+    keep_awake: KeepAwake,
 }
 
 impl Topology {
@@ -56,19 +56,19 @@ impl Topology {
     pub fn new(seed: u64) -> Result<Self, LabError> {
         let run = RunDirectory::create()?;
         let logs = run.path().join("logs");
-        let vigil = Vigil::begin();
-        Ok(Self { emulator: Emulator::start()?, links: Vec::new(), hosts: Vec::new(), run, logs, seed, vigil })
+        let keep_awake = KeepAwake::begin();
+        Ok(Self { emulator: Emulator::start()?, links: Vec::new(), hosts: Vec::new(), run, logs, seed, keep_awake })
     }
 
     /// From now on cores may sleep while they have nothing to do, as they do where nobody measures. Packets are late then by
     /// what a core takes to wake up.
     pub fn let_cores_sleep(&mut self) {
-        self.vigil = Vigil::none();
+        self.keep_awake = KeepAwake::none();
     }
 
     /// What idle cores do while this topology exists.
     pub const fn idle_cores(&self) -> &IdleCores {
-        self.vigil.state()
+        self.keep_awake.state()
     }
 
     /// Lets programs write their output to a directory that stays; it is made when the first is started.

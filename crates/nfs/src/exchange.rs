@@ -20,7 +20,7 @@ use wayfs_types::Time;
 
 /// How long a call is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
+pub enum WaitPolicy {
     /// For ever: programs wait until the server is back.
     Hard,
     /// For so many sendings (BSD: 10); then the call fails.
@@ -105,7 +105,7 @@ const PAST_MAX: usize = 256;
 #[derive(Debug)]
 pub struct Exchange {
     policy: Box<dyn Policy>,
-    patience: Patience,
+    wait_policy: WaitPolicy,
     credentials: Credentials,
     next: u32,
     order: u64,
@@ -127,10 +127,10 @@ pub struct Exchange {
 impl Exchange {
     /// Without calls. `first` is the number of the first: two clients of one address and port must not use the same, since servers
     /// remember answers by it.
-    pub fn new(policy: Box<dyn Policy>, patience: Patience, credentials: Credentials, first: u32) -> Self {
+    pub fn new(policy: Box<dyn Policy>, wait_policy: WaitPolicy, credentials: Credentials, first: u32) -> Self {
         Self {
             policy,
-            patience,
+            wait_policy,
             credentials,
             next: first,
             order: 0,
@@ -299,7 +299,7 @@ impl Exchange {
 
     fn time_out(&mut self, xid: Xid) {
         let Some(call) = self.in_flight.get_mut(&xid) else { return };
-        let out_of_patience = matches!(self.patience, Patience::Soft(tries) if call.sendings >= tries);
+        let out_of_patience = matches!(self.wait_policy, WaitPolicy::Soft(tries) if call.sendings >= tries);
         if call.is_probe || (out_of_patience && call.overtakers < OVERTAKERS) {
             let call = self.in_flight.remove(&xid).expect("it is there: its reference was held a line above");
             if !call.is_probe {

@@ -1,7 +1,7 @@
 //! What fuzzers and tests feed with bytes of nobody in particular.
 
 use crate::calls::{Cookie, Place};
-use crate::exchange::{Exchange, Patience};
+use crate::exchange::{Exchange, WaitPolicy};
 use crate::operations::{self, Calls, IfTaken, Mark};
 use crate::retry::Retry;
 use crate::rpc::{self, Credentials};
@@ -71,7 +71,7 @@ pub fn drive(bytes: &[u8]) {
     };
     let policy = policy.parse::<Retry>().expect("the names are those of policies");
     let credentials = Credentials { machine: "fuzz".into(), uid: 1, gid: 1, groups: vec![] };
-    let exchange = Exchange::new(policy.begin(), Patience::Soft(3), credentials, 0);
+    let exchange = Exchange::new(policy.begin(), WaitPolicy::Soft(3), credentials, 0);
     let mut toy = Toy::default();
     toy.put("file", b"text");
     let root = root(&toy);

@@ -2,7 +2,7 @@
 
 use crate::calls::{self, Cookie, Place, Stability};
 use crate::rpc::{self, Credentials, Xid};
-use crate::{Exchange, Handle, Kind, Patience, Records, mount_protocol, portmap, results, retry::Retry, xdr::Reader};
+use crate::{Exchange, Handle, Kind, Records, WaitPolicy, mount_protocol, portmap, results, retry::Retry, xdr::Reader};
 use nfs3_types::nfs3::{self, Nfs3Option, Nfs3Result, filename3, nfs_fh3};
 use nfs3_types::rpc::{msg_body, rpc_msg};
 use nfs3_types::xdr_codec::{List, Opaque, Pack, Unpack};
@@ -119,7 +119,7 @@ proptest! {
         read_as_everything(&bytes);
         // As a success, too.
         read_as_everything(&[&[0; 4], &bytes[..]].concat());
-        let mut exchange = Exchange::new(Retry::Ours.begin(), Patience::Hard, credentials(), 0);
+        let mut exchange = Exchange::new(Retry::Ours.begin(), WaitPolicy::Hard, credentials(), 0);
         exchange.submit(&calls::Call { kind: Kind::Read, arguments: vec![] });
         while exchange.poll_transmit(Time::ZERO).is_some() {}
         let _ = exchange.handle_message(Time::from_micros(5), &bytes);

@@ -35,7 +35,7 @@ pub mod xdr;
 
 pub use attributes::{FileAttributes, FileKind, Handle, SetAttributes, SetTime, Timestamp, WriteVerifier};
 pub use block_size::{BLOCK_SIZES, BlockSize, Carrier};
-pub use exchange::{Answer, Exchange, Notice, Patience, Statistics};
+pub use exchange::{Answer, Exchange, Notice, Statistics, WaitPolicy};
 pub use procedure::{Kind, Procedure};
 pub use record::{RecordError, Records, framed};
 pub use status::Status;

@@ -11,7 +11,7 @@ use wayfs_nfs::retry::Retry;
 use wayfs_nfs::rpc::{Credentials, Xid};
 use wayfs_nfs::toy::Toy;
 use wayfs_nfs::xdr::{Reader, Writer};
-use wayfs_nfs::{BlockSize, Carrier, Exchange, Handle, Kind, Patience, Window, results};
+use wayfs_nfs::{BlockSize, Carrier, Exchange, Handle, Kind, WaitPolicy, Window, results};
 use wayfs_types::Time;
 
 /// Bytes of a file: the published megabyte.
@@ -85,7 +85,7 @@ impl Transfer {
         writer.opaque(&toy.handle_at("file").unwrap());
         let file = Handle::read(&mut Reader::new(&writer.into_bytes())).unwrap();
         Self {
-            exchange: Exchange::new(Retry::Ours.begin(), Patience::Hard, credentials, 1),
+            exchange: Exchange::new(Retry::Ours.begin(), WaitPolicy::Hard, credentials, 1),
             hop: Hop {
                 medium: Medium::new(vec![line], Duplex::Half, seed, Time::ZERO),
                 next: 0,

@@ -5,7 +5,7 @@ use crate::users::Waiter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use wayfs_nfs::Patience;
+use wayfs_nfs::WaitPolicy;
 use wayfs_nfs::calls::Call;
 use wayfs_nfs::live::SharedCaller;
 use wayfs_nfs::operations::{Calls, jukebox_pause};
@@ -38,7 +38,7 @@ impl Calls for Asker<'_> {
     }
 
     fn wait_for_jukebox(&mut self, times: u32) -> Result<bool, Fail> {
-        if matches!(self.caller.patience(), Patience::Soft(most) if times >= most) {
+        if matches!(self.caller.wait_policy(), WaitPolicy::Soft(most) if times >= most) {
             return Ok(false);
         }
         let end = Instant::now() + jukebox_pause(times);

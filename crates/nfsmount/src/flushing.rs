@@ -13,7 +13,7 @@ use wayfs_fuse::Errno;
 use wayfs_nfs::calls::{self, Stability};
 use wayfs_nfs::live::{Class, LiveError, Outcome};
 use wayfs_nfs::operations::{self, jukebox_pause};
-use wayfs_nfs::{Patience, Status, results};
+use wayfs_nfs::{Status, WaitPolicy, results};
 
 /// Parts of one file in flight or waiting for the window; more would only be chosen too early.
 const PARTS_MAX: usize = 32;
@@ -95,7 +95,7 @@ impl Vfs {
             file.behind.again(id);
         } else if status == Status::JUKEBOX {
             file.jukebox_times += 1;
-            if matches!(self.caller.patience(), Patience::Soft(most) if file.jukebox_times >= most) {
+            if matches!(self.caller.wait_policy(), WaitPolicy::Soft(most) if file.jukebox_times >= most) {
                 return self.refused(state, id, Fail::from(status).0);
             }
             file.not_before = Some(Instant::now() + jukebox_pause(file.jukebox_times));

@@ -121,7 +121,7 @@ pub struct NfsMount {
     registered: Registered,
     vfs: Arc<Vfs>,
     mountpoint: PathBuf,
-    ager: std::thread::JoinHandle<()>,
+    committer: std::thread::JoinHandle<()>,
     listener: Option<LinkListener>,
     is_over: Arc<AtomicBool>,
 }
@@ -149,7 +149,7 @@ impl NfsMount {
         };
         let registered = config.registry.register(&registration)?;
         let is_over = Arc::new(AtomicBool::new(false));
-        let ager = start_ager(&vfs, &is_over)?;
+        let committer = start_committer(&vfs, &is_over)?;
         let listener = match link {
             Some(socket) => {
                 let vfs = Arc::clone(&vfs);
@@ -158,7 +158,7 @@ impl NfsMount {
             }
             None => None,
         };
-        Ok(Self { session, stopper, control, registered, vfs, mountpoint, ager, listener, is_over })
+        Ok(Self { session, stopper, control, registered, vfs, mountpoint, committer, listener, is_over })
     }
 
     /// Where it is mounted.
@@ -183,7 +183,7 @@ impl NfsMount {
 
     /// Serves until the mount is gone, by whomever, and gives what is not written a last chance.
     pub fn run(self) -> NfsEnded {
-        let Self { session, control, registered, vfs, ager, listener, is_over, .. } = self;
+        let Self { session, control, registered, vfs, committer, listener, is_over, .. } = self;
         // `destroy` ends the threads of requests, so what is left must go before: readers end when the mount is gone.
         let served = session.join();
         let end = Instant::now() + END;
@@ -191,7 +191,7 @@ impl NfsMount {
         is_over.store(true, Ordering::SeqCst);
         drop(registered);
         control.stop();
-        let _ = ager.join();
+        let _ = committer.join();
         drop(listener);
         vfs.is_ending.store(true, Ordering::SeqCst);
         vfs.caller.stop();
@@ -212,7 +212,7 @@ fn connect(config: &NfsMountConfig) -> Result<Vfs, NfsMountError> {
     let users = Users::new(own.machine.clone(), uid, gid);
     let path = config.export.clone();
     // Once, and not for long: whoever waits for it can be interrupted only when it is over.
-    let options = wayfs_nfs::live::Options { patience: wayfs_nfs::Patience::Soft(3), ..options };
+    let options = wayfs_nfs::live::Options { wait_policy: wayfs_nfs::WaitPolicy::Soft(3), ..options };
     let find_root = Box::new(move || Export::find_root(server, ports, &path, &options).ok());
     Ok(Vfs::new(Parts { caller, root, users, caching, own, find_root }))
 }
@@ -239,7 +239,7 @@ fn mount(config: &NfsMountConfig, vfs: &Arc<Vfs>) -> Result<BackgroundSession, N
     Ok(session.spawn(Arc::new(Front::new(Arc::clone(vfs))), 2)?)
 }
 
-fn start_ager(vfs: &Arc<Vfs>, is_over: &Arc<AtomicBool>) -> std::io::Result<std::thread::JoinHandle<()>> {
+fn start_committer(vfs: &Arc<Vfs>, is_over: &Arc<AtomicBool>) -> std::io::Result<std::thread::JoinHandle<()>> {
     let (vfs, is_over) = (Arc::clone(vfs), Arc::clone(is_over));
     std::thread::Builder::new().name("nfs-age".into()).spawn(move || {
         let mut next = Instant::now();

@@ -2,7 +2,7 @@
 
 use crate::nodes::Believed;
 use std::time::Duration;
-use wayfs_nfs::Patience;
+use wayfs_nfs::WaitPolicy;
 use wayfs_nfs::live::{Block, Options, Ports, Transport};
 use wayfs_nfs::retry::Retry;
 
@@ -137,14 +137,14 @@ impl Settings {
         match key {
             "ro" => self.read_only = true,
             "rw" => self.read_only = false,
-            "hard" => self.options.patience = Patience::Hard,
+            "hard" => self.options.wait_policy = WaitPolicy::Hard,
             "allow_other" => self.allow_other = Some(true),
             "noallow_other" => self.allow_other = Some(false),
             "noexec" => self.no_exec = true,
             "noac" => *seconds = [0; 4],
             "soft" => {
                 let tries = if value.is_empty() { 10 } else { number(option, value, 1, 1000)? };
-                self.options.patience = Patience::Soft(tries as u32);
+                self.options.wait_policy = WaitPolicy::Soft(tries as u32);
             }
             "proto" => self.options.transport = transport(option, value)?,
             "retry" => {
@@ -213,7 +213,10 @@ mod tests {
         )
         .unwrap();
         assert_eq!((settings.options.transport, settings.options.block), (Transport::Tcp, Block::Fixed(4096)));
-        assert_eq!((settings.options.patience, settings.uid, settings.read_only), (Patience::Soft(3), Some(7), true));
+        assert_eq!(
+            (settings.options.wait_policy, settings.uid, settings.read_only),
+            (WaitPolicy::Soft(3), Some(7), true)
+        );
         assert_eq!(settings.options.retry.to_string(), "hybrid:first=0.7s,r=3,c=0.05s");
         assert_eq!(settings.ports(None), Ports::Fixed { nfs: 2049, mount: Some(20_048) });
         assert_eq!(parse("").unwrap().ports(Some(99)), Ports::Fixed { nfs: 99, mount: None });

@@ -146,7 +146,7 @@ impl Host {
     }
 
     /// Tells whoever asks for a volume from now on that it was deleted.
-    pub fn bury(&self, volume: VolumeId) {
+    pub fn delete_replica(&self, volume: VolumeId) {
         self.served.deleted.write().unwrap_or_else(PoisonError::into_inner).insert(volume);
         self.remove(volume);
     }

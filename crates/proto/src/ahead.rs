@@ -22,7 +22,7 @@
 use crate::api::Role;
 use crate::contents::content_of;
 use crate::replica::Replica;
-use crate::upstream::Standing;
+use crate::upstream::UplinkState;
 use std::collections::BTreeMap;
 use wayfs_types::{MetaStore, Op, Record, RecordId, StorageError, Ticket, UserId};
 use wayfs_wire::{SentRecord, Up};
@@ -76,7 +76,7 @@ impl<S: MetaStore> Replica<S> {
         let is_first_life_durable = self.stored > Ticket(0) || self.reopened;
         if self.config.role != Role::Client
             || !self.config.sends_ahead
-            || self.upstream.as_ref().is_none_or(|upstream| upstream.standing != Standing::Live)
+            || self.upstream.as_ref().is_none_or(|upstream| upstream.state != UplinkState::Live)
             || !is_first_life_durable
             || !self.is_somebody_waiting()
         {

@@ -3,10 +3,10 @@
 use crate::api::PeerId;
 use crate::interest::directories_of;
 use crate::needs::QUESTIONS_MAX;
-use crate::replica::{Replica, Trouble};
+use crate::replica::{Replica, StepError};
 use crate::seen::Asked;
 use crate::tables::table;
-use crate::upstream::Standing;
+use crate::upstream::UplinkState;
 use std::collections::BTreeSet;
 use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, StorageError};
 use wayfs_wire::{AskId, KeyImage, Question, Resume, Up, Verdict};
@@ -33,13 +33,13 @@ impl<S: MetaStore> Replica<S> {
         (ask, verdict): (AskId, Verdict),
         through: CommitNumber,
         images: Vec<KeyImage>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StepError> {
         let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
-        if upstream.standing != Standing::Live || !upstream.partial.is_empty() {
-            return Err(Trouble::Peer(peer, "answered out of turn".to_owned()));
+        if upstream.state != UplinkState::Live || !upstream.partial.is_empty() {
+            return Err(StepError::Peer(peer, "answered out of turn".to_owned()));
         }
         let Some(asked) = upstream.asks.remove(&ask) else {
-            return Err(Trouble::Peer(peer, "answered what nobody asked".to_owned()));
+            return Err(StepError::Peer(peer, "answered what nobody asked".to_owned()));
         };
         let stamp = upstream.stamp;
         self.check_own_mark(peer, &images)?;
@@ -117,7 +117,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Names that we have cached in a listed range and that the answer does not hold are gone. So are those that lie aside, as
     /// their parent had confirmed them or as a guess, be they in our view or removed by a record of ours that is on its way: the
-    /// listing vouches for all of its range from now on, and what lay aside would come back with that record.
+    /// listing vouches for all of its range from now on, and what had a shadow row would come back with that record.
     fn add_vanished(
         &mut self,
         directory: FileId,
@@ -127,7 +127,7 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StorageError> {
         let named: BTreeSet<Key> = images.iter().map(|pair| pair.key.clone()).collect();
         let mut vanished = BTreeSet::new();
-        for table in [table::VIEW, table::ASIDE] {
+        for table in [table::VIEW, table::SHADOW] {
             let from = crate::tables::entries_from(table, directory, after);
             let until = match last {
                 Some(last) => crate::tables::entries_from(table, directory, Some(last)),
@@ -143,7 +143,7 @@ impl<S: MetaStore> Replica<S> {
         }
         for key in vanished {
             // What was made here has nothing under it.
-            if self.aside(&key)?.is_none_or(|aside| aside.image.is_some()) {
+            if self.shadow(&key)?.is_none_or(|shadow| shadow.image.is_some()) {
                 images.push(KeyImage { key, image: None });
             }
         }

@@ -104,9 +104,9 @@ pub struct Config {
     pub pushes_max: usize,
     /// Client: most watches at once; the one unused for longest goes first. Default 65,536.
     pub watches_max: usize,
-    /// Changes for which traces of removed keys are kept at least. Default 100,000. A child further behind gets the whole
+    /// Changes for which tombstones are kept at least. Default 100,000. A child further behind gets the whole
     /// state (a station) or verifies its cache (a client).
-    pub graves_kept: u64,
+    pub tombstones_kept: u64,
     /// Most waiting requests; one more is refused with `TimedOut`. Default 4096.
     pub requests_waiting_max: usize,
     /// Contents that came before a record that names them are kept so long. Default 10 min: longer than a record is late.
@@ -149,7 +149,7 @@ impl Config {
             records_in_flight_max: 4096,
             pushes_max: 64,
             watches_max: 65_536,
-            graves_kept: 100_000,
+            tombstones_kept: 100_000,
             requests_waiting_max: 4096,
             announced_grace: Duration::from_secs(600),
             catch_up_max: 1_000_000,

@@ -202,7 +202,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(inode) = self.unvouched_inode(file)? else { return Ok(false) };
         let is_there = inode.places.iter().any(|place| place.parent == parent && place.name == *name);
         let key = Key::Entry(parent, name.clone());
-        if is_there || self.tx().numbered(&key)?.is_some() || self.aside(&key)?.is_some() {
+        if is_there || self.tx().numbered(&key)?.is_some() || self.shadow(&key)?.is_some() {
             return Ok(false);
         }
         let mut is_elsewhere = inode.is_removed();
@@ -234,8 +234,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// What a former parent said last of a key, or what we guessed since.
     fn unvouched_image(&mut self, key: &Key) -> Result<Option<Image>, StorageError> {
-        let known = match self.aside(key)? {
-            Some(aside) => Some((aside.number, aside.image)),
+        let known = match self.shadow(key)? {
+            Some(shadow) => Some((shadow.number, shadow.image)),
             None => self.tx().numbered(key)?.map(|known| (known.number.0, Some(known.image))),
         };
         Ok(known.filter(|(number, _)| (self.forgot_at..self.moved_at).contains(number)).and_then(|(_, image)| image))

@@ -1,7 +1,7 @@
 //! What a parent says of the tree must be able to be so: checked before it is taken, for what is taken is there after a restart, too.
 
 use crate::PeerId;
-use crate::replica::{Replica, Trouble};
+use crate::replica::{Replica, StepError};
 use std::collections::BTreeMap;
 use wayfs_types::{FileId, Image, Inode, Key, MetaStore};
 use wayfs_wire::KeyImage;
@@ -11,12 +11,12 @@ const CHAIN_MAX: usize = 128;
 
 impl<S: MetaStore> Replica<S> {
     /// Refuses a root that is no directory, and files that stand for each other in a circle.
-    pub(crate) fn check_believable(&self, peer: PeerId, cut: &[KeyImage]) -> Result<(), Trouble> {
+    pub(crate) fn check_believable(&self, peer: PeerId, cut: &[KeyImage]) -> Result<(), StepError> {
         let mut merged: BTreeMap<FileId, FileId> = BTreeMap::new();
         for pair in cut {
             let (Key::Inode(file), Some(Image::Inode(inode))) = (&pair.key, &pair.image) else { continue };
             if *file == FileId::ROOT && !is_root(inode) {
-                return Err(Trouble::Peer(peer, "says that the root is no directory".to_owned()));
+                return Err(StepError::Peer(peer, "says that the root is no directory".to_owned()));
             }
             if let Some(into) = inode.merged_into {
                 merged.insert(*file, into);
@@ -24,7 +24,7 @@ impl<S: MetaStore> Replica<S> {
         }
         for file in merged.keys() {
             if leads_to_itself(*file, &merged) {
-                return Err(Trouble::Peer(peer, format!("merges file {file} into itself, by way of others")));
+                return Err(StepError::Peer(peer, format!("merges file {file} into itself, by way of others")));
             }
         }
         Ok(())

@@ -14,10 +14,10 @@
 //! ```
 
 use crate::api::Role;
-use crate::children::Phase;
-use crate::replica::{Replica, Trouble};
+use crate::children::ChildState;
+use crate::replica::{Replica, StepError};
 use crate::requests::{Attempt, On, Waiting};
-use crate::upstream::Standing;
+use crate::upstream::UplinkState;
 use std::collections::VecDeque;
 use wayfs_types::request::Answer;
 use wayfs_types::{FsError, MetaStore, OriginId};
@@ -40,7 +40,7 @@ pub(crate) enum Catch {
 
 impl<S: MetaStore> Replica<S> {
     /// [`wayfs_types::request::Request::Refresh`].
-    pub(crate) fn attempt_refresh(&mut self, waiting: &mut Waiting) -> Result<Attempt, Trouble> {
+    pub(crate) fn attempt_refresh(&mut self, waiting: &mut Waiting) -> Result<Attempt, StepError> {
         if self.config.role == Role::Home || waiting.is_answered() {
             return Ok(Attempt::Done(Ok(Answer::Done)));
         }
@@ -77,7 +77,7 @@ impl<S: MetaStore> Replica<S> {
     /// put back to an older copy, or another took its place, and it never will. So it is asked to catch up, with each ping
     /// until it has.
     pub(crate) fn ask_whether_lost(&mut self) {
-        let waits = |up: &crate::upstream::Upstream| up.standing == Standing::Migrating && up.migration.is_none();
+        let waits = |up: &crate::upstream::Upstream| up.state == UplinkState::Migrating && up.migration.is_none();
         if self.config.role != Role::Client || !self.upstream.as_ref().is_some_and(waits) {
             return;
         }
@@ -93,7 +93,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(upstream) = self.upstream.as_mut() else { return };
         upstream.migration = None;
         let has = upstream.applied_of(own);
-        if upstream.standing != Standing::Migrating || !reached {
+        if upstream.state != UplinkState::Migrating || !reached {
             return;
         }
         // What is still in our log is on its way there.
@@ -178,12 +178,12 @@ impl<S: MetaStore> Replica<S> {
         let (next, is_station) = (child.next, child.is_station);
         let is_open = child.cut_is_open || (is_station && child.started) || !child.pending.is_empty();
         let is_told = |change: u64| {
-            match child.phase {
-                Phase::Live => !is_open && next >= change,
-                Phase::Scanning => !is_open && next >= change && is_station,
+            match child.state {
+                ChildState::Live => !is_open && next >= change,
+                ChildState::Scanning => !is_open && next >= change && is_station,
                 // It wants to know how far its own records have come, which the marks said just now.
-                Phase::Ready => !is_station,
-                Phase::Greeting | Phase::Ghost => false,
+                ChildState::Ready => !is_station,
+                ChildState::Greeting | ChildState::Detached => false,
             }
         };
         let done = |(_, waits): &(AskId, Catch)| matches!(waits, Catch::Told(change) if is_told(*change));

@@ -3,7 +3,7 @@
 //! A lock orders data: what a child did before it let go comes before the release in its session, so it is applied
 //! when the release takes effect; and who is granted the lock thereafter is told all of it first (`Child::grants`).
 
-use crate::children::Phase;
+use crate::children::ChildState;
 use crate::locks::{Asker, Holder, Verdict};
 use crate::replica::Replica;
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
@@ -92,7 +92,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether a child wants to keep, from a former session, what others may have had in the meantime. A server that was
     /// opened a moment ago knows of no lock, and believes all.
     fn comes_too_late(&self, child: OriginId, holder: Holder, request: &LockRequest) -> bool {
-        let is_returning = self.children.by_origin.get(&child).is_some_and(|row| row.phase == Phase::Ready);
+        let is_returning = self.children.by_origin.get(&child).is_some_and(|row| row.state == ChildState::Ready);
         let is_decided_here = request.family == LockFamily::Claim || self.is_the_homes(request.file);
         let is_believed = self.now < self.opened + self.config.lease;
         is_returning && is_decided_here && !is_believed && !self.locks.has_kept(holder, request)

@@ -2,7 +2,7 @@
 
 use crate::api::PeerId;
 use crate::contents::Source;
-use crate::replica::{Replica, Trouble};
+use crate::replica::{Replica, StepError};
 use wayfs_types::{Admitted, MetaStore, Op, OriginId};
 use wayfs_wire::{SentRecord, Span};
 
@@ -13,15 +13,15 @@ impl<S: MetaStore> Replica<S> {
         child: OriginId,
         records: Vec<SentRecord>,
         spans: &[Span],
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StepError> {
         let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
         for SentRecord { record, held } in records {
             let origin = record.id.origin();
             if !is_station && origin != child {
-                return Err(Trouble::Peer(peer, format!("sent record {} of a foreign origin", record.id)));
+                return Err(StepError::Peer(peer, format!("sent record {} of a foreign origin", record.id)));
             }
             if origin == self.config.origin || origin == OriginId::GENESIS {
-                return Err(Trouble::Peer(peer, format!("sent record {} in our own name", record.id)));
+                return Err(StepError::Peer(peer, format!("sent record {} in our own name", record.id)));
             }
             self.add_subject(child, origin);
             self.staged.echo.insert(origin);
@@ -42,14 +42,17 @@ impl<S: MetaStore> Replica<S> {
         is_station: bool,
         SentRecord { record, held }: SentRecord,
         span: Option<&Span>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StepError> {
         let origin = record.id.origin();
         let Some(image) = self.origin_image(origin)? else {
-            return Err(Trouble::Peer(peer, format!("sent record {} of an origin that is not known here", record.id)));
+            return Err(StepError::Peer(
+                peer,
+                format!("sent record {} of an origin that is not known here", record.id),
+            ));
         };
         if image.admitted == Admitted::Reader {
             // Asked of stations' records, too: none that keeps the rules has taken such a record.
-            return Err(Trouble::Peer(peer, format!("sent record {} of a member that may only read", record.id)));
+            return Err(StepError::Peer(peer, format!("sent record {} of a member that may only read", record.id)));
         }
         if record.follows() <= image.applied {
             self.check_history(peer, child, &record, span.map(|span| span.chain))?;
@@ -58,7 +61,7 @@ impl<S: MetaStore> Replica<S> {
             if let Some(position) = self.log.position_of(record.id)
                 && self.log_entry(position)?.record != record
             {
-                return Err(Trouble::Peer(peer, format!("sent two records with the number {}", record.id)));
+                return Err(StepError::Peer(peer, format!("sent two records with the number {}", record.id)));
             }
             if held && is_station {
                 self.note_other_holder(&record, child)?;
@@ -70,11 +73,11 @@ impl<S: MetaStore> Replica<S> {
         }
         if record.follows() > image.applied {
             let text = format!("sent record {} but {} is the last that came", record.id, image.applied);
-            return Err(Trouble::Peer(peer, text));
+            return Err(StepError::Peer(peer, text));
         }
         self.account(child, record.id);
         if matches!(record.op, Op::Lost { .. }) {
-            return Err(Trouble::Peer(peer, format!("sent record {}, which only a home may write", record.id)));
+            return Err(StepError::Peer(peer, format!("sent record {}, which only a home may write", record.id)));
         }
         let previous = self.previous_of(&record)?;
         let effect = self.take_record(record.clone(), held)?;

@@ -5,7 +5,7 @@
 //! the same directories, and a look waits for the claims before it. Nobody waits for a child that does not take rights,
 //! and for no child longer than a lease.
 
-use crate::children::Phase;
+use crate::children::ChildState;
 use crate::interest::directories_of;
 use crate::replica::Replica;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -107,7 +107,7 @@ impl<S: MetaStore> Replica<S> {
     /// A child says what it looks at: in a new session, or of a directory that it made.
     pub(crate) fn note_child_watches(&mut self, origin: OriginId, files: &[FileId]) {
         let Some(child) = self.children.by_origin.get(&origin).filter(|child| child.takes_rights) else { return };
-        if child.phase == Phase::Ready {
+        if child.state == ChildState::Ready {
             return self.doubt_what_others_have(origin, files);
         }
         for file in files {
@@ -142,7 +142,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Asks a child to give back. Answers `false` for one without a session, which is waited for as long as its lease.
     fn call(&mut self, child: OriginId, files: Vec<FileId>, then: Then) -> bool {
-        let is_there = |row: &crate::children::Child| row.peer.is_some() && row.phase != Phase::Greeting;
+        let is_there = |row: &crate::children::Child| row.peer.is_some() && row.state != ChildState::Greeting;
         if !self.children.by_origin.get(&child).is_some_and(is_there) {
             return false;
         }
@@ -153,7 +153,7 @@ impl<S: MetaStore> Replica<S> {
         true
     }
 
-    /// Grants what can be granted. Whom nobody answers for a lease is waited for no more.
+    /// Grants what can be granted. A client that nobody answers for a lease is waited for no more.
     pub(crate) fn pump_rights(&mut self) {
         self.end_late_calls();
         let mut taken: BTreeSet<FileId> = BTreeSet::new();
@@ -200,9 +200,9 @@ impl<S: MetaStore> Replica<S> {
         self.post_rights(child, Down::Claimed { ask });
     }
 
-    fn post_rights(&mut self, child: OriginId, letter: Down) {
+    fn post_rights(&mut self, child: OriginId, message: Down) {
         if let Some(row) = self.children.by_origin.get_mut(&child) {
-            row.rights_mail.push_back(letter);
+            row.rights_mail.push_back(message);
             self.child_rights.posted.insert(child);
         }
     }

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   Greeting ──Hello──▶ Ready ──Start──▶ Scanning ──caught up──▶ Live (clients)
-//!      any of these ──session lost──▶ Ghost ──lease over──▶ forgotten
+//!      any of these ──session lost──▶ Detached ──lease over──▶ forgotten
 //! ```
 //!
 //! A client that is Live trusts its cache, so a change that touches what it
 //! watches is not acknowledged to its writer before the client received the
-//! image, or its lease is over. A Ghost is such a client without a session: it
+//! image, or its lease is over. A detached client is one without a session: it
 //! may still trust its cache until the lease ends.
 //!
 //! Everything that a child is told leaves only when the batch that it rests upon is durable.
@@ -15,8 +15,8 @@
 use crate::api::{Neighbour, PeerId, Role};
 use crate::catching::Catch;
 use crate::history::Told;
-use crate::omitting::Brought;
-use crate::replica::{Replica, Trouble, Whom};
+use crate::omitting::EchoFilter;
+use crate::replica::{PeerRole, Replica, StepError};
 use crate::tables::{origin_key, pack, parse_origin_key, table, unpack};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -36,12 +36,12 @@ const STABLE_MAX: usize = 65_536;
 
 /// Where a child's session stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum ChildState {
     Greeting,
     Ready,
     Scanning,
     Live,
-    Ghost,
+    Detached,
 }
 
 /// A question that waits until the child's stream is up to date.
@@ -58,11 +58,11 @@ pub(crate) struct ParkedAsk {
 pub(crate) struct Child {
     pub(crate) is_station: bool,
     pub(crate) peer: Option<PeerId>,
-    pub(crate) phase: Phase,
+    pub(crate) state: ChildState,
     pub(crate) heard: Time,
-    /// A ghost left over from before our restart: what it had received is not known.
+    /// A detached client left over from before our restart: what it had received is not known.
     pub(crate) unknown: bool,
-    outbox: VecDeque<Letter>,
+    outbox: VecDeque<HeldMessage>,
     /// Serial of the last images or answer sent.
     pub(crate) serial: u64,
     /// Sent and not yet received: serial, and the first change in it.
@@ -100,7 +100,7 @@ pub(crate) struct Child {
     /// not safe for all we know.
     pub(crate) accounted: u64,
     /// What it sent up and need not be told.
-    pub(crate) brought: Brought,
+    pub(crate) echo_filter: EchoFilter,
     /// What it said in this session of the histories of origins.
     pub(crate) told: Told,
     /// Its wishes to catch up with the home.
@@ -109,18 +109,18 @@ pub(crate) struct Child {
 
 /// A message that waits for the disk.
 #[derive(Debug)]
-pub(crate) struct Letter {
+pub(crate) struct HeldMessage {
     /// It rests upon this batch.
     ticket: Ticket,
     bytes: Bytes,
 }
 
 impl Child {
-    fn new(is_station: bool, peer: Option<PeerId>, phase: Phase, heard: Time) -> Self {
+    fn new(is_station: bool, peer: Option<PeerId>, state: ChildState, heard: Time) -> Self {
         Self {
             is_station,
             peer,
-            phase,
+            state,
             heard,
             unknown: false,
             outbox: VecDeque::new(),
@@ -145,7 +145,7 @@ impl Child {
             rights_mail: VecDeque::new(),
             takes_rights: false,
             accounted: 0,
-            brought: Brought::default(),
+            echo_filter: EchoFilter::default(),
             told: Told::default(),
             catches: VecDeque::new(),
         }
@@ -153,13 +153,13 @@ impl Child {
 
     /// Whether it has been welcomed: before that nothing may be said to it.
     pub(crate) fn is_greeted(&self) -> bool {
-        self.peer.is_some() && self.phase != Phase::Greeting
+        self.peer.is_some() && self.state != ChildState::Greeting
     }
 
     /// When to give it up: it is silent, or takes nothing of what it is sent.
     fn lease_end(&self, lease: Duration) -> Time {
         let silent = self.heard + lease;
-        if self.peer.is_some() && self.phase == Phase::Live && !self.is_station && !self.unreceived.is_empty() {
+        if self.peer.is_some() && self.state == ChildState::Live && !self.is_station && !self.unreceived.is_empty() {
             return silent.min(self.unreceived_since + lease);
         }
         silent
@@ -167,8 +167,8 @@ impl Child {
 
     /// Up to which change nothing that this child trusts is out of date at it.
     pub(crate) fn clear_through(&self) -> u64 {
-        match self.phase {
-            Phase::Live | Phase::Ghost if !self.is_station => {
+        match self.state {
+            ChildState::Live | ChildState::Detached if !self.is_station => {
                 if self.unknown {
                     return 0;
                 }
@@ -176,7 +176,11 @@ impl Child {
                 let unsent = self.pending.keys().next().copied();
                 [sent, unsent].into_iter().flatten().min().map_or(u64::MAX, |first| first.saturating_sub(1))
             }
-            Phase::Live | Phase::Ghost | Phase::Greeting | Phase::Ready | Phase::Scanning => u64::MAX,
+            ChildState::Live
+            | ChildState::Detached
+            | ChildState::Greeting
+            | ChildState::Ready
+            | ChildState::Scanning => u64::MAX,
         }
     }
 }
@@ -205,11 +209,11 @@ pub(crate) struct Children {
     gated: BTreeSet<OriginId>,
     /// Children with questions that wait for us to catch up.
     pub(crate) waiting: BTreeSet<OriginId>,
-    /// How far stations that are away have come: traces of removed keys are kept for them.
+    /// How far stations that are away have come: tombstones are kept for them.
     pub(crate) station_cursors: BTreeMap<OriginId, u64>,
-    /// There are no traces of removed keys below this change. A look at those that went (or whose keys came back) costs
+    /// There are no tombstones below this change. A look at those that went (or whose keys came back) costs
     /// a sorted store as much as a look at as many that are there.
-    pub(crate) graves_from: u64,
+    pub(crate) tombstones_from: u64,
     next_check: Option<Time>,
     /// Stations that are away and left locks here, and until when they keep them.
     lock_leases: BTreeMap<OriginId, Time>,
@@ -367,9 +371,9 @@ impl<S: MetaStore> Replica<S> {
             if row.is_station {
                 self.children.station_cursors.insert(origin, row.cursor);
             } else {
-                let mut ghost = Child::new(false, None, Phase::Ghost, self.now);
-                ghost.unknown = true;
-                self.children.by_origin.insert(origin, ghost);
+                let mut detached = Child::new(false, None, ChildState::Detached, self.now);
+                detached.unknown = true;
+                self.children.by_origin.insert(origin, detached);
             }
         }
         Ok(())
@@ -379,9 +383,9 @@ impl<S: MetaStore> Replica<S> {
         self.overlay.put_raw(origin_key(table::CHILD, origin), pack(&ChildRow { is_station, cursor }));
     }
 
-    pub(crate) fn handle_peer_up(&mut self, peer: PeerId, neighbour: Neighbour) -> Result<(), Trouble> {
+    pub(crate) fn handle_peer_up(&mut self, peer: PeerId, neighbour: Neighbour) -> Result<(), StepError> {
         if self.peers.contains_key(&peer) {
-            return Err(Trouble::Peer(peer, "the session number is in use".to_owned()));
+            return Err(StepError::Peer(peer, "the session number is in use".to_owned()));
         }
         let (origin, is_station) = match neighbour {
             Neighbour::Parent => return self.handle_parent_up(peer),
@@ -396,14 +400,14 @@ impl<S: MetaStore> Replica<S> {
             self.disconnect(old, "the child opened another session".to_owned());
         }
         self.child_rights.forget(origin);
-        if let Some(ghost) = self.children.remove(origin) {
-            drop(ghost);
+        if let Some(detached) = self.children.remove(origin) {
+            drop(detached);
             self.children.unblock();
         }
-        self.children.by_origin.insert(origin, Child::new(is_station, Some(peer), Phase::Greeting, self.now));
+        self.children.by_origin.insert(origin, Child::new(is_station, Some(peer), ChildState::Greeting, self.now));
         self.children.lock_leases.remove(&origin);
         self.children.next_check = None;
-        self.peers.insert(peer, Whom::Child(origin));
+        self.peers.insert(peer, PeerRole::Child(origin));
         self.note_holders_moved();
         self.contents.seeking.ask_again(origin);
         self.locks_child_returns(origin);
@@ -412,7 +416,7 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    pub(crate) fn handle_peer_down(&mut self, peer: PeerId) -> Result<(), Trouble> {
+    pub(crate) fn handle_peer_down(&mut self, peer: PeerId) -> Result<(), StepError> {
         self.forget_peer(peer);
         Ok(())
     }
@@ -421,8 +425,8 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn forget_peer(&mut self, peer: PeerId) {
         match self.peers.remove(&peer) {
             None => {}
-            Some(Whom::Parent) => self.parent_lost(),
-            Some(Whom::Child(origin)) => self.child_lost(origin),
+            Some(PeerRole::Parent) => self.parent_lost(),
+            Some(PeerRole::Child(origin)) => self.child_lost(origin),
         }
     }
 
@@ -442,13 +446,13 @@ impl<S: MetaStore> Replica<S> {
             self.write_child_row(origin, true, cursor);
             return;
         }
-        let trusted = child.phase == Phase::Live && !lease_over(child, self.now, self.config.lease);
+        let trusted = child.state == ChildState::Live && !lease_over(child, self.now, self.config.lease);
         child.peer = None;
         child.outbox.clear();
-        child.brought.forget();
+        child.echo_filter.forget();
         child.asks.clear();
         child.catches.clear();
-        child.phase = Phase::Ghost;
+        child.state = ChildState::Detached;
         child.unknown = false;
         // Until the lease ends it keeps its locks; one that never was Live trusts nothing.
         if !trusted {
@@ -459,8 +463,8 @@ impl<S: MetaStore> Replica<S> {
         self.children.unblock();
     }
 
-    /// Ends sessions and ghosts whose lease is over.
-    pub(crate) fn check_children(&mut self) -> Result<(), Trouble> {
+    /// Ends sessions and detached clients whose lease is over.
+    pub(crate) fn check_children(&mut self) -> Result<(), StepError> {
         if self.children.next_check.is_some_and(|next| self.now < next) {
             return Ok(());
         }
@@ -518,8 +522,8 @@ impl<S: MetaStore> Replica<S> {
                     || (child.unreceived.is_empty()
                         && child.pending.is_empty()
                         && child.asks.is_empty()
-                        && child.phase != Phase::Greeting
-                        && child.phase != Phase::Ready
+                        && child.state != ChildState::Greeting
+                        && child.state != ChildState::Ready
                         && child.next >= self.counters.change.0)
             })
     }
@@ -535,7 +539,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn post_to_child(&mut self, origin: OriginId, bytes: Bytes) {
         let ticket = self.ticket;
         if let Some(child) = self.children.by_origin.get_mut(&origin).filter(|child| child.peer.is_some()) {
-            child.outbox.push_back(Letter { ticket, bytes });
+            child.outbox.push_back(HeldMessage { ticket, bytes });
             self.children.gated.insert(origin);
             self.flush_child(origin);
         }
@@ -544,9 +548,9 @@ impl<S: MetaStore> Replica<S> {
     fn flush_child(&mut self, origin: OriginId) {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
         let Some(peer) = child.peer else { return };
-        while child.outbox.front().is_some_and(|letter| letter.ticket <= self.stored) {
-            if let Some(letter) = child.outbox.pop_front() {
-                self.outputs.push_back(crate::api::Output::Send { peer, bytes: letter.bytes });
+        while child.outbox.front().is_some_and(|message| message.ticket <= self.stored) {
+            if let Some(message) = child.outbox.pop_front() {
+                self.outputs.push_back(crate::api::Output::Send { peer, bytes: message.bytes });
             }
         }
         if child.outbox.is_empty() {
@@ -562,20 +566,20 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    pub(crate) fn handle_message(&mut self, peer: PeerId, bytes: &[u8]) -> Result<(), Trouble> {
+    pub(crate) fn handle_message(&mut self, peer: PeerId, bytes: &[u8]) -> Result<(), StepError> {
         let Some(whom) = self.peers.get(&peer).copied() else { return Ok(()) };
-        let message = wayfs_wire::decode(bytes).map_err(|error| Trouble::Peer(peer, error.to_string()))?;
+        let message = wayfs_wire::decode(bytes).map_err(|error| StepError::Peer(peer, error.to_string()))?;
         match (whom, message) {
-            (Whom::Child(origin), Message::Up(up)) => {
+            (PeerRole::Child(origin), Message::Up(up)) => {
                 if let Some(child) = self.children.by_origin.get_mut(&origin) {
                     child.heard = self.now;
                     self.children.busy.insert(origin);
                 }
                 self.handle_up(peer, origin, up)
             }
-            (Whom::Parent, Message::Down(down)) => self.handle_down(peer, down),
-            (Whom::Child(_), Message::Down(_)) | (Whom::Parent, Message::Up(_)) => {
-                Err(Trouble::Peer(peer, "message in the wrong direction".to_owned()))
+            (PeerRole::Parent, Message::Down(down)) => self.handle_down(peer, down),
+            (PeerRole::Child(_), Message::Down(_)) | (PeerRole::Parent, Message::Up(_)) => {
+                Err(StepError::Peer(peer, "message in the wrong direction".to_owned()))
             }
         }
     }
@@ -590,15 +594,15 @@ impl<S: MetaStore> Replica<S> {
         self.children.unwatch_all(origin, files);
     }
 
-    fn handle_up(&mut self, peer: PeerId, origin: OriginId, up: Up) -> Result<(), Trouble> {
+    fn handle_up(&mut self, peer: PeerId, origin: OriginId, up: Up) -> Result<(), StepError> {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
-        let lie = |what: &str| Err(Trouble::Peer(peer, what.to_owned()));
-        if child.phase == Phase::Greeting && !matches!(up, Up::Hello { .. } | Up::Ping { .. }) {
-            return lie("spoke before its hello");
+        let protocol_violation = |what: &str| Err(StepError::Peer(peer, what.to_owned()));
+        if child.state == ChildState::Greeting && !matches!(up, Up::Hello { .. } | Up::Ping { .. }) {
+            return protocol_violation("spoke before its hello");
         }
         match up {
-            Up::Hello { .. } if child.phase != Phase::Greeting => lie("said hello twice"),
-            Up::Hello { volume, .. } if volume != self.config.volume => lie("is of another volume"),
+            Up::Hello { .. } if child.state != ChildState::Greeting => protocol_violation("said hello twice"),
+            Up::Hello { volume, .. } if volume != self.config.volume => protocol_violation("is of another volume"),
             Up::Hello { resume, origins, safe, life, .. } => {
                 self.handle_hello(peer, origin, (resume, origins), (safe, life))
             }
@@ -606,7 +610,7 @@ impl<S: MetaStore> Replica<S> {
             Up::Renew { of, life } => self.handle_renew(peer, origin, of, life),
             Up::Watch { files } => {
                 if child.watches.len() + files.len() > WATCHES_MAX {
-                    return lie("watches too much");
+                    return protocol_violation("watches too much");
                 }
                 self.add_watches(origin, &files);
                 self.note_child_watches(origin, &files);
@@ -618,7 +622,7 @@ impl<S: MetaStore> Replica<S> {
             }
             Up::Refresh { keys } => {
                 if child.extra.len() + keys.len() > REFRESH_MAX || child.started {
-                    return lie("refreshes too much or too late");
+                    return protocol_violation("refreshes too much or too late");
                 }
                 child.extra.extend(keys);
                 Ok(())
@@ -632,13 +636,13 @@ impl<S: MetaStore> Replica<S> {
             Up::Received { serial } => self.handle_received(peer, origin, serial),
             Up::Ask { ask, question, seen } => {
                 if child.asks.len() >= ASKS_MAX {
-                    return lie("asks too much at once");
+                    return protocol_violation("asks too much at once");
                 }
                 child.asks.push_back(ParkedAsk { ask, question, seen, since: self.now });
                 Ok(())
             }
             // A client's word would make the records of others safe.
-            Up::Have { .. } if !child.is_station => lie("says of contents what only a station may say"),
+            Up::Have { .. } if !child.is_station => protocol_violation("says of contents what only a station may say"),
             Up::Have { versions } => Ok(self.handle_have(origin, &versions)?),
             Up::Gone { versions, writer } => self.handle_gone(peer, origin, (versions, writer)),
             Up::Want { origin: of, through } => self.handle_child_want(peer, origin, of, through),
@@ -656,7 +660,7 @@ impl<S: MetaStore> Replica<S> {
             }
             Up::Facts { ask, versions } => Ok(self.handle_facts_asked(origin, ask, versions)?),
             Up::Catch { ask } if self.handle_catch(origin, ask) => {
-                Err(Trouble::Peer(peer, "asks too much at once".to_owned()))
+                Err(StepError::Peer(peer, "asks too much at once".to_owned()))
             }
             Up::Catch { .. } => Ok(()),
         }
@@ -668,7 +672,7 @@ impl<S: MetaStore> Replica<S> {
         origin: OriginId,
         (resume, origins): (Option<wayfs_wire::Resume>, Vec<OriginId>),
         (safe, life): (u64, Life),
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StepError> {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
         child.accounted = safe;
         let is_station = child.is_station;
@@ -692,10 +696,16 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    fn handle_child_want(&mut self, peer: PeerId, origin: OriginId, of: OriginId, through: u64) -> Result<(), Trouble> {
+    fn handle_child_want(
+        &mut self,
+        peer: PeerId,
+        origin: OriginId,
+        of: OriginId,
+        through: u64,
+    ) -> Result<(), StepError> {
         let is_station = self.children.by_origin.get(&origin).is_some_and(|child| child.is_station);
         if !is_station && !self.speaks_for(origin, of)? {
-            return Err(Trouble::Peer(peer, "wants for a foreign origin".to_owned()));
+            return Err(StepError::Peer(peer, "wants for a foreign origin".to_owned()));
         }
         // Whoever asks is told how far they come, be it that their records came by another way.
         if self.origin_image(of)?.is_some() {
@@ -706,7 +716,7 @@ impl<S: MetaStore> Replica<S> {
 
     fn answer_ping(&mut self, peer: PeerId, origin: OriginId, number: u64) {
         let Some(child) = self.children.by_origin.get(&origin) else { return };
-        let told = child.phase == Phase::Live
+        let told = child.state == ChildState::Live
             && child.pending.is_empty()
             && child.unreceived.is_empty()
             && child.outbox.is_empty()
@@ -742,10 +752,10 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    fn handle_received(&mut self, peer: PeerId, origin: OriginId, serial: u64) -> Result<(), Trouble> {
+    fn handle_received(&mut self, peer: PeerId, origin: OriginId, serial: u64) -> Result<(), StepError> {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
         if serial > child.serial {
-            return Err(Trouble::Peer(peer, "received what was not sent".to_owned()));
+            return Err(StepError::Peer(peer, "received what was not sent".to_owned()));
         }
         while child.unreceived.front().is_some_and(|(sent, _)| *sent <= serial) {
             child.unreceived.pop_front();

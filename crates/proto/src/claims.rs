@@ -23,7 +23,7 @@
 use crate::api::Role;
 use crate::interest::directories_of;
 use crate::lock_requests::{LockAsk, lock_error};
-use crate::replica::{Replica, Trouble};
+use crate::replica::{Replica, StepError};
 use crate::requests::{Attempt, On, Waiting};
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::request::{
@@ -112,7 +112,7 @@ impl<S: MetaStore> Replica<S> {
         id: RequestId,
         waiting: &mut Waiting,
         change: &Change,
-    ) -> Result<Option<Attempt>, Trouble> {
+    ) -> Result<Option<Attempt>, StepError> {
         if self.config.role != Role::Client {
             return Ok(None);
         }
@@ -189,7 +189,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Answers a change when the home has ordered it.
-    pub(crate) fn attempt_made(&mut self, waiting: &mut Waiting, mut made: Made) -> Result<Attempt, Trouble> {
+    pub(crate) fn attempt_made(&mut self, waiting: &mut Waiting, mut made: Made) -> Result<Attempt, StepError> {
         let own = self.config.origin;
         if made.record.origin() != own || (waiting.offline && self.now >= waiting.deadline) {
             return Ok(Attempt::Done(Err(FsError::TimedOut)));

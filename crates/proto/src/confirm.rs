@@ -11,14 +11,14 @@
 //! they include. Nearly always they are an **echo**: the parent did with our
 //! records what we did. Then each key that those touched looks as it did after
 //! the last of them (by its hash in the log), the view is right already, and
-//! what lies aside moves on: work in proportion to the images. Otherwise the view
+//! what has a shadow row moves on: work in proportion to the images. Otherwise the view
 //! is taken back to what the parent confirmed and the rest of the log is replayed
 //! through the same rules.
 
 use crate::api::Role;
 use crate::replica::Replica;
 use crate::tables::{image_key, number_key, pack, parse_image_key, table, unpack};
-use crate::tentative::{Aside, TOUCH, echo_hash};
+use crate::tentative::{Shadow, TOUCH, echo_hash};
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_tree::View;
 use wayfs_types::{Image, Inode, Key, MetaStore, OriginId, RecordId, StorageError};
@@ -124,13 +124,13 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StorageError> {
         for (key, hash) in expected {
             if !incoming.contains_key(key)
-                && let Some(aside) = self.aside(key)?
+                && let Some(shadow) = self.shadow(key)?
             {
-                self.compare_unnamed(key, *hash, aside, cut)?;
+                self.compare_unnamed(key, *hash, shadow, cut)?;
             }
         }
         while let Some((key, after)) = incoming.pop_first() {
-            let Some(Aside { image: before, .. }) = self.aside(&key)? else {
+            let Some(Shadow { image: before, .. }) = self.shadow(&key)? else {
                 cut.direct.push((key, after));
                 continue;
             };
@@ -145,10 +145,10 @@ impl<S: MetaStore> Replica<S> {
     /// before and would tell of a change, it left it as it was. If not (we have moved: what we know is of another
     /// parent, or our records came to this one by another way), silence means nothing, least of all that what we
     /// made is not there: what our own records made of it stands as a guess.
-    fn compare_unnamed(&mut self, key: &Key, hash: u64, aside: Aside, cut: &mut Cut) -> Result<(), StorageError> {
+    fn compare_unnamed(&mut self, key: &Key, hash: u64, shadow: Shadow, cut: &mut Cut) -> Result<(), StorageError> {
         let key = key.clone();
-        let is_told = self.is_told(&key, &aside);
-        let Aside { number, image: before } = aside;
+        let is_told = self.is_told(&key, &shadow);
+        let Shadow { number, image: before } = shadow;
         if is_told {
             self.note_unnamed(&key, number);
             cut.is_echo &= hash == echo_hash(before.as_ref());
@@ -166,7 +166,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether the parent vouched for what it confirmed of a key, and names the key in a cut when that changes: the
     /// other side is `interest.rs`.
-    fn is_told(&self, key: &Key, confirmed: &Aside) -> bool {
+    fn is_told(&self, key: &Key, confirmed: &Shadow) -> bool {
         // Nobody vouched for what nobody knew of; the highest number stands for that.
         let number = Some(confirmed.number).filter(|number| *number < u64::MAX);
         let vouched = |since: Option<u64>| number.zip(since).is_some_and(|(number, since)| number >= since);
@@ -187,7 +187,7 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// The last place in the log whose record touched a key that lies aside.
+    /// The last place in the log whose record touched a key that has a shadow row.
     fn last_touch(&mut self, key: &Key) -> Result<u64, StorageError> {
         self.tx().get_raw(&image_key(TOUCH, key))?.map_or(Ok(0), |bytes| unpack(&bytes))
     }
@@ -197,14 +197,14 @@ impl<S: MetaStore> Replica<S> {
         if cut.untold.is_empty() {
             return Ok(());
         }
-        let mut from = vec![table::ASIDE];
+        let mut from = vec![table::SHADOW];
         loop {
-            let pairs = self.tx().scan_raw(&from, &[table::ASIDE + 1], crate::replica::PAGE)?;
+            let pairs = self.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
             let Some((last, _)) = pairs.last() else { break };
             from.clone_from(last);
             from.push(0);
             for (key, value) in pairs {
-                self.put_image(parse_image_key(&key)?, unpack::<Aside>(&value)?.image)?;
+                self.put_image(parse_image_key(&key)?, unpack::<Shadow>(&value)?.image)?;
             }
         }
         let met = self.put_told(cut)?;
@@ -246,8 +246,8 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// What the parent confirmed of a key that tentative records touched.
-    pub(crate) fn aside(&mut self, key: &Key) -> Result<Option<Aside>, StorageError> {
-        self.tx().get_raw(&image_key(table::ASIDE, key))?.map(|bytes| unpack(&bytes)).transpose()
+    pub(crate) fn shadow(&mut self, key: &Key) -> Result<Option<Shadow>, StorageError> {
+        self.tx().get_raw(&image_key(table::SHADOW, key))?.map(|bytes| unpack(&bytes)).transpose()
     }
 
     /// Whether foreign changes could clash with a directory that we moved or removed, without touching
@@ -283,7 +283,7 @@ impl<S: MetaStore> Replica<S> {
         }
         for TouchedKey { key, before, after, number } in cut.touched {
             if self.last_touch(&key)? <= last {
-                self.overlay.delete_raw(image_key(table::ASIDE, &key));
+                self.overlay.delete_raw(image_key(table::SHADOW, &key));
                 self.overlay.delete_raw(image_key(TOUCH, &key));
                 if let Some(number) = number.filter(|_| after.is_some()) {
                     self.overlay.pin(key.clone(), number);
@@ -293,7 +293,7 @@ impl<S: MetaStore> Replica<S> {
             }
             if number.is_none() {
                 let number = self.counters.change.0 + 1;
-                self.overlay.put_raw(image_key(table::ASIDE, &key), pack(&Aside { number, image: after.clone() }));
+                self.overlay.put_raw(image_key(table::SHADOW, &key), pack(&Shadow { number, image: after.clone() }));
             }
             if after != before {
                 self.merge_directory(key, before, after)?;
@@ -327,21 +327,21 @@ impl<S: MetaStore> Replica<S> {
         self.guess_untold(&mut cut)?;
         let mut confirmed: BTreeMap<Key, (Option<Image>, Option<u64>)> =
             cut.touched.into_iter().map(|touched| (touched.key, (touched.after, touched.number))).collect();
-        let mut from = vec![table::ASIDE];
+        let mut from = vec![table::SHADOW];
         loop {
-            let pairs = self.tx().scan_raw(&from, &[table::ASIDE + 1], crate::replica::PAGE)?;
+            let pairs = self.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
             let Some((last, _)) = pairs.last() else { break };
             from.clone_from(last);
             from.push(0);
             for (key, value) in pairs {
                 let parsed = parse_image_key(&key)?;
                 let vouched = self.counters.change.0 + 1;
-                let Aside { number, image } = match confirmed.remove(&parsed) {
-                    Some((image, number)) => Aside { number: number.unwrap_or(vouched), image },
+                let Shadow { number, image } = match confirmed.remove(&parsed) {
+                    Some((image, number)) => Shadow { number: number.unwrap_or(vouched), image },
                     None => {
-                        let aside: Aside = unpack(&value)?;
-                        self.note_unnamed(&parsed, aside.number);
-                        aside
+                        let shadow: Shadow = unpack(&value)?;
+                        self.note_unnamed(&parsed, shadow.number);
+                        shadow
                     }
                 };
                 self.overlay.delete_raw(image_key(TOUCH, &parsed));
@@ -354,7 +354,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let vouched = self.counters.change.0 + 1;
         for (key, image) in cut.direct {
-            // A record that is replayed puts aside when the parent vouched for what it touches: now.
+            // A record that is replayed notes in the shadow row when the parent vouched for what it touches: now.
             if image.is_some() {
                 self.overlay.pin(key.clone(), vouched);
             }

@@ -26,7 +26,7 @@
 
 use crate::api::Role;
 use crate::previous::PREVIOUS;
-use crate::replica::{Replica, Trouble};
+use crate::replica::{Replica, StepError};
 use crate::tables::{
     after_prefix, origin_range, pack, parse_record_key, parse_root_key, record_key, root_key, root_prefix, table,
     unpack,
@@ -471,7 +471,7 @@ impl<S: MetaStore> Replica<S> {
         pairs.iter().map(|(key, _)| parse_root_key(key)).collect()
     }
 
-    pub(crate) fn handle_content_here(&mut self, root: Digest) -> Result<(), Trouble> {
+    pub(crate) fn handle_content_here(&mut self, root: Digest) -> Result<(), StepError> {
         let named = self.records_with_root(&root)?;
         if named.is_empty() {
             self.contents.announce(root, self.now);

@@ -9,7 +9,7 @@
 //! Whoever cannot be asked leaves a fact unknown. That a fact holds is remembered, since no fact ends.
 
 use crate::api::Role;
-use crate::replica::{Replica, Trouble};
+use crate::replica::{Replica, StepError};
 use crate::requests::{Attempt, On, Waiting};
 use std::collections::BTreeMap;
 use wayfs_types::request::Answer;
@@ -64,7 +64,7 @@ impl<S: MetaStore> Replica<S> {
         &mut self,
         waiting: &mut Waiting,
         versions: &[(FileId, RecordId)],
-    ) -> Result<Attempt, Trouble> {
+    ) -> Result<Attempt, StepError> {
         let asked: Vec<AskedVersion> = versions
             .iter()
             .take(FACTS_MAX)

@@ -18,12 +18,12 @@ use crate::api::{Output, PeerId, Role};
 use crate::contents::Source;
 use crate::gaps::Gaps;
 use crate::renamed::RENAMED;
-use crate::replica::{GrantError, Replica, Trouble};
+use crate::replica::{GrantError, Replica, StepError};
 use crate::restored::Lost;
 use crate::rewriting::{Rewrite, Rewritten, rewritten};
 use crate::tables::{number_key, pack, record_key, table};
 use crate::tentative::{LogEntry, LogItem};
-use crate::upstream::Standing;
+use crate::upstream::UplinkState;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::{
     Admitted, FileId, Image, Key, Life, MetaStore, Op, Origin, OriginId, Record, RecordId, Renewal, StorageError, Time,
@@ -81,18 +81,18 @@ impl<S: MetaStore> Replica<S> {
             self.outputs.push_back(Output::Forked { reason: reason.clone() });
             self.fork.noticed = Some(reason);
         }
-        self.set_standing(Standing::Forked);
+        self.set_standing(UplinkState::Forked);
         self.ask_renewal();
     }
 
     /// Asks for a new origin, and again with every ping until it comes.
     pub(crate) fn ask_renewal(&mut self) {
-        if self.upstream.as_ref().is_some_and(|upstream| upstream.standing == Standing::Forked) {
+        if self.upstream.as_ref().is_some_and(|upstream| upstream.state == UplinkState::Forked) {
             self.tell_parent(Up::Renew { of: self.config.origin, life: self.config.life });
         }
     }
 
-    pub(crate) fn handle_renewed(&mut self, of: OriginId, life: Life, origin: OriginId) -> Result<(), Trouble> {
+    pub(crate) fn handle_renewed(&mut self, of: OriginId, life: Life, origin: OriginId) -> Result<(), StepError> {
         if of == self.config.origin && life == self.config.life {
             return if self.fork.noticed.is_some() { self.take_new_origin(origin) } else { Ok(()) };
         }
@@ -116,15 +116,15 @@ impl<S: MetaStore> Replica<S> {
                 self.ask_sync();
                 Ok(())
             }
-            Err(Trouble::Storage(error)) => {
+            Err(StepError::Storage(error)) => {
                 self.abandon();
                 Err(error.into())
             }
-            Err(Trouble::Peer(_, why)) => Err(StorageError::Corrupt(why).into()),
+            Err(StepError::Peer(_, why)) => Err(StorageError::Corrupt(why).into()),
         }
     }
 
-    fn take_new_origin(&mut self, origin: OriginId) -> Result<(), Trouble> {
+    fn take_new_origin(&mut self, origin: OriginId) -> Result<(), StepError> {
         let former = self.config.origin;
         let (skips, sent_through) = (self.skips, self.sent_through);
         let done = self.go_on_as(origin).and_then(|records| self.commit().map(|()| records));
@@ -344,7 +344,7 @@ impl<S: MetaStore> Replica<S> {
         let touched = std::mem::take(&mut self.fork.touched);
         let mut lost = BTreeSet::new();
         for key in stale {
-            if self.aside(key)?.is_some_and(|aside| aside.image.is_some()) {
+            if self.shadow(key)?.is_some_and(|shadow| shadow.image.is_some()) {
                 lost.insert(key);
             }
         }
@@ -417,10 +417,10 @@ impl<S: MetaStore> Replica<S> {
         child: OriginId,
         of: OriginId,
         life: Life,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StepError> {
         let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
         if of != child && !is_station {
-            return Err(Trouble::Peer(peer, "wants a new origin for another".to_owned()));
+            return Err(StepError::Peer(peer, "wants a new origin for another".to_owned()));
         }
         if self.config.role != Role::Home {
             if self.fork.asked.len() >= ASKED_MAX {
@@ -436,14 +436,14 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The origin in place of another: the one that this life got before, or a new one.
-    fn renew(&mut self, peer: PeerId, of: OriginId, life: Life) -> Result<Option<OriginId>, Trouble> {
+    fn renew(&mut self, peer: PeerId, of: OriginId, life: Life) -> Result<Option<OriginId>, StepError> {
         let renewal = Renewal { of, life };
         let all = self.origins()?;
         if let Some((origin, _)) = all.iter().find(|(_, image)| image.renews == Some(renewal)) {
             return Ok(Some(*origin));
         }
         let Some((_, image)) = all.iter().find(|(origin, _)| *origin == of) else { return Ok(None) };
-        let refused = |why: &str| Err(Trouble::Peer(peer, why.to_owned()));
+        let refused = |why: &str| Err(StepError::Peer(peer, why.to_owned()));
         match image.admitted {
             Admitted::Station | Admitted::Client | Admitted::Reader => {}
             Admitted::Home | Admitted::Revoked => return refused("wants a new origin for one that has no access"),

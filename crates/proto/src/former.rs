@@ -16,7 +16,7 @@ use crate::contents::Owed;
 use crate::lent::Lent;
 use crate::replica::Replica;
 use crate::tables::{origin_range, parse_record_key, table, unpack};
-use crate::upstream::Standing;
+use crate::upstream::UplinkState;
 use std::collections::BTreeMap;
 use wayfs_types::{Content, Facts, FileId, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::{AskedVersion, FACTS_MAX, HeldVersion, LentVersion, Up};
@@ -101,7 +101,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn ask_about_former(&mut self) -> Result<(), StorageError> {
         let Some(upstream) = &self.upstream else { return Ok(()) };
         let is_asked = upstream.former_ask.is_some_and(|ask| upstream.fact_asks.contains_key(&ask));
-        let is_greeted = !matches!(upstream.standing, Standing::Greeting | Standing::Forked);
+        let is_greeted = !matches!(upstream.state, UplinkState::Greeting | UplinkState::Forked);
         let is_any = self.totals.owed > 0 || self.totals.lent > 0;
         if is_asked || !is_greeted || !is_any || self.config.role != Role::Client {
             return Ok(());

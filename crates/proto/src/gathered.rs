@@ -17,8 +17,8 @@
 
 use crate::api::{Config, Role};
 use crate::contents::content_of;
-use crate::replica::{Replica, Trouble};
-use crate::stream::PARCEL_LEN;
+use crate::replica::{Replica, StepError};
+use crate::stream::FRAME_LEN;
 use crate::tables::{record_key, table};
 use crate::upstream::Upstream;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,17 +55,17 @@ pub(crate) fn files_of(record: &Record) -> impl Iterator<Item = FileId> {
     crate::inspect::file_of(&record.op, record.id).into_iter().chain(second)
 }
 
-/// Files that records of several origins are about: nothing of theirs is cancelled. `meant` leads from an id to the file
+/// Files that records of several origins are about: nothing of theirs is cancelled. `resolve` leads from an id to the file
 /// that it was merged into here.
 fn shared_files(
     records: &[SentRecord],
-    mut meant: impl FnMut(FileId) -> Result<FileId, StorageError>,
+    mut resolve: impl FnMut(FileId) -> Result<FileId, StorageError>,
 ) -> Result<BTreeSet<FileId>, StorageError> {
     let mut first: BTreeMap<FileId, OriginId> = BTreeMap::new();
     let mut shared = BTreeSet::new();
     for SentRecord { record, .. } in records {
         for file in files_of(record) {
-            let known = meant(file)?;
+            let known = resolve(file)?;
             let is_foreign = *first.entry(known).or_insert(record.id.origin()) != record.id.origin();
             if is_foreign || known != file {
                 shared.extend([file, known]);
@@ -73,7 +73,7 @@ fn shared_files(
         }
         // A directory in which another works must be there for him.
         for directory in wayfs_tree::parents_of(&record.op) {
-            let known = meant(directory)?;
+            let known = resolve(directory)?;
             if first.get(&known).is_some_and(|origin| *origin != record.id.origin()) {
                 shared.extend([directory, known]);
             }
@@ -112,31 +112,31 @@ fn messages(mut records: Vec<SentRecord>, spans: &BTreeMap<OriginId, Span>, most
         let (origin, sequence) = (sent.record.id.origin(), sent.record.id.sequence());
         spans.get(&origin).is_some_and(|span| (span.from..=span.through).contains(&sequence))
     };
-    let Some(first) = records.iter().position(is_bound) else { return parcels(records, most) };
+    let Some(first) = records.iter().position(is_bound) else { return frames(records, most) };
     let last = records.iter().rposition(is_bound).unwrap_or(first);
     let behind = records.split_off(last + 1);
     let bound = records.split_off(first);
-    let mut messages = parcels(records, most);
+    let mut messages = frames(records, most);
     messages.push(Up::Cancelled { spans: spans.values().copied().collect(), records: bound });
-    messages.extend(parcels(behind, most));
+    messages.extend(frames(behind, most));
     messages
 }
 
-fn parcels(records: Vec<SentRecord>, most: usize) -> Vec<Up> {
-    let mut parcels: Vec<Vec<SentRecord>> = Vec::new();
+fn frames(records: Vec<SentRecord>, most: usize) -> Vec<Up> {
+    let mut frames: Vec<Vec<SentRecord>> = Vec::new();
     let mut len = 0;
     for record in records {
         let more = wayfs_wire::record_len(&record);
-        match parcels.last_mut().filter(|parcel| parcel.len() < most && len + more <= PARCEL_LEN) {
-            Some(parcel) => parcel.push(record),
+        match frames.last_mut().filter(|frame| frame.len() < most && len + more <= FRAME_LEN) {
+            Some(frame) => frame.push(record),
             None => {
-                parcels.push(vec![record]);
+                frames.push(vec![record]);
                 len = 0;
             }
         }
         len += more;
     }
-    parcels.into_iter().map(|records| Up::Records { records }).collect()
+    frames.into_iter().map(|records| Up::Records { records }).collect()
 }
 
 /// The station's half.
@@ -222,7 +222,7 @@ impl<S: MetaStore> Replica<S> {
         let gathering = upstream.gathering.get_or_insert_with(|| Gathering::of_old(upstream.position, now));
         if gathering.newest < newest {
             for (_, item) in self.log.from(gathering.newest + 1) {
-                item.emptiness.note(item.id, &mut gathering.empty);
+                item.placeholder.note(item.id, &mut gathering.empty);
             }
             (gathering.newest, gathering.newest_at) = (newest, now);
         }
@@ -247,9 +247,9 @@ impl<S: MetaStore> Replica<S> {
         child: OriginId,
         spans: &[Span],
         records: Vec<SentRecord>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StepError> {
         if !self.children.by_origin.get(&child).is_some_and(|row| row.is_station) {
-            return Err(Trouble::Peer(peer, "cancels what it did not gather".to_owned()));
+            return Err(StepError::Peer(peer, "cancels what it did not gather".to_owned()));
         }
         for Span { origin, from, through, .. } in spans {
             let (origin, from, through) = (*origin, *from, *through);
@@ -258,7 +258,7 @@ impl<S: MetaStore> Replica<S> {
                 let text = format!(
                     "cancelled records {from} to {through} of {origin}, of which {applied} came by another way"
                 );
-                return Err(Trouble::Peer(peer, text));
+                return Err(StepError::Peer(peer, text));
             }
         }
         self.handle_records(peer, child, records, spans)

@@ -9,7 +9,7 @@
 
 use crate::api::{Output, PeerId, Role};
 use crate::contents::{AWAITED, Missing, Owed, size_of};
-use crate::replica::{Replica, Trouble};
+use crate::replica::{Replica, StepError};
 use crate::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
 use std::collections::BTreeSet;
 use wayfs_types::{Admitted, Content, FileId, MetaStore, Origin, OriginId, RecordId, StorageError};
@@ -66,11 +66,11 @@ impl<S: MetaStore> Replica<S> {
         child: OriginId,
         through: u64,
         versions: Vec<HeldVersion>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StepError> {
         let applied = wayfs_tree::applied(&self.tx(), child)?;
         let foreign = |held: &HeldVersion| held.version.origin() != child || held.version.sequence() > through;
         if through > applied || versions.iter().any(foreign) {
-            return Err(Trouble::Peer(peer, "accounts for records that did not come".to_owned()));
+            return Err(StepError::Peer(peer, "accounts for records that did not come".to_owned()));
         }
         let held: BTreeSet<RecordId> = versions.iter().map(|held| held.version).collect();
         for HeldVersion { version, file, content } in versions {

@@ -15,7 +15,7 @@
 //! what its writers wrote; it names the span and the hash at its end, and the span is taken whole or not at all.
 
 use crate::api::{PeerId, Role};
-use crate::replica::{Replica, Trouble};
+use crate::replica::{Replica, StepError};
 use crate::tentative::LogItem;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_tree::{applied_chain, chained};
@@ -82,8 +82,8 @@ impl<S: MetaStore> Replica<S> {
     /// What the parent has confirmed of an origin.
     pub(crate) fn confirmed_origin(&mut self, origin: OriginId) -> Result<Option<Origin>, StorageError> {
         let key = Key::Origin(origin);
-        let image = match self.aside(&key)? {
-            Some(aside) => aside.image,
+        let image = match self.shadow(&key)? {
+            Some(shadow) => shadow.image,
             None => wayfs_tree::View::image(&self.tx(), &key)?,
         };
         Ok(match image {
@@ -211,10 +211,15 @@ impl<S: MetaStore> Replica<S> {
         Ok(self.origin_image(record.origin())?.is_some_and(|taken| is_among(&taken, record.sequence())))
     }
 
-    pub(crate) fn handle_chains(&mut self, peer: PeerId, child: OriginId, chains: Vec<Applied>) -> Result<(), Trouble> {
+    pub(crate) fn handle_chains(
+        &mut self,
+        peer: PeerId,
+        child: OriginId,
+        chains: Vec<Applied>,
+    ) -> Result<(), StepError> {
         let Some(row) = self.children.by_origin.get_mut(&child) else { return Ok(()) };
         if row.told.stated.len() + chains.len() > STATED_MAX {
-            return Err(Trouble::Peer(peer, "tells of more histories than it sends records of".to_owned()));
+            return Err(StepError::Peer(peer, "tells of more histories than it sends records of".to_owned()));
         }
         let stated = chains.into_iter().map(|of| ((of.origin, of.through), of.chain));
         row.told.stated.extend(stated);
@@ -229,7 +234,7 @@ impl<S: MetaStore> Replica<S> {
         child: OriginId,
         record: &Record,
         end: Option<Chain>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StepError> {
         let origin = record.id.origin();
         let sequence = record.id.sequence();
         let (applied, chain) = applied_chain(&self.tx(), origin)?;
@@ -237,14 +242,17 @@ impl<S: MetaStore> Replica<S> {
         let is_new_life = matches!(record.op, Op::Skip { .. });
         let before = if is_new_life { Some(Chain::START) } else { row.told.before(record) };
         let Some(before) = before else {
-            return Err(Trouble::Peer(peer, format!("sent record {} without a word of what it was upon", record.id)));
+            return Err(StepError::Peer(peer, format!("sent record {} without a word of what it was upon", record.id)));
         };
         let after = end.unwrap_or_else(|| chained(before, record));
         row.told.last.insert(origin, (sequence, after));
         let repeats_another = sequence == applied && after != chain;
         let continues_another = sequence > applied && record.follows() == applied && !is_new_life && before != chain;
         if repeats_another || continues_another {
-            return Err(Trouble::Peer(peer, format!("sent record {} of another history than the one here", record.id)));
+            return Err(StepError::Peer(
+                peer,
+                format!("sent record {} of another history than the one here", record.id),
+            ));
         }
         Ok(())
     }

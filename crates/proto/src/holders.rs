@@ -123,7 +123,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// [`crate::Input::Fetched`]: a child has a copy now.
     pub(crate) fn handle_fetched(&mut self, peer: PeerId, file: FileId) {
-        let Some(crate::replica::Whom::Child(child)) = self.peers.get(&peer).copied() else { return };
+        let Some(crate::replica::PeerRole::Child(child)) = self.peers.get(&peer).copied() else { return };
         if !self.contents.copies.contains_key(&file) {
             self.contents.copies_order.push_back(file);
         }

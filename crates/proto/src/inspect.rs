@@ -344,8 +344,8 @@ impl<S: MetaStore> Replica<S> {
     /// As `confirmed_applied`, of the committed state.
     pub(crate) fn confirmed_applied_committed(&self, origin: OriginId) -> Result<u64, StorageError> {
         let key = Key::Origin(origin);
-        let image = match self.store.get(&image_key(table::ASIDE, &key))? {
-            Some(bytes) => unpack::<crate::tentative::Aside>(&bytes)?.image,
+        let image = match self.store.get(&image_key(table::SHADOW, &key))? {
+            Some(bytes) => unpack::<crate::tentative::Shadow>(&bytes)?.image,
             None => crate::tables::read_view(&self.store, &key)?.map(|numbered| numbered.image),
         };
         Ok(match image {

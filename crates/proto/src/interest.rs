@@ -5,7 +5,7 @@
 //! one by one, of files it made, of its own origin, of every conflict, and of
 //! whatever its own records changed.
 
-use crate::children::{Child, Phase};
+use crate::children::{Child, ChildState};
 use crate::overlay::Changed;
 use crate::replica::Replica;
 use std::collections::BTreeSet;
@@ -65,7 +65,7 @@ impl<S: MetaStore> Replica<S> {
             }
             for origin in targets {
                 let Some(child) = children.by_origin.get_mut(&origin) else { continue };
-                let listens = matches!(child.phase, Phase::Live | Phase::Ghost);
+                let listens = matches!(child.state, ChildState::Live | ChildState::Detached);
                 let own = echo.contains(&origin) || matches!(change.key, Key::Origin(_));
                 if child.is_station || child.unknown || !(listens || own) {
                     continue;

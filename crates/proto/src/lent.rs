@@ -18,7 +18,7 @@
 
 use crate::api::{Output, PeerId, Role};
 use crate::contents::{HOLDERS_MAX, Missing, Owed, size_of};
-use crate::replica::{PAGE, Replica, Trouble};
+use crate::replica::{PAGE, Replica, StepError};
 use crate::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
 use crate::vanished::VANISHED;
 use serde::{Deserialize, Serialize};
@@ -290,7 +290,7 @@ impl<S: MetaStore> Replica<S> {
         peer: PeerId,
         child: OriginId,
         versions: Vec<LentVersion>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StepError> {
         let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
         if !is_station {
             self.check_lent(peer, child, &versions)?;
@@ -306,19 +306,19 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// A client speaks for what it wrote itself, be it under an origin that it had before.
-    fn check_lent(&mut self, peer: PeerId, child: OriginId, versions: &[LentVersion]) -> Result<(), Trouble> {
-        let lie = |text: &str| Err(Trouble::Peer(peer, text.to_owned()));
-        let Some(image) = self.origin_image(child)? else { return lie("is not known here") };
+    fn check_lent(&mut self, peer: PeerId, child: OriginId, versions: &[LentVersion]) -> Result<(), StepError> {
+        let protocol_violation = |text: &str| Err(StepError::Peer(peer, text.to_owned()));
+        let Some(image) = self.origin_image(child)? else { return protocol_violation("is not known here") };
         if matches!(image.admitted, Admitted::Reader | Admitted::Revoked) {
-            return lie("offers contents and may only read");
+            return protocol_violation("offers contents and may only read");
         }
         for version in versions.iter().map(|lent| lent.held.version) {
             let origin = version.origin();
             if origin == child && version.sequence() > image.applied {
-                return lie("accounts for records that did not come");
+                return protocol_violation("accounts for records that did not come");
             }
             if origin != child && self.origin_image(origin)?.is_none_or(|former| former.node != image.node) {
-                return lie("offers contents of another's records");
+                return protocol_violation("offers contents of another's records");
             }
         }
         Ok(())

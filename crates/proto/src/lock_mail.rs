@@ -20,11 +20,11 @@ use wayfs_wire::{AskId, Up};
 /// All that waits.
 #[derive(Debug, Default)]
 pub(crate) struct LockMail {
-    waiting: VecDeque<Letter>,
+    waiting: VecDeque<LockMessage>,
 }
 
 #[derive(Debug)]
-struct Letter {
+struct LockMessage {
     /// The record of our own that must be on its way before.
     after: u64,
     /// Station: the place in the log up to which all must be on its way before.
@@ -49,36 +49,36 @@ impl<S: MetaStore> Replica<S> {
         // `flock` gives up what it holds before it waits for the other kind.
         let lets_go = request.family == LockFamily::Flock && !held.is_empty();
         let after = if lets_in || lets_go { self.counters.sequence } else { 0 };
-        self.post(Letter { after, position: 0, up: Up::Lock { ask, request }, held: Vec::new() });
+        self.post(LockMessage { after, position: 0, up: Up::Lock { ask, request }, held: Vec::new() });
     }
 
     /// Lets go of locks. What was done under one that others held as well says nothing to them.
     pub(crate) fn post_unlock(&mut self, up: Up, held: Vec<LockRequest>) {
         let is_exclusive = held.iter().any(|held| held.kind == LockKind::Write);
         let after = if is_exclusive { self.counters.sequence } else { 0 };
-        self.post(Letter { after, position: 0, up, held });
+        self.post(LockMessage { after, position: 0, up, held });
     }
 
     /// Says something that is not about what was done.
     pub(crate) fn post_in_turn(&mut self, up: Up) {
-        self.post(Letter { after: 0, position: 0, up, held: Vec::new() });
+        self.post(LockMessage { after: 0, position: 0, up, held: Vec::new() });
     }
 
     /// Says something when the records up to this one of our own are on their way.
     pub(crate) fn post_after(&mut self, after: u64, up: Up) {
-        self.post(Letter { after, position: 0, up, held: Vec::new() });
+        self.post(LockMessage { after, position: 0, up, held: Vec::new() });
     }
 
     /// Station: says something for a child, behind all that is in our log: what the child did before is in it.
     pub(crate) fn post_behind_log(&mut self, up: Up, held: Vec<LockRequest>) {
         let position = self.log.newest().unwrap_or(0);
-        self.post(Letter { after: 0, position, up, held });
+        self.post(LockMessage { after: 0, position, up, held });
     }
 
-    fn post(&mut self, letter: Letter) {
+    fn post(&mut self, message: LockMessage) {
         // Without a parent only what must be made good is kept.
-        if self.has_lock_parent() || !letter.held.is_empty() {
-            self.lock_mail.waiting.push_back(letter);
+        if self.has_lock_parent() || !message.held.is_empty() {
+            self.lock_mail.waiting.push_back(message);
         }
         self.send_lock_mail();
     }
@@ -89,9 +89,9 @@ impl<S: MetaStore> Replica<S> {
             && let Some(first) = self.lock_mail.waiting.front()
             && !self.has_unsent(first.after)
             && !self.has_unsent_before(first.position)
-            && let Some(letter) = self.lock_mail.waiting.pop_front()
+            && let Some(message) = self.lock_mail.waiting.pop_front()
         {
-            self.tell_parent(letter.up);
+            self.tell_parent(message.up);
         }
     }
 
@@ -109,13 +109,13 @@ impl<S: MetaStore> Replica<S> {
 
     /// The session is over: questions are put anew by those who wait, releases are made good.
     pub(crate) fn lock_mail_lost(&mut self) {
-        self.lock_mail.waiting.retain(|letter| !letter.held.is_empty());
+        self.lock_mail.waiting.retain(|message| !message.held.is_empty());
     }
 
     /// What was let go and must not be free before the records made under it are there, unless another program of this
     /// machine has it by now.
     pub(crate) fn let_go_in_order(&self) -> Vec<LockRequest> {
-        let all = self.lock_mail.waiting.iter().flat_map(|letter| &letter.held);
+        let all = self.lock_mail.waiting.iter().flat_map(|message| &message.held);
         all.filter(|held| self.locks.test(self.own_holder(held.owner), held).is_none()).copied().collect()
     }
 }

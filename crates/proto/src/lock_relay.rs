@@ -16,7 +16,7 @@
 //! its locks here: who has them for it at the home is its former station, until that hears no more of it for a lease.
 
 use crate::api::Role;
-use crate::children::Phase;
+use crate::children::ChildState;
 use crate::lock_requests::LockAsk;
 use crate::locks::{Asker, Holder, Verdict};
 use crate::replica::Replica;
@@ -85,7 +85,7 @@ impl<S: MetaStore> Replica<S> {
 
     pub(crate) fn relay_lock(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
         let relayed = Relayed { child, wish: Wish::Take(ask), request };
-        if self.children.by_origin.get(&child).is_some_and(|row| row.phase == Phase::Ready) {
+        if self.children.by_origin.get(&child).is_some_and(|row| row.state == ChildState::Ready) {
             return self.keep_or_refuse(&relayed, ask);
         }
         if !self.is_trusted() {

@@ -20,7 +20,7 @@ use crate::api::Role;
 use crate::lock_relay::Relayed;
 use crate::locks::{Asker, Holder, Verdict};
 use crate::replica::Replica;
-use crate::upstream::Standing;
+use crate::upstream::UplinkState;
 use std::time::Duration;
 use wayfs_types::request::{Answer, LockFamily, LockOwner, LockRange, LockRequest, Outcome, RequestId};
 use wayfs_types::{FileId, FsError, MetaStore};
@@ -65,15 +65,15 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether locks are the parent's to give.
     pub(crate) fn locks_go_up(&self) -> bool {
-        let connected = |standing| matches!(standing, Standing::CatchingUp | Standing::Live);
-        self.config.role == Role::Client && self.upstream.as_ref().is_some_and(|up| connected(up.standing))
+        let connected = |state| matches!(state, UplinkState::CatchingUp | UplinkState::Live);
+        self.config.role == Role::Client && self.upstream.as_ref().is_some_and(|up| connected(up.state))
     }
 
     /// Whether anything may be said to a parent about locks: our own, or those of our children that the home has.
     pub(crate) fn has_lock_parent(&self) -> bool {
         match self.config.role {
             Role::Client => self.locks_go_up(),
-            Role::Station => self.upstream.as_ref().is_some_and(|up| up.standing == Standing::Live),
+            Role::Station => self.upstream.as_ref().is_some_and(|up| up.state == UplinkState::Live),
             Role::Home => false,
         }
     }

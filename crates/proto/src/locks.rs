@@ -18,7 +18,7 @@ pub(crate) struct Holder {
     pub(crate) owner: LockOwner,
 }
 
-/// Whom to tell when a waiting lock is granted.
+/// Who is told when a waiting lock is granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asker {
     /// A request of our own user.

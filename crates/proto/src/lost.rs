@@ -14,7 +14,7 @@
 use crate::api::{Output, Role};
 use crate::contents::{AWAITED, HOLDERS_MAX, Missing, size_of};
 use crate::previous::Previous;
-use crate::replica::{GrantError, Replica, Trouble};
+use crate::replica::{GrantError, Replica, StepError};
 use crate::report::LostContent;
 use crate::tables::{
     KeyKind, kind_range, pack, parse_image_key, parse_record_key, record_key, root_key, table, unpack, unpack_view,
@@ -152,7 +152,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The home's driver looked, and asked everybody.
-    pub(crate) fn end_look(&mut self, version: RecordId, content: &Content, is_here: bool) -> Result<(), Trouble> {
+    pub(crate) fn end_look(&mut self, version: RecordId, content: &Content, is_here: bool) -> Result<(), StepError> {
         if let Some(root) = content.root().filter(|_| is_here) {
             return self.handle_content_here(root);
         }

@@ -1,7 +1,7 @@
 //! What a request needs to know before it can be worked off, and the questions to the parent about it.
 
 use crate::api::Role;
-use crate::replica::{Replica, Trouble};
+use crate::replica::{Replica, StepError};
 use crate::requests::{Attempt, FIRST_SESSION_MAX, Need, On, Waiting};
 use crate::seen::{Asked, Seen};
 use wayfs_types::request::{Change, RenameTarget};
@@ -15,7 +15,7 @@ const LISTED_MAX: usize = 32;
 
 impl<S: MetaStore> Replica<S> {
     /// The first thing that is not known, as something to wait for; `None`: go ahead.
-    pub(crate) fn missing_need(&mut self, waiting: &mut Waiting, needs: &[Need]) -> Result<Option<Attempt>, Trouble> {
+    pub(crate) fn missing_need(&mut self, waiting: &mut Waiting, needs: &[Need]) -> Result<Option<Attempt>, StepError> {
         if self.config.role != Role::Client {
             return Ok(None);
         }
@@ -60,7 +60,7 @@ impl<S: MetaStore> Replica<S> {
         waiting: &mut Waiting,
         question: Question,
         needs: &[Need],
-    ) -> Result<Option<Attempt>, Trouble> {
+    ) -> Result<Option<Attempt>, StepError> {
         waiting.questions += 1;
         if waiting.questions <= QUESTIONS_MAX {
             return Ok(Some(Attempt::Park(On::Ask(self.ask(question)?))));
@@ -94,7 +94,7 @@ impl<S: MetaStore> Replica<S> {
                     }
                 }
             }
-            Need::Emptiness(directory) => {
+            Need::Placeholder(directory) => {
                 let known = !self.is_doubted(*directory)
                     && (self.watches.is_fresh(*directory)
                         || wayfs_tree::View::first_entry(&self.tx(), *directory)?.is_some());
@@ -128,7 +128,7 @@ impl<S: MetaStore> Replica<S> {
                     Some(None) => self.inode(*parent)?.is_some(),
                     Some(Some(file)) => self.inode(file)?.is_some(),
                 },
-                Need::Emptiness(directory) => {
+                Need::Placeholder(directory) => {
                     self.watches.is_complete(*directory)
                         || wayfs_tree::View::first_entry(&self.tx(), *directory)?.is_some()
                 }
@@ -227,7 +227,7 @@ impl<S: MetaStore> Replica<S> {
             Change::Unlink { parent, name } => vec![Need::Inode(*parent), Need::Name(*parent, name.clone())],
             Change::Rmdir { parent, name } => {
                 let mut needs = vec![Need::Inode(*parent), Need::Name(*parent, name.clone())];
-                needs.extend(directory_under(*parent, name)?.map(Need::Emptiness));
+                needs.extend(directory_under(*parent, name)?.map(Need::Placeholder));
                 needs
             }
             Change::Rename { from_parent, from_name, to_parent, to_name, target } => {
@@ -238,7 +238,7 @@ impl<S: MetaStore> Replica<S> {
                     Need::Name(*to_parent, to_name.clone()),
                 ];
                 if *target != RenameTarget::Exchange {
-                    needs.extend(directory_under(*to_parent, to_name)?.map(Need::Emptiness));
+                    needs.extend(directory_under(*to_parent, to_name)?.map(Need::Placeholder));
                 }
                 needs
             }

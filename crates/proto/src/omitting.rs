@@ -8,9 +8,9 @@
 //! that, the session ends, and in the next one nothing of it is left out.
 
 use crate::api::PeerId;
-use crate::children::{Child, Phase};
+use crate::children::{Child, ChildState};
 use crate::contents::content_of;
-use crate::replica::{Replica, Trouble};
+use crate::replica::{Replica, StepError};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use wayfs_types::{Content, Digest, Image, Inode, Key, MetaStore, OriginId, Record, RecordId};
@@ -19,29 +19,29 @@ use wayfs_wire::{KeyImage, Omitted};
 /// Shorter contents cost less than what stands for them.
 const LEN_MIN: usize = 64;
 /// Records that are remembered for one child. The contents of others come back.
-const BROUGHT_MAX: usize = 65_536;
+const ECHO_MAX: usize = 65_536;
 
 /// Records whose contents a child is not to be told.
 #[derive(Debug, Default)]
-pub(crate) struct Brought {
+pub(crate) struct EchoFilter {
     records: BTreeSet<RecordId>,
     /// How far origins come by the cut that is under way.
     told: Vec<(OriginId, u64)>,
 }
 
-impl Brought {
+impl EchoFilter {
     /// A new session: what is left of the child's log may have come by another way.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }
 
     fn add(&mut self, record: RecordId) {
-        if self.records.len() < BROUGHT_MAX {
+        if self.records.len() < ECHO_MAX {
             self.records.insert(record);
         }
     }
 
-    /// Whether [`Brought::omit`] has anything to do with an image.
+    /// Whether [`EchoFilter::omit`] has anything to do with an image.
     pub(crate) fn is_concerned(&self, pair: &KeyImage) -> bool {
         match (&pair.key, pair.image.as_ref()) {
             (Key::Origin(_), Some(Image::Origin(_))) => true,
@@ -85,30 +85,30 @@ fn take_out(inode: &mut Inode) -> Option<Digest> {
 impl Child {
     /// A record came from the child and took effect.
     pub(crate) fn note_brought(&mut self, record: &Record) {
-        let is_told = matches!(self.phase, Phase::Scanning | Phase::Live);
+        let is_told = matches!(self.state, ChildState::Scanning | ChildState::Live);
         if let Some((_, Content::Inline(bytes))) = content_of(record)
             && bytes.len() >= LEN_MIN
             && is_told
         {
-            self.brought.add(record.id);
+            self.echo_filter.add(record.id);
         }
     }
 }
 
 impl<S: MetaStore> Replica<S> {
     /// Puts contents of our own records into images from which the parent left them out.
-    pub(crate) fn put_back(&self, peer: PeerId, images: &mut [KeyImage], omitted: &[Omitted]) -> Result<(), Trouble> {
-        let lie = || Trouble::Peer(peer, "left out contents that we have not got".to_owned());
+    pub(crate) fn put_back(&self, peer: PeerId, images: &mut [KeyImage], omitted: &[Omitted]) -> Result<(), StepError> {
+        let protocol_violation = || StepError::Peer(peer, "left out contents that we have not got".to_owned());
         for Omitted { index, digest } in omitted {
-            let pair = images.get_mut(*index as usize).ok_or_else(lie)?;
-            let Some(Image::Inode(inode)) = &mut pair.image else { return Err(lie()) };
+            let pair = images.get_mut(*index as usize).ok_or_else(protocol_violation)?;
+            let Some(Image::Inode(inode)) = &mut pair.image else { return Err(protocol_violation()) };
             let bytes = self.sent_contents(inode.version)?.filter(|bytes| Digest::of(bytes) == *digest);
-            inode.content = Content::Inline(bytes.ok_or_else(lie)?);
+            inode.content = Content::Inline(bytes.ok_or_else(protocol_violation)?);
         }
         Ok(())
     }
 
-    fn sent_contents(&self, version: RecordId) -> Result<Option<Bytes>, Trouble> {
+    fn sent_contents(&self, version: RecordId) -> Result<Option<Bytes>, StepError> {
         let record = self.logged(version)?;
         Ok(match record.as_ref().and_then(content_of) {
             Some((_, Content::Inline(bytes))) => Some(bytes.clone()),

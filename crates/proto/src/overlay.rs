@@ -33,7 +33,7 @@ pub(crate) struct Overlay {
     raw: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     /// Keys that get a new number even if their image is the same: the parent has just vouched for them.
     renewed: BTreeSet<Key>,
-    /// Keys of a client that come back from aside, with the number at which the parent vouched for them.
+    /// Keys of a client that come back from their shadow rows, with the number at which the parent vouched for them.
     pinned: BTreeMap<Key, u64>,
     /// While a record is applied: what it touched, with the image before.
     touched: Option<BTreeMap<Key, Option<Image>>>,

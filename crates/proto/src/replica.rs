@@ -7,7 +7,7 @@
 //!
 //! Words: an **image** is what a key is; the **view** is all images as this
 //! replica shows them; what the parent **confirmed** is the view without our
-//! **tentative** records, and for keys that those touched it is kept **aside**.
+//! **tentative** records, and for keys that those touched it is kept in a **shadow** row.
 
 use crate::api::{Changed as What, Config, Input, Output, PeerId, Role};
 use crate::child_rights::ChildRights;
@@ -81,7 +81,7 @@ pub(crate) struct Counters {
     pub(crate) position: u64,
     /// Last sequence of our own.
     pub(crate) sequence: u64,
-    /// Traces of removed keys are purged up to this change.
+    /// Tombstones are purged up to this change.
     pub(crate) purged: CommitNumber,
     /// Names this store for children.
     pub(crate) stamp: Option<Stamp>,
@@ -114,14 +114,14 @@ impl Counters {
 
 /// Why an input had no effect.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum StepError {
     /// The store failed.
     Storage(StorageError),
     /// The peer broke the protocol.
     Peer(PeerId, String),
 }
 
-impl From<StorageError> for Trouble {
+impl From<StorageError> for StepError {
     fn from(error: StorageError) -> Self {
         Self::Storage(error)
     }
@@ -190,7 +190,7 @@ pub struct Replica<S> {
     pub(crate) failed: bool,
     pub(crate) log: Log,
     pub(crate) upstream: Option<Upstream>,
-    pub(crate) peers: BTreeMap<PeerId, Whom>,
+    pub(crate) peers: BTreeMap<PeerId, PeerRole>,
     pub(crate) children: Children,
     /// Who of them changes what alone.
     pub(crate) child_rights: ChildRights,
@@ -245,7 +245,7 @@ pub struct Replica<S> {
 
 /// Who is at the other end of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whom {
+pub(crate) enum PeerRole {
     Parent,
     Child(OriginId),
 }
@@ -414,7 +414,7 @@ impl<S: MetaStore> Replica<S> {
         self.unvouched
     }
 
-    /// As if all traces of removed keys had been purged: every cursor is void.
+    /// As if all tombstones had been purged: every cursor is void.
     #[cfg(test)]
     pub(crate) fn forget_traces(&mut self) {
         self.counters.purged = self.counters.change;
@@ -425,7 +425,7 @@ impl<S: MetaStore> Replica<S> {
 
     #[cfg(test)]
     pub(crate) fn keep_traces(&mut self, changes: u64) {
-        self.config.graves_kept = changes;
+        self.config.tombstones_kept = changes;
     }
 
     #[cfg(test)]
@@ -449,7 +449,7 @@ impl<S: MetaStore> Replica<S> {
         self.settle(outcome);
     }
 
-    fn dispatch(&mut self, input: Input) -> Result<(), Trouble> {
+    fn dispatch(&mut self, input: Input) -> Result<(), StepError> {
         match input {
             Input::Request { id, request, deadline } => self.handle_request(id, request, deadline),
             Input::Cancel { id } => self.handle_cancel(id),
@@ -480,7 +480,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// What follows from every input: timers, answers that became possible, messages.
-    fn follow_up(&mut self) -> Result<(), Trouble> {
+    fn follow_up(&mut self) -> Result<(), StepError> {
         self.check_timers()?;
         self.settle_lost()?;
         self.purge()?;
@@ -497,14 +497,14 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Drops what could not be done, and says to whom it matters.
-    pub(crate) fn settle(&mut self, outcome: Result<(), Trouble>) {
+    pub(crate) fn settle(&mut self, outcome: Result<(), StepError>) {
         match outcome {
             Ok(()) => {}
-            Err(Trouble::Peer(peer, reason)) => {
+            Err(StepError::Peer(peer, reason)) => {
                 self.abandon();
                 self.disconnect(peer, reason);
             }
-            Err(Trouble::Storage(error @ (StorageError::NoSpace | StorageError::Busy(_)))) => {
+            Err(StepError::Storage(error @ (StorageError::NoSpace | StorageError::Busy(_)))) => {
                 self.abandon();
                 // Peers send again in a new session; by then there may be room.
                 let peers: Vec<PeerId> = self.peers.keys().copied().collect();
@@ -512,7 +512,7 @@ impl<S: MetaStore> Replica<S> {
                     self.disconnect(peer, error.to_string());
                 }
             }
-            Err(Trouble::Storage(error)) => self.fail(&error),
+            Err(StepError::Storage(error)) => self.fail(&error),
         }
     }
 
@@ -741,8 +741,8 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn confirmed_applied(&mut self, origin: OriginId) -> Result<u64, StorageError> {
         let key = Key::Origin(origin);
         let tx = self.tx();
-        let image = match tx.get_raw(&image_key(table::ASIDE, &key))? {
-            Some(bytes) => unpack::<crate::tentative::Aside>(&bytes)?.image,
+        let image = match tx.get_raw(&image_key(table::SHADOW, &key))? {
+            Some(bytes) => unpack::<crate::tentative::Shadow>(&bytes)?.image,
             None => tx.image(&key)?,
         };
         Ok(match image {

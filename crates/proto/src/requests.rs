@@ -4,7 +4,7 @@ use crate::api::{Output, Role};
 use crate::claims::Made;
 use crate::contents::Source;
 use crate::needs::QUESTIONS_MAX;
-use crate::replica::{Replica, Trouble};
+use crate::replica::{Replica, StepError};
 use crate::tables::{entries_from, entries_until, parse_image_key, table};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -228,7 +228,7 @@ pub(crate) enum Need {
     /// What a name stands for, and that file's inode.
     Name(FileId, Name),
     /// Whether anything is in a directory.
-    Emptiness(FileId),
+    Placeholder(FileId),
 }
 
 impl<S: MetaStore> Replica<S> {
@@ -276,17 +276,17 @@ impl<S: MetaStore> Replica<S> {
     fn run_request(&mut self, id: RequestId, mut waiting: Waiting) {
         let attempt = match self.attempt(id, &mut waiting) {
             Ok(attempt) => attempt,
-            Err(Trouble::Storage(StorageError::NoSpace)) => {
+            Err(StepError::Storage(StorageError::NoSpace)) => {
                 self.abandon();
                 Attempt::Done(Err(FsError::NoSpace))
             }
             // Nothing was kept and nothing is broken: whoever asked may ask again.
-            Err(Trouble::Storage(StorageError::Busy(_))) => {
+            Err(StepError::Storage(StorageError::Busy(_))) => {
                 self.abandon();
                 Attempt::Done(Err(FsError::TimedOut))
             }
-            Err(trouble) => {
-                self.settle(Err(trouble));
+            Err(error) => {
+                self.settle(Err(error));
                 Attempt::Done(Err(FsError::Io))
             }
         };
@@ -359,14 +359,14 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    fn attempt(&mut self, id: RequestId, waiting: &mut Waiting) -> Result<Attempt, Trouble> {
+    fn attempt(&mut self, id: RequestId, waiting: &mut Waiting) -> Result<Attempt, StepError> {
         if let Some(made) = waiting.made.clone() {
             return self.attempt_made(waiting, made);
         }
         let request = waiting.request.clone();
         match request {
             Request::Lookup { parent, name } => {
-                let parent = self.meant(parent)?;
+                let parent = self.resolve_merged(parent)?;
                 if let Some(on) = self.missing_need(waiting, &[Need::Name(parent, name.clone())])? {
                     return Ok(on);
                 }
@@ -374,12 +374,12 @@ impl<S: MetaStore> Replica<S> {
             }
             Request::Attributes { file } => {
                 // What is known of the one says nothing of the one that it was merged into.
-                let meant = self.meant(file)?;
-                waiting.request = Request::Attributes { file: meant };
-                if let Some(on) = self.missing_need(waiting, &[Need::Inode(meant)])? {
+                let resolved = self.resolve_merged(file)?;
+                waiting.request = Request::Attributes { file: resolved };
+                if let Some(on) = self.missing_need(waiting, &[Need::Inode(resolved)])? {
                     return Ok(on);
                 }
-                Ok(Attempt::Done(self.serve_attributes(meant)?))
+                Ok(Attempt::Done(self.serve_attributes(resolved)?))
             }
             Request::List { directory, after, limit } => self.attempt_list(waiting, directory, after, limit),
             Request::Change { .. } if self.config.read_only => Ok(Attempt::Done(Err(FsError::ReadOnly))),
@@ -437,7 +437,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The directory that an id means: of two that were merged, programs may still stand in the other.
-    fn meant(&mut self, directory: FileId) -> Result<FileId, StorageError> {
+    fn resolve_merged(&mut self, directory: FileId) -> Result<FileId, StorageError> {
         wayfs_tree::resolve(&self.tx(), directory)
     }
 
@@ -448,10 +448,10 @@ impl<S: MetaStore> Replica<S> {
             | Change::Mkdir { parent, .. }
             | Change::Link { parent, .. }
             | Change::Unlink { parent, .. }
-            | Change::Rmdir { parent, .. } => *parent = self.meant(*parent)?,
+            | Change::Rmdir { parent, .. } => *parent = self.resolve_merged(*parent)?,
             Change::Rename { from_parent, to_parent, .. } => {
-                *from_parent = self.meant(*from_parent)?;
-                *to_parent = self.meant(*to_parent)?;
+                *from_parent = self.resolve_merged(*from_parent)?;
+                *to_parent = self.resolve_merged(*to_parent)?;
             }
             Change::SetAttr { .. }
             | Change::SetXattr { .. }
@@ -468,8 +468,8 @@ impl<S: MetaStore> Replica<S> {
         directory: FileId,
         after: Option<Name>,
         limit: usize,
-    ) -> Result<Attempt, Trouble> {
-        let directory = self.meant(directory)?;
+    ) -> Result<Attempt, StepError> {
+        let directory = self.resolve_merged(directory)?;
         let limit = limit.clamp(1, LIST_MAX);
         let need = [Need::Inode(directory)];
         if waiting.listed.is_none() {
@@ -537,7 +537,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Builds a record of a change, applies it, logs it, and answers from the result.
-    fn change(&mut self, user: UserId, change: &Change) -> Result<Outcome, Trouble> {
+    fn change(&mut self, user: UserId, change: &Change) -> Result<Outcome, StepError> {
         if self.origin_image(self.config.origin)?.is_none() || self.inode(FileId::ROOT)?.is_none() {
             return Ok(Err(FsError::Unreachable));
         }

@@ -130,8 +130,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// What the parent had confirmed of a key.
     fn confirmed_image(&mut self, key: &Key) -> Result<Option<Image>, StorageError> {
-        match self.aside(key)? {
-            Some(aside) => Ok(aside.image),
+        match self.shadow(key)? {
+            Some(shadow) => Ok(shadow.image),
             None => wayfs_tree::View::image(&self.tx(), key),
         }
     }

@@ -25,7 +25,7 @@ use crate::api::{Output, Sharing};
 use crate::interest::directories_of;
 use crate::replica::Replica;
 use crate::requests::{Attempt, On, Waiting};
-use crate::upstream::Standing;
+use crate::upstream::UplinkState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wayfs_types::request::Change;
@@ -84,7 +84,7 @@ impl OwnRights {
 impl<S: MetaStore> Replica<S> {
     /// Whether what this client closed is seen by the next look of any other at the same parent, and the other way round.
     pub fn is_close_to_open(&self) -> bool {
-        self.upstream.as_ref().is_some_and(|up| up.rights.takes && up.standing == Standing::Live)
+        self.upstream.as_ref().is_some_and(|up| up.rights.takes && up.state == UplinkState::Live)
     }
 
     /// Whether the kernel may keep what it is told of a directory: nobody else changes it before we are asked. Without
@@ -136,7 +136,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn note_rtt(&mut self, rtt: Duration) {
         let Some(upstream) = self.upstream.as_mut() else { return };
         upstream.rights.note_rtt(rtt);
-        if matches!(upstream.standing, Standing::CatchingUp | Standing::Live) {
+        if matches!(upstream.state, UplinkState::CatchingUp | UplinkState::Live) {
             self.begin_rights();
         }
     }
@@ -144,7 +144,7 @@ impl<S: MetaStore> Replica<S> {
     /// A directory of our own making, which nobody can know of yet.
     pub(crate) fn note_own_directory(&mut self, directory: FileId) {
         if let Some(upstream) = self.upstream.as_mut()
-            && upstream.standing == Standing::Live
+            && upstream.state == UplinkState::Live
             && upstream.rights.takes
         {
             upstream.rights.alone.insert(directory);

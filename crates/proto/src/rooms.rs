@@ -5,7 +5,7 @@
 //! said is forgotten with its session.
 
 use crate::api::{Output, Role};
-use crate::replica::{Replica, Trouble};
+use crate::replica::{Replica, StepError};
 use wayfs_types::request::Change;
 use wayfs_types::{MetaStore, OriginId};
 use wayfs_wire::{Down, Full, ROOMS_MAX, Room, ServerRoom};
@@ -46,7 +46,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Our parent's word.
-    pub(crate) fn handle_rooms(&mut self, rooms: Vec<ServerRoom>) -> Result<(), Trouble> {
+    pub(crate) fn handle_rooms(&mut self, rooms: Vec<ServerRoom>) -> Result<(), StepError> {
         let full = |rooms: &[ServerRoom]| -> Vec<_> {
             rooms.iter().map(|server| (server.is_home, server.room.full, server.label.clone())).collect()
         };

@@ -3,9 +3,9 @@
 use crate::api::Role;
 use crate::contents::content_of;
 use crate::replica::Replica;
-use crate::stream::PARCEL_LEN;
+use crate::stream::FRAME_LEN;
 use crate::tables::{record_key, table};
-use crate::upstream::Standing;
+use crate::upstream::UplinkState;
 use std::collections::BTreeMap;
 use wayfs_types::{MetaStore, OriginId, Record, StorageError};
 use wayfs_wire::SentRecord;
@@ -18,7 +18,7 @@ impl<S: MetaStore> Replica<S> {
     /// Sends records, pushes contents.
     pub(crate) fn pump_parent(&mut self) -> Result<(), StorageError> {
         let Some(upstream) = &self.upstream else { return Ok(()) };
-        if matches!(upstream.standing, Standing::Greeting | Standing::Forked) {
+        if matches!(upstream.state, UplinkState::Greeting | UplinkState::Forked) {
             return Ok(());
         }
         self.tell_held()?;
@@ -88,7 +88,7 @@ impl<S: MetaStore> Replica<S> {
     fn len_together(&self) -> usize {
         let flying = self.upstream.as_ref().map_or(0, |upstream| upstream.in_flight_bytes);
         let gathered = if self.config.role == Role::Station { IN_FLIGHT_LEN.saturating_sub(flying) } else { 0 };
-        self.config.message_len_max.min(gathered.max(PARCEL_LEN))
+        self.config.message_len_max.min(gathered.max(FRAME_LEN))
     }
 
     /// These records are on their way.

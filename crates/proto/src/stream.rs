@@ -1,10 +1,10 @@
 //! What flows down to the children: images, answers, marks.
 
-use crate::children::{Child, ParkedAsk, Phase};
+use crate::children::{Child, ChildState, ParkedAsk};
 use crate::interest::is_interesting;
 use crate::replica::Replica;
 use crate::tables::{self, entries_from, entries_until, parse_image_key, read_view, table};
-use crate::told::{Parcel, Told};
+use crate::told::{ImageFrame, Told};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, OriginId, StorageError};
@@ -14,7 +14,7 @@ use wayfs_wire::{Cut, Down, KeyImage, LockVerdict, Mark, Question, Verdict};
 const WINDOW: usize = 32;
 /// Bytes of images after which a message is full. On a thin line (64 kbit/s) it takes four seconds, so that pings
 /// among such messages keep a lease of ten seconds alive.
-pub(crate) const PARCEL_LEN: usize = 32 * 1024;
+pub(crate) const FRAME_LEN: usize = 32 * 1024;
 /// Rows of the change index looked through for one child with one input.
 const SCAN_BUDGET: usize = 8192;
 /// How long a question waits for us to see what its asker has seen.
@@ -67,7 +67,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let notices = std::mem::take(&mut child.notices);
         let stable: Vec<_> = std::mem::take(&mut child.stable).into_iter().collect();
-        let (phase, is_station) = (child.phase, child.is_station);
+        let (state, is_station) = (child.state, child.is_station);
         // A mark must not overtake the images of the same change: a client that hears that its
         // records are visible drops them from its log once the images confirmed them.
         for notice in notices {
@@ -76,10 +76,10 @@ impl<S: MetaStore> Replica<S> {
         if !stable.is_empty() {
             self.send_child(origin, Down::Stable { versions: stable });
         }
-        match phase {
-            Phase::Scanning => self.scan_for(origin, is_station, told)?,
-            Phase::Live => self.send_pending(origin, told)?,
-            Phase::Greeting | Phase::Ready | Phase::Ghost => {}
+        match state {
+            ChildState::Scanning => self.scan_for(origin, is_station, told)?,
+            ChildState::Live => self.send_pending(origin, told)?,
+            ChildState::Greeting | ChildState::Ready | ChildState::Detached => {}
         }
         self.send_grants(origin);
         self.answer_catches(origin);
@@ -91,12 +91,16 @@ impl<S: MetaStore> Replica<S> {
     fn send_grants(&mut self, origin: OriginId) {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
         let grants = std::mem::take(&mut child.grants);
-        let (told, later) = match child.phase {
-            Phase::Live if child.pending.is_empty() => (grants, Vec::new()),
-            Phase::Scanning if child.is_station && !child.started && !child.cut_is_open => {
+        let (told, later) = match child.state {
+            ChildState::Live if child.pending.is_empty() => (grants, Vec::new()),
+            ChildState::Scanning if child.is_station && !child.started && !child.cut_is_open => {
                 grants.into_iter().partition(|(_, change)| *change <= child.next)
             }
-            Phase::Live | Phase::Scanning | Phase::Ready | Phase::Greeting | Phase::Ghost => (Vec::new(), grants),
+            ChildState::Live
+            | ChildState::Scanning
+            | ChildState::Ready
+            | ChildState::Greeting
+            | ChildState::Detached => (Vec::new(), grants),
         };
         child.grants = later;
         for (ask, _) in told {
@@ -109,7 +113,7 @@ impl<S: MetaStore> Replica<S> {
         while let Some(child) = self.children.by_origin.get_mut(&origin)
             && let Some(first) = child.rights_mail.front()
         {
-            let is_told = child.phase == Phase::Live && child.pending.is_empty();
+            let is_told = child.state == ChildState::Live && child.pending.is_empty();
             if matches!(first, Down::Claimed { .. }) && !is_told {
                 return;
             }
@@ -119,25 +123,25 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    fn send_images(&mut self, origin: OriginId, parcel: Parcel, through: CommitNumber, more: bool) {
+    fn send_images(&mut self, origin: OriginId, frame: ImageFrame, through: CommitNumber, more: bool) {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
         child.serial += 1;
         child.cut_is_open = more;
         if child.unreceived.is_empty() {
             child.unreceived_since = self.now;
         }
-        child.unreceived.push_back((child.serial, parcel.first));
+        child.unreceived.push_back((child.serial, frame.first));
         let serial = child.serial;
         if !more {
-            child.brought.cut_ends();
+            child.echo_filter.cut_ends();
         }
-        let bytes = wayfs_wire::encode_images(Cut { serial, through, more }, &parcel.images, &parcel.omitted);
+        let bytes = wayfs_wire::encode_images(Cut { serial, through, more }, &frame.images, &frame.omitted);
         self.post_to_child(origin, bytes);
     }
 
-    fn add_to(&mut self, parcel: &mut Parcel, origin: OriginId, number: u64, pair: KeyImage) {
+    fn add_to(&mut self, frame: &mut ImageFrame, origin: OriginId, number: u64, pair: KeyImage) {
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
-            parcel.add(number, pair, &mut child.brought);
+            frame.add(number, pair, &mut child.echo_filter);
         }
     }
 
@@ -145,9 +149,8 @@ impl<S: MetaStore> Replica<S> {
         Ok(read_view(&self.store, key)?.map(|numbered| numbered.image))
     }
 
-    fn is_full(&self, parcel: &Parcel) -> bool {
-        parcel.images.len() >= self.config.images_per_message
-            || parcel.len >= self.config.message_len_max.min(PARCEL_LEN)
+    fn is_full(&self, frame: &ImageFrame) -> bool {
+        frame.images.len() >= self.config.images_per_message || frame.len >= self.config.message_len_max.min(FRAME_LEN)
     }
 
     /// Goes through the changes after the child's cursor, as far as window and budget allow.
@@ -164,8 +167,8 @@ impl<S: MetaStore> Replica<S> {
                 self.children.busy.insert(origin);
                 return Ok(());
             }
-            let mut parcel = Parcel::default();
-            let extra_left = self.take_extra(origin, &mut parcel)?;
+            let mut frame = ImageFrame::default();
+            let extra_left = self.take_extra(origin, &mut frame)?;
             let (mut at, mut reached) = (from, false);
             if !extra_left {
                 let limit = self.config.images_per_message.min(budget);
@@ -174,8 +177,8 @@ impl<S: MetaStore> Replica<S> {
                 budget = budget.saturating_sub(rows.len().max(1));
                 for (number, key) in rows.iter() {
                     at = *number;
-                    self.add_scanned(origin, (at, key), told, &mut parcel)?;
-                    if self.is_full(&parcel) {
+                    self.add_scanned(origin, (at, key), told, &mut frame)?;
+                    if self.is_full(&frame) {
                         reached = false;
                         break;
                     }
@@ -189,28 +192,28 @@ impl<S: MetaStore> Replica<S> {
                 // `started` stays set until the first cut is complete, which is sent even if it is empty; so is the end
                 // of a cut whose last images filled a message.
                 child.started = false;
-                if started || child.cut_is_open || !parcel.images.is_empty() {
-                    self.send_images(origin, parcel, through, false);
+                if started || child.cut_is_open || !frame.images.is_empty() {
+                    self.send_images(origin, frame, through, false);
                 }
                 return Ok(());
             }
             if reached {
-                self.finish_scan(origin, parcel, told)?;
+                self.finish_scan(origin, frame, told)?;
                 return Ok(());
             }
-            if !parcel.images.is_empty() {
-                self.send_images(origin, parcel, through, true);
+            if !frame.images.is_empty() {
+                self.send_images(origin, frame, through, true);
             }
         }
     }
 
-    /// Puts keys of the first cut into a parcel. Answers whether some are left.
-    fn take_extra(&mut self, origin: OriginId, parcel: &mut Parcel) -> Result<bool, StorageError> {
-        while !self.is_full(parcel) {
+    /// Puts keys of the first cut into a frame. Answers whether some are left.
+    fn take_extra(&mut self, origin: OriginId, frame: &mut ImageFrame) -> Result<bool, StorageError> {
+        while !self.is_full(frame) {
             let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(false) };
             let Some(key) = child.extra.pop_first() else { return Ok(false) };
             let image = self.image_now(&key)?;
-            self.add_to(parcel, origin, 0, KeyImage { key, image });
+            self.add_to(frame, origin, 0, KeyImage { key, image });
         }
         Ok(true)
     }
@@ -220,29 +223,29 @@ impl<S: MetaStore> Replica<S> {
         origin: OriginId,
         (number, key): (u64, &Key),
         told: &mut Told,
-        parcel: &mut Parcel,
+        frame: &mut ImageFrame,
     ) -> Result<(), StorageError> {
         let row = self.row(told, number, key)?;
         if let Some(child) = self.children.by_origin.get_mut(&origin)
             && (child.is_station || is_interesting(origin, child, key, row.pair.image.as_ref()))
         {
-            parcel.add_row(&row, &mut child.brought);
+            frame.add_row(&row, &mut child.echo_filter);
         }
         Ok(())
     }
 
     /// The client has caught up: what its own records changed meanwhile ends the cut.
-    fn finish_scan(&mut self, origin: OriginId, parcel: Parcel, told: &mut Told) -> Result<(), StorageError> {
+    fn finish_scan(&mut self, origin: OriginId, frame: ImageFrame, told: &mut Told) -> Result<(), StorageError> {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
-        child.phase = Phase::Live;
+        child.state = ChildState::Live;
         if child.pending.is_empty() {
             let through = CommitNumber(child.next);
-            self.send_images(origin, parcel, through, false);
+            self.send_images(origin, frame, through, false);
             return Ok(());
         }
         let through = CommitNumber(child.next);
-        if !parcel.images.is_empty() {
-            self.send_images(origin, parcel, through, true);
+        if !frame.images.is_empty() {
+            self.send_images(origin, frame, through, true);
         }
         self.send_pending(origin, told)
     }
@@ -257,21 +260,21 @@ impl<S: MetaStore> Replica<S> {
         }
         let pending = std::mem::take(&mut child.pending);
         let mut sent = BTreeSet::new();
-        let mut parcel = Parcel::default();
+        let mut frame = ImageFrame::default();
         for (number, key) in pending {
             if !sent.insert(key.clone()) {
                 continue;
             }
-            if self.is_full(&parcel) {
-                let full = std::mem::take(&mut parcel);
+            if self.is_full(&frame) {
+                let full = std::mem::take(&mut frame);
                 self.send_images(origin, full, current, true);
             }
             let row = self.row(told, number, &key)?;
             if let Some(child) = self.children.by_origin.get_mut(&origin) {
-                parcel.add_row(&row, &mut child.brought);
+                frame.add_row(&row, &mut child.echo_filter);
             }
         }
-        self.send_images(origin, parcel, current, false);
+        self.send_images(origin, frame, current, false);
         Ok(())
     }
 
@@ -280,7 +283,7 @@ impl<S: MetaStore> Replica<S> {
         loop {
             let now = self.now;
             let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
-            if child.phase != Phase::Live || !child.pending.is_empty() {
+            if child.state != ChildState::Live || !child.pending.is_empty() {
                 return Ok(());
             }
             let Some(parked) = child.asks.pop_front() else { return Ok(()) };
@@ -407,7 +410,7 @@ impl<S: MetaStore> Replica<S> {
         let rows = self.store.scan(&from, &entries_until(table::VIEW, directory), limit + 1)?;
         let mut len = 0;
         for (taken, (key, value)) in rows.iter().enumerate() {
-            if taken == limit || (taken > 0 && len > self.config.message_len_max.min(PARCEL_LEN)) {
+            if taken == limit || (taken > 0 && len > self.config.message_len_max.min(FRAME_LEN)) {
                 return Ok(Verdict::More);
             }
             let key = parse_image_key(key)?;

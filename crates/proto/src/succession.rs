@@ -1,7 +1,7 @@
 //! A station that takes the place of its home, which is gone for good.
 //!
 //! ```text
-//!   station's store   view = what the home had confirmed + tentative records     log, aside, owed
+//!   station's store   view = what the home had confirmed + tentative records     log, shadow, owed
 //!        │ opened as the home's, with `Config::succeeds`
 //!        ▼
 //!   home's store      view (all of it is the order now)                          nothing waits for anybody
@@ -94,7 +94,7 @@ impl<S: MetaStore> Replica<S> {
         self.note_unheld()?;
         self.overlay = overlay;
         let tentative = self.clear(table::LOG)?;
-        for of in [table::ASIDE, TOUCH, table::OWED] {
+        for of in [table::SHADOW, TOUCH, table::OWED] {
             self.clear(of)?;
         }
         self.counters.resume = None;

@@ -10,7 +10,7 @@ use wayfs_types::{CommitNumber, Digest, FileId, Image, Key, MetaStore, Name, Ori
 /// Tables, by the first byte of their keys.
 pub(crate) mod table {
     pub(crate) const VIEW: u8 = b'v';
-    pub(crate) const ASIDE: u8 = b'a';
+    pub(crate) const SHADOW: u8 = b'a';
     pub(crate) const LOG: u8 = b'l';
     pub(crate) const CHANGE: u8 = b'n';
     pub(crate) const GONE: u8 = b'g';

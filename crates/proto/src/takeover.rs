@@ -11,7 +11,7 @@
 use crate::api::{Output, Role};
 use crate::replica::Replica;
 use crate::tables::{number_key, parse_image_key, table, unpack};
-use crate::tentative::Aside;
+use crate::tentative::Shadow;
 use wayfs_types::{Key, MetaStore, StorageError};
 use wayfs_wire::KeyImage;
 
@@ -39,14 +39,14 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// What lay aside is put back, and the cut does not name it. `number`: when the home vouched for it.
+    /// What had a shadow row is put back, and the cut does not name it. `number`: when the home vouched for it.
     pub(crate) fn note_unnamed(&mut self, key: &Key, number: u64) {
         if self.counters.reset.is_some_and(|reset| number <= reset.0) {
             self.fork.unnamed.insert(key.clone());
         }
     }
 
-    /// What the home did not name while it told its whole state, and what lies aside of that.
+    /// What the home did not name while it told its whole state, and what has a shadow row of that.
     fn stale_keys(&mut self) -> Result<(Vec<Key>, Vec<Key>), StorageError> {
         let Some(reset) = self.counters.reset else { return Ok((Vec::new(), Vec::new())) };
         let mut unnamed = std::mem::take(&mut self.fork.unnamed);
@@ -59,23 +59,23 @@ impl<S: MetaStore> Replica<S> {
         })?;
         // What this very cut names has its old row still.
         unnamed.extend(old.into_iter().filter(|key| !self.overlay.is_touched(key)));
-        let mut aside = Vec::new();
-        let mut from = vec![table::ASIDE];
+        let mut shadowed = Vec::new();
+        let mut from = vec![table::SHADOW];
         loop {
-            let pairs = self.tx().scan_raw(&from, &[table::ASIDE + 1], crate::replica::PAGE)?;
+            let pairs = self.tx().scan_raw(&from, &[table::SHADOW + 1], crate::replica::PAGE)?;
             let Some((last, _)) = pairs.last() else { break };
             from.clone_from(last);
             from.push(0);
             for (key, value) in pairs {
                 let key = parse_image_key(&key)?;
-                let Aside { number, image } = unpack(&value)?;
+                let Shadow { number, image } = unpack(&value)?;
                 let is_unnamed = unnamed.remove(&key) || number <= reset.0;
                 if is_unnamed && image.is_some() {
-                    aside.push(key);
+                    shadowed.push(key);
                 }
             }
         }
-        Ok((unnamed.into_iter().collect(), aside))
+        Ok((unnamed.into_iter().collect(), shadowed))
     }
 
     /// After the whole state came: what it did not name is no more.
@@ -83,14 +83,14 @@ impl<S: MetaStore> Replica<S> {
         if self.counters.reset.is_none() {
             return Ok(());
         }
-        let (mut stale, aside) = self.stale_keys()?;
+        let (mut stale, shadowed) = self.stale_keys()?;
         if self.counters.rescues {
-            self.take_orphans(&aside)?;
+            self.take_orphans(&shadowed)?;
         }
         self.counters.reset = None;
         let mut bound = Vec::new();
-        for key in aside {
-            match self.aside(&key)? {
+        for key in shadowed {
+            match self.shadow(&key)? {
                 Some(_) => bound.push(KeyImage { key, image: None }),
                 None => stale.push(key),
             }

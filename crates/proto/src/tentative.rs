@@ -7,8 +7,8 @@
 //! recognised as an echo without replaying anything.
 
 use crate::api::Role;
-use crate::emptiness::Emptiness;
 use crate::ledger::{Tally, Weight};
+use crate::placeholder::Placeholder;
 use crate::replica::Replica;
 use crate::tables::{image_key, number_key, pack, parse_number_key, table, unpack};
 use serde::{Deserialize, Serialize};
@@ -35,9 +35,9 @@ pub(crate) struct LogEntry {
     pub(crate) life: Life,
 }
 
-/// A row of the table of what lies aside: what the parent confirmed of a key.
+/// A shadow row: what the parent confirmed of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Aside {
+pub(crate) struct Shadow {
     /// Change of our own numbering at which the parent vouched for it (a client's trust rests on it).
     pub(crate) number: u64,
     pub(crate) image: Option<Image>,
@@ -53,7 +53,7 @@ pub(crate) struct LogItem {
     /// Batch that holds it.
     pub(crate) ticket: Ticket,
     pub(crate) structural: bool,
-    pub(crate) emptiness: Emptiness,
+    pub(crate) placeholder: Placeholder,
     /// The running hash of its origin after it.
     pub(crate) chain: Chain,
     /// The life of the writer's store in which it was written.
@@ -321,7 +321,7 @@ pub(crate) struct Applied {
     pub(crate) life: Life,
 }
 
-/// Table of the position that last touched a key that lies aside.
+/// Table of the position that last touched a key that has a shadow row.
 pub(crate) const TOUCH: u8 = b'x';
 
 impl<S: MetaStore> Replica<S> {
@@ -352,7 +352,7 @@ impl<S: MetaStore> Replica<S> {
                     time: entry.record.time,
                     ticket: Ticket(0),
                     structural: entry.structural,
-                    emptiness: Emptiness::of(&entry.record.op),
+                    placeholder: Placeholder::of(&entry.record.op),
                     chain: entry.chain,
                     life: entry.life,
                     tentative: id.sequence() > applied,
@@ -404,16 +404,16 @@ impl<S: MetaStore> Replica<S> {
         let position = self.counters.position;
         self.counters.position += 1;
         let (id, time, after) = (record.id, record.time, record.follows());
-        let (emptiness, weight) = (Emptiness::of(&record.op), Weight::of(&record.op));
+        let (placeholder, weight) = (Placeholder::of(&record.op), Weight::of(&record.op));
         let Applied { effect, structural, chain, life } = self.apply_tentative(position, record, held)?;
         let (ticket, tentative, rewritten) = (Ticket(0), true, false);
         let item =
-            LogItem { id, after, time, ticket, structural, emptiness, chain, life, tentative, rewritten, weight };
+            LogItem { id, after, time, ticket, structural, placeholder, chain, life, tentative, rewritten, weight };
         self.staged.appended.push((position, item));
         Ok(effect)
     }
 
-    /// Applies a record on top of the view, puts what it touches aside, and writes its log entry.
+    /// Applies a record on top of the view, keeps shadow rows of what it touches, and writes its log entry.
     pub(crate) fn apply_tentative(
         &mut self,
         position: u64,
@@ -436,10 +436,10 @@ impl<S: MetaStore> Replica<S> {
         let mut touched = Vec::new();
         for (key, image) in tx.take_touches() {
             let after = tx.image(&key)?;
-            let aside_key = image_key(table::ASIDE, &key);
-            if tx.get_raw(&aside_key)?.is_none() {
+            let shadow_key = image_key(table::SHADOW, &key);
+            if tx.get_raw(&shadow_key)?.is_none() {
                 let number = tx.vouched_at(&key)?;
-                tx.overlay.put_raw(aside_key, pack(&Aside { number, image }));
+                tx.overlay.put_raw(shadow_key, pack(&Shadow { number, image }));
             }
             tx.overlay.put_raw(image_key(TOUCH, &key), pack(&position));
             touched.push((key, echo_hash(after.as_ref())));

@@ -1,12 +1,12 @@
 //! What time alone brings about.
 
 use crate::overlay::Changed;
-use crate::replica::{Replica, Trouble};
+use crate::replica::{Replica, StepError};
 use wayfs_types::{Admitted, Image, Key, MetaStore, OriginId, StorageError};
 use wayfs_wire::Up;
 
 impl<S: MetaStore> Replica<S> {
-    pub(crate) fn check_timers(&mut self) -> Result<(), Trouble> {
+    pub(crate) fn check_timers(&mut self) -> Result<(), StepError> {
         self.check_children()?;
         self.check_upstream()?;
         self.forget_unheard();

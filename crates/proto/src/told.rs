@@ -5,7 +5,7 @@
 //! and their bytes are kept while the children are given what they have to get, and forgotten afterwards: nothing is
 //! committed in between, so nothing of it can be out of date.
 
-use crate::omitting::Brought;
+use crate::omitting::EchoFilter;
 use crate::replica::Replica;
 use crate::tables::{number_key, parse_image_key, parse_number_key, read_view, table};
 use bytes::Bytes;
@@ -48,7 +48,7 @@ pub(crate) struct Told {
 
 /// Images on their way into one message.
 #[derive(Debug, Default)]
-pub(crate) struct Parcel {
+pub(crate) struct ImageFrame {
     pub(crate) images: Vec<Bytes>,
     pub(crate) omitted: Vec<Omitted>,
     /// Bytes of the images.
@@ -57,18 +57,18 @@ pub(crate) struct Parcel {
     pub(crate) first: u64,
 }
 
-impl Parcel {
+impl ImageFrame {
     /// Adds what is told to one child alone.
-    pub(crate) fn add(&mut self, number: u64, mut pair: KeyImage, brought: &mut Brought) {
+    pub(crate) fn add(&mut self, number: u64, mut pair: KeyImage, echo_filter: &mut EchoFilter) {
         let index = self.images.len() as u32;
-        self.omitted.extend(brought.omit(&mut pair).map(|digest| Omitted { index, digest }));
+        self.omitted.extend(echo_filter.omit(&mut pair).map(|digest| Omitted { index, digest }));
         self.push(number, wayfs_wire::encode_image(&pair));
     }
 
     /// Adds what others are told, too.
-    pub(crate) fn add_row(&mut self, row: &Row, brought: &mut Brought) {
-        if brought.is_concerned(&row.pair) {
-            return self.add(row.number, row.pair.clone(), brought);
+    pub(crate) fn add_row(&mut self, row: &Row, echo_filter: &mut EchoFilter) {
+        if echo_filter.is_concerned(&row.pair) {
+            return self.add(row.number, row.pair.clone(), echo_filter);
         }
         self.push(row.number, row.bytes.clone());
     }

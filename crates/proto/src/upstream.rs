@@ -19,7 +19,7 @@ use crate::api::{Output, PeerId, Role};
 use crate::fact_asks::FactAsk;
 use crate::gathered::Gathering;
 use crate::lock_requests::LockAsk;
-use crate::replica::{Replica, Trouble, Whom};
+use crate::replica::{PeerRole, Replica, StepError};
 use crate::rights::OwnRights;
 use crate::seen::Asked;
 use crate::tables::{number_key, table};
@@ -42,7 +42,7 @@ const PINGS_MAX: usize = 16;
 
 /// Where the session with the parent stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum UplinkState {
     Greeting,
     Migrating,
     CatchingUp,
@@ -55,7 +55,7 @@ pub(crate) enum Standing {
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) peer: PeerId,
-    pub(crate) standing: Standing,
+    pub(crate) state: UplinkState,
     /// Our own change after which all that the parent vouched for came in this session.
     pub(crate) since: u64,
     began: Time,
@@ -144,7 +144,7 @@ impl Upstream {
 }
 
 impl<S: MetaStore> Replica<S> {
-    pub(crate) fn handle_parent_up(&mut self, peer: PeerId) -> Result<(), Trouble> {
+    pub(crate) fn handle_parent_up(&mut self, peer: PeerId) -> Result<(), StepError> {
         if self.config.role == Role::Home {
             self.outputs.push_back(Output::Disconnect { peer, reason: "a home has no parent".to_owned() });
             return Ok(());
@@ -157,7 +157,7 @@ impl<S: MetaStore> Replica<S> {
         let lease = self.config.lease;
         self.upstream = Some(Upstream {
             peer,
-            standing: Standing::Greeting,
+            state: UplinkState::Greeting,
             since: self.counters.change.0 + 1,
             began: self.now,
             heard: self.now,
@@ -195,7 +195,7 @@ impl<S: MetaStore> Replica<S> {
             marks_ahead: BTreeMap::new(),
             told: BTreeMap::new(),
         });
-        self.peers.insert(peer, Whom::Parent);
+        self.peers.insert(peer, PeerRole::Parent);
         self.contents.begin_session();
         let own = self.config.origin;
         let origins = match self.config.role {
@@ -233,7 +233,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether the cache may be trusted: a live session, and its lease.
     pub fn is_trusted(&self) -> bool {
         self.config.role == Role::Home
-            || self.upstream.as_ref().is_some_and(|up| up.standing == Standing::Live && self.now < up.lease_until)
+            || self.upstream.as_ref().is_some_and(|up| up.state == UplinkState::Live && self.now < up.lease_until)
     }
 
     /// When the home was heard last: from the home itself, or by the word of our parent, which is as old as its last
@@ -268,15 +268,15 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn is_beginning(&self, within: Duration) -> bool {
-        self.upstream.as_ref().is_some_and(|up| up.standing != Standing::Live && self.now < up.began + within)
+        self.upstream.as_ref().is_some_and(|up| up.state != UplinkState::Live && self.now < up.began + within)
     }
 
-    pub(crate) fn handle_down(&mut self, peer: PeerId, down: Down) -> Result<(), Trouble> {
+    pub(crate) fn handle_down(&mut self, peer: PeerId, down: Down) -> Result<(), StepError> {
         let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
         upstream.heard = self.now;
         self.levels_moved = true;
-        let greeted = upstream.standing != Standing::Greeting;
-        let is_forked = upstream.standing == Standing::Forked;
+        let greeted = upstream.state != UplinkState::Greeting;
+        let is_forked = upstream.state == UplinkState::Forked;
         match down {
             Down::Renewed { of, life, origin } if greeted => self.handle_renewed(of, life, origin),
             Down::Pong { number, through, home_ms } => {
@@ -286,11 +286,11 @@ impl<S: MetaStore> Replica<S> {
             }
             Down::Welcome { stamp, current, resume, applied, went_back } => {
                 if greeted {
-                    return Err(Trouble::Peer(peer, "welcomed twice".to_owned()));
+                    return Err(StepError::Peer(peer, "welcomed twice".to_owned()));
                 }
                 self.handle_welcome(peer, (stamp, current), (resume, went_back), applied)
             }
-            _ if !greeted => Err(Trouble::Peer(peer, "spoke before its welcome".to_owned())),
+            _ if !greeted => Err(StepError::Peer(peer, "spoke before its welcome".to_owned())),
             // What is said of our former history is of no use any more.
             _ if is_forked => Ok(()),
             Down::Forked => {
@@ -346,7 +346,7 @@ impl<S: MetaStore> Replica<S> {
         let mut rtt = None;
         let Some(upstream) = self.upstream.as_mut() else { return };
         if let (Some(cursor), Some(stamp), true) =
-            (through, upstream.stamp, upstream.standing == Standing::Live && upstream.partial.is_empty())
+            (through, upstream.stamp, upstream.state == UplinkState::Live && upstream.partial.is_empty())
         {
             // What changed up to there was none of our business.
             self.counters.resume = Some(Resume { stamp, cursor });
@@ -372,12 +372,12 @@ impl<S: MetaStore> Replica<S> {
         (stamp, current): (Stamp, CommitNumber),
         (resume, went_back): (bool, bool),
         applied: Vec<Applied>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StepError> {
         let own = self.config.origin;
         if resume
             && self.counters.resume.is_none_or(|known| !known.stamp.is_same_store(&stamp) || known.cursor > current)
         {
-            return Err(Trouble::Peer(peer, "resumes what we never had".to_owned()));
+            return Err(StepError::Peer(peer, "resumes what we never had".to_owned()));
         }
         if let Some(upstream) = self.upstream.as_mut() {
             upstream.stamp = Some(stamp);
@@ -431,7 +431,7 @@ impl<S: MetaStore> Replica<S> {
         if ready {
             self.start_stream()?;
         } else {
-            self.set_standing(Standing::Migrating);
+            self.set_standing(UplinkState::Migrating);
         }
         Ok(())
     }
@@ -457,9 +457,9 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    pub(crate) fn set_standing(&mut self, standing: Standing) {
+    pub(crate) fn set_standing(&mut self, state: UplinkState) {
         if let Some(upstream) = self.upstream.as_mut() {
-            upstream.standing = standing;
+            upstream.state = state;
         }
         self.requests.wake_parked();
     }
@@ -490,7 +490,7 @@ impl<S: MetaStore> Replica<S> {
         }
         self.locks_reclaim();
         self.tell_parent(Up::Start);
-        self.set_standing(Standing::CatchingUp);
+        self.set_standing(UplinkState::CatchingUp);
         Ok(())
     }
 
@@ -501,11 +501,11 @@ impl<S: MetaStore> Replica<S> {
         through: CommitNumber,
         more: bool,
         images: Vec<KeyImage>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StepError> {
         let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
-        let standing = upstream.standing;
-        if !matches!(standing, Standing::CatchingUp | Standing::Live) {
-            return Err(Trouble::Peer(peer, "sent images that nobody asked for".to_owned()));
+        let state = upstream.state;
+        if !matches!(state, UplinkState::CatchingUp | UplinkState::Live) {
+            return Err(StepError::Peer(peer, "sent images that nobody asked for".to_owned()));
         }
         upstream.partial.extend(images);
         if more {
@@ -515,13 +515,13 @@ impl<S: MetaStore> Replica<S> {
             }
             // While catching up nobody trusts our cache, so parts need not wait for the whole cut. Nobody waits for a
             // station's word at all, and a long cut does not go on without it: only so much may be under way.
-            if standing == Standing::CatchingUp || self.config.role == Role::Station {
+            if state == UplinkState::CatchingUp || self.config.role == Role::Station {
                 self.stage_to_parent(Up::Received { serial });
             }
             return Ok(());
         }
         let mut cut = std::mem::take(&mut upstream.partial);
-        let is_first = std::mem::take(&mut upstream.anew) && standing == Standing::CatchingUp;
+        let is_first = std::mem::take(&mut upstream.anew) && state == UplinkState::CatchingUp;
         let Some(stamp) = upstream.stamp else { return Ok(()) };
         if let Some(reason) = self.fork_in_images(&cut)? {
             self.begin_fork(reason);
@@ -536,10 +536,10 @@ impl<S: MetaStore> Replica<S> {
         self.counters.resume = Some(Resume { stamp, cursor: through });
         let ahead = self.upstream.as_mut().map(|upstream| std::mem::take(&mut upstream.marks_ahead));
         self.handle_marks(peer, &ahead.unwrap_or_default().into_values().collect::<Vec<_>>())?;
-        if standing == Standing::CatchingUp {
+        if state == UplinkState::CatchingUp {
             self.sweep()?;
             self.counters.synced = true;
-            self.set_standing(Standing::Live);
+            self.set_standing(UplinkState::Live);
             if let Some(upstream) = self.upstream.as_mut() {
                 upstream.unplaced.clear();
             }
@@ -565,7 +565,7 @@ impl<S: MetaStore> Replica<S> {
             Ok(())
         })?;
         for key in settled {
-            if self.aside(&key)?.is_none() {
+            if self.shadow(&key)?.is_none() {
                 cut.push(KeyImage { key, image: None });
             }
         }
@@ -573,11 +573,11 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// A parent that forgets or invents records of ours is not to be followed.
-    pub(crate) fn check_own_mark(&mut self, peer: PeerId, cut: &[KeyImage]) -> Result<(), Trouble> {
+    pub(crate) fn check_own_mark(&mut self, peer: PeerId, cut: &[KeyImage]) -> Result<(), StepError> {
         for pair in cut {
             let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image) else { continue };
             if !self.counters.rescues && image.applied < self.confirmed_applied(*origin)? {
-                return Err(Trouble::Peer(
+                return Err(StepError::Peer(
                     peer,
                     format!("went back behind record {} of origin {origin}", image.applied),
                 ));
@@ -615,7 +615,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
         let (mut free, mut kept) = (Vec::new(), Vec::new());
         for pair in std::mem::take(&mut upstream.partial) {
-            let bound = matches!(pair.key, Key::Origin(_)) || self.aside(&pair.key)?.is_some();
+            let bound = matches!(pair.key, Key::Origin(_)) || self.shadow(&pair.key)?.is_some();
             if bound { kept.push(pair) } else { free.push(pair) }
         }
         self.take_told(free)?;
@@ -625,12 +625,12 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    fn handle_marks(&mut self, peer: PeerId, marks: &[Mark]) -> Result<(), Trouble> {
+    fn handle_marks(&mut self, peer: PeerId, marks: &[Mark]) -> Result<(), StepError> {
         let own = self.config.origin;
         for mark in marks {
             let is_own = mark.origin == own;
             if mark.safe.max(mark.visible).max(mark.stable) > mark.applied {
-                return Err(Trouble::Peer(peer, "acknowledged what was not sent".to_owned()));
+                return Err(StepError::Peer(peer, "acknowledged what was not sent".to_owned()));
             }
             match self.fork_of_mark(mark)? {
                 Some(reason) if is_own => {
@@ -667,7 +667,7 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         self.trim_log()?;
-        let migrating = self.upstream.as_ref().is_some_and(|up| up.standing == Standing::Migrating);
+        let migrating = self.upstream.as_ref().is_some_and(|up| up.state == UplinkState::Migrating);
         if migrating && self.parent_has(own) >= self.confirmed_applied(own)? {
             self.start_stream()?;
         }

@@ -15,7 +15,7 @@
 use crate::api::{Output, PeerId, Role};
 use crate::contents::{AWAITED, Missing, Owed, size_of};
 use crate::lent::{AWAY_MAX, Lent};
-use crate::replica::{Replica, Trouble};
+use crate::replica::{Replica, StepError};
 use crate::tables::{pack, parse_record_key, record_key, root_key, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -302,7 +302,7 @@ impl<S: MetaStore> Replica<S> {
         (file, version): (FileId, RecordId),
         content: Content,
         is_here: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StepError> {
         match (self.config.role, is_here) {
             (Role::Home, _) => self.end_look(version, &content, is_here)?,
             (Role::Station, true) => {
@@ -343,14 +343,14 @@ impl<S: MetaStore> Replica<S> {
         peer: PeerId,
         child: OriginId,
         (versions, writer): (Vec<RecordId>, bool),
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StepError> {
         let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
         if !is_station {
             let node = self.origin_image(child)?.map(|image| image.node);
             for version in &versions {
                 let origin = version.origin();
                 if origin != child && self.origin_image(origin)?.map(|former| former.node) != node {
-                    return Err(Trouble::Peer(peer, "says of another's contents that they are gone".to_owned()));
+                    return Err(StepError::Peer(peer, "says of another's contents that they are gone".to_owned()));
                 }
             }
         }

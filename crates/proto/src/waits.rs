@@ -5,14 +5,14 @@
 //! former name, and its contents may be here only: they are waited for by name.
 
 use crate::api::Role;
-use crate::replica::{Replica, Trouble};
+use crate::replica::{Replica, StepError};
 use crate::requests::{Attempt, On};
 use crate::tables::{origin_range, table};
 use wayfs_types::request::{Answer, Level};
 use wayfs_types::{FsError, MetaStore, OriginId, RecordId, StorageError};
 
 impl<S: MetaStore> Replica<S> {
-    pub(crate) fn attempt_wait(&mut self, record: Option<RecordId>, until: Level) -> Result<Attempt, Trouble> {
+    pub(crate) fn attempt_wait(&mut self, record: Option<RecordId>, until: Level) -> Result<Attempt, StepError> {
         let own = self.config.origin;
         let newest = self.counters.sequence;
         let sequence = match record {

@@ -291,7 +291,7 @@ impl<S: MetaStore> Replica<S> {
             None => {
                 let known = self.watches.is_fresh(parent)
                     || self.watches.is_absent(parent, name)
-                    || self.store.get(&image_key(table::ASIDE, &key))?.is_some();
+                    || self.store.get(&image_key(table::SHADOW, &key))?.is_some();
                 Ok(known.then_some(None))
             }
         }
@@ -302,7 +302,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(entry) = self.entry(parent, name)? {
             return Ok(Some(Some(entry.file)));
         }
-        let key = image_key(table::ASIDE, &Key::Entry(parent, name.clone()));
+        let key = image_key(table::SHADOW, &Key::Entry(parent, name.clone()));
         let known = self.config.role != Role::Client
             || self.watches.is_complete(parent)
             || self.watches.is_absent(parent, name)

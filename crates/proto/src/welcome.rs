@@ -1,9 +1,9 @@
 //! The beginning of a child's session: what it is told of us, and from where it goes on.
 
 use crate::api::PeerId;
-use crate::children::{Phase, REFRESH_MAX};
+use crate::children::{ChildState, REFRESH_MAX};
 use crate::lives::Cursor;
-use crate::replica::{Replica, Trouble};
+use crate::replica::{Replica, StepError};
 use std::collections::BTreeSet;
 use wayfs_types::{Admitted, FileId, Key, MetaStore, OriginId};
 use wayfs_wire::{Applied, Down, Resume};
@@ -15,18 +15,18 @@ impl<S: MetaStore> Replica<S> {
         origin: OriginId,
         resume: Option<Resume>,
         origins: &[OriginId],
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StepError> {
         let is_station = self.children.by_origin.get(&origin).is_some_and(|child| child.is_station);
         match self.origin_image(origin)?.map(|image| image.admitted) {
-            Some(Admitted::Revoked) => return Err(Trouble::Peer(peer, "its access was revoked".to_owned())),
+            Some(Admitted::Revoked) => return Err(StepError::Peer(peer, "its access was revoked".to_owned())),
             Some(Admitted::Client | Admitted::Reader) if is_station => {
-                return Err(Trouble::Peer(peer, "was admitted as a client only".to_owned()));
+                return Err(StepError::Peer(peer, "was admitted as a client only".to_owned()));
             }
             Some(_) => {}
-            None => return Err(Trouble::Peer(peer, "its origin is not known here (yet)".to_owned())),
+            None => return Err(StepError::Peer(peer, "its origin is not known here (yet)".to_owned())),
         }
         if !is_station && origins.iter().any(|of| *of != origin) {
-            return Err(Trouble::Peer(peer, "carries records of foreign origins".to_owned()));
+            return Err(StepError::Peer(peer, "carries records of foreign origins".to_owned()));
         }
         self.write_life()?;
         let stamp = self.own_stamp();
@@ -53,7 +53,7 @@ impl<S: MetaStore> Replica<S> {
             self.add_subject(origin, of);
         }
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
-            child.phase = Phase::Ready;
+            child.state = ChildState::Ready;
             child.resumed = resume.is_some();
             child.came_from_another = !is_station && place == Some(Cursor::Foreign);
             // A client that begins anew asks for nothing of the past, but what its own records change from this
@@ -67,14 +67,14 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    pub(crate) fn handle_start(&mut self, peer: PeerId, origin: OriginId) -> Result<(), Trouble> {
+    pub(crate) fn handle_start(&mut self, peer: PeerId, origin: OriginId) -> Result<(), StepError> {
         let mut base: BTreeSet<Key> = BTreeSet::new();
         let Some(child) = self.children.by_origin.get(&origin) else { return Ok(()) };
-        if child.phase != Phase::Ready {
-            return Err(Trouble::Peer(peer, "started twice".to_owned()));
+        if child.state != ChildState::Ready {
+            return Err(StepError::Peer(peer, "started twice".to_owned()));
         }
         if child.resumed && child.next < self.counters.purged.0 {
-            return Err(Trouble::Peer(peer, "took too long to begin: what went meanwhile is forgotten".to_owned()));
+            return Err(StepError::Peer(peer, "took too long to begin: what went meanwhile is forgotten".to_owned()));
         }
         let fresh_client = !child.is_station && !child.resumed;
         if fresh_client {
@@ -89,8 +89,8 @@ impl<S: MetaStore> Replica<S> {
             child.extra.extend(base);
             child.extra.insert(Key::Origin(origin));
             child.started = true;
-            child.brought.forget();
-            child.phase = Phase::Scanning;
+            child.echo_filter.forget();
+            child.state = ChildState::Scanning;
         }
         Ok(())
     }

@@ -166,19 +166,19 @@ impl Layout {
     }
 
     /// Volumes that were deleted. What a crash left of them is removed.
-    pub(crate) fn buried(&self) -> Result<Vec<VolumeId>, StartError> {
+    pub(crate) fn deleted(&self) -> Result<Vec<VolumeId>, StartError> {
         let path = self.root.join("volumes");
         let fail = |source| StartError::Directory { what: "list", path: path.clone(), source };
-        let mut buried = Vec::new();
+        let mut deleted = Vec::new();
         for entry in std::fs::read_dir(&path).map_err(fail)? {
             let entry = entry.map_err(fail)?;
             let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
             if let Some(id) = id.filter(|_| entry.path().join(TOMBSTONE).exists()) {
                 clear_grave(&entry.path()).map_err(fail)?;
-                buried.push(id);
+                deleted.push(id);
             }
         }
-        Ok(buried)
+        Ok(deleted)
     }
 
     /// The directories of all volumes that were made and not deleted.

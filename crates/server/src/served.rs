@@ -60,7 +60,7 @@ impl Served {
 /// What the volume tells its server.
 pub(crate) struct ServerHooks {
     id: VolumeId,
-    graves: Sender<VolumeId>,
+    deletions: Sender<VolumeId>,
     name: String,
     events: Arc<Events>,
     propagation: OnceLock<crate::propagation::Sender>,
@@ -70,8 +70,16 @@ pub(crate) struct ServerHooks {
 }
 
 impl ServerHooks {
-    pub(crate) fn new(id: VolumeId, name: String, events: Arc<Events>, graves: Sender<VolumeId>) -> Self {
-        Self { id, graves, name, events, propagation: OnceLock::new(), seen: Mutex::default(), watch: Mutex::default() }
+    pub(crate) fn new(id: VolumeId, name: String, events: Arc<Events>, deletions: Sender<VolumeId>) -> Self {
+        Self {
+            id,
+            deletions,
+            name,
+            events,
+            propagation: OnceLock::new(),
+            seen: Mutex::default(),
+            watch: Mutex::default(),
+        }
     }
 
     /// From now on the policy hears what happens.
@@ -158,7 +166,7 @@ impl Hooks for ServerHooks {
 
     fn deleted(&self) {
         // The thread that buries lives as long as the server.
-        let _ = self.graves.send(self.id);
+        let _ = self.deletions.send(self.id);
     }
 
     fn session_changed(&self, change: &SessionChange) {

@@ -53,7 +53,7 @@ pub(crate) struct Shared {
     /// Volumes are made and joined one at a time, so that names stay unique.
     pub(crate) making: Mutex<()>,
     /// Takes ids of volumes of which this server was a station, and which their home deleted.
-    graves: Mutex<std::sync::mpsc::Sender<VolumeId>>,
+    deletions: Mutex<std::sync::mpsc::Sender<VolumeId>>,
     pub(crate) events: Arc<Events>,
     pub(crate) started: Instant,
     pub(crate) host: RwLock<Option<Arc<Host>>>,
@@ -91,9 +91,9 @@ impl Server {
             Endpoint::bind(config.listen, &identity, config.net.clone())?
         };
         let bound = endpoint.local_addr().map_err(StartError::Runtime)?;
-        let buried = layout.buried()?;
+        let deleted = layout.deleted()?;
         let (files, damaged) = layout.volumes()?;
-        let (graves, dead) = std::sync::mpsc::channel();
+        let (deletions, dead) = std::sync::mpsc::channel();
         let shared = Arc::new(Shared {
             layout,
             runtime: runtime.handle().clone(),
@@ -103,7 +103,7 @@ impl Server {
             broken: RwLock::default(),
             making: Mutex::default(),
             copy_patience: Mutex::new(COPY_PATIENCE),
-            graves: Mutex::new(graves),
+            deletions: Mutex::new(deletions),
             events: Arc::default(),
             started: Instant::now(),
             host: RwLock::default(),
@@ -114,8 +114,8 @@ impl Server {
         });
         let admission = Arc::new(HomeAdmission::new(Arc::downgrade(&shared)));
         let host = Arc::new(Host::start(endpoint, runtime.handle(), admission));
-        buried.into_iter().for_each(|id| host.bury(id));
-        crate::burial::start(dead, Arc::downgrade(&shared)).map_err(StartError::Runtime)?;
+        deleted.into_iter().for_each(|id| host.delete_replica(id));
+        crate::deletion::start(dead, Arc::downgrade(&shared)).map_err(StartError::Runtime)?;
         *shared.host.write().unwrap_or_else(PoisonError::into_inner) = Some(host);
         let mut server = Self {
             shared,
@@ -345,8 +345,8 @@ impl Shared {
     pub(crate) fn serve(&self, file: VolumeFile) -> Result<Arc<Served>, StartError> {
         let (id, origin) = file.ids().expect("checked when it was read or made");
         let name = file.name.clone();
-        let graves = self.graves.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let heard = Arc::new(ServerHooks::new(id, name.clone(), Arc::clone(&self.events), graves));
+        let deletions = self.deletions.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let heard = Arc::new(ServerHooks::new(id, name.clone(), Arc::clone(&self.events), deletions));
         let role = if file.role == ServedAs::Home { Role::Home } else { Role::Station };
         let mut replica = Config::new(id, role, origin, file.label.clone(), self.endpoint.id());
         replica.reconcile_period = self.config.reconcile_period;

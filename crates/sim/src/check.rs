@@ -191,8 +191,8 @@ impl World {
         if update.content != Content::EMPTY {
             return contents.contains(&update.content);
         }
-        // Where traces of removed keys are soon forgotten, those of files that became one with an equal one are, too.
-        let is_forgotten = self.plan.limits.graves < 1000;
+        // Where tombstones are soon forgotten, those of files that became one with an equal one are, too.
+        let is_forgotten = self.plan.limits.tombstones < 1000;
         is_forgotten || self.history.merged.contains(&record) || self.has_trace(record)
     }
 

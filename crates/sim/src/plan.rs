@@ -125,8 +125,8 @@ pub struct Limits {
     pub pushes: usize,
     /// Watches of a client.
     pub watches: usize,
-    /// Changes for which traces of removed keys are kept.
-    pub graves: u64,
+    /// Changes for which tombstones are kept.
+    pub tombstones: u64,
     /// Changes that a child may be behind.
     pub catch_up: u64,
     /// Whether records are sent before they are durable.
@@ -271,7 +271,7 @@ impl Limits {
         in_flight: 4096,
         pushes: 64,
         watches: 65_536,
-        graves: 100_000,
+        tombstones: 100_000,
         catch_up: 1_000_000,
         sends_ahead: true,
         lease: 10,
@@ -293,7 +293,7 @@ impl Limits {
             pushes: small(2, 64),
             // Not tiny: with few watches a connected client shows what is old (`docs/simulator.md`).
             watches: small(6, 65_536).max(65_536),
-            graves: tiny(30, 100_000),
+            tombstones: tiny(30, 100_000),
             catch_up: tiny(50, 1_000_000),
             sends_ahead: tiny(2, 1) == 1,
             lease: tiny(9, 10),

@@ -331,7 +331,7 @@ fn config(plan: &Plan, role: Role, origin: OriginId, index: usize) -> Config {
     config.records_in_flight_max = plan.limits.in_flight;
     config.pushes_max = plan.limits.pushes;
     config.watches_max = plan.limits.watches;
-    config.graves_kept = plan.limits.graves;
+    config.tombstones_kept = plan.limits.tombstones;
     config.catch_up_max = plan.limits.catch_up;
     config.sends_ahead = plan.limits.sends_ahead;
     config.lease = Duration::from_secs(plan.limits.lease);

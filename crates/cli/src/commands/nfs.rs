@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use wayfs_nfs::calls::Place;
 use wayfs_nfs::live::{Block, Export, LiveError, Options, Ports, Transport};
-use wayfs_nfs::{FileKind, Patience, Statistics, Status};
+use wayfs_nfs::{FileKind, Statistics, Status, WaitPolicy};
 
 pub(crate) fn run(global: &GlobalArgs, command: &NfsCommand) -> Result<(), Failure> {
     let output = global.output();
@@ -96,9 +96,9 @@ fn settings(typed: &NfsOptions) -> Result<Options, Failure> {
         ProtoArg::Udp => Transport::Udp,
         ProtoArg::Tcp => Transport::Tcp,
     };
-    let patience = typed.soft.map_or(Patience::Hard, Patience::Soft);
+    let wait_policy = typed.soft.map_or(WaitPolicy::Hard, WaitPolicy::Soft);
     let in_flight_max = usize::from(typed.in_flight);
-    Ok(Options { transport, retry, patience, block, in_flight_max, interrupt, ..Options::default() })
+    Ok(Options { transport, retry, wait_policy, block, in_flight_max, interrupt, ..Options::default() })
 }
 
 /// Mounts the export that a path is in; gives the rest of the path.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tracing::{info, warn};
 use wayfs_client::UmountMode;
 use wayfs_control::{Command, ControlClient, DaemonKind, LinkNotice};
-use wayfs_nfs::Patience;
+use wayfs_nfs::WaitPolicy;
 use wayfs_nfs::live::{Export, Options};
 use wayfs_nfsmount::{KNOWN, NfsEnded, NfsMount, NfsMountConfig, NfsMountError, NfsStopper, Settings};
 
@@ -100,7 +100,7 @@ fn control_socket(state: &Path, dir: &Path) -> PathBuf {
 
 /// Whether there is a server at all, in a bounded time.
 fn reach(config: &NfsMountConfig) -> Result<(), Failure> {
-    let options = Options { patience: Patience::Soft(FIRST_TRIES), ..config.settings.options.clone() };
+    let options = Options { wait_policy: WaitPolicy::Soft(FIRST_TRIES), ..config.settings.options.clone() };
     Export::find_root(config.server, config.settings.ports(config.port), &config.export, &options)
         .map(drop)
         .map_err(|error| nfs::failure(&error))

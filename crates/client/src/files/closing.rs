@@ -73,12 +73,12 @@ pub(super) struct Closing {
 
 /// A body that an earlier daemon left closed and without a record.
 #[derive(Debug)]
-pub(super) struct Left {
+pub(super) struct Orphan {
     pub(super) note: Note,
     pub(super) body: BodyFile,
 }
 
-impl Left {
+impl Orphan {
     /// Whose it is.
     pub(super) fn file(&self) -> FileId {
         self.note.file
@@ -97,7 +97,7 @@ impl Left {
 }
 
 /// The names of bodies and notes that count in a directory, of this boot and whole.
-pub(super) fn find_left(directory: &Path) -> Vec<Left> {
+pub(super) fn find_orphans(directory: &Path) -> Vec<Orphan> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let paths = entries.flatten().map(|entry| entry.path());
     let notes = paths.filter(|path| path.extension().is_some_and(|found| found == EXTENSION));
@@ -113,7 +113,7 @@ pub(super) fn find_left(directory: &Path) -> Vec<Left> {
     newest.into_values().collect()
 }
 
-fn left(path: &Path) -> Option<Left> {
+fn left(path: &Path) -> Option<Orphan> {
     let note: Note = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
     if note.format != FORMAT || note.boot != boot() {
         tracing::warn!(file = %note.file, "what was closed last before the machine went down was not synced and is gone");
@@ -123,7 +123,7 @@ fn left(path: &Path) -> Option<Left> {
     // What was cut off or appended since was neither closed nor synced.
     let len = body.file().metadata().ok()?.len().min(note.len);
     body.file().set_len(len).ok()?;
-    Some(Left { note: Note { len, ..note }, body })
+    Some(Orphan { note: Note { len, ..note }, body })
 }
 
 /// Names the boot of this machine; empty where the system has no name for it.
@@ -246,9 +246,9 @@ impl FileTable {
     }
 
     /// Makes a file of the table what an earlier daemon left of it.
-    pub(super) fn take_over(&self, state: &mut State, left: Left) {
+    pub(super) fn take_over(&self, state: &mut State, left: Orphan) {
         let [_, note] = left.paths();
-        let Left { note: Note { base, len, mtime, user, .. }, body } = left;
+        let Orphan { note: Note { base, len, mtime, user, .. }, body } = left;
         let now = Instant::now();
         self.closing_len.fetch_add(len, Ordering::Relaxed);
         state.base.version = base;

@@ -12,7 +12,7 @@
 
 use super::append::Appended;
 use super::body::{Body, BodyFile, BodyFiles};
-use super::contents::{Contents, OldBase, Patience, Slow, Store, Stored};
+use super::contents::{Contents, OldBase, OperationError, Store, Stored, WaitPolicy};
 use super::loading::{self, Base};
 use super::open_file::{Changes, OpenFile, State};
 use bytes::Bytes;
@@ -68,12 +68,12 @@ enum Setback {
     Shrank,
     /// Its last name went by our own doing: no record will hold it.
     Removed,
-    Slow(Slow),
+    OperationError(OperationError),
 }
 
-impl From<Slow> for Setback {
-    fn from(slow: Slow) -> Self {
-        Self::Slow(slow)
+impl From<OperationError> for Setback {
+    fn from(slow: OperationError) -> Self {
+        Self::OperationError(slow)
     }
 }
 
@@ -81,33 +81,33 @@ impl OpenFile {
     /// Commits what was written; `None` if there is nothing to commit.
     ///
     /// # Errors
-    /// [`Slow::NeedsNetwork`] without patience, also when another commit of the file is running;
+    /// [`OperationError::WouldBlock`] if it may not wait, also when another commit of the file is running;
     /// what the chunk store and the engine say. The changes are kept.
     pub fn commit(
         &self,
         contents: &dyn Contents,
         files: &BodyFiles,
-        patience: Patience,
-    ) -> Result<Option<Committed>, Slow> {
-        let _one_at_a_time = match patience {
-            Patience::Until(_) => self.committing.lock().unwrap_or_else(PoisonError::into_inner),
-            Patience::None => match self.committing.try_lock() {
+        wait_policy: WaitPolicy,
+    ) -> Result<Option<Committed>, OperationError> {
+        let _one_at_a_time = match wait_policy {
+            WaitPolicy::Until(_) => self.committing.lock().unwrap_or_else(PoisonError::into_inner),
+            WaitPolicy::None => match self.committing.try_lock() {
                 Ok(guard) => guard,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => return Err(Slow::NeedsNetwork),
+                Err(TryLockError::WouldBlock) => return Err(OperationError::WouldBlock),
             },
         };
-        if matches!(patience, Patience::None) && self.is_dirty() && !contents.is_free(self.id()) {
-            return Err(Slow::NeedsNetwork);
+        if matches!(wait_policy, WaitPolicy::None) && self.is_dirty() && !contents.is_free(self.id()) {
+            return Err(OperationError::WouldBlock);
         }
         let start = Instant::now();
         let _making = Making::begin(contents);
         let mut is_moved = false;
         for _ in 0..ATTEMPTS_MAX {
             let Some(snapshot) = self.begin(contents) else { return Ok(None) };
-            match self.build(contents, files, &snapshot, patience) {
+            match self.build(contents, files, &snapshot, wait_policy) {
                 Ok(content) => match self.store_if_new(contents, &snapshot, content) {
-                    Err(Slow::Failed(FsError::Changed)) => {
+                    Err(OperationError::Failed(FsError::Changed)) => {
                         is_moved |= self.append_to_newest(contents, files)? == Appended::Moved;
                     }
                     stored => {
@@ -120,7 +120,7 @@ impl OpenFile {
                     self.give_up();
                     return Ok(None);
                 }
-                Err(Setback::Slow(slow)) => {
+                Err(Setback::OperationError(slow)) => {
                     self.give_up();
                     return Err(slow);
                 }
@@ -147,9 +147,9 @@ impl OpenFile {
         &self,
         contents: &dyn Contents,
         files: &BodyFiles,
-        patience: Patience,
+        wait_policy: WaitPolicy,
         make: &mut dyn FnMut(Content, WallTime) -> Result<Stored, FsError>,
-    ) -> Result<Stored, Slow> {
+    ) -> Result<Stored, OperationError> {
         let _one_at_a_time = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
         let _making = Making::begin(contents);
         for _ in 0..ATTEMPTS_MAX {
@@ -161,14 +161,14 @@ impl OpenFile {
                 }
                 state.freeze()
             };
-            let outcome = match self.build(contents, files, &snapshot, patience) {
+            let outcome = match self.build(contents, files, &snapshot, wait_policy) {
                 Ok(content) => make(content.clone(), snapshot.mtime).map(|stored| (content, stored)),
                 Err(Setback::Shrank) => {
                     self.give_up();
                     continue;
                 }
                 Err(Setback::Removed) => Err(FsError::NotFound),
-                Err(Setback::Slow(slow)) => Err(slow.into_error()),
+                Err(Setback::OperationError(slow)) => Err(slow.into_error()),
             };
             self.state().is_naming = false;
             return match outcome {
@@ -200,25 +200,25 @@ impl OpenFile {
         contents: &dyn Contents,
         files: &BodyFiles,
         snapshot: &Snapshot,
-        patience: Patience,
+        wait_policy: WaitPolicy,
     ) -> Result<Content, Setback> {
         if snapshot.base.lender.is_some() && !matches!(snapshot.bytes, SnapshotBytes::Memory(_)) {
-            self.keep_shared(contents, &snapshot.base, snapshot.size, patience)?;
+            self.keep_shared(contents, &snapshot.base, snapshot.size, wait_policy)?;
         }
         match &snapshot.bytes {
             SnapshotBytes::Unchanged if snapshot.base.content.size() == snapshot.size => {
                 Ok(snapshot.base.content.clone())
             }
             // Of what was taken from another file the rest was not.
-            SnapshotBytes::Unchanged => self.rewrite(contents, files, snapshot, None, patience),
+            SnapshotBytes::Unchanged => self.rewrite(contents, files, snapshot, None, wait_policy),
             SnapshotBytes::Memory(bytes) => {
                 let mut sink = Sink { contents, file: self };
                 wayfs_content::build(bytes, &mut sink).map_err(|error| match error {
                     WriteError::Io(setback) => setback,
-                    WriteError::Content(_) => Setback::Slow(FsError::FileTooLarge.into()),
+                    WriteError::Content(_) => Setback::OperationError(FsError::FileTooLarge.into()),
                 })
             }
-            SnapshotBytes::Disk(file) => self.rewrite(contents, files, snapshot, Some(file), patience),
+            SnapshotBytes::Disk(file) => self.rewrite(contents, files, snapshot, Some(file), wait_policy),
         }
     }
 
@@ -228,7 +228,7 @@ impl OpenFile {
         files: &BodyFiles,
         snapshot: &Snapshot,
         file: Option<&Arc<BodyFile>>,
-        patience: Patience,
+        wait_policy: WaitPolicy,
     ) -> Result<Content, Setback> {
         loop {
             let mut sink = Sink { contents, file: self };
@@ -242,7 +242,7 @@ impl OpenFile {
                 {
                     return Ok(bytes.into());
                 }
-                Ok(self.read(contents, files, range, patience)?)
+                Ok(self.read(contents, files, range, wait_policy)?)
             };
             // What was written whole is cut without a look at what was there, which may not be on this machine.
             let is_whole = matches!(snapshot.dirty.as_slice(), [only] if *only == (0..snapshot.size));
@@ -255,15 +255,15 @@ impl OpenFile {
                 Ok(rewritten) => return Ok(rewritten.content),
                 Err(WriteError::Io(setback)) => return Err(setback),
                 Err(WriteError::Content(ContentError::MissingNode(digest))) => {
-                    loading::fetch(contents, &snapshot.base, vec![digest], patience)?;
+                    loading::fetch(contents, &snapshot.base, vec![digest], wait_policy)?;
                 }
                 Err(WriteError::Content(ContentError::ShortRead { .. })) => return Err(Setback::Shrank),
                 Err(WriteError::Content(ContentError::TooLarge(_))) => {
-                    return Err(Setback::Slow(FsError::FileTooLarge.into()));
+                    return Err(Setback::OperationError(FsError::FileTooLarge.into()));
                 }
                 Err(WriteError::Content(error)) => {
                     tracing::error!(file = %self.id(), %error, "content to build upon cannot be read");
-                    return Err(Setback::Slow(FsError::Io.into()));
+                    return Err(Setback::OperationError(FsError::Io.into()));
                 }
             }
         }
@@ -274,7 +274,7 @@ impl OpenFile {
         contents: &dyn Contents,
         snapshot: &Snapshot,
         content: Content,
-    ) -> Result<Option<Committed>, Slow> {
+    ) -> Result<Option<Committed>, OperationError> {
         let Some(version) = same_version(contents, snapshot, &content) else {
             return self.store(contents, snapshot, content);
         };
@@ -282,7 +282,12 @@ impl OpenFile {
         Ok(None)
     }
 
-    fn store(&self, contents: &dyn Contents, snapshot: &Snapshot, content: Content) -> Result<Option<Committed>, Slow> {
+    fn store(
+        &self,
+        contents: &dyn Contents,
+        snapshot: &Snapshot,
+        content: Content,
+    ) -> Result<Option<Committed>, OperationError> {
         let store = Store {
             user: snapshot.user,
             file: self.id(),
@@ -432,6 +437,6 @@ impl ChunkSink for Sink<'_> {
 
     fn put(&mut self, digest: Digest, bytes: Bytes) -> Result<(), Setback> {
         self.file.check_wanted()?;
-        Ok(self.contents.put(digest, bytes).map_err(Slow::from)?)
+        Ok(self.contents.put(digest, bytes).map_err(OperationError::from)?)
     }
 }

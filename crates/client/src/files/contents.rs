@@ -21,7 +21,7 @@ pub trait Contents: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`FsError::Unreachable`], [`FsError::TimedOut`] or [`FsError::NoSpace`].
-    fn fetch(&self, wanted: Wanted, patience: Duration) -> Result<(), FsError>;
+    fn fetch(&self, wanted: Wanted, wait_policy: Duration) -> Result<(), FsError>;
 
     /// Begins to bring chunks onto this machine; returns at once and may do nothing.
     fn prefetch(&self, wanted: Wanted);
@@ -121,36 +121,36 @@ pub struct Stored {
 
 /// How long an operation on a file may wait for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
-    /// Not at all: what would need the network ends in [`Slow`].
+pub enum WaitPolicy {
+    /// Not at all: what would need the network ends in [`OperationError`].
     None,
     /// Until this moment.
     Until(Instant),
 }
 
-impl Patience {
+impl WaitPolicy {
     /// From now on for a while.
-    pub fn lasting(span: Duration) -> Self {
+    pub fn for_at_most(span: Duration) -> Self {
         Self::Until(Instant::now() + span)
     }
 }
 
 /// Why an operation did not end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Slow {
-    /// It needs bytes that are elsewhere, and it was told not to wait: try again with patience on a thread that may wait.
+pub enum OperationError {
+    /// It needs bytes that are elsewhere, and it was told not to wait: try again on a thread that may wait.
     #[error("bytes that are needed are not on this machine")]
-    NeedsNetwork,
+    WouldBlock,
     /// It failed.
     #[error(transparent)]
     Failed(#[from] FsError),
 }
 
-impl Slow {
-    /// The refusal for a caller that had patience.
+impl OperationError {
+    /// The refusal for a caller that may wait.
     pub fn into_error(self) -> FsError {
         match self {
-            Self::NeedsNetwork => FsError::Unreachable,
+            Self::WouldBlock => FsError::Unreachable,
             Self::Failed(error) => error,
         }
     }

@@ -6,7 +6,7 @@
 //! show. It is done when all bytes are here, under the lock of the file, and only while no program of this machine writes it.
 
 use super::body::{Body, BodyFile, host_error};
-use super::contents::{Contents, Patience, Slow};
+use super::contents::{Contents, OperationError, WaitPolicy};
 use super::loading::{self, Base, NodeCache, Piece};
 use super::open_file::{KernelOpens, OpenFile, State};
 use super::ranges::RangeSet;
@@ -102,12 +102,12 @@ impl OpenFile {
     /// Has the kernel read the newest version.
     ///
     /// # Errors
-    /// [`Slow`]; it can be tried again.
-    pub fn follow(&self, contents: &dyn Contents, patience: Patience) -> Result<Followed, Slow> {
+    /// [`OperationError`]; it can be tried again.
+    pub fn follow(&self, contents: &dyn Contents, wait_policy: WaitPolicy) -> Result<Followed, OperationError> {
         // Whoever is at it already does it.
         let Ok(_one_at_a_time) = self.following.try_lock() else { return Ok(Followed::No) };
         let Some(behind) = self.state().behind() else { return Ok(Followed::No) };
-        let ranges = changed(contents, &self.nodes, &behind, patience)?;
+        let ranges = changed(contents, &self.nodes, &behind, wait_policy)?;
         if ranges.iter().map(|range| range.end - range.start).sum::<u64>() > CHANGED_MAX {
             tracing::debug!(file = %self.id(), "changed by too much to be followed: handles keep what they opened");
             self.state().give_up_following();
@@ -115,7 +115,7 @@ impl OpenFile {
         }
         let mut pieces = Vec::new();
         for range in ranges {
-            pieces.extend(loading::load(contents, &self.nodes, &behind.newest, range, patience)?);
+            pieces.extend(loading::load(contents, &self.nodes, &behind.newest, range, wait_policy)?);
         }
         Ok(self.state().catch_up(&behind, &pieces)?)
     }
@@ -125,15 +125,15 @@ fn changed(
     contents: &dyn Contents,
     nodes: &NodeCache,
     behind: &Behind,
-    patience: Patience,
-) -> Result<Vec<Range<u64>>, Slow> {
+    wait_policy: WaitPolicy,
+) -> Result<Vec<Range<u64>>, OperationError> {
     let whole: Vec<Range<u64>> = std::iter::once(0..behind.newest.content.size()).collect();
     let (Served::Older(old @ Content::Tree { .. }), Content::Tree { .. }) = (&behind.holds, &behind.newest.content)
     else {
         return Ok(whole);
     };
     let source = |digest: &Digest| nodes.node(contents, digest);
-    loading::look(contents, nodes, &behind.newest, patience, |reader| {
+    loading::look(contents, nodes, &behind.newest, wait_policy, |reader| {
         let old = ContentReader::new(old, &source)?;
         changed_ranges(&old, reader)
     })

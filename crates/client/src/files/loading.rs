@@ -1,6 +1,6 @@
 //! Bytes of a content, chunk by chunk, from this machine or from afar.
 
-use super::contents::{Contents, Patience, Slow};
+use super::contents::{Contents, OperationError, WaitPolicy};
 use super::sharing::Lender;
 use bytes::Bytes;
 use std::ops::Range;
@@ -70,19 +70,19 @@ impl NodeCache {
 /// Loads the chunks that hold a range of a content.
 ///
 /// # Errors
-/// [`Slow::NeedsNetwork`] without patience; what fetching says; [`FsError::Io`] for a damaged tree.
+/// [`OperationError::WouldBlock`] if it may not wait; what fetching says; [`FsError::Io`] for a damaged tree.
 pub fn load(
     contents: &dyn Contents,
     nodes: &NodeCache,
     base: &Base,
     range: Range<u64>,
-    patience: Patience,
-) -> Result<Vec<Piece>, Slow> {
+    wait_policy: WaitPolicy,
+) -> Result<Vec<Piece>, OperationError> {
     if let Content::Inline(bytes) = &base.content {
         return Ok(vec![Piece { offset: 0, bytes: bytes.clone() }]);
     }
     for _ in 0..ATTEMPTS_MAX {
-        let spans = spans(contents, nodes, base, &range, patience)?;
+        let spans = spans(contents, nodes, base, &range, wait_policy)?;
         let mut pieces = Vec::with_capacity(spans.len());
         let mut missing = Vec::new();
         for span in spans {
@@ -100,7 +100,7 @@ pub fn load(
         if missing.is_empty() {
             return Ok(pieces);
         }
-        fetch(contents, base, missing, patience)?;
+        fetch(contents, base, missing, wait_policy)?;
     }
     Err(FsError::Unreachable.into())
 }
@@ -111,9 +111,9 @@ fn spans(
     nodes: &NodeCache,
     base: &Base,
     range: &Range<u64>,
-    patience: Patience,
-) -> Result<Vec<Span>, Slow> {
-    look(contents, nodes, base, patience, |reader| reader.spans(range.clone()).collect())
+    wait_policy: WaitPolicy,
+) -> Result<Vec<Span>, OperationError> {
+    look(contents, nodes, base, wait_policy, |reader| reader.spans(range.clone()).collect())
 }
 
 /// Asks the lists of a content something, and fetches those that are missing.
@@ -124,14 +124,14 @@ pub fn look<T>(
     contents: &dyn Contents,
     nodes: &NodeCache,
     base: &Base,
-    patience: Patience,
+    wait_policy: WaitPolicy,
     question: impl Fn(&ContentReader<'_>) -> Result<T, ContentError>,
-) -> Result<T, Slow> {
+) -> Result<T, OperationError> {
     let source = |digest: &Digest| nodes.node(contents, digest);
     for _ in 0..LOOKS_MAX {
         match ContentReader::new(&base.content, &source).and_then(|reader| question(&reader)) {
             Ok(answer) => return Ok(answer),
-            Err(ContentError::MissingNode(digest)) => fetch(contents, base, vec![digest], patience)?,
+            Err(ContentError::MissingNode(digest)) => fetch(contents, base, vec![digest], wait_policy)?,
             Err(error) => {
                 tracing::error!(file = %base.file, %error, "content cannot be read");
                 return Err(FsError::Io.into());
@@ -162,8 +162,13 @@ pub fn absent(contents: &dyn Contents, nodes: &NodeCache, base: &Base, range: Ra
 ///
 /// # Errors
 /// As [`load`].
-pub fn fetch(contents: &dyn Contents, base: &Base, digests: Vec<Digest>, patience: Patience) -> Result<(), Slow> {
-    let Patience::Until(end) = patience else { return Err(Slow::NeedsNetwork) };
+pub fn fetch(
+    contents: &dyn Contents,
+    base: &Base,
+    digests: Vec<Digest>,
+    wait_policy: WaitPolicy,
+) -> Result<(), OperationError> {
+    let WaitPolicy::Until(end) = wait_policy else { return Err(OperationError::WouldBlock) };
     let left = end.saturating_duration_since(Instant::now());
     if left.is_zero() {
         return Err(FsError::TimedOut.into());

@@ -35,7 +35,7 @@ mod follow;
 pub mod loading;
 mod mapped;
 pub mod open_file;
-mod past;
+mod passthrough;
 pub mod ranges;
 mod recently_removed;
 mod seek;
@@ -43,17 +43,17 @@ pub mod sharing;
 pub mod table;
 
 pub use closing::EarlyClose;
-pub use contents::{Contents, OldBase, Patience, Slow, Store, Stored, Wanted};
+pub use contents::{Contents, OldBase, OperationError, Store, Stored, WaitPolicy, Wanted};
 pub use follow::Followed;
 pub use open_file::{Access, OpenFile, Overlay};
-pub use past::Writes;
+pub use passthrough::Writes;
 pub use seek::Seek;
 pub use table::{FileTable, TableSettings};
 
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
-mod past_tests;
+mod passthrough_tests;
 #[cfg(test)]
 mod sharing_tests;
 #[cfg(test)]

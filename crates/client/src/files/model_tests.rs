@@ -59,8 +59,8 @@ struct World {
     source: (Arc<OpenFile>, Vec<u8>),
 }
 
-fn patience() -> Patience {
-    Patience::lasting(Duration::from_secs(5))
+fn wait_policy() -> WaitPolicy {
+    WaitPolicy::for_at_most(Duration::from_secs(5))
 }
 
 impl World {
@@ -94,16 +94,16 @@ impl World {
             }
             Step::Read { offset, len } => self.check_read(offset..offset + len),
             Step::Commit => {
-                self.table.commit(&self.open, patience()).unwrap();
+                self.table.commit(&self.open, wait_policy()).unwrap();
                 assert!(self.fake.bytes_of(file(1)) == self.model, "committed bytes differ");
             }
             Step::FailedCommit => {
                 *self.fake.refuse.lock().unwrap() = Some(wayfs_types::FsError::NoSpace);
-                let _ = self.table.commit(&self.open, patience());
+                let _ = self.table.commit(&self.open, wait_policy());
                 *self.fake.refuse.lock().unwrap() = None;
             }
             Step::Reopen => {
-                self.table.commit(&self.open, patience()).unwrap();
+                self.table.commit(&self.open, wait_policy()).unwrap();
                 self.table.close_file(&self.open, Access::Write);
                 let inode = self.fake.inode(file(1)).unwrap();
                 self.open = self.table.open_file(file(1), &inode, Access::Write);
@@ -143,7 +143,7 @@ impl World {
     }
 
     fn check_read(&self, range: std::ops::Range<u64>) {
-        let read = self.table.read(&self.open, range.clone(), patience()).unwrap();
+        let read = self.table.read(&self.open, range.clone(), wait_policy()).unwrap();
         let len = self.model.len() as u64;
         let expected = &self.model[range.start.min(len) as usize..range.end.min(len) as usize];
         assert!(read == expected, "read of {range:?} differs");

@@ -2,11 +2,11 @@
 
 use super::body::{self, Body, BodyFile, BodyFiles, MEMORY_MAX, host_error};
 use super::closing::Closing;
-use super::contents::{Contents, Patience, Slow};
+use super::contents::{Contents, OperationError, WaitPolicy};
 use super::follow::Served;
 use super::loading::{self, Base, NodeCache, Piece};
 use super::mapped::Mapped;
-use super::past::PastWrites;
+use super::passthrough::PassthroughWrites;
 use super::ranges::RangeSet;
 use bytes::Bytes;
 use std::ops::Range;
@@ -100,7 +100,7 @@ pub(super) struct State {
     pub(super) opens: KernelOpens,
     pub(super) mapped: Mapped,
     /// Programs write the body past us.
-    pub(super) past: Option<PastWrites>,
+    pub(super) past: Option<PassthroughWrites>,
     /// It was closed before its commit.
     pub(super) closing: Option<Closing>,
     /// Those that were committed since, whose notes are to be taken back.
@@ -407,14 +407,14 @@ impl OpenFile {
     /// Reads up to `len` bytes; fewer only at the end of the file.
     ///
     /// # Errors
-    /// [`Slow`].
+    /// [`OperationError`].
     pub fn read(
         &self,
         contents: &dyn Contents,
         files: &BodyFiles,
         range: Range<u64>,
-        patience: Patience,
-    ) -> Result<Bytes, Slow> {
+        wait_policy: WaitPolicy,
+    ) -> Result<Bytes, OperationError> {
         for _ in 0..READ_ATTEMPTS_MAX {
             match self.source(&range) {
                 Source::Ready(bytes) => return Ok(bytes),
@@ -426,8 +426,8 @@ impl OpenFile {
                     }
                 }
                 Source::Base(base, range) => {
-                    let pieces = loading::load(contents, &self.nodes, &base, range.clone(), patience)?;
-                    if patience != Patience::None {
+                    let pieces = loading::load(contents, &self.nodes, &base, range.clone(), wait_policy)?;
+                    if wait_policy != WaitPolicy::None {
                         self.read_ahead(contents, &base, range.end);
                     }
                     if let Some(bytes) = self.keep(files, &base, &range, &pieces) {

@@ -1,7 +1,7 @@
 //! Where an open file has data and holes.
 
 use super::body::{Body, BodyFile};
-use super::contents::{Contents, Patience, Slow};
+use super::contents::{Contents, OperationError, WaitPolicy};
 use super::loading::{self, Base, NodeCache};
 use super::open_file::{OpenFile, State};
 use super::ranges::RangeSet;
@@ -36,14 +36,14 @@ impl OpenFile {
     /// The next data or hole at or after a place; `None` past the last data, or past the end.
     ///
     /// # Errors
-    /// [`Slow`]: the lists of a large sparse file may have to be fetched.
+    /// [`OperationError`]: the lists of a large sparse file may have to be fetched.
     pub fn seek(
         &self,
         contents: &dyn Contents,
         offset: u64,
         seek: Seek,
-        patience: Patience,
-    ) -> Result<Option<u64>, Slow> {
+        wait_policy: WaitPolicy,
+    ) -> Result<Option<u64>, OperationError> {
         let edited = {
             let state = self.state();
             if offset >= state.size {
@@ -55,8 +55,8 @@ impl OpenFile {
             state.edited()
         };
         match seek {
-            Seek::Data => edited.next_data(contents, &self.nodes, offset, patience),
-            Seek::Hole => edited.next_hole(contents, &self.nodes, offset, patience).map(Some),
+            Seek::Data => edited.next_data(contents, &self.nodes, offset, wait_policy),
+            Seek::Hole => edited.next_hole(contents, &self.nodes, offset, wait_policy).map(Some),
         }
     }
 }
@@ -105,8 +105,8 @@ impl Edited {
         contents: &dyn Contents,
         nodes: &NodeCache,
         offset: u64,
-        patience: Patience,
-    ) -> Result<Option<u64>, Slow> {
+        wait_policy: WaitPolicy,
+    ) -> Result<Option<u64>, OperationError> {
         let written = self.next_written_data(offset);
         if written == Some(offset) || offset >= self.base_limit {
             return Ok(written);
@@ -115,7 +115,7 @@ impl Edited {
             // Where nothing was written over it; else the hole that was written ends where the base is to be seen again.
             self.written.gaps(&(offset..self.base_limit)).first().map(|gap| gap.start)
         } else {
-            self.next_base_data(contents, nodes, offset, patience)?
+            self.next_base_data(contents, nodes, offset, wait_policy)?
         };
         Ok([written, of_base].into_iter().flatten().min())
     }
@@ -140,10 +140,10 @@ impl Edited {
         contents: &dyn Contents,
         nodes: &NodeCache,
         offset: u64,
-        patience: Patience,
-    ) -> Result<Option<u64>, Slow> {
+        wait_policy: WaitPolicy,
+    ) -> Result<Option<u64>, OperationError> {
         for gap in self.written.gaps(&(offset..self.base_limit)) {
-            let data = loading::look(contents, nodes, &self.base, patience, |reader| reader.next_data(gap.start))?;
+            let data = loading::look(contents, nodes, &self.base, wait_policy, |reader| reader.next_data(gap.start))?;
             match data {
                 Some(at) if at < gap.end => return Ok(Some(at)),
                 Some(_) => {}
@@ -158,8 +158,8 @@ impl Edited {
         contents: &dyn Contents,
         nodes: &NodeCache,
         offset: u64,
-        patience: Patience,
-    ) -> Result<u64, Slow> {
+        wait_policy: WaitPolicy,
+    ) -> Result<u64, OperationError> {
         let mut at = offset;
         while at < self.size {
             let written = self.written.following(at);
@@ -177,7 +177,7 @@ impl Edited {
             let hole = if self.base.content.holes() == 0 {
                 self.base_limit
             } else {
-                loading::look(contents, nodes, &self.base, patience, |reader| reader.next_hole(at))?
+                loading::look(contents, nodes, &self.base, wait_policy, |reader| reader.next_hole(at))?
             };
             let hole = hole.min(self.base_limit);
             match written {

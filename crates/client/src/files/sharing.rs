@@ -11,7 +11,7 @@
 //! looked for again before the record is made, and fetched from whom they are lent by if one went meanwhile.
 
 use super::body::MEMORY_MAX;
-use super::contents::{Contents, Patience, Slow, Wanted};
+use super::contents::{Contents, OperationError, WaitPolicy, Wanted};
 use super::loading::{self, Base};
 use super::open_file::{Changes, KernelOpens, OpenFile, State};
 use super::ranges::RangeSet;
@@ -112,23 +112,23 @@ impl OpenFile {
     /// Sees to it that all that a copy shares is here and stays, before its record is made.
     ///
     /// # Errors
-    /// [`Slow`]: a chunk went and cannot be had again.
+    /// [`OperationError`]: a chunk went and cannot be had again.
     pub(super) fn keep_shared(
         &self,
         contents: &dyn Contents,
         base: &Base,
         size: u64,
-        patience: Patience,
-    ) -> Result<(), Slow> {
+        wait_policy: WaitPolicy,
+    ) -> Result<(), OperationError> {
         for _ in 0..ATTEMPTS_MAX {
             let range = 0..size.min(base.content.size());
             match keep(contents, base, &range) {
                 Some(missing) if missing.is_empty() => return Ok(()),
-                Some(missing) => loading::fetch(contents, base, missing, patience)?,
+                Some(missing) => loading::fetch(contents, base, missing, wait_policy)?,
                 None => return Err(wayfs_types::FsError::Io.into()),
             }
         }
-        Err(Slow::NeedsNetwork)
+        Err(OperationError::WouldBlock)
     }
 }
 

@@ -22,8 +22,8 @@ struct World {
     _scratch: TempDir,
 }
 
-fn patience() -> Patience {
-    Patience::lasting(Duration::from_secs(5))
+fn wait_policy() -> WaitPolicy {
+    WaitPolicy::for_at_most(Duration::from_secs(5))
 }
 
 /// Bytes in which no chunk is like another.
@@ -65,11 +65,11 @@ impl World {
     }
 
     fn check(&self, expected: &[u8]) {
-        let read = self.table.read(&self.target, 0..u64::MAX / 2, patience()).unwrap();
+        let read = self.table.read(&self.target, 0..u64::MAX / 2, wait_policy()).unwrap();
         assert!(read == expected, "what is read of the copy differs");
-        self.table.commit(&self.target, patience()).unwrap();
+        self.table.commit(&self.target, wait_policy()).unwrap();
         assert!(self.fake.bytes_of(file(2)) == expected, "what was committed of the copy differs");
-        let read = self.table.read(&self.target, 0..u64::MAX / 2, patience()).unwrap();
+        let read = self.table.read(&self.target, 0..u64::MAX / 2, wait_policy()).unwrap();
         assert!(read == expected, "what is read of the committed copy differs");
     }
 }
@@ -80,7 +80,7 @@ fn a_whole_copy_is_the_same_content_and_nothing_is_stored_for_it() {
         let world = World::new(len);
         assert_eq!(world.share(0..u64::MAX / 2), Ok(len as u64));
         assert_eq!(world.target.overlay().size, len as u64);
-        world.table.commit(&world.target, Patience::None).unwrap();
+        world.table.commit(&world.target, WaitPolicy::None).unwrap();
         assert_eq!(world.content(2), world.content(1), "{len} bytes");
         assert_eq!(world.put_len(), 0, "{len} bytes");
         world.check(&world.bytes);
@@ -133,7 +133,7 @@ fn only_what_is_committed_and_here_is_shared_and_only_into_what_is_empty() {
     world.table.truncate(&world.target, 0, 0).unwrap();
     world.table.write(&world.source, Some(5), b"new", 0).unwrap();
     assert_eq!(world.share(0..1 << 40), Err(NotShared::Uncommitted));
-    world.table.commit(&world.source, patience()).unwrap();
+    world.table.commit(&world.source, wait_policy()).unwrap();
     world.fake.send_away();
     assert_eq!(world.share(0..1 << 40), Err(NotShared::Unfit), "it is elsewhere");
 }
@@ -144,7 +144,7 @@ fn chunks_that_go_before_the_record_is_made_come_from_whom_they_are_lent_by() {
     world.share(0..1 << 40).unwrap();
     world.fake.send_away();
     *world.fake.is_cut_off.lock().unwrap() = true;
-    assert!(world.table.commit(&world.target, patience()).is_err(), "nobody could answer for it");
+    assert!(world.table.commit(&world.target, wait_policy()).is_err(), "nobody could answer for it");
     *world.fake.is_cut_off.lock().unwrap() = false;
     world.check(&world.bytes);
     let lender = (file(1), file(1).maker());

@@ -1,12 +1,12 @@
 //! All files that are open, dirty, or lie ready in a plain file.
 
 use super::body::{Body, BodyFile, BodyFiles};
-use super::closing::{self, CLOSING_AGE, Left};
+use super::closing::{self, CLOSING_AGE, Orphan};
 use super::commit::Committed;
-use super::contents::{Contents, Patience, Slow, Stored};
+use super::contents::{Contents, OperationError, Stored, WaitPolicy};
 use super::follow::Followed;
 use super::open_file::{Access, Extend, KernelOpens, OpenFile, Overlay, Refreshed};
-use super::past::Writes;
+use super::passthrough::Writes;
 use super::recently_removed::RecentlyRemoved;
 use super::sharing::NotShared;
 use bytes::Bytes;
@@ -148,8 +148,8 @@ impl FileTable {
     /// # Errors
     /// What the system says about the directory.
     pub fn open(contents: Arc<dyn Contents>, settings: TableSettings) -> std::io::Result<Self> {
-        let left = closing::find_left(&settings.directory);
-        let kept: Vec<PathBuf> = left.iter().flat_map(Left::paths).collect();
+        let left = closing::find_orphans(&settings.directory);
+        let kept: Vec<PathBuf> = left.iter().flat_map(Orphan::paths).collect();
         let files = BodyFiles::open(&settings.directory, &kept, settings.body_count_max)?;
         let table = Self { contents, files, settings, map: Mutex::default(), closing_len: AtomicU64::new(0) };
         left.into_iter().for_each(|left| table.adopt(left));
@@ -157,7 +157,7 @@ impl FileTable {
     }
 
     /// Takes over a file that was closed and not committed; it is committed with the next look at what is due.
-    fn adopt(&self, left: Left) {
+    fn adopt(&self, left: Orphan) {
         let id = left.file();
         let Some(inode) = self.contents.inode(id) else {
             tracing::info!(file = %id, "a file was removed after it was closed and before it was committed");
@@ -307,7 +307,7 @@ impl FileTable {
                     return KernelWay::Passthrough(backing);
                 }
                 if access == Access::Write {
-                    if is_same && writes == Writes::PastUs && state.try_join_past() {
+                    if is_same && writes == Writes::Passthrough && state.try_join_past() {
                         return KernelWay::Passthrough(backing);
                     }
                     state.watch_mappings();
@@ -328,7 +328,7 @@ impl FileTable {
                     self.map().pages.remove(&file.id());
                     return KernelWay::Passthrough(backing);
                 }
-                if writes == Writes::PastUs
+                if writes == Writes::Passthrough
                     && let Some((body, backing)) = state.hand_over(&self.files, register)
                 {
                     state.opens = KernelOpens::Passthrough { file: body, backing, count: 1, behind: None };
@@ -415,23 +415,23 @@ impl FileTable {
     /// Reads.
     ///
     /// # Errors
-    /// [`Slow`].
-    pub fn read(&self, file: &OpenFile, range: Range<u64>, patience: Patience) -> Result<Bytes, Slow> {
-        file.read(&*self.contents, &self.files, range, patience)
+    /// [`OperationError`].
+    pub fn read(&self, file: &OpenFile, range: Range<u64>, wait_policy: WaitPolicy) -> Result<Bytes, OperationError> {
+        file.read(&*self.contents, &self.files, range, wait_policy)
     }
 
     /// Finds data or a hole.
     ///
     /// # Errors
-    /// [`Slow`].
+    /// [`OperationError`].
     pub fn seek(
         &self,
         file: &OpenFile,
         offset: u64,
         seek: super::Seek,
-        patience: Patience,
-    ) -> Result<Option<u64>, Slow> {
-        file.seek(&*self.contents, offset, seek, patience)
+        wait_policy: WaitPolicy,
+    ) -> Result<Option<u64>, OperationError> {
+        file.seek(&*self.contents, offset, seek, wait_policy)
     }
 
     /// Writes at an offset, or appends; returns where.
@@ -486,10 +486,10 @@ impl FileTable {
     ///
     /// # Errors
     /// As [`OpenFile::commit`].
-    pub fn commit(&self, file: &OpenFile, patience: Patience) -> Result<Option<Committed>, Slow> {
-        let mut outcome = file.commit(&*self.contents, &self.files, patience);
-        if outcome == Err(Slow::Failed(FsError::NoSpace)) && self.make_room() {
-            outcome = file.commit(&*self.contents, &self.files, patience);
+    pub fn commit(&self, file: &OpenFile, wait_policy: WaitPolicy) -> Result<Option<Committed>, OperationError> {
+        let mut outcome = file.commit(&*self.contents, &self.files, wait_policy);
+        if outcome == Err(OperationError::Failed(FsError::NoSpace)) && self.make_room() {
+            outcome = file.commit(&*self.contents, &self.files, wait_policy);
         }
         self.take_back_notes(file);
         if file.is_removed() {
@@ -544,11 +544,11 @@ impl FileTable {
     pub fn give_name(
         &self,
         file: &Arc<OpenFile>,
-        patience: Patience,
+        wait_policy: WaitPolicy,
         make: &mut dyn FnMut(Content, WallTime) -> Result<Stored, FsError>,
-    ) -> Result<Stored, Slow> {
+    ) -> Result<Stored, OperationError> {
         let former = file.id();
-        let stored = file.publish(&*self.contents, &self.files, patience, make)?;
+        let stored = file.publish(&*self.contents, &self.files, wait_policy, make)?;
         let mut map = self.map();
         map.pages.remove(&former);
         if let Some(entry) = map.entries.remove(&former) {
@@ -581,9 +581,9 @@ impl FileTable {
     /// Has the kernel read the newest version of a file that it reads directly. Waits for bytes.
     ///
     /// # Errors
-    /// [`Slow`].
-    pub fn follow(&self, file: &OpenFile, patience: Patience) -> Result<Followed, Slow> {
-        file.follow(&*self.contents, patience)
+    /// [`OperationError`].
+    pub fn follow(&self, file: &OpenFile, wait_policy: WaitPolicy) -> Result<Followed, OperationError> {
+        file.follow(&*self.contents, wait_policy)
     }
 
     /// Files that the kernel reads directly, and that changed since elsewhere.
@@ -642,7 +642,7 @@ impl FileTable {
     }
 
     /// Commits everything uncommitted for at least `age`, and what failed before; returns what could not be.
-    pub fn commit_older(&self, age: Duration, patience: Duration) -> Vec<(FileId, FsError)> {
+    pub fn commit_older(&self, age: Duration, wait_policy: Duration) -> Vec<(FileId, FsError)> {
         let mut failed = Vec::new();
         self.catch_up_with_the_disk();
         for dirty in self.dirty() {
@@ -651,7 +651,7 @@ impl FileTable {
                 continue;
             }
             let Some(file) = self.find(dirty.file) else { continue };
-            if let Err(slow) = self.commit(&file, Patience::lasting(patience)) {
+            if let Err(slow) = self.commit(&file, WaitPolicy::for_at_most(wait_policy)) {
                 failed.push((dirty.file, slow.into_error()));
             }
         }

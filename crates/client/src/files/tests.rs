@@ -46,11 +46,11 @@ impl Bench {
     }
 
     fn seek(&self, open: &OpenFile, offset: u64, seek: Seek) -> Option<u64> {
-        self.table.seek(open, offset, seek, Patience::lasting(SOON)).unwrap()
+        self.table.seek(open, offset, seek, WaitPolicy::for_at_most(SOON)).unwrap()
     }
 
     fn read_all(&self, open: &OpenFile) -> Vec<u8> {
-        self.table.read(open, 0..1 << 30, Patience::lasting(SOON)).unwrap().to_vec()
+        self.table.read(open, 0..1 << 30, WaitPolicy::for_at_most(SOON)).unwrap().to_vec()
     }
 }
 
@@ -74,14 +74,14 @@ fn a_new_file_written_and_closed_is_one_store() {
     bench.table.write(&open, Some(0), b"hello", 5).unwrap();
     bench.table.write(&open, None, b" world", 5).unwrap();
     assert!(open.is_dirty());
-    let committed = bench.table.commit(&open, Patience::None).unwrap().unwrap();
+    let committed = bench.table.commit(&open, WaitPolicy::None).unwrap().unwrap();
     assert!(committed.is_ours);
     bench.table.close_file(&open, Access::Write);
     assert_eq!(bench.fake.bytes_of(file(1)), b"hello world");
     assert_eq!(bench.fake.stores.lock().unwrap().len(), 1);
     assert_eq!(bench.fake.stores.lock().unwrap()[0].user, 5);
     assert!(bench.table.find(file(1)).is_none());
-    assert_eq!(bench.table.commit(&open, Patience::None), Ok(None));
+    assert_eq!(bench.table.commit(&open, WaitPolicy::None), Ok(None));
 }
 
 /// Proves [S-one-store].
@@ -92,7 +92,7 @@ fn truncating_and_writing_again_is_one_store() {
     let open = bench.open(1, Access::Write);
     bench.table.truncate(&open, 0, 0).unwrap();
     bench.table.write(&open, Some(0), b"new", 0).unwrap();
-    bench.table.commit(&open, Patience::None).unwrap().unwrap();
+    bench.table.commit(&open, WaitPolicy::None).unwrap().unwrap();
     assert_eq!(bench.fake.bytes_of(file(1)), b"new");
     assert_eq!(bench.fake.stores.lock().unwrap().len(), 1);
 }
@@ -105,7 +105,7 @@ fn a_small_edit_of_a_large_file_costs_little() {
     bench.fake.put_len.store(0, Ordering::Relaxed);
     let open = bench.open(1, Access::Write);
     bench.table.write(&open, Some(7_000_000), &[0; 4096], 0).unwrap();
-    bench.table.commit(&open, Patience::None).unwrap().unwrap();
+    bench.table.commit(&open, WaitPolicy::None).unwrap().unwrap();
     bytes[7_000_000..7_004_096].fill(0);
     assert!(bench.fake.bytes_of(file(1)) == bytes);
     assert!(bench.fake.put_len.load(Ordering::Relaxed) < 4 << 20);
@@ -119,8 +119,8 @@ fn what_is_far_away_is_told_and_then_fetched_chunk_by_chunk() {
     bench.fake.make(file(1), &bytes);
     bench.fake.send_away();
     let open = bench.open(1, Access::Read);
-    assert_eq!(bench.table.read(&open, 0..4096, Patience::None), Err(Slow::NeedsNetwork));
-    let read = bench.table.read(&open, 0..4096, Patience::lasting(SOON)).unwrap();
+    assert_eq!(bench.table.read(&open, 0..4096, WaitPolicy::None), Err(OperationError::WouldBlock));
+    let read = bench.table.read(&open, 0..4096, WaitPolicy::for_at_most(SOON)).unwrap();
     assert!(read == bytes[..4096]);
     // The list node and a chunk or two came, the rest is still away, but asked for ahead.
     assert!(bench.fake.near.lock().unwrap().len() < 6);
@@ -136,11 +136,11 @@ fn without_a_network_a_missing_range_is_an_error_and_what_is_here_is_served() {
     bench.fake.make(file(1), &bytes);
     bench.fake.send_away();
     let open = bench.open(1, Access::Read);
-    bench.table.read(&open, 0..4096, Patience::lasting(SOON)).unwrap();
+    bench.table.read(&open, 0..4096, WaitPolicy::for_at_most(SOON)).unwrap();
     *bench.fake.is_cut_off.lock().unwrap() = true;
-    assert!(bench.table.read(&open, 100..5000, Patience::None).is_ok());
-    let far = bench.table.read(&open, 7 << 20..8 << 20, Patience::lasting(SOON));
-    assert_eq!(far, Err(Slow::Failed(FsError::Unreachable)));
+    assert!(bench.table.read(&open, 100..5000, WaitPolicy::None).is_ok());
+    let far = bench.table.read(&open, 7 << 20..8 << 20, WaitPolicy::for_at_most(SOON));
+    assert_eq!(far, Err(OperationError::Failed(FsError::Unreachable)));
 }
 
 /// Proves [S-commit-error].
@@ -151,7 +151,7 @@ fn a_failed_commit_keeps_everything_and_the_next_one_has_it() {
     let open = bench.open(1, Access::Write);
     bench.table.write(&open, Some(10), b"first", 0).unwrap();
     *bench.fake.refuse.lock().unwrap() = Some(FsError::NoSpace);
-    assert_eq!(bench.table.commit(&open, Patience::None), Err(Slow::Failed(FsError::NoSpace)));
+    assert_eq!(bench.table.commit(&open, WaitPolicy::None), Err(OperationError::Failed(FsError::NoSpace)));
     bench.table.write(&open, Some(400_000), b"second", 0).unwrap();
     bench.table.close_file(&open, Access::Write);
     assert_eq!(bench.table.dirty().len(), 1);
@@ -170,7 +170,7 @@ fn a_removed_file_lives_on_in_its_handles_and_in_no_record() {
     bench.remove(1);
     bench.table.write(&open, Some(3), b"er", 0).unwrap();
     assert_eq!(bench.read_all(&open), b"older");
-    assert_eq!(bench.table.commit(&open, Patience::None), Ok(None));
+    assert_eq!(bench.table.commit(&open, WaitPolicy::None), Ok(None));
     assert!(bench.table.overlay(file(1)).unwrap().is_removed);
     bench.table.close_file(&open, Access::Write);
     assert!(bench.table.find(file(1)).is_none());
@@ -187,7 +187,7 @@ fn a_file_opened_just_after_it_was_removed_is_what_it_was() {
     let open = bench.table.open_file(file(1), &last, Access::Write);
     assert_eq!((bench.read_all(&open), last.content), (b"all of it".to_vec(), before.content));
     bench.table.write(&open, Some(0), b"ALL", 0).unwrap();
-    assert_eq!(bench.table.commit(&open, Patience::None), Ok(None), "it has no name, so no record is made");
+    assert_eq!(bench.table.commit(&open, WaitPolicy::None), Ok(None), "it has no name, so no record is made");
     bench.table.close_file(&open, Access::Write);
     assert!(bench.fake.stores.lock().unwrap().is_empty());
 }
@@ -261,7 +261,7 @@ fn a_writer_brings_back_what_another_machine_removed() {
     bench.fake.mark_removed(file(1));
     bench.table.changed_elsewhere(file(1));
     bench.table.write(&open, Some(3), b"er", 0).unwrap();
-    assert!(bench.table.commit(&open, Patience::None).unwrap().is_some());
+    assert!(bench.table.commit(&open, WaitPolicy::None).unwrap().is_some());
     assert_eq!(bench.fake.bytes_of(file(1)), b"older");
 }
 
@@ -281,7 +281,7 @@ fn a_clean_handle_sees_a_change_from_elsewhere_and_a_dirty_one_keeps_its_base() 
     bench.fake.inodes.lock().unwrap().get_mut(&file(1)).unwrap().version = super::testing::record(60);
     bench.table.changed_elsewhere(file(1));
     assert_eq!(bench.read_all(&writer), b"Two!");
-    let committed = bench.table.commit(&writer, Patience::None).unwrap().unwrap();
+    let committed = bench.table.commit(&writer, WaitPolicy::None).unwrap().unwrap();
     assert!(!committed.is_ours);
     assert_eq!(bench.fake.stores.lock().unwrap()[0].base, super::testing::record(50));
     assert_ne!(old.version, super::testing::record(50));
@@ -302,7 +302,7 @@ fn a_complete_large_file_is_read_by_passthrough_and_writers_then_go_direct() {
     // While a cached handle is open the kernel refuses passthrough.
     let cached = bench.table.kernel_open(&writer, Access::Read, Writes::ByRequest, &register);
     assert_eq!(cached, KernelWay::Cached { keep: true });
-    bench.table.commit(&writer, Patience::None).unwrap().unwrap();
+    bench.table.commit(&writer, WaitPolicy::None).unwrap().unwrap();
     bench.table.kernel_close(&writer, Access::Read, cached);
     bench.table.kernel_close(&writer, Access::Read, cached);
     bench.table.close_file(&writer, Access::Write);
@@ -327,7 +327,7 @@ fn the_kernel_keeps_pages_of_the_version_it_has() {
         let way = bench.table.kernel_open(&open, access, Writes::ByRequest, &register);
         if access == Access::Write {
             bench.table.write(&open, Some(0), b"y", 0).unwrap();
-            bench.table.commit(&open, Patience::None).unwrap().unwrap();
+            bench.table.commit(&open, WaitPolicy::None).unwrap().unwrap();
         }
         bench.table.kernel_close(&open, access, way);
         bench.table.close_file(&open, access);
@@ -350,7 +350,7 @@ fn a_time_set_on_an_uncommitted_file_goes_with_its_store() {
     assert!(!open.set_mtime_if_dirty(wayfs_types::WallTime::from_nanos(77)));
     bench.table.write(&open, Some(0), b"a", 0).unwrap();
     assert!(open.set_mtime_if_dirty(wayfs_types::WallTime::from_nanos(77)));
-    bench.table.commit(&open, Patience::None).unwrap().unwrap();
+    bench.table.commit(&open, WaitPolicy::None).unwrap().unwrap();
     assert_eq!(bench.fake.stores.lock().unwrap()[0].mtime.as_nanos(), 77);
 }
 
@@ -366,7 +366,7 @@ fn holes_read_as_zeros_and_are_found() {
     assert_eq!(bench.seek(&open, 2 << 20, Seek::Data), None);
     let read = bench.read_all(&open);
     assert_eq!((read.len(), read.iter().all(|byte| *byte == 0)), ((1 << 20) + 3, false));
-    bench.table.commit(&open, Patience::None).unwrap().unwrap();
+    bench.table.commit(&open, WaitPolicy::None).unwrap().unwrap();
     assert!(bench.fake.bytes_of(file(1)) == read);
 }
 
@@ -388,13 +388,13 @@ fn what_was_appended_goes_behind_what_another_machine_appended() {
         bench.table.write(&open, None, b"twice\n", 5).unwrap();
         newer(&bench, &[&old[..], b"theirs\n"].concat());
         bench.fake.send_away();
-        let committed = bench.table.commit(&open, Patience::lasting(SOON)).unwrap().unwrap();
+        let committed = bench.table.commit(&open, WaitPolicy::for_at_most(SOON)).unwrap().unwrap();
         assert!(committed.is_ours && committed.is_moved);
         assert!(bench.fake.bytes_of(file(1)) == [&old[..], b"theirs\nours, twice\n"].concat(), "{len} bytes before");
         assert_eq!(bench.fake.stores.lock().unwrap()[0].user, 5);
         // And goes on from there.
         bench.table.write(&open, None, b"more\n", 5).unwrap();
-        assert!(!bench.table.commit(&open, Patience::lasting(SOON)).unwrap().unwrap().is_moved);
+        assert!(!bench.table.commit(&open, WaitPolicy::for_at_most(SOON)).unwrap().unwrap().is_moved);
         assert!(bench.fake.bytes_of(file(1)).ends_with(b"theirs\nours, twice\nmore\n"));
     }
 }
@@ -413,7 +413,7 @@ fn what_was_appended_during_a_commit_goes_along() {
         made.version = record(900);
         fake.put(file(1), made);
     }));
-    bench.table.commit(&open, Patience::lasting(SOON)).unwrap().unwrap();
+    bench.table.commit(&open, WaitPolicy::for_at_most(SOON)).unwrap().unwrap();
     assert_eq!(bench.fake.bytes_of(file(1)), b"new\none\ntwo\n");
 }
 
@@ -434,7 +434,7 @@ fn what_was_not_only_appended_is_a_conflict_as_ever() {
         bench.table.write(&open, None, b"line\n", 0).unwrap();
         edit(&bench, &open);
         newer(&bench, b"new\n");
-        let committed = bench.table.commit(&open, Patience::lasting(SOON)).unwrap().unwrap();
+        let committed = bench.table.commit(&open, WaitPolicy::for_at_most(SOON)).unwrap().unwrap();
         assert!(!committed.is_ours && !committed.is_moved);
         assert_eq!(bench.fake.bytes_of(file(1)), b"new\n");
     }
@@ -449,9 +449,9 @@ fn an_append_that_cannot_be_moved_is_kept() {
     newer(&bench, &noise(300_000));
     bench.fake.send_away();
     *bench.fake.is_cut_off.lock().unwrap() = true;
-    assert!(bench.table.commit(&open, Patience::lasting(SOON)).is_err());
+    assert!(bench.table.commit(&open, WaitPolicy::for_at_most(SOON)).is_err());
     *bench.fake.is_cut_off.lock().unwrap() = false;
-    bench.table.commit(&open, Patience::lasting(SOON)).unwrap().unwrap();
+    bench.table.commit(&open, WaitPolicy::for_at_most(SOON)).unwrap().unwrap();
     assert!(bench.fake.bytes_of(file(1)) == [&noise(300_000)[..], b"line\n"].concat());
 }
 
@@ -486,7 +486,7 @@ fn a_file_that_the_kernel_reads_directly_follows_what_others_make_of_it() {
         bench.fake.put(file(1), made);
         bench.table.changed_elsewhere(file(1));
         assert!(open.is_behind(), "version {number}");
-        assert_eq!(bench.table.follow(&open, Patience::lasting(SOON)), Ok(Followed::Yes));
+        assert_eq!(bench.table.follow(&open, WaitPolicy::for_at_most(SOON)), Ok(Followed::Yes));
         assert!(shows(&bytes) && !open.is_behind(), "version {number}");
         assert!(bench.read_all(&open) == bytes);
     }
@@ -499,7 +499,7 @@ fn a_file_that_the_kernel_reads_directly_follows_what_others_make_of_it() {
     made.version = record(999);
     bench.fake.put(file(1), made);
     bench.table.changed_elsewhere(file(1));
-    assert_eq!(bench.table.follow(&open, Patience::lasting(SOON)), Ok(Followed::No));
+    assert_eq!(bench.table.follow(&open, WaitPolicy::for_at_most(SOON)), Ok(Followed::No));
     assert!(shows(&[b"mine", &old[4..]].concat()));
 }
 
@@ -516,9 +516,9 @@ fn what_cannot_be_fetched_for_a_direct_reader_is_followed_later() {
     bench.fake.send_away();
     *bench.fake.is_cut_off.lock().unwrap() = true;
     bench.table.changed_elsewhere(file(1));
-    assert!(bench.table.follow(&open, Patience::lasting(SOON)).is_err() && open.is_behind());
+    assert!(bench.table.follow(&open, WaitPolicy::for_at_most(SOON)).is_err() && open.is_behind());
     *bench.fake.is_cut_off.lock().unwrap() = false;
-    assert_eq!(bench.table.follow(&open, Patience::lasting(SOON)), Ok(Followed::Yes));
+    assert_eq!(bench.table.follow(&open, WaitPolicy::for_at_most(SOON)), Ok(Followed::Yes));
     assert_eq!(bench.table.behind().len(), 0);
 }
 
@@ -545,7 +545,7 @@ fn holes_of_a_committed_file_are_found_without_its_bytes() {
     bench.table.truncate(&open, 50 * MIB, 0).unwrap();
     assert_eq!(bench.seek(&open, 20 * MIB + 6, Seek::Data), None);
     assert_eq!(bench.seek(&open, 45 * MIB, Seek::Hole), Some(45 * MIB));
-    bench.table.commit(&open, Patience::lasting(SOON)).unwrap().unwrap();
+    bench.table.commit(&open, WaitPolicy::for_at_most(SOON)).unwrap().unwrap();
     let island = bench.seek(&open, 4 * MIB, Seek::Data).unwrap();
     assert!((19 * MIB..=20 * MIB).contains(&island), "{island}");
 }
@@ -557,7 +557,7 @@ fn bodies_that_nobody_has_open_are_bounded() {
         bench.fake.make(file(number), b"");
         let open = bench.open(number, Access::Write);
         bench.table.write(&open, Some(0), &noise(200_000), 0).unwrap();
-        bench.table.commit(&open, Patience::None).unwrap().unwrap();
+        bench.table.commit(&open, WaitPolicy::None).unwrap().unwrap();
         bench.table.close_file(&open, Access::Write);
     }
     assert_eq!(bench.table.idle_len(), 16 * 200_000);
@@ -573,7 +573,7 @@ fn the_second_copy_of_what_was_only_written_goes_when_it_is_safe() {
         bench.fake.make(file(number), b"");
         let open = bench.open(number, Access::Write);
         bench.table.write(&open, Some(0), &noise(200_000), 0).unwrap();
-        bench.table.commit(&open, Patience::None).unwrap().unwrap();
+        bench.table.commit(&open, WaitPolicy::None).unwrap().unwrap();
         if number == 1 {
             let reader = bench.open(number, Access::Read);
             bench.table.close_file(&reader, Access::Read);
@@ -600,7 +600,7 @@ fn an_inline_content_stays_inline() {
     bench.fake.make(file(1), b"abc");
     let open = bench.open(1, Access::Write);
     bench.table.write(&open, None, b"def", 0).unwrap();
-    bench.table.commit(&open, Patience::None).unwrap().unwrap();
+    bench.table.commit(&open, WaitPolicy::None).unwrap().unwrap();
     assert!(matches!(bench.fake.inode(file(1)).unwrap().content, Content::Inline(_)));
 }
 
@@ -617,7 +617,7 @@ fn body_files_are_bounded_and_those_that_nobody_has_open_give_way() {
     let large = body::MEMORY_MAX + 1;
     let (idle, outcome) = write(1, large);
     assert_eq!(outcome, Ok(0));
-    bench.table.commit(&idle, Patience::lasting(std::time::Duration::from_secs(5))).unwrap().unwrap();
+    bench.table.commit(&idle, WaitPolicy::for_at_most(std::time::Duration::from_secs(5))).unwrap().unwrap();
     bench.table.close_file(&idle, Access::Write);
     drop(idle);
     let mut held: Vec<_> = (2..66).map(|number| write(number, large)).collect();
@@ -625,7 +625,7 @@ fn body_files_are_bounded_and_those_that_nobody_has_open_give_way() {
     assert_eq!(write(100, large).1, Err(wayfs_types::FsError::TooManyFiles));
     assert_eq!(write(101, 1000).1, Ok(0), "what fits the memory needs no descriptor");
     let (first, _) = held.swap_remove(0);
-    bench.table.commit(&first, Patience::lasting(std::time::Duration::from_secs(5))).unwrap().unwrap();
+    bench.table.commit(&first, WaitPolicy::for_at_most(std::time::Duration::from_secs(5))).unwrap().unwrap();
     bench.table.close_file(&first, Access::Write);
     drop(first);
     assert_eq!(write(102, large).1, Ok(0));

@@ -19,9 +19,9 @@ const CONFLICTS_MAX: usize = 10_000;
 
 /// Whether to settle, or only to say how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Deed {
-    Say,
-    Do,
+pub(super) enum Mode {
+    DryRun,
+    Apply,
 }
 
 /// Which side stays.
@@ -138,7 +138,7 @@ impl Target {
         &self,
         which: &Selection,
         keep: &Keep,
-        deed: Deed,
+        mode: Mode,
         out: &mut dyn Sink,
     ) -> Result<ResolveReport, ControlError> {
         let cases = match which {
@@ -148,14 +148,14 @@ impl Target {
                 self.cases()?.into_iter().filter(|case| case.matches(pattern)).collect()
             }
         };
-        let mut report = ResolveReport { dry_run: deed == Deed::Say, ..ResolveReport::default() };
+        let mut report = ResolveReport { dry_run: mode == Mode::DryRun, ..ResolveReport::default() };
         let mut progress =
             Progress { what: "settling".to_owned(), total_items: cases.len() as u64, ..Progress::default() };
         for case in &cases {
             if out.progress(&progress).is_err() || out.is_gone() {
                 break;
             }
-            match self.resolve_one(case, keep, deed) {
+            match self.resolve_one(case, keep, mode) {
                 Ok(action) => {
                     report.resolved.push(ResolvedConflict {
                         id: case.id.to_string(),
@@ -171,10 +171,10 @@ impl Target {
     }
 
     /// Settles one; answers what was done, in a sentence.
-    fn resolve_one(&self, case: &Case, keep: &Keep, deed: Deed) -> Result<String, String> {
+    fn resolve_one(&self, case: &Case, keep: &Keep, mode: Mode) -> Result<String, String> {
         let choice = case.choose(keep)?;
         let action = case.action(choice);
-        if deed == Deed::Say {
+        if mode == Mode::DryRun {
             return Ok(action);
         }
         let done = match choice {

@@ -187,7 +187,7 @@ impl Target {
             Command::ConflictsShow { which, .. } => self.conflict(&which).map(Done::Conflict),
             Command::ConflictsDiff { which, .. } => self.diff(&which).map(Done::Diff),
             Command::ConflictsResolve { which, keep, dry_run, .. } => {
-                let how = if dry_run { conflicts::Deed::Say } else { conflicts::Deed::Do };
+                let how = if dry_run { conflicts::Mode::DryRun } else { conflicts::Mode::Apply };
                 self.resolve_conflicts(&which, &keep, how, out).map(Done::Resolved)
             }
             Command::Offline => Ok(self.go_offline()),

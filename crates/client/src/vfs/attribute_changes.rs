@@ -6,7 +6,7 @@ use super::core::{Caller, Vfs, answered, refuse};
 use super::errno::errno;
 use super::names::set_lists;
 use super::opening::without_set_id;
-use crate::files::{Access, OpenFile, Patience, Slow};
+use crate::files::{Access, OpenFile, OperationError, WaitPolicy};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,9 +74,10 @@ impl Vfs {
             return answered(reply.error(errno(error)));
         }
         let is_little = open.dirty_len() <= super::saving::INLINE_COMMIT_MAX;
-        let outcome = if is_little { self.files.commit(&open, Patience::None) } else { Err(Slow::NeedsNetwork) };
+        let outcome =
+            if is_little { self.files.commit(&open, WaitPolicy::None) } else { Err(OperationError::WouldBlock) };
         match outcome {
-            Err(Slow::NeedsNetwork) => {}
+            Err(OperationError::WouldBlock) => {}
             outcome => return self.resized(caller, &open, outcome.map(|_| ()), (&changes, inode), reply),
         }
         let (asker, inode) = (caller.clone(), inode.clone());
@@ -93,7 +94,7 @@ impl Vfs {
         self: &Arc<Self>,
         caller: &Caller,
         open: &OpenFile,
-        outcome: Result<(), Slow>,
+        outcome: Result<(), OperationError>,
         (changes, before): (&SetAttributes, &Inode),
         reply: Reply,
     ) {

@@ -9,7 +9,7 @@
 
 use super::core::{Caller, Vfs, answered};
 use crate::files::sharing::NotShared;
-use crate::files::{Access, Patience};
+use crate::files::{Access, WaitPolicy};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wayfs_fuse::{Errno, FileHandle, Reply};
@@ -78,8 +78,8 @@ impl Vfs {
             Err(NotShared::Uncommitted) => {
                 let asker = caller.clone();
                 self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
-                    let patience = Patience::lasting(vfs.settings.read_timeout);
-                    let outcome = match vfs.commit_file(&source.file, patience) {
+                    let wait_policy = WaitPolicy::for_at_most(vfs.settings.read_timeout);
+                    let outcome = match vfs.commit_file(&source.file, wait_policy) {
                         Ok(_) => vfs.files.share(&source.file, &target.file, range, user),
                         Err(_) => Err(NotShared::Unfit),
                     };

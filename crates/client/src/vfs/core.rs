@@ -8,7 +8,7 @@ use super::locks::HeldLocks;
 use super::pending::{Pending, ReplySlot};
 use super::shared_memory::SharedMemory;
 use crate::engine::Engine;
-use crate::files::{FileTable, Patience};
+use crate::files::{FileTable, WaitPolicy};
 use crate::inotify::Watchers;
 use crate::notices::Notices;
 use crate::workers::Workers;
@@ -49,7 +49,7 @@ pub struct VfsSettings {
     pub free_min: u64,
     /// Room on the cache disk beyond `free_min` without which no file is written past the daemon, in bytes: such
     /// writes end only where the disk does. Default 4 GiB; less risks that a disk runs full under other files.
-    pub past_room: u64,
+    pub passthrough_room: u64,
     /// How owners, groups and modes are shown. Default: as the volume has them.
     pub identities: Identities,
 }
@@ -64,7 +64,7 @@ impl Default for VfsSettings {
             ttl: Duration::from_secs(3600),
             dirty_age: Duration::from_secs(30),
             free_min: 192 << 20,
-            past_room: 4 << 30,
+            passthrough_room: 4 << 30,
             identities: Identities::default(),
         }
     }
@@ -92,7 +92,7 @@ pub struct Vfs {
     pub(super) givers: Workers,
     /// Whether the kernel can be told to ask for all names again.
     pub(super) expires_all: AtomicBool,
-    pub(super) manners: super::manner::Manners,
+    pub(super) write_patterns: super::write_pattern::WritePatterns,
     pub(super) sources: super::copying::Sources,
     pub(super) notifier: OnceLock<Notifier>,
     /// Whether the kernel may still take passthrough files.
@@ -152,7 +152,7 @@ impl Vfs {
             granters: Workers::start("grant", GRANTERS, WAITING_MAX)?,
             givers: Workers::start("give", GIVERS, WAITING_MAX)?,
             expires_all: AtomicBool::new(false),
-            manners: super::manner::Manners::default(),
+            write_patterns: super::write_pattern::WritePatterns::default(),
             sources: super::copying::Sources::default(),
             notifier: OnceLock::new(),
             has_passthrough: AtomicBool::new(false),
@@ -396,8 +396,8 @@ impl Vfs {
     }
 
     /// For a read that may wait.
-    pub(super) fn read_patience(&self) -> Patience {
-        Patience::lasting(self.settings.read_timeout)
+    pub(super) fn read_patience(&self) -> WaitPolicy {
+        WaitPolicy::for_at_most(self.settings.read_timeout)
     }
 }
 

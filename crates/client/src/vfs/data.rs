@@ -3,7 +3,7 @@
 use super::core::{Caller, Vfs, answered};
 use super::errno::errno;
 use crate::files::open_file::Extend;
-use crate::files::{Access, Patience, Seek, Slow};
+use crate::files::{Access, OperationError, Seek, WaitPolicy};
 use crate::notices::Stale;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,10 +52,10 @@ impl Vfs {
     pub(super) fn read(self: &Arc<Self>, caller: &Caller, handle: FileHandle, offset: u64, size: u32, reply: Reply) {
         let Some(open) = self.handles.file(handle) else { return answered(reply.error(Errno::BADF)) };
         let range = offset..offset.saturating_add(u64::from(size));
-        match self.files.read(&open.file, range.clone(), Patience::None) {
+        match self.files.read(&open.file, range.clone(), WaitPolicy::None) {
             Ok(bytes) => answered(reply.data(&bytes)),
-            Err(Slow::Failed(error)) => answered(reply.error(errno(error))),
-            Err(Slow::NeedsNetwork) => self.on_worker(&self.readers, caller, reply, move |vfs, slot| {
+            Err(OperationError::Failed(error)) => answered(reply.error(errno(error))),
+            Err(OperationError::WouldBlock) => self.on_worker(&self.readers, caller, reply, move |vfs, slot| {
                 let outcome = vfs.files.read(&open.file, range, vfs.read_patience());
                 let Some(reply) = slot.take() else { return };
                 match outcome {
@@ -162,8 +162,8 @@ impl Vfs {
             SeekWhence::Hole => Seek::Hole,
             SeekWhence::Other(_) => return answered(reply.error(Errno::INVAL)),
         };
-        match self.files.seek(&open.file, offset, seek, Patience::None) {
-            Err(Slow::NeedsNetwork) => self.on_worker(&self.readers, caller, reply, move |vfs, slot| {
+        match self.files.seek(&open.file, offset, seek, WaitPolicy::None) {
+            Err(OperationError::WouldBlock) => self.on_worker(&self.readers, caller, reply, move |vfs, slot| {
                 let outcome = vfs.files.seek(&open.file, offset, seek, vfs.read_patience());
                 if let Some(reply) = slot.take() {
                     answer_seek(reply, outcome);
@@ -182,7 +182,7 @@ impl Vfs {
     }
 }
 
-fn answer_seek(reply: Reply, outcome: Result<Option<u64>, Slow>) {
+fn answer_seek(reply: Reply, outcome: Result<Option<u64>, OperationError>) {
     match outcome {
         Ok(Some(at)) => answered(reply.position(at)),
         Ok(None) => answered(reply.error(Errno::NXIO)),

@@ -3,7 +3,7 @@
 use crate::files::table::KernelWay;
 use crate::files::{Access, OpenFile};
 use crate::vfs::listing::Listing;
-use crate::vfs::manner::Kind;
+use crate::vfs::write_pattern::Kind;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};

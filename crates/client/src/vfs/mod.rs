@@ -20,14 +20,13 @@ pub mod handles;
 pub mod identity;
 pub mod listing;
 pub mod locks;
-mod manner;
 #[cfg(test)]
 mod mount_tests;
 mod nameless;
 pub mod names;
 pub mod opening;
 #[cfg(test)]
-mod past_write_tests;
+mod passthrough_write_tests;
 pub mod pending;
 mod rehearsing;
 pub mod saving;
@@ -35,6 +34,7 @@ mod shared_memory;
 #[cfg(test)]
 mod stale_tests;
 mod warming;
+mod write_pattern;
 pub mod xattrs;
 
 pub use core::{Close, Vfs, VfsSettings};

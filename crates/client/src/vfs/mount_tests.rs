@@ -55,7 +55,7 @@ pub(super) fn mounted_over(
         TableSettings { directory: files.to_owned(), idle_len_max: 1 << 30, idle_count_max: 64, body_count_max: 512 };
     let files = Arc::new(FileTable::open(toy.clone(), table).unwrap());
     let notices = Arc::new(Notices::default());
-    let settings = VfsSettings { close, free_min: 1 << 20, past_room: 0, ..VfsSettings::default() };
+    let settings = VfsSettings { close, free_min: 1 << 20, passthrough_room: 0, ..VfsSettings::default() };
     let vfs = Vfs::new(toy.clone(), files, Arc::clone(&notices), settings).unwrap();
     let mount = Mount::new(&MountOptions::new(&point)).unwrap();
     let session = Session::new(mount, wishes.clone()).spawn(Arc::new(Front(Arc::clone(&vfs))), 2).unwrap();

@@ -8,7 +8,7 @@ use super::core::{Caller, Vfs, answered, refuse};
 use super::errno::errno;
 use super::names::Ownership;
 use super::opening::NewFile;
-use crate::files::{OpenFile, Slow, Stored};
+use crate::files::{OpenFile, OperationError, Stored};
 use std::sync::Arc;
 use wayfs_fuse::{Errno, Reply};
 use wayfs_types::request::{Answer, Change, Request as Ask, XattrPresence};
@@ -43,7 +43,12 @@ impl Vfs {
         });
     }
 
-    fn publish(&self, caller: &Caller, open: &Arc<OpenFile>, (parent, name): (FileId, Name)) -> Result<(), Slow> {
+    fn publish(
+        &self,
+        caller: &Caller,
+        open: &Arc<OpenFile>,
+        (parent, name): (FileId, Name),
+    ) -> Result<(), OperationError> {
         let first = open.id();
         let before = open.removed_inode().ok_or(FsError::NotFound)?;
         let user = self.user(caller);

@@ -2,8 +2,8 @@
 
 use super::core::{Answered, Caller, Vfs, answered, refuse};
 use super::handles::{Handle, OpenHandle};
-use super::manner::{Kind as FileKind, Manner};
 use super::names::{NewMode, checked, set_lists};
+use super::write_pattern::{Kind as FileKind, WritePattern};
 use crate::files::body::BodyFile;
 use crate::files::table::{KernelWay, PASSTHROUGH_MIN};
 use crate::files::{Access, OpenFile, Writes};
@@ -117,15 +117,16 @@ impl Vfs {
         if flags & BY_REQUEST != 0 || !self.has_passthrough.load(Ordering::Relaxed) {
             return Writes::ByRequest;
         }
-        let is_large = match self.manners.last(kind) {
-            Some(manner) => manner == Manner::Large,
+        let is_large = match self.write_patterns.last(kind) {
+            Some(write_pattern) => write_pattern == WritePattern::Large,
             // What is made for the first time may be anything; what is made anew is taken to be as it was.
             None => inode.content.size() == 0 || inode.content.size() >= PASSTHROUGH_MIN,
         };
         // Nobody refuses a write past us while there is room on the disk for it, though the commit needs as much again.
-        let has_room =
-            self.free().is_none_or(|free| free >= self.settings.free_min.saturating_add(self.settings.past_room));
-        if is_large && has_room { Writes::PastUs } else { Writes::ByRequest }
+        let has_room = self
+            .free()
+            .is_none_or(|free| free >= self.settings.free_min.saturating_add(self.settings.passthrough_room));
+        if is_large && has_room { Writes::Passthrough } else { Writes::ByRequest }
     }
 
     fn register(&self, body: &BodyFile) -> Option<BackingId> {
@@ -227,8 +228,8 @@ impl Vfs {
     /// Closes a handle: its way through the kernel, its locks, its file.
     pub(super) fn close_handle(&self, handle: FileHandle) -> Option<Arc<OpenHandle>> {
         let Some(Handle::File(open)) = self.handles.remove(handle) else { return None };
-        if let (Some(kind), Some(manner)) = (&open.kind, manner(&open.file)) {
-            self.manners.note(kind.clone(), manner);
+        if let (Some(kind), Some(write_pattern)) = (&open.kind, write_pattern(&open.file)) {
+            self.write_patterns.note(kind.clone(), write_pattern);
         }
         if let Some(backing) = self.files.kernel_close(&open.file, open.access, open.way)
             && let Some(notifier) = self.notifier.get()
@@ -258,12 +259,12 @@ fn written_only(inode: &Inode, found: Found, flags: i32) -> Option<FileKind> {
 }
 
 /// How a file was written that is closed; an empty one says nothing.
-fn manner(file: &OpenFile) -> Option<Manner> {
+fn write_pattern(file: &OpenFile) -> Option<WritePattern> {
     match file.overlay().size {
         0 => None,
-        _ if file.is_syncer() => Some(Manner::Syncing),
-        PASSTHROUGH_MIN.. => Some(Manner::Large),
-        _ => Some(Manner::Small),
+        _ if file.is_syncer() => Some(WritePattern::Syncing),
+        PASSTHROUGH_MIN.. => Some(WritePattern::Large),
+        _ => Some(WritePattern::Small),
     }
 }
 

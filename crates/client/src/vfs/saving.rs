@@ -11,7 +11,7 @@ use super::handles::OpenHandle;
 use super::locks::GoneLocks;
 use super::pending::ReplySlot;
 use crate::files::commit::Committed;
-use crate::files::{Access, EarlyClose, OpenFile, Patience, Slow};
+use crate::files::{Access, EarlyClose, OpenFile, OperationError, WaitPolicy};
 use crate::notices::Stale;
 use std::sync::Arc;
 use wayfs_fuse::{Errno, FileHandle, LockOwner, Reply};
@@ -42,9 +42,9 @@ impl Vfs {
             return answered(reply.ok());
         }
         if open.file.dirty_len() <= INLINE_COMMIT_MAX {
-            match self.commit(&open, Patience::None) {
-                Err(Slow::NeedsNetwork) => {}
-                Err(Slow::Failed(error)) => return answered(reply.error(errno(error))),
+            match self.commit(&open, WaitPolicy::None) {
+                Err(OperationError::WouldBlock) => {}
+                Err(OperationError::Failed(error)) => return answered(reply.error(errno(error))),
                 Ok(committed) => return self.flushed(caller, open.file.id(), committed, reply),
             }
         }
@@ -60,7 +60,7 @@ impl Vfs {
         }
         let asker = caller.clone();
         self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
-            let mut outcome = vfs.commit(&open, Patience::lasting(vfs.settings.read_timeout));
+            let mut outcome = vfs.commit(&open, WaitPolicy::for_at_most(vfs.settings.read_timeout));
             if early == EarlyClose::BehindAnother {
                 // What a note would have promised.
                 outcome = outcome.and_then(|committed| Ok(vfs.files.sync().map(|()| committed)?));
@@ -78,7 +78,7 @@ impl Vfs {
         let file = open.file.id();
         open.file.notice_mapped_writes();
         match self.try_settle(file) {
-            Err(Slow::NeedsNetwork) => {}
+            Err(OperationError::WouldBlock) => {}
             outcome => {
                 self.unlock_records(file, owner);
                 return match outcome {
@@ -109,7 +109,7 @@ impl Vfs {
         then: impl FnOnce(&Arc<Self>, Reply) + Send + 'static,
     ) {
         match self.try_settle(file) {
-            Err(Slow::NeedsNetwork) => {}
+            Err(OperationError::WouldBlock) => {}
             outcome => {
                 note_unsettled(file, &outcome);
                 return then(self, reply);
@@ -125,26 +125,30 @@ impl Vfs {
     }
 
     /// As [`Vfs::settle_file`], if that takes no time.
-    fn try_settle(&self, file: FileId) -> Result<Option<RecordId>, Slow> {
+    fn try_settle(&self, file: FileId) -> Result<Option<RecordId>, OperationError> {
         if self.files.closing_len() > 0 {
-            return Err(Slow::NeedsNetwork);
+            return Err(OperationError::WouldBlock);
         }
         match self.files.find(file) {
-            Some(open) if open.dirty_len() <= INLINE_COMMIT_MAX => self.commit_file(&open, Patience::None),
-            Some(_) => Err(Slow::NeedsNetwork),
+            Some(open) if open.dirty_len() <= INLINE_COMMIT_MAX => self.commit_file(&open, WaitPolicy::None),
+            Some(_) => Err(OperationError::WouldBlock),
             None => Ok(None),
         }
     }
 
     /// Commits what was written to a file, and what was closed early.
-    fn settle_file(&self, file: FileId) -> Result<Option<RecordId>, Slow> {
+    fn settle_file(&self, file: FileId) -> Result<Option<RecordId>, OperationError> {
         self.commit_closing()?;
         let Some(open) = self.files.find(file) else { return Ok(None) };
-        self.commit_file(&open, Patience::lasting(self.settings.read_timeout))
+        self.commit_file(&open, WaitPolicy::for_at_most(self.settings.read_timeout))
     }
 
-    pub(super) fn commit_file(&self, open: &OpenFile, patience: Patience) -> Result<Option<RecordId>, Slow> {
-        let committed = self.files.commit(open, patience)?;
+    pub(super) fn commit_file(
+        &self,
+        open: &OpenFile,
+        wait_policy: WaitPolicy,
+    ) -> Result<Option<RecordId>, OperationError> {
+        let committed = self.files.commit(open, wait_policy)?;
         Ok(committed.map(|committed| self.committed(open.id(), &committed)))
     }
 
@@ -163,8 +167,8 @@ impl Vfs {
     }
 
     /// Commits and tells the kernel if another's version won.
-    fn commit(&self, open: &OpenHandle, patience: Patience) -> Result<Option<RecordId>, Slow> {
-        self.commit_file(&open.file, patience)
+    fn commit(&self, open: &OpenHandle, wait_policy: WaitPolicy) -> Result<Option<RecordId>, OperationError> {
+        self.commit_file(&open.file, wait_policy)
     }
 
     fn committed(&self, file: FileId, committed: &Committed) -> RecordId {
@@ -191,7 +195,7 @@ impl Vfs {
             return answered(reply.ok());
         }
         // Pages that a mapping wrote after the last flush, or an emptiness. Nobody waits for this answer.
-        if open.file.dirty_len() <= INLINE_COMMIT_MAX && self.commit(&open, Patience::None).is_ok() {
+        if open.file.dirty_len() <= INLINE_COMMIT_MAX && self.commit(&open, WaitPolicy::None).is_ok() {
             return answered(reply.ok());
         }
         let vfs = Arc::clone(self);
@@ -202,7 +206,7 @@ impl Vfs {
             return;
         }
         let job = self.savers.run(move || {
-            if let Err(slow) = vfs.commit(&open, Patience::lasting(vfs.settings.read_timeout)) {
+            if let Err(slow) = vfs.commit(&open, WaitPolicy::for_at_most(vfs.settings.read_timeout)) {
                 tracing::warn!(file = %open.file.id(), error = %slow, "commit of a closed file: will be tried again");
             }
             let _ = reply.ok();
@@ -256,21 +260,21 @@ impl Vfs {
     }
 
     /// Commits what a sync of one of its handles asks for. A handle that cannot write answers for what was closed.
-    fn commit_synced(&self, open: &OpenHandle) -> Result<Option<RecordId>, Slow> {
+    fn commit_synced(&self, open: &OpenHandle) -> Result<Option<RecordId>, OperationError> {
         if open.access == Access::Read && !self.files.is_closing(open.file.id()) {
             return Ok(None);
         }
         open.file.notice_mapped_writes();
-        let committed = self.commit(open, Patience::lasting(self.settings.read_timeout))?;
+        let committed = self.commit(open, WaitPolicy::for_at_most(self.settings.read_timeout))?;
         open.file.note_sync();
         Ok(committed)
     }
 
     /// Commits everything that was closed early.
-    fn commit_closing(&self) -> Result<(), Slow> {
+    fn commit_closing(&self) -> Result<(), OperationError> {
         for file in self.files.closing() {
             let Some(open) = self.files.find(file) else { continue };
-            if let Some(committed) = self.files.commit(&open, Patience::lasting(self.settings.read_timeout))? {
+            if let Some(committed) = self.files.commit(&open, WaitPolicy::for_at_most(self.settings.read_timeout))? {
                 self.committed(file, &committed);
             }
         }
@@ -283,7 +287,7 @@ impl Vfs {
             let stands_in = |inode: wayfs_types::Inode| inode.places.iter().any(|at| directories.contains(&at.parent));
             if self.engine.inode(file).is_some_and(stands_in)
                 && let Some(open) = self.files.find(file)
-                && let Err(slow) = self.commit_file(&open, Patience::lasting(self.settings.read_timeout))
+                && let Err(slow) = self.commit_file(&open, WaitPolicy::for_at_most(self.settings.read_timeout))
             {
                 tracing::warn!(%file, error = %slow, "others look before what was closed could be committed");
             }
@@ -293,7 +297,7 @@ impl Vfs {
     /// Commits a file that was closed early, in the background.
     fn commit_closed(&self, file: FileId) {
         let Some(open) = self.files.find(file) else { return };
-        match self.files.commit(&open, Patience::lasting(self.settings.read_timeout)) {
+        match self.files.commit(&open, WaitPolicy::for_at_most(self.settings.read_timeout)) {
             Ok(Some(committed)) => {
                 self.committed(file, &committed);
             }
@@ -351,9 +355,9 @@ impl Vfs {
         });
     }
 
-    fn commit_if_closing(&self, file: FileId) -> Result<(), Slow> {
+    fn commit_if_closing(&self, file: FileId) -> Result<(), OperationError> {
         let Some(open) = self.files.find(file).filter(|_| self.files.is_closing(file)) else { return Ok(()) };
-        if let Some(committed) = self.files.commit(&open, Patience::lasting(self.settings.read_timeout))? {
+        if let Some(committed) = self.files.commit(&open, WaitPolicy::for_at_most(self.settings.read_timeout))? {
             self.committed(file, &committed);
         }
         Ok(())
@@ -443,7 +447,7 @@ impl Vfs {
         for file in files {
             // One that is not here any more was committed meanwhile, or nobody wants it.
             if let Some(open) = self.files.find(*file)
-                && let Err(slow) = self.commit_file(&open, Patience::lasting(self.settings.read_timeout))
+                && let Err(slow) = self.commit_file(&open, WaitPolicy::for_at_most(self.settings.read_timeout))
             {
                 failed.push((*file, slow.into_error()));
             }
@@ -462,7 +466,7 @@ impl Vfs {
 }
 
 /// What cannot be committed before a lock is let go stays here and is tried again.
-fn note_unsettled(file: FileId, outcome: &Result<Option<RecordId>, Slow>) {
+fn note_unsettled(file: FileId, outcome: &Result<Option<RecordId>, OperationError>) {
     if let Err(slow) = outcome {
         tracing::warn!(%file, error = %slow, "a lock is let go before what was written under it could be committed");
     }

@@ -13,10 +13,10 @@ struct Timeline {
 }
 
 impl Timeline {
-    fn new(retry: &str, patience: Patience) -> Self {
+    fn new(retry: &str, wait_policy: WaitPolicy) -> Self {
         let credentials = Credentials { machine: "test".into(), uid: 0, gid: 0, groups: vec![] };
         let policy = retry.parse::<Retry>().unwrap().begin();
-        Self { exchange: Exchange::new(policy, patience, credentials, 1), now: 0, sent: Vec::new() }
+        Self { exchange: Exchange::new(policy, wait_policy, credentials, 1), now: 0, sent: Vec::new() }
     }
 
     fn time(&self) -> Time {
@@ -65,11 +65,11 @@ impl Timeline {
 
 #[test]
 fn a_silent_server_is_asked_ever_more_rarely() {
-    let mut line = Timeline::new("exponential:first=0.7s", Patience::Hard);
+    let mut line = Timeline::new("exponential:first=0.7s", WaitPolicy::Hard);
     let read = line.call(Kind::Read);
     line.until(10_000);
     assert_eq!(line.times_of(read), [0, 700, 2100, 4900]);
-    let mut line = Timeline::new("hybrid:first=0.7s,r=3,c=0.1s", Patience::Hard);
+    let mut line = Timeline::new("hybrid:first=0.7s,r=3,c=0.1s", WaitPolicy::Hard);
     let read = line.call(Kind::Read);
     line.until(10_000);
     assert_eq!(line.times_of(read), [0, 700, 1500, 2400, 3400, 5400, 9400]);
@@ -77,14 +77,14 @@ fn a_silent_server_is_asked_ever_more_rarely() {
 
 #[test]
 fn a_soft_call_fails_after_its_tries_and_a_hard_one_never() {
-    let mut line = Timeline::new("constant:every=1s", Patience::Soft(10));
+    let mut line = Timeline::new("constant:every=1s", WaitPolicy::Soft(10));
     let read = line.call(Kind::Read);
     line.until(60_000);
     assert_eq!(line.times_of(read).len(), 10);
     let answer = line.exchange.poll_answer().unwrap();
     assert_eq!((answer.xid, answer.sendings, answer.results), (read, 10, None));
     assert!(line.exchange.is_empty() && line.exchange.poll_timeout().is_none());
-    let mut line = Timeline::new("ours", Patience::Hard);
+    let mut line = Timeline::new("ours", WaitPolicy::Hard);
     line.call(Kind::Read);
     line.until(3_600_000);
     assert_eq!((line.exchange.len(), line.exchange.poll_answer()), (1, None));
@@ -94,7 +94,7 @@ fn a_soft_call_fails_after_its_tries_and_a_hard_one_never() {
 
 #[test]
 fn a_second_answer_is_a_stray_and_a_late_one_is_taken() {
-    let mut line = Timeline::new("constant:every=0.1s", Patience::Hard);
+    let mut line = Timeline::new("constant:every=0.1s", WaitPolicy::Hard);
     let read = line.call(Kind::Read);
     line.until(250);
     let answer = line.answer(read.0).unwrap();
@@ -107,7 +107,7 @@ fn a_second_answer_is_a_stray_and_a_late_one_is_taken() {
 
 #[test]
 fn a_cancelled_call_is_never_sent_again() {
-    let mut line = Timeline::new("constant:every=0.1s", Patience::Hard);
+    let mut line = Timeline::new("constant:every=0.1s", WaitPolicy::Hard);
     let read = line.call(Kind::Read);
     line.exchange.cancel(read);
     line.until(1000);
@@ -117,7 +117,7 @@ fn a_cancelled_call_is_never_sent_again() {
 
 /// Calls of 30 ms each, four in flight, warmed up; then 300 ms in which all is lost.
 fn through_a_burst(retry: &str) -> (Timeline, Vec<Xid>) {
-    let mut line = Timeline::new(retry, Patience::Hard);
+    let mut line = Timeline::new(retry, WaitPolicy::Hard);
     let mut flight: VecDeque<Xid> = (0..4).map(|_| line.call(Kind::Read)).collect();
     for n in 0..40 {
         line.until(30 * (n + 1));
@@ -154,7 +154,7 @@ fn after_a_burst_ours_sends_everything_lost_within_an_interval_of_its_probes() {
 
 #[test]
 fn a_single_loss_is_seen_by_three_later_answers() {
-    let mut line = Timeline::new("ours", Patience::Hard);
+    let mut line = Timeline::new("ours", WaitPolicy::Hard);
     let calls: Vec<Xid> = (0..4).map(|_| line.call(Kind::Read)).collect();
     line.until(40);
     for xid in &calls[1..] {
@@ -172,7 +172,7 @@ fn a_single_loss_is_seen_by_three_later_answers() {
 
 #[test]
 fn notices_stop_and_restart_the_clocks() {
-    let mut line = Timeline::new("exponential", Patience::Hard);
+    let mut line = Timeline::new("exponential", WaitPolicy::Hard);
     let read = line.call(Kind::Read);
     line.until(3500);
     assert_eq!(line.times_of(read), [0, 1000, 3000]);
@@ -191,7 +191,7 @@ fn notices_stop_and_restart_the_clocks() {
 
 #[test]
 fn a_link_that_is_never_said_to_be_up_again_is_tried_after_a_minute() {
-    let mut line = Timeline::new("exponential", Patience::Soft(3));
+    let mut line = Timeline::new("exponential", WaitPolicy::Soft(3));
     line.exchange.handle_notice(line.time(), Notice::LinkDown);
     let read = line.call(Kind::Read);
     line.until(59_999);
@@ -203,7 +203,7 @@ fn a_link_that_is_never_said_to_be_up_again_is_tried_after_a_minute() {
 
 #[test]
 fn nonsense_is_counted_and_changes_nothing() {
-    let mut line = Timeline::new("ours", Patience::Hard);
+    let mut line = Timeline::new("ours", WaitPolicy::Hard);
     let read = line.call(Kind::Read);
     for bytes in [&[][..], &[0; 3], &[0; 400], &[0xff; 400]] {
         assert!(line.exchange.handle_message(Time::ZERO, bytes).is_err());

@@ -6,7 +6,7 @@ use crate::calls::Call;
 use crate::retry::{Exponential, Retry, TIMEOUT_MAX};
 use crate::rpc::{Refusal, Xid};
 use crate::xdr::DecodeError;
-use crate::{Answer, Exchange, Notice, Patience, Statistics, Status};
+use crate::{Answer, Exchange, Notice, Statistics, Status, WaitPolicy};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ const RECONNECT: Duration = Duration::from_secs(1);
 pub struct Caller {
     server: SocketAddr,
     transport: Transport,
-    patience: Patience,
+    wait_policy: WaitPolicy,
     interrupt: Arc<AtomicBool>,
     socket: Option<Socket>,
     exchange: Exchange,
@@ -86,16 +86,16 @@ impl Caller {
             // What gets lost on the way is the kernel's matter.
             Transport::Tcp => Retry::Exponential(Exponential { first: TIMEOUT_MAX }),
         };
-        let exchange = Exchange::new(retry.begin(), options.patience, options.credentials.clone(), 0);
-        let (patience, interrupt) = (options.patience, Arc::clone(&options.interrupt));
+        let exchange = Exchange::new(retry.begin(), options.wait_policy, options.credentials.clone(), 0);
+        let (wait_policy, interrupt) = (options.wait_policy, Arc::clone(&options.interrupt));
         let (began, buffer) = (Instant::now(), buffer());
-        let mut caller = Self { server, transport, patience, interrupt, socket: None, exchange, began, buffer };
+        let mut caller = Self { server, transport, wait_policy, interrupt, socket: None, exchange, began, buffer };
         caller.reconnect()?;
         let port = caller.socket.as_ref().map_or(Ok(0), Socket::port).map_err(LiveError::io("make a socket"))?;
         // The server remembers answers by address, port and number: a port that is used again must not meet old numbers.
         let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
         let first = (u32::from(port) << 16) ^ clock;
-        caller.exchange = Exchange::new(retry.begin(), options.patience, options.credentials.clone(), first);
+        caller.exchange = Exchange::new(retry.begin(), options.wait_policy, options.credentials.clone(), first);
         Ok(caller)
     }
 
@@ -211,7 +211,7 @@ impl Caller {
                 }
                 Err(error) => {
                     tries += 1;
-                    let is_soft = matches!(self.patience, Patience::Soft(most) if tries >= most);
+                    let is_soft = matches!(self.wait_policy, WaitPolicy::Soft(most) if tries >= most);
                     if is_soft || self.transport == Transport::Udp {
                         return Err(LiveError::io(format!("connect to {}", self.server))(error));
                     }

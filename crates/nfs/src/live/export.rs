@@ -5,7 +5,7 @@ use crate::calls::{self, Call, Cookie, Create, Place};
 use crate::replay::{Meaning, meaning};
 use crate::results::{self, Entry, Limits, Results};
 use crate::{
-    BlockSize, Carrier, FileAttributes, FileKind, Handle, Kind, Notice, Patience, SetAttributes, Statistics, Status,
+    BlockSize, Carrier, FileAttributes, FileKind, Handle, Kind, Notice, SetAttributes, Statistics, Status, WaitPolicy,
     Window,
 };
 use crate::{mount_protocol, portmap};
@@ -41,7 +41,7 @@ pub struct Located {
 pub struct Export {
     pub(super) caller: Caller,
     root: Handle,
-    patience: Patience,
+    wait_policy: WaitPolicy,
     pub(super) read_block: BlockSize,
     pub(super) write_block: BlockSize,
     pub(super) window: Window,
@@ -83,8 +83,8 @@ impl Export {
             }
         };
         let (read_block, write_block) = (block(limits.read_max), block(limits.write_max));
-        let (patience, window) = (options.patience, Window::new(options.in_flight_max));
-        Ok(Self { caller, root, patience, read_block, write_block, window, statistics: Statistics::default() })
+        let (wait_policy, window) = (options.wait_policy, Window::new(options.in_flight_max));
+        Ok(Self { caller, root, wait_policy, read_block, write_block, window, statistics: Statistics::default() })
     }
 
     /// Mounts the export; no more.
@@ -309,7 +309,7 @@ impl Export {
                 Ok(result) => return Ok(result),
                 Err(status) if status == Status::JUKEBOX => {
                     tries += 1;
-                    if matches!(self.patience, Patience::Soft(most) if tries >= most) {
+                    if matches!(self.wait_policy, WaitPolicy::Soft(most) if tries >= most) {
                         return Err(LiveError::Status { what: what.to_owned(), status });
                     }
                     self.caller.pause(JUKEBOX)?;

@@ -15,7 +15,7 @@ pub use shared::{Blocks, Class, Done, Outcome, SharedCaller, Ticket};
 pub use socket::Transport;
 pub use transfer::Source;
 
-use crate::Patience;
+use crate::WaitPolicy;
 use crate::retry::Retry;
 use crate::rpc::Credentials;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub struct Options {
     /// When calls over UDP are sent again. Over TCP the kernel does that, and calls go again with a new connection. Default ours.
     pub retry: Retry,
     /// How long a call is tried. Default hard: for ever.
-    pub patience: Patience,
+    pub wait_policy: WaitPolicy,
     /// Default auto.
     pub block: Block,
     /// Most calls in flight; as many as the path takes are. Default 64.
@@ -61,7 +61,7 @@ impl Default for Options {
         Self {
             transport: Transport::Udp,
             retry: Retry::default(),
-            patience: Patience::Hard,
+            wait_policy: WaitPolicy::Hard,
             block: Block::Auto,
             in_flight_max: 64,
             credentials,

@@ -11,7 +11,7 @@ mod driver;
 use super::{Caller, LiveError, Options};
 use crate::calls::Call;
 use crate::rpc::Credentials;
-use crate::{BlockSize, Notice, Patience, Statistics};
+use crate::{BlockSize, Notice, Statistics, WaitPolicy};
 use driver::{Driver, Submission};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
@@ -68,7 +68,7 @@ pub struct SharedCaller {
 #[derive(Debug)]
 struct Shared {
     server: SocketAddr,
-    patience: Patience,
+    wait_policy: WaitPolicy,
     queues: Mutex<Queues>,
     wake: OwnedFd,
     is_stopping: AtomicBool,
@@ -116,7 +116,7 @@ impl SharedCaller {
             .map_err(|error| LiveError::io("make a descriptor")(error.into()))?;
         let shared = Arc::new(Shared {
             server: caller.server(),
-            patience: options.patience,
+            wait_policy: options.wait_policy,
             queues: Mutex::default(),
             wake,
             is_stopping: AtomicBool::new(false),
@@ -232,8 +232,8 @@ impl SharedCaller {
     }
 
     /// How long calls are tried.
-    pub fn patience(&self) -> Patience {
-        self.shared.patience
+    pub fn wait_policy(&self) -> WaitPolicy {
+        self.shared.wait_policy
     }
 
     /// Fails everything in flight and all that is still submitted, and ends the thread.

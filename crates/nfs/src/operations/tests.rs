@@ -5,7 +5,7 @@ use crate::calls::Cookie;
 use crate::retry::Retry;
 use crate::rpc::Credentials;
 use crate::toy::Toy;
-use crate::{Exchange, Kind, Patience};
+use crate::{Exchange, Kind, WaitPolicy};
 use std::collections::BTreeMap;
 use wayfs_types::Time;
 
@@ -34,7 +34,7 @@ impl Line {
     fn new() -> Self {
         let credentials = Credentials { machine: "test".into(), uid: 1000, gid: 1000, groups: vec![] };
         let policy = "constant:every=1s".parse::<Retry>().unwrap().begin();
-        let exchange = Exchange::new(policy, Patience::Hard, credentials, 1);
+        let exchange = Exchange::new(policy, WaitPolicy::Hard, credentials, 1);
         Self { exchange, toy: Toy::default(), now: 0, fates: BTreeMap::new(), sent: Vec::new(), messages: Vec::new() }
     }
 

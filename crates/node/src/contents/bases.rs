@@ -9,7 +9,7 @@
 //! and then the same.
 
 use super::codec::{self, BASES_LEN_MAX};
-use super::effort::Path;
+use super::compression::Path;
 use super::fetch::Want;
 use super::former::{Reach, counterparts};
 use super::message::Form;

@@ -3,7 +3,7 @@
 //! A difference is what zstd makes of a chunk that follows upon its bases: whatever stands in them costs a few bytes. Who unpacks
 //! it needs the same bases in the same order; other ones give other bytes, which do not have the chunk's name.
 
-use super::effort::{LEVEL_QUICK, Path};
+use super::compression::{LEVEL_QUICK, Path};
 use super::message::Form;
 use bytes::Bytes;
 use std::cell::RefCell;

@@ -7,7 +7,7 @@
 //!
 //! The asker keeps names, the giver bytes, both within bounds; one that forgets costs a repetition without bases.
 
-use super::effort::PathLook;
+use super::compression::PathLook;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -9,7 +9,7 @@
 mod bases;
 mod chunks;
 mod codec;
-mod effort;
+mod compression;
 mod fetch;
 mod former;
 mod history;
@@ -28,7 +28,7 @@ mod uploads;
 pub(crate) use chunks::DiskShortage;
 pub use chunks::{Contents, ContentsError, Hold, LocalSink, Making};
 pub(crate) use codec::unpack as unpack_chunk;
-pub use effort::ContentPacking;
+pub use compression::ContentPacking;
 pub use fetch::FetchError;
 pub(crate) use fetch::{Fetches, Want};
 pub(crate) use former::Former;

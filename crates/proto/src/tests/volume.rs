@@ -36,7 +36,7 @@ fn five_thousand_offline_records_replay_in_proportion() {
     world.connect(client, station);
     world.pass(Duration::from_secs(5));
     assert_eq!(world.hosts[client].replica.progress().records_waiting, 0);
-    assert!(world.messages < 2500, "{} messages for 5000 records in parcels of 64", world.messages);
+    assert!(world.messages < 2500, "{} messages for 5000 records in frames of 64", world.messages);
     assert_eq!(world.hosts[client].replica.replays(), 0, "an echo needs no replay");
     assert_eq!(world.hosts[station].replica.replays(), 0, "an echo needs no replay");
     world.assert_agrees(client);

@@ -22,7 +22,7 @@ const PAGE: usize = 1024;
 const CHANGE_MAX: Duration = Duration::from_secs(10);
 
 /// What to settle and how.
-pub(super) struct Wish {
+pub(super) struct Args {
     pub(super) which: Selection,
     pub(super) keep: Keep,
     pub(super) dry_run: bool,
@@ -127,9 +127,9 @@ fn words(kind: ConflictKind) -> &'static str {
     }
 }
 
-pub(super) fn resolve(volumes: &[Arc<Served>], wish: &Wish) -> Result<ResolveReport, ControlError> {
+pub(super) fn resolve(volumes: &[Arc<Served>], args: &Args) -> Result<ResolveReport, ControlError> {
     let mut chosen = Vec::new();
-    match &wish.which {
+    match &args.which {
         Selection::One(which) => chosen.push(find(volumes, which)?),
         Selection::All { glob } => {
             for served in volumes {
@@ -142,12 +142,12 @@ pub(super) fn resolve(volumes: &[Arc<Served>], wish: &Wish) -> Result<ResolveRep
             }
         }
     }
-    let mut result = ResolveReport { dry_run: wish.dry_run, ..ResolveReport::default() };
+    let mut result = ResolveReport { dry_run: args.dry_run, ..ResolveReport::default() };
     for (served, open) in chosen {
         let described = report(&served, &open);
-        let settled = decide(&described, &open, &wish.keep).and_then(|action| {
+        let settled = decide(&described, &open, &args.keep).and_then(|action| {
             let words = action.words(&described);
-            if !wish.dry_run {
+            if !args.dry_run {
                 carry_out(&served, &open, &action).map_err(|error| error.to_string())?;
             }
             Ok(words)

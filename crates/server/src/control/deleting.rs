@@ -31,7 +31,7 @@ pub(super) fn run(
             "Let them unmount first, or delete it under them with --force: what they have not sent is then nowhere else.",
         ));
     }
-    server.bury(served).map_err(|error| failed("delete volume", error))?;
+    server.delete_replica(served).map_err(|error| failed("delete volume", error))?;
     report.deleted = true;
     Ok(report)
 }

@@ -16,7 +16,7 @@ use wayfs_types::request::Level;
 const PAGE: usize = 256;
 
 /// What is waited for.
-pub(super) struct Wish {
+pub(super) struct Args {
     pub(super) path: Option<PathBuf>,
     pub(super) until: Level,
     pub(super) timeout_ms: Option<u64>,
@@ -29,20 +29,20 @@ struct Left {
     bytes: u64,
 }
 
-pub(super) fn run(volumes: &[Arc<Served>], wish: &Wish, out: &mut dyn Sink) -> Result<SyncReport, ControlError> {
+pub(super) fn run(volumes: &[Arc<Served>], args: &Args, out: &mut dyn Sink) -> Result<SyncReport, ControlError> {
     let started = Instant::now();
-    let end = wish.timeout_ms.map(|ms| started + Duration::from_millis(ms));
+    let end = args.timeout_ms.map(|ms| started + Duration::from_millis(ms));
     let mut first: Option<Left> = None;
-    if wish.until == Level::Stable {
+    if args.until == Level::Stable {
         for served in volumes {
             propagate_all(served)?;
         }
     }
     loop {
-        let left = left(volumes, wish)?;
+        let left = left(volumes, args)?;
         let total = first.get_or_insert(left);
         if left.items == 0 && left.bytes == 0 {
-            return Ok(report(wish, started, left, String::new()));
+            return Ok(report(args, started, left, String::new()));
         }
         let progress = Progress {
             what: "sending to the home".into(),
@@ -52,22 +52,22 @@ pub(super) fn run(volumes: &[Arc<Served>], wish: &Wish, out: &mut dyn Sink) -> R
             total_items: total.items,
         };
         if out.progress(&progress).is_err() || out.is_gone() {
-            return Ok(report(wish, started, left, "the caller left".into()));
+            return Ok(report(args, started, left, "the caller left".into()));
         }
         if end.is_some_and(|end| Instant::now() >= end) {
             let away =
                 volumes.iter().any(|served| served.link.as_ref().is_some_and(|link| link.status().rtt.is_none()));
             let why = if away { "the home is not reached" } else { "it takes longer than allowed" };
-            return Ok(report(wish, started, left, why.into()));
+            return Ok(report(args, started, left, why.into()));
         }
         std::thread::sleep(LOOK_PERIOD);
     }
 }
 
-fn report(wish: &Wish, started: Instant, left: Left, reason: String) -> SyncReport {
+fn report(args: &Args, started: Instant, left: Left, reason: String) -> SyncReport {
     SyncReport {
         reached: left.items == 0 && left.bytes == 0,
-        until: wish.until,
+        until: args.until,
         remaining_items: left.items,
         remaining_bytes: left.bytes,
         elapsed_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -75,12 +75,12 @@ fn report(wish: &Wish, started: Instant, left: Left, reason: String) -> SyncRepo
     }
 }
 
-fn left(volumes: &[Arc<Served>], wish: &Wish) -> Result<Left, ControlError> {
+fn left(volumes: &[Arc<Served>], args: &Args) -> Result<Left, ControlError> {
     let mut sum = Left::default();
     for served in volumes {
         let gone = || failed("sync", "the volume has stopped");
-        if let Some(path) = &wish.path {
-            let below = left_below(served, path, wish.until)?;
+        if let Some(path) = &args.path {
+            let below = left_below(served, path, args.until)?;
             sum.items += below.items;
             sum.bytes += below.bytes;
             continue;
@@ -90,7 +90,7 @@ fn left(volumes: &[Arc<Served>], wish: &Wish) -> Result<Left, ControlError> {
         }
         let ledger = super::ledger::of(served);
         let not_safe = ledger.not_safe.unwrap_or(ledger.home_lacks);
-        let amount = match wish.until {
+        let amount = match args.until {
             // What a server was told of is durable here: only contents on their way to it are not.
             Level::Modified => continue,
             Level::Safe => not_safe,

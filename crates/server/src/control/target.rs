@@ -37,8 +37,8 @@ impl ControlTarget for Target {
                 Ok(Done::Queue(files::queue(&some(server, volume.as_deref())?, limit)?))
             }
             Command::Sync { volume, path, until, timeout_ms } => {
-                let wish = sync::Wish { path, until, timeout_ms };
-                Ok(Done::Sync(sync::run(&some(server, volume.as_deref())?, &wish, out)?))
+                let args = sync::Args { path, until, timeout_ms };
+                Ok(Done::Sync(sync::run(&some(server, volume.as_deref())?, &args, out)?))
             }
             Command::Scrub { volume } => Ok(Done::Scrubbed(scrub::run(&some(server, volume.as_deref())?, out)?)),
             Command::ConflictsList { volume } => {
@@ -53,8 +53,8 @@ impl ControlTarget for Target {
                 Ok(Done::Diff(conflicts::diff(&served, &conflict)))
             }
             Command::ConflictsResolve { volume, which, keep, dry_run } => {
-                let wish = conflicts::Wish { which, keep, dry_run };
-                Ok(Done::Resolved(conflicts::resolve(&some(server, volume.as_deref())?, &wish)?))
+                let args = conflicts::Args { which, keep, dry_run };
+                Ok(Done::Resolved(conflicts::resolve(&some(server, volume.as_deref())?, &args)?))
             }
             Command::StationList { nearby: true } => Ok(Done::Stations(status::nearby(server, out)?)),
             Command::StationList { nearby: false } => {

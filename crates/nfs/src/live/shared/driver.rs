@@ -5,7 +5,7 @@ use crate::calls::Call;
 use crate::live::socket::{Socket, Transport, buffer};
 use crate::live::{Caller, LiveError, Options};
 use crate::rpc::{Credentials, Xid};
-use crate::{Answer, Exchange, Notice, Patience, Window};
+use crate::{Answer, Exchange, Notice, WaitPolicy, Window};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -200,7 +200,7 @@ impl Driver {
                 debug!(%error, "connect again");
                 self.connects_failed += 1;
                 self.connect_at = Instant::now() + RECONNECT;
-                if matches!(self.shared.patience, Patience::Soft(most) if self.connects_failed >= most) {
+                if matches!(self.shared.wait_policy, WaitPolicy::Soft(most) if self.connects_failed >= most) {
                     self.give_up();
                 }
                 false

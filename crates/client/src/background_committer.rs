@@ -16,12 +16,12 @@ const HEARD_PERIOD: Duration = Duration::from_millis(100);
 const CONFLICTS_MAX: usize = 1000;
 
 /// The thread; dropping it ends it.
-pub(crate) struct Ager {
+pub(crate) struct BackgroundCommitter {
     stop: Arc<(Mutex<bool>, Condvar)>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Ager {
+impl BackgroundCommitter {
     pub(crate) fn start(
         vfs: &Arc<Vfs>,
         volume: &Arc<Volume>,
@@ -31,7 +31,7 @@ impl Ager {
         let stop: Arc<(Mutex<bool>, Condvar)> = Arc::default();
         let (stopping, vfs, volume, events) =
             (Arc::clone(&stop), Arc::clone(vfs), Arc::clone(volume), Arc::clone(events));
-        let thread = std::thread::Builder::new().name("ager".into()).spawn(move || {
+        let thread = std::thread::Builder::new().name("committer".into()).spawn(move || {
             let mut next = Instant::now();
             while !rest(&stopping, if events.is_heard() { HEARD_PERIOD } else { PERIOD }) {
                 events.tell_levels(&volume);
@@ -66,14 +66,14 @@ fn rest((is_stopping, changed): &(Mutex<bool>, Condvar), period: Duration) -> bo
     *changed.wait_timeout(guard, period).unwrap_or_else(PoisonError::into_inner).0
 }
 
-impl Drop for Ager {
+impl Drop for BackgroundCommitter {
     fn drop(&mut self) {
         *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.1.notify_all();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the ager panicked");
+            tracing::error!("the committer panicked");
         }
     }
 }

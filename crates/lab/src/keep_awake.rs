@@ -27,13 +27,13 @@ pub enum IdleCores {
 
 /// Keeps cores awake until it is dropped, if that was wanted and the machine allows it.
 #[derive(Debug)]
-pub(crate) struct Vigil {
+pub(crate) struct KeepAwake {
     /// Held open: the kernel forgets the request when it is closed.
     _device: Option<File>,
     state: IdleCores,
 }
 
-impl Vigil {
+impl KeepAwake {
     /// None: cores sleep as ever.
     pub(crate) const fn none() -> Self {
         Self { _device: None, state: IdleCores::Asleep }
@@ -67,14 +67,14 @@ mod tests {
     #[test]
     fn no_delay_is_asked_for_with_32_bits() {
         let device = tempfile::NamedTempFile::new().unwrap();
-        let vigil = Vigil::at(device.path()).unwrap();
-        assert_eq!((vigil.state(), std::fs::read(device.path()).unwrap()), (&IdleCores::Awake, vec![0; 4]));
-        assert_eq!(Vigil::none().state(), &IdleCores::Asleep);
+        let keep_awake = KeepAwake::at(device.path()).unwrap();
+        assert_eq!((keep_awake.state(), std::fs::read(device.path()).unwrap()), (&IdleCores::Awake, vec![0; 4]));
+        assert_eq!(KeepAwake::none().state(), &IdleCores::Asleep);
     }
 
     #[test]
     fn without_the_device_a_laboratory_goes_on() {
-        assert!(Vigil::at(Path::new("/nowhere/at/all")).is_err());
-        assert_ne!(Vigil::begin().state(), &IdleCores::Asleep);
+        assert!(KeepAwake::at(Path::new("/nowhere/at/all")).is_err());
+        assert_ne!(KeepAwake::begin().state(), &IdleCores::Asleep);
     }
 }

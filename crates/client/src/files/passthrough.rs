@@ -23,12 +23,12 @@ pub enum Writes {
     /// Each write comes as a request.
     ByRequest,
     /// Into the body, if the file is empty and nobody has it open through the kernel's page cache.
-    PastUs,
+    Passthrough,
 }
 
 /// A body that is written past us at present.
 #[derive(Debug, Default)]
-pub(super) struct PastWrites {
+pub(super) struct PassthroughWrites {
     /// Handles that write so.
     writers: u32,
     /// A program asked for a sync of what it had written so far.
@@ -54,7 +54,7 @@ impl State {
         }
         let backing = register(&file)?;
         self.body = Some(Body::Disk { file: Arc::clone(&file), present: RangeSet::new() });
-        self.past = Some(PastWrites { writers: 1, ..PastWrites::default() });
+        self.past = Some(PassthroughWrites { writers: 1, ..PassthroughWrites::default() });
         Some((file, backing))
     }
 

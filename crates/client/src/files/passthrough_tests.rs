@@ -69,7 +69,7 @@ impl Bench {
     fn open_past(&self) -> Past {
         let open = self.open(Access::Write);
         self.table.empty(&open, 7).unwrap();
-        let (way, body) = self.kernel_open(&open, Access::Write, Writes::PastUs);
+        let (way, body) = self.kernel_open(&open, Access::Write, Writes::Passthrough);
         assert_eq!(way, PAST);
         Past { open, body: body.unwrap() }
     }
@@ -80,7 +80,7 @@ impl Bench {
     }
 
     fn read(&self, open: &OpenFile) -> Vec<u8> {
-        self.table.read(open, 0..1 << 30, patience()).unwrap().to_vec()
+        self.table.read(open, 0..1 << 30, wait_policy()).unwrap().to_vec()
     }
 
     fn notes(&self) -> Vec<PathBuf> {
@@ -98,8 +98,8 @@ impl Bench {
     }
 }
 
-fn patience() -> Patience {
-    Patience::lasting(Duration::from_secs(5))
+fn wait_policy() -> WaitPolicy {
+    WaitPolicy::for_at_most(Duration::from_secs(5))
 }
 
 fn noise(len: usize, seed: u64) -> Vec<u8> {
@@ -124,22 +124,22 @@ fn what_is_written_past_us_shows_at_once_and_is_committed_whole() {
     let reader = bench.open(Access::Read);
     assert_eq!(bench.kernel_open(&reader, Access::Read, Writes::ByRequest).0, PAST);
     assert!(bench.read(&reader) == bytes);
-    bench.table.commit(&past.open, patience()).unwrap().unwrap();
+    bench.table.commit(&past.open, wait_policy()).unwrap().unwrap();
     assert!(bench.fake.bytes_of(file(1)) == bytes);
     assert!(!past.open.is_dirty());
     // Overwriting in the same moment moves neither the length nor, on a coarse clock, a time but the mark.
     past.body.write_all_at(b"again", 300_000).unwrap();
     bytes[300_000..300_005].copy_from_slice(b"again");
     assert_eq!(past.open.dirty_len(), 700_000);
-    bench.table.commit(&past.open, patience()).unwrap().unwrap();
+    bench.table.commit(&past.open, wait_policy()).unwrap().unwrap();
     assert!(bench.fake.bytes_of(file(1)) == bytes);
     past.body.write_all_at(b"!", 700_000).unwrap();
     bytes.push(b'!');
     bench.close_past(past);
-    bench.table.commit(&reader, patience()).unwrap().unwrap();
+    bench.table.commit(&reader, wait_policy()).unwrap().unwrap();
     assert!(bench.fake.bytes_of(file(1)) == bytes);
     assert_eq!(bench.fake.stores.lock().unwrap().len(), 3);
-    assert_eq!(bench.table.commit(&reader, patience()), Ok(None));
+    assert_eq!(bench.table.commit(&reader, wait_policy()), Ok(None));
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn requests_beside_find_and_change_what_was_written_past_us() {
     assert_eq!(bench.kernel_open(&beside, Access::Write, Writes::ByRequest).0, DIRECT);
     assert_eq!(bench.table.write(&beside, None, b"appended", 7), Ok(400_000));
     bench.table.zero(&beside, 0..4096, Extend::No).unwrap();
-    assert_eq!(bench.table.seek(&past.open, 0, Seek::Data, Patience::None), Ok(Some(4096)));
+    assert_eq!(bench.table.seek(&past.open, 0, Seek::Data, WaitPolicy::None), Ok(Some(4096)));
     bench.table.truncate(&beside, 300_000, 7).unwrap();
     past.body.write_all_at(b"end", 300_000).unwrap();
     let mut bytes = noise(400_000, 2);
@@ -159,7 +159,7 @@ fn requests_beside_find_and_change_what_was_written_past_us() {
     bytes.truncate(300_000);
     bytes.extend_from_slice(b"end");
     assert!(bench.read(&beside) == bytes);
-    bench.table.commit(&past.open, patience()).unwrap();
+    bench.table.commit(&past.open, wait_policy()).unwrap();
     assert!(bench.fake.bytes_of(file(1)) == bytes);
 }
 
@@ -171,7 +171,7 @@ fn a_time_that_was_asked_for_holds_until_the_next_write() {
     let asked = WallTime::from_nanos(1_000_000_000_000);
     assert!(past.open.set_mtime_if_dirty(asked));
     assert_eq!(past.open.overlay().mtime, Some(asked));
-    bench.table.commit(&past.open, patience()).unwrap().unwrap();
+    bench.table.commit(&past.open, wait_policy()).unwrap().unwrap();
     assert_eq!(bench.fake.inode(file(1)).unwrap().mtime, asked);
     past.body.write_all_at(b"more", 5).unwrap();
     assert!(past.open.overlay().mtime.unwrap() > asked);
@@ -183,12 +183,12 @@ fn only_what_is_empty_and_in_no_page_cache_is_written_past_us() {
     let cached = bench.open(Access::Read);
     assert!(matches!(bench.kernel_open(&cached, Access::Read, Writes::ByRequest).0, KernelWay::Cached { .. }));
     let writer = bench.open(Access::Write);
-    let (way, _) = bench.kernel_open(&writer, Access::Write, Writes::PastUs);
+    let (way, _) = bench.kernel_open(&writer, Access::Write, Writes::Passthrough);
     assert!(matches!(way, KernelWay::Cached { .. }), "the kernel mixes no ways");
     bench.table.kernel_close(&writer, Access::Write, way);
     bench.table.kernel_close(&cached, Access::Read, way);
     bench.table.write(&writer, Some(0), b"x", 0).unwrap();
-    let (way, _) = bench.kernel_open(&writer, Access::Write, Writes::PastUs);
+    let (way, _) = bench.kernel_open(&writer, Access::Write, Writes::Passthrough);
     assert!(matches!(way, KernelWay::Cached { .. }), "an edit costs what it touches");
 }
 
@@ -199,7 +199,7 @@ fn a_second_open_that_empties_joins_and_the_last_writer_ends_it() {
     first.body.write_all_at(&noise(500_000, 3), 0).unwrap();
     let second = bench.open(Access::Write);
     bench.table.empty(&second, 7).unwrap();
-    assert_eq!(bench.kernel_open(&second, Access::Write, Writes::PastUs).0, PAST);
+    assert_eq!(bench.kernel_open(&second, Access::Write, Writes::Passthrough).0, PAST);
     first.body.write_all_at(b"both", 0).unwrap();
     let body = first.body.try_clone().unwrap();
     bench.close_past(first);
@@ -207,7 +207,7 @@ fn a_second_open_that_empties_joins_and_the_last_writer_ends_it() {
     assert!(second.is_written_past());
     bench.close_past(Past { open: Arc::clone(&second), body });
     assert!(!second.is_written_past());
-    bench.table.commit(&second, patience()).unwrap().unwrap();
+    bench.table.commit(&second, wait_policy()).unwrap().unwrap();
     assert_eq!(bench.fake.bytes_of(file(1)), b"both write");
 }
 
@@ -220,7 +220,7 @@ fn news_from_elsewhere_do_not_touch_what_is_written_past_us() {
     bench.fake.inodes.lock().unwrap().get_mut(&file(1)).unwrap().version = record(60);
     bench.table.changed_elsewhere(file(1));
     past.body.write_all_at(b"ours", 0).unwrap();
-    let committed = bench.table.commit(&past.open, patience()).unwrap().unwrap();
+    let committed = bench.table.commit(&past.open, wait_policy()).unwrap().unwrap();
     assert!(!committed.is_ours);
     let stores = bench.fake.stores.lock().unwrap();
     assert_eq!((stores[0].content.size(), stores[0].base), (4, file(1).maker()));
@@ -233,7 +233,7 @@ fn news_that_came_while_it_was_written_past_us_are_taken_in_when_the_writer_leav
     let reader = bench.open(Access::Read);
     past.body.write_all_at(b"ours", 0).unwrap();
     past.open.notice_mapped_writes();
-    bench.table.commit(&past.open, patience()).unwrap().unwrap();
+    bench.table.commit(&past.open, wait_policy()).unwrap().unwrap();
     bench.fake.make(file(1), b"theirs!");
     bench.fake.inodes.lock().unwrap().get_mut(&file(1)).unwrap().version = record(60);
     bench.table.changed_elsewhere(file(1));
@@ -255,7 +255,7 @@ fn a_file_without_a_name_is_written_to_the_end_and_leaves_nothing() {
     bench.table.removed(wayfs_types::request::Removed { file: file(1), inode: Box::new(last) });
     past.body.write_all_at(b"more", 300_000).unwrap();
     assert_eq!(past.open.overlay().size, 300_004);
-    assert_eq!(bench.table.commit(&past.open, patience()), Ok(None));
+    assert_eq!(bench.table.commit(&past.open, wait_policy()), Ok(None));
     bench.close_past(past);
     assert!(bench.table.find(file(1)).is_none());
     assert_eq!(std::fs::read_dir(bench.directory.path().join("files")).unwrap().count(), 0);
@@ -267,7 +267,7 @@ fn a_commit_in_the_middle_rests_and_a_sync_in_the_middle_is_remembered() {
     let past = bench.open_past();
     past.body.write_all_at(&noise(300_000, 5), 0).unwrap();
     assert!(!dirty(&bench).is_resting);
-    bench.table.commit(&past.open, patience()).unwrap();
+    bench.table.commit(&past.open, wait_policy()).unwrap();
     past.open.note_sync();
     assert!(!past.open.is_syncer(), "a sync at the end is no sync in the middle");
     past.body.write_all_at(b"more", 300_000).unwrap();
@@ -303,10 +303,10 @@ fn a_close_returns_early_and_the_commit_takes_the_note_back() {
     let open = Arc::clone(&past.open);
     bench.close_past(past);
     *bench.fake.refuse.lock().unwrap() = Some(FsError::NoSpace);
-    assert!(bench.table.commit(&open, patience()).is_err());
+    assert!(bench.table.commit(&open, wait_policy()).is_err());
     assert_eq!(bench.notes().len(), 1, "nobody else has it");
     *bench.fake.refuse.lock().unwrap() = None;
-    bench.table.commit(&open, patience()).unwrap().unwrap();
+    bench.table.commit(&open, wait_policy()).unwrap().unwrap();
     assert!(bench.fake.bytes_of(file(1)) == bytes);
     assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
 }
@@ -369,7 +369,7 @@ fn a_daemon_killed_between_the_record_and_the_note_makes_no_second_record() {
     let (bench, past) = closed_early(&noise(1 << 20, 9));
     let note = bench.notes().remove(0);
     let text = std::fs::read(&note).unwrap();
-    bench.table.commit(&past.open, patience()).unwrap().unwrap();
+    bench.table.commit(&past.open, wait_policy()).unwrap().unwrap();
     std::fs::write(&note, text).unwrap();
     let bench = bench.killed();
     bench.table.commit_older(Duration::ZERO, Duration::from_secs(5));
@@ -383,13 +383,13 @@ fn a_daemon_killed_between_the_record_and_the_note_makes_no_second_record() {
 fn nobody_closes_early_behind_a_commit_that_is_not_durable() {
     let (bench, past) = closed_early(&noise(1 << 20, 12));
     bench.fake.is_disk_stuck.store(true, Ordering::Relaxed);
-    bench.table.commit(&past.open, patience()).unwrap().unwrap();
+    bench.table.commit(&past.open, wait_policy()).unwrap().unwrap();
     assert_eq!((bench.table.closing_len(), bench.notes().len()), (1 << 20, 1), "no disk has the record");
     let bytes = noise(2 << 20, 13);
     past.body.write_all_at(&bytes, 0).unwrap();
     assert_eq!(bench.table.close_early(&past.open, ROOM), BehindAnother, "its note would go with the other");
     bench.fake.is_disk_stuck.store(false, Ordering::Relaxed);
-    bench.table.commit(&past.open, patience()).unwrap().unwrap();
+    bench.table.commit(&past.open, wait_policy()).unwrap().unwrap();
     assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
     past.body.write_all_at(b"more", 0).unwrap();
     past.open.state().saving = Some(Changes::default());
@@ -452,7 +452,7 @@ fn an_open_that_empties_takes_a_body_of_its_own() {
     let mut kept = vec![0; bytes.len()];
     body.read_exact_at(&mut kept, 0).unwrap();
     assert!(kept == bytes);
-    bench.table.commit(&again.open, patience()).unwrap().unwrap();
+    bench.table.commit(&again.open, wait_policy()).unwrap().unwrap();
     assert_eq!(bench.fake.bytes_of(file(1)), b"second");
     assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
 }
@@ -476,7 +476,7 @@ fn a_file_that_is_removed_while_it_is_hashed_is_not_stored() {
         let last = remover.fake.mark_removed(file(1));
         remover.table.removed(wayfs_types::request::Removed { file: file(1), inode: Box::new(last) });
     }));
-    assert_eq!(bench.table.commit(&open, patience()), Ok(None));
+    assert_eq!(bench.table.commit(&open, wait_policy()), Ok(None));
     assert!(bench.fake.put_len.load(Ordering::Relaxed) < 3 << 20, "it was hashed to its end");
     assert_eq!(bench.fake.stores.lock().unwrap().len(), 0);
     assert!(bench.table.find(file(1)).is_none(), "nobody has it, and nothing will come of it");
@@ -490,7 +490,7 @@ fn a_file_that_the_engine_refuses_to_store_because_it_was_removed_here_is_let_go
     let open = about_to_be_committed(&bench);
     bench.fake.mark_removed(file(1));
     bench.fake.removed_here.lock().unwrap().insert(file(1));
-    assert_eq!(bench.table.commit(&open, patience()), Ok(None));
+    assert_eq!(bench.table.commit(&open, wait_policy()), Ok(None));
     assert_eq!(bench.table.dirty(), []);
     assert!(bench.table.find(file(1)).is_none());
     assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
@@ -504,7 +504,7 @@ fn a_hole_in_what_was_written_past_us_costs_next_to_nothing() {
     let size = 1 << 40;
     past.body.set_len(size).unwrap();
     past.body.write_all_at(b"in the middle", size / 2).unwrap();
-    bench.table.commit(&past.open, patience()).unwrap().unwrap();
+    bench.table.commit(&past.open, wait_policy()).unwrap().unwrap();
     assert!(bench.fake.put_len.load(Ordering::Relaxed) < 8 << 20);
     assert_eq!(bench.fake.inode(file(1)).unwrap().content.size(), size);
     // A reader elsewhere has nothing but the chunks.
@@ -512,7 +512,7 @@ fn a_hole_in_what_was_written_past_us_costs_next_to_nothing() {
     bench.close_past(past);
     bench.table.make_room();
     let reader = bench.table.open_file(file(1), &other, Access::Read);
-    let middle = bench.table.read(&reader, size / 2 - 2..size / 2 + 15, patience()).unwrap();
+    let middle = bench.table.read(&reader, size / 2 - 2..size / 2 + 15, wait_policy()).unwrap();
     assert_eq!(&middle[..], b"\0\0in the middle\0\0");
 }
 
@@ -525,7 +525,7 @@ fn a_time_that_is_set_while_a_closed_file_is_hashed_is_committed_soon() {
     *bench.fake.meanwhile.lock().unwrap() = Some(Box::new(move || {
         assert!(closed.set_mtime_if_dirty(time));
     }));
-    bench.table.commit(&open, patience()).unwrap().unwrap();
+    bench.table.commit(&open, wait_policy()).unwrap().unwrap();
     assert_eq!(bench.table.commit_older(Duration::from_secs(30), Duration::from_secs(5)), []);
     assert_eq!(bench.fake.inode(file(1)).unwrap().mtime, time);
     assert!(!open.is_dirty());

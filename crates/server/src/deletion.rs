@@ -11,13 +11,13 @@ use wayfs_types::VolumeId;
 /// Starts the thread that buries volumes whose home deleted them. It ends with the server.
 pub(crate) fn start(dead: Receiver<VolumeId>, server: Weak<Shared>) -> io::Result<()> {
     std::thread::Builder::new()
-        .name("burial".into())
+        .name("deletion".into())
         .spawn(move || {
             for id in dead {
                 let Some(server) = server.upgrade() else { return };
                 let found = server.volumes.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
                 let Some(served) = found.filter(|served| !served.is_home()) else { continue };
-                match server.bury(&served) {
+                match server.delete_replica(&served) {
                     Ok(()) => {
                         tracing::warn!(volume = %id, "the home deleted this volume: what this station had is removed")
                     }
@@ -32,11 +32,11 @@ pub(crate) fn start(dead: Receiver<VolumeId>, server: Weak<Shared>) -> io::Resul
 
 impl Shared {
     /// Ends a volume here and removes all that it has on this disk. First of all, durably, it is known as deleted.
-    pub(crate) fn bury(&self, served: &Arc<Served>) -> io::Result<()> {
+    pub(crate) fn delete_replica(&self, served: &Arc<Served>) -> io::Result<()> {
         let _one_at_a_time = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         self.layout.mark_deleted(served.id, served.name())?;
         if let Some(host) = self.host.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            host.bury(served.id);
+            host.delete_replica(served.id);
         }
         self.volumes.write().unwrap_or_else(PoisonError::into_inner).remove(&served.id);
         served.stop();

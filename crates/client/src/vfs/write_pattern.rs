@@ -17,7 +17,7 @@ const ENDING_MAX: usize = 16;
 
 /// How a file was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(super) enum WritePattern {
     /// It stayed small.
     Small,
     /// It became large.
@@ -58,39 +58,39 @@ fn without_numbers(name: &[u8]) -> Vec<u8> {
 
 /// What is known of kinds.
 #[derive(Debug, Default)]
-pub(super) struct Manners(Mutex<Known>);
+pub(super) struct WritePatterns(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    kinds: HashMap<Kind, Manner>,
+    kinds: HashMap<Kind, WritePattern>,
     /// Kinds seen for the first time that stayed small, since one that did not.
     small_firsts: u32,
 }
 
-impl Manners {
+impl WritePatterns {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How the last one of a kind was written; of a kind never seen, how those lately seen for the first time were,
     /// if these say anything.
-    pub(super) fn last(&self, kind: &Kind) -> Option<Manner> {
+    pub(super) fn last(&self, kind: &Kind) -> Option<WritePattern> {
         let known = self.known();
         let are_firsts_small = known.small_firsts >= SMALL_FIRSTS_MAX;
-        known.kinds.get(kind).copied().or(are_firsts_small.then_some(Manner::Small))
+        known.kinds.get(kind).copied().or(are_firsts_small.then_some(WritePattern::Small))
     }
 
     /// Remembers how one was written.
-    pub(super) fn note(&self, kind: Kind, manner: Manner) {
+    pub(super) fn note(&self, kind: Kind, write_pattern: WritePattern) {
         let mut known = self.known();
         if known.kinds.len() >= KINDS_MAX {
             known.kinds.clear();
         }
-        let is_first = known.kinds.insert(kind, manner).is_none();
-        match manner {
-            Manner::Small if is_first => known.small_firsts = known.small_firsts.saturating_add(1),
-            Manner::Small => {}
-            Manner::Large | Manner::Syncing => known.small_firsts = 0,
+        let is_first = known.kinds.insert(kind, write_pattern).is_none();
+        match write_pattern {
+            WritePattern::Small if is_first => known.small_firsts = known.small_firsts.saturating_add(1),
+            WritePattern::Small => {}
+            WritePattern::Large | WritePattern::Syncing => known.small_firsts = 0,
         }
     }
 }
@@ -113,25 +113,25 @@ mod tests {
 
     #[test]
     fn the_last_of_a_kind_counts() {
-        let manners = Manners::default();
+        let write_patterns = WritePatterns::default();
         let kind = Kind::of(b"a.iso");
-        assert_eq!(manners.last(&kind), None);
-        manners.note(kind.clone(), Manner::Large);
-        manners.note(kind.clone(), Manner::Small);
-        assert_eq!(manners.last(&kind), Some(Manner::Small));
+        assert_eq!(write_patterns.last(&kind), None);
+        write_patterns.note(kind.clone(), WritePattern::Large);
+        write_patterns.note(kind.clone(), WritePattern::Small);
+        assert_eq!(write_patterns.last(&kind), Some(WritePattern::Small));
     }
 
     #[test]
     fn when_all_new_kinds_stay_small_the_next_is_taken_to_be_small_until_one_is_not() {
-        let manners = Manners::default();
+        let write_patterns = WritePatterns::default();
         let unknown = Kind::of(b"unknown");
         for word in 0..SMALL_FIRSTS_MAX {
-            assert_eq!(manners.last(&unknown), None);
+            assert_eq!(write_patterns.last(&unknown), None);
             let letters: Vec<u8> = (0..8).map(|bit| b'a' + (word >> bit & 1) as u8).collect();
-            manners.note(Kind::of(&letters), Manner::Small);
+            write_patterns.note(Kind::of(&letters), WritePattern::Small);
         }
-        assert_eq!(manners.last(&unknown), Some(Manner::Small));
-        manners.note(Kind::of(b"a.iso"), Manner::Large);
-        assert_eq!(manners.last(&unknown), None);
+        assert_eq!(write_patterns.last(&unknown), Some(WritePattern::Small));
+        write_patterns.note(Kind::of(b"a.iso"), WritePattern::Large);
+        assert_eq!(write_patterns.last(&unknown), None);
     }
 }
