@@ -7,11 +7,12 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wayfs_sim::{Branch, Bug, Coverage, Disaster, Plan, Report, run_planned, shrink};
 
-const USAGE: &str = "usage: cargo xtask sim SEED [--quiet] [--with DISASTER,...] [--without DISASTER,...]
-       cargo xtask sim --from A --count N [--failures K] [--with DISASTER,...] [--without DISASTER,...]
+const USAGE: &str = "usage: cargo xtask sim SEED [--quiet] [--with DISASTER,...] [--without DISASTER,...] [--may DISASTER,...]
+       cargo xtask sim --from A --count N [--failures K] [--with DISASTER,...] [--without DISASTER,...] [--may DISASTER,...]
        cargo xtask sim --planted [--count N]
-       cargo xtask sim --shrink SEED [--runs N] [--with DISASTER,...] [--without DISASTER,...]
---with makes disasters happen in every seed, also those that are off; --without keeps them away: docs/simulator.md
+       cargo xtask sim --shrink SEED [--runs N] [--with DISASTER,...] [--without DISASTER,...] [--may DISASTER,...]
+--with makes disasters happen in every seed, also those that are off; --without keeps them away; --may draws those that are off like
+the others: docs/simulator.md
 --shrink leaves out of a seed that fails what it fails without, in at most N runs (400), and prints what is left";
 
 /// Seeds from which on a hunt must have come by every branch.
@@ -29,6 +30,7 @@ struct Options {
     failures_max: u64,
     with: Vec<Disaster>,
     without: Vec<Disaster>,
+    also: Vec<Disaster>,
 }
 
 impl Options {
@@ -44,6 +46,7 @@ impl Options {
             failures_max: 5,
             with: Vec::new(),
             without: Vec::new(),
+            also: Vec::new(),
         };
         let mut left = arguments.iter();
         while let Some(argument) = left.next() {
@@ -61,6 +64,7 @@ impl Options {
                 "--failures" => options.failures_max = number()?,
                 "--with" => options.with = disasters(left.next().context(USAGE)?)?,
                 "--without" => options.without = disasters(left.next().context(USAGE)?)?,
+                "--may" => options.also = disasters(left.next().context(USAGE)?)?,
                 seed => options.seed = Some(seed.parse().context(USAGE)?),
             }
         }
@@ -73,13 +77,14 @@ impl Options {
 
     /// Disasters that may happen in a seed.
     fn may(&self) -> Vec<Disaster> {
-        Disaster::ON.into_iter().filter(|disaster| !self.without.contains(disaster)).collect()
+        let on = Disaster::ON.into_iter().chain(self.also.iter().copied().filter(|also| !Disaster::ON.contains(also)));
+        on.filter(|disaster| !self.without.contains(disaster)).collect()
     }
 
     /// What replays a seed.
     fn replay(&self, seed: u64) -> String {
         let mut line = format!("cargo xtask sim {seed}");
-        for (option, disasters) in [("--with", &self.with), ("--without", &self.without)] {
+        for (option, disasters) in [("--with", &self.with), ("--without", &self.without), ("--may", &self.also)] {
             let named = Disaster::ALL.iter().filter(|(_, disaster)| disasters.contains(disaster));
             let names: Vec<&str> = named.map(|(name, _)| *name).collect();
             if !names.is_empty() {
