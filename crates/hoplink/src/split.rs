@@ -20,6 +20,7 @@ use room::Room;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
@@ -80,6 +81,8 @@ struct Inner {
     mobile: Room,
     wire: Room,
     table: Mutex<Table>,
+    /// Connections whose sockets may be open: those in the table, and those that are being closed.
+    joined: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -100,7 +103,8 @@ impl Split {
         allow_descriptors();
         let mobile = Room::open(Side::Mobile, &plan)?;
         let wire = Room::open(Side::Wire, &plan)?;
-        Ok(Self { inner: Arc::new(Inner { plan, mobile, wire, table: Mutex::default() }), runtime })
+        let inner = Inner { plan, mobile, wire, table: Mutex::default(), joined: AtomicUsize::new(0) };
+        Ok(Self { inner: Arc::new(inner), runtime })
     }
 
     /// A packet that came from a side. False: it is not for here, and goes on as it is.
@@ -133,6 +137,7 @@ impl Split {
         }
         let connection = Arc::new(Connection::new(opener, ends));
         table.connections.insert(ends, Arc::clone(&connection));
+        self.inner.joined.fetch_add(1, Ordering::Relaxed);
         drop(table);
         self.runtime.spawn(join::run(Arc::clone(&self.inner), connection, opening.clone()));
     }
@@ -165,9 +170,9 @@ impl Split {
         }
     }
 
-    /// Whether nobody is joined.
+    /// Whether nobody is joined, and all sockets are closed: what the kernel says of that can be read.
     pub(crate) fn is_empty(&self) -> bool {
-        self.inner.table().connections.is_empty()
+        self.inner.joined.load(Ordering::Acquire) == 0
     }
 
     /// Adds what is joined for a mobile to what is told of it.

@@ -12,6 +12,11 @@ use wayfs_hop::IpPacket;
 
 /// Longest time in which joined connections are ended.
 const LEAVE_WITHIN: Duration = Duration::from_millis(500);
+/// How often what ends them is said again to the mobiles, and the pause before: nobody repeats a reset that the hop loses.
+const SAID_AGAIN: u32 = 4;
+const AGAIN: Duration = Duration::from_millis(75);
+/// Packets that are said again at most.
+const LAST_MAX: usize = 4096;
 
 impl Engine {
     /// Addresses that were somebody else's: what is owed to that one is nothing for their new owner.
@@ -26,6 +31,11 @@ impl Engine {
 
     /// Segments of joined connections, for mobiles and for the wire. Gives how many came from one room at most.
     pub(super) fn read_rooms(&mut self, buffer: &mut [u8]) -> Result<usize, LinkError> {
+        self.read_rooms_and(buffer, &mut |_| {})
+    }
+
+    /// The same, and shows each segment for a mobile.
+    fn read_rooms_and(&mut self, buffer: &mut [u8], show: &mut dyn FnMut(&IpPacket)) -> Result<usize, LinkError> {
         let mut most = 0;
         for split in self.table.splits.clone() {
             for side in [Side::Mobile, Side::Wire] {
@@ -35,6 +45,9 @@ impl Engine {
                 {
                     count += 1;
                     let Ok(packet) = IpPacket::new(Bytes::copy_from_slice(&buffer[..len])) else { continue };
+                    if side == Side::Mobile {
+                        show(&packet);
+                    }
                     self.leave_room(side, packet)?;
                 }
                 most = most.max(count);
@@ -59,15 +72,34 @@ impl Engine {
     pub(super) fn end_joined(&mut self) -> Result<(), LinkError> {
         self.table.splits.iter().for_each(|split| split.reset(None));
         let mut buffer = vec![0; 65_536];
+        let mut last = Vec::new();
         let end = clock::now() + LEAVE_WITHIN;
         loop {
             let now = clock::now();
             let is_over = self.table.splits.iter().all(|split| split.is_empty()) || end <= now;
-            let moved = self.read_rooms(&mut buffer)? + self.send_all(now);
+            let read = self.read_rooms_and(&mut buffer, &mut |packet| {
+                if last.len() < LAST_MAX {
+                    last.push(packet.clone());
+                }
+            })?;
+            let moved = read + self.send_all(now);
             if is_over && moved == 0 {
-                return Ok(());
+                break;
             }
             std::thread::sleep(SLEEP_MIN);
         }
+        self.say_again(&last)
+    }
+
+    fn say_again(&mut self, last: &[IpPacket]) -> Result<(), LinkError> {
+        let times = if last.is_empty() { 0 } else { SAID_AGAIN };
+        for _ in 0..times {
+            std::thread::sleep(AGAIN);
+            for packet in last {
+                self.leave_room(Side::Mobile, packet.clone())?;
+            }
+            while self.send_all(clock::now()) > 0 {}
+        }
+        Ok(())
     }
 }

@@ -94,6 +94,9 @@ pub(super) async fn run(inner: Arc<Inner>, connection: Arc<Connection>, opening:
         () = connection.ended.notified() => debug!(%from, %to, "a joined connection was ended"),
     }
     inner.table().connections.remove(&connection.ends);
+    // Its sockets are closed with the last that holds it.
+    drop(connection);
+    inner.joined.fetch_sub(1, Ordering::Release);
 }
 
 impl Inner {
@@ -117,7 +120,6 @@ impl Inner {
         let near_stream = tokio::time::timeout(HANDSHAKE_WITHIN, taken).await.map_err(io::Error::other)?;
         let near_stream = near_stream.map_err(io::Error::other)?;
         drop(listening);
-        socket::prepare(near_stream.as_fd())?;
         let (mobile, wire) = match near {
             Side::Mobile => (near_stream, far_stream),
             Side::Wire => (far_stream, near_stream),
@@ -158,13 +160,9 @@ impl Inner {
     fn hand_over(&self, ends: Ends, stream: TcpStream) {
         let connection = self.table().connections.get(&ends).cloned();
         let taker = connection.and_then(|connection| connection.taker().take());
-        let refused = match taker {
-            Some(taker) => taker.send(stream).err(),
-            None => Some(stream),
-        };
-        if let Some(stream) = refused {
-            // Nobody is on the other side any more: a reset says so.
-            let _ = socket::prepare(stream.as_fd());
+        if let Some(taker) = taker {
+            // Nobody may be on the other side any more: dropped, it is reset.
+            let _ = taker.send(stream);
         }
     }
 }

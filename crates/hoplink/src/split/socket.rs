@@ -38,9 +38,11 @@ pub(super) fn connecting(ends: Ends) -> io::Result<OwnedFd> {
     }
 }
 
-/// One that listens.
+/// One that listens. What it takes is as it is from the first moment: one that is dropped before anybody looks at it must
+/// not end as if all had been said.
 pub(super) fn listening(at: SocketAddr) -> io::Result<OwnedFd> {
     let socket = bound(at)?;
+    prepare(socket.as_fd())?;
     net::listen(&socket, BACKLOG)?;
     Ok(socket)
 }
