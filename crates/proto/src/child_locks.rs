@@ -105,6 +105,14 @@ impl<S: MetaStore> Replica<S> {
         self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Refused });
     }
 
+    /// A child's session is over: it keeps its locks for a lease, and waits for none.
+    pub(crate) fn locks_child_away(&mut self, child: OriginId) {
+        if !self.locks.is_empty() {
+            let granted = self.locks.forget_waiting(child);
+            self.tell_granted(granted);
+        }
+    }
+
     /// A child's new session: its locks stay for it to reclaim.
     pub(crate) fn locks_child_returns(&mut self, child: OriginId) {
         self.locks.mark_stale(child);

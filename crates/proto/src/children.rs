@@ -434,6 +434,7 @@ impl<S: MetaStore> Replica<S> {
         let lease_over = |child: &Child, now: Time, lease| now >= child.heard + lease;
         self.note_holders_moved();
         self.note_child_away();
+        self.locks_child_away(origin);
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
         if child.is_station {
             let (cursor, lease_end) = (child.cursor, child.heard + self.config.lease);

@@ -325,6 +325,22 @@ impl LockTable {
         self.release_where(|held| held.holder.origin == origin && held.stale, origin)
     }
 
+    /// Forgets what a replica waits for: its questions were of a session that is over, so nobody would hear an answer, and what
+    /// was granted would be nobody's.
+    pub(crate) fn forget_waiting(&mut self, origin: OriginId) -> Vec<(Asker, LockRequest)> {
+        let waits = |file: &File| file.waiting.iter().any(|waiter| waiter.holder.origin == origin);
+        let keys: Vec<_> = self.files.iter().filter(|(_, file)| waits(file)).map(|(key, _)| *key).collect();
+        let mut granted = Vec::new();
+        for key in keys {
+            if let Some(file) = self.files.get_mut(&key) {
+                file.waiting.retain(|waiter| waiter.holder.origin != origin);
+            }
+            granted.extend(self.wake(key));
+        }
+        self.count(origin);
+        granted
+    }
+
     /// Releases everything of a replica, waiters first.
     pub(crate) fn release_all(&mut self, origin: OriginId) -> Vec<(Asker, LockRequest)> {
         for file in self.files.values_mut() {

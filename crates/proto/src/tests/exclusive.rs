@@ -292,6 +292,25 @@ fn a_station_that_does_not_come_back_keeps_no_lock() {
     assert_eq!(site.world.hosts[site.clients[0]].replica.lost_locks(file).len(), 1, "its program is to hear of it");
 }
 
+/// What it waited for is given to others, and not to a session that is over.
+#[test]
+fn a_station_that_is_gone_while_it_waits_is_given_nothing() {
+    let mut site = Site::new();
+    let file = site.created(1, "x");
+    let mine = site.lock(1, file, false);
+    site.world.settle();
+    assert_eq!(site.answer(1, mine), Some(Ok(Answer::Done)));
+    let theirs = site.lock(0, file, true);
+    site.world.settle();
+    assert_eq!(site.answer(0, theirs), None, "it waits");
+    site.world.destroy(site.stations[0]);
+    site.unlock(1, file);
+    site.world.pass(Duration::from_secs(60));
+    let again = site.lock(1, file, false);
+    site.world.settle();
+    assert_eq!(site.answer(1, again), Some(Ok(Answer::Done)));
+}
+
 /// Proves [S-lock-lost]: a client that goes to another station leaves its locks behind, and its program hears of it.
 #[test]
 fn a_lock_is_not_held_twice_when_its_holder_moves() {
