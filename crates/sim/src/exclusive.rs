@@ -2,7 +2,8 @@
 //! stations they are and whatever breaks: `[S-exclusive-mode]` of SEMANTICS.md.
 //!
 //! A name that somebody was told he made is his until somebody asks to take it away. What is asked and not answered for certain
-//! (in time, or at all) may happen at any moment from then on: of such a name nothing is known any more.
+//! (in time, or at all) may happen at any moment from then on: of such a name nothing is known any more. A name that was asked to
+//! be taken away while its maker waited for the answer may be another's by the time that the maker hears: of that answer nothing follows.
 
 use crate::check::Violation;
 use crate::coverage::Branch;
@@ -26,6 +27,11 @@ pub(crate) struct Makers {
     made: BTreeMap<Place, (usize, FileId)>,
     /// Removals that were asked for and not answered yet.
     asked: BTreeMap<Place, u32>,
+    /// Removals that were asked for at any time.
+    removals: BTreeMap<Place, u64>,
+    /// Who waits to hear whether it made a name, and how many removals of it had been asked for when it asked; `None` if one
+    /// was under way.
+    waiting: BTreeMap<(usize, Place), Option<u64>>,
     /// Names of which nothing is known.
     lost: BTreeSet<Place>,
 }
@@ -33,6 +39,15 @@ pub(crate) struct Makers {
 impl Makers {
     fn is_known(&self, place: &Place) -> bool {
         !self.lost.contains(place) && self.asked.get(place).is_none_or(|asked| *asked == 0)
+    }
+
+    fn removals_of(&self, place: &Place) -> u64 {
+        self.removals.get(place).copied().unwrap_or_default()
+    }
+
+    /// A host hears of what it made. Answers whether nobody asked to take that away meanwhile.
+    fn heard(&mut self, index: usize, place: &Place) -> bool {
+        self.waiting.remove(&(index, place.clone())).flatten() == Some(self.removals_of(place))
     }
 
     fn taken_away(&mut self, place: &Place, is_certain: bool) {
@@ -132,14 +147,20 @@ impl World {
     }
 
     /// Somebody asks for a change.
-    pub(crate) fn note_change_asked(&mut self, request: &Request) {
+    pub(crate) fn note_change_asked(&mut self, index: usize, request: &Request) {
         if !self.keeps_makers() {
             return;
         }
         let Request::Change { change, .. } = request else { return };
         for place in taken(change) {
             self.makers.made.remove(&place);
+            *self.makers.removals.entry(place.clone()).or_insert(0) += 1;
             *self.makers.asked.entry(place).or_insert(0) += 1;
+        }
+        if let Some(place) = made(change) {
+            let removals = self.makers.is_known(&place).then(|| self.makers.removals_of(&place));
+            // Of two that it waits for the first counts.
+            self.makers.waiting.entry((index, place)).or_insert(removals);
         }
     }
 
@@ -154,11 +175,12 @@ impl World {
         for place in taken(change) {
             self.makers.taken_away(&place, is_certain);
         }
+        let is_sole = made(change).is_some_and(|place| self.makers.heard(index, &place));
         let (Some(place), Ok(Answer::Changed { file, .. })) = (made(change), outcome) else {
             let is_beaten = made(change).is_some() && outcome == &Err(FsError::Exists);
             return self.cover(Branch::MakerBeaten, is_beaten);
         };
-        if !self.makers.is_known(&place) {
+        if !is_sole || !self.makers.is_known(&place) {
             return;
         }
         if let Some((other, there)) = self.makers.made.insert(place.clone(), (index, *file))

@@ -764,7 +764,7 @@ impl World {
             self.hosts[index].asked.insert(id, asked);
         }
         if self.plan.exclusive && self.hosts[index].is_client() {
-            self.note_change_asked(&request);
+            self.note_change_asked(index, &request);
             self.hosts[index].changes_asked.insert(id, request.clone());
         }
         self.feed(index, Input::Request { id, request, deadline });
