@@ -9,6 +9,7 @@ use crate::check::Violation;
 use crate::coverage::Branch;
 use crate::history::Removal;
 use crate::plan::Disaster;
+use crate::planted::Bug;
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::request::{Answer, Change, Outcome, RenameTarget, Request};
@@ -105,7 +106,7 @@ fn made(change: &Change) -> Option<Place> {
 impl World {
     /// The volume is made: its root is exclusive, and so is what is made below.
     pub(crate) fn make_exclusive(&mut self) {
-        if !self.plan.exclusive {
+        if !self.plan.exclusive || self.bug == Some(Bug::ExclusiveIgnored) {
             return;
         }
         let Ok(name) = XattrName::new(Inode::EXCLUSIVE) else { return };

@@ -249,6 +249,20 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// With nothing but names that are made, by many at once and at two stations: what is taken away says nothing of makers.
+    pub(crate) fn with_makers_only(self) -> Self {
+        Self {
+            stations: 2,
+            clients: 4,
+            names: 40,
+            think: Duration::from_millis(50),
+            operations: vec![(Operation::Create, 4), (Operation::MakeDirectory, 1), (Operation::Link, 1)],
+            ..self
+        }
+    }
+}
+
 /// A swarm: in half of the seeds each kind has a weight of its own, and some never happen.
 fn operations(random: &mut ChaCha8Rng) -> Vec<(Operation, u32)> {
     let mut operations = Operation::USUAL.to_vec();

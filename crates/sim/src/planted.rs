@@ -11,7 +11,6 @@ use bytes::Bytes;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use wayfs_types::Op;
-use wayfs_types::request::{LockFamily, LockKind};
 use wayfs_wire::{Down, Message, Up};
 
 /// A planted bug.
@@ -58,8 +57,8 @@ pub enum Bug {
     CallbacksDropped,
     /// Parents do not hear that clients take rights to change alone, and ask nobody to give one back.
     RightsNotHeard,
-    /// Claims on exclusive directories do not exclude each other.
-    ClaimsShared,
+    /// Nobody takes notice of an exclusive directory: stations and clients decide there as elsewhere.
+    ExclusiveIgnored,
 }
 
 impl Bug {
@@ -85,7 +84,7 @@ impl Bug {
         Self::StableEarly,
         Self::CallbacksDropped,
         Self::RightsNotHeard,
-        Self::ClaimsShared,
+        Self::ExclusiveIgnored,
     ];
 }
 
@@ -100,7 +99,7 @@ impl Bug {
         let plan = Plan::with(seed, &Disaster::ON, does);
         match self {
             Self::RightsNotHeard => Plan { close_to_open: true, ..plan },
-            Self::ClaimsShared => Plan { exclusive: true, ..plan },
+            Self::ExclusiveIgnored => Plan { exclusive: true, ..plan.with_makers_only() },
             Self::DutyNotTold => plan.with_long_duties(),
             _ => plan,
         }
@@ -123,7 +122,7 @@ pub(crate) fn tamper(bug: Option<Bug>, from: End, healed: bool, bytes: Bytes, ra
         Bug::RecordEmptied if from == End::Child => 0.2,
         Bug::SafeBeforeContents | Bug::VisibleAsSafe | Bug::StableEarly if from == End::Parent => 1.0,
         Bug::CallbacksDropped if from == End::Parent => 0.5,
-        Bug::DutyNotTold | Bug::RightsNotHeard | Bug::ClaimsShared if from == End::Child => 1.0,
+        Bug::DutyNotTold | Bug::RightsNotHeard if from == End::Child => 1.0,
         _ => return bytes,
     };
     if !random.random_bool(chance) {
@@ -167,9 +166,6 @@ fn tamper_up(bug: Bug, mut up: Up) -> Up {
         }
         (Bug::DutyNotTold, Up::Lent { versions }) => versions.clear(),
         (Bug::RightsNotHeard, Up::TakesRights { takes }) => *takes = false,
-        (Bug::ClaimsShared, Up::Lock { request, .. }) if request.family == LockFamily::Claim => {
-            request.kind = LockKind::Read;
-        }
         _ => {}
     }
     up
