@@ -34,6 +34,10 @@ pub(crate) struct History {
     pub(crate) removals: BTreeMap<RecordId, Removal>,
     /// Per store and origin: sequence up to which *safe* was reported. Where a store was copied, each copy speaks of its own records.
     safe: BTreeMap<(usize, OriginId), u64>,
+    /// The same of the store that a host has now: one that was put back may give numbers below those which it reported before.
+    safe_now: BTreeMap<(usize, OriginId), u64>,
+    /// Records that were reported safe by one whose they are.
+    promised: BTreeSet<RecordId>,
     /// Updates reported safe, with when and by which station.
     pub(crate) safe_at: Vec<SafeReport>,
     /// Creations that the home made one with an equal file: their own file may leave no trace.
@@ -94,6 +98,10 @@ impl History {
         if keepers.len() > 1 {
             self.uncertain.insert(record);
         }
+        // Where the home decides at once, *safe* comes before the answer.
+        if self.safe_now.get(&(host, record.origin())).is_some_and(|through| record.sequence() <= *through) {
+            self.promised.insert(record);
+        }
     }
 
     /// A second host goes on with a copy of a first one's store, which has the records of its origin up to `last`.
@@ -111,6 +119,9 @@ impl History {
         let is_later = |record: &&RecordId| record.origin() == origin && record.sequence() > last;
         let own = self.keepers.iter().filter(|(_, keepers)| keepers.contains(&host)).map(|(record, _)| record);
         self.forgotten.extend(own.filter(is_later).map(|record| (host, *record)));
+        if let Some(through) = self.safe_now.get_mut(&(host, origin)) {
+            *through = last.min(*through);
+        }
     }
 
     /// Two empty files were one at the home, and it is put back.
@@ -188,6 +199,11 @@ impl History {
         let safe = self.safe.entry((host, record.origin())).or_default();
         let before = *safe;
         *safe = before.max(record.sequence());
+        let now = self.safe_now.entry((host, record.origin())).or_default();
+        *now = record.sequence().max(*now);
+        let first = RecordId::new(record.origin(), 1).unwrap_or(record);
+        let own = self.keepers.range(first..=record).filter(|(_, keepers)| keepers.contains(&host));
+        self.promised.extend(own.map(|(record, _)| *record));
         self.safe_at.push(SafeReport { record, at, station });
         before
     }
@@ -206,10 +222,10 @@ impl History {
     /// A crash took a host's records of an origin after `last`, and none after `ahead` can have reached anybody. What had been
     /// reported safe by then stays promised, and what a copy of its store has is the copy's.
     pub(crate) fn lose(&mut self, host: usize, origin: OriginId, last: u64, ahead: u64) {
-        let last = last.max(self.safe.get(&(host, origin)).copied().unwrap_or_default());
         let mut lost = BTreeSet::new();
         for (record, keepers) in &mut self.keepers {
-            if record.origin() != origin || record.sequence() <= last || !keepers.contains(&host) {
+            let is_kept = record.sequence() <= last || self.promised.contains(record);
+            if record.origin() != origin || is_kept || !keepers.contains(&host) {
                 continue;
             }
             if keepers.len() > 1 {
@@ -266,8 +282,6 @@ impl History {
 
     /// Whether an update was reported safe, by one whose update it is.
     pub(crate) fn is_safe(&self, record: RecordId) -> bool {
-        let safe_of = |host: &usize| self.safe.get(&(*host, record.origin())).copied().unwrap_or_default();
-        let mut keepers = self.keepers.get(&record).into_iter().flatten();
-        !self.is_uncertain(record) && keepers.any(|host| record.sequence() <= safe_of(host))
+        !self.is_uncertain(record) && self.promised.contains(&record)
     }
 }
