@@ -101,7 +101,11 @@ impl<S: MetaStore> Replica<S> {
     fn handle_child_lock_cancel(&mut self, child: OriginId, ask: AskId) {
         let granted = self.locks.give_up(Asker::Child(child, ask));
         self.tell_granted(granted);
-        // If it was granted in the meantime, that answer is on its way and comes first.
+        // If it was granted in the meantime, that answer is on its way and comes first; or it waits until the child has seen what
+        // was done before, and is the answer then.
+        if self.children.is_granted(child, ask) {
+            return;
+        }
         self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Refused });
     }
 

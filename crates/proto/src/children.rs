@@ -286,6 +286,11 @@ impl Children {
         }
     }
 
+    /// Whether a child is still to be told that a lock is its.
+    pub(crate) fn is_granted(&self, origin: OriginId, ask: AskId) -> bool {
+        self.by_origin.get(&origin).is_some_and(|child| child.grants.iter().any(|(granted, _)| *granted == ask))
+    }
+
     /// When the first lease ends, as things are.
     fn next_lease_end(&self, lease: Duration) -> Option<Time> {
         let sessions = self.by_origin.values().map(|child| child.lease_end(lease));

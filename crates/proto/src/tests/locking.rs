@@ -155,6 +155,33 @@ fn a_grant_that_was_given_before_the_question_was_taken_back_is_told() {
     assert_eq!(world.ask(b, Request::Lock(exclusive(file, false))), Err(FsError::Locked));
 }
 
+/// A grant waits until its receiver has seen what was done before. A question that is taken back meanwhile is not refused: the
+/// grant that came later would be nobody's, and the lock would be held for ever.
+#[test]
+fn a_question_that_is_taken_back_while_its_grant_waits_is_answered_by_the_grant() {
+    let (mut world, [a, b], [_, line], file) = two_at_one_file();
+    let wait = world.request(b, Request::Lock(exclusive(file, true)));
+    world.settle();
+    world.configure(HOME, |config| config.images_per_message = 1);
+    world.stall(line, true);
+    // More than may be on its way.
+    for number in 0..40 {
+        world.create(a, FileId::ROOT, &format!("f{number}"));
+    }
+    world.store(a, file, small("new"));
+    assert_eq!(world.ask(a, unlock(file)), Ok(Answer::Done));
+    world.settle();
+    world.input(b, crate::Input::Cancel { id: wait });
+    world.step_up(line, 1);
+    world.stall(line, false);
+    world.settle();
+    assert_eq!(world.answer(b, wait), Some(Ok(Answer::Done)));
+    assert_eq!(world.ask(a, Request::Lock(exclusive(file, false))), Err(FsError::Locked));
+    assert_eq!(world.ask(b, unlock(file)), Ok(Answer::Done));
+    world.settle();
+    assert_eq!(world.ask(a, Request::Lock(exclusive(file, false))), Ok(Answer::Done));
+}
+
 /// A program that reads under a lock wants to write, gets a signal, and reads on.
 #[test]
 fn what_was_held_before_an_interrupted_upgrade_is_held_after_it() {
