@@ -30,12 +30,15 @@ const LEASE: Duration = Duration::from_secs(10);
 /// Files of each kind. Few, so that clients meet.
 const KEYS: usize = 2;
 
+/// What was done, by key.
+type Histories<I, O> = Mutex<BTreeMap<usize, Vec<Operation<I, O>>>>;
+
 /// All that was recorded.
 #[derive(Default)]
 struct Recorded {
     registers: Mutex<BTreeMap<usize, Vec<Operation<RegisterInput, u64>>>>,
     counters: Mutex<BTreeMap<usize, Vec<Operation<CounterInput, u64>>>>,
-    logs: Mutex<BTreeMap<usize, Vec<Operation<LogInput, Vec<u64>>>>>,
+    logs: Histories<LogInput, Vec<u64>>,
     makers: Mutex<BTreeMap<usize, Vec<Operation<MakerInput, bool>>>>,
     locks: Mutex<BTreeMap<usize, Vec<Operation<LockInput, ()>>>>,
     sessions: Mutex<BTreeMap<usize, Vec<Seen>>>,
@@ -255,7 +258,7 @@ fn read_lines(file: &mut File) -> io::Result<Vec<u64>> {
     text.lines().map(|line| line.parse().map_err(io::Error::other)).collect()
 }
 
-fn judge<M: Model>(what: &str, all: &Mutex<BTreeMap<usize, Vec<Operation<M::Input, M::Output>>>>) -> usize {
+fn judge<M: Model>(what: &str, all: &Histories<M::Input, M::Output>) -> usize {
     let mut operations = 0;
     for (key, history) in all.lock().unwrap().iter() {
         operations += history.len();
