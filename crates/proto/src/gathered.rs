@@ -222,7 +222,7 @@ impl<S: MetaStore> Replica<S> {
         let gathering = upstream.gathering.get_or_insert_with(|| Gathering::of_old(upstream.position, now));
         if gathering.newest < newest {
             for (_, item) in self.log.from(gathering.newest + 1) {
-                item.placeholder.note(item.id, &mut gathering.empty);
+                item.empty_change.note(item.id, &mut gathering.empty);
             }
             (gathering.newest, gathering.newest_at) = (newest, now);
         }

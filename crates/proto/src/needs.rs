@@ -94,7 +94,7 @@ impl<S: MetaStore> Replica<S> {
                     }
                 }
             }
-            Need::Placeholder(directory) => {
+            Need::Emptiness(directory) => {
                 let known = !self.is_doubted(*directory)
                     && (self.watches.is_fresh(*directory)
                         || wayfs_tree::View::first_entry(&self.tx(), *directory)?.is_some());
@@ -128,7 +128,7 @@ impl<S: MetaStore> Replica<S> {
                     Some(None) => self.inode(*parent)?.is_some(),
                     Some(Some(file)) => self.inode(file)?.is_some(),
                 },
-                Need::Placeholder(directory) => {
+                Need::Emptiness(directory) => {
                     self.watches.is_complete(*directory)
                         || wayfs_tree::View::first_entry(&self.tx(), *directory)?.is_some()
                 }
@@ -227,7 +227,7 @@ impl<S: MetaStore> Replica<S> {
             Change::Unlink { parent, name } => vec![Need::Inode(*parent), Need::Name(*parent, name.clone())],
             Change::Rmdir { parent, name } => {
                 let mut needs = vec![Need::Inode(*parent), Need::Name(*parent, name.clone())];
-                needs.extend(directory_under(*parent, name)?.map(Need::Placeholder));
+                needs.extend(directory_under(*parent, name)?.map(Need::Emptiness));
                 needs
             }
             Change::Rename { from_parent, from_name, to_parent, to_name, target } => {
@@ -238,7 +238,7 @@ impl<S: MetaStore> Replica<S> {
                     Need::Name(*to_parent, to_name.clone()),
                 ];
                 if *target != RenameTarget::Exchange {
-                    needs.extend(directory_under(*to_parent, to_name)?.map(Need::Placeholder));
+                    needs.extend(directory_under(*to_parent, to_name)?.map(Need::Emptiness));
                 }
                 needs
             }

@@ -228,7 +228,7 @@ pub(crate) enum Need {
     /// What a name stands for, and that file's inode.
     Name(FileId, Name),
     /// Whether anything is in a directory.
-    Placeholder(FileId),
+    Emptiness(FileId),
 }
 
 impl<S: MetaStore> Replica<S> {

@@ -7,8 +7,8 @@
 //! recognised as an echo without replaying anything.
 
 use crate::api::Role;
+use crate::empty_change::EmptyChange;
 use crate::ledger::{Tally, Weight};
-use crate::placeholder::Placeholder;
 use crate::replica::Replica;
 use crate::tables::{image_key, number_key, pack, parse_number_key, table, unpack};
 use serde::{Deserialize, Serialize};
@@ -53,7 +53,7 @@ pub(crate) struct LogItem {
     /// Batch that holds it.
     pub(crate) ticket: Ticket,
     pub(crate) structural: bool,
-    pub(crate) placeholder: Placeholder,
+    pub(crate) empty_change: EmptyChange,
     /// The running hash of its origin after it.
     pub(crate) chain: Chain,
     /// The life of the writer's store in which it was written.
@@ -352,7 +352,7 @@ impl<S: MetaStore> Replica<S> {
                     time: entry.record.time,
                     ticket: Ticket(0),
                     structural: entry.structural,
-                    placeholder: Placeholder::of(&entry.record.op),
+                    empty_change: EmptyChange::of(&entry.record.op),
                     chain: entry.chain,
                     life: entry.life,
                     tentative: id.sequence() > applied,
@@ -404,11 +404,11 @@ impl<S: MetaStore> Replica<S> {
         let position = self.counters.position;
         self.counters.position += 1;
         let (id, time, after) = (record.id, record.time, record.follows());
-        let (placeholder, weight) = (Placeholder::of(&record.op), Weight::of(&record.op));
+        let (empty_change, weight) = (EmptyChange::of(&record.op), Weight::of(&record.op));
         let Applied { effect, structural, chain, life } = self.apply_tentative(position, record, held)?;
         let (ticket, tentative, rewritten) = (Ticket(0), true, false);
         let item =
-            LogItem { id, after, time, ticket, structural, placeholder, chain, life, tentative, rewritten, weight };
+            LogItem { id, after, time, ticket, structural, empty_change, chain, life, tentative, rewritten, weight };
         self.staged.appended.push((position, item));
         Ok(effect)
     }

@@ -56,6 +56,13 @@ impl Site {
         self.world.request(self.clients[client], Request::Lock(whole(file, wait)))
     }
 
+    /// The lock is free, and a client takes it.
+    fn take(&mut self, client: usize, file: FileId) {
+        let id = self.lock(client, file, false);
+        self.world.settle();
+        assert_eq!(self.answer(client, id), Some(Ok(Answer::Done)));
+    }
+
     fn answer(&mut self, client: usize, id: RequestId) -> Option<Outcome> {
         self.world.answer(self.clients[client], id)
     }
@@ -182,9 +189,7 @@ fn a_counter_under_a_lock_loses_nothing() {
 fn a_lock_excludes_clients_of_other_stations() {
     let mut site = Site::new();
     let file = site.created(0, "x");
-    let mine = site.lock(0, file, false);
-    site.world.settle();
-    assert_eq!(site.answer(0, mine), Some(Ok(Answer::Done)));
+    site.take(0, file);
     let tried = site.lock(1, file, false);
     let waits = site.lock(1, file, true);
     site.world.settle();
@@ -269,26 +274,20 @@ fn a_maker_whose_line_breaks_does_not_think_that_it_made_what_another_did() {
 fn a_station_that_does_not_come_back_keeps_no_lock() {
     let mut site = Site::new();
     let file = site.created(0, "x");
-    let mine = site.lock(0, file, false);
-    site.world.settle();
-    assert_eq!(site.answer(0, mine), Some(Ok(Answer::Done)));
+    site.take(0, file);
     let line = site.world.line_of(site.stations[0]);
     site.world.close(line);
     let soon = site.lock(1, file, false);
     site.world.settle();
     assert_eq!(site.answer(1, soon), Some(Err(FsError::Locked)));
     site.world.pass(Duration::from_secs(11));
-    let later = site.lock(1, file, false);
-    site.world.settle();
-    assert_eq!(site.answer(1, later), Some(Ok(Answer::Done)));
+    site.take(1, file);
     // The first comes back, and has it no more, even when the other let it go.
     site.unlock(1, file);
     site.world.settle();
     site.world.connect(site.stations[0], HOME);
     site.world.settle();
-    let again = site.lock(1, file, false);
-    site.world.settle();
-    assert_eq!(site.answer(1, again), Some(Ok(Answer::Done)));
+    site.take(1, file);
     assert_eq!(site.world.hosts[site.clients[0]].replica.lost_locks(file).len(), 1, "its program is to hear of it");
 }
 
@@ -297,18 +296,14 @@ fn a_station_that_does_not_come_back_keeps_no_lock() {
 fn a_station_that_is_gone_while_it_waits_is_given_nothing() {
     let mut site = Site::new();
     let file = site.created(1, "x");
-    let mine = site.lock(1, file, false);
-    site.world.settle();
-    assert_eq!(site.answer(1, mine), Some(Ok(Answer::Done)));
+    site.take(1, file);
     let theirs = site.lock(0, file, true);
     site.world.settle();
     assert_eq!(site.answer(0, theirs), None, "it waits");
     site.world.destroy(site.stations[0]);
     site.unlock(1, file);
     site.world.pass(Duration::from_secs(60));
-    let again = site.lock(1, file, false);
-    site.world.settle();
-    assert_eq!(site.answer(1, again), Some(Ok(Answer::Done)));
+    site.take(1, file);
 }
 
 /// Proves [S-lock-lost]: a client that goes to another station leaves its locks behind, and its program hears of it.
@@ -316,9 +311,7 @@ fn a_station_that_is_gone_while_it_waits_is_given_nothing() {
 fn a_lock_is_not_held_twice_when_its_holder_moves() {
     let mut site = Site::new();
     let file = site.created(0, "x");
-    let mine = site.lock(0, file, false);
-    site.world.settle();
-    assert_eq!(site.answer(0, mine), Some(Ok(Answer::Done)));
+    site.take(0, file);
     let line = site.world.line_of(site.clients[0]);
     site.world.close(line);
     site.world.connect(site.clients[0], site.stations[1]);
@@ -328,9 +321,7 @@ fn a_lock_is_not_held_twice_when_its_holder_moves() {
     site.world.settle();
     assert_eq!(site.answer(1, soon), Some(Err(FsError::Locked)), "the first station keeps it for a lease");
     site.world.pass(Duration::from_secs(12));
-    let later = site.lock(1, file, false);
-    site.world.settle();
-    assert_eq!(site.answer(1, later), Some(Ok(Answer::Done)));
+    site.take(1, file);
 }
 
 /// A line that breaks for a moment takes no lock away.
@@ -338,9 +329,7 @@ fn a_lock_is_not_held_twice_when_its_holder_moves() {
 fn a_station_that_comes_back_in_time_has_its_locks_still() {
     let mut site = Site::new();
     let file = site.created(0, "x");
-    let mine = site.lock(0, file, false);
-    site.world.settle();
-    assert_eq!(site.answer(0, mine), Some(Ok(Answer::Done)));
+    site.take(0, file);
     let line = site.world.line_of(site.stations[0]);
     site.world.close(line);
     site.world.pass(Duration::from_secs(2));

@@ -8,14 +8,14 @@ use wayfs_types::{Content, FileId, Op, RecordId};
 
 /// What a record does to such names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Placeholder {
+pub(crate) struct EmptyChange {
     /// It makes an empty file or directory.
     makes: bool,
     /// Files and directories that have something in them now, or are gone.
     ends: [Option<FileId>; 2],
 }
 
-impl Placeholder {
+impl EmptyChange {
     pub(crate) fn of(op: &Op) -> Self {
         let (makes, ends) = match op {
             Op::Create { parent, content, .. } => (*content == Content::EMPTY, [Some(*parent), None]),
