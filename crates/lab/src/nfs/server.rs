@@ -55,7 +55,8 @@ impl NfsServer {
         std::fs::write(&file, configuration(&export, &state))
             .map_err(LabError::io(format!("write {}", file.display())))?;
         let mut command = Command::new("unshare");
-        command.args(["--mount", "--propagation", "private", "sh", "-c", START, "ganesha"]).arg(&file);
+        // Mounts that others end outside end in here, too: a copy would keep their daemons from ending.
+        command.args(["--mount", "--propagation", "slave", "sh", "-c", START, "ganesha"]).arg(&file);
         let process = lab.spawn(host, "ganesha", command)?;
         let mut server = Self { process, export };
         server.until_it_answers(lab, host)?;
