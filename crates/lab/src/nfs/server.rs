@@ -21,8 +21,10 @@ const PROGRAMS: [&str; 4] = ["ganesha.nfsd", "rpcbind", "unshare", "mount"];
 /// Longest time for the server to answer.
 const READY: Duration = Duration::from_secs(60);
 
-/// Makes a private `/run`, starts the port mapper, and becomes the server.
-const START: &str = "mount -t tmpfs tmpfs /run || exit 1
+/// Makes a private `/run`, starts the port mapper, and becomes the server. Copies of mounts would keep their daemons from
+/// ending.
+const START: &str = "umount --all --lazy --types fuse.wayfs || :
+mount -t tmpfs tmpfs /run || exit 1
 rpcbind -f &
 mapper=$!
 until [ -S /run/rpcbind.sock ]; do kill -0 $mapper || exit 1; sleep 0.02; done
@@ -55,7 +57,6 @@ impl NfsServer {
         std::fs::write(&file, configuration(&export, &state))
             .map_err(LabError::io(format!("write {}", file.display())))?;
         let mut command = Command::new("unshare");
-        // Mounts that others end outside end in here, too: a copy would keep their daemons from ending.
         command.args(["--mount", "--propagation", "slave", "sh", "-c", START, "ganesha"]).arg(&file);
         let process = lab.spawn(host, "ganesha", command)?;
         let mut server = Self { process, export };
