@@ -1,7 +1,7 @@
 //! Which daemon a command is for.
 //!
 //! Named with `--at` (mount point, any path in a mount, data directory or control socket); else the mount of the path argument, else the
-//! mount of the current directory, else the only daemon of the right kind that runs.
+//! mount of the current directory, else the only daemon of the right kind that runs: of this user, or else of root, if it answers all users.
 
 use crate::failure::{Exit, Failure};
 use std::os::unix::fs::FileTypeExt;
@@ -75,7 +75,9 @@ fn choose(running: &[Registration], here: Option<Found>, kind: Option<DaemonKind
     if let Some(found) = here.filter(|found| fits(&found.daemon)) {
         return Ok(found.daemon);
     }
-    let mut fitting = running.iter().filter(|daemon| fits(daemon));
+    // Who has a daemon of his own means that rather than one that the administrator started.
+    let has_own = running.iter().any(|daemon| fits(daemon) && !daemon.is_anothers());
+    let mut fitting = running.iter().filter(|daemon| fits(daemon) && !(has_own && daemon.is_anothers()));
     match (fitting.next(), fitting.next()) {
         (Some(only), None) => Ok(only.clone()),
         (None, _) => {
@@ -115,6 +117,7 @@ mod tests {
             socket: format!("{place}.sock").into(),
             pid: 1,
             volume: String::new(),
+            for_all: None,
         }
     }
 
@@ -124,6 +127,15 @@ mod tests {
         assert_eq!(choose(&running, None, Some(DaemonKind::Server)).unwrap().place, PathBuf::from("/s"));
         assert_eq!(choose(&running, None, None).unwrap_err().exit, Exit::Usage);
         assert_eq!(choose(&running[..1], None, Some(DaemonKind::Server)).unwrap_err().exit, Exit::Unreachable);
+    }
+
+    #[test]
+    fn a_daemon_of_ones_own_is_meant_before_one_of_the_administrator() {
+        let mut roots = daemon(DaemonKind::Mount, "/r");
+        roots.for_all = Some(roots.socket.clone());
+        let running = [roots, daemon(DaemonKind::Mount, "/m")];
+        assert_eq!(choose(&running, None, None).unwrap().place, PathBuf::from("/m"));
+        assert_eq!(choose(&running[..1], None, None).unwrap().place, PathBuf::from("/r"));
     }
 
     #[test]

@@ -33,7 +33,8 @@ fn a_daemon_that_runs_and_does_not_answer_is_not_said_not_to_run() {
     let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let hung = std::thread::spawn(move || while listener.accept().is_ok_and(|(line, _)| line.peer_addr().is_ok()) {});
     let kind = DaemonKind::Mount;
-    let registration = Registration { kind, place: machine.mount(), socket, pid: u32::MAX, volume: "v".into() };
+    let registration =
+        Registration { kind, place: machine.mount(), socket, pid: u32::MAX, volume: "v".into(), for_all: None };
     let registered = Registry::at(machine.directory.path().join("run")).register(&registration).unwrap();
     let status = machine.run(&["status"]);
     assert_ne!(code(&status), 0);
@@ -179,7 +180,8 @@ impl Machine {
         let socket = machine.directory.path().join("control.sock");
         let server = ControlServer::start(&socket, Arc::new(Daemon)).unwrap();
         // No process has this id, so the tools do not wait for this test to end.
-        let registration = Registration { kind, place: machine.mount(), socket, pid: u32::MAX, volume: "v".into() };
+        let registration =
+            Registration { kind, place: machine.mount(), socket, pid: u32::MAX, volume: "v".into(), for_all: None };
         let registered = Registry::at(machine.directory.path().join("run")).register(&registration).unwrap();
         machine.daemon = Some((registered, server));
         machine

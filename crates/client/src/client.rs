@@ -40,6 +40,7 @@ pub(crate) struct Parts {
     pub(crate) notices: NoticeThreads,
     pub(crate) committer: BackgroundCommitter,
     pub(crate) control: ControlServer,
+    pub(crate) for_all: Option<ControlServer>,
     pub(crate) registered: Registered,
     pub(crate) metrics: Option<MetricsServer>,
     pub(crate) link: Arc<ParentLink>,
@@ -147,6 +148,7 @@ impl Client {
             notices,
             committer,
             control,
+            for_all,
             registered,
             metrics,
             link,
@@ -160,6 +162,7 @@ impl Client {
         } = self.parts;
         let served = session.join();
         drop(registered);
+        drop(for_all);
         drop(committer);
         drop(watcher);
         drop(notices);
@@ -186,7 +189,8 @@ impl Client {
 
     /// Ends as a crash of the process would, for tests: nothing is committed, nothing synced.
     pub fn abandon(self) {
-        let Parts { session, stopper, watcher, notices, committer, volume, vfs, runtime, control, .. } = self.parts;
+        let Parts { session, stopper, watcher, notices, committer, volume, vfs, runtime, control, for_all, .. } =
+            self.parts;
         volume.abandon();
         if let Err(error) = stopper.stop(UmountMode::Force) {
             tracing::warn!(%error, "unmount an abandoned client");
@@ -197,6 +201,7 @@ impl Client {
         let _ = session.join();
         vfs.stop();
         control.stop();
+        drop(for_all);
         runtime.shutdown_background();
     }
 }

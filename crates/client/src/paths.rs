@@ -16,6 +16,19 @@ pub fn path_of(volume: &Volume, file: FileId) -> Option<PathBuf> {
 /// # Errors
 /// [`FsError::NotFound`], [`FsError::Unreachable`], [`FsError::Invalid`] for `..` and odd names.
 pub fn resolve(volume: &Volume, path: &Path, timeout: Duration) -> Result<(FileId, Inode), FsError> {
+    resolve_through(volume, path, timeout, |_| true)
+}
+
+/// As [`resolve`], only through directories that `may_walk` allows.
+///
+/// # Errors
+/// [`FsError::AccessDenied`] at one that it does not; else as [`resolve`].
+pub(crate) fn resolve_through(
+    volume: &Volume,
+    path: &Path,
+    timeout: Duration,
+    may_walk: impl Fn(&Inode) -> bool,
+) -> Result<(FileId, Inode), FsError> {
     let mut at = file_at(volume, Request::Attributes { file: FileId::ROOT }, timeout)?;
     for part in path.components() {
         let name = match part {
@@ -23,6 +36,9 @@ pub fn resolve(volume: &Volume, path: &Path, timeout: Duration) -> Result<(FileI
             Component::RootDir | Component::CurDir => continue,
             Component::ParentDir | Component::Prefix(_) => return Err(FsError::Invalid),
         };
+        if !may_walk(&at.1) {
+            return Err(FsError::AccessDenied);
+        }
         at = file_at(volume, Request::Lookup { parent: at.0, name }, timeout)?;
     }
     Ok(at)

@@ -16,7 +16,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wayfs_control::{ControlServer, DaemonKind, Registered, Registration};
+use wayfs_control::{ControlServer, ControlTarget, DaemonKind, Registered, Registration};
 use wayfs_fuse::{BackgroundSession, Mount, MountError, MountOptions, Session};
 use wayfs_net::{Endpoint, NodeIdentity};
 use wayfs_node::{Keys, LinkSettings, LinkState, News, ParentLink, Volume, VolumeSettings};
@@ -129,7 +129,7 @@ impl Client {
             None
         };
         let labels = Arc::new(Labels::load(&directory.join("labels.json"), (saved.origin, saved.label.clone())));
-        let target = Arc::new(Target::new(crate::target::TargetParts {
+        let target: Arc<dyn ControlTarget> = Arc::new(Target::new(crate::target::TargetParts {
             volume: Arc::clone(&volume),
             labels: Arc::clone(&labels),
             link: Arc::clone(&link),
@@ -143,8 +143,9 @@ impl Client {
             granted: session.granted().clone(),
         }));
         let socket = config.control_socket.clone().unwrap_or_else(|| directory.join("control.sock"));
-        let control = ControlServer::start(&socket, target)?;
-        let registered = register(config, &control, &saved, &mountpoint, &hooks)?;
+        let control = ControlServer::start(&socket, Arc::clone(&target))?;
+        let for_all = start_for_all(&config, target)?;
+        let registered = register(config, (&control, for_all.as_ref()), &saved, &mountpoint, &hooks)?;
         let committer = crate::background_committer::BackgroundCommitter::start(
             &vfs,
             &volume,
@@ -158,6 +159,7 @@ impl Client {
             notices: notice_threads,
             committer,
             control,
+            for_all,
             registered,
             metrics,
             link,
@@ -173,10 +175,20 @@ impl Client {
     }
 }
 
+/// The socket where all users may ask about their files. Only root's mounts have it: others have no directory in which everybody
+/// would look for it, and nobody has a reason to believe what they say.
+fn start_for_all(config: &ClientConfig, target: Arc<dyn ControlTarget>) -> Result<Option<ControlServer>, StartError> {
+    if !config.allow_other || !rustix::process::geteuid().is_root() {
+        return Ok(None);
+    }
+    let path = config.registry.socket_for_all(DaemonKind::Mount).map_err(StartError::Registry)?;
+    Ok(Some(ControlServer::start_for_all(&std::path::absolute(path)?, target)?))
+}
+
 /// Makes the mount known on this machine, and has it say later why it ended.
 fn register(
     config: ClientConfig,
-    control: &ControlServer,
+    (control, for_all): (&ControlServer, Option<&ControlServer>),
     saved: &Saved,
     mountpoint: &Path,
     hooks: &MountHooks,
@@ -187,6 +199,7 @@ fn register(
         socket: std::path::absolute(control.path())?,
         pid: std::process::id(),
         volume: saved.name.clone(),
+        for_all: for_all.map(|server| server.path().to_owned()),
     };
     let registered = config.registry.register(&registration).map_err(StartError::Registry)?;
     if let Some(end) = config.on_failure {

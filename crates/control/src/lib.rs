@@ -1,6 +1,7 @@
 //! The local control protocol: how the tools talk to a running daemon.
 //!
-//! A daemon (a mount or a server) listens on a Unix socket of mode 0600. One line of JSON
+//! A daemon (a mount or a server) listens on a Unix socket of mode 0600; a mount that
+//! root made for all users on another one that all may connect to, where commands run with the rights of who asks. One line of JSON
 //! goes in ([`Command`]), lines of JSON come back ([`Reply`]): any number of progress and event
 //! lines, then exactly one that ends the command. Running daemons leave a file each in a
 //! runtime directory ([`Registry`]), by which the tools find the daemon behind a path.
@@ -18,6 +19,7 @@ mod descriptor;
 mod line;
 pub mod link_signals;
 pub mod path_text;
+mod peer;
 mod registry;
 mod reply;
 pub mod report;
@@ -34,10 +36,11 @@ pub use command::{
     Command, ConflictRef, CopyForm, Keep, LinkNotice, Owner, ParseKeepError, Privileges, Selection, TicketRole,
     TicketText,
 };
+pub use peer::Peer;
 pub use registry::{DaemonKind, EndNote, Found, Registered, Registration, Registry, RegistryError};
 pub use reply::{ControlError, Done, ErrorKind, Event, EventKind, Progress, Reply};
-pub use server::{CONNECTIONS_MAX, ControlServer, StartError};
-pub use target::{ControlTarget, Gone, Sink};
+pub use server::{CONNECTIONS_MAX, CONNECTIONS_OF_USER_MAX, ControlServer, StartError};
+pub use target::{ControlTarget, Gone, Sink, for_owner_only};
 pub use wayfs_types::request::Level;
 
 /// What to do about contents that are lost.

@@ -1,27 +1,32 @@
 //! The daemon's end.
 //!
-//! One thread accepts, one thread serves each connection. Locking order: `connections` is a leaf;
+//! One thread accepts, one thread serves each connection. A daemon may have a second socket, which all users may connect to: there
+//! commands are carried out with the rights of who asks. Locking order: `connections` is a leaf;
 //! nothing is called with it held.
 
 use crate::descriptor::Receiving;
 use crate::line::{COMMAND_LEN_MAX, LineError, LineReader, READ_STEP};
 use crate::{
-    Command, ControlError, ControlTarget, ErrorKind, Event, Gone, Progress, Reply, Sink, catch_in_command, socket,
+    Command, ControlError, ControlTarget, ErrorKind, Event, Gone, Peer, Progress, Reply, Sink, catch_in_command, socket,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tracing::{debug, warn};
 
 /// Most connections at a time; one more is told that the daemon is busy.
 pub const CONNECTIONS_MAX: usize = 64;
+
+/// Most connections of one user at a time to a socket that all users may connect to: nobody takes the places of all others.
+pub const CONNECTIONS_OF_USER_MAX: usize = 8;
 
 /// Longest time a write to a tool may block before the tool counts as gone.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -62,12 +67,28 @@ pub struct ControlServer {
     accepting: Option<JoinHandle<()>>,
 }
 
-#[derive(Debug, Default)]
+/// Whom a socket is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// The daemon's user and the superuser, who may do everything.
+    Owner,
+    /// All users, each with his own rights.
+    Everybody,
+}
+
+#[derive(Debug)]
 struct Shared {
+    access: Access,
     stopping: AtomicBool,
-    connections: AtomicUsize,
-    none_left: Mutex<()>,
+    /// Connections by user.
+    connections: Mutex<BTreeMap<u32, usize>>,
     changed: Condvar,
+}
+
+impl Shared {
+    fn connections(&self) -> MutexGuard<'_, BTreeMap<u32, usize>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl ControlServer {
@@ -78,11 +99,29 @@ impl ControlServer {
     /// [`StartError::AlreadyRunning`] if a daemon answers there, [`StartError::InTheWay`] if the path is taken by
     /// something that is no socket, [`StartError::Socket`] for the rest.
     pub fn start(path: &Path, target: Arc<dyn ControlTarget>) -> Result<Self, StartError> {
+        Self::open(path, target, Access::Owner)
+    }
+
+    /// Opens a socket that all users may connect to (mode 0666). Commands go to [`ControlTarget::run_for_user`] with who asks;
+    /// each user has [`CONNECTIONS_OF_USER_MAX`] connections at a time. The directory decides who reaches it.
+    ///
+    /// # Errors
+    /// As [`ControlServer::start`].
+    pub fn start_for_all(path: &Path, target: Arc<dyn ControlTarget>) -> Result<Self, StartError> {
+        Self::open(path, target, Access::Everybody)
+    }
+
+    fn open(path: &Path, target: Arc<dyn ControlTarget>, access: Access) -> Result<Self, StartError> {
         let fail = |source: io::Error| StartError::Socket { path: path.to_owned(), source };
         make_room(path)?;
-        let listener = socket::listen(path).map_err(fail)?;
+        let mode = match access {
+            Access::Owner => socket::FOR_OWNER,
+            Access::Everybody => socket::FOR_ALL,
+        };
+        let listener = socket::listen(path, mode).map_err(fail)?;
         listener.set_nonblocking(true).map_err(fail)?;
-        let shared = Arc::new(Shared::default());
+        let (stopping, connections, changed) = (AtomicBool::new(false), Mutex::default(), Condvar::new());
+        let shared = Arc::new(Shared { access, stopping, connections, changed });
         let for_thread = Arc::clone(&shared);
         let accepting = thread::Builder::new()
             .name("control".into())
@@ -108,8 +147,8 @@ impl ControlServer {
             warn!("control thread panicked");
         }
         let deadline = Instant::now() + STOP_GRACE;
-        let mut guard = self.shared.none_left.lock().unwrap_or_else(PoisonError::into_inner);
-        while self.shared.connections.load(Ordering::SeqCst) > 0 {
+        let mut guard = self.shared.connections();
+        while !guard.is_empty() {
             let Some(left) = deadline.checked_duration_since(Instant::now()) else { break };
             guard = self.shared.changed.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -163,12 +202,14 @@ fn accept_all(listener: &UnixListener, target: &Arc<dyn ControlTarget>, shared: 
 
 /// Starts a thread for a connection, if it may have one.
 fn admit(stream: UnixStream, target: &Arc<dyn ControlTarget>, shared: &Arc<Shared>) {
-    if let Err(error) = prepare(&stream) {
-        debug!(%error, "control connection refused");
-        return;
-    }
-    let place = Place::take(shared);
-    if shared.connections.load(Ordering::SeqCst) > CONNECTIONS_MAX {
+    let peer = match prepare(&stream, shared.access) {
+        Ok(peer) => peer,
+        Err(error) => {
+            debug!(%error, "control connection refused");
+            return;
+        }
+    };
+    let Some(place) = Place::take(shared, peer.uid) else {
         let busy = ControlError::new(
             ErrorKind::Busy,
             "the daemon serves too many control connections",
@@ -177,10 +218,10 @@ fn admit(stream: UnixStream, target: &Arc<dyn ControlTarget>, shared: &Arc<Share
         // The socket's buffer is empty, so this short line goes without waiting.
         let _ = write_line(&stream, &Reply::Error(busy));
         return;
-    }
+    };
     let target = Arc::clone(target);
     let spawned = thread::Builder::new().name("control-connection".into()).spawn(move || {
-        serve(&stream, &*target, &place.0);
+        serve(&stream, (&*target, &peer), &place.shared);
         // The peer sees the end before `stop` sees that nobody is left.
         drop(stream);
         drop(place);
@@ -191,39 +232,54 @@ fn admit(stream: UnixStream, target: &Arc<dyn ControlTarget>, shared: &Arc<Share
 }
 
 /// Checks who it is and sets the bounds.
-fn prepare(stream: &UnixStream) -> io::Result<()> {
-    let peer = socket::peer_uid(stream)?;
-    if peer != 0 && peer != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            format!("user {peer} may not control this daemon"),
-        ));
+fn prepare(stream: &UnixStream, access: Access) -> io::Result<Peer> {
+    let peer = Peer::of(stream)?;
+    let uid = peer.uid;
+    if access == Access::Owner && uid != 0 && uid != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("user {uid} may not control this daemon")));
     }
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(READ_STEP))?;
-    stream.set_write_timeout(Some(WRITE_TIMEOUT))
+    stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
+    Ok(peer)
 }
 
 /// A connection's place in the count.
-struct Place(Arc<Shared>);
+struct Place {
+    shared: Arc<Shared>,
+    uid: u32,
+}
 
 impl Place {
-    fn take(shared: &Arc<Shared>) -> Self {
-        shared.connections.fetch_add(1, Ordering::SeqCst);
-        Self(Arc::clone(shared))
+    /// `None`: there is none for this user.
+    fn take(shared: &Arc<Shared>, uid: u32) -> Option<Self> {
+        let mut connections = shared.connections();
+        let of_user_max = match shared.access {
+            Access::Owner => CONNECTIONS_MAX,
+            Access::Everybody => CONNECTIONS_OF_USER_MAX,
+        };
+        let of_user = connections.get(&uid).copied().unwrap_or(0);
+        if of_user >= of_user_max || connections.values().sum::<usize>() >= CONNECTIONS_MAX {
+            return None;
+        }
+        connections.insert(uid, of_user + 1);
+        Some(Self { shared: Arc::clone(shared), uid })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let _guard = self.0.none_left.lock().unwrap_or_else(PoisonError::into_inner);
-        self.0.connections.fetch_sub(1, Ordering::SeqCst);
-        self.0.changed.notify_all();
+        let mut connections = self.shared.connections();
+        if let Some(count) = connections.get_mut(&self.uid) {
+            *count -= 1;
+        }
+        connections.retain(|_, count| *count > 0);
+        self.shared.changed.notify_all();
     }
 }
 
 /// Runs the commands of one connection, one after the other.
-fn serve(stream: &UnixStream, target: &dyn ControlTarget, shared: &Shared) {
+fn serve(stream: &UnixStream, to: (&dyn ControlTarget, &Peer), shared: &Shared) {
     let descriptor = RefCell::new(None);
     let mut lines = LineReader::new(Receiving::new(stream, &descriptor), COMMAND_LEN_MAX);
     loop {
@@ -242,7 +298,7 @@ fn serve(stream: &UnixStream, target: &dyn ControlTarget, shared: &Shared) {
                 format!("the daemon does not understand this command: {e}"),
                 "The tool and the daemon may be of different versions: restart the daemon.",
             )),
-            Ok(command) => run(command, target, (stream, descriptor.take()), shared),
+            Ok(command) => run(command, to, (stream, descriptor.take()), shared),
         };
         // What came with a command that is none belongs to no other.
         descriptor.take();
@@ -266,14 +322,18 @@ fn next_command(lines: &mut LineReader<Receiving<'_>>, shared: &Shared) -> Resul
 
 fn run(
     command: Command,
-    target: &dyn ControlTarget,
+    (target, peer): (&dyn ControlTarget, &Peer),
     (stream, descriptor): (&UnixStream, Option<OwnedFd>),
     shared: &Shared,
 ) -> Reply {
     let name = command.name();
     debug!(command = name, "control command");
     let mut sink = StreamSink { stream, shared, descriptor, gone: false, progress_next: None };
-    match catch_in_command(|| target.run(command, &mut sink)) {
+    let run = || match shared.access {
+        Access::Owner => target.run(command, &mut sink),
+        Access::Everybody => target.run_for_user(peer, command, &mut sink),
+    };
+    match catch_in_command(run) {
         Ok(Ok(done)) => Reply::Done(Box::new(done)),
         Ok(Err(error)) => Reply::Error(error),
         Err(_) => Reply::Error(ControlError::new(

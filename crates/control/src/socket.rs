@@ -17,11 +17,17 @@ const BACKLOG: i32 = 64;
 /// Longest path that fits into a socket address on every Linux, with its zero.
 const ADDRESS_LEN_MAX: usize = 100;
 
-/// Listens at a path, for this user only. The path must be free.
-pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
+/// Mode of a socket that only its owner may connect to.
+pub(crate) const FOR_OWNER: Mode = Mode::from_raw_mode(0o600);
+
+/// Mode of a socket that all users may connect to.
+pub(crate) const FOR_ALL: Mode = Mode::from_raw_mode(0o666);
+
+/// Listens at a path, for those whom the mode names. The path must be free.
+pub(crate) fn listen(path: &Path, mode: Mode) -> io::Result<UnixListener> {
     let socket = new_socket(SocketFlags::CLOEXEC)?;
     with_address(path, |address| rustix::net::bind(&socket, address))?;
-    rustix::fs::chmod(path, Mode::from_raw_mode(0o600))?;
+    rustix::fs::chmod(path, mode)?;
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(UnixListener::from(socket))
 }
@@ -52,11 +58,6 @@ pub(crate) fn is_alive(path: &Path) -> bool {
         // A full backlog has a listener behind it; no right to connect means someone else's daemon.
         Err(e) => matches!(e.kind(), io::ErrorKind::TimedOut | io::ErrorKind::PermissionDenied),
     }
-}
-
-/// The user at the other end.
-pub(crate) fn peer_uid(stream: &UnixStream) -> io::Result<u32> {
-    Ok(rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw())
 }
 
 /// Whether the other end is closed entirely. (One that only ended its writing still listens.)

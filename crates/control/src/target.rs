@@ -1,6 +1,6 @@
 //! The seam that a daemon implements.
 
-use crate::{Command, ControlError, Done, Event, Progress};
+use crate::{Command, ControlError, Done, ErrorKind, Event, Peer, Progress};
 use std::os::fd::OwnedFd;
 
 /// The tool hung up, or the daemon is stopping: end the command soon.
@@ -46,4 +46,23 @@ pub trait ControlTarget: Send + Sync {
     /// # Errors
     /// [`ControlError`] says what failed, why, and what to do.
     fn run(&self, command: Command, out: &mut dyn Sink) -> Result<Done, ControlError>;
+
+    /// Carries out a command of a user who may not control the daemon, with his own rights: it changes nothing, and the answer
+    /// holds only what he may see. Default: everything is refused.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] for what only the daemon's owner may do or this user may not see; else as [`ControlTarget::run`].
+    fn run_for_user(&self, peer: &Peer, command: Command, out: &mut dyn Sink) -> Result<Done, ControlError> {
+        let _ = (peer, out);
+        Err(for_owner_only(&command))
+    }
+}
+
+/// The refusal of a command that only the owner of a daemon may give.
+pub fn for_owner_only(command: &Command) -> ControlError {
+    ControlError::new(
+        ErrorKind::Refused,
+        format!("`{}` is for the user who started the daemon", command.name()),
+        "Ask the administrator. Everybody may ask `info`, `sync`, `status`, `queue` and `conflicts list` about his own files.",
+    )
 }

@@ -2,8 +2,9 @@
 
 use crate::report::{QueueReport, StatusReport};
 use crate::{
-    CONNECTIONS_MAX, CallError, Command, ControlClient, ControlError, ControlServer, ControlTarget, DaemonKind, Done,
-    ErrorKind, Event, EventKind, Level, Progress, Registration, Registry, Reply, Sink, StartError, Watch,
+    CONNECTIONS_MAX, CONNECTIONS_OF_USER_MAX, CallError, Command, ControlClient, ControlError, ControlServer,
+    ControlTarget, DaemonKind, Done, ErrorKind, Event, EventKind, Level, Progress, Registration, Registry, Reply, Sink,
+    StartError, Watch,
 };
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -137,6 +138,33 @@ fn one_connection_too_many_is_told_so() {
 }
 
 #[test]
+fn a_socket_for_all_asks_with_the_rights_of_who_connected_and_has_places_for_many() {
+    let place = Place::new();
+    let target = Arc::new(Target::default());
+    let _server = ControlServer::start_for_all(&place.socket(), target).unwrap();
+    assert_eq!(std::fs::metadata(place.socket()).unwrap().permissions().mode() & 0o777, 0o666);
+    let refused = place.client().ask(&Command::Status);
+    assert!(matches!(refused, Err(CallError::Refused(e)) if e.kind == ErrorKind::Refused), "nobody allowed anything");
+    let held: Vec<UnixStream> = (0..CONNECTIONS_OF_USER_MAX).map(|_| place.raw()).collect();
+    let refused = place.client().ask(&Command::Status);
+    assert!(matches!(refused, Err(CallError::Refused(e)) if e.kind == ErrorKind::Busy), "no more for one user");
+    drop(held);
+}
+
+#[test]
+fn a_command_without_end_is_not_kept() {
+    let place = Place::new();
+    let _server = ControlServer::start_for_all(&place.socket(), Arc::new(Target::default())).unwrap();
+    let mut stream = place.raw();
+    // The daemon hangs up in the middle of it.
+    let _ = stream.write_all(&vec![b' '; 1 << 20]);
+    let mut said = String::new();
+    let _ = stream.read_to_string(&mut said);
+    assert!(said.is_empty() || said.contains("longer than"), "{said}");
+    assert!(matches!(place.client().ask(&Command::Status), Err(CallError::Refused(e)) if e.kind == ErrorKind::Refused));
+}
+
+#[test]
 fn only_this_user_may_connect_and_one_daemon_serves_a_socket() {
     let place = Place::new();
     let server = place.start();
@@ -260,7 +288,14 @@ impl Place {
     }
 
     fn registration(&self, place: &str, socket: &Path) -> Registration {
-        Registration { kind: DaemonKind::Mount, place: place.into(), socket: socket.into(), pid: 1, volume: "v".into() }
+        Registration {
+            kind: DaemonKind::Mount,
+            place: place.into(),
+            socket: socket.into(),
+            pid: 1,
+            volume: "v".into(),
+            for_all: None,
+        }
     }
 }
 

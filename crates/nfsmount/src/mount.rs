@@ -146,6 +146,7 @@ impl NfsMount {
             socket: std::path::absolute(control.path())?,
             pid: std::process::id(),
             volume: name,
+            for_all: None,
         };
         let registered = config.registry.register(&registration)?;
         let is_over = Arc::new(AtomicBool::new(false));

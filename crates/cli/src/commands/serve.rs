@@ -53,6 +53,7 @@ fn register(context: &Context, settings: &ServeSettings) -> Result<Registered, F
         socket: settings.socket(),
         pid: std::process::id(),
         volume: String::new(),
+        for_all: None,
     };
     let next_step = "Set XDG_RUNTIME_DIR or WAYFS_RUNTIME_DIR to a directory that you may write.";
     context.registry.register(&registration).map_err(|error| Failure::new(Exit::Refused, error, next_step))

@@ -39,6 +39,7 @@ fn find(running: &[Registration], socket: PathBuf) -> Registration {
         socket,
         pid: 0,
         volume: String::new(),
+        for_all: None,
     })
 }
 

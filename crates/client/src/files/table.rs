@@ -61,6 +61,8 @@ pub enum KernelWay {
 pub struct DirtyFile {
     /// The file.
     pub file: FileId,
+    /// Who wrote last, by the volume's number.
+    pub user: u32,
     /// Bytes written that no record holds.
     pub len: u64,
     /// For how long.
@@ -634,7 +636,7 @@ impl FileTable {
                 let is_left_closed = state.closing.as_ref().is_some_and(|one| one.since.elapsed() >= CLOSING_AGE);
                 let is_due = is_retry_due || is_left_closed;
                 let is_resting = state.rest_until.is_some_and(|until| until > Instant::now());
-                Some(DirtyFile { file: file.id(), len, age: since.elapsed(), is_due, is_resting })
+                Some(DirtyFile { file: file.id(), user: state.user, len, age: since.elapsed(), is_due, is_resting })
             })
             .collect();
         dirty.sort_by_key(|file| std::cmp::Reverse(file.age));

@@ -1,5 +1,6 @@
 //! Conflicts: listing, showing, settling.
 
+use super::asking::Asker;
 use super::{PATIENCE, Target, glob, refused, stopped, storage};
 use crate::events::{About, unix_ms};
 use crate::notices::Stale;
@@ -88,22 +89,39 @@ impl Target {
         about.map(|open| open.id.to_string()).collect()
     }
 
-    pub(super) fn conflicts(&self) -> Result<ConflictsReport, ControlError> {
-        Ok(ConflictsReport { conflicts: self.cases()?.iter().map(|case| self.report(case)).collect() })
+    /// Open conflicts; for somebody who asks those of which he may see all that they name.
+    pub(super) fn conflicts(&self, asker: Option<&Asker<'_>>) -> Result<ConflictsReport, ControlError> {
+        let cases = self.cases_for(asker)?;
+        Ok(ConflictsReport { conflicts: cases.iter().map(|case| self.report(case)).collect() })
     }
 
-    pub(super) fn conflict(&self, which: &ConflictRef) -> Result<ConflictReport, ControlError> {
-        self.find(which).map(|case| self.report(&case))
+    pub(super) fn conflict(
+        &self,
+        which: &ConflictRef,
+        asker: Option<&Asker<'_>>,
+    ) -> Result<ConflictReport, ControlError> {
+        self.find(which, asker).map(|case| self.report(&case))
     }
 
-    pub(super) fn diff(&self, which: &ConflictRef) -> Result<DiffReport, ControlError> {
-        let case = self.find(which)?;
+    pub(super) fn diff(&self, which: &ConflictRef, asker: Option<&Asker<'_>>) -> Result<DiffReport, ControlError> {
+        let case = self.find(which, asker)?;
         // Both sides are files in the mount; the tool compares them there.
         Ok(DiffReport { winner: case.winner, other: case.other, text: None })
     }
 
-    fn find(&self, which: &ConflictRef) -> Result<Case, ControlError> {
-        let found = self.cases()?.into_iter().find(|case| match which {
+    fn cases_for(&self, asker: Option<&Asker<'_>>) -> Result<Vec<Case>, ControlError> {
+        let mut cases = self.cases()?;
+        if let Some(asker) = asker {
+            cases.retain(|case| {
+                let named = [case.winner.path.clone(), case.other.path.clone(), self.place_of(case)];
+                named.into_iter().flatten().all(|path| asker.sees(&path))
+            });
+        }
+        Ok(cases)
+    }
+
+    fn find(&self, which: &ConflictRef, asker: Option<&Asker<'_>>) -> Result<Case, ControlError> {
+        let found = self.cases_for(asker)?.into_iter().find(|case| match which {
             ConflictRef::Id(id) => case.id == *id,
             ConflictRef::Path(path) => case.is_about(path),
         });
@@ -142,7 +160,7 @@ impl Target {
         out: &mut dyn Sink,
     ) -> Result<ResolveReport, ControlError> {
         let cases = match which {
-            Selection::One(which) => vec![self.find(which)?],
+            Selection::One(which) => vec![self.find(which, None)?],
             Selection::All { glob: None } => self.cases()?,
             Selection::All { glob: Some(pattern) } => {
                 self.cases()?.into_iter().filter(|case| case.matches(pattern)).collect()

@@ -18,15 +18,19 @@ impl Target {
         let what = format!("look up {}", path.display());
         let (file, inode) =
             crate::paths::resolve(self.volume(), path, PATIENCE).map_err(|error| refused(&what, error))?;
+        Ok(self.info_of(path, file, &inode))
+    }
+
+    pub(super) fn info_of(&self, path: &Path, file: FileId, inode: &Inode) -> FileInfo {
         let level = self.volume().look(|replica| replica.level(file)).and_then(|level| level.ok().flatten());
         let is_dirty = self.parts.vfs.files().find(file).is_some_and(|open| open.is_dirty());
         // A handle's writes are in no record yet: of what the file holds here nobody else has anything.
         let unwritten = Facts { safe: Fact::No, visible: Fact::No, stable: Fact::No };
         let facts = if is_dirty { unwritten } else { self.facts_of(file, inode.version) };
         let safe_by = level.filter(|_| !is_dirty).and_then(|level| level.safe_at);
-        let cached_bytes = self.cached_bytes(&inode);
+        let cached_bytes = self.cached_bytes(inode);
         let overlay = self.parts.vfs.files().overlay(file);
-        Ok(FileInfo {
+        FileInfo {
             path: path.to_owned(),
             volume: self.parts.name.clone(),
             inode: file.inode_number(),
@@ -49,7 +53,7 @@ impl Target {
             pinned: self.parts.hooks.pins.covers(self.volume(), file),
             exclusive: self.volume().look(|replica| replica.is_the_homes(file)).unwrap_or(false),
             conflicts: self.conflicts_of(file),
-        })
+        }
     }
 
     /// What is known of a version, here or by those who are asked.

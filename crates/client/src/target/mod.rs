@@ -1,5 +1,6 @@
 //! The control socket's commands, as a mount carries them out.
 
+mod asking;
 mod conflicts;
 mod doctor;
 mod glob;
@@ -16,7 +17,9 @@ mod uncommitted;
 
 pub(crate) use conflicts::writers;
 
+use self::asking::Asker;
 pub(crate) use self::ledger::ledger_of;
+use self::syncing::Wanted;
 use crate::client::{Stopper, unsent};
 use crate::hooks::MountHooks;
 use crate::labels::Labels;
@@ -25,7 +28,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use wayfs_control::report::UmountReport;
-use wayfs_control::{Command, ControlError, ControlTarget, DaemonKind, Done, ErrorKind, Sink};
+use wayfs_control::{Command, ControlError, ControlTarget, DaemonKind, Done, ErrorKind, Peer, Sink};
 use wayfs_fuse::{Granted, UmountError, UmountMode};
 use wayfs_node::{ParentLink, Volume};
 use wayfs_types::request::Level;
@@ -142,7 +145,7 @@ impl Target {
             ));
         }
         if flush {
-            let report = self.sync_to(None, Level::Safe, timeout, out)?;
+            let report = self.sync_to(Wanted { path: None, until: Level::Safe, asker: None }, timeout, out)?;
             if !report.reached && !force {
                 return Err(ControlError::new(
                     ErrorKind::NotTrue,
@@ -174,18 +177,18 @@ impl Target {
         match command {
             Command::Status => Ok(Done::Status(self.status())),
             Command::Info { path, .. } => self.info(&path).map(Done::Info),
-            Command::Queue { limit, .. } => self.queue(limit).map(Done::Queue),
+            Command::Queue { limit, .. } => self.queue(limit, None).map(Done::Queue),
             Command::Sync { path, until, timeout_ms, .. } => {
                 let timeout = timeout_ms.map_or(syncing::FOREVER, Duration::from_millis);
-                self.sync_to(path.as_deref(), until, timeout, out).map(Done::Sync)
+                self.sync_to(Wanted { path: path.as_deref(), until, asker: None }, timeout, out).map(Done::Sync)
             }
             Command::Scrub { .. } => self.scrub(out).map(Done::Scrubbed),
             Command::Refresh { path, timeout_ms } => {
                 self.refresh(path.as_deref(), Duration::from_millis(timeout_ms)).map(Done::Refreshed)
             }
-            Command::ConflictsList { .. } => self.conflicts().map(Done::Conflicts),
-            Command::ConflictsShow { which, .. } => self.conflict(&which).map(Done::Conflict),
-            Command::ConflictsDiff { which, .. } => self.diff(&which).map(Done::Diff),
+            Command::ConflictsList { .. } => self.conflicts(None).map(Done::Conflicts),
+            Command::ConflictsShow { which, .. } => self.conflict(&which, None).map(Done::Conflict),
+            Command::ConflictsDiff { which, .. } => self.diff(&which, None).map(Done::Diff),
             Command::ConflictsResolve { which, keep, dry_run, .. } => {
                 let how = if dry_run { conflicts::Mode::DryRun } else { conflicts::Mode::Apply };
                 self.resolve_conflicts(&which, &keep, how, out).map(Done::Resolved)
@@ -232,6 +235,12 @@ impl ControlTarget for Target {
     fn run(&self, command: Command, out: &mut dyn Sink) -> Result<Done, ControlError> {
         self.check_volume(&command)?;
         self.run_for_mount(command, out)
+    }
+
+    fn run_for_user(&self, peer: &Peer, command: Command, out: &mut dyn Sink) -> Result<Done, ControlError> {
+        self.check_volume(&command)?;
+        let asker = Asker::new(peer, self.volume(), &self.parts.vfs.settings().identities);
+        self.run_for_asker(&asker, command, out)
     }
 }
 

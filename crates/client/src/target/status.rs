@@ -1,5 +1,6 @@
 //! How it goes, and what is under way.
 
+use super::asking::Asker;
 use super::{Target, stopped, storage};
 use crate::events::unix_ms;
 use wayfs_control::report::{Known, QueueItem, QueueReport, StatusReport, StatusWord, VolumeRole, VolumeStatus};
@@ -135,12 +136,16 @@ impl Target {
         }
     }
 
-    pub(super) fn queue(&self, limit: usize) -> Result<QueueReport, ControlError> {
+    /// What is under way; for somebody who asks only items that he may see, with the sums of all.
+    pub(super) fn queue(&self, limit: usize, asker: Option<&Asker<'_>>) -> Result<QueueReport, ControlError> {
         let ledger = self.ledger();
         let items_total = ledger.open_files + ledger.home_lacks.records;
         let bytes_total = ledger.home_lacks.bytes;
         let mut report = QueueReport { items_total, bytes_total, ledger, ..QueueReport::default() };
         for dirty in self.parts.vfs.files().dirty() {
+            if asker.is_some_and(|asker| !asker.sees_file(dirty.file, Some(dirty.user))) {
+                continue;
+            }
             report.items.push(QueueItem {
                 path: crate::paths::path_of(self.volume(), dirty.file),
                 volume: self.parts.name.clone(),
@@ -166,27 +171,28 @@ impl Target {
             None => self.volume().full(),
         };
         self.each_in_queue(|item| {
-            if report.items.len() < limit {
+            if report.items.len() < limit && asker.is_none_or(|asker| asker.sees_record(&item.record)) {
                 report.items.push(self.queue_item(item, way.as_deref()));
             }
             report.items.len() < limit
         })?;
-        self.add_waiting(&mut report, limit, link.state == LinkState::Connected)?;
+        let connected = link.state == LinkState::Connected;
+        self.each_waiting(|waiting| {
+            report.items_total += 1;
+            if report.items.len() < limit && asker.is_none_or(|asker| asker.sees_file(waiting.file, None)) {
+                report.items.push(self.waiting_item(waiting, connected));
+            }
+        })?;
         Ok(report)
     }
 
-    /// What a server has and the home has not: it has left the log, and waits for the way home.
-    fn add_waiting(&self, report: &mut QueueReport, limit: usize, connected: bool) -> Result<(), ControlError> {
+    /// Goes through what a server has and the home has not: it has left the log, and waits for the way home.
+    pub(super) fn each_waiting(&self, mut step: impl FnMut(&wayfs_proto::ContentWaiting)) -> Result<(), ControlError> {
         let mut after = None;
         loop {
             let page = self.volume().look(|replica| replica.contents_waiting(after, QUEUE_PAGE)).ok_or_else(stopped)?;
             let page = page.map_err(|error| storage(&error))?;
-            for waiting in page.iter().filter(|waiting| !waiting.is_queued) {
-                report.items_total += 1;
-                if report.items.len() < limit {
-                    report.items.push(self.waiting_item(waiting, connected));
-                }
-            }
+            page.iter().filter(|waiting| !waiting.is_queued).for_each(&mut step);
             after = page.last().map(|waiting| waiting.version);
             if page.len() < QUEUE_PAGE {
                 return Ok(());

@@ -1,5 +1,6 @@
 //! Waiting until updates have come so far.
 
+use super::asking::Asker;
 use super::uncommitted::Uncommitted;
 use super::{LOOK_PERIOD, Target, stopped, storage};
 use std::path::Path;
@@ -14,6 +15,17 @@ use wayfs_types::{FileId, FsError, Name, RecordId, StorageError};
 
 /// Longest wait without a bound given: a year, which fits every clock.
 pub(super) const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// What is waited for.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    /// Only what lies at or below this path.
+    pub(super) path: Option<&'a Path>,
+    /// How far.
+    pub(super) until: Level,
+    /// Only what this user wrote on this machine.
+    pub(super) asker: Option<&'a Asker<'a>>,
+}
 
 /// What is not so far yet.
 #[derive(Debug, Default, Clone, Copy)]
@@ -37,19 +49,22 @@ pub(super) fn known_at(replica: &LiveReplica, path: &Path) -> Result<Option<File
 }
 
 impl Target {
-    /// Waits until what was written (below a path) is so far.
+    /// Waits until what was written is so far.
     pub(super) fn sync_to(
         &self,
-        path: Option<&Path>,
-        until: Level,
+        wanted: Wanted<'_>,
         timeout: Duration,
         out: &mut dyn Sink,
     ) -> Result<SyncReport, ControlError> {
         let started = Instant::now();
         let end = started.checked_add(timeout.min(FOREVER)).unwrap_or(started);
-        let mut uncommitted = Uncommitted::commit(&self.parts.vfs);
+        let until = wanted.until;
+        let mut uncommitted = match wanted.asker {
+            None => Uncommitted::commit(&self.parts.vfs),
+            Some(asker) => Uncommitted::commit_of(&self.parts.vfs, &self.dirty_of(asker)),
+        };
         let disk = self.volume().sync(timeout.min(super::PATIENCE));
-        let (mut remaining, mut reason) = self.wait_for_own(path, until, end, &mut uncommitted, out)?;
+        let (mut remaining, mut reason) = self.wait_for_own(wanted, end, &mut uncommitted, out)?;
         if !uncommitted.is_empty() {
             reason = uncommitted.reason();
         }
@@ -58,7 +73,8 @@ impl Target {
         {
             reason = format!("the cache disk: {error}");
         }
-        if let Some(path) = path.filter(|_| remaining.items == 0 && uncommitted.is_empty()) {
+        let is_own_done = remaining.items == 0 && uncommitted.is_empty();
+        if let Some(path) = wanted.path.filter(|_| is_own_done && wanted.asker.is_none()) {
             let others = self.wait_for_others(path, until, end, &mut |others| {
                 let progress = Progress {
                     what: "sent by others".to_owned(),
@@ -96,18 +112,17 @@ impl Target {
     /// left when the time is over, or waiting does not help, and why.
     fn wait_for_own(
         &self,
-        path: Option<&Path>,
-        until: Level,
+        wanted: Wanted<'_>,
         end: Instant,
         uncommitted: &mut Uncommitted,
         out: &mut dyn Sink,
     ) -> Result<(Remaining, String), ControlError> {
         let mut reason = String::new();
-        let mut remaining = self.remaining(path, until)?;
+        let mut remaining = self.remaining(wanted)?;
         let whole = (remaining.items + uncommitted.len(), remaining.bytes);
         while Instant::now() < end && !out.is_gone() {
             if remaining.items > 0 {
-                let waited = self.wait_a_little(remaining.last, until, end);
+                let waited = self.wait_a_little(remaining.last, wanted.until, end);
                 reason = waited.map_or_else(|error| error.to_string(), |()| String::new());
             } else if !uncommitted.is_empty() && uncommitted.may_pass() {
                 std::thread::sleep(LOOK_PERIOD.min(end.saturating_duration_since(Instant::now())));
@@ -115,7 +130,7 @@ impl Target {
                 break;
             }
             uncommitted.try_again(&self.parts.vfs);
-            remaining = self.remaining(path, until)?;
+            remaining = self.remaining(wanted)?;
             let progress = Progress {
                 what: if uncommitted.is_empty() { "sending".to_owned() } else { uncommitted.reason() },
                 done_bytes: whole.1.saturating_sub(remaining.bytes),
@@ -155,11 +170,15 @@ impl Target {
         }
     }
 
-    fn remaining(&self, path: Option<&Path>, until: Level) -> Result<Remaining, ControlError> {
-        let Some(path) = path else { return Ok(self.all_remaining(until)) };
+    fn remaining(&self, wanted: Wanted<'_>) -> Result<Remaining, ControlError> {
+        let Wanted { path, until, asker } = wanted;
+        if path.is_none() && asker.is_none() {
+            return Ok(self.all_remaining(until));
+        }
         let mut remaining = Remaining::default();
         self.each_in_queue(|item| {
-            if !item.facts.reached(until) && self.is_below(item, path) {
+            let is_asked_for = asker.is_none_or(|asker| asker.wrote(item.record.user.0));
+            if is_asked_for && !item.facts.reached(until) && path.is_none_or(|path| self.is_below(item, path)) {
                 remaining.items += 1;
                 remaining.bytes += item.bytes;
                 remaining.last = Some(item.record.id);
@@ -167,10 +186,37 @@ impl Target {
             true
         })?;
         // Records leave the queue when they are visible and safe; what is below a path is then asked of the files.
-        if until == Level::Stable {
-            self.add_unstable(path, &mut remaining)?;
+        match (asker, path) {
+            (_, _) if until != Level::Stable => {}
+            (Some(asker), _) => self.add_unstable_of(asker, path, &mut remaining)?,
+            (None, Some(path)) => self.add_unstable(path, &mut remaining)?,
+            (None, None) => {}
         }
         Ok(remaining)
+    }
+
+    /// Files of a user whose contents a server has and the home has not.
+    fn add_unstable_of(
+        &self,
+        asker: &Asker<'_>,
+        path: Option<&Path>,
+        remaining: &mut Remaining,
+    ) -> Result<(), ControlError> {
+        self.each_waiting(|waiting| {
+            let at = waiting.path.as_deref().map(|at| Path::new(at.trim_start_matches('/')));
+            let is_there = path.is_none_or(|path| at.is_some_and(|at| at.starts_with(path)));
+            if is_there && asker.owns(waiting.file) {
+                remaining.items += 1;
+                remaining.bytes += waiting.bytes.saturating_sub(waiting.sent);
+                remaining.last = remaining.last.max(Some(waiting.version));
+            }
+        })
+    }
+
+    /// Files with writes of a user that are in no record.
+    fn dirty_of(&self, asker: &Asker<'_>) -> Vec<FileId> {
+        let dirty = self.parts.vfs.files().dirty().into_iter();
+        dirty.filter(|dirty| asker.wrote(dirty.user)).map(|dirty| dirty.file).collect()
     }
 
     /// Files of ours below a path that are visible and not yet stable.

@@ -22,6 +22,11 @@ impl Uncommitted {
         Self { files: vfs.commit_all(), tried: Instant::now() }
     }
 
+    /// Commits what can be committed of these files.
+    pub(super) fn commit_of(vfs: &Vfs, files: &[FileId]) -> Self {
+        Self { files: vfs.commit_these(files), tried: Instant::now() }
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> u64 {
         self.files.len() as u64

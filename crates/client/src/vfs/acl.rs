@@ -5,6 +5,7 @@
 //! with the volume's numbers of users and groups. A list that says no more than a mode does is not kept.
 
 use super::identity::Identities;
+use wayfs_control::Peer;
 use wayfs_fuse::Errno;
 use wayfs_types::{Inode, XattrName};
 
@@ -60,6 +61,30 @@ impl Acl {
         let is_ordered = self.0.is_sorted_by_key(|entry| entry.tag);
         let single = [Tag::Owner, Tag::OwningGroup, Tag::Other].into_iter().all(|tag| count(tag) == 1);
         is_ordered && single && (count(Tag::Mask) == 1 || (count(Tag::Mask) == 0 && !is_named))
+    }
+
+    /// Whether a user may do all that is wanted with a file of this list, which he owns or not, and of this group.
+    pub(super) fn grants(&self, peer: &Peer, owns: bool, group: u32, wanted: u16) -> bool {
+        let of = |tag: Tag| self.0.iter().find(|entry| entry.tag == tag).map(|entry| entry.permissions);
+        let has = |permissions: u16| permissions & wanted == wanted;
+        if owns {
+            return has(of(Tag::Owner).unwrap_or(0));
+        }
+        let mask = of(Tag::Mask).unwrap_or(7);
+        if let Some(named) = self.0.iter().find(|entry| entry.tag == Tag::User && entry.number == peer.uid) {
+            return has(named.permissions & mask);
+        }
+        let is_in = |entry: &&Entry| match entry.tag {
+            Tag::OwningGroup => peer.gids.contains(&group),
+            Tag::Group => peer.gids.contains(&entry.number),
+            Tag::Owner | Tag::User | Tag::Mask | Tag::Other => false,
+        };
+        let mut groups = self.0.iter().filter(is_in).peekable();
+        if groups.peek().is_none() {
+            return has(of(Tag::Other).unwrap_or(0));
+        }
+        // One of them must grant all.
+        groups.any(|entry| has(entry.permissions & mask))
     }
 
     /// The form in which it is kept.
@@ -240,6 +265,18 @@ mod tests {
         assert_eq!(of_a_team().inherited(0o777).bits(), 0o774);
         let plain = acl(&[(Tag::Owner, 7, NOBODY), (Tag::OwningGroup, 5, NOBODY), (Tag::Other, 5, NOBODY)]);
         assert_eq!(plain.inherited(0o660).bits(), 0o640);
+    }
+
+    #[test]
+    fn the_first_entry_that_is_about_somebody_decides() {
+        let grants = |uid: u32, gids: &[u32], owns: bool, wanted: u16| {
+            let peer = Peer { uid, gids: gids.to_vec() };
+            of_a_team().with_mode(0o764).grants(&peer, owns, 9, wanted)
+        };
+        assert!(grants(5, &[], true, 7) && !grants(1000, &[50], false, 1), "by name before any group");
+        assert!(grants(1000, &[], false, 6) && grants(7, &[9], false, 4) && !grants(7, &[9], false, 2));
+        assert!(grants(7, &[9, 50], false, 6) && !grants(7, &[50], false, 7), "the mask bounds a group");
+        assert!(grants(7, &[], false, 4) && !grants(7, &[], false, 1), "everybody else");
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub mod opening;
 #[cfg(test)]
 mod passthrough_write_tests;
 pub mod pending;
+pub(crate) mod permission;
 mod rehearsing;
 pub mod saving;
 mod shared_memory;
