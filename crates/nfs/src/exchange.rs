@@ -86,6 +86,8 @@ struct InFlight {
     sent_at: Time,
     /// Answers to calls that were sent later.
     overtakers: u32,
+    /// When these were enough for a loss; kept when it is sent again.
+    overtaken_at: Option<Time>,
     /// When it is sent again; `None` while it waits to be sent.
     deadline: Option<Time>,
     is_probe: bool,
@@ -93,13 +95,23 @@ struct InFlight {
 
 /// So many later calls answered mean that this one was lost. Three, as everywhere: servers answer in a slightly other order.
 const OVERTAKERS: u32 = 3;
-/// How long the answer to an earlier call may come after that to a probe. Grows when it was too short.
+/// How long the answer to an earlier call may come after that to a probe. Grows when it was too short, and shrinks by this share with
+/// each loss: one slow moment of a server must not make every later burst as long.
 const SLACK_FIRST: Duration = Duration::from_millis(3);
+const SLACK_FORGOTTEN: u32 = 8;
 const SLACK_MAX: Duration = Duration::from_millis(500);
 /// A link is believed to be down for so long after it was said: nobody may wait for ever because a notice was lost.
 const DOWN_MAX: Duration = Duration::from_secs(60);
 /// Most numbers of past calls whose late answers are known for what they are.
 const PAST_MAX: usize = 256;
+
+/// A call that was sent more than once, and is answered.
+#[derive(Debug, Clone, Copy)]
+struct Past {
+    xid: Xid,
+    /// How long after it was overtaken its first answer came.
+    late: Option<Duration>,
+}
 
 /// Calls in flight.
 #[derive(Debug)]
@@ -113,13 +125,16 @@ pub struct Exchange {
     to_send: VecDeque<Xid>,
     answers: VecDeque<Answer>,
     /// Answered calls that were sent more than once: a second answer says that sending again was not needed.
-    past: VecDeque<Xid>,
+    past: VecDeque<Past>,
     /// Since when the link is said to be down.
     down_since: Option<Time>,
     last_answer: Option<Time>,
     /// Since when the path is silent: the last answer, or the first sending after nothing was in flight.
     quiet_since: Time,
     probes: u32,
+    /// When the first of them was sent, and after how long a silence.
+    probed_at: Option<Time>,
+    quiet_at_first: Duration,
     slack: Duration,
     statistics: Statistics,
 }
@@ -142,6 +157,8 @@ impl Exchange {
             last_answer: None,
             quiet_since: Time::ZERO,
             probes: 0,
+            probed_at: None,
+            quiet_at_first: Duration::ZERO,
             slack: SLACK_FIRST,
             statistics: Statistics::default(),
         }
@@ -164,7 +181,7 @@ impl Exchange {
         let xid = Xid(self.next);
         self.next = self.next.wrapping_add(1);
         let message = rpc::encode_call(xid, call.kind.procedure(), credentials, &call.arguments);
-        let (sendings, tries, order, overtakers) = (0, 0, 0, 0);
+        let (sendings, tries, order, overtakers, overtaken_at) = (0, 0, 0, 0, None);
         let call = InFlight {
             kind: call.kind,
             message,
@@ -173,6 +190,7 @@ impl Exchange {
             order,
             sent_at: Time::ZERO,
             overtakers,
+            overtaken_at,
             deadline: None,
             is_probe,
         };
@@ -218,22 +236,27 @@ impl Exchange {
         if let Some(last) =
             self.last_answer.filter(|_| !call.is_probe && self.in_flight.values().any(|call| call.sendings > 0))
         {
-            // A gap that a silence was part of says nothing about the path when it is good.
+            // A gap that a silence was part of says nothing about the path when it is good. But whatever was sent before the first probe and came
+            // through shows that there was none: answers are further apart than they were, as with longer blocks.
+            let gap = now.since(last);
+            let needless = call.sendings == 1 && self.probed_at.is_some_and(|at| call.sent_at < at);
             if self.probes == 0 && self.quiet_since <= last {
-                self.policy.on_gap(now.since(last));
+                self.policy.on_gap(gap);
+            } else if needless {
+                self.policy.on_gap(gap.min(self.quiet_at_first * 2));
             }
         }
         let round_trip = (call.sendings == 1).then(|| now.since(call.sent_at));
         if let Some(round_trip) = round_trip {
             self.policy.on_answer(call.kind, round_trip);
         }
-        (self.last_answer, self.quiet_since, self.probes) = (Some(now), now, 0);
+        (self.last_answer, self.quiet_since, self.probes, self.probed_at) = (Some(now), now, 0, None);
         self.note_overtaken(now, &call);
         if call.is_probe {
             return Ok(());
         }
         if call.sendings > 1 {
-            self.past.push_back(xid);
+            self.past.push_back(Past { xid, late: call.overtaken_at.map(|at| now.since(at)) });
             if self.past.len() > PAST_MAX {
                 self.past.pop_front();
             }
@@ -245,9 +268,10 @@ impl Exchange {
 
     fn stray(&mut self, xid: Xid) {
         self.statistics.strays += 1;
-        if let Some(place) = self.past.iter().position(|past| *past == xid) {
-            self.past.remove(place);
-            self.slack = (self.slack * 2).min(SLACK_MAX);
+        let place = self.past.iter().position(|past| past.xid == xid);
+        if let Some(late) = place.and_then(|place| self.past.remove(place)).and_then(|past| past.late) {
+            // The first answer was to the first copy: so much patience, and a quarter more, spares the second.
+            self.slack = self.slack.max((self.slack * 2).min(late * 5 / 4)).min(SLACK_MAX);
         }
     }
 
@@ -264,6 +288,7 @@ impl Exchange {
             }
             call.overtakers += if answered.is_probe || answered.sendings > 1 { OVERTAKERS } else { 1 };
             if call.overtakers >= OVERTAKERS {
+                call.overtaken_at.get_or_insert(now);
                 let soon = now + slack;
                 call.deadline = call.deadline.map(|deadline| deadline.min(soon));
             }
@@ -285,10 +310,17 @@ impl Exchange {
             .filter(|(_, call)| call.deadline.is_some_and(|deadline| deadline <= now))
             .map(|(xid, _)| *xid)
             .collect();
+        let overtaken = self.statistics.overtaken;
         for xid in due {
             self.time_out(xid);
         }
+        if self.statistics.overtaken > overtaken {
+            self.slack = (self.slack - self.slack / SLACK_FORGOTTEN).max(SLACK_FIRST);
+        }
         if self.probe_at().is_some_and(|at| at <= now) {
+            if self.probes == 0 {
+                (self.probed_at, self.quiet_at_first) = (Some(now), now.since(self.quiet_since));
+            }
             self.probes += 1;
             self.statistics.probes += 1;
             self.quiet_since = now;

@@ -39,4 +39,4 @@ pub use exchange::{Answer, Exchange, Notice, Statistics, WaitPolicy};
 pub use procedure::{Kind, Procedure};
 pub use record::{RecordError, Records, framed};
 pub use status::Status;
-pub use window::Window;
+pub use window::{Window, learn};

@@ -1,5 +1,7 @@
 //! How many calls may be in flight: enough that the path is never idle, not so many that they wait in its queue.
 
+use crate::BlockSize;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A window that follows round trips.
@@ -7,8 +9,8 @@ use std::time::Duration;
 pub struct Window {
     calls: f64,
     max: usize,
-    /// Shortest round trip; forgotten slowly, since the path may have become longer.
-    shortest: Option<Duration>,
+    /// Shortest round trip of blocks of up to so many bytes (a power of two); forgotten slowly, since the path may have become longer.
+    shortest: BTreeMap<u32, Duration>,
 }
 
 /// Calls at the beginning, and at least.
@@ -17,15 +19,24 @@ const LEAST: f64 = 2.0;
 /// A call that waits behind others for more than that many times its own round trip waits in a queue.
 const GROW_BELOW: f64 = 3.0;
 const SHRINK_ABOVE: f64 = 5.0;
+/// The same for blocks longer than this, a few of which fill a queue of 64 KiB.
+const LONG: u32 = 8192;
+const GROW_BELOW_LONG: f64 = 1.3;
+const SHRINK_ABOVE_LONG: f64 = 2.5;
 /// What a loss leaves of it: little less, since most losses here are bursts.
 const LOSS: f64 = 0.9;
+/// Of one block no more than so many losses count: it may have met a server that was away.
+const SENDINGS_COUNTED: u32 = 8;
+/// Lengths of blocks that are told apart.
+const LEN_MIN: u32 = 512;
+const LEN_MAX: u32 = 65_536;
 /// Per answer: by so much the shortest round trip is forgotten.
 const FORGET: f64 = 1.00005;
 
 impl Window {
     /// At most `max` calls, at least one.
     pub const fn new(max: usize) -> Self {
-        Self { calls: FIRST, max, shortest: None }
+        Self { calls: FIRST, max, shortest: BTreeMap::new() }
     }
 
     /// Calls that may be in flight.
@@ -38,19 +49,51 @@ impl Window {
         self.calls = (self.calls * LOSS).max(LEAST.min(self.max.max(1) as f64));
     }
 
-    /// A call of the transfer was answered `round_trip` after its only sending.
-    pub fn on_answer(&mut self, round_trip: Duration) {
-        let shortest = self.shortest.map_or(round_trip, |shortest| shortest.mul_f64(FORGET).min(round_trip));
-        self.shortest = Some(shortest);
+    /// Blocks became longer: as many bytes as before stay in flight.
+    fn on_longer_blocks(&mut self, before: u32, after: u32) {
+        let ratio = f64::from(after) / f64::from(before.max(1));
+        self.calls = (self.calls / ratio).max(LEAST.min(self.max.max(1) as f64));
+    }
+
+    /// What is known of blocks of that length, or the most that it can be by what is known of others.
+    fn shortest_of(&self, class: u32) -> Option<Duration> {
+        let known = self.shortest.range(..=class).next_back();
+        let scaled = known.map(|(of, shortest)| shortest.mul_f64(f64::from(class) / f64::from(*of)));
+        scaled.or_else(|| self.shortest.first_key_value().map(|(_, shortest)| *shortest))
+    }
+
+    /// A call of the transfer with a block of `len` bytes was answered `round_trip` after its only sending.
+    pub fn on_answer(&mut self, len: u32, round_trip: Duration) {
+        let class = len.clamp(LEN_MIN, LEN_MAX).next_power_of_two();
+        let known = self.shortest_of(class);
+        let shortest = known.map_or(round_trip, |shortest| shortest.mul_f64(FORGET).min(round_trip));
+        self.shortest.insert(class, shortest);
         let stretched = round_trip.as_secs_f64() / shortest.as_secs_f64().max(1e-6);
-        if stretched < GROW_BELOW {
+        let (grow_below, shrink_above) =
+            if class > LONG { (GROW_BELOW_LONG, SHRINK_ABOVE_LONG) } else { (GROW_BELOW, SHRINK_ABOVE) };
+        if stretched < grow_below {
             // Doubles in a round trip while it is small.
             self.calls += if self.calls < 16.0 { 0.5 } else { 4.0 / self.calls };
-        } else if stretched > SHRINK_ABOVE {
+        } else if stretched > shrink_above {
             self.calls -= 1.0 / self.calls;
         }
         let most = self.max.max(1) as f64 + 0.5;
         self.calls = self.calls.clamp(LEAST.min(most), most);
+    }
+}
+
+/// What a block of `len` bytes tells that was answered after so many sendings, `round_trip` after its only one.
+pub fn learn(block: &mut BlockSize, window: &mut Window, len: u32, sendings: u32, round_trip: Option<Duration>) {
+    let (before, sendings) = (block.size(), sendings.min(SENDINGS_COUNTED));
+    for sending in 1..=sendings {
+        block.on_sending(len, sending < sendings);
+    }
+    match round_trip {
+        Some(round_trip) => window.on_answer(len, round_trip),
+        None => window.on_loss(),
+    }
+    if block.size() > before {
+        window.on_longer_blocks(before, block.size());
     }
 }
 
@@ -62,14 +105,14 @@ mod tests {
     fn a_narrow_path_gets_a_few_calls_and_a_long_one_many() {
         // One call takes 40 ms of the channel: `n` in flight take `n` times that.
         let mut narrow = Window::new(64);
-        narrow.on_answer(Duration::from_millis(40));
+        narrow.on_answer(4096, Duration::from_millis(40));
         for _ in 0..500 {
-            narrow.on_answer(Duration::from_millis(40) * narrow.calls() as u32);
+            narrow.on_answer(4096, Duration::from_millis(40) * narrow.calls() as u32);
         }
         assert!((2..=5).contains(&narrow.calls()), "{narrow:?}");
         let mut long = Window::new(64);
         for _ in 0..2000 {
-            long.on_answer(Duration::from_millis(200));
+            long.on_answer(4096, Duration::from_millis(200));
         }
         assert_eq!(long.calls(), 64);
         for _ in 0..100 {
@@ -78,8 +121,28 @@ mod tests {
         assert_eq!(long.calls(), 2);
         let mut single = Window::new(1);
         for _ in 0..10 {
-            single.on_answer(Duration::from_millis(40));
+            single.on_answer(4096, Duration::from_millis(40));
         }
         assert_eq!(single.calls(), 1);
+    }
+    #[test]
+    fn longer_blocks_take_no_more_of_the_queue() {
+        let mut window = Window::new(64);
+        let trip = |calls: usize, len: u32| Duration::from_millis(10 * u64::from(len) / 1024) * calls as u32;
+        window.on_answer(8192, trip(1, 8192));
+        for _ in 0..500 {
+            window.on_answer(8192, trip(window.calls(), 8192));
+        }
+        let in_flight = window.calls() as u32 * 8192;
+        window.on_longer_blocks(8192, 16_384);
+        for _ in 0..500 {
+            window.on_answer(16_384, trip(window.calls(), 16_384));
+        }
+        assert!((2..=3).contains(&window.calls()), "{window:?}");
+        // Shorter ones again: a queue of longer ones was no longer path.
+        for _ in 0..500 {
+            window.on_answer(4096, trip(window.calls(), 4096));
+        }
+        assert!(window.calls() as u32 * 4096 <= in_flight, "{window:?}");
     }
 }

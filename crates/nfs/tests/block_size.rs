@@ -11,7 +11,7 @@ use wayfs_nfs::retry::Retry;
 use wayfs_nfs::rpc::{Credentials, Xid};
 use wayfs_nfs::toy::Toy;
 use wayfs_nfs::xdr::{Reader, Writer};
-use wayfs_nfs::{BlockSize, Carrier, Exchange, Handle, Kind, WaitPolicy, Window, results};
+use wayfs_nfs::{BlockSize, Carrier, Exchange, Handle, Kind, WaitPolicy, Window, learn, results};
 use wayfs_types::Time;
 
 /// Bytes of a file: the published megabyte.
@@ -152,14 +152,7 @@ impl Transfer {
     fn learn(&mut self) {
         while let Some(answer) = self.exchange.poll_answer() {
             let (offset, len) = self.in_flight.remove(&answer.xid).unwrap();
-            let sendings = answer.sendings.min(8);
-            for sending in 1..=sendings {
-                self.block.on_sending(len, sending < sendings);
-            }
-            match answer.round_trip {
-                Some(round_trip) => self.window.on_answer(round_trip),
-                None => self.window.on_loss(),
-            }
+            learn(&mut self.block, &mut self.window, len, answer.sendings, answer.round_trip);
             let bytes = answer.results.unwrap().unwrap();
             let done = match self.kind {
                 Kind::Read => results::read(&bytes, len).unwrap().unwrap().bytes.len() as u32,
@@ -199,6 +192,16 @@ fn conditions() -> Vec<(String, LineConfig)> {
     }
     conditions.push(("100 ms good, 10 ms bad".to_owned(), short));
     conditions
+}
+
+#[test]
+fn nineteen_twentieths_of_a_hop_that_loses_nothing_are_bytes_of_the_file() {
+    let line = Profile::named("wireless-1mb").unwrap().line();
+    for kind in [Kind::Read, Kind::Write] {
+        let seconds = mean(&line, kind, || BlockSize::auto(Carrier::Datagrams, 1 << 20));
+        let least = f64::from(FILE_LEN) * 8.0 / 1e6;
+        assert!(seconds < least / 0.95, "{kind:?}: {seconds} s, the bytes alone {least} s");
+    }
 }
 
 #[test]

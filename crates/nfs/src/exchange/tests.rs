@@ -171,6 +171,66 @@ fn a_single_loss_is_seen_by_three_later_answers() {
 }
 
 #[test]
+fn answers_that_come_further_apart_are_no_silence_for_long() {
+    let mut line = Timeline::new("ours", WaitPolicy::Hard);
+    let mut flight: VecDeque<Xid> = (0..4).map(|_| line.call(Kind::Read)).collect();
+    let mut probes = Vec::new();
+    // Blocks of 30 ms each, then of 80 ms.
+    for n in 0..120 {
+        let before = line.exchange.statistics().probes;
+        line.until(line.now + if n < 60 { 30 } else { 80 });
+        probes.push(line.exchange.statistics().probes - before);
+        let xid = flight.pop_front().unwrap();
+        assert!(line.answer(xid.0).is_some());
+        flight.push_back(line.call(Kind::Read));
+    }
+    assert!(probes[60] > 0, "at first it looks like one");
+    assert_eq!(probes[90..].iter().sum::<u64>(), 0, "{probes:?}");
+}
+
+impl Timeline {
+    /// A call that a probe overtakes: how long after the probe's answer it is sent again, in milliseconds. Its first copy is answered `late`
+    /// after the probe, or was lost; a second one 2 ms after it was sent.
+    fn overtaken(&mut self, late: Option<u64>) -> Option<u64> {
+        // What is usual: an answer after 20 ms.
+        for _ in 0..8 {
+            let call = self.call(Kind::Write);
+            self.until(self.now + 20);
+            assert!(self.answer(call.0).is_some());
+        }
+        let call = self.call(Kind::Write);
+        let mut probe = call.0;
+        while probe == call.0 {
+            self.until(self.now + 1);
+            probe = self.sent.last().unwrap().1;
+        }
+        self.until(self.now + 3);
+        assert_eq!(self.answer(probe), None);
+        let overtaken = self.now;
+        while self.times_of(call).len() == 1 && late.is_none_or(|late| self.now < overtaken + late) {
+            self.until(self.now + 1);
+        }
+        let again = self.times_of(call).get(1).map(|at| at - overtaken);
+        let answers = [late, again.map(|at| at + 2)].into_iter().flatten().collect::<std::collections::BTreeSet<u64>>();
+        for (number, at) in answers.into_iter().enumerate() {
+            self.until(self.now.max(overtaken + at));
+            assert_eq!(self.answer(call.0).is_some(), number == 0);
+        }
+        again
+    }
+}
+
+#[test]
+fn patience_grows_with_answers_that_come_late_and_is_forgotten_with_losses() {
+    let mut line = Timeline::new("ours", WaitPolicy::Hard);
+    let first = line.overtaken(None).unwrap();
+    let needless = (0..60).filter(|_| line.overtaken(Some(40)).is_some()).count();
+    assert!(needless < 30, "a server that is always late is waited for: {needless} calls went twice");
+    let losses: Vec<Option<u64>> = (0..30).map(|_| line.overtaken(None)).collect();
+    assert!(losses[29].unwrap() <= first + 1, "one that was late for a while is not waited for ever: {losses:?}");
+}
+
+#[test]
 fn notices_stop_and_restart_the_clocks() {
     let mut line = Timeline::new("exponential", WaitPolicy::Hard);
     let read = line.call(Kind::Read);

@@ -5,7 +5,7 @@ use crate::calls::Call;
 use crate::live::socket::{Socket, Transport, buffer};
 use crate::live::{Caller, LiveError, Options};
 use crate::rpc::{Credentials, Xid};
-use crate::{Answer, Exchange, Notice, WaitPolicy, Window};
+use crate::{Answer, Exchange, Notice, WaitPolicy, Window, learn};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -239,14 +239,7 @@ impl Driver {
             Class::Read(len) => (&mut self.blocks.read, len),
             Class::Write(len) => (&mut self.blocks.write, len),
         };
-        let sendings = answer.sendings.min(8);
-        for sending in 1..=sendings {
-            block.on_sending(len, sending < sendings);
-        }
-        match answer.round_trip {
-            Some(round_trip) => self.window.on_answer(round_trip),
-            None => self.window.on_loss(),
-        }
+        learn(block, &mut self.window, len, answer.sendings, answer.round_trip);
     }
 
     fn publish(&self) {
