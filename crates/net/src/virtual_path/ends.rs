@@ -10,7 +10,7 @@ use quinn_proto::{
     Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, ServerConfig, StreamEvent,
     StreamId, VarInt,
 };
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -19,11 +19,17 @@ const WINDOW: u32 = 32 << 20;
 /// Datagrams made at once.
 const BATCH: usize = 10;
 
+pub(super) const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 1);
+
+/// One address of the client after the other.
+pub(super) const fn client(number: u8) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, number, 1)), 1)
+}
+
 pub(super) struct End {
     endpoint: Endpoint,
     connection: Option<(ConnectionHandle, Connection)>,
     accepts: Option<Arc<ServerConfig>>,
-    peer: SocketAddr,
     pub(super) path: Arc<PathState>,
     probing: Probing,
     silence: Silence,
@@ -32,14 +38,13 @@ pub(super) struct End {
     /// The last look was a probe.
     probed: bool,
     stream: Option<StreamId>,
-    responses: Vec<Vec<u8>>,
+    responses: Vec<(SocketAddr, Vec<u8>)>,
 }
 
 impl End {
     pub(super) fn pair(config: &NetConfig, now: Instant) -> [Self; 2] {
         let identities = [(); 2].map(|()| NodeIdentity::generate().unwrap());
         let own = [0, 1].map(|index: usize| certificate::certified(&identities[index]).unwrap());
-        let addresses: [SocketAddr; 2] = ["10.0.0.1:1", "10.0.0.2:1"].map(|address| address.parse().unwrap());
         let paths = [(); 2].map(|()| Arc::new(PathState::default()));
         let transport = |path| {
             let mut transport = bind::transport(config, path).unwrap();
@@ -67,25 +72,18 @@ impl End {
         };
         let [near, far] = paths;
         let mut ends = [
-            Self::new(endpoint(None, 1), None, addresses[1], near, config.probing),
-            Self::new(endpoint(Some(Arc::clone(&server)), 2), Some(server), addresses[0], far, config.probing),
+            Self::new(endpoint(None, 1), None, near, config.probing),
+            Self::new(endpoint(Some(Arc::clone(&server)), 2), Some(server), far, config.probing),
         ];
-        ends[0].connection = Some(ends[0].endpoint.connect(now, client, addresses[1], SERVER_NAME).unwrap());
+        ends[0].connection = Some(ends[0].endpoint.connect(now, client, SERVER, SERVER_NAME).unwrap());
         ends
     }
 
-    fn new(
-        endpoint: Endpoint,
-        accepts: Option<Arc<ServerConfig>>,
-        peer: SocketAddr,
-        path: Arc<PathState>,
-        probing: Probing,
-    ) -> Self {
+    fn new(endpoint: Endpoint, accepts: Option<Arc<ServerConfig>>, path: Arc<PathState>, probing: Probing) -> Self {
         Self {
             endpoint,
             connection: None,
             accepts,
-            peer,
             path,
             probing,
             silence: Silence::default(),
@@ -120,14 +118,16 @@ impl End {
         written
     }
 
-    pub(super) fn transmit(&mut self, now: Instant) -> Vec<Vec<u8>> {
+    /// Datagrams that go, and where.
+    pub(super) fn transmit(&mut self, now: Instant) -> Vec<(SocketAddr, Vec<u8>)> {
         let mut packets = std::mem::take(&mut self.responses);
         self.handle_endpoint_events();
         let Some((_, connection)) = &mut self.connection else { return packets };
         let mut buffer = Vec::new();
         while let Some(transmit) = connection.poll_transmit(now, BATCH, &mut buffer) {
             let segment = transmit.segment_size.unwrap_or(transmit.size);
-            packets.extend(buffer[..transmit.size].chunks(segment).map(<[u8]>::to_vec));
+            let whole = buffer[..transmit.size].chunks(segment);
+            packets.extend(whole.map(|packet| (transmit.destination, packet.to_vec())));
             buffer.clear();
         }
         // As the path wakes whoever watches it.
@@ -142,9 +142,9 @@ impl End {
     }
 
     /// A datagram came; tells how many bytes can be read by it.
-    pub(super) fn handle(&mut self, now: Instant, bytes: &[u8]) -> u64 {
+    pub(super) fn handle(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) -> u64 {
         let mut buffer = Vec::new();
-        match self.endpoint.handle(now, self.peer, None, None, BytesMut::from(bytes), &mut buffer) {
+        match self.endpoint.handle(now, from, None, None, BytesMut::from(bytes), &mut buffer) {
             Some(DatagramEvent::ConnectionEvent(_, event)) => {
                 if let Some((_, connection)) = &mut self.connection {
                     connection.handle_event(event);
@@ -154,7 +154,9 @@ impl End {
                 let accepted = self.endpoint.accept(incoming, now, &mut buffer, self.accepts.clone());
                 self.connection = Some(accepted.map_err(|error| error.cause).unwrap());
             }
-            Some(DatagramEvent::Response(transmit)) => self.responses.push(buffer[..transmit.size].to_vec()),
+            Some(DatagramEvent::Response(transmit)) => {
+                self.responses.push((transmit.destination, buffer[..transmit.size].to_vec()))
+            }
             None => {}
         }
         self.read()
@@ -170,7 +172,7 @@ impl End {
                 Event::Stream(_) | Event::Connected | Event::HandshakeDataReady | Event::DatagramsUnblocked => {}
             }
         }
-        let (Some(stream), Some(_)) = (self.stream, &self.accepts) else { return 0 };
+        let Some(stream) = self.stream.filter(|stream| stream.initiator() != connection.side()) else { return 0 };
         let mut count = 0;
         let mut readable = connection.recv_stream(stream);
         let Ok(mut chunks) = readable.read(true) else { return 0 };
@@ -203,10 +205,39 @@ impl End {
                 self.probed = true;
                 self.path.arm();
                 self.probes += 1;
-                connection.datagrams().send(Bytes::from_static(TICK), true).expect("a peer of ours takes datagrams");
+                self.tick();
                 Some(at)
             }
         };
+    }
+
+    /// As [`crate::Endpoint::note_link`]: the link is down.
+    pub(super) fn note_down(&self) {
+        self.path.excuse();
+    }
+
+    /// And up again.
+    pub(super) fn note_up(&mut self) {
+        let view = self.path.view();
+        if view.in_flight > 0 || view.sent_since > 0 {
+            self.path.arm();
+            self.tick();
+        }
+    }
+
+    /// As [`crate::Endpoint::rebind`]: this end is elsewhere.
+    pub(super) fn note_moved(&mut self) {
+        if let Some((_, connection)) = &mut self.connection {
+            connection.local_address_changed();
+        }
+        self.note_down();
+        self.note_up();
+    }
+
+    fn tick(&mut self) {
+        if let Some((_, connection)) = &mut self.connection {
+            connection.datagrams().send(Bytes::from_static(TICK), true).expect("a peer of ours takes datagrams");
+        }
     }
 
     fn handle_endpoint_events(&mut self) {

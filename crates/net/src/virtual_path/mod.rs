@@ -2,10 +2,12 @@
 //! TCP flow of others beside it. For tests.
 
 mod ends;
+mod moves;
 mod outcomes;
 
 use crate::{Congestion, NetConfig, Probing};
 use ends::End;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use wayfs_link::{Duplex, LineConfig, LineId, Medium, Way};
 use wayfs_tcp::{Config, Endpoint as Tcp, Scheme, Segment, Seq};
@@ -17,7 +19,8 @@ const LINE: LineId = LineId(0);
 
 #[derive(Debug, Clone)]
 enum Packet {
-    Quic(Vec<u8>),
+    /// With the address that the client had, or is taken to have.
+    Quic(SocketAddr, Vec<u8>),
     Tcp(Segment),
 }
 
@@ -26,6 +29,8 @@ enum Packet {
 enum Load {
     /// The client sends without end.
     Bulk,
+    /// The server does.
+    Download,
     /// The client sends so many bytes and is done.
     Bytes(u64),
     /// The client sends so many bytes, and so many again after each pause.
@@ -38,6 +43,8 @@ struct World {
     now: Time,
     medium: Medium<Packet>,
     ends: [End; 2],
+    /// Where the client is.
+    client: SocketAddr,
     load: Load,
     /// Bytes that the client has still to write now.
     to_write: u64,
@@ -57,6 +64,7 @@ impl World {
             now: Time::ZERO,
             medium: Medium::new(vec![line], Duplex::Full, seed, Time::ZERO),
             ends: End::pair(&config, base),
+            client: ends::client(0),
             load,
             to_write: 0,
             writes_at: Time::ZERO,
@@ -110,11 +118,12 @@ impl World {
     }
 
     fn write(&mut self) {
-        if !self.ends[0].is_connected() {
+        let writer = usize::from(self.load == Load::Download);
+        if !self.ends[writer].is_connected() {
             return;
         }
         match self.load {
-            Load::Bulk => self.to_write = 1 << 30,
+            Load::Bulk | Load::Download => self.to_write = 1 << 30,
             Load::Bytes(bytes) => {
                 if self.writes_at == Time::ZERO {
                     (self.to_write, self.writes_at) = (bytes, self.now);
@@ -127,7 +136,7 @@ impl World {
                 }
             }
         }
-        self.to_write -= self.ends[0].write(self.to_write);
+        self.to_write -= self.ends[writer].write(self.to_write);
         if let Some((near, far)) = &mut self.tcp {
             near.write(near.writable());
             self.tcp_received += u64::from(far.read(u32::MAX));
@@ -137,10 +146,11 @@ impl World {
     fn transmit(&mut self) {
         let now = self.instant();
         for (end, way) in self.ends.iter_mut().zip(Way::BOTH) {
-            for packet in end.transmit(now) {
+            for (to, packet) in end.transmit(now) {
                 let len = packet.len() + HEADERS_LEN;
+                let client = if way == Way::Up { self.client } else { to };
                 // What the line refuses is lost.
-                let _ = self.medium.send(self.now, LINE, way, len, Packet::Quic(packet));
+                let _ = self.medium.send(self.now, LINE, way, len, Packet::Quic(client, packet));
             }
         }
         if let Some((near, far)) = &mut self.tcp {
@@ -155,12 +165,13 @@ impl World {
     fn deliver(&mut self, way: Way, packet: Packet) {
         let now = self.instant();
         match packet {
-            Packet::Quic(bytes) => {
-                let to = match way {
-                    Way::Up => &mut self.ends[1],
-                    Way::Down => &mut self.ends[0],
+            // Nobody is where the client was.
+            Packet::Quic(client, _) if way == Way::Down && client != self.client => {}
+            Packet::Quic(client, bytes) => {
+                let read = match way {
+                    Way::Up => self.ends[1].handle(now, client, &bytes),
+                    Way::Down => self.ends[0].handle(now, ends::SERVER, &bytes),
                 };
-                let read = to.handle(now, &bytes);
                 if read > 0 {
                     self.arrived.push((self.now, self.received() + read));
                 }
