@@ -19,7 +19,7 @@ use crate::replica::{Replica, StepError};
 use crate::tentative::LogItem;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_tree::{applied_chain, chained};
-use wayfs_types::{Chain, Image, Key, LifeSpan, MetaStore, Op, Origin, OriginId, Record, RecordId, StorageError};
+use wayfs_types::{Chain, Image, Key, MetaStore, Op, Origin, OriginId, Record, RecordId, StorageError};
 use wayfs_wire::{Applied, KeyImage, Mark, SentRecord, Up};
 
 /// Statements of a child about its histories that wait for the records which they are about.
@@ -182,33 +182,22 @@ impl<S: MetaStore> Replica<S> {
         // Or it lost what our tentative records follow.
         let differs =
             known.is_some_and(|known| known != image.chain) || image.applied < self.confirmed_applied(origin)?;
+        // Written in another life than the parent knows under such numbers, or with a number that nothing has there.
+        let is_of_another_life = |item: &LogItem| image.lives.life_at(item.id.sequence()) != Some(item.life);
         let is_parted = |item: &LogItem| {
             // Where the two part is not known: then all that is not confirmed counts.
-            differs || (item.id.sequence() <= image.applied && is_of_another_life(item, &image.life))
+            differs || (item.id.sequence() <= image.applied && is_of_another_life(item))
         };
         let first = self.log.tentative_of(origin).find(|(_, item)| is_parted(item));
         Ok(first.map(|(_, item)| item.id.sequence()))
     }
 }
 
-/// Whether a record cannot be among those that the parent has: it was written in another life of the store than the
-/// parent knows under such numbers, or has a number that nothing has there.
-fn is_of_another_life(item: &LogItem, known: &LifeSpan) -> bool {
-    let sequence = item.id.sequence();
-    if sequence >= known.from { item.life != known.life } else { sequence > known.after && known.from > 0 }
-}
-
-/// Whether a record of an origin is among those that were taken: not behind the last one, nor in the gap before its newest
-/// life, where only another copy of its writer's store can have written.
-pub(crate) fn is_among(taken: &Origin, sequence: u64) -> bool {
-    sequence <= taken.applied && !(taken.life.after < sequence && sequence < taken.life.from)
-}
-
 /// The parent's half.
 impl<S: MetaStore> Replica<S> {
     /// Whether a record was taken here.
     pub(crate) fn has_record(&mut self, record: RecordId) -> Result<bool, StorageError> {
-        Ok(self.origin_image(record.origin())?.is_some_and(|taken| is_among(&taken, record.sequence())))
+        Ok(self.origin_image(record.origin())?.is_some_and(|taken| taken.has(record.sequence())))
     }
 
     pub(crate) fn handle_chains(

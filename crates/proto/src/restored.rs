@@ -17,7 +17,6 @@
 //! written again: what it does not show of that was removed or written over there.
 
 use crate::api::{Output, Role};
-use crate::history::is_among;
 use crate::replica::Replica;
 use crate::tables::{KeyKind, kind_range, parse_image_key, table};
 use crate::tentative::LogEntry;
@@ -194,7 +193,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let has = |record: RecordId| {
             let image = known.get(&record.origin()).and_then(Option::as_ref);
-            record.origin() == OriginId::GENESIS || image.is_some_and(|image| is_among(image, record.sequence()))
+            record.origin() == OriginId::GENESIS || image.is_some_and(|image| image.has(record.sequence()))
         };
         lost.gone.retain(|file, _| !has(file.maker()));
         lost.older.retain(|_, (_, inode)| !has(inode.version));

@@ -445,7 +445,7 @@ impl<S: MetaStore> Replica<S> {
             touched.push((key, echo_hash(after.as_ref())));
         }
         let (chain, life) = match tx.image(&Key::Origin(record.id.origin()))? {
-            Some(Image::Origin(origin)) => (origin.chain, origin.life.life),
+            Some(Image::Origin(origin)) => (origin.chain, origin.lives.newest()),
             _ => (Chain::START, Life::NONE),
         };
         let entry = LogEntry { record, held, structural, touched, before, chain, life };

@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use wayfs_proto::{Config, Holder, Ledger, Progress, Replica, Role};
-use wayfs_types::{Content, Facts, FileId, Life, OriginId, RecordId};
+use wayfs_types::{Content, Facts, FileId, Life, Origin, OriginId, RecordId};
 
 /// Chance that a client that has spoken loses its disk at once.
 const GONE: f64 = 0.03;
@@ -27,13 +27,13 @@ const GONE: f64 = 0.03;
 /// What a power cut would leave of a server.
 struct Server {
     host: usize,
-    /// Last record of each origin that it has.
-    applied: BTreeMap<OriginId, u64>,
+    /// What it knows of each origin: which of its records it has.
+    origins: BTreeMap<OriginId, Origin>,
 }
 
 impl Server {
     fn has(&self, record: RecordId) -> bool {
-        self.applied.get(&record.origin()).is_some_and(|applied| *applied >= record.sequence())
+        self.origins.get(&record.origin()).is_some_and(|origin| origin.has(record.sequence()))
     }
 }
 
@@ -91,8 +91,8 @@ impl World {
         let is_server = |index: &usize| !self.hosts[*index].is_client() && !self.hosts[*index].destroyed;
         let open = |host: usize| {
             let replica = self.reopened(host)?;
-            let applied = replica.origins().ok()?.into_iter().map(|(origin, image)| (origin, image.applied)).collect();
-            Some(Server { host, applied })
+            let origins = replica.origins().ok()?.into_iter().collect();
+            Some(Server { host, origins })
         };
         (0..self.hosts.len()).filter(is_server).filter_map(open).collect()
     }

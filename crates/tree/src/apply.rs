@@ -40,7 +40,7 @@ pub fn apply(view: &mut impl ViewMut, record: &Record) -> Result<Effect, Storage
     };
     if let Some(mut origin) = origin {
         if let Op::Skip { life, .. } = record.op {
-            origin.life = LifeSpan { life, after: origin.applied, from: record.id.sequence() };
+            origin.lives.begin(LifeSpan { life, after: origin.applied, from: record.id.sequence() });
         }
         origin.applied = record.id.sequence();
         origin.chain = chained(origin.chain, record);

@@ -54,26 +54,6 @@ impl fmt::Debug for Chain {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct ChainCheck([u8; 4]);
 
-/// One opening of a store, drawn at random: two copies of a store that are both opened have different ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-pub struct Life(pub u32);
-
-impl Life {
-    /// A store whose driver draws none: nothing is concluded from it.
-    pub const NONE: Self = Self(0);
-}
-
-/// Which numbers of an origin were given in the newest known life of its writer's store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct LifeSpan {
-    /// The life. Until the writer's store was opened for a second time: [`Life::NONE`].
-    pub life: Life,
-    /// The last sequence of the lives before.
-    pub after: u64,
-    /// The first sequence of this one. Nothing has a number between.
-    pub from: u64,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

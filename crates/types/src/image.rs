@@ -1,6 +1,6 @@
 //! Images: what goes down. The newest image of a key is all that matters.
 
-use crate::{Chain, Content, FileId, Life, LifeSpan, Name, NodeId, OriginId, RecordId, UserId, WallTime, XattrName};
+use crate::{Chain, Content, FileId, KnownLives, Life, Name, NodeId, OriginId, RecordId, UserId, WallTime, XattrName};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -203,8 +203,8 @@ pub struct Origin {
     pub applied: u64,
     /// The running hash over its records up to that one.
     pub chain: Chain,
-    /// Which of its numbers its writer gave in the newest life of its store.
-    pub life: LifeSpan,
+    /// Which of its numbers its writer gave in which life of its store.
+    pub lives: KnownLives,
     /// `USER@HOST`, as conflict names carry it; at most 64 bytes of printable text without `/`.
     pub label: String,
     /// The machine's key: who may speak for this origin, anywhere in the volume.
@@ -227,7 +227,13 @@ pub struct Renewal {
 impl Origin {
     /// A machine as it is admitted: it has written nothing.
     pub fn admitted(admitted: Admitted, node: NodeId, label: String) -> Self {
-        Self { applied: 0, chain: Chain::START, life: LifeSpan::default(), label, node, admitted, renews: None }
+        Self { applied: 0, chain: Chain::START, lives: KnownLives::default(), label, node, admitted, renews: None }
+    }
+
+    /// Whether a record is among those that took effect: not behind the last one, nor in a gap between two lives, where only another
+    /// copy of its writer's store can have written. Of lives so long ago that their gaps are not known: no.
+    pub fn has(&self, sequence: u64) -> bool {
+        sequence <= self.applied && self.lives.life_at(sequence).is_some()
     }
 }
 

@@ -200,3 +200,41 @@ fn a_home_does_not_vouch_for_what_another_copy_left_out() {
     assert_eq!(inode.content, big("film"), "the station wrote it again");
     assert_eq!(world.hosts[station].replica.holder(file, inode.version), Ok(crate::Holder::Here), "and keeps it");
 }
+
+/// The simulator found it (seed 2011296): a client was put back, and crashed before it met anybody, so that it left out numbers twice.
+/// What it had made before, and a station had that was away, lies in the first gap, and was taken for what the home has.
+#[test]
+fn what_lies_in_an_older_gap_of_numbers_is_not_the_homes() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "st@s");
+    let up = stay_connected(&mut world, station, HOME);
+    let a = world.add(Role::Client, "ann@a");
+    world.configure(a, |config| config.life = Life(5));
+    let peer = stay_connected(&mut world, a, station);
+    write(&mut world, a, &named("common", 3));
+    world.names(a, ROOT).unwrap();
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(a);
+    world.close(up);
+    write(&mut world, a, &named("early", 2));
+    assert_eq!(world.wait(a, Level::Safe), Ok(Answer::Reached), "its station has them");
+    world.close(peer);
+    world.restore(a, copy, 20_003);
+    write(&mut world, a, &named("second", 1));
+    world.pass(Duration::from_secs(3));
+    let store = world.snapshot(a);
+    world.restore(a, store, 30_001);
+    write(&mut world, a, &named("third", 1));
+    stay_connected(&mut world, a, HOME);
+    world.pass(Duration::from_secs(3));
+    world.connect(station, HOME);
+    world.pass(Duration::from_secs(3));
+    stay_connected(&mut world, station, HOME);
+    world.pass(Duration::from_secs(3));
+    for host in [HOME, station] {
+        for names in [named("early", 2), named("second", 1), named("third", 1)] {
+            assert_all_there(&mut world, host, &names);
+        }
+        assert_eq!(world.names(host, ROOT).unwrap().len(), 7, "nothing beside them");
+    }
+}
