@@ -414,6 +414,10 @@ impl<S: MetaStore> Replica<S> {
         }
         self.overlay.put_raw(key, pack(&Owed { file, content }));
         self.contents.floors.note_row(table::OWED, record);
+        if record.origin() == self.config.origin {
+            // What was looked for and found may lie below what was pushed.
+            self.contents.push_cursor = self.contents.push_cursor.min(record.sequence() - 1);
+        }
         if self.config.role == Role::Station {
             self.contents.haves.insert(record);
             let through = self.contents.wanted_through.get(&record.origin()).copied().unwrap_or(0);

@@ -180,16 +180,25 @@ impl<S: MetaStore> Replica<S> {
             return Ok(Vec::new());
         }
         let origin = self.config.origin;
-        let (from, _) = origin_range(table::OWED, origin, self.contents.push_cursor + 1);
         let (until, _) = origin_range(table::OWED, origin, durable + 1);
         let mut due = Vec::new();
-        for (key, value) in self.tx().scan_raw(&from, &until, room)? {
-            let version = parse_record_key(&key)?;
-            self.contents.push_cursor = version.sequence();
-            due.push((version, unpack(&value)?));
-        }
-        if due.len() < room {
-            self.contents.push_cursor = durable;
+        while due.len() < room {
+            let (from, _) = origin_range(table::OWED, origin, self.contents.push_cursor + 1);
+            let rows = self.tx().scan_raw(&from, &until, room)?;
+            if rows.is_empty() {
+                self.contents.push_cursor = durable;
+                break;
+            }
+            for (key, value) in rows {
+                let version = parse_record_key(&key)?;
+                if due.len() == room {
+                    break;
+                }
+                self.contents.push_cursor = version.sequence();
+                if !self.contents.pushing.contains(&version) && !self.contents.pushed.contains(&version) {
+                    due.push((version, unpack(&value)?));
+                }
+            }
         }
         Ok(due)
     }

@@ -3,7 +3,7 @@
 use super::forking::stay_connected;
 use super::put_back::{first_life, rejoin};
 use super::world::{HOME, World, big};
-use crate::{Output, Role};
+use crate::{Input, Output, Role};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Level};
 use wayfs_types::{Content, FileId};
@@ -86,4 +86,47 @@ fn what_a_station_wrote_again_and_nobody_has_is_declared_lost() {
     let world = written_again_by_its_station(false);
     assert!(is_declared(&world));
     assert!(world.hosts[HOME].replica.ledger().unwrap().home_lacks.is_nothing());
+}
+
+/// Seed 125 of `home-back`: what a client wrote again is found in its cache when contents of later records are on their way.
+#[test]
+fn what_is_found_after_later_contents_went_is_pushed_too() {
+    let mut world = first_life();
+    let a = world.add(Role::Client, "ann@a");
+    world.configure(a, |config| (config.records_per_message, config.records_in_flight_max) = (1, 1));
+    let line = stay_connected(&mut world, a, HOME);
+    let copy = world.snapshot(HOME);
+    for (name, content) in [("one", big("first")), ("two", big("second")), ("three", big("third"))] {
+        let file = world.create(a, ROOT, name);
+        world.store(a, file, content);
+    }
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.close(line);
+    world.restore(HOME, copy, 4);
+    world.hosts[HOME].chunks.clear();
+    world.hosts[a].holds_seeks = true;
+    world.connect(a, HOME);
+    world.settle();
+    assert!(!world.has_session(a), "it goes on as another member");
+    let events = std::mem::take(&mut world.hosts[a].events);
+    let mut looks: Vec<_> = events.into_iter().filter(|event| matches!(event, Output::Seek { .. })).collect();
+    let (last, second, first) = (looks.pop().unwrap(), looks.pop().unwrap(), looks.pop().unwrap());
+    assert!(looks.is_empty(), "three files were lost");
+    let found = |world: &mut World, look: Output| {
+        let Output::Seek { file, version, content } = look else { panic!("{look:?}") };
+        world.input(a, Input::Sought { file, version, content, is_here: true });
+    };
+    found(&mut world, last);
+    let line = world.connect(a, HOME);
+    world.hold_pushes(line, true);
+    while world.hosts[a].replica.contents.pushing.is_empty() {
+        assert!(world.step(), "the later contents go");
+    }
+    found(&mut world, second);
+    found(&mut world, first);
+    world.hold_pushes(line, false);
+    world.pass(Duration::from_secs(3));
+    for content in [big("first"), big("second"), big("third")] {
+        assert!(world.hosts[HOME].chunks.contains(&content.root().unwrap()), "{content:?}");
+    }
 }
