@@ -7,7 +7,7 @@
 //! that took it, so one look at the file with the version's number tells.
 
 use crate::view::{View, inode, resolve};
-use wayfs_types::{FileId, Image, Key, Kind, RecordId, StorageError};
+use wayfs_types::{FileId, Image, Key, Kind, OriginId, RecordId, StorageError};
 
 /// A file and the version of it that a record was made upon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,20 +45,40 @@ pub(crate) fn holds(file: FileId, current: RecordId, base: RecordId) -> bool {
     current == base || (is_first && current.origin() == base.origin() && current.sequence() <= base.sequence())
 }
 
-/// As [`holds`], or the bytes of what it held were lost: nothing else took the place of that version.
+/// As [`holds`], or nothing else took the place of the current version where the base was made: its bytes were lost, or what
+/// came after it was. `by`: who made a record upon that base.
 pub(crate) fn holds_or_lost(
     view: &impl View,
-    file: FileId,
+    by: OriginId,
+    seen: Lineage,
     current: RecordId,
-    base: RecordId,
 ) -> Result<bool, StorageError> {
-    if holds(file, current, base) {
+    let Lineage { file, base } = seen;
+    if holds(file, current, base) || is_lost_heir(view, by, current, base)? {
         return Ok(true);
     }
     Ok(match view.image(&Key::Conflict(current))? {
         Some(Image::Conflict(report)) if report.is_loss() => holds(file, report.record, base),
         _ => false,
     })
+}
+
+/// Whether the current version is one of a writer whose later records are lost here for good, and the base is one of these: the
+/// home was put back to an older copy, and the writer goes on under another origin. It had seen its base in this file, upon
+/// the state that the copy has and in which the current version stands: that is an ancestor of the base.
+fn is_lost_heir(view: &impl View, by: OriginId, current: RecordId, base: RecordId) -> Result<bool, StorageError> {
+    let former = base.origin();
+    if former == by || current.origin() != former {
+        return Ok(false);
+    }
+    let origin = |origin| {
+        Ok::<_, StorageError>(match view.image(&Key::Origin(origin))? {
+            Some(Image::Origin(origin)) => Some(origin),
+            _ => None,
+        })
+    };
+    let goes_on = origin(by)?.and_then(|image| image.renews).is_some_and(|renewal| renewal.of == former);
+    Ok(goes_on && origin(former)?.is_some_and(|image| image.applied < base.sequence()))
 }
 
 #[cfg(test)]

@@ -29,7 +29,8 @@ pub(crate) fn unlink<V: ViewMut>(
     };
     // What the remover saw may have become a conflict copy. That stays, too: it may have had
     // another name where the remover looked.
-    let was_seen = seen.file == file && holds_or_lost(edit.view, file, inode.version, seen.base)?;
+    let by = edit.record.id.origin();
+    let was_seen = seen.file == file && holds_or_lost(edit.view, by, seen, inode.version)?;
     if inode.places.len() == 1 && !was_seen {
         return edit.refuse(ConflictKind::StoreUnlink, file, Some(asked));
     }

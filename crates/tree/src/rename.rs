@@ -7,7 +7,7 @@ use crate::lineage::{follow, holds_or_lost};
 use crate::make::{is_equal, landed};
 use crate::view::{View, ViewMut, inode};
 use crate::{Effect, Outcome};
-use wayfs_types::{ConflictKind, FileId, Inode, Name, Place, Replaced, StorageError};
+use wayfs_types::{ConflictKind, FileId, Inode, Name, OriginId, Place, Replaced, StorageError};
 
 /// Directories above one another at most; only damaged or half-known state has more.
 const DEPTH_MAX: usize = 1_000_000;
@@ -98,7 +98,7 @@ fn move_onto<V: ViewMut>(
 ) -> Result<Effect, StorageError> {
     let there = edit.living(taken)?;
     let fate = match (&there, replaced) {
-        (Some(there), replaced) => fate_of(edit.view, mover.inode, taken, there, replaced)?,
+        (Some(there), replaced) => fate_of((edit.view, edit.record.id.origin()), mover.inode, taken, there, replaced)?,
         (None, _) => Fate::Stays(ConflictKind::RenameRename),
     };
     match fate {
@@ -137,7 +137,7 @@ enum Fate {
 }
 
 fn fate_of(
-    view: &impl View,
+    (view, by): (&impl View, OriginId),
     mover: &Inode,
     taken: FileId,
     there: &Inode,
@@ -153,9 +153,8 @@ fn fate_of(
         (true, true, Some(_)) if is_empty()? => Fate::IsReplaced,
         (true, true, Some(_)) => Fate::Stays(ConflictKind::InsideRmdir),
         (false, false, Some(seen)) => {
-            let is_lost = there.places.len() == 1
-                && !is_equal(mover, there)
-                && !holds_or_lost(view, taken, there.version, seen.base)?;
+            let is_lost =
+                there.places.len() == 1 && !is_equal(mover, there) && !holds_or_lost(view, by, seen, there.version)?;
             if is_lost { Fate::Stays(ConflictKind::StoreStore) } else { Fate::IsReplaced }
         }
         (false, false, None) if is_equal(mover, there) && mover.places.len() == 1 => Fate::IsEqual,

@@ -27,7 +27,7 @@ pub(crate) fn store<V: ViewMut>(
     let id = edit.record.id;
     let effect = if inode.is_removed() {
         bring_back(edit, seen.file, *inode, &new)?
-    } else if holds_or_lost(edit.view, seen.file, inode.version, seen.base)? {
+    } else if holds_or_lost(edit.view, edit.record.id.origin(), seen, inode.version)? {
         forget_loss(edit, inode.version)?;
         let inode = new.written_into(*inode, id, edit.record.time);
         edit.put_inode(seen.file, inode)?;

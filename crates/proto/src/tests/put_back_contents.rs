@@ -2,7 +2,7 @@
 
 use super::forking::stay_connected;
 use super::put_back::{first_life, rejoin};
-use super::world::{HOME, World, big};
+use super::world::{HOME, World, big, small};
 use crate::{Input, Output, Role};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Level};
@@ -34,7 +34,8 @@ fn what_a_writer_has_let_go_is_not_waited_for_under_its_former_number() {
     let copy = world.snapshot(HOME);
     world.hold_pushes(line, false);
     assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
-    world.store(a, file, big("second"));
+    let other = world.create(a, ROOT, "other");
+    world.store(a, other, big("second"));
     assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
     let_go(&mut world, a, &big("first"));
     world.restore(HOME, copy, 4);
@@ -129,4 +130,61 @@ fn what_is_found_after_later_contents_went_is_pushed_too() {
     for content in [big("first"), big("second"), big("third")] {
         assert!(world.hosts[HOME].chunks.contains(&content.root().unwrap()), "{content:?}");
     }
+}
+
+/// Seed 297 of `home-back`: the copy names a content that its writer had replaced since, and whose bytes a station had that is gone
+/// for good. What the writer stores again takes its place, and nobody waits for those bytes.
+#[test]
+fn what_a_writer_stores_again_replaces_what_the_copy_has_of_its_own() {
+    let mut world = first_life();
+    let station = world.add(Role::Station, "st@s");
+    let a = world.add(Role::Client, "ann@a");
+    let up = stay_connected(&mut world, station, HOME);
+    world.hold_pushes(up, true);
+    let line = stay_connected(&mut world, a, station);
+    let film = world.create(a, ROOT, "film");
+    world.store(a, film, small("small"));
+    world.store(a, film, big("first"));
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(HOME);
+    world.close(line);
+    world.destroy(station);
+    stay_connected(&mut world, a, HOME);
+    world.store(a, film, big("second"));
+    let gone = world.create(a, ROOT, "gone");
+    world.store(a, gone, big("gone"));
+    world.store(a, film, big("third"));
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    let_go(&mut world, a, &big("first"));
+    world.restore(HOME, copy, 4);
+    world.hosts[HOME].chunks.clear();
+    rejoin(&mut world, &[(a, HOME)]);
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.names(HOME, ROOT).unwrap(), ["film", "gone"], "no copies");
+    assert_eq!(world.lookup(HOME, ROOT, "film").unwrap().1.content, big("third"));
+    assert!(world.hosts[HOME].replica.ledger().unwrap().home_lacks.is_nothing(), "nobody waits for the first");
+}
+
+/// Somebody else stored into the file after the home was put back: then that stays, and what is stored again is a copy.
+#[test]
+fn what_a_writer_stores_again_does_not_replace_what_another_wrote_since() {
+    let mut world = first_life();
+    let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    let line = stay_connected(&mut world, a, HOME);
+    let file = world.create(a, ROOT, "plan");
+    world.store(a, file, small("zeroth"));
+    world.store(a, file, small("first"));
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(HOME);
+    world.store(a, file, small("second"));
+    world.pass(Duration::from_secs(3));
+    world.close(line);
+    world.restore(HOME, copy, 4);
+    stay_connected(&mut world, b, HOME);
+    world.lookup(b, ROOT, "plan").unwrap();
+    world.store(b, file, small("bob's"));
+    world.settle();
+    rejoin(&mut world, &[(a, HOME)]);
+    assert_eq!(world.lookup(HOME, ROOT, "plan").unwrap().1.content, small("bob's"));
+    assert_eq!(world.names(HOME, ROOT).unwrap().len(), 2, "Ann's is beside it");
 }
