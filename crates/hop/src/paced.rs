@@ -14,8 +14,8 @@ use wayfs_types::Time;
 
 /// Without a limit that was set, what waits is what the hop carries in so long: more would only be late.
 const QUEUE_MS: u64 = 300;
-/// But at least this, in bytes.
-const QUEUE_LEN_MIN: usize = 32 * 1024;
+/// But at least this, in bytes: what hops have themselves. A few blocks of NFS over UDP fill 32 KiB, and each that loses a fragment goes again as a whole.
+const QUEUE_LEN_MIN: usize = 64 * 1024;
 /// Silence before any round trip was measured: the first frames may meet a full queue.
 const TIMEOUT_INITIAL: Duration = Duration::from_millis(500);
 
@@ -24,7 +24,7 @@ const TIMEOUT_INITIAL: Duration = Duration::from_millis(500);
 pub enum QueueLimit {
     /// As [`ArqConfig::queue_len_max`] says.
     Fixed,
-    /// As many bytes as the hop carries in 300 ms, at least 32 KiB.
+    /// As many bytes as the hop carries in 300 ms, at least 64 KiB.
     ByRate,
 }
 

@@ -76,7 +76,7 @@ pub struct Settings {
     pub order: Option<Order>,
     /// Longest time from a packet's arrival until it is given up.
     pub delay_max: Option<Duration>,
-    /// Bytes that wait for the hop, at most. Absent: as many as it carries in 300 ms, 32 KiB to 256 KiB.
+    /// Bytes that wait for the hop, at most. Absent: as many as it carries in 300 ms, 64 KiB to 256 KiB.
     pub queue_len_max: Option<usize>,
     /// Whether room at the other end is asked for before something is sent.
     pub reservation: Option<bool>,

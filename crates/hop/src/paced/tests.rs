@@ -41,6 +41,11 @@ struct Channel {
 }
 
 impl Channel {
+    fn new(rate: u64, delay: Duration) -> Self {
+        let (queues, flying) = ([VecDeque::new(), VecDeque::new()], VecDeque::new());
+        Self { rate, delay, queues, turn: 0, busy: None, flying, waited_max: Duration::ZERO }
+    }
+
     /// Lets what is due happen; gives what arrives, and for whom.
     fn advance(&mut self, now: Time, is_bad: &dyn Fn(Time) -> bool) -> Vec<(usize, Frame<Plain>)> {
         if let Some((at, from, frame)) = self.busy.take_if(|(at, ..)| *at <= now) {
@@ -78,9 +83,7 @@ fn run(count: u32, rate: u64, delay: Duration, is_bad: impl Fn(Time) -> bool) ->
     let (window, delay_max) = (512, Duration::from_secs(60));
     let config = ArqConfig { window, delay_max, receive_len_max: 1 << 20, ..ArqConfig::default() };
     let mut ends = [Paced::new(config, QueueLimit::Fixed), Paced::new(config, QueueLimit::Fixed)];
-    let queues = [VecDeque::new(), VecDeque::new()];
-    let mut channel =
-        Channel { rate, delay, queues, turn: 0, busy: None, flying: VecDeque::new(), waited_max: Duration::ZERO };
+    let mut channel = Channel::new(rate, delay);
     let (mut now, mut next, mut arrived) = (Time::ZERO, 0, Vec::new());
     while arrived.len() < count as usize && now < Time::from_micros(600_000_000) {
         while next < count && ends[0].arq().queue_len() < 100_000 && ends[0].send(now, Plain(next, 1360)) {
@@ -132,5 +135,47 @@ fn bad_periods_cost_little_more_than_themselves() {
         let limit = clean * (1000 + bad) as f64 / 1000.0;
         let share = seconds(outcome.ended) / limit;
         assert!(share < 1.12, "bad {bad} ms: {share} of the limit; {:?}", outcome.statistics);
+    }
+}
+
+/// End 1 asks with a packet of 150 bytes for so many packets of 1360 (a block in fragments), `in_flight` such calls at a time, until 720 have
+/// come; gives the share of the hop that they took.
+fn calls(packets: u32, in_flight: u32, rate: u64) -> f64 {
+    let config = ArqConfig { window: 512, delay_max: Duration::from_secs(60), ..ArqConfig::default() };
+    let mut ends = [Paced::new(config, QueueLimit::ByRate), Paced::new(config, QueueLimit::ByRate)];
+    let mut channel = Channel::new(rate, Duration::from_micros(500));
+    let (mut now, mut asked, mut got) = (Time::ZERO, 0, 0);
+    while got < 720 && now < Time::from_micros(600_000_000) {
+        while asked * packets < 720 && asked < got / packets + in_flight {
+            assert!(ends[1].send(now, Plain(asked, 150)));
+            asked += 1;
+        }
+        for (end, frame) in channel.advance(now, &|_| false) {
+            ends[end].handle_frame(now, frame);
+        }
+        ends.iter_mut().for_each(|end| end.handle_timeout(now));
+        while ends[0].poll_packet(now).is_some() {
+            for number in 0..packets {
+                assert!(ends[0].send(now, Plain(number, 1360)), "{packets} packets, {in_flight} calls: one is dropped");
+            }
+        }
+        got += std::iter::from_fn(|| ends[1].poll_packet(now)).count() as u32;
+        for end in [0, 1] {
+            while let Some(frame) = ends[end].poll_frame(now) {
+                channel.queues[end].push_back((now, frame));
+            }
+        }
+        let timers = ends.iter().filter_map(|end| end.poll_timeout(now)).chain(channel.next());
+        now = timers.min().unwrap().max(now + Duration::from_micros(10));
+    }
+    720.0 * 1360.0 / rate as f64 / seconds(now)
+}
+
+#[test]
+fn who_asks_for_blocks_keeps_the_hop_busy_and_loses_none() {
+    // 16 KiB, 8 KiB and 4 KiB. Headers take 5 % of full packets, requests and reports the rest.
+    for (packets, in_flight) in [(12, 2), (12, 3), (6, 3), (6, 6), (3, 4)] {
+        let share = calls(packets, in_flight, 125_000);
+        assert!(share > 0.88, "{packets} packets, {in_flight} calls: {share}");
     }
 }
