@@ -1,6 +1,7 @@
 //! Users and groups of this machine, by number or by name.
 
 use crate::failure::{Exit, Failure};
+use std::collections::BTreeMap;
 use std::path::Path;
 use wayfs_control::Owner;
 
@@ -26,6 +27,22 @@ impl People {
             Self::User => ("user", USERS),
             Self::Group => ("group", GROUPS),
         }
+    }
+
+    /// All of them, by name.
+    pub(crate) fn all(self) -> Result<BTreeMap<String, u32>, Failure> {
+        let (_, table) = self.table();
+        let mut people = BTreeMap::new();
+        for line in lines(Path::new(table))? {
+            let mut columns = line.split(':');
+            let (name, number) =
+                (columns.next().unwrap_or_default(), columns.nth(1).and_then(|text| text.parse().ok()));
+            if let Some(number) = number.filter(|_| !name.is_empty()) {
+                // Of two lines of one name the first is meant, as the C library has it.
+                people.entry(name.to_owned()).or_insert(number);
+            }
+        }
+        Ok(people)
     }
 
     /// The number of somebody who is named by number or by name.
@@ -90,6 +107,10 @@ mod tests {
         assert_eq!(owner("5").unwrap(), Owner { uid: 5, gid: 5 });
         assert_eq!(owner("5:root").unwrap(), Owner { uid: 5, gid: 0 });
         assert!(owner("nobody of this name").is_err());
+        assert_eq!(
+            (People::User.all().unwrap().get("root"), People::Group.all().unwrap().get("root")),
+            (Some(&0), Some(&0))
+        );
         assert!(People::User.number("4294967295").is_err(), "the kernel takes it for nobody");
     }
 }

@@ -88,6 +88,11 @@ pub enum StartError {
     /// Metrics.
     #[error(transparent)]
     Metrics(#[from] wayfs_node::metrics::MetricsError),
+    /// Users are mapped by the names that the volume keeps, and they are not known here.
+    #[error(
+        "the volume's names of users are not known here yet ({0}): mount it once while it can connect, or without `idmap=names`"
+    )]
+    Names(wayfs_types::FsError),
     /// Threads and the like.
     #[error("start: {0}")]
     System(#[from] std::io::Error),
@@ -110,10 +115,8 @@ impl Client {
         let volume = open_volume(&config, &directory, &saved, &endpoint, runtime.handle(), &hooks)?;
         learn_servers(&config, &volume, &saved, news);
         let vfs = build_vfs(&config, &directory, &volume, &hooks, notices)?;
-        let link = start_link(&config, &volume, &endpoint, is_fresh)?;
+        let link = start_link(&config, (&volume, &vfs), &endpoint, is_fresh)?;
         let links = config.links.clone().map(|links| wayfs_node::heed_links(endpoint.clone(), links)).transpose()?;
-        // Whatever else was looked at: the root can be worked in when the network goes.
-        vfs.warm(wayfs_types::FileId::ROOT);
         let metrics = match config.metrics {
             Some(address) => Some(crate::metrics::serve(address, &volume, &vfs, saved.name.clone())?),
             None => None,
@@ -380,10 +383,10 @@ fn take_down(mountpoint: &Path) {
     }
 }
 
-/// Begins to look for a parent. A ticket that was not needed to join is kept for the case that this machine was removed.
+/// Begins to look for a parent, and has ready what the mount needs of the root. A ticket that was not needed to join is kept for the case that this machine was removed.
 fn start_link(
     config: &ClientConfig,
-    volume: &Arc<Volume>,
+    (volume, vfs): (&Arc<Volume>, &Arc<Vfs>),
     endpoint: &Endpoint,
     is_fresh: bool,
 ) -> Result<Arc<ParentLink>, StartError> {
@@ -394,6 +397,9 @@ fn start_link(
     if is_fresh && !config.offline {
         wait_for_session(&link);
     }
+    map_by_names(config, vfs, volume, &link)?;
+    // Whatever else was looked at: the root can be worked in when the network goes.
+    vfs.warm(wayfs_types::FileId::ROOT);
     Ok(link)
 }
 
@@ -416,6 +422,19 @@ fn learn_servers(config: &ClientConfig, volume: &Volume, saved: &Saved, news: Ne
         }
         Source::Saved(_) => {}
     }
+}
+
+/// Learns whom the volume names, from the home's word if somebody can be asked for it.
+fn map_by_names(config: &ClientConfig, vfs: &Vfs, volume: &Volume, link: &ParentLink) -> Result<(), StartError> {
+    if config.vfs.people.is_none() {
+        return Ok(());
+    }
+    if !config.offline {
+        wait_for_session(link);
+    }
+    let root = crate::paths::resolve(volume, Path::new(""), config.vfs.metadata_timeout).map_err(StartError::Names)?;
+    vfs.map_by_names(&root.1);
+    Ok(())
 }
 
 fn wait_for_session(link: &ParentLink) {
@@ -447,6 +466,6 @@ fn raise_file_limit() {
 fn fuse_config(vfs: &Vfs) -> wayfs_fuse::Config {
     let mut config = wayfs_fuse::Config::default();
     config.export_support = true;
-    config.posix_acl = vfs.settings().identities.shows_lists();
+    config.posix_acl = vfs.identities().shows_lists();
     config
 }

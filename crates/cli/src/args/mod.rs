@@ -12,8 +12,8 @@ pub(crate) use link::{LinkBaseArgs, LinkCommand, LinkMobileArgs, LinkOptions, Li
 pub(crate) use nfs::{NfsCommand, NfsOptions, NoticeArg, ProtoArg};
 pub(crate) use tools::{
     BackupArgs, ConflictsCommand, DebugArgs, DeleteArgs, DoctorArgs, EventsArgs, ExclusiveArgs, ExportArgs, ImportArgs,
-    InitArgs, PromoteArgs, QueueArgs, RefreshArgs, ResolveArgs, RestoreArgs, ScrubArgs, StationCommand, StopArgs,
-    SyncArgs, TicketArgs, VolumeCommand, WhichArgs,
+    InitArgs, PeopleArgs, PromoteArgs, QueueArgs, RefreshArgs, ResolveArgs, RestoreArgs, ScrubArgs, StationCommand,
+    StopArgs, SyncArgs, TicketArgs, VolumeCommand, WhichArgs,
 };
 
 use crate::failure::EXIT_CODES;
@@ -106,6 +106,8 @@ pub(crate) enum CommandArgs {
     /// Have the home decide at once what is made, locked and changed in a directory and all below, for programs on machines of
     /// several stations; without the home nothing is changed there
     Exclusive(ExclusiveArgs),
+    /// List and change the names of users and groups that a volume keeps beside its numbers, for mounts with `-o idmap=names`
+    People(PeopleArgs),
     /// Read all contents kept here now, and fetch anew what the disk damaged; exit 0 only if all is sound by then
     Scrub(ScrubArgs),
     /// List, show, compare and settle conflicts

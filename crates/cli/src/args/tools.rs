@@ -230,6 +230,45 @@ pub(crate) struct ExclusiveArgs {
     pub(crate) off: bool,
 }
 
+/// Of `wayfs people`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PeopleArgs {
+    /// A mount point
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+    /// The number that a user has in the volume; another one that he had is forgotten
+    #[arg(long, value_name = "NAME=NUMBER")]
+    pub(crate) user: Vec<Pair>,
+    /// The same for a group
+    #[arg(long, value_name = "NAME=NUMBER")]
+    pub(crate) group: Vec<Pair>,
+    /// Forget a user's name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) remove_user: Vec<String>,
+    /// Forget a group's name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) remove_group: Vec<String>,
+    /// Name users and groups of this machine with numbers from 1000 to 59999, as far as neither name nor number is taken
+    #[arg(long)]
+    pub(crate) from_machine: bool,
+}
+
+/// Somebody, and a number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pair {
+    pub(crate) name: String,
+    pub(crate) number: u32,
+}
+
+impl std::str::FromStr for Pair {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, number) = text.split_once('=').ok_or("write NAME=NUMBER")?;
+        let number = number.parse().map_err(|_| format!("`{number}` is no number"))?;
+        Ok(Self { name: name.to_owned(), number })
+    }
+}
+
 /// Of `wayfs scrub`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ScrubArgs {

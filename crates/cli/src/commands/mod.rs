@@ -14,6 +14,7 @@ mod link;
 mod mount;
 mod nfs;
 mod nfs_mount;
+mod people;
 mod queue;
 mod refresh;
 mod scrub;
@@ -76,6 +77,7 @@ fn run_with(context: &Context, command: CommandArgs) -> Result<(), Failure> {
         CommandArgs::Sync(args) => sync::run(context, args),
         CommandArgs::Refresh(args) => refresh::run(context, &args),
         CommandArgs::Exclusive(args) => exclusive::run(context, &args),
+        CommandArgs::People(args) => people::run(context, &args),
         CommandArgs::Scrub(args) => scrub::run(context, args),
         CommandArgs::Conflicts(command) => conflicts::run(context, command),
         CommandArgs::Offline => context.report(mount, &Command::Offline),

@@ -94,6 +94,7 @@ fn config(context: &Context, settings: &MountSettings) -> Result<ClientConfig, F
         Close::Safe => wayfs_client::Close::Safe,
     };
     config.vfs.identities = settings.identities.clone();
+    config.vfs.people.clone_from(&settings.people);
     let timeouts = &settings.timeouts;
     config.vfs.metadata_timeout = timeouts.metadata.unwrap_or(config.vfs.metadata_timeout);
     config.vfs.read_timeout = timeouts.read.unwrap_or(config.vfs.read_timeout);
@@ -205,6 +206,7 @@ fn start_failure(error: &StartError) -> Failure {
              nothing was changed so far.",
         ),
         StartError::Control(_) | StartError::Volume(_) => (Exit::Refused, "`wayfs status` shows the mount that runs."),
+        StartError::Names(_) => (Exit::Unreachable, "`wayfs people DIR`, where it is mounted, lists them."),
         StartError::Saved(_)
         | StartError::Directory { .. }
         | StartError::Identity(_)

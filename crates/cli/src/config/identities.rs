@@ -7,6 +7,8 @@ use wayfs_client::vfs::{Identities, Numbers};
 
 /// Where a file with a mapping is named.
 const FILE_PREFIX: &str = "file:";
+/// Mapped by the names that the volume keeps.
+const NAMES: &str = "names";
 
 /// What was typed.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -43,16 +45,29 @@ impl IdentityOptions {
                     "`uid=` and `gid=` show all files as one user's, `idmap=` each as its own user's: leave one out.";
                 return Err(Failure::usage("`idmap=` was given with `uid=` or `gid=`", next));
             }
+            // Who is who is known when the volume is.
+            Some(NAMES) => {}
             Some(text) => match text.strip_prefix(FILE_PREFIX) {
                 Some(path) => read(Path::new(path), &mut identities)?,
                 None => {
-                    let next = "A volume keeps numbers and no names: `idmap=file:PATH` names a file with lines `user NUMBER NAME` \
-                                (the number in the volume, the name or number here) and `group NUMBER NAME`.";
-                    return Err(Failure::usage(format_args!("`idmap={text}` is neither `none` nor `file:PATH`"), next));
+                    let next = "`idmap=names` maps by the names that the volume keeps (`wayfs people`); `idmap=file:PATH` names a file with lines \
+                                `user NUMBER NAME` (the number in the volume, the name or number here) and `group NUMBER NAME`.";
+                    return Err(Failure::usage(
+                        format_args!("`idmap={text}` is none of `none`, `names` and `file:PATH`"),
+                        next,
+                    ));
                 }
             },
         }
         Ok(identities)
+    }
+
+    /// Users and groups of this machine, if they are mapped by name.
+    pub(super) fn people(&self) -> Result<Option<wayfs_client::vfs::People>, Failure> {
+        if self.idmap.as_deref() != Some(NAMES) {
+            return Ok(None);
+        }
+        Ok(Some(wayfs_client::vfs::People { users: People::User.all()?, groups: People::Group.all()? }))
     }
 }
 
@@ -106,7 +121,11 @@ mod tests {
         for improper in [("umask", "1000"), ("umask", "9"), ("fmask", "022")] {
             assert_eq!(typed(&[improper]), None, "{improper:?}");
         }
-        assert!(typed(&[("idmap", "names")]).unwrap().resolve().is_err(), "the volume has none");
+        let names = typed(&[("idmap", "names")]).unwrap();
+        assert!(names.resolve().is_ok() && names.people().unwrap().unwrap().users.get("root") == Some(&0));
+        assert_eq!(typed(&[("idmap", "none")]).unwrap().people().unwrap(), None);
+        assert!(typed(&[("idmap", "name")]).unwrap().resolve().is_err());
+        assert!(typed(&[("idmap", "names"), ("gid", "1")]).unwrap().resolve().is_err());
         assert!(typed(&[("idmap", "file:/x"), ("uid", "1")]).unwrap().resolve().is_err());
     }
 

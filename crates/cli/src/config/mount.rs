@@ -94,6 +94,8 @@ pub(crate) struct MountSettings {
     pub(crate) watch: bool,
     /// Whose files are shown.
     pub(crate) identities: wayfs_client::vfs::Identities,
+    /// Users and groups of this machine, if they are mapped by name.
+    pub(crate) people: Option<wayfs_client::vfs::People>,
     /// Where to serve metrics.
     pub(crate) metrics: Option<SocketAddr>,
     /// In which time the cache is read; `None`: never by itself.
@@ -163,6 +165,7 @@ impl MountSettings {
             links: links(options.link),
             watch: options.watch.or(file.watch).unwrap_or(true),
             identities: options.identities.resolve()?,
+            people: options.identities.people()?,
             metrics: args.metrics.or(options.metrics).or(file.metrics),
             scrub_period: scrub_period(file.scrub_days),
             timeouts: Timeouts {
@@ -285,7 +288,7 @@ impl Options {
 
     fn take(&mut self, key: &str, value: Option<&str>) -> Result<(), Failure> {
         let wrong = || {
-            let known = "Known are ro, rw, allow_other, noexec, offline, nomdns, cache=DIR, cache_size=SIZE, close=asynchronous|safe, sharing=close-to-open|relaxed, watch=on|off, link=SOCKET|none, uid=USER, gid=GROUP, umask=OCTAL, idmap=none|file:PATH, metrics=ADDRESS:PORT.";
+            let known = "Known are ro, rw, allow_other, noexec, offline, nomdns, cache=DIR, cache_size=SIZE, close=asynchronous|safe, sharing=close-to-open|relaxed, watch=on|off, link=SOCKET|none, uid=USER, gid=GROUP, umask=OCTAL, idmap=none|names|file:PATH, metrics=ADDRESS:PORT.";
             Failure::usage(format_args!("mount option `{key}` is unknown or has no proper value"), known)
         };
         match (key, value) {

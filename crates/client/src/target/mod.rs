@@ -239,7 +239,7 @@ impl ControlTarget for Target {
 
     fn run_for_user(&self, peer: &Peer, command: Command, out: &mut dyn Sink) -> Result<Done, ControlError> {
         self.check_volume(&command)?;
-        let asker = Asker::new(peer, self.volume(), &self.parts.vfs.settings().identities);
+        let asker = Asker::new(peer, self.volume(), self.parts.vfs.identities());
         self.run_for_asker(&asker, command, out)
     }
 }

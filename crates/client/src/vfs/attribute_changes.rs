@@ -169,7 +169,7 @@ impl Vfs {
     }
 
     fn attribute_change(&self, inode: &Inode, changes: &SetAttributes) -> Result<AttrChange, Errno> {
-        let identities = &self.settings.identities;
+        let identities = self.identities();
         let mut change = AttrChange {
             mode: changes.mode.map(|mode| identities.mode_to_keep(inode, (mode & 0o7777) as u16)),
             uid: identities.owner_to_keep(changes.uid)?,

@@ -52,6 +52,8 @@ pub struct VfsSettings {
     pub passthrough_room: u64,
     /// How owners, groups and modes are shown. Default: as the volume has them.
     pub identities: Identities,
+    /// Users and groups of this machine, to whom the names that the volume keeps are mapped. Default `None`: by number only.
+    pub people: Option<super::People>,
 }
 
 impl Default for VfsSettings {
@@ -66,6 +68,7 @@ impl Default for VfsSettings {
             free_min: 192 << 20,
             passthrough_room: 4 << 30,
             identities: Identities::default(),
+            people: None,
         }
     }
 }
@@ -75,6 +78,8 @@ pub struct Vfs {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) files: Arc<FileTable>,
     pub(super) settings: VfsSettings,
+    /// By the names that the volume had when it was mounted.
+    by_names: OnceLock<Identities>,
     pub(super) handles: Handles,
     pub(super) pending: Pending,
     pub(super) locks: HeldLocks,
@@ -141,6 +146,7 @@ impl Vfs {
             engine,
             files,
             settings,
+            by_names: OnceLock::new(),
             handles: Handles::default(),
             pending: Pending::default(),
             locks: HeldLocks::default(),
@@ -181,6 +187,19 @@ impl Vfs {
     /// Its settings.
     pub fn settings(&self) -> &VfsSettings {
         &self.settings
+    }
+
+    /// Whose files are shown as whose.
+    pub fn identities(&self) -> &Identities {
+        self.by_names.get().unwrap_or(&self.settings.identities)
+    }
+
+    /// Maps users and groups by the names that the volume keeps in its root, from now on; once, before anything is shown.
+    pub(crate) fn map_by_names(&self, root: &Inode) {
+        if let Some(here) = &self.settings.people {
+            let volume = super::People::of_volume(root);
+            let _ = self.by_names.set(self.settings.identities.clone().by_names(&volume, here));
+        }
     }
 
     /// Handles that the kernel has open.
@@ -332,11 +351,11 @@ impl Vfs {
             let changes = self.engine.changes();
             let inode = newer.as_ref().unwrap_or(inode);
             if overlay.is_some() || changes == since || inode.kind != Kind::File {
-                return self.settings.identities.show(inode, attributes(number, inode, overlay));
+                return self.identities().show(inode, attributes(number, inode, overlay));
             }
             since = changes;
             let Some(now) = self.engine.inode(file).filter(|now| !now.is_removed()) else {
-                return self.settings.identities.show(inode, attributes(number, inode, overlay));
+                return self.identities().show(inode, attributes(number, inode, overlay));
             };
             newer = Some(now);
         }
@@ -344,7 +363,7 @@ impl Vfs {
 
     /// The user whom the log names for what a caller does.
     pub(super) fn user(&self, caller: &Caller) -> u32 {
-        self.settings.identities.user(caller.uid)
+        self.identities().user(caller.uid)
     }
 
     /// How long the kernel may keep what it is told of a directory in answer to a request: as long as nothing breaks it, if

@@ -17,14 +17,21 @@ pub const NOBODY_HERE: u32 = u32::MAX - 1;
 /// What any executable file has some of.
 const EXECUTE: u16 = 0o111;
 
-/// Numbers of the volume and the numbers that stand for them on this machine. What is not named stands for itself.
+/// Numbers of the volume and the numbers that stand for them on this machine. What is not named stands for itself, or for nobody.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Numbers {
     here: BTreeMap<u32, u32>,
     volume: BTreeMap<u32, u32>,
+    only_named: bool,
 }
 
 impl Numbers {
+    /// Nobody yet: only who is named later stands for anybody.
+    #[must_use]
+    pub fn of_named_only() -> Self {
+        Self { only_named: true, ..Self::default() }
+    }
+
     /// Adds a pair. Answers whether it could: each number stands for one other only, either way.
     #[must_use]
     pub fn pair(&mut self, volume: u32, here: u32) -> bool {
@@ -39,14 +46,16 @@ impl Numbers {
     /// What stands for a number of the volume here.
     #[must_use]
     pub fn here(&self, volume: u32) -> u32 {
-        let itself = if self.volume.contains_key(&volume) { NOBODY_HERE } else { volume };
+        let is_taken = self.only_named || self.volume.contains_key(&volume);
+        let itself = if is_taken { NOBODY_HERE } else { volume };
         self.here.get(&volume).copied().unwrap_or(itself)
     }
 
     /// What stands for a number of this machine in the volume, if anything does.
     #[must_use]
     pub fn volume(&self, here: u32) -> Option<u32> {
-        let itself = (!self.here.contains_key(&here) && here != NOBODY_HERE).then_some(here);
+        let is_free = !self.only_named && !self.here.contains_key(&here) && here != NOBODY_HERE;
+        let itself = is_free.then_some(here);
         self.volume.get(&here).copied().or(itself)
     }
 }

@@ -28,6 +28,7 @@ pub mod opening;
 #[cfg(test)]
 mod passthrough_write_tests;
 pub mod pending;
+pub mod people;
 pub(crate) mod permission;
 mod rehearsing;
 pub mod saving;
@@ -41,3 +42,4 @@ pub mod xattrs;
 pub use core::{Close, Vfs, VfsSettings};
 pub use dispatch::Front;
 pub use identity::{Identities, Numbers};
+pub use people::People;

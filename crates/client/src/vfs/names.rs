@@ -94,7 +94,7 @@ impl Vfs {
 
     /// Owner, group and mode of something new: a directory with the set-group-id bit hands on its group.
     pub(super) fn ownership(&self, caller: &Caller, parent: FileId, mode: NewMode) -> Result<Ownership, Errno> {
-        let (identities, directory) = (&self.settings.identities, self.engine.inode(parent));
+        let (identities, directory) = (self.identities(), self.engine.inode(parent));
         let uid = identities.owner_of_new(directory.as_ref(), caller.uid)?;
         let mut gid = identities.group_of_new(directory.as_ref(), caller.gid)?;
         let (mut mode, lists) = self.inherited(directory.as_ref(), mode);

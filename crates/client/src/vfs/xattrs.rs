@@ -1,9 +1,10 @@
-//! Extended attributes: kept ones, and `user.wayfs.*`, which tell about the file and are not listed. One of these can be set:
-//! `user.wayfs.exclusive`, on directories.
+//! Extended attributes: kept ones, and `user.wayfs.*`, which tell about the file and are not listed. Some of these can be set:
+//! `user.wayfs.exclusive`, on directories, and on the root the numbers of whom the volume names.
 
 use super::acl::{self, Acl, is_acl};
 use super::core::{Caller, Vfs, answered, refuse};
 use super::errno::{errno, name_errno};
+use super::people;
 use crate::live::FactName;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -18,6 +19,8 @@ use wayfs_types::{AttrChange, Fact, Facts, FileId, FsError, Inode, XattrName};
 
 /// Attributes that tell; copies do not carry them along, since they are not listed.
 const TELLING: &[u8] = b"user.wayfs.";
+/// Tells of a root whom the volume names.
+const PEOPLE: &str = "people";
 /// Largest value, as the kernel has it.
 const VALUE_MAX: usize = 64 * 1024;
 /// Longest wait for what the servers know of a file.
@@ -46,6 +49,9 @@ impl Vfs {
         let bytes = name.as_bytes();
         if let Some(what) = bytes.strip_prefix(TELLING) {
             return match std::str::from_utf8(what) {
+                Ok(PEOPLE) if file == FileId::ROOT => self.with_inode(caller, file, reply, |_, reply, _, root| {
+                    answered(reply.xattr(people::People::of_volume(root).lines().as_bytes()));
+                }),
                 Ok(what) => self.tell(file, what, reply),
                 Err(_) => answered(reply.error(Errno::NODATA)),
             };
@@ -56,7 +62,7 @@ impl Vfs {
         let Ok(name) = XattrName::new(bytes) else { return answered(reply.error(Errno::NODATA)) };
         self.with_inode(caller, file, reply, move |vfs, reply, _, inode| match inode.xattrs.get(&name) {
             Some(value) if is_acl(name.as_bytes()) => match Acl::parse(value) {
-                Some(list) => answered(reply.xattr(&list.shown(&vfs.settings.identities).to_bytes())),
+                Some(list) => answered(reply.xattr(&list.shown(vfs.identities()).to_bytes())),
                 None => answered(reply.error(Errno::NODATA)),
             },
             Some(value) => answered(reply.xattr(value)),
@@ -140,7 +146,7 @@ impl Vfs {
     /// Sets or removes an access control list. The mode of the file follows its own; a list that says no more is not kept.
     fn set_list(self: &Arc<Self>, caller: &Caller, file: FileId, which: &[u8], value: Option<&[u8]>, reply: Reply) {
         let list = match value.map(|value| Acl::parse(value).ok_or(Errno::INVAL)).transpose() {
-            Ok(list) => list.map(|list| list.kept(&self.settings.identities)).transpose(),
+            Ok(list) => list.map(|list| list.kept(self.identities())).transpose(),
             Err(error) => Err(error),
         };
         let list = match list {
@@ -190,6 +196,9 @@ impl Vfs {
         if bytes == Inode::EXCLUSIVE {
             return self.change_exclusive(caller, file, value.is_some(), reply);
         }
+        if people::names_somebody(bytes) {
+            return self.change_people(caller, file, bytes, value, reply);
+        }
         if bytes.starts_with(TELLING) {
             return answered(reply.error(Errno::PERM));
         }
@@ -219,7 +228,29 @@ impl Vfs {
             true => (Some(Bytes::from_static(b"1")), XattrPresence::Any),
             false => (None, XattrPresence::MustExist),
         };
-        let change = Change::SetXattr { file, name, value, presence };
+        self.change_ordered(caller, Change::SetXattr { file, name, value, presence }, reply);
+    }
+
+    /// Says which number somebody has in the volume; for the superuser and the owner of the root only, since it says whose files
+    /// are whose. Mounts that are there keep what they began with.
+    fn change_people(self: &Arc<Self>, caller: &Caller, file: FileId, name: &[u8], value: Option<Bytes>, reply: Reply) {
+        let owner = self.engine.inode(FileId::ROOT).map(|root| self.identities().users.here(root.uid));
+        if file != FileId::ROOT || (caller.uid != 0 && Some(caller.uid) != owner) {
+            return answered(reply.error(Errno::PERM));
+        }
+        if value.as_ref().is_some_and(|value| !people::is_number(value)) {
+            return answered(reply.error(Errno::INVAL));
+        }
+        if !self.engine.is_connected() {
+            return answered(reply.error(errno(FsError::Unreachable)));
+        }
+        let Ok(name) = XattrName::new(name) else { return answered(reply.error(Errno::INVAL)) };
+        let presence = if value.is_some() { XattrPresence::Any } else { XattrPresence::MustExist };
+        self.change_ordered(caller, Change::SetXattr { file, name, value, presence }, reply);
+    }
+
+    /// Makes a change that is answered when the home has it.
+    fn change_ordered(self: &Arc<Self>, caller: &Caller, change: Change, reply: Reply) {
         let (asker, ask) = (caller.clone(), Request::Change { user: self.user(caller), change });
         self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
             Ok(Answer::Changed { record, .. }) => vfs.wait_ordered(&asker, record, reply),
