@@ -18,10 +18,27 @@ pub(crate) fn has_decayed(when_chosen: Duration, now: Duration) -> bool {
     now > when_chosen * 2 && now > when_chosen + Duration::from_millis(20)
 }
 
-/// The nearest first. Each is asked once: round-trip times change while one looks, and an order that changes
-/// while it is sorted by is a panic of the standard library.
-pub(crate) fn sort_by_rtt<T>(servers: &mut [T], rtt: impl FnMut(&T) -> Duration) {
-    servers.sort_by_cached_key(rtt);
+/// How often in a row another server must be worth a move, both measured anew at the same time: what a busy machine, or a
+/// busy line, does to one round trip is over, or the same for both, in another.
+pub(crate) const ROUNDS: usize = 3;
+/// Pause between two of these rounds.
+pub(crate) const ROUND_PAUSE: Duration = Duration::from_secs(1);
+
+/// The best first: of those that are about as near as the nearest (nobody who is there would move for it) the one that all
+/// machines choose, whatever noise they see: by `rank`. Behind them the others by their round trips. Each is measured once:
+/// round-trip times change while one looks.
+pub(crate) fn in_order_of_choice<T, R: Ord>(
+    servers: Vec<T>,
+    rtt: impl Fn(&T) -> Duration,
+    rank: impl Fn(&T) -> R,
+) -> Vec<T> {
+    let mut measured: Vec<(Duration, T)> = servers.into_iter().map(|server| (rtt(&server), server)).collect();
+    let nearest = measured.iter().map(|(rtt, _)| *rtt).min().unwrap_or_default();
+    measured.sort_by_cached_key(|(rtt, server)| {
+        let is_farther = is_worth_a_move(*rtt, nearest);
+        (is_farther, if is_farther { *rtt } else { Duration::ZERO }, rank(server))
+    });
+    measured.into_iter().map(|(_, server)| server).collect()
 }
 
 /// The next pause between attempts: doubled, from 0.1 to 2 s.
@@ -42,17 +59,51 @@ mod tests {
         Duration::from_millis(ms)
     }
 
+    /// Recorded round trips, a series of milliseconds a line.
+    const RECORDED: &str = include_str!("fixtures/rtt.txt");
+
+    fn recorded() -> Vec<Vec<Duration>> {
+        let lines = RECORDED.lines().filter(|line| !line.starts_with('#'));
+        let number = |text: &str| Duration::from_secs_f64(text.parse::<f64>().unwrap() / 1e3);
+        lines.map(|line| line.split(' ').map(number).collect()).collect()
+    }
+
     #[test]
-    fn round_trip_times_may_change_while_they_are_sorted() {
-        let mut servers: Vec<u64> = (0..100).collect();
-        let mut asked = 0;
-        sort_by_rtt(&mut servers, |server| {
-            asked += 1;
-            ms((server * 37 + asked * asked * 7) % 101)
-        });
-        assert_eq!(asked, 100);
-        servers.sort_unstable();
-        assert_eq!(servers, (0..100).collect::<Vec<_>>());
+    fn clients_of_one_site_choose_the_same_of_two_servers_that_are_as_near() {
+        let (mut nearest, mut chosen, mut count) = (0, 0, 0);
+        for series in recorded() {
+            // Four measurements of one path: of two servers, by two clients.
+            for measured in series.chunks_exact(4) {
+                let by_rank =
+                    |pair: &[Duration]| in_order_of_choice(vec![1, 0], |server| pair[*server], |server| *server)[0];
+                count += 1;
+                chosen += usize::from(by_rank(&measured[..2]) == by_rank(&measured[2..]));
+                nearest += usize::from((measured[0] <= measured[1]) == (measured[2] <= measured[3]));
+            }
+        }
+        assert!(nearest * 10 < count * 6, "the nearest is a matter of luck: {nearest} of {count}");
+        assert!(chosen * 100 >= count * 99, "they differ too often: {chosen} of {count}");
+    }
+
+    #[test]
+    fn noise_moves_nobody_and_a_real_gain_does() {
+        let rounds = |series: &[Duration], gain: u32| {
+            let worth = |pair: &[Duration]| is_worth_a_move(pair[0] * gain, pair[1]);
+            series.chunks_exact(2 * ROUNDS).filter(|rounds| rounds.chunks_exact(2).all(worth)).count()
+        };
+        for series in recorded() {
+            assert_eq!(rounds(&series, 1), 0, "two servers behind one path");
+            let (found, looked) = (rounds(&series, 2), series.len() / (2 * ROUNDS));
+            assert!(found * 100 >= looked * 95, "one twice as far is left: {found} of {looked}");
+        }
+    }
+
+    #[test]
+    fn who_is_much_farther_is_behind() {
+        let rtts = [ms(30), ms(4), ms(5), ms(12)];
+        let order = in_order_of_choice(vec![0, 1, 2, 3], |server| rtts[*server], |server| std::cmp::Reverse(*server));
+        assert_eq!(order, [2, 1, 3, 0]);
+        assert!(in_order_of_choice(Vec::<usize>::new(), |_| ms(1), |server| *server).is_empty());
     }
 
     #[test]

@@ -6,11 +6,12 @@
 //!     └── go_online ──▶ Searching ── dialled, greeted ──▶ Connected ── a much nearer one ──▶ Connected to that
 //! ```
 //!
-//! While searching, all known servers are dialled at the same time and the nearest that answers is taken. While
-//! connected, the others are measured from time to time. A move makes the new session before it
+//! While searching, all known servers are dialled at the same time, and of the nearest that answer the one is taken that other
+//! machines of the site take, too. While connected, the others are measured from time to time. A move makes the new session before it
 //! leaves the old one, so that only the engine notices.
 
-use super::choice::{PAUSE_MIN, has_decayed, is_worth_a_move, next_pause, sort_by_rtt};
+use super::choice::{PAUSE_MIN, has_decayed, in_order_of_choice, next_pause};
+use super::measuring::Dialled;
 use super::readmission::Readmission;
 use super::search_error::SearchError;
 use super::status::{CandidateStatus, LinkState, LinkStatus};
@@ -109,7 +110,7 @@ struct State {
     measure_now: bool,
 }
 
-struct Shared {
+pub(super) struct Shared {
     volume: Weak<Volume>,
     endpoint: Endpoint,
     settings: LinkSettings,
@@ -322,16 +323,10 @@ fn payload_received(traffic: &wayfs_net::Traffic) -> u64 {
 /// What came of a handshake.
 type Greeted = (greet::Frames, Welcomed);
 
-/// A dialled server.
-struct Dialled {
-    server: ServerInfo,
-    connection: Connection,
-}
-
 /// A live session, as the link's task sees it.
-struct Live {
-    server: ServerInfo,
-    connection: Connection,
+pub(super) struct Live {
+    pub(super) server: ServerInfo,
+    pub(super) connection: Connection,
     peer: PeerId,
     rtt_when_chosen: Duration,
 }
@@ -424,7 +419,7 @@ impl Shared {
         }
     }
 
-    /// Dials all, takes the nearest that welcomes us.
+    /// Dials all, takes the best that welcomes us.
     async fn connect(&self, volume: &Arc<Volume>) -> Result<Live, SearchError> {
         if matches!(self.lock().state, LinkState::Offline) {
             self.set(LinkState::Searching { last_error: String::new() });
@@ -433,11 +428,11 @@ impl Shared {
         if wanted.is_empty() {
             return Err(SearchError::NoServers);
         }
-        let mut dialled = self.dial_first(volume, wanted).await;
+        let dialled = self.dial_first(volume, wanted).await;
         if dialled.is_empty() {
             return Err(SearchError::Unreachable(self.last_errors()));
         }
-        sort_by_rtt(&mut dialled, |dialled| dialled.connection.rtt());
+        let dialled = in_order_of_choice(dialled, Dialled::rtt, Dialled::rank);
         let count = dialled.len();
         let (mut last, mut is_stranger) = (SearchError::NoServers, false);
         let mut queue = dialled.into_iter();
@@ -619,29 +614,6 @@ impl Shared {
         }
     }
 
-    /// Measures the others; the nearest, if it is worth a move. The rest are asked what they know of the servers: a parent
-    /// that was removed would not tell.
-    async fn find_better(&self, volume: &Arc<Volume>, live: &Live, moved_by_user: bool) -> Option<Dialled> {
-        let others: Vec<ServerInfo> =
-            self.wanted().into_iter().filter(|server| server.node != live.server.node).collect();
-        if others.is_empty() {
-            return None;
-        }
-        let mut dialled = self.dial_all(others, Grace::All).await;
-        sort_by_rtt(&mut dialled, |dialled| dialled.connection.rtt());
-        let current = live.connection.rtt();
-        let mut best = None;
-        for candidate in dialled {
-            if best.is_none() && (moved_by_user || is_worth_a_move(current, candidate.connection.rtt())) {
-                best = Some(candidate);
-            } else {
-                exchange::look(volume, &candidate.connection).await;
-            }
-        }
-        // What was heard may be that the best is a server no longer.
-        best.filter(|best| volume.directory().find(best.server.node).is_some())
-    }
-
     async fn move_to(&self, volume: &Arc<Volume>, live: &Live, to: Dialled) -> Option<Live> {
         let Dialled { server, connection } = to;
         match self.greet(volume, &server, &connection).await {
@@ -658,7 +630,7 @@ impl Shared {
     }
 
     /// Dials servers at the same time.
-    async fn dial_all(&self, servers: Vec<ServerInfo>, grace: Grace) -> Vec<Dialled> {
+    pub(super) async fn dial_all(&self, servers: Vec<ServerInfo>, grace: Grace) -> Vec<Dialled> {
         let mut dials = JoinSet::new();
         for server in servers {
             let endpoint = self.endpoint.clone();
@@ -698,7 +670,7 @@ impl Shared {
     }
 
     /// The servers that may be the parent now.
-    fn wanted(&self) -> Vec<ServerInfo> {
+    pub(super) fn wanted(&self) -> Vec<ServerInfo> {
         let pinned = self.lock().pinned;
         let all = self.candidates();
         match pinned {
@@ -728,7 +700,7 @@ impl Shared {
         }
         match reachable {
             1 => format!("the nearest that answered ({ms:.1} ms away)"),
-            count => format!("the nearest of {count} that answered ({ms:.1} ms away)"),
+            count => format!("as near as the nearest of {count} that answered, or nearly ({ms:.1} ms away)"),
         }
     }
 
@@ -778,7 +750,7 @@ fn add_nearby(server: &mut ServerInfo, nearby: &Nearby) {
 
 /// How long to wait for all of several dials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Grace {
+pub(super) enum Grace {
     /// A little longer than the first took.
     AfterFirst,
     /// Until each has answered or failed.

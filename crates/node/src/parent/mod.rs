@@ -2,6 +2,7 @@
 
 mod choice;
 mod link;
+mod measuring;
 mod readmission;
 mod search_error;
 mod status;

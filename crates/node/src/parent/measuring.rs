@@ -1,0 +1,77 @@
+//! Measures the other servers beside the parent, and says which is worth a move.
+
+use super::choice::{ROUND_PAUSE, ROUNDS, in_order_of_choice, is_worth_a_move};
+use super::link::{Grace, Live, Shared};
+use crate::servers::{ServerInfo, ServerKind, exchange};
+use crate::volume::Volume;
+use std::sync::Arc;
+use std::time::Duration;
+use wayfs_net::{CloseCode, Connection};
+use wayfs_types::NodeId;
+
+/// A dialled server.
+pub(super) struct Dialled {
+    pub(super) server: ServerInfo,
+    pub(super) connection: Connection,
+}
+
+impl Dialled {
+    pub(super) fn rtt(&self) -> Duration {
+        self.connection.rtt()
+    }
+
+    /// Which of those that are about as near all choose: a station, which is there for its site, before a home; then by key.
+    pub(super) fn rank(&self) -> (bool, NodeId) {
+        (self.server.kind == ServerKind::Home, self.server.node)
+    }
+}
+
+impl Shared {
+    /// Measures the others; the best, if it is worth a move. The rest are asked what they know of the servers: a parent
+    /// that was removed would not tell.
+    pub(super) async fn find_better(&self, volume: &Arc<Volume>, live: &Live, moved_by_user: bool) -> Option<Dialled> {
+        let wanted = self.wanted();
+        if wanted.iter().all(|server| server.node == live.server.node) {
+            return None;
+        }
+        let (current, others) = self.measure(wanted, live).await;
+        let mut best = None;
+        for candidate in in_order_of_choice(others, Dialled::rtt, Dialled::rank) {
+            if best.is_none() && (moved_by_user || is_worth_a_move(current, candidate.rtt())) {
+                best = Some(candidate);
+            } else {
+                exchange::look(volume, &candidate.connection).await;
+            }
+        }
+        let best = match best {
+            Some(best) if !moved_by_user => self.still_better(best, live).await?,
+            other => other?,
+        };
+        // What was heard may be that the best is a server no longer.
+        volume.directory().find(best.server.node).map(|_| best)
+    }
+
+    /// Measures the best and the parent again, until it was worth a move as often as it must be.
+    async fn still_better(&self, mut best: Dialled, live: &Live) -> Option<Dialled> {
+        for _ in 1..ROUNDS {
+            tokio::time::sleep(ROUND_PAUSE).await;
+            let (current, mut again) = self.measure(vec![live.server.clone(), best.server.clone()], live).await;
+            let again = again.pop().filter(|again| is_worth_a_move(current, again.rtt()));
+            best.connection.close(CloseCode::GOODBYE, "");
+            best = again?;
+        }
+        Some(best)
+    }
+
+    /// Dials servers and the parent: its round trip as a new connection sees it, as it sees those of the others, and these.
+    /// That of the session is an average, which remembers for long how busy this machine was.
+    async fn measure(&self, servers: Vec<ServerInfo>, live: &Live) -> (Duration, Vec<Dialled>) {
+        let (parent, others): (Vec<_>, Vec<_>) =
+            self.dial_all(servers, Grace::All).await.into_iter().partition(|one| one.server.node == live.server.node);
+        let current = parent.iter().map(Dialled::rtt).min();
+        for one in parent {
+            one.connection.close(CloseCode::GOODBYE, "");
+        }
+        (current.unwrap_or_else(|| live.connection.rtt()), others)
+    }
+}
