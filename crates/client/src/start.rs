@@ -145,9 +145,7 @@ impl Client {
             read_only: config.read_only || saved.reader,
             granted: session.granted().clone(),
         }));
-        let socket = config.control_socket.clone().unwrap_or_else(|| directory.join("control.sock"));
-        let control = ControlServer::start(&socket, Arc::clone(&target))?;
-        let for_all = start_for_all(&config, target)?;
+        let (control, for_all) = start_control(&config, &directory, target)?;
         let registered = register(config, (&control, for_all.as_ref()), &saved, &mountpoint, &hooks)?;
         let committer = crate::background_committer::BackgroundCommitter::start(
             &vfs,
@@ -178,14 +176,21 @@ impl Client {
     }
 }
 
-/// The socket where all users may ask about their files. Only root's mounts have it: others have no directory in which everybody
+/// The sockets that commands come through: the owner's, and one where all users may ask about their files. Only root's mounts have it: others have no directory in which everybody
 /// would look for it, and nobody has a reason to believe what they say.
-fn start_for_all(config: &ClientConfig, target: Arc<dyn ControlTarget>) -> Result<Option<ControlServer>, StartError> {
+fn start_control(
+    config: &ClientConfig,
+    directory: &Path,
+    target: Arc<dyn ControlTarget>,
+) -> Result<(ControlServer, Option<ControlServer>), StartError> {
+    let socket = config.control_socket.clone().unwrap_or_else(|| directory.join("control.sock"));
+    let control = ControlServer::start(&socket, Arc::clone(&target))?;
     if !config.allow_other || !rustix::process::geteuid().is_root() {
-        return Ok(None);
+        return Ok((control, None));
     }
     let path = config.registry.socket_for_all(DaemonKind::Mount).map_err(StartError::Registry)?;
-    Ok(Some(ControlServer::start_for_all(&std::path::absolute(path)?, target)?))
+    let for_all = ControlServer::start_for_all(&std::path::absolute(path)?, target)?;
+    Ok((control, Some(for_all)))
 }
 
 /// Makes the mount known on this machine, and has it say later why it ended.

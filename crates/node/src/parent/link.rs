@@ -428,15 +428,16 @@ impl Shared {
         if wanted.is_empty() {
             return Err(SearchError::NoServers);
         }
-        let dialled = self.dial_first(volume, wanted).await;
+        let mut dialled = self.dial_first(volume, wanted).await;
         if dialled.is_empty() {
             return Err(SearchError::Unreachable(self.last_errors()));
         }
+        self.measure_again(&mut dialled).await;
         let dialled = in_order_of_choice(dialled, Dialled::rtt, Dialled::rank);
         let count = dialled.len();
         let (mut last, mut is_stranger) = (SearchError::NoServers, false);
         let mut queue = dialled.into_iter();
-        while let Some(Dialled { server, connection }) = queue.next() {
+        while let Some(Dialled { server, connection, .. }) = queue.next() {
             match self.greet(volume, &server, &connection).await {
                 Ok(greeted) => {
                     for other in queue {
@@ -615,7 +616,7 @@ impl Shared {
     }
 
     async fn move_to(&self, volume: &Arc<Volume>, live: &Live, to: Dialled) -> Option<Live> {
-        let Dialled { server, connection } = to;
+        let Dialled { server, connection, .. } = to;
         match self.greet(volume, &server, &connection).await {
             Ok(greeted) => {
                 let why = format!("{} instead of {}", self.reason(&server, connection.rtt(), 1), live.server.label);
@@ -661,7 +662,7 @@ impl Shared {
                     if grace == Grace::AfterFirst && end.is_none() {
                         end = Some(Instant::now() + (rtt * 2).max(GRACE_MIN));
                     }
-                    dialled.push(Dialled { server, connection });
+                    dialled.push(Dialled { server, connection, rtt });
                 }
                 Err(error) => measured.error = Some(error.to_string()),
             }

@@ -1,6 +1,6 @@
 //! Measures the other servers beside the parent, and says which is worth a move.
 
-use super::choice::{ROUND_PAUSE, ROUNDS, in_order_of_choice, is_worth_a_move};
+use super::choice::{LOOKS_MAX, ROUND_PAUSE, ROUNDS, in_order_of_choice, is_contested, is_worth_a_move};
 use super::link::{Grace, Live, Shared};
 use crate::servers::{ServerInfo, ServerKind, exchange};
 use crate::volume::Volume;
@@ -13,11 +13,13 @@ use wayfs_types::NodeId;
 pub(super) struct Dialled {
     pub(super) server: ServerInfo,
     pub(super) connection: Connection,
+    /// The shortest round trip that was seen.
+    pub(super) rtt: Duration,
 }
 
 impl Dialled {
     pub(super) fn rtt(&self) -> Duration {
-        self.connection.rtt()
+        self.rtt
     }
 
     /// Which of those that are about as near all choose: a station, which is there for its site, before a home; then by key.
@@ -27,6 +29,22 @@ impl Dialled {
 }
 
 impl Shared {
+    /// Dials servers that answered again, as long as noise may be why one of them looks farther than it is.
+    pub(super) async fn measure_again(&self, dialled: &mut [Dialled]) {
+        for _ in 1..LOOKS_MAX {
+            if !is_contested(dialled.iter().map(|one| (one.rtt, one.rank()))) {
+                return;
+            }
+            let servers = dialled.iter().map(|one| one.server.clone()).collect();
+            for again in self.dial_all(servers, Grace::AfterFirst).await {
+                if let Some(first) = dialled.iter_mut().find(|one| one.server.node == again.server.node) {
+                    first.rtt = first.rtt.min(again.rtt);
+                }
+                again.connection.close(CloseCode::GOODBYE, "");
+            }
+        }
+    }
+
     /// Measures the others; the best, if it is worth a move. The rest are asked what they know of the servers: a parent
     /// that was removed would not tell.
     pub(super) async fn find_better(&self, volume: &Arc<Volume>, live: &Live, moved_by_user: bool) -> Option<Dialled> {
