@@ -11,6 +11,7 @@
 //! Bound: a release waits here only for a lock that was held, of which there are so many at most; a question has a
 //! request that waits for it.
 
+use crate::api::Role;
 use crate::replica::Replica;
 use std::collections::VecDeque;
 use wayfs_types::MetaStore;
@@ -76,8 +77,10 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn post(&mut self, message: LockMessage) {
-        // Without a parent only what must be made good is kept.
-        if self.has_lock_parent() || !message.held.is_empty() {
+        // Without a parent only what must be made good is kept. A station that is catching up has reclaimed already what its children
+        // hold: what they let go of until it may speak again would stay theirs at the home for ever.
+        let has_session = self.config.role == Role::Station && self.upstream.is_some();
+        if has_session || self.has_lock_parent() || !message.held.is_empty() {
             self.lock_mail.waiting.push_back(message);
         }
         self.send_lock_mail();

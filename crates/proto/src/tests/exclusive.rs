@@ -324,6 +324,31 @@ fn a_lock_is_not_held_twice_when_its_holder_moves() {
     site.take(1, file);
 }
 
+/// The simulator found it (seed 2104047): the lease of a client that had gone ended while its station was catching up, and had reclaimed
+/// its lock; the release was not kept until the station might speak.
+#[test]
+fn a_lock_whose_lease_ends_while_its_station_catches_up_is_free() {
+    let mut site = Site::new();
+    let file = site.created(0, "x");
+    site.take(0, file);
+    let line = site.world.line_of(site.clients[0]);
+    site.world.close(line);
+    site.world.pass(Duration::from_secs(5));
+    let up = site.world.line_of(site.stations[0]);
+    site.world.close(up);
+    let up = site.world.connect(site.stations[0], HOME);
+    site.world.stall(up, true);
+    site.world.step_up(up, 1);
+    site.world.pass(Duration::from_millis(10));
+    site.world.step_down(up);
+    assert!(site.world.waits_up(up), "it reclaims");
+    site.world.pass(Duration::from_secs(7));
+    site.world.stall(up, false);
+    site.world.pass(Duration::from_secs(3));
+    assert!(site.world.is_open(up), "the same session goes on");
+    site.take(1, file);
+}
+
 /// A line that breaks for a moment takes no lock away.
 #[test]
 fn a_station_that_comes_back_in_time_has_its_locks_still() {
