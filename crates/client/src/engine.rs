@@ -41,6 +41,9 @@ pub trait Engine: Send + Sync + 'static {
     /// this machine is asked, or callbacks are all that is promised.
     fn may_keep(&self, directory: FileId) -> bool;
 
+    /// Whether no other client of the parent looks at a directory, or callbacks are all that is promised.
+    fn has_alone(&self, directory: FileId) -> bool;
+
     /// Whether what is closed here is seen by the next look of any other client of the parent.
     fn is_close_to_open(&self) -> bool;
 

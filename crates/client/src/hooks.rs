@@ -152,10 +152,10 @@ impl Hooks for MountHooks {
         }
     }
 
-    fn give_back(&self, serial: u64, directories: &[FileId]) -> bool {
+    fn give_back(&self, serial: u64, directories: &[FileId], expire: bool) -> bool {
         let Some(vfs) = self.vfs.get().and_then(Weak::upgrade) else { return false };
         let volume = self.volume.get().cloned();
-        vfs.give_back(directories.to_vec(), move || {
+        vfs.give_back(directories.to_vec(), expire, move || {
             if let Some(volume) = volume.and_then(|volume| volume.upgrade()) {
                 volume.given_back(serial);
             }

@@ -125,6 +125,10 @@ impl Engine for Live {
         self.volume.look(|replica| replica.may_keep(directory)).unwrap_or(false)
     }
 
+    fn has_alone(&self, directory: FileId) -> bool {
+        self.volume.look(|replica| replica.has_alone(directory)).unwrap_or(false)
+    }
+
     fn is_close_to_open(&self) -> bool {
         self.volume.look(LiveReplica::is_close_to_open).unwrap_or(false)
     }

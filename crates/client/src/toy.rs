@@ -497,6 +497,10 @@ impl Engine for Toy {
         true
     }
 
+    fn has_alone(&self, _directory: FileId) -> bool {
+        true
+    }
+
     fn is_close_to_open(&self) -> bool {
         false
     }

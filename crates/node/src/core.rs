@@ -41,7 +41,7 @@ pub(crate) enum Effect {
     Attention(String),
     Failed(String),
     Session(SessionChange),
-    GiveBack(u64, Vec<FileId>),
+    GiveBack { serial: u64, files: Vec<FileId>, expire: bool },
 }
 
 impl Effect {
@@ -58,7 +58,9 @@ impl Effect {
             Self::Attention(what) => hooks.attention(&what),
             Self::Failed(reason) => hooks.failed(&reason),
             Self::Session(change) => hooks.session_changed(&change),
-            Self::GiveBack(serial, files) => return (!hooks.give_back(serial, &files)).then_some(serial),
+            Self::GiveBack { serial, files, expire } => {
+                return (!hooks.give_back(serial, &files, expire)).then_some(serial);
+            }
         }
         None
     }
@@ -315,7 +317,9 @@ impl Core {
                 Output::InvalidateInode { file, what } => orders.effects.push(Effect::InvalidateInode(file, what)),
                 Output::InvalidateEntry { parent, name } => orders.effects.push(Effect::InvalidateEntry(parent, name)),
                 Output::InvalidateAll => orders.effects.push(Effect::InvalidateAll),
-                Output::GiveBack { serial, files } => orders.effects.push(Effect::GiveBack(serial, files)),
+                Output::GiveBack { serial, files, expire } => {
+                    orders.effects.push(Effect::GiveBack { serial, files, expire });
+                }
                 Output::Applied { file, record, content } => {
                     orders.applied += 1;
                     orders.effects.push(Effect::Applied(file, record, content));

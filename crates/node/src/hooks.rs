@@ -21,11 +21,11 @@ pub trait Hooks: Send + Sync + 'static {
     /// What the kernel has cached is not vouched for any more, whatever it is.
     fn invalidate_all(&self) {}
 
-    /// Somebody else is to look at these directories. What programs closed in them is to be put into the log, and what the
-    /// kernel keeps of them out of force. Answers whether [`crate::Volume::given_back`] will be called when that is done; if
-    /// not, there was nothing to do.
-    fn give_back(&self, serial: u64, directories: &[FileId]) -> bool {
-        let _ = (serial, directories);
+    /// Somebody else is to look at directories, or to change them. What programs closed in these is to be put into the log; if
+    /// `expire`, the kernel is to ask for all names again. Answers whether [`crate::Volume::given_back`] will be called when
+    /// that is done; if not, there was nothing to do.
+    fn give_back(&self, serial: u64, directories: &[FileId], expire: bool) -> bool {
+        let _ = (serial, directories, expire);
         false
     }
 

@@ -262,8 +262,7 @@ pub enum Input {
     /// Client: the cache is full of contents that the home does not have. Servers are asked to bring them home, whatever
     /// the policy, so that they can be evicted here.
     MakeRoom,
-    /// Client: all that was closed in the directories of [`Output::GiveBack`] is in the log, and the kernel keeps nothing of
-    /// them that it would not ask about again.
+    /// Client: what [`Output::GiveBack`] asked for is done.
     GivenBack {
         /// Its number.
         serial: u64,
@@ -406,13 +405,15 @@ pub enum Output {
         /// Records that were written again.
         records: u64,
     },
-    /// Client: somebody else is to look at these directories. What programs closed in them is to be put into the log, and
-    /// what the kernel keeps of them out of force; then say [`Input::GivenBack`]. Changes go on meanwhile.
+    /// Client: somebody else is to look at directories, or to change them. What programs closed in them is to be put into the
+    /// log, and what the kernel keeps out of force; then say [`Input::GivenBack`]. Changes go on meanwhile.
     GiveBack {
         /// Its number.
         serial: u64,
-        /// The directories.
+        /// The directories that this client has alone; it may be none.
         files: Vec<FileId>,
+        /// Whether the kernel is to ask for all names again.
+        expire: bool,
     },
     /// A server above us got full, or has room again.
     RoomsAbove {

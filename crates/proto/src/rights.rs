@@ -20,6 +20,9 @@
 //! settled as ever. A change whose right cannot be had in time is made without it, too.
 //!
 //! Looser than that are the times and the link count of a directory, seen through the directory above it.
+//!
+//! Several clients that look at a directory which nobody changes keep it in their kernels, too: whoever is to change it
+//! calls them first. Where somebody did so lately nothing is kept, since with each call a kernel asks for all names again.
 
 use crate::api::{Output, Sharing};
 use crate::interest::directories_of;
@@ -29,11 +32,15 @@ use crate::upstream::UplinkState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wayfs_types::request::Change;
-use wayfs_types::{FileId, Inode, MetaStore, Name, StorageError};
+use wayfs_types::{FileId, Inode, MetaStore, Name, StorageError, Time};
 use wayfs_wire::{AskId, CLAIM_MAX, Down, Then, Up, Verdict};
 
 /// Claims for one request before it goes on without the right.
 const CLAIMS_MAX: u8 = 8;
+/// Directories that are remembered as stirred before those that are quiet again are forgotten.
+const STIRRED_MAX: usize = 4096;
+/// A directory that several look at is quiet when nobody was about to change it for so long.
+pub(crate) const QUIET: Duration = Duration::from_secs(30);
 
 /// The rights of a session with a parent.
 #[derive(Debug, Default)]
@@ -46,6 +53,8 @@ pub(crate) struct OwnRights {
     alone: BTreeSet<FileId>,
     /// Directories that somebody else may change at any moment.
     doubted: BTreeSet<FileId>,
+    /// When somebody else was last about to change a directory; of those that were not quiet since.
+    stirred: BTreeMap<FileId, Time>,
     claims: BTreeMap<AskId, Vec<FileId>>,
     /// What is being given back, by its number.
     given: BTreeMap<u64, (Vec<FileId>, Then)>,
@@ -68,6 +77,26 @@ impl OwnRights {
     pub(crate) fn forget(&mut self, directory: FileId) {
         self.alone.remove(&directory);
         self.doubted.remove(&directory);
+        self.stirred.remove(&directory);
+    }
+
+    /// Somebody else is about to change a directory.
+    fn stir(&mut self, directory: FileId, now: Time) {
+        if self.stirred.len() >= STIRRED_MAX {
+            self.stirred.retain(|_, at| now < *at + QUIET);
+        }
+        self.stirred.insert(directory, now);
+    }
+
+    /// Whether a directory is being given back to somebody who changes it: what is told of it after the kernel was told to ask
+    /// again would stay there.
+    fn is_called(&self, directory: FileId) -> bool {
+        self.given.values().any(|(files, then)| *then == Then::Ask && files.contains(&directory))
+    }
+
+    /// Whether nobody is or was lately about to change a directory that we look at with others.
+    fn is_shared(&self, directory: FileId, now: Time) -> bool {
+        !self.doubts(directory) && self.stirred.get(&directory).is_none_or(|at| now >= *at + QUIET)
     }
 
     /// Whether the parent knew that we take rights when it was asked this for the first time.
@@ -91,9 +120,20 @@ impl<S: MetaStore> Replica<S> {
     /// rights, callbacks break what it keeps.
     pub fn may_keep(&self, directory: FileId) -> bool {
         let Some(upstream) = &self.upstream else { return true };
-        let may = !upstream.rights.takes || upstream.rights.alone.contains(&directory);
+        let rights = &upstream.rights;
+        let is_watched = || self.watches.since(directory).is_some();
+        let may = match rights.takes {
+            true if rights.is_called(directory) => false,
+            true => rights.alone.contains(&directory) || rights.is_shared(directory, self.now) && is_watched(),
+            false => is_watched(),
+        };
         // What is told there behind a lock is to be seen at once.
         may && !self.is_exclusive(directory)
+    }
+
+    /// Whether nobody else looks at a directory, as far as that is promised.
+    pub fn has_alone(&self, directory: FileId) -> bool {
+        self.upstream.as_ref().is_none_or(|up| !up.rights.takes || up.rights.alone.contains(&directory))
     }
 
     /// Whether a change of a file is made at once, without a question to the parent.
@@ -105,7 +145,7 @@ impl<S: MetaStore> Replica<S> {
             return true;
         }
         let inode = self.inode(file).ok().flatten();
-        inode.iter().flat_map(|inode| directories_of(inode)).all(|directory| self.may_keep(directory))
+        inode.iter().flat_map(|inode| directories_of(inode)).all(|directory| self.has_alone(directory))
     }
 
     pub(crate) fn is_doubted(&self, directory: FileId) -> bool {
@@ -179,13 +219,22 @@ impl<S: MetaStore> Replica<S> {
         self.requests.answered(ask, Verdict::Found, None);
     }
 
-    /// The parent wants rights back. What was closed under them goes into the log first, by the driver's doing.
+    /// The parent wants rights back. What was closed under them goes into the log first, by the driver's doing; where we
+    /// looked with others there is nothing, and to wait for what is to be changed there would be to wait for whom we keep waiting.
     fn handle_give_back(&mut self, serial: u64, files: Vec<FileId>, then: Then) {
+        // Where we go on looking, the kernel keeps what it has: we are called before anybody changes it.
+        let is_left = |file: &FileId| then == Then::Ask || self.watches.since(*file).is_none();
+        let expire = files.iter().any(|file| is_left(file) && self.may_keep(*file));
+        let now = self.now;
         let Some(upstream) = self.upstream.as_mut() else { return };
-        let was_alone = files.iter().any(|file| upstream.rights.alone.contains(file));
-        upstream.rights.given.insert(serial, (files.clone(), then));
-        if was_alone {
-            self.staged.outputs.push(Output::GiveBack { serial, files });
+        let rights = &mut upstream.rights;
+        let alone: Vec<FileId> = files.iter().filter(|file| rights.alone.contains(file)).copied().collect();
+        if then == Then::Ask {
+            files.iter().for_each(|file| rights.stir(*file, now));
+        }
+        rights.given.insert(serial, (files, then));
+        if !alone.is_empty() || expire {
+            self.staged.outputs.push(Output::GiveBack { serial, files: alone, expire });
         } else {
             self.handle_given_back(serial);
         }

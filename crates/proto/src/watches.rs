@@ -160,17 +160,28 @@ impl<S: MetaStore> Replica<S> {
         let since = Some(self.counters.change.0 + 1);
         self.write_watch(file, Row { since, complete, fresh: false });
         self.watches.absent.retain(|(directory, _)| *directory != file);
-        if self.watches.by_use.len() > self.config.watches_max
-            && let Some((_, oldest)) = self.watches.by_use.pop_first()
-        {
+        if self.watches.by_use.len() > self.config.watches_max {
+            self.end_oldest_watches();
+        }
+    }
+
+    /// Makes room for more. Nobody tells the kernel any more what changes there, so that it is to ask again; several at
+    /// once, for it asks about all others, too.
+    fn end_oldest_watches(&mut self) {
+        let mut files = Vec::new();
+        for _ in 0..=self.config.watches_max / 16 {
+            let Some((_, oldest)) = self.watches.by_use.pop_first() else { break };
             self.watches.by_file.remove(&oldest);
             self.overlay.delete_raw(number_key(table::WATCH, oldest.inode_number()));
             if let Some(upstream) = self.upstream.as_mut() {
                 upstream.rights.forget(oldest);
             }
-            // What was done there alone comes before.
-            self.post_after(self.counters.sequence, Up::Unwatch { files: vec![oldest] });
+            files.push(oldest);
         }
+        // What was done there alone comes before.
+        self.post_after(self.counters.sequence, Up::Unwatch { files });
+        self.staged.outputs.push(Output::InvalidateAll);
+        self.unvouched += 1;
     }
 
     fn write_watch(&mut self, file: FileId, row: Row) {

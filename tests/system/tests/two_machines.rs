@@ -58,6 +58,38 @@ fn what_one_machine_closed_the_other_sees_at_its_next_look() {
     assert_eq!(names(&site.root(0)), ["large", "small"]);
 }
 
+/// Proves [S-close-open]: kernels of both keep what both look at, until one changes it.
+#[test]
+fn what_the_kernels_of_two_machines_keep_ends_with_the_next_change() {
+    let site = Site::new();
+    for turn in 0..30 {
+        let at = |client: usize| site.root(client).join(format!("d{turn}"));
+        let (here, there) = (at(turn % 2), at((turn + 1) % 2));
+        fs::create_dir(&here).unwrap();
+        fs::write(here.join("f"), "one").unwrap();
+        for _ in 0..3 {
+            for place in [&there, &here] {
+                assert_eq!(names(place), ["f"], "turn {turn}");
+                assert_eq!(fs::metadata(place.join("f")).unwrap().len(), 3, "turn {turn}");
+                assert!(!place.join("g").exists(), "turn {turn}");
+            }
+        }
+        match turn % 5 {
+            0 => fs::write(here.join("f"), "another").unwrap(),
+            1 => fs::write(here.join("g"), "").unwrap(),
+            2 => fs::remove_file(here.join("f")).unwrap(),
+            3 => fs::rename(here.join("f"), here.join("g")).unwrap(),
+            _ => fs::create_dir(here.join("g")).unwrap(),
+        }
+        let (f, g) = [(Some(7), false), (Some(3), true), (None, false), (None, true), (Some(3), true)][turn % 5];
+        assert_eq!(fs::metadata(there.join("f")).ok().map(|found| found.len()), f, "turn {turn}");
+        assert_eq!(there.join("g").exists(), g, "turn {turn}");
+        assert_eq!(names(&there).len(), usize::from(f.is_some()) + usize::from(g), "turn {turn}");
+        fs::write(there.join("g-too"), "").unwrap();
+        assert!(here.join("g-too").exists() && names(&here).contains(&"g-too".to_owned()), "turn {turn}");
+    }
+}
+
 /// Proves [S-exclusive]: of two machines that make a name one does, by whatever call.
 #[test]
 fn of_two_machines_that_make_one_name_one_does() {

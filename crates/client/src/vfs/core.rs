@@ -10,7 +10,7 @@ use super::shared_memory::SharedMemory;
 use crate::engine::Engine;
 use crate::files::{FileTable, WaitPolicy};
 use crate::inotify::Watchers;
-use crate::notices::Notices;
+use crate::notices::{Notices, Stale};
 use crate::workers::Workers;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -372,9 +372,11 @@ impl Vfs {
         if self.engine.unvouched() != caller.unvouched || !self.engine.may_keep(directory) {
             return Duration::ZERO;
         }
+        if !self.engine.is_close_to_open() || self.can_expire() {
+            return self.settings.ttl;
+        }
         // Where the kernel cannot be told at once to ask for all names again, it does so by itself.
-        let is_short = self.engine.is_close_to_open() && !self.can_expire();
-        if is_short { TTL_WITHOUT_EXPIRY } else { self.settings.ttl }
+        if self.engine.has_alone(directory) { TTL_WITHOUT_EXPIRY } else { Duration::ZERO }
     }
 
     /// As [`Vfs::ttl`], for a file in whatever directories it stands.
@@ -387,20 +389,36 @@ impl Vfs {
         self.expires_all.load(Ordering::Relaxed)
     }
 
-    /// Others are to look at these directories: what was closed in them goes into the log, and the kernel asks for each name
-    /// again. Answers whether `then` is called, on another thread, when that is done.
-    pub fn give_back(self: &Arc<Self>, directories: Vec<FileId>, then: impl FnOnce() + Send + 'static) -> bool {
+    /// Others are to look at these directories: what was closed in them goes into the log. If others are to change some that
+    /// the kernel knows, it asks for each name again (`expire`). Answers whether `then` is called, on another thread, when that
+    /// is done.
+    pub fn give_back(
+        self: &Arc<Self>,
+        directories: Vec<FileId>,
+        expire: bool,
+        then: impl FnOnce() + Send + 'static,
+    ) -> bool {
         let vfs = Arc::clone(self);
         let job = move || {
             vfs.commit_closing_in(&directories);
-            if let Some(notifier) = vfs.notifier.get()
-                && let Err(error) = notifier.expire_all_entries()
-            {
-                tracing::debug!(%error, "have the kernel ask for all names again");
+            if expire {
+                vfs.expire_all();
             }
             then();
         };
         self.givers.run(job).is_ok()
+    }
+
+    fn expire_all(&self) {
+        if let Some(notifier) = self.notifier.get()
+            && let Err(error) = notifier.expire_all_entries()
+        {
+            tracing::debug!(%error, "have the kernel ask for all names again");
+        }
+        // Whoever has a file open asks without walking to it.
+        for file in self.files.ids() {
+            self.notices.inode(file, Stale::Attributes);
+        }
     }
 
     /// A name's answer; `since` as in [`Vfs::attributes`], `ttl` as [`Vfs::ttl`] has it.

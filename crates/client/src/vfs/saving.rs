@@ -283,6 +283,9 @@ impl Vfs {
 
     /// Commits what was closed early in some directories. What cannot be committed is tried again, and seen late.
     pub(super) fn commit_closing_in(&self, directories: &[FileId]) {
+        if directories.is_empty() {
+            return;
+        }
         for file in self.files.closed_or_emptied() {
             let stands_in = |inode: wayfs_types::Inode| inode.places.iter().any(|at| directories.contains(&at.parent));
             if self.engine.inode(file).is_some_and(stands_in)

@@ -308,3 +308,95 @@ fn what_comes_back_with_a_store_is_seen_by_the_next_look() {
     let Some(Ok(Answer::File(_, inode))) = world.answer(b, looked) else { panic!("looked") };
     assert_eq!(inode.version, record);
 }
+
+fn called(world: &mut World, client: usize) -> Option<(u64, Vec<FileId>, bool)> {
+    let events = std::mem::take(&mut world.hosts[client].events);
+    events.into_iter().find_map(|output| match output {
+        Output::GiveBack { serial, files, expire } => Some((serial, files, expire)),
+        _ => None,
+    })
+}
+
+#[test]
+fn kernels_keep_what_several_look_at_until_somebody_changes_it() {
+    let (mut world, a, b) = site();
+    let directory = world.mkdir(a, FileId::ROOT, "d");
+    world.hosts[a].holds_rights = true;
+    let listed = world.request(b, Request::List { directory, after: None, limit: 9 });
+    world.settle();
+    let (serial, files, expire) = called(&mut world, a).expect("it has the directory alone");
+    assert_eq!((files.as_slice(), expire), (&[directory][..], false), "it goes on looking");
+    world.input(a, Input::GivenBack { serial });
+    world.settle();
+    assert!(is_done(world.answer(b, listed)));
+    for client in [a, b] {
+        assert!(world.hosts[client].replica.may_keep(directory), "host {client}");
+        assert!(!world.hosts[client].replica.has_alone(directory), "host {client}");
+    }
+    world.hosts[b].holds_rights = true;
+    let made = world.request(a, make(directory, "f"));
+    world.settle();
+    assert_eq!(world.answer(a, made), None, "the kernel of the other is told first");
+    let (serial, files, expire) = called(&mut world, b).expect("its kernel knows the directory");
+    assert_eq!((files.as_slice(), expire), (&[][..], true));
+    assert!(!world.hosts[b].replica.may_keep(directory), "what is told from now on would stay");
+    world.input(b, Input::GivenBack { serial });
+    world.settle();
+    assert!(is_done(world.answer(a, made)));
+}
+
+#[test]
+fn kernels_do_not_keep_what_is_being_changed() {
+    let (mut world, a, b) = site();
+    let directory = world.mkdir(a, FileId::ROOT, "d");
+    world.names(b, directory).unwrap();
+    world.ask(a, make(directory, "f")).unwrap();
+    assert!(world.names(b, directory).unwrap().contains(&"f".to_owned()));
+    assert!(!world.hosts[b].replica.may_keep(directory), "each call makes a kernel ask for all names");
+    called(&mut world, b);
+    world.ask(a, make(directory, "g")).unwrap();
+    world.hosts[b].holds_rights = true;
+    assert_eq!(called(&mut world, b), None, "the kernel has nothing of it");
+    world.names(b, directory).unwrap();
+    world.pass(Duration::from_secs(31));
+    assert!(world.hosts[b].replica.may_keep(directory));
+}
+
+#[test]
+fn a_right_that_is_being_given_back_is_no_reason_to_keep() {
+    let (mut world, a, b) = site();
+    let directory = world.mkdir(a, FileId::ROOT, "d");
+    world.names(b, directory).unwrap();
+    // Their claims cross.
+    world.hosts[a].holds_rights = true;
+    let first = world.request(a, make(directory, "f"));
+    let second = world.request(b, make(directory, "g"));
+    world.settle();
+    assert!(is_done(world.answer(a, first)));
+    assert_eq!(world.answer(b, second), None);
+    assert!(world.hosts[a].replica.has_alone(directory));
+    assert!(!world.hosts[a].replica.may_keep(directory));
+}
+
+#[test]
+fn nothing_is_kept_of_what_is_not_watched_any_more() {
+    for sharing in [Sharing::Relaxed, Sharing::CloseToOpen] {
+        let mut world = World::new();
+        let [a, b] = ["ann@a", "bob@b"].map(|label| world.add(Role::Client, label));
+        world.configure(a, |config| (config.sharing, config.watches_max) = (sharing, 4));
+        for client in [a, b] {
+            world.connect(client, HOME);
+        }
+        world.settle();
+        let made: Vec<FileId> = (0..5).map(|turn| world.mkdir(b, FileId::ROOT, &format!("d{turn}"))).collect();
+        for directory in &made {
+            world.names(a, *directory).unwrap();
+        }
+        let replica = &world.hosts[a].replica;
+        assert!(!replica.may_keep(made[0]) && replica.may_keep(made[4]), "{sharing:?}");
+        world.hosts[a].events.clear();
+        world.names(a, made[0]).unwrap();
+        assert!(world.hosts[a].replica.may_keep(made[0]), "{sharing:?}");
+        assert!(world.hosts[a].events.contains(&Output::InvalidateAll), "{sharing:?}: the kernel goes on with another");
+    }
+}
