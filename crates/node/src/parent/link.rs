@@ -680,7 +680,7 @@ impl Shared {
         }
     }
 
-    fn candidates(&self) -> Vec<ServerInfo> {
+    pub(super) fn candidates(&self) -> Vec<ServerInfo> {
         let Some(volume) = self.volume.upgrade() else { return Vec::new() };
         let own = self.endpoint.id();
         let homes_only = volume.role() != Role::Client;

@@ -50,6 +50,11 @@ impl Shared {
     pub(super) async fn find_better(&self, volume: &Arc<Volume>, live: &Live, moved_by_user: bool) -> Option<Dialled> {
         let wanted = self.wanted();
         if wanted.iter().all(|server| server.node == live.server.node) {
+            // The user chose it. Only the others would tell that the home removed it.
+            let others = self.candidates().into_iter().filter(|server| server.node != live.server.node).collect();
+            for other in self.dial_all(others, Grace::All).await {
+                exchange::look(volume, &other.connection).await;
+            }
             return None;
         }
         let (current, others) = self.measure(wanted, live).await;
