@@ -5,6 +5,7 @@
 mod args;
 mod commands;
 mod config;
+mod cores;
 mod daemon;
 mod dirs;
 mod failure;

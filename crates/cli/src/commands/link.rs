@@ -28,6 +28,7 @@ pub(crate) fn run(global: &GlobalArgs, command: &LinkCommand) -> Result<(), Fail
         1 => "debug",
         _ => "trace",
     });
+    crate::cores::forbid();
     match command {
         LinkCommand::Base(args) => base(global.output(), args),
         LinkCommand::Mobile(args) => mobile(global.output(), args),

@@ -5,7 +5,7 @@ use super::{Context, write_out};
 use crate::args::{MountArgs, SharingArg};
 use crate::config::{Close, MountSettings, Source};
 use crate::failure::{Exit, Failure};
-use crate::{daemon, label, logging, panics, sd_notify, signals};
+use crate::{cores, daemon, label, logging, panics, sd_notify, signals};
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -46,6 +46,7 @@ pub(crate) fn run(context: &Context, args: &MountArgs) -> Result<(), Failure> {
     daemon::detach();
     panics::end_the_process();
     logging::start(&context.config.log);
+    cores::forbid();
     let ended = signals::catch().map_err(|e| Failure::io("catch signals", &e))?;
     let client = Client::start(config).map_err(|error| start_failure(&error))?;
     announce(&client);

@@ -4,7 +4,7 @@ use super::{Context, write_out};
 use crate::args::ServeArgs;
 use crate::config::ServeSettings;
 use crate::failure::{Exit, Failure};
-use crate::{daemon, label, logging, panics, sd_notify, signals};
+use crate::{cores, daemon, label, logging, panics, sd_notify, signals};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use wayfs_control::link_signals::LinkSource;
@@ -24,6 +24,7 @@ pub(crate) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
     daemon::detach();
     panics::end_the_process();
     logging::start(&context.config.log);
+    cores::forbid();
     let ended = signals::catch().map_err(|e| Failure::io("catch signals", &e))?;
     let mut server = Server::start(config(context, &settings)).map_err(|error| start_failure(&error))?;
     let registered = register(context, &settings)?;

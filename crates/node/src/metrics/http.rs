@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tracing::debug;
 
-/// Longest time that a scraper has for its whole request, and again for each part of the answer.
+/// Longest time that a scraper has for its whole request, and again for all of the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Longest request that is read.
 const REQUEST_LEN_MAX: usize = 4096;
@@ -86,8 +86,6 @@ impl Drop for MetricsServer {
 }
 
 fn answer(mut stream: TcpStream, render: &impl Fn() -> String) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
     let mut request = [0; REQUEST_LEN_MAX];
     let mut len = 0;
     let started = Instant::now();
@@ -109,11 +107,28 @@ fn answer(mut stream: TcpStream, render: &impl Fn() -> String) -> std::io::Resul
         (true, true) => ("200 OK", render()),
         (true, false) => ("404 Not Found", "see /metrics\n".to_owned()),
     };
-    write!(
-        stream,
+    let answer = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
-    )
+    );
+    send(&mut stream, answer.as_bytes())
+}
+
+/// Sends all of an answer within [`PATIENCE`], however little the scraper takes at a time.
+fn send(stream: &mut TcpStream, mut answer: &[u8]) -> std::io::Result<()> {
+    let started = Instant::now();
+    while !answer.is_empty() {
+        let left = PATIENCE.saturating_sub(started.elapsed());
+        if left.is_zero() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(left))?;
+        match stream.write(answer)? {
+            0 => return Err(std::io::ErrorKind::WriteZero.into()),
+            taken => answer = &answer[taken..],
+        }
+    }
+    Ok(())
 }
 
 /// Whether a request names this machine by a loopback address, as `localhost`, or not at all. A page of the web that was
@@ -156,6 +171,27 @@ mod tests {
         for host in ["example.org", "127.0.0.1.example.org:9100", "10.0.0.1", ""] {
             let answer = ask_at(host, "/metrics");
             assert!(answer.starts_with("HTTP/1.1 403") && !answer.contains("wayfs_up"), "{host}");
+        }
+    }
+
+    /// A reader that takes a little now and then, so that no single write waits for long.
+    #[test]
+    fn a_scraper_that_reads_slowly_holds_nobody_up_for_long() {
+        let body = "x".repeat(64 << 20);
+        let server = MetricsServer::start("127.0.0.1:0".parse().unwrap(), move || body.clone()).unwrap();
+        let ask = || {
+            let mut stream = TcpStream::connect_timeout(&server.address(), PATIENCE).unwrap();
+            write!(stream, "GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+            stream
+        };
+        let mut slow = ask();
+        let mut next = ask();
+        let (mut part, mut taken) = (vec![0; 64 << 10], 0);
+        // The next is answered while the slow one still takes part after part: fewer than the answer has.
+        next.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        while next.read(&mut [0; 1]).is_err() {
+            taken += slow.read(&mut part).unwrap_or(0);
+            assert!(taken < 60 << 20, "the slow one was served to the end first");
         }
     }
 
