@@ -169,6 +169,9 @@ pub enum Command {
         /// Seconds until it expires. `None`: 24 hours.
         #[serde(default)]
         expires_s: Option<u64>,
+        /// What the member may do less than others.
+        #[serde(default)]
+        limits: TicketLimits,
     },
     /// Copies a directory of the server's machine into a volume, with progress. Result: [`crate::Done::Copied`].
     VolumeImport {
@@ -363,6 +366,20 @@ pub struct Owner {
     pub gid: u32,
 }
 
+/// What a member may do less than others. By default nothing.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TicketLimits {
+    /// Whom all that it makes belongs to.
+    #[serde(default)]
+    pub squash: Option<Owner>,
+    /// It makes no set-id files, devices, and attributes of the system.
+    #[serde(default)]
+    pub no_setid: bool,
+    /// It sees and changes only what lies below this directory, a path from the root of the volume.
+    #[serde(default, with = "path_text::optional")]
+    pub path: Option<PathBuf>,
+}
+
 /// How files stand outside of a volume.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -513,7 +530,12 @@ mod tests {
                 dry_run: false,
             },
             Command::ConflictsShow { volume: None, which: ConflictRef::Path("x".into()) },
-            Command::VolumeTicket { volume: "v".into(), role: TicketRole::Station, expires_s: None },
+            Command::VolumeTicket {
+                volume: "v".into(),
+                role: TicketRole::Station,
+                expires_s: None,
+                limits: TicketLimits::default(),
+            },
             Command::StationUse { station: None },
         ];
         for command in commands {

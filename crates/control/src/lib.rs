@@ -33,8 +33,8 @@ mod tests;
 pub use caught::{catch_in_command, is_in_command};
 pub use client::{CallError, ControlClient, Watch};
 pub use command::{
-    Command, ConflictRef, CopyForm, Keep, LinkNotice, Owner, ParseKeepError, Privileges, Selection, TicketRole,
-    TicketText,
+    Command, ConflictRef, CopyForm, Keep, LinkNotice, Owner, ParseKeepError, Privileges, Selection, TicketLimits,
+    TicketRole, TicketText,
 };
 pub use peer::Peer;
 pub use registry::{DaemonKind, EndNote, Found, Registered, Registration, Registry, RegistryError};

@@ -1,6 +1,6 @@
 //! One session with a neighbour: frames to the engine, requests to the contents.
 
-use crate::contents::{History, serve};
+use crate::contents::{Entitled, History, serve};
 use crate::hooks::{SessionChange, SessionEvent};
 use crate::servers::Have;
 use crate::volume::Volume;
@@ -20,6 +20,8 @@ pub(crate) struct Session {
     pub(crate) sender: FrameSender,
     /// What went over it lately.
     pub(crate) history: Arc<History>,
+    /// Chunks that it may have, if it is a member with a part of the volume.
+    pub(crate) entitled: Arc<Entitled>,
     /// What the neighbour knows of the servers.
     pub(crate) servers: Arc<Mutex<Have>>,
     /// Why we are ending it, once we are: nothing more is sent.

@@ -37,7 +37,7 @@ use wayfs_net::{Connection, FrameReceiver, FrameSender};
 use wayfs_proto::{Full, GivenUp, GrantError, Input, Neighbour, PeerId, Replica, Role, Room, ServerRoom};
 use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig, Pressure, Reserves};
 use wayfs_types::request::{Outcome, Request, RequestId};
-use wayfs_types::{Admitted, FsError, Life, NodeId, OriginId, RecordId, StorageError, VolumeId};
+use wayfs_types::{Admitted, FsError, Life, NodeId, OriginId, RecordId, Standing, StorageError, VolumeId};
 
 /// How long past its deadline a request may stay unanswered before its thread gives up by itself.
 const ANSWER_SLACK: Duration = Duration::from_secs(2);
@@ -390,12 +390,13 @@ impl Volume {
     pub fn grant_origin(
         &self,
         node: NodeId,
-        admitted: Admitted,
+        standing: impl Into<Standing>,
         label: &str,
         timeout: Duration,
     ) -> Result<OriginId, MemberError> {
+        let standing = standing.into();
         let origin =
-            self.change_members(|replica| replica.grant_origin(clock::now(), clock::wall(), node, admitted, label))?;
+            self.change_members(|replica| replica.grant_origin(clock::now(), clock::wall(), node, standing, label))?;
         self.sync(timeout)?;
         self.refresh_servers();
         Ok(origin)
@@ -423,10 +424,11 @@ impl Volume {
     pub fn reinstate(
         &self,
         member: (NodeId, OriginId),
-        admitted: Admitted,
+        standing: impl Into<Standing>,
         timeout: Duration,
     ) -> Result<bool, MemberError> {
-        let done = self.change_members(|replica| replica.reinstate(clock::now(), clock::wall(), member, admitted))?;
+        let standing = standing.into();
+        let done = self.change_members(|replica| replica.reinstate(clock::now(), clock::wall(), member, standing))?;
         self.sync(timeout)?;
         self.refresh_servers();
         Ok(done)
@@ -635,6 +637,7 @@ impl Volume {
                 sender,
                 history: Arc::default(),
                 servers: Arc::default(),
+                entitled: Arc::default(),
                 broken: None,
             };
             core.attach(session, &mut orders);

@@ -228,6 +228,12 @@ impl<S: MetaStore> Replica<S> {
         if !self.children.by_origin.get(&origin).is_some_and(|child| child.takes_rights) {
             return Ok(true);
         }
+        let part = self.children.by_origin.get(&origin).and_then(|child| child.part);
+        if let Some(part) = part
+            && self.is_hidden(part, question)?
+        {
+            return Ok(true);
+        }
         let files = self.looked_at(question)?;
         let is_claimed = |claim: &Claim| claim.child != origin && claim.files.iter().any(|file| files.contains(file));
         let mut may = !self.child_rights.claims.iter().any(is_claimed);

@@ -99,6 +99,8 @@ pub(crate) struct Child {
     /// Client: up to here it has told us which contents of its own it still holds. Beyond, what came by another way is
     /// not safe for all we know.
     pub(crate) accounted: u64,
+    /// Client: the directory below which it works, if that is not the whole volume.
+    pub(crate) part: Option<FileId>,
     /// What it sent up and need not be told.
     pub(crate) echo_filter: EchoFilter,
     /// What it said in this session of the histories of origins.
@@ -130,6 +132,7 @@ impl Child {
             next: 0,
             cursor: 0,
             pending: BTreeMap::new(),
+            part: None,
             extra: BTreeSet::new(),
             started: false,
             cut_is_open: false,
@@ -606,6 +609,11 @@ impl<S: MetaStore> Replica<S> {
         if child.state == ChildState::Greeting && !matches!(up, Up::Hello { .. } | Up::Ping { .. }) {
             return protocol_violation("spoke before its hello");
         }
+        let up = match child.part {
+            Some(part) => self.confine(peer, part, up)?,
+            None => up,
+        };
+        let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
         match up {
             Up::Hello { .. } if child.state != ChildState::Greeting => protocol_violation("said hello twice"),
             Up::Hello { volume, .. } if volume != self.config.volume => protocol_violation("is of another volume"),

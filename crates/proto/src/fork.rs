@@ -186,7 +186,7 @@ impl<S: MetaStore> Replica<S> {
         self.skips = false;
         self.sent_through = 0;
         if let Some(image) = image {
-            let renewed = Origin::admitted(image.admitted, image.node, image.label);
+            let renewed = Origin::admitted(image.admitted, image.node, image.label).limited(image.limits);
             self.put_image(Key::Origin(origin), Some(Image::Origin(renewed)))?;
         }
         if let Some(after) = self.fork.lost_after {
@@ -452,7 +452,7 @@ impl<S: MetaStore> Replica<S> {
             return refused("wants too many new origins");
         }
         let Some(origin) = self.free_origin()? else { return refused("wants an origin, and none is left") };
-        let renewed = Origin::admitted(image.admitted, image.node, image.label.clone());
+        let renewed = Origin::admitted(image.admitted, image.node, image.label.clone()).limited(image.limits);
         let renewed = Origin { renews: Some(renewal), ..renewed };
         self.put_image(Key::Origin(origin), Some(Image::Origin(renewed)))?;
         Ok(Some(origin))

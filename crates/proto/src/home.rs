@@ -4,7 +4,8 @@ use crate::api::Role;
 use crate::replica::{GrantError, Replica};
 use std::collections::BTreeSet;
 use wayfs_types::{
-    Admitted, Digest, Image, Key, Life, MetaStore, NodeId, Origin, OriginId, StorageError, Time, VolumeId, WallTime,
+    Admitted, Digest, Image, Key, Life, MetaStore, NodeId, Origin, OriginId, Standing, StorageError, Time, VolumeId,
+    WallTime,
 };
 
 /// Longest label in bytes.
@@ -35,7 +36,7 @@ impl<S: MetaStore> Replica<S> {
         now: Time,
         wall: WallTime,
         node: NodeId,
-        admitted: Admitted,
+        standing: impl Into<Standing>,
         label: &str,
     ) -> Result<OriginId, GrantError> {
         if self.config.role != Role::Home {
@@ -47,7 +48,8 @@ impl<S: MetaStore> Replica<S> {
         self.now = self.now.max(now);
         self.wall = wall;
         let origin = self.free_origin()?.ok_or(GrantError::Exhausted)?;
-        let image = Origin::admitted(admitted, node, label.to_owned());
+        let Standing { admitted, limits } = standing.into();
+        let image = Origin::admitted(admitted, node, label.to_owned()).limited(limits);
         self.put_image(Key::Origin(origin), Some(Image::Origin(image)))?;
         self.finish_admission()?;
         Ok(origin)
@@ -95,7 +97,7 @@ impl<S: MetaStore> Replica<S> {
         let Some((_, member)) = known.into_iter().next_back() else { return Ok(false) };
         self.now = self.now.max(now);
         self.wall = wall;
-        let image = Origin::admitted(member.admitted, member.node, member.label);
+        let image = Origin::admitted(member.admitted, member.node, member.label).limited(member.limits);
         self.put_image(Key::Origin(origin), Some(Image::Origin(image)))?;
         self.finish_admission()?;
         Ok(true)
@@ -135,7 +137,7 @@ impl<S: MetaStore> Replica<S> {
         now: Time,
         wall: WallTime,
         (node, origin): (NodeId, OriginId),
-        admitted: Admitted,
+        standing: impl Into<Standing>,
     ) -> Result<bool, GrantError> {
         if self.config.role != Role::Home {
             return Err(GrantError::NotHome);
@@ -144,8 +146,9 @@ impl<S: MetaStore> Replica<S> {
         self.wall = wall;
         let known = self.origin_image(origin)?.filter(|image| image.node == node);
         let Some(image) = known.filter(|image| image.admitted != Admitted::Home) else { return Ok(false) };
-        if image.admitted != admitted {
-            self.put_image(Key::Origin(origin), Some(Image::Origin(Origin { admitted, ..image })))?;
+        let Standing { admitted, limits } = standing.into();
+        if (image.admitted, image.limits) != (admitted, limits) {
+            self.put_image(Key::Origin(origin), Some(Image::Origin(Origin { admitted, limits, ..image })))?;
             self.finish_admission()?;
         }
         Ok(true)

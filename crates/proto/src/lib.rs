@@ -78,6 +78,7 @@ mod marks;
 mod needs;
 mod omitting;
 mod overlay;
+mod part;
 mod previous;
 mod pushing;
 mod renamed;

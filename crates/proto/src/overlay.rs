@@ -72,6 +72,8 @@ impl Overlay {
 pub(crate) struct Tx<'a, S> {
     pub(crate) store: &'a S,
     pub(crate) overlay: &'a mut Overlay,
+    /// Whether the whole volume is in it.
+    pub(crate) is_whole: bool,
 }
 
 impl<S: MetaStore> Tx<'_, S> {
@@ -160,6 +162,10 @@ impl<S: MetaStore> View for Tx<'_, S> {
             }
         }
         Ok(mine)
+    }
+
+    fn is_whole(&self) -> bool {
+        self.is_whole
     }
 }
 

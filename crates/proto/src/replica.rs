@@ -550,7 +550,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The store seen through what this input changed so far.
     pub(crate) fn tx(&mut self) -> Tx<'_, S> {
-        Tx { store: &self.store, overlay: &mut self.overlay }
+        Tx { store: &self.store, overlay: &mut self.overlay, is_whole: self.config.role != Role::Client }
     }
 
     pub(crate) fn put_image(&mut self, key: Key, image: Option<Image>) -> Result<(), StorageError> {
@@ -618,6 +618,7 @@ impl<S: MetaStore> Replica<S> {
         if changed.iter().any(|change| matches!(change.key, Key::Origin(_))) {
             self.handle_origins_changed(changed);
         }
+        self.end_moved_parts(changed)?;
         if staged.marks_moved { self.advance_tallies() } else { Ok(()) }
     }
 

@@ -4,7 +4,7 @@ use crate::children::{Child, ChildState, ParkedAsk};
 use crate::interest::is_interesting;
 use crate::replica::Replica;
 use crate::tables::{self, entries_from, entries_until, parse_image_key, read_view, table};
-use crate::told::{ImageFrame, Told};
+use crate::told::{ImageFrame, Row, Told};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, OriginId, StorageError};
@@ -139,10 +139,29 @@ impl<S: MetaStore> Replica<S> {
         self.post_to_child(origin, bytes);
     }
 
-    fn add_to(&mut self, frame: &mut ImageFrame, origin: OriginId, number: u64, pair: KeyImage) {
+    fn add_to(
+        &mut self,
+        frame: &mut ImageFrame,
+        origin: OriginId,
+        number: u64,
+        pair: KeyImage,
+    ) -> Result<(), StorageError> {
+        let part = self.children.by_origin.get(&origin).and_then(|child| child.part);
+        let pair = self.shown(part, pair)?;
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
             frame.add(number, pair, &mut child.echo_filter);
         }
+        Ok(())
+    }
+
+    /// Adds what others are told, too, as far as this child may see it.
+    fn add_row(&mut self, frame: &mut ImageFrame, origin: OriginId, row: &Row) -> Result<(), StorageError> {
+        let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
+        if child.part.is_some() {
+            return self.add_to(frame, origin, row.number, row.pair.clone());
+        }
+        frame.add_row(row, &mut child.echo_filter);
+        Ok(())
     }
 
     fn image_now(&self, key: &Key) -> Result<Option<Image>, StorageError> {
@@ -213,7 +232,7 @@ impl<S: MetaStore> Replica<S> {
             let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(false) };
             let Some(key) = child.extra.pop_first() else { return Ok(false) };
             let image = self.image_now(&key)?;
-            self.add_to(frame, origin, 0, KeyImage { key, image });
+            self.add_to(frame, origin, 0, KeyImage { key, image })?;
         }
         Ok(true)
     }
@@ -226,10 +245,9 @@ impl<S: MetaStore> Replica<S> {
         frame: &mut ImageFrame,
     ) -> Result<(), StorageError> {
         let row = self.row(told, number, key)?;
-        if let Some(child) = self.children.by_origin.get_mut(&origin)
-            && (child.is_station || is_interesting(origin, child, key, row.pair.image.as_ref()))
-        {
-            frame.add_row(&row, &mut child.echo_filter);
+        let Some(child) = self.children.by_origin.get(&origin) else { return Ok(()) };
+        if child.is_station || is_interesting(origin, child, key, row.pair.image.as_ref()) {
+            self.add_row(frame, origin, &row)?;
         }
         Ok(())
     }
@@ -270,9 +288,7 @@ impl<S: MetaStore> Replica<S> {
                 self.send_images(origin, full, current, true);
             }
             let row = self.row(told, number, &key)?;
-            if let Some(child) = self.children.by_origin.get_mut(&origin) {
-                frame.add_row(&row, &mut child.echo_filter);
-            }
+            self.add_row(&mut frame, origin, &row)?;
         }
         self.send_images(origin, frame, current, false);
         Ok(())
@@ -343,6 +359,12 @@ impl<S: MetaStore> Replica<S> {
             self.send_answer(origin, parked.ask, Verdict::Unready, Vec::new());
             return Ok(());
         }
+        let part = self.children.by_origin.get(&origin).and_then(|child| child.part);
+        let about = match &parked.question {
+            Question::Lookup { parent, name } => Some(Key::Entry(*parent, name.clone())),
+            Question::Attributes { file } => Some(Key::Inode(*file)),
+            Question::List { .. } => None,
+        };
         let mut images = Vec::new();
         let verdict = match parked.question {
             Question::Lookup { parent, name } => {
@@ -360,8 +382,19 @@ impl<S: MetaStore> Replica<S> {
                 self.add_watches(origin, &[directory]);
                 self.give_alone(origin, directory);
                 self.add_image(Key::Inode(directory), &mut images)?;
-                self.add_list(directory, after.as_ref(), limit, &mut images)?
+                let way = part.map(|part| self.listing_in_part(part, directory, after.as_ref())).transpose()?.flatten();
+                match way {
+                    Some(way) => {
+                        images.extend(way);
+                        Verdict::End
+                    }
+                    None => self.add_list(directory, after.as_ref(), limit, &mut images)?,
+                }
             }
+        };
+        let (verdict, images) = match part {
+            Some(part) => self.shown_answer(part, about.as_ref(), (verdict, images))?,
+            None => (verdict, images),
         };
         self.send_answer(origin, parked.ask, verdict, images);
         Ok(())

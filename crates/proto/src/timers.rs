@@ -33,6 +33,16 @@ impl<S: MetaStore> Replica<S> {
                 // Whoever was waited for may not come, or comes as this one.
                 self.note_child_away();
             }
+            let limits = |image: &Option<Image>| match image {
+                Some(Image::Origin(image)) => Some(image.limits),
+                _ => None,
+            };
+            if change.old.is_some()
+                && limits(&change.old) != limits(&change.new)
+                && let Some(peer) = self.children.peer_of(*origin)
+            {
+                self.disconnect(peer, "what it may do has changed: it begins anew".to_owned());
+            }
             if is_revoked && let Some(peer) = self.children.peer_of(*origin) {
                 self.disconnect(peer, "its access was revoked".to_owned());
             }

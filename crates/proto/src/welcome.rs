@@ -28,6 +28,7 @@ impl<S: MetaStore> Replica<S> {
         if !is_station && origins.iter().any(|of| *of != origin) {
             return Err(StepError::Peer(peer, "carries records of foreign origins".to_owned()));
         }
+        let part = if is_station { None } else { self.part_of(origin)? };
         self.write_life()?;
         let stamp = self.own_stamp();
         let current = self.counters.change;
@@ -43,6 +44,7 @@ impl<S: MetaStore> Replica<S> {
         let resume = resume.filter(|resume| {
             let behind = current.0.saturating_sub(resume.cursor.0);
             place == Some(Cursor::Ours)
+                && part.is_none()
                 && resume.cursor >= self.counters.purged
                 && (is_station || behind <= self.config.catch_up_max)
         });
@@ -54,6 +56,7 @@ impl<S: MetaStore> Replica<S> {
         }
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
             child.state = ChildState::Ready;
+            child.part = part;
             child.resumed = resume.is_some();
             child.came_from_another = !is_station && place == Some(Cursor::Foreign);
             // A client that begins anew asks for nothing of the past, but what its own records change from this

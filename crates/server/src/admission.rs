@@ -8,7 +8,7 @@ use std::time::Duration;
 use tracing::error;
 use wayfs_control::EventKind;
 use wayfs_node::{Admission, ChildRole, Grant, Have, JoinRequest, MemberError, Refusal, clock};
-use wayfs_types::{Admitted, OriginId};
+use wayfs_types::{Admitted, Limits, OriginId, Standing};
 
 /// Longest wait for the disk before a machine is told to try again.
 const SYNC_MAX: Duration = Duration::from_secs(8);
@@ -41,8 +41,8 @@ impl Admission for HomeAdmission {
         };
         let origin = match tickets.claim(&proof, clock::unix_seconds())? {
             Claim::Known(origin) => origin,
-            Claim::Grant => {
-                let origin = admit(&served, &request)?;
+            Claim::Grant(limits) => {
+                let origin = admit(&served, &request, limits)?;
                 if let Err(error) = tickets.granted(request.ticket, origin) {
                     // The machine has its origin; asking again would give it another, which does no harm.
                     error!(%error, "remember what a ticket was good for");
@@ -65,17 +65,18 @@ impl Admission for HomeAdmission {
 }
 
 /// Takes a machine in: under the origin that it had, if it was a member before and that origin is its own.
-fn admit(served: &Served, request: &JoinRequest) -> Result<OriginId, Refusal> {
+fn admit(served: &Served, request: &JoinRequest, limits: Limits) -> Result<OriginId, Refusal> {
     let admitted = match request.role {
         ChildRole::Client => Admitted::Client,
         ChildRole::Station => Admitted::Station,
         ChildRole::Reader => Admitted::Reader,
     };
+    let standing = Standing { admitted, limits };
     let refused = |error: MemberError| Refusal::NotReady(error.to_string());
     if let Some(former) = request.former
-        && served.volume.reinstate((request.node, former), admitted, SYNC_MAX).map_err(refused)?
+        && served.volume.reinstate((request.node, former), standing, SYNC_MAX).map_err(refused)?
     {
         return Ok(former);
     }
-    served.volume.grant_origin(request.node, admitted, &request.label, SYNC_MAX).map_err(refused)
+    served.volume.grant_origin(request.node, standing, &request.label, SYNC_MAX).map_err(refused)
 }

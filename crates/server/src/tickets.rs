@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wayfs_net::{ChannelBinding, TicketId, TicketSecret};
 use wayfs_node::{ChildRole, Refusal};
-use wayfs_types::{NodeId, OriginId};
+use wayfs_types::{Limits, NodeId, OriginId};
 
 /// Most tickets of a volume that are neither spent nor expired.
 const OPEN_MAX: usize = 10_000;
@@ -31,6 +31,9 @@ struct Issued {
     secret: Option<[u8; 32]>,
     node: Option<NodeId>,
     origin: Option<u32>,
+    /// What its member may do less than others.
+    #[serde(default)]
+    limits: Limits,
 }
 
 /// What to do about a machine with a ticket.
@@ -38,8 +41,8 @@ struct Issued {
 pub(crate) enum Claim {
     /// It was granted this origin before.
     Known(OriginId),
-    /// Grant it one, then say [`Tickets::granted`].
-    Grant,
+    /// Grant it one with these limits, then say [`Tickets::granted`].
+    Grant(Limits),
 }
 
 /// A machine's proof.
@@ -69,7 +72,7 @@ impl Tickets {
     pub(crate) fn issue(
         &mut self,
         secret: &TicketSecret,
-        role: ChildRole,
+        (role, limits): (ChildRole, Limits),
         expiry_unix_s: u64,
         now_unix_s: u64,
     ) -> io::Result<()> {
@@ -81,7 +84,8 @@ impl Tickets {
         if self.issued.values().filter(|issued| issued.node.is_none()).count() >= OPEN_MAX {
             return Err(io::Error::other("too many tickets are open: let some expire"));
         }
-        let issued = Issued { role, expiry_unix_s, secret: Some(*secret.expose()), node: None, origin: None };
+        let secret_bytes = Some(*secret.expose());
+        let issued = Issued { role, expiry_unix_s, secret: secret_bytes, node: None, origin: None, limits };
         self.issued.insert(key(secret.id()), issued);
         durable_file::write(&self.path, &self.issued)
     }
@@ -94,7 +98,7 @@ impl Tickets {
             Some(node) if node != proof.node => return Err(Refusal::TicketSpent),
             Some(_) => {
                 let origin = issued.origin.and_then(|origin| OriginId::new(origin).ok());
-                return Ok(origin.map_or(Claim::Grant, Claim::Known));
+                return Ok(origin.map_or(Claim::Grant(issued.limits), Claim::Known));
             }
             None => {}
         }
@@ -109,14 +113,14 @@ impl Tickets {
         if issued.role != proof.role {
             return Err(Refusal::TicketRole);
         }
-        let before = issued.clone();
+        let (before, limits) = (issued.clone(), issued.limits);
         issued.node = Some(proof.node);
         issued.secret = None;
         if let Err(error) = durable_file::write(&self.path, &self.issued) {
             self.issued.insert(key, before);
             return Err(Refusal::NotReady(format!("the home cannot write: {error}")));
         }
-        Ok(Claim::Grant)
+        Ok(Claim::Grant(limits))
     }
 
     /// Remembers what a claimed ticket was good for.
@@ -148,7 +152,7 @@ mod tests {
     fn issued(directory: &tempfile::TempDir) -> (Tickets, TicketSecret) {
         let mut tickets = Tickets::load(&directory.path().join("tickets.json")).unwrap();
         let secret = TicketSecret::from_bytes([9; 32]);
-        tickets.issue(&secret, ChildRole::Client, 1000, 0).unwrap();
+        tickets.issue(&secret, (ChildRole::Client, Limits::NONE), 1000, 0).unwrap();
         (tickets, secret)
     }
 
@@ -156,7 +160,7 @@ mod tests {
     fn a_ticket_admits_one_machine_and_answers_it_again_after_a_restart() {
         let directory = tempfile::tempdir().unwrap();
         let (mut tickets, secret) = issued(&directory);
-        assert_eq!(tickets.claim(&proof(&secret, NODE), 10), Ok(Claim::Grant));
+        assert_eq!(tickets.claim(&proof(&secret, NODE), 10), Ok(Claim::Grant(Limits::NONE)));
         assert_eq!(tickets.claim(&proof(&secret, OTHER), 10), Err(Refusal::TicketSpent));
         let origin = OriginId::new(5).unwrap();
         tickets.granted(*secret.id().as_bytes(), origin).unwrap();
@@ -182,6 +186,6 @@ mod tests {
         assert_eq!(tickets.claim(&station, 10), Err(Refusal::TicketRole));
         let unknown = TicketSecret::from_bytes([1; 32]);
         assert_eq!(tickets.claim(&proof(&unknown, NODE), 10), Err(Refusal::TicketUnknown));
-        assert_eq!(tickets.claim(&proof(&secret, NODE), 10), Ok(Claim::Grant));
+        assert_eq!(tickets.claim(&proof(&secret, NODE), 10), Ok(Claim::Grant(Limits::NONE)));
     }
 }

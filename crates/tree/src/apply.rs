@@ -11,8 +11,8 @@
 use crate::chain::chained;
 use crate::edit::Edit;
 use crate::view::{ViewMut, inode};
-use crate::{Effect, Outcome, attributes, exchange, lost, make, remove, rename, store};
-use wayfs_types::{FileId, Image, Key, LifeSpan, Op, Record, StorageError};
+use crate::{Effect, Outcome, attributes, exchange, limits, lost, make, remove, rename, store};
+use wayfs_types::{FileId, Image, Key, LifeSpan, Limits, Op, Record, StorageError};
 
 /// Applies a record to whatever tree it finds, and notes it in its origin's image, if the view holds that.
 ///
@@ -32,11 +32,13 @@ pub fn apply(view: &mut impl ViewMut, record: &Record) -> Result<Effect, Storage
         return Ok(Effect::new(Outcome::Duplicate));
     }
     let label = origin.as_ref().map_or_else(|| format!("origin-{}", record.id.origin()), |o| o.label.clone());
+    let limits = origin.as_ref().map_or(Limits::NONE, |origin| origin.limits);
     // Only a record that was applied can have made what bears its id: its image came before its origin's.
     let is_made = inode(view, FileId::made_by(record.id))?.is_some();
     let effect = match is_made {
         true => Effect::new(Outcome::Duplicate),
-        false => dispatch(&mut Edit::new(view, record, label), &record.op)?,
+        false if limits.is_none() => dispatch(&mut Edit::new(view, record, label), &record.op)?,
+        false => limits::dispatch_limited(&mut Edit::new(view, record, label), &limits, dispatch)?,
     };
     if let Some(mut origin) = origin {
         if let Op::Skip { life, .. } = record.op {

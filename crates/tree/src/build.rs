@@ -8,14 +8,15 @@
 //! removed it saw all that it held, and what is written to it afterwards has no name.
 
 use crate::attributes::xattrs_len;
+use crate::limits;
 use crate::make::SYMLINK_TARGET_LEN_MAX;
 use crate::rename::is_within;
 use crate::view::{View, entry, inode, resolve};
 use bytes::Bytes;
 use wayfs_types::request::{Change, RenameTarget, XattrPresence};
 use wayfs_types::{
-    AttrChange, Content, FileId, FsError, Inode, Key, Kind, Name, Op, Record, RecordId, Replaced, StorageError, UserId,
-    WallTime, XattrName,
+    AttrChange, Content, FileId, FsError, Image, Inode, Key, Kind, Limits, Name, Op, Record, RecordId, Replaced,
+    StorageError, UserId, WallTime, XattrName,
 };
 
 /// Longest value of one extended attribute in bytes, as Linux has it.
@@ -45,7 +46,7 @@ pub enum BuildError {
 
 /// Checks a change against the view and makes the record of it.
 ///
-/// Permissions are not checked here; the kernel does.
+/// Permissions are not checked here; the kernel does. The limits of the author are.
 ///
 /// # Errors
 /// [`BuildError::Refused`] with what POSIX says, [`BuildError::Storage`] from the view.
@@ -93,7 +94,15 @@ pub fn build(view: &impl View, change: &Change, author: Author) -> Result<Record
             None => return Err(FsError::NotFound.into()),
         },
     };
-    Ok(Record { id: author.id, time: author.time, user: author.user, op })
+    let mut record = Record { id: author.id, time: author.time, user: author.user, op };
+    let limits = match view.image(&Key::Origin(author.id.origin()))? {
+        Some(Image::Origin(origin)) => origin.limits,
+        _ => Limits::NONE,
+    };
+    if !limits.is_none() {
+        limits::admit(view, &limits, change, &mut record)??;
+    }
+    Ok(record)
 }
 
 fn check_kind(kind: &Kind) -> Result<(), FsError> {

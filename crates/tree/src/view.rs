@@ -25,6 +25,11 @@ pub trait View {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     fn first_entry(&self, directory: FileId) -> Result<Option<Name>, StorageError>;
+
+    /// Whether the whole volume is in it, so that what is not there does not exist. A client's holds what it looked at.
+    fn is_whole(&self) -> bool {
+        true
+    }
 }
 
 /// A tree that can be changed.

@@ -1,6 +1,8 @@
 //! Images: what goes down. The newest image of a key is all that matters.
 
-use crate::{Chain, Content, FileId, KnownLives, Life, Name, NodeId, OriginId, RecordId, UserId, WallTime, XattrName};
+use crate::{
+    Chain, Content, FileId, KnownLives, Life, Limits, Name, NodeId, OriginId, RecordId, UserId, WallTime, XattrName,
+};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -173,6 +175,8 @@ pub enum ConflictKind {
     /// Nobody has the bytes of a version any more ([`crate::Op::Lost`]). `record` is that version. `winner` is the record
     /// that brought the last whole content back, or the lost version itself if there is none.
     ContentLost,
+    /// A record that its writer's limits forbid: it changed nothing, or what it brought was put where its writer may work.
+    Limited,
 }
 
 /// A report that two updates met, kept until someone resolves it.
@@ -213,6 +217,8 @@ pub struct Origin {
     pub admitted: Admitted,
     /// Set if it took the place of another origin of the same machine, whose history had forked.
     pub renews: Option<Renewal>,
+    /// What it may do less than others.
+    pub limits: Limits,
 }
 
 /// Why an origin was granted in place of another.
@@ -225,15 +231,37 @@ pub struct Renewal {
 }
 
 impl Origin {
-    /// A machine as it is admitted: it has written nothing.
+    /// A machine as it is admitted: it has written nothing, and has no limits.
     pub fn admitted(admitted: Admitted, node: NodeId, label: String) -> Self {
-        Self { applied: 0, chain: Chain::START, lives: KnownLives::default(), label, node, admitted, renews: None }
+        let (applied, chain, lives) = (0, Chain::START, KnownLives::default());
+        Self { applied, chain, lives, label, node, admitted, renews: None, limits: Limits::NONE }
     }
 
     /// Whether a record is among those that took effect: not behind the last one, nor in a gap between two lives, where only another
     /// copy of its writer's store can have written. Of lives so long ago that their gaps are not known: no.
     pub fn has(&self, sequence: u64) -> bool {
         sequence <= self.applied && self.lives.life_at(sequence).is_some()
+    }
+
+    /// The same with limits.
+    #[must_use]
+    pub fn limited(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+}
+
+/// What a machine is admitted as, and with which limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// As what.
+    pub admitted: Admitted,
+    /// What it may do less than others.
+    pub limits: Limits,
+}
+
+impl From<Admitted> for Standing {
+    fn from(admitted: Admitted) -> Self {
+        Self { admitted, limits: Limits::NONE }
     }
 }
 

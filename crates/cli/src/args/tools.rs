@@ -47,6 +47,11 @@ pub(crate) enum VolumeCommand {
         /// The volume
         volume: String,
     },
+    /// The keys of the volume's machines, whole, to compare by voice
+    Fingerprint {
+        /// The volume
+        volume: String,
+    },
     /// Declare contents lost that only machines have which are away: the files show what they held before. Taken back if they come
     AcceptLoss {
         /// The volume
@@ -78,6 +83,16 @@ pub(crate) struct TicketArgs {
     /// Admit a client that may only read
     #[arg(long, conflicts_with = "station")]
     pub(crate) read_only: bool,
+    /// All that the member makes belongs to this user and group (`USER:GROUP`, by name or number), and it changes nobody's owner;
+    /// servers see to it
+    #[arg(long, value_name = "UID:GID", conflicts_with = "station")]
+    pub(crate) squash: Option<String>,
+    /// The member makes no set-id files, no devices, and no attributes below `security.` and `trusted.`; servers see to it
+    #[arg(long, conflicts_with = "station")]
+    pub(crate) no_setid: bool,
+    /// The member sees and changes only what lies below this directory of the volume; servers see to it
+    #[arg(long, value_name = "DIR", conflicts_with = "station")]
+    pub(crate) path: Option<PathBuf>,
     /// Hours until it expires
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     pub(crate) hours: u64,

@@ -10,7 +10,7 @@ use std::io::{IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use wayfs_control::report::TicketReport;
-use wayfs_control::{Command, DaemonKind, Done, Owner, TicketRole};
+use wayfs_control::{Command, DaemonKind, Done, Owner, TicketLimits, TicketRole};
 
 pub(crate) fn run(context: &Context, command: VolumeCommand) -> Result<(), Failure> {
     let server = Some(DaemonKind::Server);
@@ -29,10 +29,20 @@ pub(crate) fn run(context: &Context, command: VolumeCommand) -> Result<(), Failu
         VolumeCommand::Promote(args) => promote(context, &args),
         VolumeCommand::Delete(args) => delete(context, &args),
         VolumeCommand::Members { volume } => context.report(server, &Command::VolumeMembers { volume }),
+        VolumeCommand::Fingerprint { volume } => fingerprint(context, volume),
         VolumeCommand::AcceptLoss { volume, member, dry_run } => {
             context.report(server, &Command::VolumeAcceptLoss { volume, member, dry_run })
         }
         VolumeCommand::Revoke { volume, member } => context.report(server, &Command::VolumeRevoke { volume, member }),
+    }
+}
+
+/// The keys of all members, whole.
+fn fingerprint(context: &Context, volume: String) -> Result<(), Failure> {
+    let done = context.call(context.connect(Some(DaemonKind::Server))?, &Command::VolumeMembers { volume })?;
+    match (&done, context.global.output()) {
+        (Done::Members(report), Output::Text) => write_out(&show::fingerprint(report)),
+        _ => context.print(&done),
     }
 }
 
@@ -86,7 +96,9 @@ fn ticket(context: &Context, args: &TicketArgs) -> Result<(), Failure> {
         (false, false) => TicketRole::Client,
     };
     let expires_s = Some(args.hours.saturating_mul(3600));
-    let command = Command::VolumeTicket { volume: args.volume.clone(), role, expires_s };
+    let squash = args.squash.as_deref().map(people::owner).transpose()?;
+    let limits = TicketLimits { squash, no_setid: args.no_setid, path: args.path.clone() };
+    let command = Command::VolumeTicket { volume: args.volume.clone(), role, expires_s, limits };
     let done = context.call(context.connect(Some(DaemonKind::Server))?, &command)?;
     let Done::Ticket(report) = &done else { return Err(unexpected(&done)) };
     match (&args.out, context.global.output()) {

@@ -18,6 +18,7 @@ pub(crate) fn kind(kind: ConflictKind) -> &'static str {
         ConflictKind::RenameCycle => "renames into each other",
         ConflictKind::SetAttrSetAttr => "two attribute changes",
         ConflictKind::ContentLost => "contents lost",
+        ConflictKind::Limited => "not allowed to its writer",
         ConflictKind::Homeless => "directory removed meanwhile",
     }
 }

@@ -20,8 +20,8 @@ pub(crate) use quantity::{count, date, now_unix_ms};
 pub(crate) use repair::repairs;
 pub(crate) use scrub::scrubbed;
 pub(crate) use servers::{
-    admitted, backed_up, copied, deleted, event, given_up, members, promoted, restored, stations, to_be_deleted,
-    volume, volumes, why,
+    admitted, backed_up, copied, deleted, event, fingerprint, given_up, members, promoted, restored, stations,
+    to_be_deleted, volume, volumes, why,
 };
 pub(crate) use status::statuses;
 pub(crate) use table::{clean, table};

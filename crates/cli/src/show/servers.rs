@@ -5,10 +5,10 @@ use super::quantity::{age, bit_rate, bytes, count, date, milliseconds};
 use super::table::{clean, table};
 use std::fmt::Write;
 use wayfs_control::report::{
-    BackupReport, CopyReport, DeleteReport, GivenUpReport, MembersReport, PromoteReport, RestoreReport, StationReport,
-    StationsReport, VolumeReport, VolumesReport, WhyReport,
+    BackupReport, CopyReport, DeleteReport, GivenUpReport, MemberReport, MembersReport, PromoteReport, RestoreReport,
+    StationReport, StationsReport, VolumeReport, VolumesReport, WhyReport,
 };
-use wayfs_control::{Event, EventKind, TicketRole};
+use wayfs_control::{Event, EventKind, Owner, TicketLimits, TicketRole};
 
 /// Files shown of those whose contents are missing.
 const MISSING_SHOWN: usize = 20;
@@ -100,10 +100,30 @@ pub(crate) fn members(report: &MembersReport, now_unix_ms: i64) -> String {
                 seen,
                 member.records_applied.to_string(),
                 node,
+                limits(&member.limits),
             ]
         })
         .collect();
-    table(&["ORIGIN", "LABEL", "ROLE", "SEEN", "RECORDS", "NODE"], &rows)
+    table(&["ORIGIN", "LABEL", "ROLE", "SEEN", "RECORDS", "NODE", "LIMITS"], &rows)
+}
+
+/// What a member may do less than others, in the words of the ticket's options.
+fn limits(limits: &TicketLimits) -> String {
+    let mut words = Vec::new();
+    words.extend(limits.squash.map(|Owner { uid, gid }| format!("squash {uid}:{gid}")));
+    words.extend(limits.no_setid.then(|| "no-setid".to_owned()));
+    words.extend(limits.path.as_deref().map(|path| format!("path {}", path_text(path))));
+    if words.is_empty() { "-".to_owned() } else { words.join(", ") }
+}
+
+/// The public keys of a volume's members in groups of four, to be read to each other.
+pub(crate) fn fingerprint(report: &MembersReport) -> String {
+    let groups = |key: &str| {
+        let letters: Vec<char> = key.chars().collect();
+        letters.chunks(4).map(|group| group.iter().collect::<String>()).collect::<Vec<_>>().join(" ")
+    };
+    let row = |member: &MemberReport| vec![member.role.clone(), clean(&member.label), groups(&member.node)];
+    table(&["ROLE", "LABEL", "KEY"], &report.members.iter().map(row).collect::<Vec<_>>())
 }
 
 /// What deleting a volume would take away.
@@ -317,11 +337,14 @@ mod tests {
             records_applied: 9,
             connected: false,
             seen_unix_ms: Some(0),
+            limits: TicketLimits { squash: Some(Owner { uid: 5, gid: 6 }), no_setid: true, path: Some("a/b".into()) },
         };
+        let report = MembersReport { members: vec![member] };
         assert!(
-            members(&MembersReport { members: vec![member] }, 5000)
-                .contains("2       ann@lap  client  5.0 s ago  9        abcdefgh")
+            members(&report, 5000)
+                .contains("2       ann@lap  client  5.0 s ago  9        abcdefgh  squash 5:6, no-setid, path a/b")
         );
+        assert!(fingerprint(&report).contains("client  ann@lap  abcd efgh ijk"));
         let report = VolumeReport {
             id: "id".into(),
             name: "v".into(),

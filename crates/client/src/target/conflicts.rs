@@ -319,6 +319,9 @@ impl Case {
             ConflictKind::ContentLost => {
                 format!("nobody has the bytes that {other} wrote; the file shows the last content that is whole.")
             }
+            ConflictKind::Limited => {
+                format!("{other}'s ticket does not allow it; it was left out, or put where {other} may work.")
+            }
             ConflictKind::Homeless => {
                 format!("the directory of {other}'s file was removed; the file was put into the nearest one left.")
             }

@@ -55,7 +55,7 @@ pub struct MemberReport {
     pub origin: u32,
     /// `USER@HOST`.
     pub label: String,
-    /// Node id.
+    /// Node id: its public key, whole.
     pub node: String,
     /// `home`, `station`, `client`, `reader` (a client that may only read) or `revoked`.
     pub role: String,
@@ -67,6 +67,9 @@ pub struct MemberReport {
     /// When it was last heard here.
     #[serde(default)]
     pub seen_unix_ms: Option<i64>,
+    /// What it may do less than others.
+    #[serde(default)]
+    pub limits: crate::TicketLimits,
 }
 
 /// Members in order of origin.

@@ -6,6 +6,7 @@
 use super::bases::{Offer, Packed};
 use super::chunks::Keep;
 use super::codec;
+use super::confined;
 use super::fetch::{FetchError, Want};
 use super::message::{self, Ask, Form, Reply};
 use super::presence::{self, CallOff, Piece, Presence, Walk};
@@ -231,6 +232,9 @@ async fn give(
     patience: Duration,
     mut responder: Responder,
 ) -> Result<(), RequestError> {
+    if !with_signs(&mut responder, confined::may_have(volume, peer, want, patience)).await? {
+        return responder.answer(message::encode(&Reply::Absent)).await;
+    }
     let mut room = volume.bodies.acquire().await;
     let mut chunk = volume.contents.read(want.digest).await;
     if let Err(ContentsError::Missing(_) | ContentsError::Damaged(_)) = chunk {

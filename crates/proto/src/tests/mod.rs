@@ -15,6 +15,7 @@ mod former;
 mod guesses;
 mod ledger;
 mod liars;
+mod limited;
 mod locking;
 mod lost;
 mod moving;

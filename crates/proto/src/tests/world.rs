@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Outcome, RenameTarget, Request, RequestId};
 use wayfs_types::{
-    Admitted, Content, Digest, FileId, FsError, Image, Inode, Key, Kind, Life, Name, NodeId, OriginId, RecordId,
-    Ticket, Time, VolumeId, WallTime,
+    Admitted, Content, Digest, FileId, FsError, Image, Inode, Key, Kind, Life, Limits, Name, NodeId, OriginId,
+    RecordId, Standing, Ticket, Time, VolumeId, WallTime,
 };
 
 /// Rounds after which a world that does not come to rest is taken for stuck.
@@ -134,11 +134,17 @@ impl World {
         self.open(config(role, origin, label), MemoryStore::new())
     }
 
+    /// Admits one more client, with limits.
+    pub(crate) fn add_limited(&mut self, limits: Limits, label: &str) -> usize {
+        let origin = self.admit(Standing { admitted: Admitted::Client, limits }, label);
+        self.open(config(Role::Client, origin, label), MemoryStore::new())
+    }
+
     /// Admits a machine that is nobody's replica.
-    pub(crate) fn admit(&mut self, admitted: Admitted, label: &str) -> OriginId {
+    pub(crate) fn admit(&mut self, standing: impl Into<Standing>, label: &str) -> OriginId {
         let number = u32::try_from(self.hosts.len() + 1).unwrap();
         let (now, wall) = (self.now, self.wall());
-        let origin = self.hosts[HOME].replica.grant_origin(now, wall, node(number), admitted, label).unwrap();
+        let origin = self.hosts[HOME].replica.grant_origin(now, wall, node(number), standing, label).unwrap();
         self.drain(HOME);
         origin
     }
@@ -177,6 +183,10 @@ impl World {
                 assert!(self.hosts[host].answers.insert(id, outcome).is_none(), "answered twice");
             }
             Output::Send { peer, bytes } => {
+                if !self.sessions.iter().any(|session| session.peer == peer) {
+                    // Of a stranger that a test speaks for itself.
+                    return self.hosts[host].events.push(Output::Send { peer, bytes });
+                }
                 self.messages += 1;
                 self.bytes += bytes.len() as u64;
                 let bytes = self.damaged(bytes);
@@ -292,7 +302,7 @@ impl World {
     }
 
     pub(crate) fn close(&mut self, peer: PeerId) {
-        let session = self.session(peer);
+        let Some(session) = self.sessions.iter_mut().find(|session| session.peer == peer) else { return };
         if !session.open {
             return;
         }

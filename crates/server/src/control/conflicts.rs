@@ -123,6 +123,9 @@ fn words(kind: ConflictKind) -> &'static str {
         ConflictKind::RenameCycle => "a move would have made a cycle and was refused",
         ConflictKind::SetAttrSetAttr => "both changed its attributes: the later change holds",
         ConflictKind::ContentLost => "nobody has the bytes of a version; an older content is shown if there is one",
+        ConflictKind::Limited => {
+            "the ticket of its writer does not allow it: left out, or put where the writer may work"
+        }
         ConflictKind::Homeless => "its directory was removed: it was put into the nearest one left",
     }
 }

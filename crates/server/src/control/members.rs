@@ -34,6 +34,7 @@ pub(super) fn list(served: &Served) -> Result<MembersReport, ControlError> {
             records_applied: origin.applied,
             connected: sessions.iter().any(|session| session.node == origin.node),
             seen_unix_ms: served.heard.seen(origin.node).map(unix_ms),
+            limits: super::tickets::in_words(served, origin.limits),
             label: origin.label,
         })
         .collect();

@@ -20,6 +20,7 @@ mod tar_in;
 mod tar_out;
 mod tar_reader;
 mod target;
+mod tickets;
 mod volumes;
 mod xattr;
 

@@ -2,7 +2,7 @@
 
 use super::{
     conflicts, copy_in, copy_out, deleting, doctor, files, members, promoting, scrub, stations, status, sync, tar_in,
-    tar_out, volumes,
+    tar_out, tickets, volumes,
 };
 use crate::backup::{self, BackupError};
 use crate::served::Served;
@@ -108,8 +108,9 @@ fn run_for_volumes(server: &Shared, command: Command, out: &mut dyn Sink) -> Res
             Ok(Done::Volume(volumes::create(server, &name, owner, group_writable.then_some(volumes::GROUP_WRITABLE))?))
         }
         Command::VolumeList => Ok(Done::Volumes(volumes::list(server))),
-        Command::VolumeTicket { volume, role, expires_s } => {
-            Ok(Done::Ticket(volumes::ticket(server, &*home(server, &volume)?, role, expires_s)?))
+        Command::VolumeTicket { volume, role, expires_s, limits } => {
+            let served = home(server, &volume)?;
+            Ok(Done::Ticket(tickets::issue(server, &served, (role, &limits), expires_s)?))
         }
         Command::VolumeImport { volume, from, form, into } => {
             let served = home(server, &volume)?;

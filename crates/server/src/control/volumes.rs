@@ -2,20 +2,17 @@
 
 use super::status::role;
 use super::target::failed;
-use crate::config::TICKET_LIFETIME;
 use crate::served::Served;
 use crate::server::{CreateError, Shared};
 use std::sync::PoisonError;
 use std::time::Duration;
-use wayfs_control::report::{TicketReport, VolumeReport, VolumesReport};
-use wayfs_control::{ControlError, ErrorKind, Owner, TicketRole};
-use wayfs_net::{Ticket, TicketParts, TicketSecret};
-use wayfs_node::{ChildRole, GreetError, JoinError, clock};
+use wayfs_control::report::{VolumeReport, VolumesReport};
+use wayfs_control::{ControlError, ErrorKind, Owner};
+use wayfs_net::Ticket;
+use wayfs_node::{GreetError, JoinError};
 use wayfs_types::request::{Change, Request};
 use wayfs_types::{Admitted, AttrChange, FileId};
 
-/// Longest lifetime of a ticket: a year.
-const LIFETIME_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Longest wait for a change of a new volume, which nobody else uses.
 const GIVE_MAX: Duration = Duration::from_secs(10);
 /// Longest wait for a home to admit this server.
@@ -71,49 +68,6 @@ fn make(server: &Shared, name: &str) -> Result<std::sync::Arc<Served>, ControlEr
             "Choose another name; `wayfs volume list` shows those taken.",
         ),
         error @ (CreateError::Randomness(_) | CreateError::Start(_)) => failed("create volume", error),
-    })
-}
-
-pub(super) fn ticket(
-    server: &Shared,
-    served: &Served,
-    role: TicketRole,
-    expires_s: Option<u64>,
-) -> Result<TicketReport, ControlError> {
-    let (net_role, child) = match role {
-        TicketRole::Client => (wayfs_net::TicketRole::Client, ChildRole::Client),
-        TicketRole::Station => (wayfs_net::TicketRole::Station, ChildRole::Station),
-        TicketRole::Reader => (wayfs_net::TicketRole::Reader, ChildRole::Reader),
-    };
-    let lifetime = expires_s.map_or(TICKET_LIFETIME, Duration::from_secs);
-    if lifetime.is_zero() || lifetime > LIFETIME_MAX {
-        return Err(ControlError::new(
-            ErrorKind::Usage,
-            "a ticket lives between a second and a year",
-            "Choose another lifetime.",
-        ));
-    }
-    let now = clock::unix_seconds();
-    let expiry_unix_s = now.saturating_add(lifetime.as_secs());
-    let secret = TicketSecret::generate().ok_or_else(|| failed("make ticket", "the system gives no random numbers"))?;
-    let parts = TicketParts {
-        role: net_role,
-        volume: served.id,
-        volume_name: served.name().to_owned(),
-        home: server.endpoint.id(),
-        addresses: server.addresses(),
-        secret: secret.clone(),
-        expiry_unix_s,
-    };
-    let ticket = Ticket::new(parts).map_err(|error| failed("make ticket", error))?;
-    let mut tickets = served.tickets.lock().unwrap_or_else(PoisonError::into_inner);
-    let tickets = tickets.as_mut().ok_or_else(|| failed("make ticket", "this server is not the home"))?;
-    tickets.issue(&secret, child, expiry_unix_s, now).map_err(|error| failed("store ticket", error))?;
-    Ok(TicketReport {
-        ticket: ticket.to_text().to_string(),
-        volume: served.name().to_owned(),
-        role,
-        expires_unix_ms: i64::try_from(expiry_unix_s.saturating_mul(1000)).unwrap_or(i64::MAX),
     })
 }
 

@@ -3,7 +3,7 @@ use crate::{Server, StartError};
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
 use wayfs_control::report::{StatusWord, VolumeRole};
-use wayfs_control::{Command, Done, ErrorKind, EventKind, TicketRole};
+use wayfs_control::{Command, Done, ErrorKind, EventKind, TicketLimits, TicketRole};
 use wayfs_node::testing::eventually;
 
 #[test]
@@ -101,8 +101,15 @@ fn status_queue_and_doctor_speak_of_every_volume() {
     {
         run(&station, command).unwrap();
     }
-    let foreign =
-        run(&station, Command::VolumeTicket { volume: "docs".into(), role: TicketRole::Client, expires_s: None });
+    let foreign = run(
+        &station,
+        Command::VolumeTicket {
+            volume: "docs".into(),
+            role: TicketRole::Client,
+            expires_s: None,
+            limits: TicketLimits::default(),
+        },
+    );
     assert_eq!(foreign.unwrap_err().kind, ErrorKind::Usage);
     assert_eq!(run(&station, Command::Pins).unwrap_err().kind, ErrorKind::Usage);
 }

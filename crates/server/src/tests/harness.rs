@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use wayfs_control::{Command, ControlError, Done, Event, Gone, Progress, Sink, TicketRole};
+use wayfs_control::{Command, ControlError, Done, Event, Gone, Progress, Sink, TicketLimits, TicketRole};
 use wayfs_net::{Endpoint, NetConfig, NodeIdentity, Ticket};
 use wayfs_node::{Grant, JoinError, Keys, LinkSettings, NoHooks, ParentLink, Volume, VolumeSettings};
 use wayfs_proto::{Config, Role};
@@ -73,7 +73,8 @@ pub(super) fn ticket(server: &Server, volume: &str, role: TicketRole) -> Ticket 
 }
 
 pub(super) fn ticket_text(server: &Server, volume: &str, role: TicketRole, expires_s: Option<u64>) -> String {
-    match run(server, Command::VolumeTicket { volume: volume.into(), role, expires_s }) {
+    match run(server, Command::VolumeTicket { volume: volume.into(), role, expires_s, limits: TicketLimits::default() })
+    {
         Ok(Done::Ticket(report)) => report.ticket,
         other => panic!("no ticket: {other:?}"),
     }
