@@ -15,7 +15,9 @@ const SOON: Duration = Duration::from_secs(20);
 pub struct Site {
     /// The home's machine, and the home.
     pub home: (Machine, Server),
-    _stations: Vec<(Machine, Server)>,
+    stations: Vec<(Machine, Server)>,
+    /// Which station each client uses, if each uses one.
+    uses: [usize; 2],
     /// The two machines, with their mounts.
     pub clients: [(Machine, Mount); 2],
     /// Where in the volume the tests are.
@@ -38,7 +40,7 @@ impl Site {
             let mount = client.mount(&home.ticket(&machine, "work"), &["--sharing", "close-to-open"]);
             (client, mount)
         });
-        Self { home: (machine, home), _stations: Vec::new(), clients, base: "" }
+        Self { home: (machine, home), stations: Vec::new(), uses: [0, 1], clients, base: "" }
     }
 
     /// Each is connected to a station of its own, and the tests are in an exclusive directory.
@@ -65,13 +67,55 @@ impl Site {
             });
             (client, mount)
         });
-        let site = Self { home: (machine, home), _stations: stations.into(), clients, base: "shared" };
+        let stations = stations.into();
+        let site = Self { home: (machine, home), stations, uses: [0, 1], clients, base: "shared" };
         fs::create_dir(site.root(0)).expect("make a directory in the mount");
         let (client, mount) = &site.clients[0];
         mount.wayfs(client, &["exclusive", &site.root(0).to_string_lossy()]).ok();
         let (client, mount) = &site.clients[1];
         mount.wayfs(client, &["refresh", &site.root(1).to_string_lossy()]).ok();
         site
+    }
+
+    /// Has a client use the other station.
+    ///
+    /// # Panics
+    /// If it does not within some seconds, or there are no two.
+    pub fn move_client(&mut self, client: usize) {
+        self.uses[client] = 1 - self.uses[client];
+        self.use_station(client);
+    }
+
+    fn use_station(&self, client: usize) {
+        let port = self.stations[self.uses[client]].1.port;
+        let (machine, mount) = &self.clients[client];
+        eventually("the client uses its station", SOON, || {
+            mount.wayfs(machine, &["station", "use", &format!("127.0.0.1:{port}")]).status.success()
+        });
+    }
+
+    /// Kills the daemon of a client, and mounts again.
+    ///
+    /// # Panics
+    /// If it cannot be mounted.
+    pub fn kill_client(&mut self, client: usize) {
+        let (machine, mount) = &mut self.clients[client];
+        mount.kill();
+        *mount = machine.mount("work", &["--sharing", "close-to-open"]);
+        if !self.stations.is_empty() {
+            self.use_station(client);
+        }
+    }
+
+    /// Kills a station, and starts it again after a while.
+    ///
+    /// # Panics
+    /// If it does not start, or there is none.
+    pub fn kill_station(&mut self, station: usize, down: Duration) {
+        let (machine, server) = &mut self.stations[station];
+        server.process.kill();
+        std::thread::sleep(down);
+        *server = machine.serve(server.port, &[]);
     }
 
     /// Where a client has the directory of the tests.
