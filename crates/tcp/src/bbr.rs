@@ -80,8 +80,11 @@ impl Bbr {
             self.round_end = core.delivered;
             self.look_for_the_top();
         }
-        let span = ack.now.since(sent.delivered_at).as_secs_f64();
-        if span > 0.0 {
+        let span = ack.now.since(sent.delivered_at);
+        let least = self.rtt_min.map_or(Duration::ZERO, |(least, _)| least);
+        // Quicker than any round trip: the acknowledgement is for an earlier copy than the one that was stamped.
+        if !span.is_zero() && span >= least {
+            let span = span.as_secs_f64();
             let rate = core.delivered.saturating_sub(sent.delivered) as f64 / span;
             while self.rates.back().is_some_and(|(_, lower)| *lower <= rate) {
                 self.rates.pop_back();
@@ -123,9 +126,72 @@ impl Bbr {
         };
         core.pacing = Some((pacing * self.bandwidth() * 8.0) as u64).filter(|rate| *rate > 0);
         let mss = core.window.mss;
-        let grown = core.window.cwnd + ack.acked_len();
-        let wanted = (window * product) as u32 + 3 * mss;
+        let grown = core.window.cwnd.saturating_add(ack.acked_len());
+        let wanted = ((window * product) as u32).saturating_add(3 * mss);
         core.window.cwnd = if self.phase == Phase::Startup { grown } else { grown.min(wanted) };
         core.window.cwnd = core.window.cwnd.max(4 * mss);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{Growth, Window};
+    use crate::flight::{Fate, Flight};
+    use crate::segment::Flags;
+    use crate::{Segment, Seq};
+
+    fn sent(at: Time, delivered: u64) -> Sent {
+        Sent {
+            seq: Seq::new(1),
+            len: 1000,
+            syn: false,
+            fin: false,
+            order: delivered,
+            at,
+            retransmitted: false,
+            fate: Fate::InFlight,
+            urgent: false,
+            delivered,
+            delivered_at: at,
+        }
+    }
+
+    #[test]
+    fn an_acknowledgement_that_is_quicker_than_any_round_trip_tells_no_rate() {
+        let mut core = Core {
+            una: Seq::new(1),
+            nxt: Seq::new(1),
+            flight: Flight::default(),
+            window: Window::new(1000, 10, Growth::PerSegment),
+            peer_window: 1 << 20,
+            pacing: None,
+            delivered: 1000,
+            fast_retransmits: 0,
+        };
+        let segment = Segment {
+            flow: 1,
+            seq: Seq::new(1),
+            len: 0,
+            ack: Some(Seq::new(1)),
+            window: 1 << 20,
+            flags: Flags::default(),
+            sack: Vec::new(),
+            echo: None,
+            loss_notice: false,
+        };
+        let mut bbr = Bbr::default();
+        let mut acknowledge = |core: &mut Core, now: u64, sent: Sent, rtt| {
+            let acked = [sent];
+            let now = Time::from_micros(now);
+            bbr.on_ack(core, &Ack { now, acked: &acked, duplicate: false, segment: &segment, rtt });
+            bbr.bandwidth()
+        };
+        let first = acknowledge(&mut core, 100_000, sent(Time::ZERO, 0), Some(Duration::from_millis(100)));
+        // Five megabytes were there after all, and the last of them had just been sent a second time.
+        core.delivered = 5_000_000;
+        let second = acknowledge(&mut core, 200_001, sent(Time::from_micros(200_000), 1000), None);
+        assert!(second <= first, "{second} after {first} bytes per second");
+        assert!(core.window.cwnd < 20_000, "{}", core.window.cwnd);
     }
 }
