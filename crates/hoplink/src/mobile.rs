@@ -9,7 +9,7 @@ use crate::host::{self, DefaultRoute};
 use crate::keys::{Keys, Role};
 use crate::news::News;
 use crate::tun::Tun;
-use crate::wake::{Orders, orders};
+use crate::wake::{Inbox, Orders, orders};
 use crate::{clock, state};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -22,6 +22,8 @@ use wayfs_net::{CloseCode, Endpoint, NetConfig, NodeIdentity};
 
 /// Attempts at the first handshake, each of which tries the base's addresses for five seconds.
 const FIRST_TRIES: u32 = 3;
+/// How often a wait for the first handshake looks whether it is to end.
+const STOP_LOOK: Duration = Duration::from_millis(50);
 /// Longest time from a connection to the base's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Shortest and longest time between attempts at a handshake when the base is silent.
@@ -31,8 +33,6 @@ const AGAIN_MAX: Duration = Duration::from_secs(30);
 /// A mobile that is in.
 #[derive(Debug)]
 pub struct StartedMobile {
-    /// Ends it.
-    pub stopper: Stopper,
     /// The device.
     pub tun: String,
     /// Its addresses.
@@ -58,11 +58,16 @@ struct Joined {
     base: IpAddr,
 }
 
-/// Runs a mobile until it is stopped. `started` hears when the device is there.
+/// Runs a mobile until it is stopped. `waits` gets what stops it, before the base is asked; `started` hears when the base answered and the device is
+/// there.
 ///
 /// # Errors
 /// [`LinkError`] says what is missing, or what went away.
-pub fn run_mobile(config: &MobileConfig, started: impl FnOnce(&StartedMobile)) -> Result<(), LinkError> {
+pub fn run_mobile(
+    config: &MobileConfig,
+    waits: impl FnOnce(Stopper),
+    started: impl FnOnce(&StartedMobile),
+) -> Result<(), LinkError> {
     config.common.settings.check()?;
     let identity = state::identity(&config.common.state)?;
     let news = News::listen(&config.common.socket)?;
@@ -74,16 +79,25 @@ pub fn run_mobile(config: &MobileConfig, started: impl FnOnce(&StartedMobile)) -
         bind_endpoint(&identity)?
     };
     let dialler = Dialler { endpoint: endpoint.clone(), identity, config: config.clone(), life: random() };
-    let joined = runtime.block_on(first(&dialler))?;
+    let (orders, inbox) = orders().map_err(LinkError::io("make an event"))?;
+    waits(Stopper { orders: orders.clone() });
+    let joined = runtime.block_on(async {
+        tokio::select! {
+            joined = first(&dialler) => joined.map(Some),
+            () = stopped(&inbox) => Ok(None),
+        }
+    })?;
+    let Some(joined) = joined else {
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        return Ok(());
+    };
     let mtu = joined.welcome.mtu.clamp(crate::config::MTU_MIN, config.common.mtu);
     host::set_up(tun.name(), &joined.welcome.yours, mtu)?;
     let route = if config.default_route { Some(DefaultRoute::set(tun.name(), joined.base)?) } else { None };
     let any = if joined.base.is_ipv6() { SocketAddr::from(([0; 16], 0)) } else { SocketAddr::from(([0; 4], 0)) };
     let udp = data_socket(any)?;
-    let (orders, inbox) = orders().map_err(LinkError::io("make an event"))?;
     let redial = Arc::new(Notify::new());
     started(&StartedMobile {
-        stopper: Stopper { orders: orders.clone() },
         tun: tun.name().to_owned(),
         addresses: [joined.welcome.yours.v4.into(), joined.welcome.yours.v6.into()],
         base: [joined.welcome.mine.v4.into(), joined.welcome.mine.v6.into()],
@@ -114,6 +128,13 @@ fn bind_endpoint(identity: &NodeIdentity) -> Result<Endpoint, LinkError> {
     bind(([0; 16], 0).into())
         .or_else(|_| bind(([0; 4], 0).into()))
         .map_err(|error| LinkError::Bind { address: "any port".into(), error: error.to_string() })
+}
+
+/// Until somebody asks for the end. Before the engine runs nobody else gives orders.
+async fn stopped(inbox: &Inbox<Order>) {
+    while inbox.take().is_none() {
+        sleep(STOP_LOOK).await;
+    }
 }
 
 async fn first(dialler: &Dialler) -> Result<Joined, LinkError> {

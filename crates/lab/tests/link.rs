@@ -161,6 +161,27 @@ fn a_device_that_is_taken_away_and_tickets_that_are_wrong_are_told() {
     });
 }
 
+#[test]
+fn ctrl_c_ends_a_wait_for_a_base_that_is_not_there() {
+    with(|| {
+        let mut world = World::hosts(BAD)?;
+        world.start_base(&[])?;
+        interrupt(world.base.take());
+        // The ticket is good, and nobody is at its address.
+        let command = world.mobile_command("far", &world.ticket(), &[])?;
+        let mobile = world.lab.spawn("far", "mobile", command)?;
+        // Until it has begun to ask: its device is made before.
+        until("the mobile to ask", || {
+            let mut command = Command::new("ip");
+            command.args(["link", "show", "wayfs-link"]);
+            world.lab.run("far", command, common::link_world::READY).unwrap().status.success()
+        });
+        std::thread::sleep(Duration::from_secs(1));
+        interrupt(Some(mobile));
+        Ok(())
+    });
+}
+
 /// Passes datagrams between mobile and base, and adds replays, changes, things out of order and rubbish.
 fn meddle(at: UdpSocket, base: SocketAddr, stop: &AtomicBool) {
     at.set_read_timeout(Some(Duration::from_millis(50))).unwrap();

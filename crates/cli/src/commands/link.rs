@@ -85,8 +85,8 @@ fn mobile(output: Output, args: &LinkMobileArgs) -> Result<(), Failure> {
     };
     let signals = crate::signals::catch().map_err(|error| Failure::io("catch signals", &error))?;
     let mut told = Ok(());
-    let result = run_mobile(&config, |started| {
-        stop_on_signal(signals, started.stopper.clone());
+    let waits = |stopper| stop_on_signal(signals, stopper);
+    let result = run_mobile(&config, waits, |started| {
         let line = match output {
             Output::Json => json!({
                 "tun": started.tun, "addresses": started.addresses, "base": started.base, "scheme": started.scheme
