@@ -155,8 +155,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let (mut by_writer, mut others) = (Vec::new(), Vec::new());
         for (version, writer) in self.contents.gone.clone() {
-            let sent = self.upstream.as_ref().map_or(0, |upstream| upstream.applied_of(version.origin()));
-            if self.config.role == Role::Client && version.origin() == self.config.origin && version.sequence() > sent {
+            if !self.is_known_above(version) {
                 continue;
             }
             self.contents.gone.remove(&version);
@@ -171,6 +170,19 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the parent has the record of a version of our log, so that a word about its contents says something to it.
+    fn is_known_above(&self, version: RecordId) -> bool {
+        let applied = self.upstream.as_ref().map_or(0, |upstream| upstream.applied_of(version.origin()));
+        let is_ours = match self.config.role {
+            Role::Client => version.origin() == self.config.origin,
+            Role::Station | Role::Home => {
+                let item = self.log.position_of(version).and_then(|position| self.log.item(position));
+                item.is_some_and(|item| item.tentative)
+            }
+        };
+        !is_ours || version.sequence() <= applied
     }
 
     /// Whether we, or somebody below us who is there, have contents by the records.

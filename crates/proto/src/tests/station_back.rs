@@ -124,3 +124,31 @@ fn what_a_station_has_for_its_client_is_not_declared_lost() {
     assert_eq!(stage.world.wait(stage.client, Level::Stable), Ok(Answer::Reached));
     assert!(stage.world.hosts[HOME].replica.lost_contents(10).unwrap().is_empty());
 }
+
+/// Seed 2104129 of `station-back`: a station said that nobody below it has the bytes before the home had the record of them, and did not
+/// say so again. The home had it on record for them for ever.
+#[test]
+fn a_station_says_that_bytes_are_gone_when_the_home_has_heard_of_them() {
+    let mut world = World::new();
+    let (station, client) = (world.add(Role::Station, "st@s"), world.add(Role::Client, "ann@a"));
+    world.configure(station, |config| config.records_in_flight_max = 1);
+    stay_connected(&mut world, station, HOME);
+    let line = stay_connected(&mut world, client, station);
+    world.pass(Duration::from_secs(3));
+    // The home is slow to answer for the first record, so that the others wait at the station.
+    world.hosts[HOME].hold_syncs = true;
+    world.create(client, ROOT, "first");
+    world.pass(Duration::from_secs(3));
+    let file = world.create(client, ROOT, "f");
+    world.hold_pushes(line, true);
+    let version = world.store(client, file, big("f"));
+    world.pass(Duration::from_secs(3));
+    world.destroy(client);
+    world.pass(ASKED);
+    assert!(world.hosts[HOME].replica.inode(file).unwrap().is_none(), "the home has not heard of it");
+    world.hosts[HOME].hold_syncs = false;
+    world.pass(ASKED);
+    assert_eq!(world.hosts[HOME].replica.inode(file).unwrap().unwrap().version, version);
+    let holders = world.hosts[HOME].replica.holders(file, version).unwrap();
+    assert!(holders.is_empty(), "nobody who is there has it: {holders:?}");
+}
