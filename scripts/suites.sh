@@ -1,10 +1,12 @@
 #!/bin/sh
 # Runs suites of others on a mount of this machine: pjdfstest (what POSIX says of names, modes and owners), fsx (random
-# reads, writes, mappings and truncations of one file), and, if they are installed, stress-ng (its class of file systems) and fio
-# (verified writes). Needs root, and fetches the first two with `cargo install` the first time.
+# reads, writes, mappings and truncations of one file), and, if they are installed, stress-ng (its class of file systems), fio
+# (verified writes), dbench (an office's file server) and bonnie++ (one large file, many small ones). Needs root, and fetches the
+# first two with `cargo install` the first time.
 #
 #   WAYFS_SUITES=DIR        where the suites are installed (default target/suites)
 #   WAYFS_FSX_SEEDS="1 2"   seeds of fsx
+#   WAYFS_DBENCH_TIME=10    seconds of dbench
 #   WAYFS_STRESS_TIME=3s    how long each kind of operation of stress-ng goes on
 set -eu
 cd "$(dirname "$0")/.."
@@ -101,4 +103,32 @@ if command -v fio >/dev/null 2>&1; then
     done
 else
     echo "Not run: fio (apt-get install fio)."
+fi
+
+# The work of an office's file server, by two programs at once. Each call is checked by the program; none is expected to fail.
+if command -v dbench >/dev/null 2>&1; then
+    mkdir "$work/m/dbench"
+    dbench -D "$work/m/dbench" -c /usr/share/dbench/client.txt -t "${WAYFS_DBENCH_TIME:-10}" 2 >"$work/dbench.log" 2>&1 || {
+        cat "$work/dbench.log" >&2
+        exit 1
+    }
+    tail -n 1 "$work/dbench.log"
+    # The program leaves its directories, on any file system, and no file.
+    [ -z "$(find "$work/m/dbench" ! -type d)" ] || { echo "dbench left files behind" >&2; exit 1; }
+else
+    echo "Not run: dbench (apt-get install dbench)."
+fi
+
+# One large file, and a thousand small ones made, looked at and removed in order and at random. By single letters (without -f) it
+# writes and reads as the others do, for minutes.
+if command -v bonnie++ >/dev/null 2>&1; then
+    mkdir "$work/m/bonnie"
+    bonnie++ -d "$work/m/bonnie" -u root -f -s 64:8192 -r 32 -n 1:16384:0:4 -q >"$work/bonnie.log" 2>&1 || {
+        cat "$work/bonnie.log" >&2
+        exit 1
+    }
+    rmdir "$work/m/bonnie"
+    echo "bonnie++: passed"
+else
+    echo "Not run: bonnie++ (apt-get install bonnie++)."
 fi
