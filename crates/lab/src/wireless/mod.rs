@@ -13,5 +13,5 @@ mod transfer;
 
 use errors::Errors;
 pub(crate) use reader::Reader;
-pub(crate) use route::{Hop, Repeats, Route};
+pub(crate) use route::{Below, Hop, Repeats, Route};
 pub(crate) use transfer::{Outcome, Trace, Transfer};

@@ -18,8 +18,19 @@ pub(crate) struct Hop {
     /// Packets that an error takes.
     pub(crate) run: u32,
     pub(crate) scheme: Scheme,
+    /// What the link layer at the hop's ends speaks to.
+    pub(crate) below: Below,
     /// Where what a reader of TCP sends again joins the packets that wait for the air.
     pub(crate) repeats: Repeats,
+}
+
+/// What a link layer of our own speaks to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Below {
+    /// The driver of a radio, which takes the next frame when the air is free.
+    Radio,
+    /// A socket: a network that has queues of its own. Then the ends keep their pace, as `wayfs link` has them.
+    Network,
 }
 
 /// Where a packet that the base station sends again joins those that wait.
@@ -62,6 +73,7 @@ impl Hop {
             bytes_per_error: 0.0,
             run: 1,
             scheme: Scheme::None,
+            below: Below::Radio,
             repeats: Repeats::First,
         }
     }
@@ -98,6 +110,7 @@ impl Hop {
             bytes_per_error,
             run,
             scheme,
+            below: Below::Radio,
             repeats: Repeats::Last,
         }
     }

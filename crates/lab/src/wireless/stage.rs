@@ -1,9 +1,9 @@
 //! A hop with packets in it, and the scheme at its ends.
 
 use super::carried::Carried;
-use super::{Errors, Hop, Repeats};
+use super::{Below, Errors, Hop, Repeats};
 use std::collections::{BTreeMap, VecDeque};
-use wayfs_hop::{Arq, Code, Frame, Packet, Scheme, Snoop};
+use wayfs_hop::{Arq, ArqConfig, Code, Frame, Paced, Packet, QueueLimit, Scheme, Snoop};
 use wayfs_link::{Duplex, LineId, Medium, Way};
 use wayfs_tcp::Segment;
 use wayfs_types::Time;
@@ -34,6 +34,8 @@ enum Ends {
     Snoop(Box<Snoop<Carried>>),
     /// At the base station, and at the mobile.
     Arq(Box<[Arq<Carried>; 2]>),
+    /// The same over a network.
+    Paced(Box<[Paced<Carried>; 2]>),
     Code(Box<Coded>),
 }
 
@@ -68,6 +70,9 @@ pub(super) struct Stage {
 }
 
 const LINE: LineId = LineId(0);
+/// Frames on their way over a network, and bytes that a receiver has room for: those of `wayfs link`.
+const WINDOW: u32 = 512;
+const RECEIVE_LEN_MAX: usize = 768 * 1024;
 /// Packets that wait at the mobile, at most.
 const UP_MAX: usize = 1000;
 
@@ -76,6 +81,10 @@ impl Stage {
         let ends = match hop.scheme {
             Scheme::None | Scheme::Split { .. } => Ends::None { down: VecDeque::new() },
             Scheme::Snoop(config) => Ends::Snoop(Box::new(Snoop::new(config))),
+            Scheme::Arq(config) if hop.below == Below::Network => {
+                let config = ArqConfig { window: WINDOW, receive_len_max: RECEIVE_LEN_MAX, ..config };
+                Ends::Paced(Box::new([(); 2].map(|()| Paced::new(config, QueueLimit::ByRate))))
+            }
             Scheme::Arq(config) => Ends::Arq(Box::new([Arq::new(config), Arq::new(config)])),
             Scheme::Fec { n, k } => Ends::Code(Box::new(Coded {
                 code: Code::new(n, k).expect("the name of a scheme was checked"),
@@ -94,7 +103,8 @@ impl Stage {
         let waits_at_ends = match hop.scheme {
             Scheme::Snoop(_) => hop.repeats == Repeats::First,
             Scheme::None | Scheme::Split { .. } => hop.duplex == Duplex::Half,
-            Scheme::Arq(_) | Scheme::Fec { .. } => true,
+            Scheme::Arq(_) => hop.below == Below::Radio,
+            Scheme::Fec { .. } => true,
         };
         Self {
             medium,
@@ -118,6 +128,8 @@ impl Stage {
             (Ends::Code(coded), Way::Down) => coded.offer(&carried),
             (Ends::Arq(ends), Way::Down) => drop(ends[0].send(now, carried)),
             (Ends::Arq(ends), Way::Up) => drop(ends[1].send(now, carried)),
+            // What the full queue refuses is dropped.
+            (Ends::Paced(ends), way) => drop(ends[usize::from(way == Way::Up)].send(now, carried)),
             (Ends::None { .. } | Ends::Snoop(_) | Ends::Code(_), Way::Up) if self.up.len() < UP_MAX => {
                 self.up.push_back(carried)
             }
@@ -128,6 +140,9 @@ impl Stage {
     /// Puts on the hop what may go now, and takes from it what has arrived.
     pub(super) fn turn(&mut self, now: Time) {
         if let Ends::Arq(ends) = &mut self.ends {
+            ends.iter_mut().for_each(|end| end.handle_timeout(now));
+        }
+        if let Ends::Paced(ends) = &mut self.ends {
             ends.iter_mut().for_each(|end| end.handle_timeout(now));
         }
         if let Ends::Snoop(snoop) = &mut self.ends
@@ -154,6 +169,7 @@ impl Stage {
     fn next(&mut self, now: Time, way: Way) -> Option<OnAir> {
         match (&mut self.ends, way) {
             (Ends::Arq(ends), way) => ends[usize::from(way == Way::Up)].poll_frame(now).map(OnAir::Frame),
+            (Ends::Paced(ends), way) => ends[usize::from(way == Way::Up)].poll_frame(now).map(OnAir::Frame),
             (Ends::None { down }, Way::Down) => down.pop_front().map(OnAir::Plain),
             (Ends::Snoop(snoop), Way::Down) => snoop.poll_air(now).map(OnAir::Plain),
             (Ends::Code(coded), Way::Down) => coded.queue.pop_front(),
@@ -175,21 +191,35 @@ impl Stage {
                 end.handle_frame(now, frame);
                 while end.poll_signal().is_some() {}
             }
+            (Ends::Paced(ends), OnAir::Frame(frame)) => {
+                let end = &mut ends[usize::from(way == Way::Down)];
+                end.handle_frame(now, frame);
+                while end.poll_signal().is_some() {}
+            }
             (Ends::Code(coded), OnAir::Coded { block, place, bytes, .. }) => {
                 let news = coded.arrive(block, place, bytes);
                 self.out.extend(news.into_iter().map(|carried| (Way::Down, carried.0)));
             }
-            (Ends::None { .. } | Ends::Snoop(_) | Ends::Arq(_) | Ends::Code(_), OnAir::Plain(carried)) => {
+            (
+                Ends::None { .. } | Ends::Snoop(_) | Ends::Arq(_) | Ends::Paced(_) | Ends::Code(_),
+                OnAir::Plain(carried),
+            ) => {
                 self.out.push_back((way, carried.0));
             }
             (Ends::None { .. } | Ends::Snoop(_) | Ends::Code(_), OnAir::Frame(_))
-            | (Ends::None { .. } | Ends::Snoop(_) | Ends::Arq(_), OnAir::Coded { .. }) => {}
+            | (Ends::None { .. } | Ends::Snoop(_) | Ends::Arq(_) | Ends::Paced(_), OnAir::Coded { .. }) => {}
         }
     }
 
     /// A segment that reached the other end, and which end that is.
     pub(super) fn poll(&mut self, now: Time) -> Option<(Way, Segment)> {
         if let Ends::Arq(ends) = &mut self.ends {
+            for (end, way) in [(1, Way::Down), (0, Way::Up)] {
+                let packets = std::iter::from_fn(|| ends[end].poll_packet(now));
+                self.out.extend(packets.map(|carried| (way, carried.0)));
+            }
+        }
+        if let Ends::Paced(ends) = &mut self.ends {
             for (end, way) in [(1, Way::Down), (0, Way::Up)] {
                 let packets = std::iter::from_fn(|| ends[end].poll_packet(now));
                 self.out.extend(packets.map(|carried| (way, carried.0)));
@@ -204,6 +234,7 @@ impl Stage {
             Ends::None { .. } | Ends::Code(_) => None,
             Ends::Snoop(snoop) => snoop.poll_timeout(),
             Ends::Arq(ends) => ends.iter().filter_map(|end| end.poll_timeout(now)).min(),
+            Ends::Paced(ends) => ends.iter().filter_map(|end| end.poll_timeout(now)).min(),
         };
         ends.into_iter().chain(self.medium.poll_timeout()).min()
     }

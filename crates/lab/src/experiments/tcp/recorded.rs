@@ -2,7 +2,7 @@
 
 use super::measure::run_all;
 use super::schemes;
-use crate::wireless::{Hop, Outcome, Reader, Route, Transfer};
+use crate::wireless::{Below, Hop, Outcome, Reader, Route, Transfer};
 use crate::{Context, Estimate, Experiment, Findings, LabError, LinePlan, Row};
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -43,6 +43,8 @@ const CELLULAR_DELAY: Duration = Duration::from_millis(25);
 const SATELLITE_DELAY: Duration = Duration::from_millis(20);
 /// Bytes that wait for the link.
 const QUEUE_LEN: u64 = 512 * 1024;
+/// What `wayfs link` puts around a frame: IP, UDP, its seal.
+const SEALED_LEN: usize = 58;
 /// Socket buffers, beyond what any of them holds.
 const BUFFER: u32 = 4 << 20;
 /// Mean KB between errors; zero: none but the recording's own pauses.
@@ -121,12 +123,15 @@ impl Recording {
 
     fn hop(&self, kilobytes: u32, scheme: Scheme) -> Hop {
         let plain = Hop::wire(1, Duration::ZERO);
+        let sealed = if matches!(scheme, Scheme::Arq(_)) { SEALED_LEN } else { 0 };
         Hop {
             line: self.line.clone(),
             schedule: self.schedule.clone(),
             duplex: Duplex::Full,
             bytes_per_error: f64::from(kilobytes) * 1024.0,
             scheme,
+            below: Below::Network,
+            header_len: plain.header_len + sealed,
             ..plain
         }
     }
