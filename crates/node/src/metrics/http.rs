@@ -191,7 +191,7 @@ mod tests {
         next.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         while next.read(&mut [0; 1]).is_err() {
             taken += slow.read(&mut part).unwrap_or(0);
-            assert!(taken < 32 << 20, "the slow one was served to the end first");
+            assert!(taken < 8 << 20, "the slow one holds the next up for as long as it likes");
         }
     }
 
