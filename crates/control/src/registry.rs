@@ -238,6 +238,12 @@ impl Registry {
         }
     }
 
+    /// Daemons that had a place and did not end in order, or have it still, whether they answer or not.
+    pub fn registered_at(&self, place: &Path) -> Vec<Registration> {
+        let entries = self.directories.iter().flat_map(|directory| entries_in(directory));
+        entries.map(|(_, entry)| entry).filter(|entry| entry.place == place).collect()
+    }
+
     /// Daemons that answer, in order of kind and place.
     pub fn running(&self) -> Vec<Registration> {
         let mut entries: Vec<(PathBuf, Registration)> =

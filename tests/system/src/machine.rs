@@ -198,8 +198,16 @@ impl Mount {
 
     /// SIGKILL to the daemon; what is left of the mount is taken away.
     pub fn kill(&mut self) {
-        self.process.kill();
+        self.process.signal(rustix::process::Signal::KILL);
+        // It may be held in the kernel until its mount is gone.
         unmount(&self.directory);
+        self.process.kill();
+        self.is_over = true;
+    }
+
+    /// SIGKILL to the daemon; what is left of the mount is for the next one to take away.
+    pub fn abandon(&mut self) {
+        self.process.signal(rustix::process::Signal::KILL);
         self.is_over = true;
     }
 }
@@ -214,6 +222,7 @@ impl Drop for Mount {
 
 fn unmount(directory: &Path) {
     if is_mounted(directory) {
-        let _ = rustix::mount::unmount(directory, rustix::mount::UnmountFlags::DETACH);
+        let _ =
+            rustix::mount::unmount(directory, rustix::mount::UnmountFlags::FORCE | rustix::mount::UnmountFlags::DETACH);
     }
 }

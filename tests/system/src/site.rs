@@ -100,7 +100,7 @@ impl Site {
     /// If it cannot be mounted.
     pub fn kill_client(&mut self, client: usize) {
         let (machine, mount) = &mut self.clients[client];
-        mount.kill();
+        mount.abandon();
         *mount = machine.mount("work", &["--sharing", "close-to-open"]);
         if !self.stations.is_empty() {
             self.use_station(client);

@@ -291,3 +291,33 @@ fn a_forced_umount_ends_though_the_daemon_hangs() {
     let mount = client.mount("work", &[]);
     assert_eq!(std::fs::read(mount.path("kept")).unwrap(), b"closed");
 }
+
+/// Proves [S-kill]: a daemon that is killed while it tells the kernel of a change where a program waits for it keeps the kernel's
+/// device open, for ever. Here this process does, so that it is so each time.
+#[test]
+fn a_killed_daemon_that_the_kernel_still_waits_for_is_taken_away_by_the_next_mount() {
+    let home = Machine::new("home");
+    let server = home.serve(free_port(), &[]);
+    server.wayfs(&home, &["volume", "create", "work"]).ok();
+    let client = Machine::new("client");
+    let mut mount = client.mount(&server.ticket(&home, "work"), &[]);
+    fs::write(mount.path("kept"), b"closed").unwrap();
+    mount.sync(&client, "safe");
+    let held = devices_of(mount.process.id());
+    assert!(!held.is_empty(), "the daemon has the device open");
+    mount.abandon();
+    let again = client.mount("work", &[]);
+    assert_eq!(fs::read(again.path("kept")).unwrap(), b"closed");
+    drop(held);
+}
+
+/// What a process has open of the kernel's device for mounts, opened here as well.
+fn devices_of(process: u32) -> Vec<std::os::fd::OwnedFd> {
+    use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+    let pid = Pid::from_raw(process as i32).unwrap();
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+    let open = fs::read_dir(format!("/proc/{process}/fd")).unwrap().flatten();
+    let devices = open.filter(|entry| fs::read_link(entry.path()).is_ok_and(|to| to == Path::new("/dev/fuse")));
+    let numbers = devices.filter_map(|entry| entry.file_name().to_string_lossy().parse().ok());
+    numbers.map(|number| pidfd_getfd(&pidfd, number, PidfdGetfdFlags::empty()).unwrap()).collect()
+}

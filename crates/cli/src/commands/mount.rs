@@ -31,7 +31,7 @@ pub(crate) fn run(context: &Context, args: &MountArgs) -> Result<(), Failure> {
     }
     let settings = MountSettings::new(args, &context.config)?;
     let config = config(context, &settings)?;
-    take_down_dead(&settings.dir)?;
+    take_down_dead(&context.registry, &settings.dir)?;
     if args.daemon && !daemon::is_background() {
         let secret = match &settings.source {
             Source::Ticket(ticket) => Some(ticket.as_str()),

@@ -40,7 +40,7 @@ pub(super) fn run(context: &Context, args: &MountArgs) -> Result<(), Failure> {
         Failure::usage("no directory to mount on", "Write it as `wayfs mount nfs://HOST[:PORT]/EXPORT DIR`.")
     })?;
     let dir = std::path::absolute(dir).map_err(|e| Failure::io("find the mount point", &e))?;
-    take_down_dead(&dir)?;
+    take_down_dead(&context.registry, &dir)?;
     if args.daemon && !daemon::is_background() {
         let log = daemon::start(&context.config.dirs.logs, &super::mount::log_name(&dir), None)?;
         return write_out(&format!("Mounted at {}; its log is {}.\n", dir.display(), log.display()));

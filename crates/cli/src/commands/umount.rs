@@ -7,7 +7,7 @@ use rustix::mount::UnmountFlags;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use wayfs_control::report::UmountReport;
-use wayfs_control::{Command, ControlClient, DaemonKind, Done, Registration};
+use wayfs_control::{Command, ControlClient, DaemonKind, Done, Registration, Registry};
 
 /// Longest wait for a daemon that said it ends.
 const END_TIMEOUT: Duration = Duration::from_secs(20);
@@ -212,9 +212,27 @@ fn take_away(dir: &Path, force: bool) -> Result<(), Failure> {
 }
 
 /// Takes away what a daemon that died has left at a place where something is to be mounted.
-pub(crate) fn take_down_dead(dir: &Path) -> Result<(), Failure> {
+pub(crate) fn take_down_dead(registry: &Registry, dir: &Path) -> Result<(), Failure> {
     let Ok(dir) = real_path(dir) else { return Ok(()) };
-    if liveness(&dir)? == Some(Liveness::Dead) { unmount_lazily(&dir) } else { Ok(()) }
+    match liveness(&dir)? {
+        Some(Liveness::Dead) => unmount_lazily(&dir),
+        Some(Liveness::Silent) => take_down_killed(&registry.registered_at(&dir), &dir),
+        Some(Liveness::Alive) | None => Ok(()),
+    }
+}
+
+/// A daemon that was killed may be held in the kernel: it was telling it of a change in a directory in which a program waits for an
+/// answer of the daemon. So the kernel does not see that nobody will answer, until it is told.
+fn take_down_killed(registered: &[Registration], dir: &Path) -> Result<(), Failure> {
+    if registered.is_empty() || registered.iter().any(|daemon| is_running(daemon.pid)) {
+        return Ok(());
+    }
+    unmount_lazily(dir)?;
+    // It has the cache until it is gone.
+    registered.iter().for_each(|daemon| {
+        has_ended_within(daemon, DEATH_TIMEOUT);
+    });
+    Ok(())
 }
 
 /// The path as the kernel's table has it. The mount point itself is not touched: it may be dead.
@@ -258,8 +276,9 @@ fn liveness(dir: &Path) -> Result<Option<Liveness>, Failure> {
     }))
 }
 
+/// What waits for the daemon fails from then on.
 fn unmount_lazily(dir: &Path) -> Result<(), Failure> {
-    if rustix::mount::unmount(dir, UnmountFlags::DETACH).is_ok() {
+    if rustix::mount::unmount(dir, UnmountFlags::FORCE | UnmountFlags::DETACH).is_ok() {
         return Ok(());
     }
     // Without privileges the helper of FUSE does it for the mount's owner.
