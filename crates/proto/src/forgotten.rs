@@ -26,6 +26,11 @@ impl<S: MetaStore> Replica<S> {
                 self.take_over(parse_record_key(&key)?, &content)?;
             }
         }
+        // Nor is anybody told that they are gone.
+        let (from, until) = origin_range(VANISHED, former, after.saturating_add(1).min(RecordId::SEQUENCE_MAX));
+        for (key, _) in self.tx().scan_raw(&from, &until, usize::MAX / 2)? {
+            self.take_vanished(parse_record_key(&key)?)?;
+        }
         Ok(())
     }
 

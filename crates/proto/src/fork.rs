@@ -60,6 +60,8 @@ pub(crate) struct Fork {
     pub(crate) lost: Lost,
     /// Client: the parent went back, and has only our records up to here.
     pub(crate) lost_after: Option<u64>,
+    /// Client: and of the origins that we had before only so many.
+    pub(crate) lost_before: BTreeMap<OriginId, u64>,
     /// Station: what children wrote and the home, that was put back, has not. It is written again when all that it was upon is.
     pub(crate) unwritten: Vec<(OriginId, Vec<LogEntry>)>,
     /// Station: what tentative records touched before the home, that was put back, told its state.
@@ -142,6 +144,7 @@ impl<S: MetaStore> Replica<S> {
         self.fork.went_on.insert(former, (origin, self.counters.sequence));
         self.log.tally_anew();
         self.fork.lost_after = None;
+        self.fork.lost_before.clear();
         self.requests.forget_own();
         if records > 0 {
             self.requests.note_own(self.ticket, 1);
@@ -172,10 +175,9 @@ impl<S: MetaStore> Replica<S> {
         let image = self.confirmed_origin(former)?;
         self.part(former, Vec::new())?;
         // Of what the parent had confirmed: what was to be done upon it is written again after it.
-        let lost = match self.fork.lost_after {
-            Some(after) if self.config.role == Role::Client => self.find_own_lost(former, after)?,
-            _ => Lost::default(),
-        };
+        let mut lost_of = self.fork.lost_before.clone();
+        lost_of.extend(self.fork.lost_after.map(|after| (former, after)));
+        let lost = if self.config.role == Role::Client { self.find_own_lost(&lost_of)? } else { Lost::default() };
         for (position, _) in own {
             self.overlay.delete_raw(number_key(table::LOG, position));
             self.staged.forgotten.push(position);
@@ -189,14 +191,16 @@ impl<S: MetaStore> Replica<S> {
             let renewed = Origin::admitted(image.admitted, image.node, image.label).limited(image.limits);
             self.put_image(Key::Origin(origin), Some(Image::Origin(renewed)))?;
         }
-        if let Some(after) = self.fork.lost_after {
-            self.note_lost_after(former, after);
+        for (origin, after) in &lost_of {
+            self.note_lost_after(*origin, *after);
         }
         self.take_out_lost(&lost, &entries)?;
         let lost = lost.without(&entries);
         let written = self.write_lost(lost)? + self.write_again(entries)?;
-        if let Some(after) = self.fork.lost_after {
-            self.take_over_lost(former, after)?;
+        if self.fork.lost_after.is_some() {
+            for (origin, after) in lost_of {
+                self.take_over_lost(origin, after)?;
+            }
             // What was taken out of the view and put back counts as known anew, and may bear what others lost.
             self.forget_what_was_seen();
         }

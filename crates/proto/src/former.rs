@@ -156,6 +156,12 @@ impl<S: MetaStore> Replica<S> {
         Ok(own.node == former.node)
     }
 
+    /// Whether a client may be about to tell the truth of an origin's contents: it speaks for that, or nothing is known of it
+    /// here. A home that was put back has forgotten the origins that it gave since the copy was made.
+    pub(crate) fn may_speak_for(&mut self, client: OriginId, of: OriginId) -> Result<bool, StorageError> {
+        Ok(self.speaks_for(client, of)? || self.origin_image(of)?.is_none())
+    }
+
     /// The parent said how far a version has come.
     pub(crate) fn settle_former(&mut self, version: RecordId, facts: Facts) -> Result<(), StorageError> {
         if self.config.role != Role::Client || version.origin() == self.config.origin {

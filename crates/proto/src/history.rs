@@ -118,6 +118,10 @@ impl<S: MetaStore> Replica<S> {
                 fork = fork.or(self.own_fork(*through, *chain)?);
                 continue;
             }
+            if self.config.role == Role::Client {
+                // One that it had before: of that it sends nothing.
+                continue;
+            }
             let known = self.known_chain(*origin, *through)?;
             let differs = known.is_some_and(|known| known != *chain);
             // A parent that was put back lacks what ours follow: it would refuse them for that. It speaks of the origins

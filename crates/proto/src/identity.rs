@@ -69,6 +69,14 @@ impl<S: MetaStore> Replica<S> {
         Ok(identity.is_some_and(|identity| identity.former.contains(&origin)))
     }
 
+    /// The origins that this store had before, the newest last, at most so many.
+    pub(crate) fn former_origins(&mut self, limit: usize) -> Result<Vec<OriginId>, StorageError> {
+        let bytes = self.tx().get_raw(IDENTITY)?;
+        let identity: Option<Identity> = bytes.map(|bytes| unpack(&bytes)).transpose()?;
+        let former = identity.map_or(Vec::new(), |identity| identity.former);
+        Ok(former.get(former.len().saturating_sub(limit)..).unwrap_or_default().to_vec())
+    }
+
     /// From now on this store writes under another origin.
     pub(crate) fn change_origin(&mut self, origin: OriginId) -> Result<(), StorageError> {
         let bytes = self.tx().get_raw(IDENTITY)?;

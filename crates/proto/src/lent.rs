@@ -317,7 +317,7 @@ impl<S: MetaStore> Replica<S> {
             if origin == child && version.sequence() > image.applied {
                 return protocol_violation("accounts for records that did not come");
             }
-            if origin != child && self.origin_image(origin)?.is_none_or(|former| former.node != image.node) {
+            if !self.may_speak_for(child, origin)? {
                 return protocol_violation("offers contents of another's records");
             }
         }

@@ -20,6 +20,7 @@ use crate::api::{Output, Role};
 use crate::replica::Replica;
 use crate::tables::{KeyKind, kind_range, parse_image_key, table};
 use crate::tentative::LogEntry;
+use crate::upstream::FORMER_NAMED_MAX;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::{FileId, Image, Inode, Key, Kind, MetaStore, Origin, OriginId, Place, RecordId, StorageError};
@@ -214,9 +215,26 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// What a client made or stored itself under an origin after a record, and has in its cache.
-    pub(crate) fn find_own_lost(&mut self, own: OriginId, after: u64) -> Result<Lost, StorageError> {
-        let is_lost = |record: RecordId| record.origin() == own && record.sequence() > after;
+    /// What the parent, which was put back, lacks of what it had confirmed under the origins that this client had before: the last
+    /// record of each that it has. What was written again before is not among it.
+    pub(crate) fn lost_of_former(&mut self) -> Result<BTreeMap<OriginId, u64>, StorageError> {
+        let mut lost = BTreeMap::new();
+        for origin in self.former_origins(FORMER_NAMED_MAX)? {
+            let has = self.upstream.as_ref().map_or(0, |upstream| upstream.applied_of(origin));
+            let had = self.lost_after.get(&origin).copied().unwrap_or(u64::MAX).min(self.confirmed_applied(origin)?);
+            if has < had {
+                lost.insert(origin, has);
+            }
+        }
+        Ok(lost)
+    }
+
+    /// What a client made or stored itself under its origins after these records, and has in its cache.
+    pub(crate) fn find_own_lost(&mut self, after: &BTreeMap<OriginId, u64>) -> Result<Lost, StorageError> {
+        let is_lost = |record: RecordId| after.get(&record.origin()).is_some_and(|after| record.sequence() > *after);
+        if after.is_empty() {
+            return Ok(Lost::default());
+        }
         let mut files = Vec::new();
         let (from, until) = kind_range(table::VIEW, KeyKind::Inode);
         self.each(&from, &until, |key, _| {

@@ -37,6 +37,8 @@ pub(crate) const SYNC_PERIOD: Duration = Duration::from_secs(1);
 const PARTIAL_MAX: usize = 16_384;
 /// Identifiers in one message.
 const IDS_PER_MESSAGE: usize = 65_536;
+/// Most former origins of a client that a greeting names: the newest. What a home lost of older ones is not found.
+pub(crate) const FORMER_NAMED_MAX: usize = 64;
 /// Pings remembered until their answer comes.
 const PINGS_MAX: usize = 16;
 
@@ -199,7 +201,8 @@ impl<S: MetaStore> Replica<S> {
         self.contents.begin_session();
         let own = self.config.origin;
         let origins = match self.config.role {
-            Role::Client => vec![own],
+            // What the home has of its former origins tells what a home that was put back lost of them.
+            Role::Client => self.former_origins(FORMER_NAMED_MAX)?.into_iter().chain([own]).collect(),
             Role::Home | Role::Station => self.log.origins().chain([own]).collect(),
         };
         let safe = self.marks(own)?.safe;
@@ -403,6 +406,7 @@ impl<S: MetaStore> Replica<S> {
         {
             // Whoever confirmed more than it has now was put back.
             self.fork.lost_after = Some(theirs);
+            self.fork.lost_before = self.lost_of_former()?;
             self.begin_fork(format!("the parent was put back to an older copy, which has {theirs} records of ours"));
             return Ok(());
         }

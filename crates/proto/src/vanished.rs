@@ -358,10 +358,8 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StepError> {
         let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
         if !is_station {
-            let node = self.origin_image(child)?.map(|image| image.node);
             for version in &versions {
-                let origin = version.origin();
-                if origin != child && self.origin_image(origin)?.map(|former| former.node) != node {
+                if !self.may_speak_for(child, version.origin())? {
                     return Err(StepError::Peer(peer, "says of another's contents that they are gone".to_owned()));
                 }
             }

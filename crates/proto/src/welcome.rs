@@ -25,8 +25,10 @@ impl<S: MetaStore> Replica<S> {
             Some(_) => {}
             None => return Err(StepError::Peer(peer, "its origin is not known here (yet)".to_owned())),
         }
-        if !is_station && origins.iter().any(|of| *of != origin) {
-            return Err(StepError::Peer(peer, "carries records of foreign origins".to_owned()));
+        for of in origins {
+            if !is_station && !self.may_speak_for(origin, *of)? {
+                return Err(StepError::Peer(peer, "carries records of foreign origins".to_owned()));
+            }
         }
         let part = if is_station { None } else { self.part_of(origin)? };
         self.write_life()?;
@@ -52,7 +54,9 @@ impl<S: MetaStore> Replica<S> {
         for of in origins.iter().copied().chain((!is_station).then_some(origin)) {
             let (through, chain) = wayfs_tree::applied_chain(&self.tx(), of)?;
             applied.push(Applied { origin: of, through, chain });
-            self.add_subject(origin, of);
+            if is_station || of == origin {
+                self.add_subject(origin, of);
+            }
         }
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
             child.state = ChildState::Ready;
