@@ -314,10 +314,11 @@ fn a_killed_daemon_that_the_kernel_still_waits_for_is_taken_away_by_the_next_mou
 /// What a process has open of the kernel's device for mounts, opened here as well.
 fn devices_of(process: u32) -> Vec<std::os::fd::OwnedFd> {
     use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
-    let pid = Pid::from_raw(process as i32).unwrap();
-    let pidfd = pidfd_open(pid, PidfdFlags::empty()).unwrap();
-    let open = fs::read_dir(format!("/proc/{process}/fd")).unwrap().flatten();
+    let pid = Pid::from_raw(process as i32).expect("a process has a number");
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).expect("the process runs");
+    let open = fs::read_dir(format!("/proc/{process}/fd")).expect("root may look").flatten();
     let devices = open.filter(|entry| fs::read_link(entry.path()).is_ok_and(|to| to == Path::new("/dev/fuse")));
     let numbers = devices.filter_map(|entry| entry.file_name().to_string_lossy().parse().ok());
-    numbers.map(|number| pidfd_getfd(&pidfd, number, PidfdGetfdFlags::empty()).unwrap()).collect()
+    let open_here = |number| pidfd_getfd(&pidfd, number, PidfdGetfdFlags::empty()).expect("root may open it, too");
+    numbers.map(open_here).collect()
 }
