@@ -83,10 +83,10 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let (mut records, mut len, mut sent) = (Vec::new(), 0, None);
-        let mut chains = BTreeMap::new();
+        let mut written = BTreeMap::new();
         for position in self.next_ahead() {
             let entry = self.log_entry(position)?;
-            chains.insert(entry.record.id, (entry.before, entry.chain));
+            written.insert(entry.record.id, entry.written());
             let travels_apart = content_of(&entry.record).is_some_and(|(_, content)| content.root().is_some());
             if travels_apart {
                 break;
@@ -102,7 +102,7 @@ impl<S: MetaStore> Replica<S> {
         if let (Some(position), Some(upstream)) = (sent, self.upstream.as_mut()) {
             upstream.position = position;
             upstream.records_at = Some(self.now);
-            self.send_with_history(Up::Records { records }, &chains);
+            self.send_with_history(Up::Records { records }, &written);
         }
         Ok(())
     }

@@ -12,7 +12,9 @@
 //! Contents never pass through: the engine names versions and where they are,
 //! the driver moves bytes.
 
+use crate::seals::Sealer;
 use bytes::Bytes;
+use std::sync::Arc;
 use std::time::Duration;
 use wayfs_types::request::{Outcome, Request, RequestId};
 use wayfs_types::{Content, Digest, FileId, Life, Name, NodeId, OriginId, RecordId, Ticket, Time, VolumeId};
@@ -127,6 +129,9 @@ pub struct Config {
     pub read_only: bool,
     /// Client: when others see what is closed here, and we what they closed. Default [`Sharing::Relaxed`].
     pub sharing: Sharing,
+    /// The key of this machine, and how signatures of others are checked. Default `None`: nothing is signed, and nothing checked. All
+    /// replicas of a volume do the same.
+    pub seals: Option<Arc<dyn Sealer>>,
 }
 
 impl Config {
@@ -159,6 +164,7 @@ impl Config {
             succeeds: false,
             read_only: false,
             sharing: Sharing::default(),
+            seals: None,
         }
     }
 }

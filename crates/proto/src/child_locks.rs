@@ -21,6 +21,7 @@ impl<S: MetaStore> Replica<S> {
             Up::LockCancel { ask } => self.handle_child_lock_cancel(child, ask),
             Up::Hello { .. }
             | Up::Chains { .. }
+            | Up::Seals { .. }
             | Up::Renew { .. }
             | Up::Watch { .. }
             | Up::Unwatch { .. }

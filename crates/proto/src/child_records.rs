@@ -3,7 +3,7 @@
 use crate::api::PeerId;
 use crate::contents::Source;
 use crate::replica::{Replica, StepError};
-use wayfs_types::{Admitted, MetaStore, Op, OriginId};
+use wayfs_types::{Admitted, MetaStore, Op, OriginId, Seal};
 use wayfs_wire::{SentRecord, Span};
 
 impl<S: MetaStore> Replica<S> {
@@ -15,6 +15,7 @@ impl<S: MetaStore> Replica<S> {
         spans: &[Span],
     ) -> Result<(), StepError> {
         let is_station = self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
+        let seals = self.check_seals(peer, child, &records, spans)?;
         for SentRecord { record, held } in records {
             let origin = record.id.origin();
             if !is_station && origin != child {
@@ -27,7 +28,8 @@ impl<S: MetaStore> Replica<S> {
             self.staged.echo.insert(origin);
             let id = record.id;
             let span = spans.iter().find(|span| span.origin == origin && span.through == id.sequence());
-            self.take_child_record(peer, child, is_station, SentRecord { record, held }, span)?;
+            let seal = seals.get(&id).copied();
+            self.take_child_record(peer, child, is_station, SentRecord { record, held }, (span, seal))?;
             if let Some(span) = span {
                 self.end_span(id, span.chain)?;
             }
@@ -41,7 +43,7 @@ impl<S: MetaStore> Replica<S> {
         child: OriginId,
         is_station: bool,
         SentRecord { record, held }: SentRecord,
-        span: Option<&Span>,
+        (span, seal): (Option<&Span>, Option<Seal>),
     ) -> Result<(), StepError> {
         let origin = record.id.origin();
         let Some(image) = self.origin_image(origin)? else {
@@ -80,7 +82,7 @@ impl<S: MetaStore> Replica<S> {
             return Err(StepError::Peer(peer, format!("sent record {}, which only a home may write", record.id)));
         }
         let previous = self.previous_of(&record)?;
-        let effect = self.take_record(record.clone(), held)?;
+        let effect = self.take_sealed(record.clone(), held, seal)?;
         let source = Source::Child { origin: child, is_station, held };
         let content = self.note_content(&record, &effect, source)?;
         self.keep_previous(&record, &effect, previous)?;

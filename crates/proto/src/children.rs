@@ -15,6 +15,7 @@
 use crate::api::{Neighbour, PeerId, Role};
 use crate::catching::Catch;
 use crate::history::Told;
+use crate::lapses::{Lapse, Lapses};
 use crate::omitting::EchoFilter;
 use crate::replica::{PeerRole, Replica, StepError};
 use crate::tables::{origin_key, pack, parse_origin_key, table, unpack};
@@ -222,6 +223,8 @@ pub(crate) struct Children {
     lock_leases: BTreeMap<OriginId, Time>,
     /// Lives of the children's stores that had sessions here.
     pub(crate) lives: BTreeMap<OriginId, ChildLives>,
+    /// Who kept others waiting.
+    lapses: Lapses,
 }
 
 /// Lives of a child's store that are remembered: one that comes back was copied.
@@ -302,6 +305,19 @@ impl Children {
 
     pub(crate) fn first_blocked(&self, origin: OriginId) -> Option<u64> {
         self.blocked.get(&origin)?.front().map(|(sequence, _)| *sequence)
+    }
+
+    /// A child goes, or comes anew: if somebody waits for what it did not confirm, that is noted.
+    fn note_lapse(&mut self, origin: OriginId, lapse: Lapse, now: Time, lease: Duration) {
+        let is_waited_for = |child: &Child| {
+            let clear = child.clear_through();
+            // Who comes again soon held up nobody for long.
+            let is_long = lapse == Lapse::RanOut || now >= child.heard.min(child.unreceived_since) + lease / 2;
+            is_long && !child.unknown && self.blocked.values().flatten().any(|(_, change)| *change > clear)
+        };
+        if self.by_origin.get(&origin).is_some_and(is_waited_for) {
+            self.lapses.note(origin, lapse, now, lease);
+        }
     }
 
     fn unwatch_all(&mut self, origin: OriginId, files: impl IntoIterator<Item = FileId>) {
@@ -404,8 +420,14 @@ impl<S: MetaStore> Replica<S> {
             self.outputs.push_back(crate::api::Output::Disconnect { peer, reason: "no child of ours".to_owned() });
             return Ok(());
         }
+        self.children.note_lapse(origin, Lapse::Broken, self.now, self.config.lease);
         if let Some(old) = self.children.peer_of(origin) {
             self.disconnect(old, "the child opened another session".to_owned());
+        }
+        if let Some(pause) = self.children.lapses.pause_of(origin, self.now) {
+            let reason = format!("kept others waiting again: may come back in {} s", pause.as_secs().max(1));
+            self.outputs.push_back(crate::api::Output::Disconnect { peer, reason });
+            return Ok(());
         }
         self.child_rights.forget(origin);
         if let Some(detached) = self.children.remove(origin) {
@@ -486,6 +508,12 @@ impl<S: MetaStore> Replica<S> {
             .map(|(origin, child)| (*origin, child.peer))
             .collect();
         for (origin, peer) in over {
+            // Whoever was told so, and may trust its cache for a while still, is counted once.
+            let heard = self.children.by_origin.get(&origin).map_or(self.now, |child| child.heard);
+            let is_counted = peer.is_none() && self.children.lapses.was_noted(origin, heard);
+            if !is_counted {
+                self.children.note_lapse(origin, Lapse::RanOut, self.now, lease);
+            }
             if let Some(peer) = peer {
                 self.disconnect(peer, "silent, or receives nothing, for a lease".to_owned());
             }
@@ -621,6 +649,7 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_hello(peer, origin, (resume, origins), (safe, life))
             }
             Up::Chains { chains } => self.handle_chains(peer, origin, chains),
+            Up::Seals { seals } => self.handle_seals(peer, origin, seals),
             Up::Renew { of, life } => self.handle_renew(peer, origin, of, life),
             Up::Watch { files } => {
                 if child.watches.len() + files.len() > WATCHES_MAX {

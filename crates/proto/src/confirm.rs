@@ -374,7 +374,7 @@ impl<S: MetaStore> Replica<S> {
         tracing::debug!(records = left.len(), "replaying tentative records");
         for position in left {
             let entry = self.log_entry(position)?;
-            let applied = self.apply_tentative(position, entry.record, entry.held)?;
+            let applied = self.apply_tentative(position, entry.record, (entry.held, entry.seal))?;
             self.staged.chained.push((position, applied.chain));
         }
         Ok(())

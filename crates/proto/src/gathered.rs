@@ -18,6 +18,7 @@
 use crate::api::{Config, Role};
 use crate::contents::content_of;
 use crate::replica::{Replica, StepError};
+use crate::seals::Written;
 use crate::stream::FRAME_LEN;
 use crate::tables::{record_key, table};
 use crate::upstream::Upstream;
@@ -107,27 +108,32 @@ fn widen(spans: &mut BTreeMap<OriginId, Span>, id: RecordId, chain: Chain) {
 }
 
 /// Records in messages of a size that delays nobody for long; all of the spans in one, whatever its size.
-fn messages(mut records: Vec<SentRecord>, spans: &BTreeMap<OriginId, Span>, most: usize) -> Vec<Up> {
+fn messages(
+    mut records: Vec<SentRecord>,
+    spans: &BTreeMap<OriginId, Span>,
+    (most, may_end): (usize, &dyn Fn(RecordId) -> bool),
+) -> Vec<Up> {
     let is_bound = |sent: &SentRecord| {
         let (origin, sequence) = (sent.record.id.origin(), sent.record.id.sequence());
         spans.get(&origin).is_some_and(|span| (span.from..=span.through).contains(&sequence))
     };
-    let Some(first) = records.iter().position(is_bound) else { return frames(records, most) };
+    let Some(first) = records.iter().position(is_bound) else { return frames(records, (most, may_end)) };
     let last = records.iter().rposition(is_bound).unwrap_or(first);
     let behind = records.split_off(last + 1);
     let bound = records.split_off(first);
-    let mut messages = frames(records, most);
+    let mut messages = frames(records, (most, may_end));
     messages.push(Up::Cancelled { spans: spans.values().copied().collect(), records: bound });
-    messages.extend(frames(behind, most));
+    messages.extend(frames(behind, (most, may_end)));
     messages
 }
 
-fn frames(records: Vec<SentRecord>, most: usize) -> Vec<Up> {
+fn frames(records: Vec<SentRecord>, (most, may_end): (usize, &dyn Fn(RecordId) -> bool)) -> Vec<Up> {
     let mut frames: Vec<Vec<SentRecord>> = Vec::new();
+    let is_open = |frame: &Vec<SentRecord>| frame.last().is_some_and(|last| !may_end(last.record.id));
     let mut len = 0;
     for record in records {
         let more = wayfs_wire::record_len(&record);
-        match frames.last_mut().filter(|frame| frame.len() < most && len + more <= FRAME_LEN) {
+        match frames.last_mut().filter(|frame| is_open(frame) || frame.len() < most && len + more <= FRAME_LEN) {
             Some(frame) => frame.push(record),
             None => {
                 frames.push(vec![record]);
@@ -148,7 +154,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn cancel_gathered(
         &mut self,
         mut records: Vec<SentRecord>,
-        chains: &BTreeMap<RecordId, (Chain, Chain)>,
+        written: &BTreeMap<RecordId, Written>,
     ) -> Result<Vec<Up>, StorageError> {
         if self.config.role != Role::Station || records.len() < 2 {
             return Ok(vec![Up::Records { records }]);
@@ -161,13 +167,18 @@ impl<S: MetaStore> Replica<S> {
             let Some(record) = instead.remove(&sent.record.id).filter(|record| *record != sent.record) else {
                 continue;
             };
-            widen(&mut spans, record.id, chains.get(&record.id).map_or(Chain::START, |(_, after)| *after));
+            widen(&mut spans, record.id, written.get(&record.id).map_or(Chain::START, |of| of.after));
             if content_of(&sent.record).map(|(_, content)| content) != content_of(&record).map(|(_, content)| content) {
                 self.contents.cancel(record.id);
             }
             sent.record = record;
         }
-        Ok(messages(records, &spans, self.config.records_per_message))
+        self.seal_spans(&mut spans, &records, written);
+        let may_end = |id: RecordId| {
+            let is_sealed = written.get(&id).is_some_and(|of| of.seal.is_some());
+            self.may_end_behind(id.origin(), is_sealed)
+        };
+        Ok(messages(records, &spans, (self.config.records_per_message, &may_end)))
     }
 
     /// Files of which a content took another's place and is not here, or not any more: if it dies with its writer, the

@@ -16,10 +16,11 @@
 
 use crate::api::{PeerId, Role};
 use crate::replica::{Replica, StepError};
+use crate::seals::Written;
 use crate::tentative::LogItem;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_tree::{applied_chain, chained};
-use wayfs_types::{Chain, Image, Key, MetaStore, Op, Origin, OriginId, Record, RecordId, StorageError};
+use wayfs_types::{Chain, Image, Key, MetaStore, Op, Origin, OriginId, Record, RecordId, Seal, StorageError};
 use wayfs_wire::{Applied, KeyImage, Mark, SentRecord, Up};
 
 /// Statements of a child about its histories that wait for the records which they are about.
@@ -32,6 +33,8 @@ pub(crate) struct Told {
     last: BTreeMap<OriginId, (u64, Chain)>,
     /// Upon what records to come were written.
     stated: BTreeMap<(OriginId, u64), Chain>,
+    /// Signatures for the records of the next message.
+    pub(crate) seals: BTreeMap<RecordId, Seal>,
 }
 
 impl Told {
@@ -260,11 +263,12 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Says upon what the records of a message were written, and sends it.
-    pub(crate) fn send_with_history(&mut self, up: Up, chains: &BTreeMap<RecordId, (Chain, Chain)>) {
+    pub(crate) fn send_with_history(&mut self, up: Up, written: &BTreeMap<RecordId, Written>) {
         if let Up::Records { records } | Up::Cancelled { records, .. } = &up {
-            let before = |sent: &SentRecord| chains.get(&sent.record.id).map_or(Chain::START, |(before, _)| *before);
+            let before = |sent: &SentRecord| written.get(&sent.record.id).map_or(Chain::START, |of| of.before);
             let upon: Vec<(Chain, &Record)> = records.iter().map(|sent| (before(sent), &sent.record)).collect();
             self.state_histories(&upon);
+            self.send_seals(&up, written);
             self.note_sent(records);
         }
         self.tell_parent(up);

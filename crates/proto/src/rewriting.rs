@@ -82,7 +82,7 @@ mod tests {
     fn entry(sequence: u64, op: Op, held: bool) -> LogEntry {
         let record = Record { id: id(sequence), time: WallTime::EPOCH, user: UserId(1), op };
         let (before, chain) = (Chain::START, Chain::START);
-        LogEntry { record, held, structural: false, touched: Vec::new(), before, chain, life: Life::NONE }
+        LogEntry { record, held, structural: false, touched: Vec::new(), before, chain, life: Life::NONE, seal: None }
     }
 
     fn create(sequence: u64, name: &str) -> LogEntry {

@@ -53,32 +53,46 @@ impl<S: MetaStore> Replica<S> {
             let len_max = self.len_together();
             let positions = self.next_records();
             let Some((last, _)) = positions.last().copied() else { return Ok(()) };
-            let (mut records, mut len, mut sent) = (Vec::new(), 0, last);
-            let mut chains = BTreeMap::new();
+            let (mut records, mut len, mut is_whole) = (Vec::new(), 0, true);
+            let mut written = BTreeMap::new();
+            // Behind which record the message may end: how many of them that is, and its place.
+            let mut end = None;
             for (position, wanted) in positions {
                 if !wanted {
                     continue;
                 }
                 let entry = self.log_entry(position)?;
-                chains.insert(entry.record.id, (entry.before, entry.chain));
+                written.insert(entry.record.id, entry.written());
+                let may_end = self.may_end_behind(entry.record.id.origin(), entry.seal.is_some());
                 let record = SentRecord { held: self.is_held(&entry.record, entry.held)?, record: entry.record };
                 let more = wayfs_wire::record_len(&record);
-                if !records.is_empty() && len + more > len_max {
-                    sent = position - 1;
+                if end.is_some() && len + more > len_max {
+                    is_whole = false;
                     break;
                 }
                 len += more;
                 records.push(record);
+                if may_end {
+                    end = Some((records.len(), position));
+                }
             }
+            // What is behind the last seal leaves with the rest of its message.
+            let (count, position) = match end {
+                Some(end) => end,
+                None if records.is_empty() => (0, last),
+                None => return Ok(()),
+            };
+            is_whole &= count == records.len();
+            records.truncate(count);
             let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
-            upstream.position = sent;
+            upstream.position = if is_whole { last } else { position };
             if records.is_empty() {
                 continue;
             }
             upstream.records_at = Some(self.now);
             self.begin_gathering_anew();
-            for up in self.cancel_gathered(records, &chains)? {
-                self.send_with_history(up, &chains);
+            for up in self.cancel_gathered(records, &written)? {
+                self.send_with_history(up, &written);
             }
         }
     }
@@ -132,12 +146,14 @@ impl<S: MetaStore> Replica<S> {
         };
         let is_client = self.config.role == Role::Client;
         let most = if is_client { room.min(self.config.records_per_message) } else { room };
+        // A message ends behind a seal; one that is longer than there is room for waits until nothing is under way.
+        let (is_flying, mut may_end) = (upstream.is_flying(), true);
         for (position, item) in self.log.from(upstream.position + 1) {
             if item.ticket > self.stored {
                 undurable = true;
                 break;
             }
-            if wanted_len >= most {
+            if wanted_len >= most && (may_end || is_flying) {
                 break;
             }
             let origin = item.id.origin();
@@ -162,6 +178,7 @@ impl<S: MetaStore> Replica<S> {
             sent.insert(origin, item.id.sequence());
             next.push((position, true));
             wanted_len += 1;
+            may_end = self.may_end_behind(origin, item.sealed);
         }
         if undurable {
             self.sync_soon();

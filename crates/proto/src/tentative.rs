@@ -10,12 +10,13 @@ use crate::api::Role;
 use crate::empty_change::EmptyChange;
 use crate::ledger::{Tally, Weight};
 use crate::replica::Replica;
+use crate::seals::Written;
 use crate::tables::{image_key, number_key, pack, parse_number_key, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_tree::{Effect, View};
 use wayfs_types::{
-    Chain, Digest, Image, Key, Life, MetaStore, Op, OriginId, Record, RecordId, StorageError, Ticket, WallTime,
+    Chain, Digest, Image, Key, Life, MetaStore, Op, OriginId, Record, RecordId, Seal, StorageError, Ticket, WallTime,
 };
 
 /// A record as the log keeps it.
@@ -33,6 +34,15 @@ pub(crate) struct LogEntry {
     pub(crate) chain: Chain,
     /// The life of the writer's store in which it was written.
     pub(crate) life: Life,
+    /// Station: its writer's signature, under the last record of each message in which they came.
+    pub(crate) seal: Option<Seal>,
+}
+
+impl LogEntry {
+    /// What is said of it beside it.
+    pub(crate) const fn written(&self) -> Written {
+        Written { before: self.before, after: self.chain, seal: self.seal }
+    }
 }
 
 /// A shadow row: what the parent confirmed of a key.
@@ -62,6 +72,8 @@ pub(crate) struct LogItem {
     pub(crate) tentative: bool,
     /// It stands in place of another one that a former batch holds: a crash would bring that back.
     pub(crate) rewritten: bool,
+    /// Its writer signed it and all before it.
+    pub(crate) sealed: bool,
     pub(crate) weight: Weight,
 }
 
@@ -357,6 +369,7 @@ impl<S: MetaStore> Replica<S> {
                     life: entry.life,
                     tentative: id.sequence() > applied,
                     rewritten: false,
+                    sealed: entry.seal.is_some(),
                     weight: Weight::of(&entry.record.op),
                 };
                 if self.config.role == Role::Client && matches!(entry.record.op, Op::Touch) {
@@ -398,6 +411,16 @@ impl<S: MetaStore> Replica<S> {
 
     /// Applies a record to the view and, unless we are the home, appends it to the log.
     pub(crate) fn take_record(&mut self, record: Record, held: bool) -> Result<Effect, StorageError> {
+        self.take_sealed(record, held, None)
+    }
+
+    /// The same with its writer's signature.
+    pub(crate) fn take_sealed(
+        &mut self,
+        record: Record,
+        held: bool,
+        seal: Option<Seal>,
+    ) -> Result<Effect, StorageError> {
         if self.config.role == Role::Home {
             return wayfs_tree::apply(&mut self.tx(), &record);
         }
@@ -405,10 +428,21 @@ impl<S: MetaStore> Replica<S> {
         self.counters.position += 1;
         let (id, time, after) = (record.id, record.time, record.follows());
         let (empty_change, weight) = (EmptyChange::of(&record.op), Weight::of(&record.op));
-        let Applied { effect, structural, chain, life } = self.apply_tentative(position, record, held)?;
-        let (ticket, tentative, rewritten) = (Ticket(0), true, false);
-        let item =
-            LogItem { id, after, time, ticket, structural, empty_change, chain, life, tentative, rewritten, weight };
+        let Applied { effect, structural, chain, life } = self.apply_tentative(position, record, (held, seal))?;
+        let item = LogItem {
+            id,
+            after,
+            time,
+            ticket: Ticket(0),
+            structural,
+            empty_change,
+            chain,
+            life,
+            tentative: true,
+            rewritten: false,
+            sealed: seal.is_some(),
+            weight,
+        };
         self.staged.appended.push((position, item));
         Ok(effect)
     }
@@ -418,7 +452,7 @@ impl<S: MetaStore> Replica<S> {
         &mut self,
         position: u64,
         record: Record,
-        held: bool,
+        (held, seal): (bool, Option<Seal>),
     ) -> Result<Applied, StorageError> {
         let mut tx = self.tx();
         let (_, before) = wayfs_tree::applied_chain(&tx, record.id.origin())?;
@@ -448,7 +482,7 @@ impl<S: MetaStore> Replica<S> {
             Some(Image::Origin(origin)) => (origin.chain, origin.lives.newest()),
             _ => (Chain::START, Life::NONE),
         };
-        let entry = LogEntry { record, held, structural, touched, before, chain, life };
+        let entry = LogEntry { record, held, structural, touched, before, chain, life, seal };
         tx.overlay.put_raw(number_key(table::LOG, position), pack(&entry));
         Ok(Applied { effect, structural, chain, life })
     }

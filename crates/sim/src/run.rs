@@ -9,8 +9,10 @@ use crate::planted::Bug;
 use crate::world::{Event, Notes, World};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::sync::Arc;
 use std::time::Duration;
 use wayfs_link::DirectionConfig;
+use wayfs_proto::testing::ToyKey;
 use wayfs_proto::{Config, Replica, Role, Sharing};
 use wayfs_types::request::{Change, Request};
 use wayfs_types::{Admitted, FileId, Kind, Name, NodeId, OriginId, VolumeId};
@@ -325,6 +327,7 @@ fn node(index: usize) -> NodeId {
 fn config(plan: &Plan, role: Role, origin: OriginId, index: usize) -> Config {
     let label = format!("user{index}@host{index}");
     let mut config = Config::new(VolumeId::from_bytes([7; 16]), role, origin, label, node(index));
+    config.seals = Some(Arc::new(ToyKey(config.node)));
     config.records_per_message = plan.limits.records_per_message;
     config.images_per_message = plan.limits.images_per_message;
     config.message_len_max = plan.limits.message_len;

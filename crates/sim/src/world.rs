@@ -549,8 +549,9 @@ impl World {
     /// An engine ends a session. Silence, newer sessions, strangers and records that came by two ways are good reasons between
     /// honest peers; anything else means that one of them broke the protocol.
     fn disconnected(&mut self, index: usize, peer: PeerId, reason: &str) {
-        const GOOD: [&str; 6] = [
+        const GOOD: [&str; 7] = [
             "for a lease",
+            "kept others waiting",
             "another session",
             "its origin is not known here",
             "revoked",

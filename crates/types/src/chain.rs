@@ -31,6 +31,11 @@ impl Chain {
         Self(bytes)
     }
 
+    /// Its bytes.
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+
     /// Four bytes of it: enough to notice in passing that two chains differ.
     pub const fn check(self) -> ChainCheck {
         let [a, b, c, d, ..] = self.0;

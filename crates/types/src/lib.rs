@@ -14,6 +14,7 @@ mod lives;
 mod name;
 mod record;
 pub mod request;
+mod seal;
 mod storage;
 mod time;
 
@@ -27,5 +28,6 @@ pub use limits::{Limits, Squash};
 pub use lives::{KnownLives, LIVES_MAX, Life, LifeSpan};
 pub use name::{Name, NameError, XattrName};
 pub use record::{AttrChange, Op, Record, Replaced};
+pub use seal::Seal;
 pub use storage::{Batch, MetaStore, Pairs, StorageError, Ticket};
 pub use time::{Time, WallTime};

@@ -84,6 +84,7 @@ fn check_up(up: &Up) -> Checked {
         Up::Gone { versions, .. } => at_most(versions.len(), IDS_MAX, "versions"),
         Up::Claim { files, .. } => at_most(files.len(), CLAIM_MAX, "directories claimed"),
         Up::Chains { chains } => at_most(chains.len(), RECORDS_MAX, "chains"),
+        Up::Seals { seals } => at_most(seals.len(), RECORDS_MAX, "seals"),
         Up::Lent { versions } => {
             at_most(versions.len(), RECORDS_MAX, "versions")?;
             versions.iter().try_for_each(|lent| within(lent.held.content.is_well_formed(), "content"))

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
 use wayfs_types::{
     Chain, ChainCheck, CommitNumber, Content, Digest, Facts, FileId, Image, Key, Life, Name, OriginId, Record,
-    RecordId, VolumeId, WallTime,
+    RecordId, Seal, VolumeId, WallTime,
 };
 
 /// Anything that travels in a session.
@@ -284,6 +284,21 @@ pub enum Up {
         /// The writer of the versions says so itself: nobody is going to push them.
         writer: bool,
     },
+    /// Seals of the writers, for the records of the message that follows: under the last record of each origin in it, under the last before
+    /// one that begins a new life, and at both ends of what was cancelled.
+    Seals {
+        /// One for each such record.
+        seals: Vec<Sealed>,
+    },
+}
+
+/// A record, and its writer's signature over all that it wrote up to there in that life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sealed {
+    /// The record.
+    pub record: RecordId,
+    /// The signature.
+    pub seal: Seal,
 }
 
 /// A version that is asked about.

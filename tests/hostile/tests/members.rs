@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use std::fs;
+use std::time::Duration;
 use wayfs_content::{Entry, ListNode};
 use wayfs_hostile_tests::{As, Ask, Form, Member, PATIENCE, Peer, Reply, Session, create, record};
 use wayfs_system_tests::{World, eventually};
 use wayfs_types::{Content, Digest, FileId, RecordId};
-use wayfs_wire::{HeldVersion, LentVersion, Up};
+use wayfs_wire::{Down, HeldVersion, LentVersion, Up};
 
 fn member<'a>(world: &World, peer: &'a Peer, admitted: As) -> (Member, Session<'a>) {
     let more: &[&str] = if admitted == As::Reader { &["--read-only"] } else { &[] };
@@ -23,6 +24,40 @@ fn works(world: &World) {
     fs::write(&path, "still").unwrap();
     world.mount.sync(&world.client, "stable");
     assert_eq!(fs::read(&path).unwrap(), b"still");
+}
+
+/// A reader watches the root, answers pings, and never confirms what it is told.
+///
+/// Before: *safe* of all others took 20 s, 10 s, 19 s, again and again: each session gave it a new lease.
+/// After: once. Then it gets no session for a while, which doubles.
+#[test]
+fn a_reader_that_never_confirms_delays_others_once() {
+    let world = World::default();
+    let peer = Peer::new();
+    let (mallory, mut session) = member(&world, &peer, As::Reader);
+    let watches = |session: &mut Session<'_>| {
+        session.say(Up::Watch { files: vec![FileId::ROOT] });
+        session.say(Up::Start);
+        session.hear_until(|down| matches!(down, Down::Images { .. }).then_some(()))
+    };
+    watches(&mut session).expect("images");
+    // What it was told so far it confirms: it is one that others wait for.
+    session.say(Up::Received { serial: 1 });
+    fs::write(world.mount.path("first"), "1").unwrap();
+    session.hear_until(|down| matches!(down, Down::Images { .. }).then_some(())).expect("it is told");
+    let mut number = 0;
+    eventually("its session is ended", Duration::from_secs(60), || {
+        number += 1;
+        session.say(Up::Ping { number });
+        while session.hear(Duration::from_millis(200)).is_some() {}
+        world.mount.wayfs(&world.client, &["sync", "--until", "safe", "--timeout", "1"]).status.success()
+    });
+    // It comes back at once.
+    // It is sent away with the welcome, or as soon as that is said.
+    let again = peer.attach(&mallory).map(Session::ended);
+    let again = format!("{again:?}");
+    assert!(again.contains("kept others waiting"), "it is sent away: {again}");
+    works(&world);
 }
 
 /// Sizes that no tree of that depth can hold.

@@ -294,3 +294,39 @@ fn what_goes_between_welcome_and_start_is_told() {
     assert_eq!(names.len(), 8, "{names:?}");
     world.assert_agrees(ben);
 }
+
+/// A member that looks and never confirms. It held up each change of the others for one to two leases, again and again, since every session
+/// gave it a new lease.
+#[test]
+fn who_keeps_others_waiting_again_gets_no_session_for_a_growing_while() {
+    let (mut world, a, b, mut peer) = two_clients();
+    let file = world.create(a, FileId::ROOT, "x");
+    world.settle();
+    let mut waits = Vec::new();
+    for round in 0..12 {
+        if world.is_open(peer) {
+            world.lookup(b, FileId::ROOT, "x").unwrap();
+            world.stall(peer, true);
+        }
+        world.store(a, file, small(&format!("round {round}")));
+        let began = world.now;
+        let wait = world.request_within(a, Request::Wait { record: None, until: Level::Safe }, Duration::from_secs(60));
+        while world.answer(a, wait).is_none() {
+            world.pass(Duration::from_millis(500));
+        }
+        waits.push(world.now.since(began).as_secs());
+        world.pass(Duration::from_secs(1));
+        if !world.is_open(peer) {
+            peer = world.connect(b, HOME);
+            world.settle();
+        }
+    }
+    assert!(waits[0] >= 9, "once is how outages look: {waits:?}");
+    assert!(waits.iter().filter(|seconds| **seconds > 1).count() <= 2, "{waits:?}");
+    // It is let in again by itself, and is one like the others then.
+    world.pass(Duration::from_secs(300));
+    peer = world.connect(b, HOME);
+    world.settle();
+    assert!(world.is_open(peer));
+    world.assert_agrees(b);
+}

@@ -401,7 +401,8 @@ fn of_what_stands_for_each_other_a_home_takes_all_or_nothing() {
     world.step_up(upper, 1);
     world.settle();
     world.step_down(upper);
-    world.step_up(uppers[1], 1);
+    // The seal, and the records.
+    world.step_up(uppers[1], 2);
     assert!(made_at_home(&world, file), "the beginning came by the other way");
     world.stall(upper, false);
     world.settle();

@@ -34,6 +34,8 @@ pub(super) fn is_refused(says: impl FnOnce(OriginId, OriginId) -> Vec<Up>) -> bo
     let mut world = World::new();
     let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
     let (own, other) = (world.hosts[a].origin, world.hosts[b].origin);
+    // What liars do who seal what they say (`seals`).
+    world.configure(HOME, |config| config.seals = None);
     // The driver's side of the session: messages to the liar go nowhere.
     let replica = &mut world.hosts[HOME].replica;
     let (now, wall) = (world.now, WallTime::EPOCH);

@@ -25,6 +25,7 @@ mod put_back;
 mod put_back_contents;
 mod random_peers;
 mod reports;
+mod seals;
 mod sharing;
 mod station_back;
 mod storms;

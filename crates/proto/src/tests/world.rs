@@ -1,9 +1,10 @@
 //! Replicas joined by queues under a virtual clock.
 
-use crate::testing::MemoryStore;
+use crate::testing::{MemoryStore, ToyKey};
 use crate::{Config, Input, Neighbour, Output, PeerId, Replica, Role};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Outcome, RenameTarget, Request, RequestId};
 use wayfs_types::{
@@ -86,6 +87,7 @@ fn config(role: Role, origin: OriginId, label: &str) -> Config {
     config.reconcile_gather = Duration::ZERO;
     config.records_per_message = 64;
     config.images_per_message = 64;
+    config.seals = Some(Arc::new(ToyKey(config.node)));
     config
 }
 
@@ -130,8 +132,12 @@ impl World {
     /// Admits one more replica, without a session.
     pub(crate) fn add(&mut self, role: Role, label: &str) -> usize {
         let admitted = if role == Role::Station { Admitted::Station } else { Admitted::Client };
+        let number = u32::try_from(self.hosts.len() + 1).unwrap();
         let origin = self.admit(admitted, label);
-        self.open(config(role, origin, label), MemoryStore::new())
+        // A later life of a home gives other origins: a machine's key is its own all the same.
+        let own =
+            Config { node: node(number), seals: Some(Arc::new(ToyKey(node(number)))), ..config(role, origin, label) };
+        self.open(own, MemoryStore::new())
     }
 
     /// Admits one more client, with limits.
