@@ -612,6 +612,7 @@ impl<S: MetaStore> Replica<S> {
                     child.heard = self.now;
                     self.children.busy.insert(origin);
                 }
+                let up = self.confined(peer, origin, up)?;
                 self.handle_up(peer, origin, up)
             }
             (PeerRole::Parent, Message::Down(down)) => self.handle_down(peer, down),
@@ -637,11 +638,6 @@ impl<S: MetaStore> Replica<S> {
         if child.state == ChildState::Greeting && !matches!(up, Up::Hello { .. } | Up::Ping { .. }) {
             return protocol_violation("spoke before its hello");
         }
-        let up = match child.part {
-            Some(part) => self.confine(peer, part, up)?,
-            None => up,
-        };
-        let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
         match up {
             Up::Hello { .. } if child.state != ChildState::Greeting => protocol_violation("said hello twice"),
             Up::Hello { volume, .. } if volume != self.config.volume => protocol_violation("is of another volume"),

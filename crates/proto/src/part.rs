@@ -151,8 +151,16 @@ impl<S: MetaStore> Replica<S> {
         Ok(!self.lies_within(about, part)? && !self.way_to(part)?.passes(about))
     }
 
+    /// What a child says, as far as it may: see [`Replica::confine`].
+    pub(crate) fn confined(&self, peer: PeerId, origin: OriginId, up: Up) -> Result<Up, StepError> {
+        match self.children.by_origin.get(&origin).and_then(|child| child.part) {
+            Some(part) => self.confine(peer, part, up),
+            None => Ok(up),
+        }
+    }
+
     /// Refuses what a child asks for outside of its part, and takes from lists what it may not look at.
-    pub(crate) fn confine(&self, peer: PeerId, part: FileId, up: Up) -> Result<Up, StepError> {
+    fn confine(&self, peer: PeerId, part: FileId, up: Up) -> Result<Up, StepError> {
         let outside = || Err(StepError::Peer(peer, "asks for what lies outside of its part of the volume".to_owned()));
         let is_seen = |file: FileId| -> Result<bool, StorageError> {
             Ok(self.lies_within(file, part)? || self.way_to(part)?.passes(file))
