@@ -1,10 +1,11 @@
 //! A record is its author's: what a station that lies can do with its clients' records.
 
 use super::liars::{hello, record};
-use super::world::{HOME, World, name};
+use super::world::{HOME, World, name, small};
 use crate::seals::{Sealer, statement};
 use crate::testing::ToyKey;
 use crate::{Input, Neighbour, Output, PeerId, Role};
+use std::time::Duration;
 use wayfs_tree::chained;
 use wayfs_types::{Chain, Content, FileId, Image, Key, Kind, NodeId, Op, OriginId, WallTime};
 use wayfs_wire::{Applied, Message, Sealed, SentRecord, Span, Up, encode};
@@ -165,4 +166,50 @@ fn a_span_that_its_writer_did_not_end_is_refused() {
     assert_eq!(stage.say(says), None);
     assert!(stage.shows("b") && !stage.shows("a"));
     assert_eq!(stage.known(), (last + 2, chains[1]));
+}
+
+/// Two clients of a station, with messages of many records, on a station that sends few at a time, over restarts of all: everything
+/// arrives, and no session ends for want of a seal.
+#[test]
+fn seals_go_through_an_honest_station_whatever_the_sizes_of_its_messages() {
+    for (most, in_flight, len) in [(1, 1, 300), (3, 4, 500), (64, 4096, 1 << 20)] {
+        let mut world = World::new();
+        let station = world.add(Role::Station, "st@s");
+        let clients = [world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b")];
+        world.configure(station, |config| {
+            (config.records_per_message, config.records_in_flight_max) = (most, in_flight);
+            config.message_len_max = len;
+        });
+        let upper = world.connect(station, HOME);
+        world.settle();
+        for client in clients {
+            world.connect(client, station);
+            world.settle();
+            world.names(client, FileId::ROOT).unwrap();
+        }
+        world.close(upper);
+        for round in 0..5 {
+            for client in clients {
+                for number in 0..7 {
+                    let file = world.create(client, FileId::ROOT, &format!("{client}-{round}-{number}"));
+                    world.store(client, file, small("text"));
+                }
+            }
+            world.settle();
+        }
+        world.crash(station, 100_000);
+        for client in clients {
+            world.connect(client, station);
+        }
+        world.connect(station, HOME);
+        world.pass(Duration::from_secs(30));
+        assert_eq!(world.names(HOME, FileId::ROOT).unwrap().len(), 70, "{most}");
+        let ended = world.hosts[HOME].events.iter().chain(&world.hosts[station].events);
+        let refused =
+            ended.filter(|event| matches!(event, Output::Disconnect { reason, .. } if reason.contains("seal")));
+        assert_eq!(refused.count(), 0);
+        for host in [station, clients[0], clients[1]] {
+            world.assert_agrees(host);
+        }
+    }
 }
