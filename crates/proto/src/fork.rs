@@ -47,7 +47,7 @@ pub(crate) struct Fork {
     pub(crate) parted: BTreeSet<OriginId>,
     /// Records that were written again, and as which.
     pub(crate) renamed: BTreeMap<RecordId, RecordId>,
-    /// Of those that became one, since this store was opened: whose content the record has.
+    /// Of those that became one: whose content the record has.
     pub(crate) stands_for: BTreeMap<RecordId, RecordId>,
     /// As what the origins that we had before went on, since this store was opened: the next origin, and its last record that
     /// stands for one of theirs.

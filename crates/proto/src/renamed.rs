@@ -119,6 +119,13 @@ impl<S: MetaStore> Replica<S> {
         Ok(renamed)
     }
 
+    /// Which former name each record stands for, after a restart. Of those that became one it is the last: they were of one origin, in
+    /// order.
+    pub(crate) fn read_stands_for(&mut self) {
+        let renamed = self.fork.renamed.iter().map(|(former, now)| (*now, *former));
+        self.fork.stands_for = renamed.collect();
+    }
+
     /// A request of our own user in the names of now.
     pub(crate) fn as_called_now(&self, request: Request) -> Request {
         let versions = |name| self.called_now(name).map(|now| self.version_of(now, name));

@@ -321,6 +321,7 @@ impl<S: MetaStore> Replica<S> {
         replica.read_forgotten()?;
         replica.log = replica.read_log()?;
         replica.fork.renamed = replica.read_renamed()?;
+        replica.read_stands_for();
         replica.fork.opened_at = replica.counters.sequence;
         replica.read_gaps()?;
         replica.advance_tallies()?;

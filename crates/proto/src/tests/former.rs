@@ -139,6 +139,25 @@ fn who_goes_on_from_what_was_written_over_does_not_replace_what_took_its_place()
     assert_eq!(contents_named(&mut world, "mine"), both.into_iter().collect(), "one of them is a copy");
 }
 
+/// The same, and the store is opened anew in between.
+#[test]
+fn what_was_written_over_has_no_name_after_a_restart_either() {
+    let (mut world, a) = put_back_and_alone();
+    let file = world.create(a, FileId::ROOT, "mine");
+    let first = world.store(a, file, small("first"));
+    world.store(a, file, small("second"));
+    stay_connected(&mut world, a, HOME);
+    world.pass(Duration::from_secs(3));
+    let store = world.snapshot(a);
+    world.restore(a, store, 40_009);
+    stay_connected(&mut world, a, HOME);
+    let mtime = world.wall();
+    world.change(a, Change::Store { file, base: first, content: small("third"), mtime }).unwrap();
+    world.settle();
+    let both = [small("second"), small("third")].map(|content| format!("{content:?}"));
+    assert_eq!(contents_named(&mut world, "mine"), both.into_iter().collect(), "one of them is a copy");
+}
+
 /// Seed 1001335 of `client-back` and `station-back`: the same, in the log that is written again.
 #[test]
 fn what_went_on_in_a_copy_does_so_when_it_is_written_again() {
