@@ -111,6 +111,11 @@ impl<S: MetaStore> Replica<S> {
                 self.settle_missing(record, &missing);
                 // The home may have been told that somebody here holds it.
                 self.contents.gone.insert(record, false);
+            } else {
+                // It was put back, or is a copy: it has less than it had said. It is looked for like all that nobody has.
+                missing.holders.clear();
+                self.overlay.put_raw(record_key(table::MISSING, record), pack(&missing));
+                self.note_holders_moved();
             }
         }
         Ok(())

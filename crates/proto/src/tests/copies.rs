@@ -238,3 +238,50 @@ fn what_lies_in_an_older_gap_of_numbers_is_not_the_homes() {
         assert_eq!(world.names(host, ROOT).unwrap().len(), 7, "nothing beside them");
     }
 }
+
+/// The original is offline and alone has what it wrote; its copy never had it. A copy that is far behind goes on as another member
+/// at once; one that is only a few numbers behind takes these for what a crash took from it, and keeps the number.
+///
+/// ```text
+///   original 4   record 4.9, and its bytes not yet ─▶ offline ……………………………………………… comes back
+///   copy 4 or 5  hears of 4.9, does not have it ─▶ asked: gone ─┐                        │
+///   home         nobody comes under 4 who has it ◀──────────────┘─ 20 s ─▶ declared lost ─▶ taken back
+/// ```
+///
+/// The home cannot tell this copy from a store that was put back, whose former disk is no more: then nobody would ever come
+/// under the former number, so its word counts.
+fn is_taken_back_when_the_original_comes(behind: usize) {
+    let mut world = World::new();
+    let (a, _) = client(&mut world);
+    let copy = world.snapshot(a);
+    let line = world.line_of(a);
+    write(&mut world, a, &named("more", behind));
+    world.hold_pushes(line, true);
+    let film = world.create(a, ROOT, "film");
+    world.store(a, film, big("film"));
+    world.pass(Duration::from_secs(3));
+    world.close(line);
+    let other = world.clone_of(a, copy, 200_003);
+    world.hosts[other].chunks.clear();
+    stay_connected(&mut world, other, HOME);
+    world.pass(Duration::from_secs(150));
+    let lost = world.hosts[HOME].replica.lost_contents(10).unwrap();
+    assert_eq!(lost.len(), 1, "nobody who will come by that number has it: {lost:?}");
+    assert!(world.hosts[a].chunks.contains(&big("film").root().unwrap()), "the original keeps it");
+    stay_connected(&mut world, a, HOME);
+    world.pass(Duration::from_secs(30));
+    assert!(world.hosts[HOME].chunks.contains(&big("film").root().unwrap()), "it brings it");
+    assert_eq!(world.hosts[HOME].replica.lost_contents(10).unwrap(), [], "and nothing is said to be lost");
+    assert_eq!(world.lookup(HOME, ROOT, "film").unwrap().1.content, big("film"));
+    assert_eq!(world.names(HOME, ROOT).unwrap().len(), 4 + behind, "there is no copy beside it");
+}
+
+#[test]
+fn what_a_copy_that_goes_on_as_another_says_is_gone_is_taken_back() {
+    is_taken_back_when_the_original_comes(100);
+}
+
+#[test]
+fn what_a_copy_has_less_than_its_number_had_is_looked_for_and_taken_back() {
+    is_taken_back_when_the_original_comes(0);
+}
