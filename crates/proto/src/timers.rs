@@ -33,12 +33,9 @@ impl<S: MetaStore> Replica<S> {
                 // Whoever was waited for may not come, or comes as this one.
                 self.note_child_away();
             }
-            let limits = |image: &Option<Image>| match image {
-                Some(Image::Origin(image)) => Some(image.limits),
-                _ => None,
-            };
-            if change.old.is_some()
-                && limits(&change.old) != limits(&change.new)
+            // A number that a put-back home gives again is not known for a while.
+            if let (Some(Image::Origin(old)), Some(Image::Origin(new))) = (&change.old, &change.new)
+                && old.limits != new.limits
                 && let Some(peer) = self.children.peer_of(*origin)
             {
                 self.disconnect(peer, "what it may do has changed: it begins anew".to_owned());
