@@ -1,6 +1,7 @@
 //! Members with limits: honest ones, and ones whose own machine does not keep to them.
 
 use super::liars::{hello, record};
+use super::seals::sealed;
 use super::world::{HOME, World, name, small};
 use crate::{Input, Neighbour, Output, PeerId, Role};
 use bytes::Bytes;
@@ -33,6 +34,11 @@ fn says(world: &mut World, host: usize, origin: OriginId, first: Vec<Up>, ups: V
     let came_before = world.hosts[host].events.len();
     world.input(host, Input::PeerUp { peer: CHEAT, neighbour: Neighbour::ChildClient { origin } });
     for up in [hello(7)].into_iter().chain(first).chain([Up::Start]).chain(ups) {
+        // What it writes it seals: it is a member like others.
+        if let Up::Records { records } = &up {
+            let seals = Up::Seals { seals: vec![sealed(world, host, records)] };
+            world.input(host, Input::Message { peer: CHEAT, bytes: encode(&Message::Up(seals)) });
+        }
         world.input(host, Input::Message { peer: CHEAT, bytes: encode(&Message::Up(up)) });
         world.settle();
     }

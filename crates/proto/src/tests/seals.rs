@@ -12,6 +12,15 @@ use wayfs_wire::{Applied, Message, Sealed, SentRecord, Span, Up, encode};
 
 const LIAR: PeerId = PeerId(9999);
 
+/// The seal of their writer under records of one origin that follow upon what a host has of it.
+pub(super) fn sealed(world: &World, host: usize, records: &[SentRecord]) -> Sealed {
+    let last = records.last().expect("a record").record.id;
+    let Some(Image::Origin(known)) = world.tree(host).remove(&Key::Origin(last.origin())) else { panic!("no member") };
+    let chain = records.iter().fold(known.chain, |chain, sent| chained(chain, &sent.record));
+    let volume = world.hosts[host].replica.config().volume;
+    Sealed { record: last, seal: ToyKey(known.node).seal(&statement(volume, last, chain)) }
+}
+
 /// A home, a client that wrote one file, and a station whose key a liar has.
 struct Stage {
     world: World,
