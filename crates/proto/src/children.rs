@@ -308,15 +308,15 @@ impl Children {
     }
 
     /// A child goes, or comes anew: if somebody waits for what it did not confirm, that is noted.
-    fn note_lapse(&mut self, origin: OriginId, lapse: Lapse, now: Time, lease: Duration) {
-        let is_waited_for = |child: &Child| {
-            let clear = child.clear_through();
-            // Who comes again soon held up nobody for long.
-            let is_long = lapse == Lapse::RanOut || now >= child.heard.min(child.unreceived_since) + lease / 2;
-            is_long && !child.unknown && self.blocked.values().flatten().any(|(_, change)| *change > clear)
-        };
-        if self.by_origin.get(&origin).is_some_and(is_waited_for) {
-            self.lapses.note(origin, lapse, now, lease);
+    fn note_lapse(&mut self, origin: OriginId, now: Time, lease: Duration) {
+        let Some(child) = self.by_origin.get(&origin) else { return };
+        let clear = child.clear_through();
+        // Who comes again soon held up nobody for long.
+        let is_long = now >= child.heard.min(child.unreceived_since) + lease / 2;
+        if is_long && !child.unknown && self.blocked.values().flatten().any(|(_, change)| *change > clear) {
+            let is_heard = !child.unreceived.is_empty() && child.heard >= child.unreceived_since + lease / 2;
+            let lapse = if is_heard { Lapse::Unconfirmed } else { Lapse::Outage };
+            self.lapses.note(origin, lapse, (now, child.heard + lease), lease);
         }
     }
 
@@ -420,7 +420,7 @@ impl<S: MetaStore> Replica<S> {
             self.outputs.push_back(crate::api::Output::Disconnect { peer, reason: "no child of ours".to_owned() });
             return Ok(());
         }
-        self.children.note_lapse(origin, Lapse::Broken, self.now, self.config.lease);
+        self.children.note_lapse(origin, self.now, self.config.lease);
         if let Some(old) = self.children.peer_of(origin) {
             self.disconnect(old, "the child opened another session".to_owned());
         }
@@ -512,7 +512,7 @@ impl<S: MetaStore> Replica<S> {
             let heard = self.children.by_origin.get(&origin).map_or(self.now, |child| child.heard);
             let is_counted = peer.is_none() && self.children.lapses.was_noted(origin, heard);
             if !is_counted {
-                self.children.note_lapse(origin, Lapse::RanOut, self.now, lease);
+                self.children.note_lapse(origin, self.now, lease);
             }
             if let Some(peer) = peer {
                 self.disconnect(peer, "silent, or receives nothing, for a lease".to_owned());

@@ -1,10 +1,10 @@
 //! Members that keep others waiting.
 //!
 //! Before a change is safe, the clients that look at it confirm that they heard of it, or their lease ends. So whoever looks
-//! and never confirms holds up all others for a lease, or two: once is how outages look, again and again is an attack, be it by a member
-//! that may only read. Each time counts, a lease that ran out twice as much as a session that ended with something
-//! unconfirmed. Whoever has more than one on its account gets no session (and so no lease) for a pause that doubles; after a time
-//! without one, all is forgiven. It reads and writes in its cache meanwhile, as without a network.
+//! and never confirms holds up all others for a lease, or two. One that goes on talking meanwhile means it so, or has a machine that
+//! does: it gets no session (and so no lease) for a pause that doubles each time. Silence is what every outage looks like, and whoever moves
+//! has many of them: only after several in a row the next session waits for a lease. After a time without either, all is
+//! forgiven. Meanwhile the member reads and writes in its cache, as without a network.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,21 +12,24 @@ use wayfs_types::{OriginId, Time};
 
 /// Longest pause, in leases: with the default lease five minutes, of which a member that never confirms takes 20 s.
 const PAUSE_LEASES_MAX: u32 = 30;
+/// Outages in a row that cost nothing.
+const OUTAGES_FREE: u32 = 4;
 /// Accounts that are kept; past that the oldest goes.
 const ACCOUNTS_MAX: usize = 4096;
 
 /// What a member did to others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lapse {
-    /// Its session ended with something unconfirmed for which somebody waited.
-    Broken,
-    /// Its lease ran out so.
-    RanOut,
+    /// It was silent.
+    Outage,
+    /// It was heard for half a lease or more, and did not confirm.
+    Unconfirmed,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy)]
 struct Account {
-    points: u32,
+    outages: u32,
+    unconfirmed: u32,
     noted: Time,
     /// It gets no session before.
     until: Time,
@@ -34,20 +37,34 @@ struct Account {
     forgiven_at: Time,
 }
 
+impl Account {
+    /// For how many leases it gets no session.
+    fn pause(&self, last: Lapse) -> u32 {
+        match last {
+            Lapse::Outage => u32::from(self.outages > OUTAGES_FREE),
+            Lapse::Unconfirmed => 2_u32.saturating_pow(self.unconfirmed).saturating_sub(1).min(PAUSE_LEASES_MAX),
+        }
+    }
+}
+
 /// The accounts of all members, since this replica was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Lapses(BTreeMap<OriginId, Account>);
 
 impl Lapses {
-    /// A member kept others waiting.
-    pub(crate) fn note(&mut self, origin: OriginId, lapse: Lapse, now: Time, lease: Duration) {
-        let before =
-            self.0.get(&origin).filter(|account| now < account.forgiven_at).map_or(0, |account| account.points);
-        let points = before + if lapse == Lapse::RanOut { 2 } else { 1 };
-        let leases = 2_u32.saturating_pow(points - 1).saturating_sub(1).min(PAUSE_LEASES_MAX);
-        let pause = lease * leases;
-        let forgiven_at = now + pause + pause.max(lease * 6);
-        self.0.insert(origin, Account { points, noted: now, until: now + pause, forgiven_at });
+    /// A member kept others waiting, and does so until its lease ends.
+    pub(crate) fn note(&mut self, origin: OriginId, lapse: Lapse, (now, lease_end): (Time, Time), lease: Duration) {
+        let mut account = self.0.get(&origin).filter(|account| now < account.forgiven_at).copied().unwrap_or_default();
+        match lapse {
+            Lapse::Outage => account.outages = account.outages.saturating_add(1),
+            Lapse::Unconfirmed => account.unconfirmed = account.unconfirmed.saturating_add(1).min(16),
+        }
+        let pause = lease * account.pause(lapse);
+        // Who is not paused comes back when it can: others wait for it no longer then.
+        let lease_end = if pause.is_zero() { now } else { lease_end };
+        (account.noted, account.until) = (now, account.until.max(now.max(lease_end) + pause));
+        account.forgiven_at = account.until + pause.max(lease * 6);
+        self.0.insert(origin, account);
         if self.0.len() > ACCOUNTS_MAX
             && let Some(oldest) =
                 self.0.iter().min_by_key(|(_, account)| account.forgiven_at).map(|(origin, _)| *origin)
@@ -76,19 +93,30 @@ mod tests {
     #[test]
     fn pauses_double_and_are_forgiven() {
         let (mut lapses, origin, mut now) = (Lapses::default(), OriginId::new(3).unwrap(), Time::ZERO);
-        lapses.note(origin, Lapse::Broken, now, LEASE);
-        assert_eq!(lapses.pause_of(origin, now), None, "an outage is no attack");
         let mut pauses = Vec::new();
         for _ in 0..4 {
-            lapses.note(origin, Lapse::RanOut, now, LEASE);
+            lapses.note(origin, Lapse::Unconfirmed, (now, now), LEASE);
             let pause = lapses.pause_of(origin, now).unwrap();
             pauses.push(pause.as_secs());
             now = now + pause;
             assert_eq!(lapses.pause_of(origin, now), None);
         }
-        assert_eq!(pauses, [30, 150, 300, 300]);
+        assert_eq!(pauses, [10, 30, 70, 150]);
         now = now + Duration::from_secs(301);
-        lapses.note(origin, Lapse::RanOut, now, LEASE);
+        lapses.note(origin, Lapse::Unconfirmed, (now, now), LEASE);
         assert_eq!(lapses.pause_of(origin, now), Some(LEASE), "it did well for as long");
+    }
+
+    #[test]
+    fn outages_cost_nothing_but_in_a_row_a_lease() {
+        let (mut lapses, origin, mut now) = (Lapses::default(), OriginId::new(3).unwrap(), Time::ZERO);
+        for turn in 0..20 {
+            lapses.note(origin, Lapse::Outage, (now, now), LEASE);
+            assert_eq!(lapses.pause_of(origin, now), (turn >= 4).then_some(LEASE), "outage {turn}");
+            now = now + Duration::from_secs(20);
+        }
+        now = now + Duration::from_secs(61);
+        lapses.note(origin, Lapse::Outage, (now, now), LEASE);
+        assert_eq!(lapses.pause_of(origin, now), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Callbacks, leases, watches: what a client may trust, and for how long.
 
 use super::world::{HOME, World, name, small};
-use crate::{Output, Role};
+use crate::{Input, Output, Role};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Request};
 use wayfs_types::{FileId, FsError, Kind};
@@ -295,8 +295,8 @@ fn what_goes_between_welcome_and_start_is_told() {
     world.assert_agrees(ben);
 }
 
-/// A member that looks and never confirms. It held up each change of the others for one to two leases, again and again, since every session
-/// gave it a new lease.
+/// A member that looks, goes on talking, and never confirms. It held up each change of the others for one to two leases, again and again, since
+/// every session gave it a new lease.
 #[test]
 fn who_keeps_others_waiting_again_gets_no_session_for_a_growing_while() {
     let (mut world, a, b, mut peer) = two_clients();
@@ -313,6 +313,10 @@ fn who_keeps_others_waiting_again_gets_no_session_for_a_growing_while() {
         let wait = world.request_within(a, Request::Wait { record: None, until: Level::Safe }, Duration::from_secs(60));
         while world.answer(a, wait).is_none() {
             world.pass(Duration::from_millis(500));
+            if world.is_open(peer) {
+                let ping = wayfs_wire::encode(&wayfs_wire::Message::Up(wayfs_wire::Up::Ping { number: round }));
+                world.input(HOME, Input::Message { peer, bytes: ping });
+            }
         }
         waits.push(world.now.since(began).as_secs());
         world.pass(Duration::from_secs(1));
@@ -321,7 +325,7 @@ fn who_keeps_others_waiting_again_gets_no_session_for_a_growing_while() {
             world.settle();
         }
     }
-    assert!(waits[0] >= 9, "once is how outages look: {waits:?}");
+    assert!(waits[0] >= 9, "nobody knows it yet: {waits:?}");
     assert!(waits.iter().filter(|seconds| **seconds > 1).count() <= 2, "{waits:?}");
     // It is let in again by itself, and is one like the others then.
     world.pass(Duration::from_secs(300));
@@ -329,4 +333,22 @@ fn who_keeps_others_waiting_again_gets_no_session_for_a_growing_while() {
     world.settle();
     assert!(world.is_open(peer));
     world.assert_agrees(b);
+}
+
+/// A laptop that is shut while others work where it looked.
+#[test]
+fn who_was_away_longer_than_a_lease_is_let_in_at_once() {
+    let (mut world, a, b, mut peer) = two_clients();
+    let file = world.create(a, FileId::ROOT, "x");
+    world.settle();
+    for round in 0..3 {
+        world.lookup(b, FileId::ROOT, "x").unwrap();
+        world.close(peer);
+        world.store(a, file, small(&format!("round {round}")));
+        world.pass(Duration::from_secs(12));
+        peer = world.connect(b, HOME);
+        world.settle();
+        assert!(world.is_open(peer), "round {round}");
+        world.assert_agrees(b);
+    }
 }
