@@ -27,6 +27,7 @@ pub mod repair;
 mod room;
 mod runtime;
 mod scrub;
+mod seals;
 mod servers;
 mod session;
 mod settings;

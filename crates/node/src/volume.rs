@@ -18,6 +18,7 @@ use crate::hooks::Hooks;
 use crate::metrics::VolumeMetrics;
 use crate::room::{DiskRoom, full_text};
 use crate::scrub::{self, ScrubPosition, Scrubber};
+use crate::seals::MachineKey;
 use crate::servers::{Directory, News, Rival, exchange};
 use crate::session::{self, Session, SessionReport};
 use crate::sweep::{self, Sweeper};
@@ -114,6 +115,7 @@ impl Volume {
                 .map_err(|error| wayfs_proto::OpenError::Storage(StorageError::Io(error.to_string())))?;
             config.life = Life(drawn.max(1));
         }
+        config.seals = Some(Arc::new(MachineKey(settings.identity.clone())));
         config.announced_grace = settings.unreferenced_grace;
         let replica = Replica::open(config, store, clock::now())?;
         let core = Core::new(replica);

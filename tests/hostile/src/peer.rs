@@ -8,7 +8,8 @@ use std::future::Future;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use wayfs_net::{Address, CloseCode, Connection, Endpoint, NetConfig, NodeIdentity, Ticket};
-use wayfs_types::{NodeId, OriginId, VolumeId};
+use wayfs_types::{Chain, NodeId, OriginId, Record, Seal, VolumeId};
+use wayfs_wire::Sealed;
 
 /// Version of the greeting.
 const VERSION: u16 = 3;
@@ -90,6 +91,17 @@ impl Peer {
     /// Its key.
     pub fn node(&self) -> NodeId {
         self.key.id()
+    }
+
+    /// Its seal under a record of its own that is the first it ever wrote.
+    pub fn sealed(&self, volume: VolumeId, record: &Record) -> Sealed {
+        let chain = wayfs_tree::chained(Chain::START, record);
+        let mut said = b"wayfs records 1\0".to_vec();
+        said.extend(volume.as_bytes());
+        said.extend(record.id.origin().raw().to_be_bytes());
+        said.extend(record.id.sequence().to_be_bytes());
+        said.extend(chain.as_bytes());
+        Sealed { record: record.id, seal: Seal::from_bytes(self.key.sign(&said)) }
     }
 
     /// Where it listens.

@@ -72,7 +72,9 @@ fn a_size_that_the_depth_cannot_hold_is_no_record() {
         let peer = Peer::new();
         let (mallory, session) = member(&world, &peer, As::Client);
         let content = Content::Tree { size, root, depth, holes: 0 };
-        session.say(Up::Records { records: vec![record(mallory.origin, 1, create("bad", content))] });
+        let bad = record(mallory.origin, 1, create("bad", content));
+        session.say(Up::Seals { seals: vec![peer.sealed(mallory.ticket.volume(), &bad.record)] });
+        session.say(Up::Records { records: vec![bad] });
         session.ended();
     }
     works(&world);

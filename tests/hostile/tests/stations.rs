@@ -4,7 +4,7 @@ use serde_json::json;
 use std::fs;
 use std::time::Duration;
 use wayfs_hostile_tests::{As, Member, Parent, Peer, Script, Session, create, inode, record};
-use wayfs_system_tests::{World, eventually};
+use wayfs_system_tests::{Machine, Mount, World, eventually};
 use wayfs_types::{Content, FileId, Image, Key, Kind, Origin, OriginId, RecordId};
 use wayfs_wire::{Applied, Down, KeyImage, SentRecord, Up};
 
@@ -34,14 +34,20 @@ fn leave(world: &World) {
     world.mount.wayfs(&world.client, &["station", "use", "home"]).ok();
 }
 
-/// All goes on at the home, with what was written meanwhile.
+/// All goes on at the home, with what was written meanwhile. Who may choose takes a station before a home: this one.
 fn works(world: &World, name: &str) {
     fs::write(world.mount.path(name), name).unwrap();
-    // Whoever chose a server that was removed is told so, and chooses again.
-    world.mount.wayfs(&world.client, &["station", "use", "auto"]).ok();
+    leave(world);
     world.mount.sync(&world.client, "stable");
-    let (_machine, other) = world.other("witness");
+    let (_machine, other) = at_home(world, "witness");
     eventually("others see it", SOON, || fs::read(other.path(name)).is_ok_and(|bytes| bytes == name.as_bytes()));
+}
+
+/// Another mount, which works at the home.
+fn at_home(world: &World, label: &str) -> (Machine, Mount) {
+    let (machine, mount) = world.other(label);
+    mount.wayfs(&machine, &["station", "use", "home"]).ok();
+    (machine, mount)
 }
 
 /// A station tells its client of a home that it made up, with a list and with places.
@@ -176,11 +182,13 @@ fn inline(text: &str) -> Content {
     Content::Inline(bytes::Bytes::copy_from_slice(text.as_bytes()))
 }
 
+/// Proves [S-author].
+///
 /// A station sends the home records in the name of a client that is not even its own, with the numbers that the client is going to
 /// give next.
 ///
 /// Before: they were taken, and the client's own fsync'ed work under these numbers was dropped in silence.
-/// After: the client finds that they are not its own, and writes its own again; nothing is lost.
+/// After: they lack the client's seal, the home takes none of them and ends the session; what the client wrote is there.
 #[test]
 fn records_in_anothers_name_do_not_take_the_place_of_its_own() {
     let world = World::default();
@@ -194,6 +202,8 @@ fn records_in_anothers_name_do_not_take_the_place_of_its_own() {
     let (victim, known) = origin_of(&mut session, "client");
     let forged = |number: u64| record(victim, known.applied + number, create(&format!("forged-{number}"), inline("!")));
     say_records(&session, (victim, &known), (1..=8).map(forged).collect());
+    let why = session.ended();
+    assert!(why.contains("seal"), "{why}");
     for number in 0..3 {
         let path = world.mount.path(&format!("own-{number}"));
         fs::write(&path, "own").unwrap();
@@ -201,11 +211,12 @@ fn records_in_anothers_name_do_not_take_the_place_of_its_own() {
     }
     world.mount.wayfs(&world.client, &["online"]).ok();
     works(&world, "after");
-    let (_machine, other) = world.other("judge");
+    let (_machine, other) = at_home(&world, "judge");
     for number in 0..3 {
         let path = other.path(&format!("own-{number}"));
         eventually("what was synced is there", SOON, || fs::read(&path).is_ok_and(|bytes| bytes == b"own"));
     }
+    assert!(fs::symlink_metadata(other.path("forged-1")).is_err());
 }
 
 /// A station passes on what its client wrote, but leaves out a record in the middle.
