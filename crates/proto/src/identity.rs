@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use wayfs_types::{MetaStore, OriginId, StorageError};
 
 /// Identity of the store: volume, role, origin.
-const IDENTITY: &[u8] = &[table::META, b'i'];
+pub(crate) const IDENTITY: &[u8] = &[table::META, b'i'];
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Identity {
@@ -36,6 +36,8 @@ impl<S: MetaStore> Replica<S> {
         let mine = Identity { volume: self.config.volume, role, origin: self.config.origin, former: Vec::new() };
         let Some(bytes) = self.store.get(IDENTITY)? else {
             self.overlay.put_raw(IDENTITY.to_vec(), pack(&mine));
+            // Not with the first input: it may come to nothing.
+            self.commit()?;
             return Ok(false);
         };
         let theirs: Identity = unpack(&bytes)?;

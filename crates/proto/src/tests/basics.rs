@@ -1,10 +1,11 @@
 //! A change made at one replica arrives at the others.
 
 use super::world::{HOME, World, big, name, small};
+use crate::identity::IDENTITY;
 use crate::{Holder, Role};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Request};
-use wayfs_types::{Fact, FileId, FsError};
+use wayfs_types::{Fact, FileId, FsError, MetaStore};
 
 #[test]
 fn what_a_client_makes_is_seen_at_home_and_at_another_client() {
@@ -202,4 +203,15 @@ fn stores_upon_one_version_end_the_same_everywhere_and_lose_nothing() {
     world.change(a, Change::Resolve { conflict }).unwrap();
     world.pass(Duration::from_secs(5));
     assert!(world.hosts[b].replica.conflicts(None, 10).unwrap().is_empty());
+}
+
+/// Seed 2205307 of the simulator: the first that a fresh client heard broke the protocol, and took its identity away with it. The
+/// store could not go on under another number then, and failed.
+#[test]
+fn a_store_knows_whose_it_is_before_it_hears_anything() {
+    let mut world = World::new();
+    for role in [Role::Client, Role::Station] {
+        let host = world.add(role, "ann@a");
+        assert!(world.hosts[host].replica.store.get(IDENTITY).unwrap().is_some(), "{role:?}");
+    }
 }
