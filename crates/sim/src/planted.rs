@@ -94,6 +94,7 @@ impl Bug {
         let does: &[Disaster] = match self {
             Self::DutyDroppedAtSafe | Self::DutyNotTold => &[Disaster::StationGone],
             Self::OldCopyAsNew => &[Disaster::HomeBack],
+            Self::ChunksSyncedFirst => &[Disaster::Torn],
             _ => &[],
         };
         let plan = Plan::with(seed, &Disaster::ON, does);
@@ -101,6 +102,8 @@ impl Bug {
             Self::RightsNotHeard => Plan { close_to_open: true, ..plan },
             Self::ExclusiveIgnored => Plan { exclusive: true, ..plan.with_makers_only() },
             Self::DutyNotTold => plan.with_long_duties(),
+            // A content and its record must come while a group commit is under way, and power be cut then.
+            Self::ChunksSyncedFirst => Plan { big: 0.8, think: plan.think / 4, ..plan },
             _ => plan,
         }
     }
