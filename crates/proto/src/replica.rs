@@ -316,9 +316,7 @@ impl<S: MetaStore> Replica<S> {
         if replica.check_identity()? {
             replica.succeed()?;
         }
-        replica.read_succession()?;
-        replica.read_moved_at()?;
-        replica.read_forgotten()?;
+        replica.read_former_times()?;
         replica.log = replica.read_log()?;
         replica.fork.renamed = replica.read_renamed()?;
         replica.read_stands_for();
@@ -330,6 +328,13 @@ impl<S: MetaStore> Replica<S> {
         replica.read_children()?;
         replica.begin_as_server()?;
         Ok(replica)
+    }
+
+    fn read_former_times(&mut self) -> Result<(), OpenError> {
+        self.read_succession()?;
+        self.read_moved_at()?;
+        self.read_forgotten()?;
+        Ok(())
     }
 
     fn begin_as_server(&mut self) -> Result<(), OpenError> {

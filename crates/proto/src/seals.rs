@@ -22,6 +22,7 @@
 use crate::api::{PeerId, Role};
 use crate::replica::{Replica, StepError};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt::Debug;
 use wayfs_tree::chained;
 use wayfs_types::{Chain, MetaStore, NodeId, Op, OriginId, RecordId, Seal, VolumeId};
@@ -167,11 +168,10 @@ impl<S: MetaStore> Replica<S> {
         let mut good = BTreeMap::new();
         for SentRecord { record, .. } in records {
             let (origin, sequence) = (record.id.origin(), record.id.sequence());
-            if !runs.contains_key(&origin) {
+            if let Entry::Vacant(entry) = runs.entry(origin) {
                 // Of who is not known here nothing is taken anyway.
                 let Some(known) = self.origin_image(origin)? else { continue };
-                let run = Run { node: known.node, sequence: known.applied, chain: known.chain, is_open: false };
-                runs.insert(origin, run);
+                entry.insert(Run { node: known.node, sequence: known.applied, chain: known.chain, is_open: false });
             }
             let Some(run) = runs.get_mut(&origin).filter(|run| sequence > run.sequence) else { continue };
             let refused = |what: &str| Err(StepError::Peer(peer, format!("sent record {} {what}", record.id)));

@@ -44,9 +44,8 @@ impl<'a> Session<'a> {
     pub fn hello(&mut self, volume: VolumeId) -> CommitNumber {
         self.say(Up::Hello { volume, resume: None, origins: Vec::new(), safe: 0, life: Life(7) });
         loop {
-            match self.hear(PATIENCE).expect("a welcome") {
-                Down::Welcome { current, .. } => return current,
-                _ => {}
+            if let Down::Welcome { current, .. } = self.hear(PATIENCE).expect("a welcome") {
+                return current;
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Members that keep to the handshake and to nothing else.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use bytes::Bytes;
 use std::fs;
 use std::time::Duration;

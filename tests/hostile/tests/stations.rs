@@ -1,5 +1,7 @@
 //! Stations of the volume that lie: to their clients, and to the home in their clients' names.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use serde_json::json;
 use std::fs;
 use std::time::Duration;

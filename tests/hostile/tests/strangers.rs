@@ -1,5 +1,7 @@
 //! Who has a key of its own making, and no ticket.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use bytes::Bytes;
 use std::fs;
 use wayfs_hostile_tests::{PATIENCE, Peer};
