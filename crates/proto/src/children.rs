@@ -15,14 +15,13 @@
 use crate::api::{Neighbour, PeerId, Role};
 use crate::catching::Catch;
 use crate::history::Told;
-use crate::lapses::{Lapse, Lapses};
+use crate::lapses::Lapses;
 use crate::omitting::EchoFilter;
 use crate::replica::{PeerRole, Replica, StepError};
 use crate::tables::{origin_key, pack, parse_origin_key, table, unpack};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Duration;
 use wayfs_types::{FileId, Image, Key, Life, MetaStore, OriginId, RecordId, StorageError, Ticket, Time};
 use wayfs_wire::{AskId, Down, Mark, Message, Question, Up};
 
@@ -160,15 +159,6 @@ impl Child {
         self.peer.is_some() && self.state != ChildState::Greeting
     }
 
-    /// When to give it up: it is silent, or takes nothing of what it is sent.
-    fn lease_end(&self, lease: Duration) -> Time {
-        let silent = self.heard + lease;
-        if self.peer.is_some() && self.state == ChildState::Live && !self.is_station && !self.unreceived.is_empty() {
-            return silent.min(self.unreceived_since + lease);
-        }
-        silent
-    }
-
     /// Up to which change nothing that this child trusts is out of date at it.
     pub(crate) fn clear_through(&self) -> u64 {
         match self.state {
@@ -218,13 +208,13 @@ pub(crate) struct Children {
     /// There are no tombstones below this change. A look at those that went (or whose keys came back) costs
     /// a sorted store as much as a look at as many that are there.
     pub(crate) tombstones_from: u64,
-    next_check: Option<Time>,
+    pub(crate) next_check: Option<Time>,
     /// Stations that are away and left locks here, and until when they keep them.
-    lock_leases: BTreeMap<OriginId, Time>,
+    pub(crate) lock_leases: BTreeMap<OriginId, Time>,
     /// Lives of the children's stores that had sessions here.
     pub(crate) lives: BTreeMap<OriginId, ChildLives>,
     /// Who kept others waiting.
-    lapses: Lapses,
+    pub(crate) lapses: Lapses,
 }
 
 /// Lives of a child's store that are remembered: one that comes back was copied.
@@ -297,27 +287,8 @@ impl Children {
         self.by_origin.get(&origin).is_some_and(|child| child.grants.iter().any(|(granted, _)| *granted == ask))
     }
 
-    /// When the first lease ends, as things are.
-    fn next_lease_end(&self, lease: Duration) -> Option<Time> {
-        let sessions = self.by_origin.values().map(|child| child.lease_end(lease));
-        sessions.chain(self.lock_leases.values().copied()).min()
-    }
-
     pub(crate) fn first_blocked(&self, origin: OriginId) -> Option<u64> {
         self.blocked.get(&origin)?.front().map(|(sequence, _)| *sequence)
-    }
-
-    /// A child goes, or comes anew: if somebody waits for what it did not confirm, that is noted.
-    fn note_lapse(&mut self, origin: OriginId, now: Time, lease: Duration) {
-        let Some(child) = self.by_origin.get(&origin) else { return };
-        let clear = child.clear_through();
-        // Who comes again soon held up nobody for long.
-        let is_long = now >= child.heard.min(child.unreceived_since) + lease / 2;
-        if is_long && !child.unknown && self.blocked.values().flatten().any(|(_, change)| *change > clear) {
-            let is_heard = !child.unreceived.is_empty() && child.heard >= child.unreceived_since + lease / 2;
-            let lapse = if is_heard { Lapse::Unconfirmed } else { Lapse::Outage };
-            self.lapses.note(origin, lapse, (now, child.heard + lease), lease);
-        }
     }
 
     fn unwatch_all(&mut self, origin: OriginId, files: impl IntoIterator<Item = FileId>) {
@@ -332,7 +303,7 @@ impl Children {
     }
 
     /// Takes a child out with all that refers to it.
-    fn remove(&mut self, origin: OriginId) -> Option<Child> {
+    pub(crate) fn remove(&mut self, origin: OriginId) -> Option<Child> {
         let mut child = self.by_origin.remove(&origin)?;
         self.unwatch_all(origin, std::mem::take(&mut child.watches));
         for subject in child.marks.keys() {
@@ -492,62 +463,6 @@ impl<S: MetaStore> Replica<S> {
         }
         self.children.next_check = None;
         self.children.unblock();
-    }
-
-    /// Ends sessions and detached clients whose lease is over.
-    pub(crate) fn check_children(&mut self) -> Result<(), StepError> {
-        if self.children.next_check.is_some_and(|next| self.now < next) {
-            return Ok(());
-        }
-        let lease = self.config.lease;
-        let over: Vec<(OriginId, Option<PeerId>)> = self
-            .children
-            .by_origin
-            .iter()
-            .filter(|(_, child)| self.now >= child.lease_end(lease))
-            .map(|(origin, child)| (*origin, child.peer))
-            .collect();
-        for (origin, peer) in over {
-            // Whoever was told so, and may trust its cache for a while still, is counted once.
-            let heard = self.children.by_origin.get(&origin).map_or(self.now, |child| child.heard);
-            let is_counted = peer.is_none() && self.children.lapses.was_noted(origin, heard);
-            if !is_counted {
-                self.children.note_lapse(origin, self.now, lease);
-            }
-            if let Some(peer) = peer {
-                self.disconnect(peer, "silent, or receives nothing, for a lease".to_owned());
-            }
-            if self.children.by_origin.get(&origin).is_some_and(|child| self.now < child.heard + lease) {
-                // It may trust its cache until its lease ends, and keeps its locks so long.
-                continue;
-            }
-            self.child_rights.forget(origin);
-            if self.children.remove(origin).is_some_and(|child| !child.is_station) {
-                self.overlay.delete_raw(origin_key(table::CHILD, origin));
-            }
-            self.locks_release_child(origin);
-        }
-        let leases = std::mem::take(&mut self.children.lock_leases);
-        let (over, left) = leases.into_iter().partition(|(_, until)| self.now >= *until);
-        self.children.lock_leases = left;
-        for (origin, _) in BTreeMap::<OriginId, Time>::into_iter(over) {
-            self.locks_release_child(origin);
-        }
-        self.children.unblock();
-        self.children.next_check = self.children.next_lease_end(lease);
-        Ok(())
-    }
-
-    pub(crate) fn children_timeout(&self) -> Option<Time> {
-        let lease = self.config.lease;
-        let check = match self.children.next_check {
-            Some(next) => Some(next),
-            None => self.children.next_lease_end(lease),
-        };
-        let waiting = self.children.waiting.iter();
-        let behind = waiting.filter_map(|origin| crate::stream::behind_deadline(self.children.by_origin.get(origin)?));
-        // A question whose time is over waits for a child that has what it asks for alone.
-        behind.filter(|at| *at > self.now).chain(check).min()
     }
 
     /// Whether no child has anything coming.

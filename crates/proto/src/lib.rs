@@ -46,6 +46,7 @@ mod backwards;
 mod believable;
 mod cancel;
 mod catching;
+mod child_leases;
 mod child_locks;
 mod child_records;
 mod child_rights;

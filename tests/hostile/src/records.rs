@@ -1,6 +1,5 @@
 //! Records and images, written by hand.
 
-use std::collections::BTreeMap;
 use wayfs_types::{Content, FileId, Inode, Kind, Name, Op, OriginId, Record, RecordId, UserId, WallTime};
 use wayfs_wire::SentRecord;
 
@@ -23,21 +22,5 @@ pub fn store(file: FileId, base: RecordId, content: Content) -> Op {
 
 /// A file or directory that nobody made.
 pub fn inode(kind: Kind, merged_into: Option<FileId>) -> Inode {
-    Inode {
-        kind,
-        mode: 0o755,
-        uid: 0,
-        gid: 0,
-        content: Content::EMPTY,
-        version: RecordId::GENESIS,
-        attr_version: RecordId::GENESIS,
-        mtime: WallTime::EPOCH,
-        ctime: WallTime::EPOCH,
-        btime: WallTime::EPOCH,
-        places: Vec::new(),
-        removed_from: None,
-        merged_into,
-        subdirectories: 0,
-        xattrs: BTreeMap::new(),
-    }
+    Inode { kind, merged_into, ..wayfs_tree::root_inode() }
 }

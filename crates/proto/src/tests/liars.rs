@@ -260,23 +260,7 @@ fn stamp() -> Stamp {
 }
 
 fn inode(kind: Kind, merged_into: Option<FileId>) -> Inode {
-    Inode {
-        kind,
-        mode: 0o755,
-        uid: 0,
-        gid: 0,
-        content: Content::EMPTY,
-        version: RecordId::GENESIS,
-        attr_version: RecordId::GENESIS,
-        mtime: WallTime::EPOCH,
-        ctime: WallTime::EPOCH,
-        btime: WallTime::EPOCH,
-        places: Vec::new(),
-        removed_from: None,
-        merged_into,
-        subdirectories: 0,
-        xattrs: std::collections::BTreeMap::new(),
-    }
+    Inode { kind, merged_into, ..wayfs_tree::root_inode() }
 }
 
 /// A parent that says that two files stand for each other made a client look from one to the other until its stack was full, and

@@ -1,0 +1,100 @@
+//! Leases of the children: for how long a silent one is waited for, and what is noted of those that kept others waiting.
+
+use crate::api::PeerId;
+use crate::children::{Child, ChildState, Children};
+use crate::lapses::Lapse;
+use crate::replica::{Replica, StepError};
+use crate::tables::{origin_key, table};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use wayfs_types::{MetaStore, OriginId, Time};
+
+impl Child {
+    /// When to give it up: it is silent, or takes nothing of what it is sent.
+    fn lease_end(&self, lease: Duration) -> Time {
+        let silent = self.heard + lease;
+        if self.peer.is_some() && self.state == ChildState::Live && !self.is_station && !self.unreceived.is_empty() {
+            return silent.min(self.unreceived_since + lease);
+        }
+        silent
+    }
+}
+
+impl Children {
+    /// When the first lease ends, as things are.
+    fn next_lease_end(&self, lease: Duration) -> Option<Time> {
+        let sessions = self.by_origin.values().map(|child| child.lease_end(lease));
+        sessions.chain(self.lock_leases.values().copied()).min()
+    }
+
+    /// A child goes, or comes anew: if somebody waits for what it did not confirm, that is noted.
+    pub(crate) fn note_lapse(&mut self, origin: OriginId, now: Time, lease: Duration) {
+        let Some(child) = self.by_origin.get(&origin) else { return };
+        let clear = child.clear_through();
+        // Who comes again soon held up nobody for long.
+        let is_long = now >= child.heard.min(child.unreceived_since) + lease / 2;
+        if is_long && !child.unknown && self.blocked.values().flatten().any(|(_, change)| *change > clear) {
+            let is_heard = !child.unreceived.is_empty() && child.heard >= child.unreceived_since + lease / 2;
+            let lapse = if is_heard { Lapse::Unconfirmed } else { Lapse::Outage };
+            self.lapses.note(origin, lapse, (now, child.heard + lease), lease);
+        }
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Ends sessions and detached clients whose lease is over.
+    pub(crate) fn check_children(&mut self) -> Result<(), StepError> {
+        if self.children.next_check.is_some_and(|next| self.now < next) {
+            return Ok(());
+        }
+        let lease = self.config.lease;
+        let over: Vec<(OriginId, Option<PeerId>)> = self
+            .children
+            .by_origin
+            .iter()
+            .filter(|(_, child)| self.now >= child.lease_end(lease))
+            .map(|(origin, child)| (*origin, child.peer))
+            .collect();
+        for (origin, peer) in over {
+            // Whoever was told so, and may trust its cache for a while still, is counted once.
+            let heard = self.children.by_origin.get(&origin).map_or(self.now, |child| child.heard);
+            let is_counted = peer.is_none() && self.children.lapses.was_noted(origin, heard);
+            if !is_counted {
+                self.children.note_lapse(origin, self.now, lease);
+            }
+            if let Some(peer) = peer {
+                self.disconnect(peer, "silent, or receives nothing, for a lease".to_owned());
+            }
+            if self.children.by_origin.get(&origin).is_some_and(|child| self.now < child.heard + lease) {
+                // It may trust its cache until its lease ends, and keeps its locks so long.
+                continue;
+            }
+            self.child_rights.forget(origin);
+            if self.children.remove(origin).is_some_and(|child| !child.is_station) {
+                self.overlay.delete_raw(origin_key(table::CHILD, origin));
+            }
+            self.locks_release_child(origin);
+        }
+        let leases = std::mem::take(&mut self.children.lock_leases);
+        let (over, left) = leases.into_iter().partition(|(_, until)| self.now >= *until);
+        self.children.lock_leases = left;
+        for (origin, _) in BTreeMap::<OriginId, Time>::into_iter(over) {
+            self.locks_release_child(origin);
+        }
+        self.children.unblock();
+        self.children.next_check = self.children.next_lease_end(lease);
+        Ok(())
+    }
+
+    pub(crate) fn children_timeout(&self) -> Option<Time> {
+        let lease = self.config.lease;
+        let check = match self.children.next_check {
+            Some(next) => Some(next),
+            None => self.children.next_lease_end(lease),
+        };
+        let waiting = self.children.waiting.iter();
+        let behind = waiting.filter_map(|origin| crate::stream::behind_deadline(self.children.by_origin.get(origin)?));
+        // A question whose time is over waits for a child that has what it asks for alone.
+        behind.filter(|at| *at > self.now).chain(check).min()
+    }
+}
