@@ -1,22 +1,26 @@
 #!/bin/sh
-# Builds every test binary, then runs them one by one, each under a bound, and goes on after failures.
+# Builds every test binary, then runs them, two side by side, each under a bound, and goes on after failures.
 #
 #   scripts/test.sh [WORD...]     only binaries whose name or crate directory contains one of the words
 #   WAYFS_TEST_BOUND=300          seconds for one binary
+#   WAYFS_TEST_LANES=2            how many binaries run side by side: tests of whole machines wait more than they compute
 #   WAYFS_TEST_PACKAGES="-p X"    only these packages (as cargo takes them) are built and run
 #
 # Ends with one line, "N passed, N failed", and is non-zero if anything failed or ran into its bound. Doc tests are not run.
-# A test that fails, or that its binary's bound cut off, is run twice more, alone. If both runs pass it is listed as unsteady and counts as
-# passed: a fault of the product shows again, one of a machine that was starved for a moment does not. The first output stays in the log.
+# A test that fails, or that its binary's bound cut off, is run twice more in the end, alone. If both runs pass it is listed as unsteady and
+# counts as passed: a fault of the product shows again, one of a machine that was starved for a moment does not. The first output stays in the log.
 # Every binary gets a scratch directory of its own as TMPDIR; mounts and processes that it leaves behind are told by that.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
 bound=${WAYFS_TEST_BOUND:-300}
+lanes=${WAYFS_TEST_LANES:-2}
 work=$(mktemp -d "${TMPDIR:-/tmp}/wayfs-test.XXXXXX") || exit 1
 # Tests that become an ordinary user must come through.
 chmod 711 "$work"
-trap 'clean_up "$work"; rm -rf "$work"' EXIT
+# A lane that was started in the background ignores Ctrl-C.
+trap 'kill $lane_pids 2>/dev/null; clean_up "$work"; rm -rf "$work"' EXIT
+lane_pids=""
 trap 'exit 130' INT TERM
 
 # Aborts FUSE connections below a directory (whoever waits in one gets an error), and takes the mounts away.
@@ -29,10 +33,10 @@ abort_mounts() {
         done
 }
 
-# Processes that were given this scratch directory and still run: daemons that left the binary's process group.
+# Processes that were given this scratch directory, or one below it, and still run: daemons that left the binary's process group.
 leftovers() {
     for process in /proc/[0-9]*; do
-        tr '\0' '\n' 2>/dev/null <"$process/environ" | grep -qx "WAYFS_TEST_SCRATCH=$1" && echo "${process#/proc/}"
+        tr '\0' '\n' 2>/dev/null <"$process/environ" | grep -q "^WAYFS_TEST_SCRATCH=$1\(/.*\)*\$" && echo "${process#/proc/}"
     done 2>/dev/null
 }
 
@@ -63,49 +67,6 @@ sed -n '/"reason":"compiler-artifact"/{
 /"profile":{[^}]*"test":true/s|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"executable":"\([^"]*\)".*|\1 \2|p
 }' "$work/build.json" | sort -u >"$work/binaries"
 
-# The tests of a binary that have no result yet.
-unfinished() {
-    timeout 10 "$1" --list --format terse 2>/dev/null | sed -n 's/: test$//p' | sort >"$work/all"
-    sed -n 's/^test \(.*\) \.\.\. .*/\1/p' "$2" | sort >"$work/reported"
-    comm -23 "$work/all" "$work/reported" >"$work/unfinished"
-    echo "$(wc -l <"$work/unfinished") unfinished: $(head -n 8 "$work/unfinished" | tr '\n' ' ')"
-}
-
-# Runs one test of a binary alone. What it prints is shown if it fails.
-alone() {
-    mkdir -p "$scratch"
-    (cd "$1" && TMPDIR=$scratch WAYFS_TEST_SCRATCH=$scratch CARGO_MANIFEST_DIR=$1 RUST_BACKTRACE=${RUST_BACKTRACE:-1} \
-        timeout -k 10 "$bound" "$2" --exact "$3" </dev/null) >"$work/alone" 2>&1
-    code=$?
-    clean_up "$scratch"
-    rm -rf "$scratch"
-    # A filter that matches nothing passes, too.
-    if [ "$code" -eq 0 ] && grep -q '^test result: ok. 1 passed' "$work/alone"; then
-        return 0
-    fi
-    cat "$work/alone"
-    return 1
-}
-
-# Runs the tests that are listed in a file twice more. Sets the numbers of those that came through and of those that did not.
-again() {
-    came_through=0
-    failed_again=0
-    while read -r one; do
-        [ -n "$one" ] || continue
-        echo "Running $one twice more, alone"
-        if alone "$1" "$2" "$one" && alone "$1" "$2" "$one"; then
-            came_through=$((came_through + 1))
-            unsteady="$unsteady
-  $(basename "$1"): $one"
-        else
-            failed_again=$((failed_again + 1))
-            failures="$failures
-  $(basename "$1"): $one"
-        fi
-    done <"$3"
-}
-
 chosen() {
     [ $# -gt 1 ] || return 0
     name=$1
@@ -116,65 +77,138 @@ chosen() {
     return 1
 }
 
-# More failures than this in one binary are no accident: they are not tried again.
-again_max=5
-passed=0
-failed=0
-failures=""
-unsteady=""
 while read -r crate binary; do
-    name="${crate#"$root"/} $(basename "$binary")"
-    chosen "$name" "$@" || continue
-    echo
-    echo "Running $name"
-    scratch=$work/s
+    chosen "${crate#"$root"/} $(basename "$binary")" "$@" && echo "$crate $binary"
+done <"$work/binaries" >"$work/queue"
+# What the lanes found: numbers of tests that passed, failures that stand, and tests to run again (directory, binary, test).
+: >"$work/passed"
+: >"$work/failures"
+: >"$work/again"
+
+# Takes a binary off the queue: the first lane from its front, the others from its end, so that tests of whole machines, which stand
+# together, run beside those of the crates. Sets `crate` and `binary`.
+take() {
+    exec 8>"$work/lock"
+    flock 8
+    case $lane in
+    1) one=$(head -n 1 "$work/queue") && sed -i 1d "$work/queue" ;;
+    *) one=$(tail -n 1 "$work/queue") && sed -i '$d' "$work/queue" ;;
+    esac
+    exec 8>&-
+    crate=${one%% *}
+    binary=${one#* }
+    [ -n "$one" ]
+}
+
+# Runs a command with a binary's environment: its crate's directory, a scratch directory, a bound. `timeout` leads a process group of its
+# own and ends all of it: first gently, ten seconds later for good.
+bounded() {
     mkdir -p "$scratch"
-    output=$work/output
-    started=$(date +%s)
-    # `timeout` leads a process group of its own and ends all of it: first gently, ten seconds later for good.
     (cd "$crate" && TMPDIR=$scratch WAYFS_TEST_SCRATCH=$scratch CARGO_MANIFEST_DIR=$crate RUST_BACKTRACE=${RUST_BACKTRACE:-1} \
-        timeout -k 10 "$bound" "$binary" </dev/null) >"$output" 2>&1
-    status=$?
-    cat "$output"
+        timeout -k 10 "$bound" "$@" </dev/null)
+    code=$?
     clean_up "$scratch"
     rm -rf "$scratch"
-    ok=$(sed -n 's/^test result: .* \([0-9]*\) passed;.*/\1/p' "$output" | tail -n 1)
-    : >"$work/broken"
-    bad=0
-    if ! grep -q '^test result: ' "$output"; then
+    return $code
+}
+
+# The tests of a binary that have no result yet.
+unfinished() {
+    timeout 10 "$binary" --list --format terse 2>/dev/null | sed -n 's/: test$//p' | sort >"$here/all"
+    sed -n 's/^test \(.*\) \.\.\. .*/\1/p' "$here/output" | sort >"$here/reported"
+    comm -23 "$here/all" "$here/reported" >"$here/unfinished"
+    echo "$(wc -l <"$here/unfinished") unfinished: $(head -n 8 "$here/unfinished" | tr '\n' ' ')"
+}
+
+# More failures than this in one binary are no accident: they are not tried again.
+again_max=5
+
+# Notes what came of a binary whose output is there and that ended with status $1.
+judge() {
+    : >"$here/broken"
+    ok=$(sed -n 's/^test result: .* \([0-9]*\) passed;.*/\1/p' "$here/output" | tail -n 1)
+    if ! grep -q '^test result: ' "$here/output"; then
         # It ended before its summary: what had passed until then still counts.
-        ok=$(grep -c '^test .* \.\.\. ok$' "$output")
-        case $status in
-        124 | 137) why="ran into its bound of $bound s with $(unfinished "$binary" "$output")" ;;
-        *) why="ended with status $status and $(unfinished "$binary" "$output")" ;;
+        ok=$(grep -c '^test .* \.\.\. ok$' "$here/output")
+        case $1 in
+        124 | 137) why="ran into its bound of $bound s with $(unfinished)" ;;
+        *) why="ended with status $1 and $(unfinished)" ;;
         esac
-        echo "test result: FAILED. $ok passed; $name $why"
-        sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$output" | sort -u - "$work/unfinished" >"$work/broken"
-    elif [ "$status" -ne 0 ]; then
+        echo "test result: FAILED. $ok passed; $name $why" >>"$here/output"
+        sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$here/output" | sort -u - "$here/unfinished" >"$here/broken"
+    elif [ "$1" -ne 0 ]; then
         # The last list of names that a test program prints is that of its failures.
         awk '/^failures:$/ { names = ""; on = 1; next } /^test result: / { on = 0 } on && /^    / { names = names $1 "\n" } END { printf "%s", names }' \
-            "$output" >"$work/broken"
+            "$here/output" >"$here/broken"
+        [ -s "$here/broken" ] || echo "  $name: ended with status $1" >>"$work/failures"
     fi
-    if [ -s "$work/broken" ] && [ "$(wc -l <"$work/broken")" -le "$again_max" ]; then
-        again "$crate" "$binary" "$work/broken"
-        ok=$((ok + came_through))
-        bad=$failed_again
-    elif [ -s "$work/broken" ]; then
-        bad=$(wc -l <"$work/broken")
-        failures="$failures
-$(sed "s/^/  $(basename "$crate"): /" "$work/broken")"
-    elif [ "$status" -ne 0 ]; then
-        bad=1
-        failures="$failures
-  $name: ended with status $status"
+    echo "$ok" >>"$work/passed"
+    if [ "$(wc -l <"$here/broken")" -le "$again_max" ]; then
+        sed "s|^|$crate $binary |" "$here/broken" >>"$work/again"
+    else
+        sed "s|^|  $(basename "$binary"): |" "$here/broken" >>"$work/failures"
     fi
-    passed=$((passed + ok))
-    failed=$((failed + bad))
-    echo "($(($(date +%s) - started)) s)"
-done <"$work/binaries"
+}
 
+# Runs binaries until none is left. A binary's output is shown in one piece when it has ended.
+run_lane() {
+    lane=$1
+    here=$work/lane-$lane
+    scratch=$here/s
+    mkdir -p "$here"
+    chmod 711 "$here"
+    while take; do
+        name="${crate#"$root"/} $(basename "$binary")"
+        echo "Running $name"
+        started=$(date +%s)
+        bounded "$binary" >"$here/output" 2>&1
+        judge $?
+        exec 8>"$work/lock"
+        flock 8
+        printf '\nOutput of %s\n' "$name"
+        cat "$here/output"
+        echo "($(($(date +%s) - started)) s)"
+        exec 8>&-
+    done
+}
+
+lane=0
+while [ "$lane" -lt "$lanes" ]; do
+    lane=$((lane + 1))
+    run_lane "$lane" &
+    lane_pids="$lane_pids $!"
+done
+wait
+lane_pids=""
+
+# Runs one test alone. What it prints is shown if it fails.
+alone() {
+    bounded "$binary" --exact "$1" >"$work/alone" 2>&1
+    # A filter that matches nothing passes, too.
+    if [ $? -eq 0 ] && grep -q '^test result: ok. 1 passed' "$work/alone"; then
+        return 0
+    fi
+    cat "$work/alone"
+    return 1
+}
+
+scratch=$work/s
+unsteady=""
+while read -r crate binary one; do
+    printf '\nRunning %s twice more, alone\n' "$one"
+    if alone "$one" && alone "$one"; then
+        echo 1 >>"$work/passed"
+        unsteady="$unsteady
+  $(basename "$binary"): $one"
+    else
+        echo "  $(basename "$binary"): $one" >>"$work/failures"
+    fi
+done <"$work/again"
+
+passed=$(awk '{ sum += $1 } END { print sum + 0 }' "$work/passed")
+failed=$(wc -l <"$work/failures")
 echo
 [ -z "$unsteady" ] || printf 'Unsteady (failed once, then passed twice alone):%s\n\n' "$unsteady"
-[ -z "$failures" ] || printf 'Failures:%s\n\n' "$failures"
+[ "$failed" -eq 0 ] || printf 'Failures:\n%s\n\n' "$(cat "$work/failures")"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
