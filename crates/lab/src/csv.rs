@@ -38,12 +38,20 @@ impl Csv {
         writeln!(self.file, "{}", line.join(",")).map_err(LabError::io(format!("write {}", self.path.display())))
     }
 
+    /// Lets what was written so far be seen, for runs that take long.
+    ///
+    /// # Errors
+    /// [`LabError::Io`] if it cannot be written.
+    pub fn flush(&mut self) -> Result<(), LabError> {
+        self.file.flush().map_err(LabError::io(format!("write {}", self.path.display())))
+    }
+
     /// Ends the file.
     ///
     /// # Errors
     /// [`LabError::Io`] if it cannot be written.
     pub fn finish(mut self) -> Result<(), LabError> {
-        self.file.flush().map_err(LabError::io(format!("write {}", self.path.display())))
+        self.flush()
     }
 }
 

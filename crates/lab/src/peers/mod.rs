@@ -59,7 +59,7 @@ pub trait Peer: Sync {
 }
 
 /// A running server of a peer. Dropping it ends it; its clients go first.
-pub trait PeerServer {
+pub trait PeerServer: Send {
     /// Mounts at the client of a site, with empty caches.
     ///
     /// # Errors

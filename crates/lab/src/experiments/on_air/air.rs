@@ -36,6 +36,11 @@ impl Air {
         Ok(airs.collect())
     }
 
+    /// Where the draws of a run begin: the same for all that is measured under this condition.
+    pub(super) fn seed(&self, experiment: u64) -> u64 {
+        experiment ^ self.bad_ms.unwrap_or_default().wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+
     /// As a line.
     pub(super) fn line(&self) -> LinePlan {
         self.line.clone()

@@ -9,10 +9,11 @@ mod air;
 mod measure;
 
 use super::chosen::{chosen, number};
+use crate::csv::Csv;
 use crate::peers::{self, Peer};
 use crate::{Aim, Context, Estimate, Experiment, Findings, LabError, Row, quantile};
 use air::{Air, GOOD_MS};
-use measure::{Bench, Measured, Setting};
+use measure::{Bench, Measured, Plan, Setting};
 
 /// The experiment.
 pub(super) struct OnAir;
@@ -69,6 +70,14 @@ impl Carrier {
     const fn name(self) -> &'static str {
         self.name
     }
+
+    /// Whether its programs are installed.
+    fn is_there(self) -> bool {
+        match self.kind {
+            Kind::Wayfs { .. } => true,
+            Kind::Peer(name) => peer_of(name).is_some_and(|peer| peers::missing(peer).is_empty()),
+        }
+    }
 }
 
 /// What came out under a condition.
@@ -93,77 +102,148 @@ impl Experiment for OnAir {
             carriers.retain(|carrier| QUICK.contains(&carrier.name));
         }
         let airs = airs(context)?;
-        let plan = measure::Plan {
+        let plan = Plan {
             kilobytes: number(context, "kilobytes", context.choose(256, 1024))?,
             runs: number(context, "runs", context.choose(1, 3))?,
             tree: number(context, "files", context.choose(25, 100))?,
             closes: number(context, "closes", context.choose(20, 100))?,
         };
-        let mut csv = context.csv("wayfs-wireless", &["carrier", "air", "what", "seconds"])?;
-        let (mut cells, mut absent) = (Vec::new(), Vec::new());
-        for (number, carrier) in carriers.iter().enumerate() {
-            context.progress(number, carriers.len(), carrier.name);
-            // Both directions share the air of the hop, and not that of a recorded link: a network for each.
-            for airs in &airs {
-                let Some(mut bench) = start(context, *carrier, &airs[0])? else {
-                    absent.push(carrier.name);
-                    break;
-                };
-                for air in airs {
-                    bench.spoil(air);
-                    let measured = bench.measure(&plan).map_err(|error| of(carrier.name, &air.name, &error))?;
-                    for (what, seconds) in measured.all() {
-                        for value in seconds {
-                            csv.row(&[carrier.name.into(), air.name.clone(), what.into(), value.to_string()])?;
-                        }
-                    }
-                    cells.push(Cell { carrier: *carrier, air: air.clone(), measured });
-                }
-                bench.finish(context, &part(*carrier, &airs[0]));
-            }
+        let side_by_side = number(context, "side-by-side", SIDE_BY_SIDE)?;
+        if plan.runs == 0 || side_by_side == 0 {
+            return Err(LabError::Experiment("runs and side-by-side are at least 1".into()));
         }
+        let absent: Vec<&str> = carriers.iter().filter(|it| !it.is_there()).map(|it| it.name).collect();
+        carriers.retain(|carrier| carrier.is_there());
+        let jobs: Vec<Job<'_>> =
+            airs.iter().flat_map(|airs| carriers.iter().map(|carrier| Job { carrier: *carrier, airs })).collect();
+        let total = jobs.iter().map(|job| job.airs.len()).sum();
+        let csv = context.csv("wayfs-wireless", &["carrier", "air", "what", "seconds"])?;
+        let mut results = Results { csv, cells: Vec::new(), failed: Vec::new(), total };
+        for jobs in jobs.chunks(side_by_side) {
+            results.side_by_side(context, jobs, &plan)?;
+        }
+        let Results { csv, cells, failed, .. } = results;
         csv.finish()?;
-        Ok(findings(&cells, &absent))
+        Ok(findings(&cells, &absent, &failed))
     }
 }
 
-/// The conditions: those of the hop, and recorded links.
-fn airs(context: &Context<'_>) -> Result<[Vec<Air>; 2], LabError> {
+/// Networks at the same time: a hop of 1 Mb/s costs a machine little.
+const SIDE_BY_SIDE: usize = 36;
+
+/// What is measured over one network.
+struct Job<'a> {
+    carrier: Carrier,
+    airs: &'a [Air],
+}
+
+impl Job<'_> {
+    /// A name for its network, its logs and how late it was.
+    fn part(&self) -> String {
+        format!("{}-{}", self.carrier.name, self.airs[0].name.replace(' ', "-"))
+    }
+}
+
+/// What came out so far.
+struct Results {
+    csv: Csv,
+    cells: Vec<Cell>,
+    failed: Vec<String>,
+    total: usize,
+}
+
+impl Results {
+    /// Carries jobs out at the same time. One that fails leaves a gap in the table and stops no other.
+    fn side_by_side(&mut self, context: &mut Context<'_>, jobs: &[Job<'_>], plan: &Plan) -> Result<(), LabError> {
+        let mut benches = Vec::new();
+        for job in jobs {
+            context.progress(self.cells.len(), self.total, &format!("make ready: {}", job.part()));
+            benches.push(start(context, job)?);
+        }
+        let (done, came) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            for (job, bench) in jobs.iter().zip(&mut benches) {
+                let done = done.clone();
+                scope.spawn(move || {
+                    for air in job.airs {
+                        let measured = bench.measure(air, plan);
+                        let failed = measured.is_err();
+                        if done.send((job.carrier, air.clone(), measured)).is_err() || failed {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(done);
+            for (carrier, air, measured) in came {
+                self.take(context, carrier, air, measured)?;
+            }
+            Ok::<(), LabError>(())
+        })?;
+        for (job, bench) in jobs.iter().zip(benches) {
+            bench.finish(context, &job.part());
+        }
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        context: &Context<'_>,
+        carrier: Carrier,
+        air: Air,
+        measured: Result<Measured, LabError>,
+    ) -> Result<(), LabError> {
+        match measured {
+            Ok(measured) => {
+                for (what, seconds) in measured.all() {
+                    for value in seconds {
+                        self.csv.row(&[carrier.name.into(), air.name.clone(), what.into(), value.to_string()])?;
+                    }
+                }
+                self.csv.flush()?;
+                context.progress(self.cells.len() + 1, self.total, &format!("{} over {}", carrier.name, air.name));
+                self.cells.push(Cell { carrier, air, measured });
+            }
+            Err(error) => self.failed.push(format!("{}, {}: {error}", carrier.name, air.name)),
+        }
+        Ok(())
+    }
+}
+
+/// The conditions, by network: those of the hop, whose directions share the air, and recorded links, whose directions do not. The
+/// slowest of these has networks of its own, since it takes as long as all others.
+fn airs(context: &Context<'_>) -> Result<Vec<Vec<Air>>, LabError> {
     let bad = context.choose(vec![0, 160], BAD_MS.to_vec()).into_iter().map(Air::bad).collect::<Result<_, _>>()?;
     let mut recorded = Air::recorded()?;
     recorded.truncate(context.choose(1, recorded.len()));
-    Ok([bad, recorded])
+    let (slow, others) = recorded.into_iter().partition(|air| air.name.contains(SLOWEST));
+    let all: [Vec<Air>; 3] = [slow, bad, others];
+    Ok(all.into_iter().filter(|airs| !airs.is_empty()).collect())
 }
 
-/// A name for a network, its logs and how late it was.
-fn part(carrier: Carrier, air: &Air) -> String {
-    let kind = if air.bad_ms.is_some() { "hop" } else { "recorded" };
-    format!("{}-{kind}", carrier.name)
-}
+/// In the name of the slowest recorded link.
+const SLOWEST: &str = "EVDO";
 
-fn of(carrier: &str, air: &str, error: &LabError) -> LabError {
-    LabError::Experiment(format!("{carrier}, {air}: {error}"))
-}
-
-/// `None`: its programs are not installed.
-fn start(context: &Context<'_>, carrier: Carrier, air: &Air) -> Result<Option<Bench>, LabError> {
-    let setting = Setting { part: part(carrier, air), repaired: carrier.repaired, line: air.line() };
-    match carrier.kind {
+fn start(context: &Context<'_>, job: &Job<'_>) -> Result<Bench, LabError> {
+    let setting = Setting { part: job.part(), repaired: job.carrier.repaired, line: job.airs[0].line() };
+    match job.carrier.kind {
         Kind::Wayfs { controller, probing } => {
             let keys = format!("[network]\ncontroller = \"{controller}\"\nprobing = \"{probing}\"\n");
-            Bench::wayfs(context, setting, &keys).map(Some)
+            Bench::wayfs(context, setting, &keys)
         }
         Kind::Peer(name) => {
-            let nfs = peers::NFS.iter().map(|nfs| nfs as &dyn Peer);
-            match peers::PEERS.iter().copied().chain(nfs).find(|peer| peer.name() == name) {
-                Some(peer) if peers::missing(peer).is_empty() => Bench::peer(context, setting, peer).map(Some),
-                Some(_) | None => Ok(None),
-            }
+            let peer = peer_of(name).ok_or_else(|| LabError::Experiment(format!("there is no peer {name}")))?;
+            Bench::peer(context, setting, peer)
         }
     }
 }
 
-fn findings(cells: &[Cell], absent: &[&str]) -> Findings {
+fn peer_of(name: &str) -> Option<&'static dyn Peer> {
+    let nfs = peers::NFS.iter().map(|nfs| nfs as &dyn Peer);
+    peers::PEERS.iter().copied().chain(nfs).find(|peer| peer.name() == name)
+}
+
+fn findings(cells: &[Cell], absent: &[&str], failed: &[String]) -> Findings {
     let mut rows = Vec::new();
     for cell in cells {
         let clean = cells.iter().find(|other| other.carrier == cell.carrier && other.air.bad_ms == Some(0));
@@ -178,7 +258,17 @@ fn findings(cells: &[Cell], absent: &[&str]) -> Findings {
             format!("{} write {:.1} s, read {:.1} s", cell.carrier.name, mean("write"), mean("read"))
         })
         .collect();
-    let missing = if absent.is_empty() { String::new() } else { format!(" Not installed: {}.", absent.join(", ")) };
+    let mut missing = String::new();
+    if !absent.is_empty() {
+        missing += &format!(" Not installed: {}.", absent.join(", "));
+    }
+    if !failed.is_empty() {
+        missing += &format!(" Not measured: {}.", failed.join("; "));
+    }
+    let (again, left_out) = cells
+        .iter()
+        .fold((0, 0), |(again, left_out), cell| (again + cell.measured.again, left_out + cell.measured.left_out));
+    missing += &format!(" Runs made again since the emulator was late: {again}; left out for that: {left_out}.");
     Findings {
         expected: "With both, a transfer takes the time without errors, stretched by the share of bad time, and at most 15 % more. The link tool takes the bad cases of TCP away; over a recorded network it is out of its place.".into(),
         came_out: format!("At the longest bad periods: {}.{missing}", told.join("; ")),
@@ -194,7 +284,7 @@ impl Cell {
         // What is aimed at is said of bad periods only.
         let spoiled = self.air.bad_ms.filter(|bad_ms| *bad_ms > 0 && self.carrier.name == OURS);
         let mut rows = Vec::new();
-        for (what, seconds) in self.measured.all() {
+        for (what, seconds) in self.measured.all().into_iter().filter(|(_, seconds)| !seconds.is_empty()) {
             let mut row =
                 Row::new(format!("{}, {what}, {}", self.carrier.name, self.air.name), "s", Estimate::of(seconds));
             if let (Some(bad_ms), Some(clean)) = (spoiled.filter(|_| matches!(what, "write" | "read")), clean) {
@@ -204,6 +294,9 @@ impl Cell {
             rows.push(row);
         }
         let mut safe = self.measured.safe.clone();
+        if safe.is_empty() {
+            return rows;
+        }
         let (half, last) = (quantile(&mut safe, 0.5), quantile(&mut safe, 0.99));
         let what = format!("{}, safe, p99 beyond p50, {}", self.carrier.name, self.air.name);
         let mut row = Row::new(what, "s", Estimate::of(&[last - half]));
