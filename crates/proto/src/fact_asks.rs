@@ -9,6 +9,7 @@
 //! Whoever cannot be asked leaves a fact unknown. That a fact holds is remembered, since no fact ends.
 
 use crate::api::Role;
+use crate::marks::content_named;
 use crate::replica::{Replica, StepError};
 use crate::requests::{Attempt, On, Waiting};
 use std::collections::BTreeMap;
@@ -92,7 +93,7 @@ impl<S: MetaStore> Replica<S> {
     fn facts_known(&self, asked: &[AskedVersion]) -> Result<Vec<Facts>, StorageError> {
         let one = |asked: &AskedVersion| {
             let inode = self.inode_meant(asked.file)?.filter(|inode| inode.version == asked.version);
-            self.record_facts(asked.version, inode.as_ref().map(|inode| &inode.content))
+            self.record_facts(asked.version, inode.as_ref().and_then(|inode| content_named(inode)))
         };
         asked.iter().map(one).collect()
     }

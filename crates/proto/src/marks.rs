@@ -144,7 +144,7 @@ impl<S: MetaStore> Replica<S> {
     pub fn level(&self, file: FileId) -> Result<Option<VersionState>, StorageError> {
         let Some(inode) = self.inode_meant(file)? else { return Ok(None) };
         let version = inode.version;
-        let facts = self.record_facts(version, Some(&inode.content))?;
+        let facts = self.record_facts(version, content_named(&inode))?;
         let is_own = self.is_our_own(version);
         let safe_at = match self.config.role {
             Role::Client if is_own && facts.safe.holds() => {
@@ -300,6 +300,11 @@ impl<S: MetaStore> Replica<S> {
         }
         Ok(first)
     }
+}
+
+/// What an inode says of the contents of its version: the marker of a removed file names none, whatever the file had.
+pub(crate) fn content_named(inode: &Inode) -> Option<&Content> {
+    (!inode.is_removed()).then_some(&inode.content)
 }
 
 /// Whether contents are known to travel in their record, or there are none.

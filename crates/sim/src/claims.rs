@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use wayfs_proto::{Config, Holder, Ledger, Progress, Replica, Role};
-use wayfs_types::{Content, Facts, FileId, Life, Origin, OriginId, RecordId};
+use wayfs_types::{Content, Fact, Facts, FileId, Life, Origin, OriginId, RecordId};
 
 /// Chance that a client that has spoken loses its disk at once.
 const GONE: f64 = 0.03;
@@ -265,6 +265,16 @@ impl World {
             {
                 let line = format!("host {index} says {:?} of {} of {file}: {truth:?}", state.facts, state.version);
                 return self.violate("facts of a version are so", line);
+            }
+            // A version is what its record is: of that the same is said, by whatever the file shows of it meanwhile (a marker
+            // names no contents). This is seen where the truth excuses what is said, too: a removed version need be nowhere.
+            let by_record = replica.facts_of(state.version, Some(&update.content)).unwrap_or_default();
+            let is_more = |of_file: Fact, of_record: Fact| of_file.holds() && of_record == Fact::No;
+            if is_more(safe, by_record.safe) || is_more(visible, by_record.visible) || is_more(stable, by_record.stable)
+            {
+                let line =
+                    format!("host {index} says {:?} of {} of {file}, and {by_record:?}", state.facts, state.version);
+                return self.violate("what is said of a file is said of its record", line);
             }
         }
     }

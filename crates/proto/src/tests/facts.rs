@@ -1,9 +1,9 @@
 //! Safe, visible and stable are three facts, and each replica says only what it knows.
 
-use super::world::{HOME, World, big, small};
+use super::world::{HOME, World, big, name, small};
 use crate::Role;
 use std::time::Duration;
-use wayfs_types::request::{Answer, Level, Request};
+use wayfs_types::request::{Answer, Change, Level, Request};
 use wayfs_types::{Fact, Facts, FileId, FsError, RecordId};
 
 /// A client whose record is known to the home while its contents are on their way.
@@ -64,6 +64,23 @@ fn what_is_said_of_a_merged_file_is_said_of_the_one_that_it_became() {
         let state = world.hosts[b].replica.level(file).unwrap().unwrap();
         assert_eq!((state.version, state.facts.safe, state.facts.stable), (version, Fact::No, Fact::No), "{file}");
     }
+}
+
+/// Seed 3016628 of the simulator: the marker of a removed file names no content either. The removal is nowhere but here, so the
+/// version is what it was.
+#[test]
+fn what_is_said_of_a_removed_file_is_said_of_the_contents_that_it_had() {
+    let (mut world, client, file, version) = visible_and_not_safe();
+    let line = world.line_of(client);
+    world.close(line);
+    world.change(client, Change::Unlink { parent: FileId::ROOT, name: name("film") }).unwrap();
+    let state = world.hosts[client].replica.level(file).unwrap().unwrap();
+    assert!(world.hosts[client].replica.inode(file).unwrap().unwrap().is_removed() && state.facts.visible.holds());
+    assert_eq!((state.version, state.facts.safe, state.facts.stable), (version, Fact::No, Fact::No));
+    let versions = vec![(file, version)];
+    let asked = world.ask(client, Request::Facts { versions });
+    let Ok(Answer::Facts(facts)) = asked else { panic!("{asked:?}") };
+    assert_eq!((facts[0].safe, facts[0].stable), (Fact::No, Fact::No), "asked for by its number");
 }
 
 #[test]
