@@ -27,9 +27,13 @@ impl Children {
         sessions.chain(self.lock_leases.values().copied()).min()
     }
 
-    /// A child goes, or comes anew: if somebody waits for what it did not confirm, that is noted.
+    /// A child goes, or comes anew: if somebody waits for what it did not confirm, that is noted. Whoever was sent away for that and
+    /// may trust its cache for a while still is counted once, however often it tries to come back meanwhile.
     pub(crate) fn note_lapse(&mut self, origin: OriginId, now: Time, lease: Duration) {
         let Some(child) = self.by_origin.get(&origin) else { return };
+        if child.peer.is_none() && self.lapses.was_noted(origin, child.heard) {
+            return;
+        }
         let clear = child.clear_through();
         // Who comes again soon held up nobody for long.
         let is_long = now >= child.heard.min(child.unreceived_since) + lease / 2;
@@ -56,12 +60,7 @@ impl<S: MetaStore> Replica<S> {
             .map(|(origin, child)| (*origin, child.peer))
             .collect();
         for (origin, peer) in over {
-            // Whoever was told so, and may trust its cache for a while still, is counted once.
-            let heard = self.children.by_origin.get(&origin).map_or(self.now, |child| child.heard);
-            let is_counted = peer.is_none() && self.children.lapses.was_noted(origin, heard);
-            if !is_counted {
-                self.children.note_lapse(origin, self.now, lease);
-            }
+            self.children.note_lapse(origin, self.now, lease);
             if let Some(peer) = peer {
                 self.disconnect(peer, "silent, or receives nothing, for a lease".to_owned());
             }

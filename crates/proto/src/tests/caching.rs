@@ -335,6 +335,37 @@ fn who_keeps_others_waiting_again_gets_no_session_for_a_growing_while() {
     world.assert_agrees(b);
 }
 
+/// Seed 3008762 of the simulator: what is sent to a member is lost for a while, and it tries again and again to come back. Each of the
+/// attempts was noted as one more time that it did not confirm, so it was away for five minutes.
+#[test]
+fn who_tries_to_come_back_is_not_paused_for_that() {
+    let (mut world, a, b, peer) = two_clients();
+    let file = world.create(a, FileId::ROOT, "x");
+    world.settle();
+    world.lookup(b, FileId::ROOT, "x").unwrap();
+    world.stall(peer, true);
+    world.store(a, file, small("changed"));
+    for number in 0..24 {
+        world.pass(Duration::from_millis(500));
+        if world.is_open(peer) {
+            let ping = wayfs_wire::encode(&wayfs_wire::Message::Up(wayfs_wire::Up::Ping { number }));
+            world.input(HOME, Input::Message { peer, bytes: ping });
+        }
+    }
+    assert!(!world.is_open(peer), "it was heard, and took nothing");
+    for _ in 0..5 {
+        let again = world.connect(b, HOME);
+        world.settle();
+        assert!(!world.is_open(again), "it was to wait for a lease after its last one");
+        world.pass(Duration::from_secs(1));
+    }
+    world.pass(Duration::from_secs(15));
+    let again = world.connect(b, HOME);
+    world.settle();
+    assert!(world.is_open(again));
+    world.assert_agrees(b);
+}
+
 /// A laptop that is shut while others work where it looked.
 #[test]
 fn who_was_away_longer_than_a_lease_is_let_in_at_once() {
