@@ -3,7 +3,7 @@
 use std::time::Duration;
 use wayfs_proto::Room;
 use wayfs_types::request::{Level, LockFamily, LockOwner, Outcome, Request, RequestId};
-use wayfs_types::{FileId, Inode, OriginId, StorageError};
+use wayfs_types::{FileId, Inode, OriginId, Place, StorageError};
 
 /// Called with an answer.
 pub type Callback = Box<dyn FnOnce(Outcome) + Send>;
@@ -25,6 +25,17 @@ pub trait Engine: Send + Sync + 'static {
 
     /// A file as seen here at present, without waiting.
     fn inode(&self, file: FileId) -> Option<Inode>;
+
+    /// The names of a file that are known here. Takes as long as it has names.
+    fn names(&self, file: FileId) -> Vec<Place> {
+        self.inode(file).map(|inode| inode.places).unwrap_or_default()
+    }
+
+    /// Whether a place is one of the names of a file whose inode is given.
+    fn has_name(&self, file: FileId, inode: &Inode, place: &Place) -> bool {
+        let _ = file;
+        inode.places.contains(place)
+    }
 
     /// How often something changed here since the replica was opened. What was asked for before the last change may be
     /// out of date. Costs next to nothing.

@@ -12,7 +12,7 @@ use wayfs_node::LiveReplica;
 use wayfs_node::{ContentsError, FetchError, Volume};
 use wayfs_proto::Holder;
 use wayfs_types::request::{Answer, Change, Level, LockFamily, LockOwner, Outcome, Request, RequestId};
-use wayfs_types::{Digest, Fact, Facts, FileId, FsError, Inode, OriginId, StorageError, WallTime};
+use wayfs_types::{Digest, Fact, Facts, FileId, FsError, Inode, OriginId, Place, StorageError, WallTime};
 
 /// Most read-ahead fetches under way: past it, reading ahead would only delay who waits.
 const PREFETCH_MAX: usize = 8;
@@ -107,6 +107,14 @@ impl Engine for Live {
             }
         }
         None
+    }
+
+    fn names(&self, file: FileId) -> Vec<Place> {
+        self.volume.look(|replica| replica.names_of(file)).and_then(Result::ok).unwrap_or_default()
+    }
+
+    fn has_name(&self, file: FileId, inode: &Inode, place: &Place) -> bool {
+        self.volume.look(|replica| replica.has_name(file, inode, place)).and_then(Result::ok).unwrap_or(false)
     }
 
     fn changes(&self) -> u64 {

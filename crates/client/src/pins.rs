@@ -88,9 +88,12 @@ impl Pins {
         let pinned: BTreeSet<FileId> = pinned.into_iter().collect();
         volume
             .look(|replica| {
-                let mut at = vec![file];
-                for _ in 0..DEPTH_MAX {
-                    let Some(next) = at.pop() else { return false };
+                let (mut at, mut left, mut seen) = (vec![file], DEPTH_MAX, BTreeSet::new());
+                while let Some(next) = at.pop().filter(|_| left > 0) {
+                    if !seen.insert(next) {
+                        continue;
+                    }
+                    left -= 1;
                     if pinned.contains(&next) {
                         return true;
                     }
@@ -98,7 +101,11 @@ impl Pins {
                         continue;
                     }
                     let Ok(Some(inode)) = replica.inode(next) else { continue };
-                    at.extend(inode.places.iter().map(|place| place.parent));
+                    let names = if inode.is_crowded() { replica.names_of(next).ok() } else { None };
+                    let parents: BTreeSet<FileId> =
+                        names.unwrap_or(inode.places).iter().map(|place| place.parent).collect();
+                    left += parents.len().saturating_sub(1);
+                    at.extend(parents);
                 }
                 false
             })

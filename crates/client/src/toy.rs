@@ -61,6 +61,7 @@ fn blank(kind: Kind, id: RecordId, now: WallTime) -> Inode {
         removed_from: None,
         merged_into: None,
         subdirectories: 0,
+        unlisted: 0,
         xattrs: BTreeMap::new(),
     }
 }

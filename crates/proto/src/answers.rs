@@ -2,6 +2,7 @@
 
 use crate::api::PeerId;
 use crate::interest::directories_of;
+use crate::names::crowded_in;
 use crate::needs::QUESTIONS_MAX;
 use crate::replica::{Replica, StepError};
 use crate::seen::Asked;
@@ -11,7 +12,8 @@ use std::collections::BTreeSet;
 use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, StorageError};
 use wayfs_wire::{AskId, KeyImage, Question, Resume, Up, Verdict};
 
-/// Where nobody changed anything alone when the parent answered: in what was asked for and, of a file, where it stands.
+/// Where nobody changed anything alone when the parent answered: in what was asked for and, of a file, where it stands; and in
+/// files with names that they do not list.
 fn looked_at(question: &Question, images: &[KeyImage]) -> impl Iterator<Item = FileId> {
     let (Question::Lookup { parent: about, .. }
     | Question::Attributes { file: about }
@@ -22,7 +24,7 @@ fn looked_at(question: &Question, images: &[KeyImage]) -> impl Iterator<Item = F
         Some(Image::Inode(inode)) if !inode.is_directory() => Some(inode),
         _ => None,
     });
-    inode.into_iter().flat_map(|inode| directories_of(inode)).chain([about])
+    inode.into_iter().flat_map(|inode| directories_of(inode)).chain([about]).chain(crowded_in(images))
 }
 
 impl<S: MetaStore> Replica<S> {
@@ -87,6 +89,7 @@ impl<S: MetaStore> Replica<S> {
             Question::List { directory, .. } => *directory,
         };
         self.begin_watch(watched);
+        crowded_in(&images).into_iter().for_each(|file| self.begin_watch(file));
         if let Some(upstream) = self.upstream.as_mut() {
             looked_at(question, &images).for_each(|directory| upstream.rights.trust(directory));
         }

@@ -12,7 +12,7 @@ use crate::replica::Replica;
 use crate::seen::Seen;
 use crate::tables::{FORGOT_AT, LOST_AFTER, MOVED_AT, pack, parse_origin_key, unpack};
 use std::collections::BTreeMap;
-use wayfs_types::{Entry, FileId, Image, Inode, Key, MetaStore, Name, OriginId, RecordId, StorageError};
+use wayfs_types::{Entry, FileId, Image, Inode, Key, MetaStore, Name, OriginId, Place, RecordId, StorageError};
 use wayfs_wire::KeyImage;
 
 impl<S: MetaStore> Replica<S> {
@@ -200,7 +200,8 @@ impl<S: MetaStore> Replica<S> {
         // The name is free as far as we know. The file may have been taken away from it.
         let Some((_, file)) = new.filter(|_| !self.watches.is_free(parent, name)) else { return Ok(false) };
         let Some(inode) = self.unvouched_inode(file)? else { return Ok(false) };
-        let is_there = inode.places.iter().any(|place| place.parent == parent && place.name == *name);
+        let place = Place { parent, name: name.clone() };
+        let is_there = wayfs_tree::has_name(&self.tx(), file, &inode, &place)?;
         let key = Key::Entry(parent, name.clone());
         if is_there || self.tx().numbered(&key)?.is_some() || self.shadow(&key)?.is_some() {
             return Ok(false);

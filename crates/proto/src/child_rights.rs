@@ -235,9 +235,17 @@ impl<S: MetaStore> Replica<S> {
             return Ok(true);
         }
         let files = self.looked_at(question)?;
+        Ok(self.may_look_at(origin, &files))
+    }
+
+    /// The same for directories, or crowded files.
+    pub(crate) fn may_look_at(&mut self, origin: OriginId, files: &BTreeSet<FileId>) -> bool {
+        if !self.children.by_origin.get(&origin).is_some_and(|child| child.takes_rights) {
+            return true;
+        }
         let is_claimed = |claim: &Claim| claim.child != origin && claim.files.iter().any(|file| files.contains(file));
         let mut may = !self.child_rights.claims.iter().any(is_claimed);
-        for file in &files {
+        for file in files {
             let Some(holder) = self.child_rights.alone.get(file).copied().filter(|holder| *holder != origin) else {
                 continue;
             };
@@ -250,7 +258,7 @@ impl<S: MetaStore> Replica<S> {
                 self.call(holder, vec![*file], Then::Look);
             }
         }
-        Ok(may)
+        may
     }
 
     /// A child is answered about a directory that nobody else looks at: it may change it, too.

@@ -92,7 +92,9 @@ impl<S: MetaStore> Replica<S> {
     /// Whether a file is, or stands in, a directory in which the home decides at once, as far as it is known here.
     pub fn is_the_homes(&self, file: FileId) -> bool {
         let Ok(Some(inode)) = self.inode_meant(file) else { return false };
-        inode.is_exclusive() || directories_of(&inode).any(|directory| self.is_exclusive(directory))
+        let is_listed = || directories_of(&inode).any(|directory| self.is_exclusive(directory));
+        let is_unlisted = || self.unlisted_exclusive(file, &inode).is_ok_and(|found| !found.is_empty());
+        inode.is_exclusive() || is_listed() || is_unlisted()
     }
 
     pub(crate) fn is_exclusive(&self, directory: FileId) -> bool {

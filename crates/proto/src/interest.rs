@@ -11,9 +11,14 @@ use crate::replica::Replica;
 use std::collections::BTreeSet;
 use wayfs_types::{FileId, Image, Inode, Key, MetaStore, OriginId, RecordId};
 
-/// Directories through which an inode is seen.
+/// Directories through which an inode is seen, as far as it lists its names.
 pub(crate) fn directories_of(inode: &Inode) -> impl Iterator<Item = FileId> {
     inode.places.iter().chain(&inode.removed_from).map(|place| place.parent)
+}
+
+/// What others look at who see a file: those directories, and the file itself if it has names that it does not list.
+pub(crate) fn seen_at(file: FileId, inode: &Inode) -> impl Iterator<Item = FileId> {
+    directories_of(inode).chain(Some(file).filter(|_| inode.is_crowded()))
 }
 
 /// Whether a client wants to hear what a key is now.

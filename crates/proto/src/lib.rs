@@ -78,6 +78,7 @@ mod lock_requests;
 mod locks;
 mod lost;
 mod marks;
+mod names;
 mod needs;
 mod omitting;
 mod overlay;

@@ -4,11 +4,12 @@
 //! is known is it committed as one batch; if the store has no room, the overlay
 //! is dropped and nothing happened.
 
+use crate::names::{index, stored_names};
 use crate::tables::{self, Numbered, entries_from, entries_until, image_key, read_view, table};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use wayfs_tree::{View, ViewMut};
-use wayfs_types::{Batch, CommitNumber, FileId, Image, Key, MetaStore, Name, Pairs, StorageError};
+use wayfs_tree::{NameCursor, View, ViewMut};
+use wayfs_types::{Batch, CommitNumber, FileId, Image, Key, MetaStore, Name, Pairs, Place, StorageError};
 
 /// A key of the view as it was before the input and as it is after.
 #[derive(Debug, Clone)]
@@ -133,13 +134,17 @@ impl<S: MetaStore> Tx<'_, S> {
     }
 }
 
+fn least_name() -> Name {
+    Name::new([1]).expect("one byte that is neither zero nor a separator")
+}
+
 impl<S: MetaStore> View for Tx<'_, S> {
     fn image(&self, key: &Key) -> Result<Option<Image>, StorageError> {
         Ok(self.numbered(key)?.map(|numbered| numbered.image))
     }
 
     fn first_entry(&self, directory: FileId) -> Result<Option<Name>, StorageError> {
-        let least = Name::new([1]).expect("one byte that is neither zero nor a separator");
+        let least = least_name();
         let overlaid = self.overlay.slots.range(Key::Entry(directory, least)..).map_while(|(key, slot)| match key {
             Key::Entry(at, name) if *at == directory => Some((name, slot.new.is_some())),
             _ => None,
@@ -162,6 +167,25 @@ impl<S: MetaStore> View for Tx<'_, S> {
             }
         }
         Ok(mine)
+    }
+
+    fn names_after(&self, file: FileId, cursor: &NameCursor, limit: usize) -> Result<Vec<Place>, StorageError> {
+        let mut overlaid: BTreeMap<Place, bool> = BTreeMap::new();
+        for (key, slot) in self.overlay.slots.range(Key::Entry(FileId::ROOT, least_name())..) {
+            let Key::Entry(parent, name) = key else { break };
+            let names = |image: Option<&Image>| matches!(image, Some(Image::Entry(entry)) if entry.file == file);
+            let is_there = names(slot.new.as_ref());
+            if is_there || names(slot.old.as_ref().map(|old| &old.image)) {
+                overlaid.insert(Place { parent: *parent, name: name.clone() }, is_there);
+            }
+        }
+        // Each overlaid name can hide at most one stored one.
+        let stored = stored_names(self.store, file, cursor, limit.saturating_add(overlaid.len()))?;
+        for place in stored {
+            overlaid.entry(place).or_insert(true);
+        }
+        let there = overlaid.into_iter().filter(|(place, is_there)| *is_there && cursor.takes(place));
+        Ok(there.take(limit).map(|(place, _)| place).collect())
     }
 
     fn is_whole(&self) -> bool {
@@ -232,6 +256,7 @@ pub(crate) fn finish<S: MetaStore>(
         write_view(store, &mut done.batch, &key, (&old, &new), number, indexing)?;
         if !same {
             let old = old.map(|numbered| numbered.image);
+            index(&mut done.batch, &key, old.as_ref(), new.as_ref());
             done.changed.push(Changed { key, old, new, number: done.last });
         }
     }

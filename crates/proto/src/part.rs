@@ -8,6 +8,7 @@
 //! part. What it cached of it may have changed while it was not told, and looks the same as what it was told.
 
 use crate::api::PeerId;
+use crate::names::Committed;
 use crate::overlay::Changed;
 use crate::replica::{Replica, StepError};
 use crate::tables::read_view;
@@ -15,19 +16,6 @@ use wayfs_tree::{Lies, View, lies};
 use wayfs_types::request::LockRequest;
 use wayfs_types::{FileId, Image, Inode, Key, MetaStore, Name, OriginId, Place, StorageError};
 use wayfs_wire::{KeyImage, Question, Up, Verdict};
-
-/// What was committed, as the rules see a tree.
-struct Committed<'a, S>(&'a S);
-
-impl<S: MetaStore> View for Committed<'_, S> {
-    fn image(&self, key: &Key) -> Result<Option<Image>, StorageError> {
-        Ok(read_view(self.0, key)?.map(|numbered| numbered.image))
-    }
-
-    fn first_entry(&self, _: FileId) -> Result<Option<Name>, StorageError> {
-        Ok(None)
-    }
-}
 
 /// The directories from the root down to a part, each with the name that leads on and what that names.
 #[derive(Debug)]

@@ -507,7 +507,27 @@ impl<S: MetaStore> Replica<S> {
             waiting.listed = None;
             return Ok(Attempt::Park(On::Ask(self.ask(Question::List { directory, after, limit })?)));
         }
+        // A listing is vouched for by its directory, crowded files are not.
+        if waiting.listed.is_none() && self.is_trusted() && !waiting.offline && self.doubts_listed(&answer)? {
+            waiting.questions += 1;
+            if waiting.questions <= QUESTIONS_MAX {
+                let limit = u32::try_from(limit).expect("at most 4096");
+                return Ok(Attempt::Park(On::Ask(self.ask(Question::List { directory, after, limit })?)));
+            }
+            self.unvouched += 1;
+        }
         Ok(Attempt::Done(Ok(answer)))
+    }
+
+    /// Whether a listing from the cache shows a crowded file of which others may have changed something.
+    fn doubts_listed(&self, answer: &Answer) -> Result<bool, StorageError> {
+        let Answer::List { entries, .. } = answer else { return Ok(false) };
+        for (_, file, _) in entries.iter().filter(|(_, _, inode)| inode.is_crowded()) {
+            if self.trusted_inode(*file)?.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn serve_list(
@@ -563,6 +583,9 @@ impl<S: MetaStore> Replica<S> {
         if matches!(record.op, Op::Mkdir { .. }) && self.config.role == Role::Client {
             self.watch_own_directory(FileId::made_by(id));
         }
+        if matches!(record.op, Op::Link { .. }) && inode.as_ref().is_some_and(|inode| inode.is_crowded()) {
+            self.claim_crowded(file);
+        }
         self.commit()?;
         // What became durable meanwhile is let go, or this would grow with every change that nobody waits for.
         self.requests.first_undurable(self.stored);
@@ -582,7 +605,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(None);
         };
         let loser = wayfs_tree::inode(&self.tx(), file)?;
-        Ok(loser.map(|inode| Box::new(Inode { places: Vec::new(), ..*inode })))
+        Ok(loser.map(|inode| Box::new(Inode { places: Vec::new(), unlisted: 0, ..*inode })))
     }
 
     fn inode_after(&mut self, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {

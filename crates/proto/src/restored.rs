@@ -39,13 +39,26 @@ pub(crate) struct Lost {
     pub(crate) changed: BTreeMap<FileId, (RecordId, Box<Inode>)>,
     /// What it shows under a name by a record of which we had not heard.
     placed_since: BTreeSet<FileId>,
+    /// Which names of files with many it had and lacks, and which it shows and had not: their inodes do not list them.
+    names: BTreeMap<FileId, Renamed>,
+}
+
+/// How the names of a crowded file differ.
+#[derive(Debug, Default)]
+struct Renamed {
+    /// Names that were there, and the records that gave them.
+    lost: Vec<(Place, RecordId)>,
+    /// Names that were not.
+    again: Vec<Place>,
 }
 
 /// Where a file stood.
 #[derive(Debug)]
 pub(crate) struct Moved {
-    /// Its names; empty: it was removed.
+    /// Its names; empty: it was removed. Of a crowded file those that the parent lacks.
     pub(crate) to: Vec<Place>,
+    /// Names that go, of a crowded file. Of any other (`None`) it is those that it has and that are not among `to`.
+    pub(crate) stale: Option<Vec<Place>>,
     /// The records that put it there, or removed it, as far as they are known.
     by: Vec<RecordId>,
     /// In whose name that is done again.
@@ -66,8 +79,10 @@ impl Lost {
         self
     }
 
-    pub(crate) fn add_gone(&mut self, file: FileId, inode: Box<Inode>) {
-        if !inode.is_removed() && !inode.places.is_empty() {
+    /// `names`: all that it had, as far as they are known.
+    pub(crate) fn add_gone(&mut self, file: FileId, mut inode: Box<Inode>, names: Vec<Place>) {
+        if !inode.is_removed() && !names.is_empty() {
+            (inode.places, inode.unlisted) = (names, 0);
             self.gone.insert(file, inode);
         }
     }
@@ -114,16 +129,49 @@ impl<S: MetaStore> Replica<S> {
                         Some(Image::Inode(before)) => self.compare_with_before(*file, now, before)?,
                         // Even the trace of its removal is gone.
                         _ if self.was_known(file.maker())? && self.was_known(now.version)? && !now.is_removed() => {
-                            self.fork.lost.moved.insert(*file, Moved { to: Vec::new(), by: Vec::new(), user: now.uid });
+                            self.fork.lost.moved.insert(
+                                *file,
+                                Moved {
+                                    to: Vec::new(),
+                                    stale: now.is_crowded().then(Vec::new),
+                                    by: Vec::new(),
+                                    user: now.uid,
+                                },
+                            );
                         }
                         _ => {}
                     }
                 }
-                (Key::Entry(..), Some(Image::Entry(entry))) if !self.was_known(entry.version)? => {
-                    self.fork.lost.placed_since.insert(entry.file);
+                (Key::Entry(parent, name), Some(Image::Entry(entry))) => {
+                    let was_known = self.was_known(entry.version)?;
+                    if !was_known {
+                        self.fork.lost.placed_since.insert(entry.file);
+                    }
+                    self.note_name(&Place { parent: *parent, name: name.clone() }, Some((entry.file, was_known)))?;
                 }
                 _ => {}
             }
+        }
+        Ok(())
+    }
+
+    /// What the parent shows under a name, and whether by a record that was known. If that is another file than before, or
+    /// none, it is noted: crowded files do not say themselves which names they lost.
+    pub(crate) fn note_name(&mut self, place: &Place, now: Option<(FileId, bool)>) -> Result<(), StorageError> {
+        let before = match self.confirmed_image(&Key::Entry(place.parent, place.name.clone()))? {
+            Some(Image::Entry(entry)) => Some(entry),
+            _ => None,
+        };
+        if before.map(|entry| entry.file) == now.map(|(file, _)| file) {
+            return Ok(());
+        }
+        if let Some(before) = before {
+            let renamed = self.fork.lost.names.entry(before.file).or_default();
+            renamed.lost.push((place.clone(), before.version));
+        }
+        // What was put there since stays.
+        if let Some((now, true)) = now {
+            self.fork.lost.names.entry(now).or_default().again.push(place.clone());
         }
         Ok(())
     }
@@ -147,7 +195,8 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let (knew_version, knew_attributes) = (self.was_known(now.version)?, self.was_known(now.attr_version)?);
-        if before.places != now.places && !now.is_removed() && (knew_version || !before.is_removed()) {
+        let is_moved = before.places != now.places || before.unlisted != now.unlisted;
+        if is_moved && !now.is_removed() && (knew_version || !before.is_removed()) {
             let moved = self.moved(now, &before)?;
             self.fork.lost.moved.insert(file, moved);
         }
@@ -171,21 +220,26 @@ impl<S: MetaStore> Replica<S> {
         if before.is_removed() {
             by.push(before.attr_version);
         }
+        if before.is_crowded() || now.is_crowded() {
+            return Ok(Moved { to: Vec::new(), stale: Some(Vec::new()), by, user: before.uid });
+        }
         for place in before.places.iter().filter(|place| !now.places.contains(place)) {
             if let Some(Image::Entry(entry)) = self.confirmed_image(&Key::Entry(place.parent, place.name.clone()))? {
                 by.push(entry.version);
             }
         }
-        Ok(Moved { to: before.places.clone(), by, user: before.uid })
+        Ok(Moved { to: before.places.clone(), stale: None, by, user: before.uid })
     }
 
     /// Without what the parent has heard of: what it does not name of that any more was removed, and what it has otherwise
     /// was written over, by somebody of whom we had not heard.
     pub(crate) fn without_known(&mut self, mut lost: Lost) -> Result<Lost, StorageError> {
+        let given = self.settle_names(&mut lost)?;
         let made = lost.gone.keys().map(|file| file.maker());
         let stored = lost.older.values().chain(lost.changed.values());
         let stored = stored.flat_map(|(_, inode)| [inode.version, inode.attr_version]);
         let moved = lost.moved.values().flat_map(|moved| moved.by.iter().copied());
+        let moved = moved.chain(given.values().flatten().map(|(_, record)| *record));
         let mut known: BTreeMap<OriginId, Option<Origin>> = BTreeMap::new();
         for record in made.chain(stored).chain(moved).collect::<BTreeSet<RecordId>>() {
             if let Entry::Vacant(unknown) = known.entry(record.origin()) {
@@ -200,8 +254,40 @@ impl<S: MetaStore> Replica<S> {
         lost.older.retain(|_, (_, inode)| !has(inode.version));
         lost.changed.retain(|_, (_, inode)| !has(inode.attr_version));
         let placed_since = std::mem::take(&mut lost.placed_since);
-        lost.moved.retain(|file, moved| !placed_since.contains(file) && !moved.by.iter().any(|record| has(*record)));
+        for (file, names) in given {
+            let Some(moved) = lost.moved.get_mut(&file) else { continue };
+            moved.to = names.into_iter().filter(|(_, record)| !has(*record)).map(|(place, _)| place).collect();
+        }
+        lost.moved.retain(|file, moved| {
+            // Who gives a crowded file one more name says nothing of the others.
+            let was_placed = moved.stale.is_none() && placed_since.contains(file);
+            !was_placed && !moved.by.iter().any(|record| has(*record))
+        });
         Ok(lost)
+    }
+
+    /// Sorts what was noted of names to the crowded files among what is lost. Answers which names these had and by which records.
+    fn settle_names(&mut self, lost: &mut Lost) -> Result<BTreeMap<FileId, Vec<(Place, RecordId)>>, StorageError> {
+        let mut given = BTreeMap::new();
+        for (file, names) in std::mem::take(&mut lost.names) {
+            if let Some(gone) = lost.gone.get_mut(&file) {
+                let known: BTreeSet<Place> = std::mem::take(&mut gone.places).into_iter().collect();
+                gone.places = known.into_iter().chain(names.lost.into_iter().map(|(place, _)| place)).collect();
+                gone.places.sort_unstable();
+                gone.places.dedup();
+                continue;
+            }
+            if let Entry::Vacant(vacant) = lost.moved.entry(file)
+                && let Some(inode) = wayfs_tree::inode(&self.tx(), file)?.filter(|inode| inode.is_crowded())
+            {
+                vacant.insert(Moved { to: Vec::new(), stale: Some(Vec::new()), by: Vec::new(), user: inode.uid });
+            }
+            if let Some(stale) = lost.moved.get_mut(&file).and_then(|moved| moved.stale.as_mut()) {
+                *stale = names.again;
+                given.insert(file, names.lost);
+            }
+        }
+        Ok(given)
     }
 
     /// A key that the parent, that was put back, does not name any more.
@@ -210,7 +296,13 @@ impl<S: MetaStore> Replica<S> {
             && let Key::Inode(file) = key
             && let Some(inode) = wayfs_tree::inode(&self.tx(), *file)?
         {
-            self.fork.lost.add_gone(*file, inode);
+            let names = wayfs_tree::names_of(&self.tx(), *file, &inode)?;
+            self.fork.lost.add_gone(*file, inode, names);
+        }
+        if self.counters.rescues
+            && let Key::Entry(parent, name) = key
+        {
+            self.note_name(&Place { parent: *parent, name: name.clone() }, None)?;
         }
         Ok(())
     }
@@ -247,7 +339,8 @@ impl<S: MetaStore> Replica<S> {
         for file in files {
             let Some(inode) = wayfs_tree::inode(&self.tx(), file)? else { continue };
             if is_lost(file.maker()) {
-                lost.add_gone(file, inode);
+                let names = wayfs_tree::names_of(&self.tx(), file, &inode)?;
+                lost.add_gone(file, inode, names);
             } else if inode.kind == Kind::File && !inode.is_removed() && is_lost(inode.version) {
                 lost.add_older(file, inode.version, inode);
             }

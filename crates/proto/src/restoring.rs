@@ -159,15 +159,20 @@ impl<S: MetaStore> Replica<S> {
         }
         let stood: Vec<Place> =
             moved.to.iter().map(|place| Place { parent: self.directory_now(place.parent), ..place.clone() }).collect();
-        for place in stood.iter().filter(|place| !now.places.contains(place)) {
-            names.waiting.insert(file);
-            self.make_way(place, names, depth)?;
-            names.waiting.remove(&file);
+        for place in &stood {
+            if !wayfs_tree::has_name(&self.tx(), file, &now, place)? {
+                names.waiting.insert(file);
+                self.make_way(place, names, depth)?;
+                names.waiting.remove(&file);
+            }
         }
         // What stood in the way may have changed places with this one.
         let Some(now) = wayfs_tree::inode(&self.tx(), file)? else { return Ok(()) };
-        let mut stale: Vec<Place> = now.places.iter().filter(|place| !stood.contains(place)).cloned().collect();
-        for place in stood.into_iter().filter(|place| !now.places.contains(place)) {
+        let mut stale = self.stale_names(file, &now, moved.stale, &stood)?;
+        for place in stood {
+            if wayfs_tree::has_name(&self.tx(), file, &now, &place)? {
+                continue;
+            }
             let op = self.op_to_place(file, stale.pop(), place, names)?;
             names.written += self.write_op(op, moved.user, None)?;
         }
@@ -179,6 +184,24 @@ impl<S: MetaStore> Replica<S> {
             names.written += self.write_op(op, moved.user, None)?;
         }
         Ok(())
+    }
+
+    /// The names that a file has and had not.
+    fn stale_names(
+        &mut self,
+        file: FileId,
+        now: &Inode,
+        noted: Option<Vec<Place>>,
+        stood: &[Place],
+    ) -> Result<Vec<Place>, StorageError> {
+        let stood: BTreeSet<&Place> = stood.iter().collect();
+        let mut stale = Vec::new();
+        for place in noted.unwrap_or_else(|| now.places.clone()) {
+            if !stood.contains(&place) && wayfs_tree::has_name(&self.tx(), file, now, &place)? {
+                stale.push(place);
+            }
+        }
+        Ok(stale)
     }
 
     /// Moves a file to a place, or gives it one more.

@@ -25,7 +25,7 @@
 //! calls them first. Where somebody did so lately nothing is kept, since with each call a kernel asks for all names again.
 
 use crate::api::{Output, Sharing};
-use crate::interest::directories_of;
+use crate::interest::seen_at;
 use crate::replica::Replica;
 use crate::requests::{Attempt, On, Waiting};
 use crate::upstream::UplinkState;
@@ -145,7 +145,7 @@ impl<S: MetaStore> Replica<S> {
             return true;
         }
         let inode = self.inode(file).ok().flatten();
-        inode.iter().flat_map(|inode| directories_of(inode)).all(|directory| self.has_alone(directory))
+        inode.iter().flat_map(|inode| seen_at(file, inode)).all(|directory| self.has_alone(directory))
     }
 
     pub(crate) fn is_doubted(&self, directory: FileId) -> bool {
@@ -283,19 +283,34 @@ impl<S: MetaStore> Replica<S> {
         Ok(Some(Attempt::Park(On::Ask(ask))))
     }
 
+    /// We gave a file more names than it lists, with the right to all directories where it stood: the right to itself will be
+    /// needed next time. Nobody waits for it now.
+    pub(crate) fn claim_crowded(&mut self, file: FileId) {
+        if !self.is_close_to_open() {
+            return;
+        }
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        let is_claimed = upstream.rights.claims.values().any(|files| files.contains(&file));
+        if is_claimed || upstream.rights.alone.contains(&file) {
+            return;
+        }
+        let ask = AskId(upstream.next_ask);
+        upstream.next_ask += 1;
+        upstream.rights.claims.insert(ask, vec![file]);
+        self.post_in_turn(Up::Claim { ask, files: vec![file] });
+    }
+
     /// The directories that others may look at to see a change. A file that was removed comes back to where it was last with
     /// what is stored in it.
     pub(crate) fn rights_for(&self, change: &Change) -> Result<BTreeSet<FileId>, StorageError> {
         let mut files = BTreeSet::new();
-        let mut seen_in = |inode: &Inode| files.extend(directories_of(inode));
         match change {
             Change::Create { .. } | Change::Publish { .. } | Change::Mkdir { .. } | Change::Resolve { .. } => {}
             Change::Link { file, .. } | Change::Store { file, .. } | Change::Append { file, .. } => {
-                self.inode(*file)?.iter().for_each(|inode| seen_in(inode));
+                self.add_seen(*file, &mut files)?;
             }
             Change::SetAttr { file, .. } | Change::SetXattr { file, .. } => {
-                let inode = self.inode(*file)?;
-                inode.iter().for_each(|inode| seen_in(inode));
+                let inode = self.add_seen(*file, &mut files)?;
                 files.extend(inode.filter(|inode| inode.is_directory()).map(|_| *file));
             }
             Change::Unlink { parent, name } | Change::Rmdir { parent, name } => {
@@ -304,9 +319,9 @@ impl<S: MetaStore> Replica<S> {
             Change::Rename { from_parent, from_name, to_parent, to_name, .. } => {
                 self.add_victim((*to_parent, to_name), &mut files)?;
                 if let Some(entry) = self.entry(*from_parent, from_name)?
-                    && let Some(inode) = self.inode(entry.file)?.filter(|inode| !inode.is_directory())
+                    && self.inode(entry.file)?.is_some_and(|inode| !inode.is_directory())
                 {
-                    files.extend(inode.places.iter().map(|place| place.parent));
+                    self.add_seen(entry.file, &mut files)?;
                 }
             }
         }
@@ -336,9 +351,19 @@ impl<S: MetaStore> Replica<S> {
             Some(inode) if inode.is_directory() => {
                 files.insert(entry.file);
             }
-            Some(inode) => files.extend(inode.places.iter().map(|place| place.parent)),
+            Some(_) => drop(self.add_seen(entry.file, files)?),
             None => {}
         }
         Ok(())
+    }
+
+    /// Where others see a file.
+    fn add_seen(&self, file: FileId, files: &mut BTreeSet<FileId>) -> Result<Option<Box<Inode>>, StorageError> {
+        let inode = self.inode(file)?;
+        if let Some(inode) = &inode {
+            files.extend(seen_at(file, inode));
+            files.extend(self.unlisted_exclusive(file, inode)?);
+        }
+        Ok(inode)
     }
 }

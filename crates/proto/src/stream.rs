@@ -2,6 +2,7 @@
 
 use crate::children::{Child, ChildState, ParkedAsk};
 use crate::interest::is_interesting;
+use crate::names::crowded_in;
 use crate::replica::Replica;
 use crate::tables::{self, entries_from, entries_until, parse_image_key, read_view, table};
 use crate::told::{ImageFrame, Row, Told};
@@ -304,11 +305,9 @@ impl<S: MetaStore> Replica<S> {
             }
             let Some(parked) = child.asks.pop_front() else { return Ok(()) };
             let has_seen = self.has_seen(&parked)?;
-            if has_seen && self.may_look(origin, &parked.question)? {
-                self.answer(origin, parked)?;
-            } else if !has_seen && now >= parked.since + BEHIND_MAX {
+            if !has_seen && now >= parked.since + BEHIND_MAX {
                 self.send_answer(origin, parked.ask, Verdict::Behind, Vec::new());
-            } else {
+            } else if let Some(parked) = self.try_answer(origin, parked)? {
                 // Later questions may be answered first; this one is looked at again with the next input.
                 let later: Vec<ParkedAsk> = match self.children.by_origin.get_mut(&origin) {
                     Some(child) => child.asks.drain(..).collect(),
@@ -316,11 +315,7 @@ impl<S: MetaStore> Replica<S> {
                 };
                 let mut waiting = vec![parked];
                 for parked in later {
-                    if self.has_seen(&parked)? && self.may_look(origin, &parked.question)? {
-                        self.answer(origin, parked)?;
-                    } else {
-                        waiting.push(parked);
-                    }
+                    waiting.extend(self.try_answer(origin, parked)?);
                 }
                 if let Some(child) = self.children.by_origin.get_mut(&origin) {
                     child.asks.extend(waiting);
@@ -329,6 +324,14 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(());
             }
         }
+    }
+
+    /// Answers a question, or gives it back: it is to wait.
+    fn try_answer(&mut self, origin: OriginId, parked: ParkedAsk) -> Result<Option<ParkedAsk>, StorageError> {
+        if self.has_seen(&parked)? && self.may_look(origin, &parked.question)? {
+            return self.answer(origin, parked);
+        }
+        Ok(Some(parked))
     }
 
     fn has_seen(&mut self, parked: &ParkedAsk) -> Result<bool, StorageError> {
@@ -354,10 +357,12 @@ impl<S: MetaStore> Replica<S> {
         self.send_child(origin, Down::Answer { serial, ask, verdict, through, images });
     }
 
-    fn answer(&mut self, origin: OriginId, parked: ParkedAsk) -> Result<(), StorageError> {
+    /// As [`Replica::try_answer`], but for what others have alone of what is asked for: a crowded file is only found with its
+    /// name.
+    fn answer(&mut self, origin: OriginId, parked: ParkedAsk) -> Result<Option<ParkedAsk>, StorageError> {
         if !self.counters.synced {
             self.send_answer(origin, parked.ask, Verdict::Unready, Vec::new());
-            return Ok(());
+            return Ok(None);
         }
         let part = self.children.by_origin.get(&origin).and_then(|child| child.part);
         let about = match &parked.question {
@@ -366,21 +371,14 @@ impl<S: MetaStore> Replica<S> {
             Question::List { .. } => None,
         };
         let mut images = Vec::new();
-        let verdict = match parked.question {
+        let verdict = match &parked.question {
             Question::Lookup { parent, name } => {
-                self.add_watches(origin, &[parent]);
-                self.give_alone(origin, parent);
-                self.add_image(Key::Inode(parent), &mut images)?;
-                self.add_entry(parent, &name, &mut images)?
+                self.add_image(Key::Inode(*parent), &mut images)?;
+                self.add_entry(*parent, name, &mut images)?
             }
-            Question::Attributes { file } => {
-                let looked_at = self.watched_with(origin, &parked.question, file)?;
-                self.add_watches(origin, &looked_at);
-                self.add_file(file, &mut images)?
-            }
+            Question::Attributes { file } => self.add_file(*file, &mut images)?,
             Question::List { directory, after, limit } => {
-                self.add_watches(origin, &[directory]);
-                self.give_alone(origin, directory);
+                let (directory, limit) = (*directory, *limit);
                 self.add_image(Key::Inode(directory), &mut images)?;
                 let way = part.map(|part| self.listing_in_part(part, directory, after.as_ref())).transpose()?.flatten();
                 match way {
@@ -396,7 +394,36 @@ impl<S: MetaStore> Replica<S> {
             Some(part) => self.shown_answer(part, about.as_ref(), (verdict, images))?,
             None => (verdict, images),
         };
+        let crowded = crowded_in(&images);
+        if !crowded.is_empty() && !self.may_look_at(origin, &crowded) {
+            return Ok(Some(parked));
+        }
+        self.note_look(origin, &parked.question, crowded)?;
         self.send_answer(origin, parked.ask, verdict, images);
+        Ok(None)
+    }
+
+    /// What a child looks at from now on that is answered: crowded files beside what it asked for.
+    fn note_look(
+        &mut self,
+        origin: OriginId,
+        question: &Question,
+        crowded: BTreeSet<FileId>,
+    ) -> Result<(), StorageError> {
+        match question {
+            Question::Lookup { parent: directory, .. } | Question::List { directory, .. } => {
+                self.add_watches(origin, &[*directory]);
+                self.give_alone(origin, *directory);
+            }
+            Question::Attributes { file } => {
+                let looked_at = self.watched_with(origin, question, *file)?;
+                self.add_watches(origin, &looked_at);
+            }
+        }
+        for file in crowded {
+            self.add_watches(origin, &[file]);
+            self.give_alone(origin, file);
+        }
         Ok(())
     }
 

@@ -5,7 +5,8 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wayfs_types::{CommitNumber, Digest, FileId, Image, Key, MetaStore, Name, OriginId, RecordId, StorageError};
+use wayfs_tree::NameCursor;
+use wayfs_types::{CommitNumber, Digest, FileId, Image, Key, MetaStore, Name, OriginId, Place, RecordId, StorageError};
 
 /// Tables, by the first byte of their keys.
 pub(crate) mod table {
@@ -24,6 +25,8 @@ pub(crate) mod table {
     pub(crate) const LENT: u8 = b'e';
     pub(crate) const WATCH: u8 = b'w';
     pub(crate) const CHILD: u8 = b'c';
+    pub(crate) const NAME: u8 = b'j';
+    pub(crate) const EXCLUSIVE: u8 = b'q';
 }
 
 /// Row of the change at which a client last came to another parent; absent: it never did.
@@ -120,6 +123,39 @@ pub(crate) fn entries_until(table: u8, directory: FileId) -> Vec<u8> {
     let mut bytes = vec![table, ENTRY];
     bytes.extend((directory.inode_number() + 1).to_be_bytes());
     bytes
+}
+
+/// A name of a file, in the index of names: file, directory, name.
+pub(crate) fn name_key(file: FileId, place: &Place) -> Vec<u8> {
+    let mut bytes = number_key(table::NAME, file.inode_number());
+    bytes.extend(place.parent.inode_number().to_be_bytes());
+    bytes.extend(place.name.as_bytes());
+    bytes
+}
+
+/// First possible [`name_key`] of a file from a cursor on.
+pub(crate) fn names_from(file: FileId, cursor: &NameCursor) -> Vec<u8> {
+    let mut bytes = number_key(table::NAME, file.inode_number());
+    bytes.extend(cursor.parent.to_be_bytes());
+    if let Some(name) = &cursor.after {
+        bytes.extend(name.as_bytes());
+        bytes.push(0);
+    }
+    bytes
+}
+
+/// First key after all [`name_key`]s of a file.
+pub(crate) fn names_until(file: FileId) -> Vec<u8> {
+    number_key(table::NAME, file.inode_number() + 1)
+}
+
+/// The name in a [`name_key`].
+pub(crate) fn parse_name_key(bytes: &[u8]) -> Result<Place, StorageError> {
+    let damaged = || StorageError::Corrupt(format!("key {bytes:?}"));
+    let (parent, name) = bytes.get(9..).and_then(|rest| rest.split_at_checked(8)).ok_or_else(damaged)?;
+    let parent = parent.try_into().map(u64::from_be_bytes).map_err(|_| damaged())?;
+    let parent = FileId::from_inode_number(parent).map_err(|_| damaged())?;
+    Ok(Place { parent, name: Name::new(name).map_err(|_| damaged())? })
 }
 
 /// Range of all keys of one kind in a table of images.

@@ -12,7 +12,7 @@ use crate::api::{Output, Role};
 use crate::replica::Replica;
 use crate::tables::{number_key, parse_image_key, table, unpack};
 use crate::tentative::Shadow;
-use wayfs_types::{Key, MetaStore, StorageError};
+use wayfs_types::{Key, MetaStore, Place, StorageError};
 use wayfs_wire::KeyImage;
 
 impl<S: MetaStore> Replica<S> {
@@ -85,6 +85,11 @@ impl<S: MetaStore> Replica<S> {
         }
         let (mut stale, shadowed) = self.stale_keys()?;
         if self.counters.rescues {
+            for key in &shadowed {
+                if let Key::Entry(parent, name) = key {
+                    self.note_name(&Place { parent: *parent, name: name.clone() }, None)?;
+                }
+            }
             self.take_orphans(&shadowed)?;
         }
         self.counters.reset = None;

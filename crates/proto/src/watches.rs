@@ -7,7 +7,7 @@
 //! nobody to ask: that is the offline mode.
 
 use crate::api::{Changed, Output, Role};
-use crate::interest::directories_of;
+use crate::interest::seen_at;
 use crate::replica::Replica;
 use crate::tables::{image_key, number_key, pack, parse_number_key, read_view, table, unpack};
 use serde::{Deserialize, Serialize};
@@ -253,10 +253,10 @@ impl<S: MetaStore> Replica<S> {
     fn is_covered(&self, file: FileId, number: u64, inode: &Inode) -> Result<bool, StorageError> {
         let holds =
             |watched| !self.is_doubted(watched) && self.watches.since(watched).is_some_and(|since| number >= since);
-        if !inode.is_directory() && directories_of(inode).any(|directory| self.is_doubted(directory)) {
+        if !inode.is_directory() && seen_at(file, inode).any(|directory| self.is_doubted(directory)) {
             return Ok(false);
         }
-        if holds(file) && (!self.is_close_to_open() || self.is_looked_at(inode)) {
+        if holds(file) && (!self.is_close_to_open() || self.is_looked_at(file, inode)) {
             return Ok(true);
         }
         for place in inode.places.iter().filter(|place| holds(place.parent)) {
@@ -269,8 +269,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether others wait for us before they change a file where it stands: in one of its directories at least. Somebody far
     /// away may have moved it to where we do not look.
-    fn is_looked_at(&self, inode: &Inode) -> bool {
-        let mut directories = directories_of(inode).peekable();
+    fn is_looked_at(&self, file: FileId, inode: &Inode) -> bool {
+        let mut directories = seen_at(file, inode).peekable();
         let is_nowhere = inode.is_directory() || directories.peek().is_none();
         is_nowhere || directories.any(|directory| self.watches.since(directory).is_some())
     }

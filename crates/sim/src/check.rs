@@ -238,7 +238,11 @@ impl World {
             let found = places.remove(file).unwrap_or_default();
             let counted = subdirectories.get(file).copied().unwrap_or(0);
             let many = inode.is_directory() && found.len() > 1;
-            if inode.places != found || inode.subdirectories != counted || many || inode.is_removed() {
+            let listed = inode.places.iter().all(|place| found.contains(place));
+            let is_named =
+                listed && !inode.places.is_empty() && inode.places.len() + inode.unlisted as usize == found.len()
+                    || found.is_empty() && inode.places.is_empty() && !inode.is_crowded();
+            if !is_named || inode.subdirectories != counted || many || inode.is_removed() {
                 let line = format!(
                     "host {index}: {file} stands at {found:?} with {counted} subdirectories, its inode says {inode:?}"
                 );

@@ -154,8 +154,12 @@ impl World {
 
     fn link(&mut self, index: usize) {
         let Some(file) = self.file(index) else { return };
-        let (parent, name) = (self.directory(index), self.name());
-        self.change(index, Change::Link { file, parent, name }, Expectation::Nothing);
+        // Now and then as many as an inode does not list.
+        let links = if self.random.random_bool(0.3) { 3 * Inode::LISTED_MAX } else { 1 };
+        for _ in 0..links {
+            let (parent, name) = (self.directory(index), self.name());
+            self.change(index, Change::Link { file, parent, name }, Expectation::Nothing);
+        }
     }
 
     fn set_mode(&mut self, index: usize) {

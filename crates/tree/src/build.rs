@@ -151,7 +151,7 @@ fn link(view: &impl View, file: FileId, parent: FileId, name: &Name) -> Result<O
         return Err(FsError::NotPermitted.into());
     }
     let parent = free_name(view, parent, name)?;
-    if inode.places.len() >= Inode::LINKS_MAX {
+    if inode.links() as usize >= Inode::LINKS_MAX {
         return Err(FsError::TooManyLinks.into());
     }
     Ok(Op::Link { file, parent, name: name.clone() })

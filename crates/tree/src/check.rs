@@ -18,10 +18,12 @@ pub enum Violation {
     EntryUnknownToFile(FileId, Name),
     /// A place at which another file or nothing stands.
     PlaceUnknownToDirectory(FileId, Place),
-    /// Places that are out of order, double, too many, or more than one for a directory.
+    /// Places that are out of order, double, too many, or more than one for a directory, or a file that lists none of its names.
     BadPlaces(FileId),
     /// A file without a place that is neither marker nor alias, or one with places that is.
     Undecided(FileId),
+    /// A count of names that is wrong.
+    Links(FileId),
     /// A count of subdirectories that is wrong.
     Subdirectories(FileId),
     /// A directory from which the root cannot be reached.
@@ -74,13 +76,20 @@ impl Tree<'_> {
     fn check_inodes(&mut self) {
         let mut found = Vec::new();
         let mut subdirectories = BTreeMap::<FileId, u32>::new();
+        let mut names = BTreeMap::<FileId, u32>::new();
+        self.entries.values().for_each(|entry| *names.entry(entry.file).or_default() += 1);
         for (file, inode) in &self.inodes {
-            let links_max = if inode.is_directory() { 1 } else { Inode::LINKS_MAX };
+            let links_max = if inode.is_directory() { 1 } else { Inode::LISTED_MAX };
             let is_ordered = inode.places.windows(2).all(|pair| pair[0] < pair[1]);
-            if !is_ordered || inode.places.len() > links_max {
+            let lists_none = inode.is_crowded() && inode.places.is_empty();
+            if !is_ordered || inode.places.len() > links_max || lists_none {
                 found.push(Violation::BadPlaces(*file));
             }
-            if *file != FileId::ROOT && inode.is_removed() != inode.places.is_empty() {
+            let named = names.get(file).copied().unwrap_or(0) as usize;
+            if named != inode.places.len() + inode.unlisted as usize {
+                found.push(Violation::Links(*file));
+            }
+            if *file != FileId::ROOT && inode.is_removed() != (inode.places.is_empty() && !inode.is_crowded()) {
                 found.push(Violation::Undecided(*file));
             }
             if (inode.kind != Kind::File && inode.content != Content::EMPTY) || inode.mode > 0o7777 {
@@ -114,7 +123,7 @@ impl Tree<'_> {
             match self.living(entry.file) {
                 None => found.push(Violation::EntryToNothing(directory, name)),
                 Some(inode) => {
-                    if !inode.places.contains(&Place { parent: directory, name: name.clone() }) {
+                    if !inode.is_crowded() && !inode.places.contains(&Place { parent: directory, name: name.clone() }) {
                         found.push(Violation::EntryUnknownToFile(directory, name));
                     }
                 }

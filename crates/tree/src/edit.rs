@@ -2,7 +2,7 @@
 //! places and counts in agreement.
 
 use crate::conflict_name::conflict_name;
-use crate::view::{ViewMut, entry, inode, resolve};
+use crate::view::{NameCursor, ViewMut, entry, inode, resolve};
 use crate::{Effect, Outcome};
 use std::collections::BTreeMap;
 use wayfs_types::{
@@ -31,6 +31,7 @@ pub fn root_inode() -> Inode {
         merged_into: None,
         subdirectories: 0,
         xattrs: BTreeMap::new(),
+        unlisted: 0,
     }
 }
 
@@ -105,9 +106,7 @@ impl<'a, V: ViewMut> Edit<'a, V> {
     pub(crate) fn attach(&mut self, file: FileId, mut inode: Inode, place: Place) -> Result<(), StorageError> {
         inode.removed_from = None;
         inode.merged_into = None;
-        if let Err(at) = inode.places.binary_search(&place) {
-            inode.places.insert(at, place.clone());
-        }
+        add_name(&mut inode, &place);
         let is_directory = inode.is_directory();
         self.put_inode(file, inode)?;
         let entry = Entry { file, version: self.record.id };
@@ -121,17 +120,28 @@ impl<'a, V: ViewMut> Edit<'a, V> {
             return Ok(None);
         };
         let mut inode = *inode;
-        inode.places.retain(|at| at != place);
+        self.view.put(Key::Entry(place.parent, place.name.clone()), None)?;
+        take_name(&mut inode, place);
+        self.list_names(file, &mut inode)?;
         inode.ctime = later(inode.ctime, self.record.time);
         let is_directory = inode.is_directory();
-        let removed = inode.places.is_empty().then_some(file);
+        let removed = (inode.places.is_empty() && !inode.is_crowded()).then_some(file);
         if removed.is_some() {
             inode = marker(inode, place.clone(), self.record.id);
         }
         self.put_inode(file, inode)?;
-        self.view.put(Key::Entry(place.parent, place.name.clone()), None)?;
         self.entries_changed(place.parent, -i32::from(is_directory))?;
         Ok(removed)
+    }
+
+    /// A file that lost all names that it listed lists others, as far as they are known here.
+    fn list_names(&self, file: FileId, inode: &mut Inode) -> Result<(), StorageError> {
+        if inode.places.is_empty() && inode.is_crowded() {
+            let names = self.view.names_after(file, &NameCursor::START, Inode::LISTED_MAX)?;
+            inode.unlisted = inode.unlisted.saturating_sub(u32::try_from(names.len()).unwrap_or(u32::MAX));
+            inode.places = names;
+        }
+        Ok(())
     }
 
     /// Moves a file from a place to another whose name is free, in a living directory.
@@ -140,7 +150,7 @@ impl<'a, V: ViewMut> Edit<'a, V> {
             return Ok(());
         };
         let mut inode = *inode;
-        inode.places.retain(|at| at != from);
+        take_name(&mut inode, from);
         inode.ctime = later(inode.ctime, self.record.time);
         self.view.put(Key::Entry(from.parent, from.name.clone()), None)?;
         self.entries_changed(from.parent, -i32::from(inode.is_directory()))?;
@@ -153,10 +163,8 @@ impl<'a, V: ViewMut> Edit<'a, V> {
         for (at, ((file, from), (_, to))) in [(&one, &other), (&other, &one)].into_iter().enumerate() {
             let Some(inode) = self.inode(*file)? else { continue };
             let mut inode = *inode;
-            inode.places.retain(|place| place != from);
-            if let Err(at) = inode.places.binary_search(to) {
-                inode.places.insert(at, to.clone());
-            }
+            take_name(&mut inode, from);
+            add_name(&mut inode, to);
             inode.ctime = later(inode.ctime, self.record.time);
             directories[at] = i32::from(inode.is_directory());
             self.put_inode(*file, inode)?;
@@ -276,6 +284,23 @@ pub(crate) struct Met {
     pub(crate) place: Option<Place>,
 }
 
+/// A file gets a name that it has not got: listed, if there is room.
+fn add_name(inode: &mut Inode, place: &Place) {
+    match inode.places.binary_search(place) {
+        Ok(_) => {}
+        Err(at) if inode.places.len() < Inode::LISTED_MAX => inode.places.insert(at, place.clone()),
+        Err(_) => inode.unlisted = inode.unlisted.saturating_add(1),
+    }
+}
+
+/// A file loses a name that it has.
+fn take_name(inode: &mut Inode, place: &Place) {
+    match inode.places.binary_search(place) {
+        Ok(at) => drop(inode.places.remove(at)),
+        Err(_) => inode.unlisted = inode.unlisted.saturating_sub(1),
+    }
+}
+
 /// What is kept of a removed file: enough for a late store to bring it back
 /// with its rights, nothing that costs room. The store brings the content along. The removal counts as the last change
 /// of its attributes: so whoever removed it is known.
@@ -292,6 +317,7 @@ fn marker(inode: Inode, last: Place, remover: RecordId) -> Inode {
         attr_version: remover,
         subdirectories: 0,
         xattrs: BTreeMap::new(),
+        unlisted: 0,
         ..inode
     }
 }

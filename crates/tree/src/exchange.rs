@@ -5,6 +5,7 @@
 
 use crate::edit::Edit;
 use crate::landing::place_of;
+use crate::names::has_name;
 use crate::rename::{Spot, is_within};
 use crate::view::ViewMut;
 use crate::{Effect, Outcome};
@@ -37,7 +38,7 @@ pub(crate) fn exchange<V: ViewMut>(
     let source = place_of(edit, file, from.parent, from.name)?;
     let target = place_of(edit, other, to.parent, to.name)?;
     let (Some(source), Some(target)) = (source, target) else {
-        if inode.places.contains(&wanted) && there.places.contains(&left) {
+        if has_name(edit.view, file, &inode, &wanted)? && has_name(edit.view, other, &there, &left)? {
             return Ok(Effect::on(Outcome::Merged, file));
         }
         return edit.refuse(ConflictKind::RenameRename, file, Some(wanted));

@@ -4,7 +4,9 @@
 //! the directories above it as far as they were removed, too. If one of them
 //! is not even remembered, the root takes what needs a home.
 
+use crate::conflict_name::is_conflict_name_of;
 use crate::edit::Edit;
+use crate::names::{each_name_in, has_name};
 use crate::view::{View, ViewMut, inode, resolve};
 use wayfs_types::{FileId, Name, Place, StorageError};
 
@@ -93,8 +95,20 @@ pub(crate) fn place_of<V: ViewMut>(
     let Some(inode) = edit.living(file)? else {
         return Ok(None);
     };
-    let exact = inode.places.iter().find(|place| place.parent == parent && place.name == *name);
-    let renamed =
-        |place: &&Place| place.parent == parent && crate::conflict_name::is_conflict_name_of(&place.name, name);
-    Ok(exact.or_else(|| inode.places.iter().find(renamed)).cloned())
+    let exact = Place { parent, name: name.clone() };
+    if has_name(edit.view, file, &inode, &exact)? {
+        return Ok(Some(exact));
+    }
+    let renamed = |place: &&Place| place.parent == parent && is_conflict_name_of(&place.name, name);
+    if let Some(listed) = inode.places.iter().find(renamed) {
+        return Ok(Some(listed.clone()));
+    }
+    let mut found = None;
+    if inode.is_crowded() {
+        each_name_in(edit.view, file, parent, |place| {
+            found = Some(place).filter(|place| renamed(&place));
+            found.is_none()
+        })?;
+    }
+    Ok(found)
 }

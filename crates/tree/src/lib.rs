@@ -22,6 +22,7 @@ mod limits;
 mod lineage;
 mod lost;
 mod make;
+mod names;
 mod remove;
 mod rename;
 mod store;
@@ -36,4 +37,7 @@ pub use edit::root_inode;
 pub use effect::{Effect, Outcome, Stored};
 pub use limits::{Lies, PART_DEPTH_MAX, is_on_the_way, lies};
 pub use make::SYMLINK_TARGET_LEN_MAX;
-pub use view::{ALIAS_CHAIN_MAX, MemoryView, View, ViewMut, applied, applied_chain, entry, inode, purgeable, resolve};
+pub use names::{has_name, names_of};
+pub use view::{
+    ALIAS_CHAIN_MAX, MemoryView, NameCursor, View, ViewMut, applied, applied_chain, entry, inode, purgeable, resolve,
+};

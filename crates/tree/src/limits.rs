@@ -11,7 +11,7 @@
 
 use crate::edit::{Edit, Met};
 use crate::effect::{Effect, Outcome};
-use crate::view::{View, ViewMut, inode, resolve};
+use crate::view::{NameCursor, View, ViewMut, inode, resolve};
 use wayfs_types::request::Change;
 use wayfs_types::{
     AttrChange, ConflictKind, Content, FileId, FsError, Image, Inode, Key, Kind, Limits, Name, Op, Place, Record,
@@ -52,6 +52,21 @@ pub fn lies(view: &impl View, file: FileId, top: FileId) -> Result<Lies, Storage
             Lies::Unknown => found = Lies::Unknown,
             Lies::Outside => {}
         }
+    }
+    if !inode.is_crowded() {
+        return Ok(found);
+    }
+    if !view.is_whole() {
+        found = Lies::Unknown;
+    }
+    let mut at = NameCursor::START;
+    while let Some(place) = view.names_after(file, &at, 1)?.pop() {
+        match directory_lies(view, place.parent, top)? {
+            Lies::Within => return Ok(Lies::Within),
+            Lies::Unknown => found = Lies::Unknown,
+            Lies::Outside => {}
+        }
+        at = NameCursor::behind(place.parent);
     }
     Ok(found)
 }

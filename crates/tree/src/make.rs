@@ -81,7 +81,7 @@ pub(crate) fn link<V: ViewMut>(
         let place = Place { parent, name: name.clone() };
         return edit.refuse_removed(ConflictKind::StoreUnlink, file, inode, place);
     }
-    if inode.is_directory() || inode.places.len() >= Inode::LINKS_MAX {
+    if inode.is_directory() || inode.links() as usize >= Inode::LINKS_MAX {
         return Ok(Effect::on(Outcome::NoEffect, file));
     }
     inode.ctime = later(inode.ctime, edit.record.time);

@@ -31,7 +31,7 @@ pub(crate) fn unlink<V: ViewMut>(
     // another name where the remover looked.
     let by = edit.record.id.origin();
     let was_seen = seen.file == file && holds_or_lost(edit.view, by, seen, inode.version)?;
-    if inode.places.len() == 1 && !was_seen {
+    if inode.has_one_name() && !was_seen {
         return edit.refuse(ConflictKind::StoreUnlink, file, Some(asked));
     }
     let removed = edit.detach(file, &place)?;

@@ -5,6 +5,7 @@ use crate::edit::{Edit, Met};
 use crate::landing::{locate, place_of, settle};
 use crate::lineage::{follow, holds_or_lost};
 use crate::make::{is_equal, landed};
+use crate::names::has_name;
 use crate::view::{View, ViewMut, inode};
 use crate::{Effect, Outcome};
 use wayfs_types::{ConflictKind, FileId, Inode, Name, OriginId, Place, Replaced, StorageError};
@@ -35,7 +36,7 @@ pub(crate) fn rename<V: ViewMut>(
         return edit.refuse_removed(ConflictKind::RenameRename, file, *inode, wanted);
     }
     let Some(source) = place_of(edit, file, from.parent, from.name)? else {
-        if inode.places.contains(&wanted) {
+        if has_name(edit.view, file, &inode, &wanted)? {
             return Ok(Effect::on(Outcome::Merged, file));
         }
         return edit.refuse(ConflictKind::RenameRename, file, Some(wanted));
@@ -154,10 +155,10 @@ fn fate_of(
         (true, true, Some(_)) => Fate::Stays(ConflictKind::InsideRmdir),
         (false, false, Some(seen)) => {
             let is_lost =
-                there.places.len() == 1 && !is_equal(mover, there) && !holds_or_lost(view, by, seen, there.version)?;
+                there.has_one_name() && !is_equal(mover, there) && !holds_or_lost(view, by, seen, there.version)?;
             if is_lost { Fate::Stays(ConflictKind::StoreStore) } else { Fate::IsReplaced }
         }
-        (false, false, None) if is_equal(mover, there) && mover.places.len() == 1 => Fate::IsEqual,
+        (false, false, None) if is_equal(mover, there) && mover.has_one_name() => Fate::IsEqual,
         _ => Fate::Stays(ConflictKind::RenameRename),
     })
 }

@@ -1,13 +1,48 @@
 //! What the rules read and write: images by key.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use wayfs_types::{Chain, Entry, FileId, Image, Inode, Key, Name, OriginId, StorageError};
+use wayfs_types::{Chain, Entry, FileId, Image, Inode, Key, Name, OriginId, Place, StorageError};
 
 /// Longest chain of aliases that is followed. An alias is made towards a file
 /// that is none itself, so chains only grow when their end is removed and its
 /// place taken; a longer one comes from damaged or half-known state.
 pub const ALIAS_CHAIN_MAX: usize = 64;
+
+/// From where on the names of a file are wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameCursor {
+    /// The first directory, by its inode number.
+    pub parent: u64,
+    /// In that directory only names after this one.
+    pub after: Option<Name>,
+}
+
+impl NameCursor {
+    /// All names.
+    pub const START: Self = Self { parent: 0, after: None };
+
+    /// Names in a directory and in those of higher numbers.
+    pub const fn at(directory: FileId) -> Self {
+        Self { parent: directory.inode_number(), after: None }
+    }
+
+    /// Names in directories of higher numbers.
+    pub const fn behind(directory: FileId) -> Self {
+        Self { parent: directory.inode_number() + 1, after: None }
+    }
+
+    /// Names after this one.
+    pub fn after(place: &Place) -> Self {
+        Self { parent: place.parent.inode_number(), after: Some(place.name.clone()) }
+    }
+
+    /// Whether a name is wanted.
+    pub fn takes(&self, place: &Place) -> bool {
+        let parent = place.parent.inode_number();
+        parent > self.parent || parent == self.parent && self.after.as_ref().is_none_or(|after| place.name > *after)
+    }
+}
 
 /// A tree as one replica sees it.
 ///
@@ -25,6 +60,12 @@ pub trait View {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     fn first_entry(&self, directory: FileId) -> Result<Option<Name>, StorageError>;
+
+    /// Up to `limit` names that the entries of directories give a file, in order of directory and name, from a cursor on.
+    ///
+    /// # Errors
+    /// [`StorageError`] if they cannot be read.
+    fn names_after(&self, file: FileId, cursor: &NameCursor, limit: usize) -> Result<Vec<Place>, StorageError>;
 
     /// Whether the whole volume is in it, so that what is not there does not exist. A client's holds what it looked at.
     fn is_whole(&self) -> bool {
@@ -108,18 +149,20 @@ pub fn purgeable(inode: &Inode) -> bool {
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct MemoryView {
     images: BTreeMap<Key, Image>,
+    /// The entries by what they name.
+    names: BTreeSet<(FileId, Place)>,
 }
 
 impl MemoryView {
     /// Nothing, not even a root.
     pub const fn new() -> Self {
-        Self { images: BTreeMap::new() }
+        Self { images: BTreeMap::new(), names: BTreeSet::new() }
     }
 
     /// An empty volume: a root directory (mode 0755, owner 0) and nothing else.
     pub fn with_root() -> Self {
         let root = Image::Inode(Box::new(crate::edit::root_inode()));
-        Self { images: BTreeMap::from([(Key::Inode(FileId::ROOT), root)]) }
+        Self { images: BTreeMap::from([(Key::Inode(FileId::ROOT), root)]), names: BTreeSet::new() }
     }
 
     /// All keys and images in order.
@@ -143,10 +186,26 @@ impl View for MemoryView {
             _ => None,
         })
     }
+
+    fn names_after(&self, file: FileId, cursor: &NameCursor, limit: usize) -> Result<Vec<Place>, StorageError> {
+        let least = Name::new([1]).expect("one byte that is neither zero nor a separator");
+        let names = self.names.range((file, Place { parent: FileId::ROOT, name: least })..);
+        let names = names.take_while(|(of, _)| *of == file).map(|(_, place)| place);
+        Ok(names.filter(|place| cursor.takes(place)).take(limit).cloned().collect())
+    }
 }
 
 impl ViewMut for MemoryView {
     fn put(&mut self, key: Key, image: Option<Image>) -> Result<(), StorageError> {
+        if let Key::Entry(parent, name) = &key {
+            let place = Place { parent: *parent, name: name.clone() };
+            if let Some(Image::Entry(old)) = self.images.get(&key) {
+                self.names.remove(&(old.file, place.clone()));
+            }
+            if let Some(Image::Entry(new)) = &image {
+                self.names.insert((new.file, place));
+            }
+        }
         match image {
             Some(image) => self.images.insert(key, image),
             None => self.images.remove(&key),

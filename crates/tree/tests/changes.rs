@@ -7,7 +7,7 @@ mod world;
 use bytes::Bytes;
 use wayfs_tree::{BuildError, Outcome, ViewMut, XATTR_VALUE_LEN_MAX, inode};
 use wayfs_types::request::{Change, RenameTarget, XattrPresence};
-use wayfs_types::{Content, FileId, FsError, Image, Inode, Key, Kind, Place, WallTime, XattrName};
+use wayfs_types::{Content, FileId, FsError, Image, Inode, Key, Kind, WallTime, XattrName};
 use world::{World, name};
 
 /// `f` and `g` files, `empty`, `full` and `full/sub` directories, `full/x` a file.
@@ -160,8 +160,7 @@ fn links_are_for_files_and_have_a_limit() {
     assert_eq!(refusal(&mut w, &link(file, "g")), FsError::Exists);
     let view = &mut w.clients[0].view;
     let mut full = *inode(view, file).unwrap().unwrap();
-    let place = |n: usize| Place { parent: FileId::ROOT, name: name(&format!("f{n:04}")) };
-    full.places = (0..Inode::LINKS_MAX).map(place).collect();
+    full.unlisted = u32::try_from(Inode::LINKS_MAX - full.places.len()).unwrap();
     view.put(Key::Inode(file), Some(Image::Inode(Box::new(full)))).unwrap();
     assert_eq!(refusal(&mut w, &link(file, "h")), FsError::TooManyLinks);
 }

@@ -84,8 +84,8 @@ pub struct Inode {
     pub ctime: WallTime,
     /// Birth.
     pub btime: WallTime,
-    /// Its names, in order. A directory has one, the root none. Empty for any other: the file is
-    /// removed, and the image is a marker that lets a late store bring it back.
+    /// Its names, in order, or of a file with many the [`Inode::LISTED_MAX`] that were there first. A directory has one, the
+    /// root none. Empty for any other: the file is removed, and the image is a marker that lets a late store bring it back.
     pub places: Vec<Place>,
     /// For a marker: where it stood last. `None` while it has places.
     pub removed_from: Option<Place>,
@@ -97,6 +97,9 @@ pub struct Inode {
     pub subdirectories: u32,
     /// Extended attributes.
     pub xattrs: BTreeMap<XattrName, Bytes>,
+    /// How many names it has beside those in `places`: only the entries of directories say which. Otherwise each link would
+    /// write all names again.
+    pub unlisted: u32,
 }
 
 impl Conflict {
@@ -112,8 +115,11 @@ impl Conflict {
 }
 
 impl Inode {
-    /// Most names of one file.
-    pub const LINKS_MAX: usize = 1000;
+    /// Most names of one file: as many as ext4 lets one have.
+    pub const LINKS_MAX: usize = 65_000;
+    /// Most names that an inode lists. More make each link dearer; fewer leave more files to questions about themselves rather
+    /// than about the directories where they stand.
+    pub const LISTED_MAX: usize = 4;
     /// Most bytes of all extended attributes of one file, names included.
     pub const XATTRS_LEN_MAX: usize = 64 * 1024;
     /// The extended attribute that makes a directory exclusive, whatever its value: what is changed there, and which locks are
@@ -129,8 +135,18 @@ impl Inode {
     pub fn links(&self) -> u32 {
         match self.kind {
             Kind::Directory => 2 + self.subdirectories,
-            _ => u32::try_from(self.places.len()).expect("bounded by LINKS_MAX"),
+            _ => u32::try_from(self.places.len()).expect("bounded by LINKS_MAX").saturating_add(self.unlisted),
         }
+    }
+
+    /// Whether it has names that it does not list: who looks at it through one of those is told of its changes by the file.
+    pub fn is_crowded(&self) -> bool {
+        self.unlisted > 0
+    }
+
+    /// Whether this is the only name that it has.
+    pub fn has_one_name(&self) -> bool {
+        self.places.len() == 1 && !self.is_crowded()
     }
 
     /// Whether it is a directory.

@@ -206,7 +206,9 @@ fn check_inode(inode: &Inode) -> Checked {
     }
     within(inode.mode <= MODE_MAX, "mode")?;
     within(inode.content.is_well_formed(), "content")?;
-    at_most(inode.places.len(), Inode::LINKS_MAX, "places")?;
+    at_most(inode.places.len(), Inode::LISTED_MAX, "places")?;
+    at_most(inode.unlisted as usize, Inode::LINKS_MAX, "names")?;
+    within(!inode.is_crowded() || !(inode.is_directory() || inode.is_removed()), "names that are not listed")?;
     let xattrs: usize = inode.xattrs.iter().map(|(name, value)| name.as_bytes().len() + value.len()).sum();
     at_most(xattrs, Inode::XATTRS_LEN_MAX, "bytes of extended attributes")
 }

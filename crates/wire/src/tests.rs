@@ -139,6 +139,7 @@ fn inode() -> impl Strategy<Value = Inode> {
             merged_into: None,
             subdirectories: 0,
             xattrs: Default::default(),
+            unlisted: 0,
         },
     )
 }

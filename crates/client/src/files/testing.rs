@@ -53,6 +53,7 @@ pub(crate) fn inode(content: Content, version: RecordId) -> Inode {
         removed_from: None,
         merged_into: None,
         subdirectories: 0,
+        unlisted: 0,
         xattrs: BTreeMap::new(),
     }
 }

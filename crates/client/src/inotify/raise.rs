@@ -83,7 +83,8 @@ impl<'a> Raiser<'a> {
     fn touch_where_watched(&self, file: FileId, watches: &Watches, touch: Touch) {
         let Some(inode) = self.inode(file) else { return };
         let is_watched = watches.has(file);
-        for place in inode.places.iter().filter(|place| is_watched || watches.has(place.parent)) {
+        let names = if inode.is_crowded() { self.engine.names(file) } else { inode.places.clone() };
+        for place in names.iter().filter(|place| is_watched || watches.has(place.parent)) {
             let Some(directory) = self.directory(place.parent) else { continue };
             self.touch(&directory, (place.parent, &place.name), (file, &inode), touch);
         }

@@ -217,8 +217,8 @@ impl Target {
     /// Takes the copy's names away; the kernel did not do it, so it is told.
     fn drop_copy(&self, case: &Case) -> Result<(), String> {
         let Some(copy) = case.conflict.copy else { return Ok(()) };
-        let Some(inode) = self.inode_of(copy) else { return Ok(()) };
-        for place in inode.places {
+        let names = self.volume().look(|replica| replica.names_of(copy)).and_then(Result::ok);
+        for place in names.unwrap_or_default() {
             let answer = self.change(Change::Unlink { parent: place.parent, name: place.name.clone() })?;
             if let Answer::Changed { removed: Some(removed), .. } = answer {
                 self.parts.vfs.files().removed(removed);

@@ -29,7 +29,7 @@ impl Vfs {
         self.with_inode(caller, file, reply, move |vfs, reply, actual, inode| {
             let number = wayfs_fuse::Inode::new(file.inode_number());
             let attributes = Attributes { inode: number, ..vfs.attributes(actual, inode, asker.since) };
-            let _ = reply.attributes(&attributes, vfs.file_ttl(&asker, inode));
+            let _ = reply.attributes(&attributes, vfs.file_ttl(&asker, file, inode));
         });
     }
 
@@ -132,7 +132,7 @@ impl Vfs {
         });
         if let Some(inode) = changed_removed {
             return answered(
-                reply.attributes(&self.attributes(file, &inode, caller.since), self.file_ttl(caller, &inode)),
+                reply.attributes(&self.attributes(file, &inode, caller.since), self.file_ttl(caller, file, &inode)),
             );
         }
         if let Some(mtime) = change.mtime
@@ -142,7 +142,7 @@ impl Vfs {
         }
         if changes_nothing(&change, inode) {
             return answered(
-                reply.attributes(&self.attributes(file, inode, caller.since), self.file_ttl(caller, inode)),
+                reply.attributes(&self.attributes(file, inode, caller.since), self.file_ttl(caller, file, inode)),
             );
         }
         let ask = Ask::Change { user: self.user(caller), change: Change::SetAttr { file, change } };
@@ -157,8 +157,8 @@ impl Vfs {
                     inode,
                     reply,
                     Box::new(move |vfs, reply, inode| {
-                        let _ =
-                            reply.attributes(&vfs.attributes(file, inode, asker.since), vfs.file_ttl(&asker, inode));
+                        let _ = reply
+                            .attributes(&vfs.attributes(file, inode, asker.since), vfs.file_ttl(&asker, file, inode));
                     }),
                 );
             }
@@ -228,6 +228,7 @@ fn unknown_root() -> Inode {
         removed_from: None,
         merged_into: None,
         subdirectories: 0,
+        unlisted: 0,
         xattrs: std::collections::BTreeMap::new(),
     }
 }

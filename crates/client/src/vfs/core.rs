@@ -379,10 +379,16 @@ impl Vfs {
         if self.engine.has_alone(directory) { TTL_WITHOUT_EXPIRY } else { Duration::ZERO }
     }
 
-    /// As [`Vfs::ttl`], for a file in whatever directories it stands.
-    pub(super) fn file_ttl(&self, caller: &Caller, inode: &Inode) -> Duration {
+    /// As [`Vfs::ttl`], for a file in whatever directories it stands. Of one with names that it does not list, who changes it
+    /// calls those who look at it and those who look at the directories that it lists.
+    pub(super) fn file_ttl(&self, caller: &Caller, file: FileId, inode: &Inode) -> Duration {
         let ttls = inode.places.iter().map(|place| self.ttl(caller, place.parent));
-        ttls.min().unwrap_or(Duration::ZERO)
+        let listed = ttls.min().unwrap_or(Duration::ZERO);
+        match inode.is_crowded() {
+            true if self.engine.is_exclusive(file) => Duration::ZERO,
+            true => listed.max(self.ttl(caller, file)),
+            false => listed,
+        }
     }
 
     fn can_expire(&self) -> bool {

@@ -15,7 +15,7 @@ use wayfs_fuse::{
     DirectoryBuffer, DirectoryEntry, Entry, Errno, FileHandle, FileKind, OpenFlags, Opened, Pushed, Reply,
 };
 use wayfs_types::request::{Answer, Request as Ask};
-use wayfs_types::{FileId, Inode, Name};
+use wayfs_types::{FileId, Inode, Name, Place};
 
 /// Entries in a page: what fits the kernel's largest listing request with attributes.
 const PAGE: usize = 1024;
@@ -215,7 +215,8 @@ impl Vfs {
     /// What the kernel may keep of an entry that was asked for by an earlier request. It takes all of it for as new as
     /// the present one, and was told since of what changed between them. What is gone is listed and not kept.
     fn entry_by_now(&self, (directory, name): (FileId, &Name), file: FileId, (since, ttl): (u64, Duration)) -> Entry {
-        let stands = |inode: &Inode| inode.places.iter().any(|at| at.parent == directory && at.name == *name);
+        let place = Place { parent: directory, name: name.clone() };
+        let stands = |inode: &Inode| self.engine.has_name(file, inode, &place);
         match self.engine.inode(file).filter(stands) {
             Some(inode) => self.entry(file, &inode, since, ttl),
             None => Entry::negative(Duration::ZERO),

@@ -36,7 +36,7 @@ impl Vfs {
             let Some(reply) = slot.take() else { return };
             match outcome {
                 Ok(()) => vfs.with_inode(&asker.clone(), open.id(), reply, move |vfs, reply, file, inode| {
-                    let _ = reply.entry(&vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, inode)));
+                    let _ = reply.entry(&vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, file, inode)));
                 }),
                 Err(slow) => answered(reply.error(errno(slow.into_error()))),
             }
@@ -100,6 +100,7 @@ fn nameless(parent: FileId, owner: &Ownership, now: WallTime) -> Inode {
         removed_from: Some(Place { parent, name: Name::new("nameless").expect("a valid name") }),
         merged_into: None,
         subdirectories: 0,
+        unlisted: 0,
         xattrs: std::collections::BTreeMap::new(),
     }
 }

@@ -80,7 +80,7 @@ impl Vfs {
         }
         let asker = caller.clone();
         self.with_inode(caller, file, reply, move |vfs, reply, file, inode| {
-            let _ = reply.entry(&vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, inode)));
+            let _ = reply.entry(&vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, file, inode)));
         });
     }
 
@@ -140,7 +140,7 @@ impl Vfs {
                 inode,
                 reply,
                 Box::new(move |vfs, reply, inode| {
-                    let _ = reply.entry(&vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, inode)));
+                    let _ = reply.entry(&vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, file, inode)));
                 }),
             );
         });

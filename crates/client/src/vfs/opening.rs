@@ -199,7 +199,7 @@ impl Vfs {
     fn answer_created(&self, caller: &Caller, file: FileId, (inode, found): (&Inode, Found), flags: i32, reply: Reply) {
         match self.open_inode(caller, file, (inode, found), flags) {
             Ok((handle, opened)) => {
-                if reply.created(&self.entry(file, inode, caller.since, self.file_ttl(caller, inode)), &opened)
+                if reply.created(&self.entry(file, inode, caller.since, self.file_ttl(caller, file, inode)), &opened)
                     == Delivery::Gone
                 {
                     self.close_handle(handle);

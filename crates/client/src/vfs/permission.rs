@@ -57,6 +57,7 @@ mod tests {
             removed_from: None,
             merged_into: None,
             subdirectories: 0,
+            unlisted: 0,
             xattrs: std::collections::BTreeMap::new(),
         }
     }

@@ -288,7 +288,8 @@ impl Vfs {
         }
         for file in self.files.closed_or_emptied() {
             let stands_in = |inode: wayfs_types::Inode| inode.places.iter().any(|at| directories.contains(&at.parent));
-            if self.engine.inode(file).is_some_and(stands_in)
+            // One with names that it does not list is given back itself.
+            if (directories.contains(&file) || self.engine.inode(file).is_some_and(stands_in))
                 && let Some(open) = self.files.find(file)
                 && let Err(slow) = self.commit_file(&open, WaitPolicy::for_at_most(self.settings.read_timeout))
             {

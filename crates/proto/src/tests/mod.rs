@@ -16,6 +16,7 @@ mod guesses;
 mod ledger;
 mod liars;
 mod limited;
+mod links;
 mod locking;
 mod lost;
 mod moving;

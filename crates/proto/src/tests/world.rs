@@ -710,6 +710,7 @@ impl World {
     pub(crate) fn check_tree(&self, host: usize) {
         let view = self.tree(host);
         let mut counted: BTreeMap<FileId, u32> = BTreeMap::new();
+        let mut named: BTreeMap<FileId, u32> = BTreeMap::new();
         for (key, image) in &view {
             match (key, image) {
                 (Key::Entry(parent, name), Image::Entry(entry)) => {
@@ -717,9 +718,11 @@ impl World {
                         panic!("{key:?} stands for a file that is not there");
                     };
                     assert!(
-                        inode.places.iter().any(|place| place.parent == *parent && place.name == *name),
+                        inode.is_crowded()
+                            || inode.places.iter().any(|place| place.parent == *parent && place.name == *name),
                         "{key:?} is not among the places of its file"
                     );
+                    *named.entry(entry.file).or_default() += 1;
                     if inode.is_directory() {
                         *counted.entry(*parent).or_default() += 1;
                     }
@@ -734,6 +737,13 @@ impl World {
             }
         }
         for (key, image) in &view {
+            if let (Key::Inode(file), Image::Inode(inode)) = (key, image)
+                && self.hosts[host].role != Role::Client
+                && !inode.is_directory()
+            {
+                assert_eq!(inode.links(), named.get(file).copied().unwrap_or(0), "{key:?}");
+                assert!(!inode.is_crowded() || !inode.places.is_empty(), "{key:?}");
+            }
             if let (Key::Inode(file), Image::Inode(inode)) = (key, image)
                 && inode.is_directory()
                 && !inode.is_removed()

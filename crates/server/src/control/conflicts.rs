@@ -243,7 +243,8 @@ fn inode(served: &Served, file: FileId) -> Option<Inode> {
 }
 
 fn remove(served: &Served, file: FileId) -> Result<(), FsError> {
-    for place in inode(served, file).map(|inode| inode.places).unwrap_or_default() {
+    let names = served.volume.look(|replica| replica.names_of(file)).and_then(Result::ok);
+    for place in names.unwrap_or_default() {
         change(served, Change::Unlink { parent: place.parent, name: place.name })?;
     }
     Ok(())

@@ -112,7 +112,7 @@ impl Export<'_> {
         };
         if made {
             self.copying.report.files += 1;
-            if inode.places.len() > 1 {
+            if inode.links() > 1 {
                 self.links.insert(file, path.to_owned());
             }
         }

@@ -101,7 +101,7 @@ impl Export<'_> {
             }
         }
         self.copying.report.files += 1;
-        if inode.places.len() > 1 {
+        if inode.links() > 1 {
             self.links.insert(file, path.to_owned());
         }
         Ok(())

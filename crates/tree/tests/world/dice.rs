@@ -3,7 +3,7 @@
 use super::{World, name, text};
 use bytes::Bytes;
 use proptest::prelude::*;
-use wayfs_tree::inode;
+use wayfs_tree::{inode, names_of};
 use wayfs_types::request::{Change, RenameTarget, XattrPresence};
 use wayfs_types::{AttrChange, FileId, Image, Inode, Key, Kind, WallTime, XattrName};
 
@@ -19,14 +19,14 @@ pub struct Dice {
 }
 
 pub fn dice(clients: usize) -> impl Strategy<Value = Dice> {
-    (0..clients, 0u8..22, any::<[u8; 4]>()).prop_map(|(client, action, picks)| Dice {
+    (0..clients, 0u8..24, any::<[u8; 4]>()).prop_map(|(client, action, picks)| Dice {
         client,
         action,
         picks: picks.map(usize::from),
     })
 }
 
-/// Living files of a client's view: directories and others.
+/// Living files of a client's view: directories and others, these with all of their names.
 fn living(world: &World, client: usize) -> (Vec<FileId>, Vec<(FileId, Inode)>) {
     let (mut directories, mut files) = (Vec::new(), Vec::new());
     for (key, image) in world.clients[client].view.iter() {
@@ -34,7 +34,10 @@ fn living(world: &World, client: usize) -> (Vec<FileId>, Vec<(FileId, Inode)>) {
         match () {
             () if inode.is_removed() => {}
             () if inode.is_directory() => directories.push(*file),
-            () => files.push((*file, (**inode).clone())),
+            () => {
+                let places = names_of(&world.clients[client].view, *file, inode).unwrap();
+                files.push((*file, Inode { places, ..(**inode).clone() }));
+            }
         }
     }
     (directories, files)
@@ -82,6 +85,8 @@ pub fn change(world: &World, dice: &Dice) -> Option<Change> {
             let target = if p % 3 == 1 { RenameTarget::Exchange } else { RenameTarget::Replace };
             Change::Rename { from_parent, from_name, to_parent: parent, to_name: pick_name(s), target }
         }
+        // Many names for one file.
+        22 | 23 => Change::Link { file: files.first()?.0, parent, name: pick_name(q) },
         14 => {
             let file = pick(&files, q)?.0;
             Change::SetAttr { file, change: AttrChange { mode: Some(0o600 + (r % 3) as u16), ..Default::default() } }

@@ -1,0 +1,93 @@
+//! Files with more names than an inode lists.
+
+mod world;
+
+use wayfs_tree::{has_name, inode, names_of};
+use wayfs_types::{ConflictKind, FileId, Inode, Place};
+use world::{World, name};
+
+/// A file `f` with so many names more in `d`, known to two clients.
+fn crowded(links: usize) -> (World, FileId) {
+    let mut w = World::new(2);
+    w.mkdir(0, "d");
+    w.create(0, "f");
+    w.write(0, "f", "text");
+    for link in 0..links {
+        w.link(0, "f", &format!("d/{link:02}"));
+    }
+    assert_eq!(w.settle(), []);
+    let file = w.file(1, "f");
+    (w, file)
+}
+
+fn shown(w: &World, file: FileId) -> Inode {
+    *inode(&w.home, file).unwrap().unwrap()
+}
+
+#[test]
+fn an_inode_lists_few_names_and_the_file_has_them_all() {
+    let (w, file) = crowded(20);
+    let inode = shown(&w, file);
+    assert_eq!((inode.links(), inode.places.len()), (21, Inode::LISTED_MAX));
+    let names = names_of(&w.home, file, &inode).unwrap();
+    assert_eq!(names.len(), 21);
+    for place in &names {
+        assert!(has_name(&w.home, file, &inode, place).unwrap(), "{place:?}");
+    }
+    let other = Place { parent: w.file(0, "d"), name: name("20") };
+    assert!(!has_name(&w.home, file, &inode, &other).unwrap());
+}
+
+/// Whatever the order in which its names go, the file is there until the last of them went.
+#[test]
+fn a_file_is_removed_with_its_last_name_only() {
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+        let (mut w, file) = crowded(20);
+        for third in order {
+            for link in (0..21).filter(|link| link % 3 == third) {
+                let before = shown(&w, file);
+                assert!(!before.is_removed() && !before.places.is_empty(), "it always lists one: {before:?}");
+                w.unlink(1, &if link == 20 { "f".to_owned() } else { format!("d/{link:02}") });
+                assert_eq!(w.settle(), []);
+            }
+        }
+        let gone = shown(&w, file);
+        assert!(gone.is_removed() && gone.links() == 0, "{gone:?}");
+        assert_eq!(w.listing(), ["d/"]);
+    }
+}
+
+#[test]
+fn names_that_are_not_listed_are_renamed_exchanged_and_replaced_like_others() {
+    let (mut w, file) = crowded(20);
+    w.rename(1, "d/19", "g");
+    w.create(1, "other");
+    w.exchange(1, "d/18", "other");
+    w.create(1, "new");
+    w.write(1, "new", "new");
+    w.rename(1, "new", "d/17");
+    // Somebody writes meanwhile: the file has other names, so nothing is lost by replacing one.
+    w.write(0, "f", "more");
+    assert_eq!(w.settle(), []);
+    assert_eq!(shown(&w, file).links(), 20);
+    assert_eq!((w.file(0, "g"), w.file(0, "other")), (file, file));
+    assert!(w.listing().contains(&"d/17=new".to_owned()));
+    assert!(w.listing().contains(&"g=more".to_owned()));
+}
+
+/// What its writer knows under the name that it gave, others know under the conflict name that it got.
+#[test]
+fn an_unlisted_name_that_became_a_conflict_name_is_followed() {
+    let (mut w, file) = crowded(20);
+    w.link(1, "f", "d/x.txt");
+    w.rename(1, "d/x.txt", "d/y.txt");
+    w.create(0, "d/x.txt");
+    w.write(0, "d/x.txt", "first");
+    w.send_all(0);
+    let met: Vec<_> = w.send_all(1).iter().filter_map(wayfs_tree::Effect::conflict).collect();
+    assert_eq!(met, [ConflictKind::CreateCreate]);
+    w.refresh_all();
+    assert_eq!(w.file(1, "d/y.txt"), file);
+    assert_eq!(shown(&w, file).links(), 22);
+    assert!(w.listing().contains(&"d/x.txt=first".to_owned()));
+}
