@@ -159,6 +159,8 @@ pub(crate) struct Staged {
     pub(crate) echo: BTreeSet<OriginId>,
     /// Questions that the parent answered. Whoever asked looks at what is stored: not before it is.
     pub(crate) answered: Vec<Answered>,
+    /// Names that an answer brings and of which nobody here was told anything yet: there is nothing that the kernel must forget.
+    pub(crate) learned: BTreeSet<(FileId, Name)>,
 }
 
 /// A question, what its answer was found to be, and the end of a listing: whether it was the last page, and its last name.
@@ -616,7 +618,7 @@ impl<S: MetaStore> Replica<S> {
         for (ask, verdict, listed) in staged.answered {
             self.requests.answered(ask, verdict, listed);
         }
-        self.announce(changed, staged.own);
+        self.announce(changed, staged.own, &staged.learned);
         self.outputs.extend(staged.outputs);
         let affected = self.route(changed, &staged.echo);
         self.block_on_callbacks(&staged.taken, &affected);
@@ -629,7 +631,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Tells the kernel and the log of people what changed under them.
-    fn announce(&mut self, changed: &[Changed], own: bool) {
+    fn announce(&mut self, changed: &[Changed], own: bool, learned: &BTreeSet<(FileId, Name)>) {
         for change in changed {
             match (&change.key, &change.old, &change.new) {
                 (Key::Conflict(conflict), None, Some(new)) => {
@@ -658,8 +660,11 @@ impl<S: MetaStore> Replica<S> {
                     let what = if content_kept { What::Attributes } else { What::Content };
                     self.outputs.push_back(Output::InvalidateInode { file: *file, what });
                 }
-                (Key::Entry(parent, name), ..) if self.config.role == Role::Client && !own => {
+                (Key::Entry(parent, name), old, _) if self.config.role == Role::Client && !own => {
                     self.watches.forget_absence(*parent, name);
+                    if old.is_none() && !learned.is_empty() && learned.contains(&(*parent, name.clone())) {
+                        continue;
+                    }
                     self.outputs.push_back(Output::InvalidateEntry { parent: *parent, name: name.clone() });
                 }
                 (Key::Entry(parent, name), ..) => self.watches.forget_absence(*parent, name),

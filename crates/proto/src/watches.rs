@@ -45,6 +45,8 @@ pub(crate) struct Watches {
     clock: u64,
     absent: BTreeSet<(FileId, Name)>,
     absent_order: VecDeque<(FileId, Name)>,
+    /// Somebody may have been told that a name stands for nothing, and it is not among `absent` any more.
+    has_forgotten: bool,
     /// They say more than the store until the next commit.
     is_ahead: bool,
 }
@@ -75,7 +77,7 @@ impl Watches {
     /// listed: who believed it would miss the names for good.
     pub(crate) fn abandon<S: MetaStore>(&mut self, store: &S) -> Result<(), StorageError> {
         if self.is_ahead {
-            *self = Self::read(store)?;
+            *self = Self { has_forgotten: true, ..Self::read(store)? };
         }
         Ok(())
     }
@@ -129,6 +131,11 @@ impl Watches {
         watch.is_some_and(is_listed) || self.is_absent(directory, name)
     }
 
+    /// Whether anybody here may have been told something of a name that has no entry, while its directory was watched.
+    pub(crate) fn may_have_told(&self, directory: FileId, name: &Name) -> bool {
+        self.has_forgotten || self.is_complete(directory) || self.is_free(directory, name)
+    }
+
     pub(crate) fn note_absence(&mut self, directory: FileId, name: Name) {
         self.is_ahead = true;
         if self.absent.insert((directory, name.clone())) {
@@ -136,7 +143,7 @@ impl Watches {
         }
         while self.absent_order.len() > ABSENT_MAX {
             if let Some(oldest) = self.absent_order.pop_front() {
-                self.absent.remove(&oldest);
+                self.has_forgotten |= self.absent.remove(&oldest);
             }
         }
     }
@@ -217,6 +224,7 @@ impl<S: MetaStore> Replica<S> {
         self.unvouched += 1;
         self.watches.absent.clear();
         self.watches.absent_order.clear();
+        self.watches.has_forgotten = false;
     }
 
     /// A page of a directory came from the parent.

@@ -33,6 +33,63 @@ fn a_second_look_costs_no_message() {
     world.lookup(b, FileId::ROOT, "no").unwrap();
 }
 
+/// Directories and names of which the kernel of a host was told that they changed, since `from`.
+fn broken_names(world: &World, host: usize, from: usize) -> Vec<(FileId, String)> {
+    let names = world.hosts[host].events[from..].iter().filter_map(|output| match output {
+        Output::InvalidateEntry { parent, name } => Some((*parent, name.to_string())),
+        _ => None,
+    });
+    names.collect()
+}
+
+#[test]
+fn what_a_first_listing_brings_breaks_nothing_that_the_kernel_has() {
+    let (mut world, a, b, _) = two_clients();
+    let directory = world.mkdir(a, FileId::ROOT, "d");
+    for number in 0..120 {
+        world.create(a, directory, &format!("f{number:03}"));
+    }
+    world.settle();
+    world.lookup(b, FileId::ROOT, "d").unwrap();
+    assert_eq!(world.lookup(b, directory, "z").unwrap_err(), FsError::NotFound);
+    let before = world.hosts[b].events.len();
+    // Three pages: what stands in the second was not told when the first was taken.
+    assert_eq!(world.names(b, directory).unwrap().len(), 120);
+    world.lookup(b, directory, "f007").unwrap();
+    assert_eq!(broken_names(&world, b, before), []);
+    // What it was told since, and before, is broken when it changes.
+    world.create(a, directory, "f0005");
+    world.create(a, directory, "z");
+    world.settle();
+    let broken = [(directory, "f0005".to_owned()), (directory, "z".to_owned())];
+    assert_eq!(broken_names(&world, b, before), broken);
+}
+
+#[test]
+fn what_others_make_where_nothing_was_said_to_stand_is_broken() {
+    let (mut world, a, b, peer) = two_clients();
+    let directory = world.mkdir(a, FileId::ROOT, "d");
+    world.settle();
+    world.lookup(b, FileId::ROOT, "d").unwrap();
+    world.create(b, directory, "own");
+    world.settle();
+    let own = Change::Unlink { parent: directory, name: name("own") };
+    world.change(b, own).unwrap();
+    assert_eq!(world.lookup(b, directory, "own").unwrap_err(), FsError::NotFound);
+    assert_eq!(world.lookup(b, directory, "no").unwrap_err(), FsError::NotFound);
+    // Others make both; the news waits on the line when the listing is asked for.
+    world.settle();
+    world.stall(peer, true);
+    for text in ["no", "own"] {
+        world.create(a, directory, text);
+    }
+    let before = world.hosts[b].events.len();
+    world.stall(peer, false);
+    assert_eq!(world.names(b, directory).unwrap(), ["no", "own"]);
+    let broken = [(directory, "no".to_owned()), (directory, "own".to_owned())];
+    assert_eq!(broken_names(&world, b, before), broken);
+}
+
 #[test]
 fn a_writer_waits_for_the_callbacks_of_others_but_no_longer_than_a_lease() {
     let (mut world, a, b, peer) = two_clients();
