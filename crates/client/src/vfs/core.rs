@@ -85,6 +85,7 @@ pub struct Vfs {
     pub(super) locks: HeldLocks,
     pub(super) shared_memory: SharedMemory,
     pub(super) warmed: super::warming::Warmed,
+    pub(super) cold: super::cold::Cold,
     /// Reads from afar.
     pub(super) readers: Workers,
     /// Commits and syncs that somebody waits for.
@@ -152,6 +153,7 @@ impl Vfs {
             locks: HeldLocks::default(),
             shared_memory: SharedMemory::default(),
             warmed: super::warming::Warmed::default(),
+            cold: super::cold::Cold::default(),
             readers: Workers::start("read", READERS, WAITING_MAX)?,
             savers: Workers::start("save", SAVERS, WAITING_MAX)?,
             cutters: Workers::start("cut", CUTTERS, WAITING_MAX)?,

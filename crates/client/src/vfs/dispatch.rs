@@ -133,7 +133,7 @@ impl Front {
             Operation::Fsync { handle, .. } => vfs.fsync(caller, Some(handle), file, reply),
             Operation::FsyncDirectory { .. } => vfs.fsync(caller, None, file, reply),
             Operation::SyncFileSystem => vfs.sync_all(caller, reply),
-            Operation::OpenDirectory { .. } => vfs.open_directory(file, reply),
+            Operation::OpenDirectory { .. } => vfs.open_directory(caller, file, reply),
             Operation::ReadDirectory { handle, offset, size } => {
                 vfs.list(caller, handle, super::listing::Page { offset, size, plus: false }, reply);
             }

@@ -44,11 +44,13 @@ struct State {
     here: Option<Here>,
     /// Entries in all, once the end was seen.
     end: Option<u64>,
+    /// It was read from its begin before.
+    is_read: bool,
 }
 
 impl Default for State {
     fn default() -> Self {
-        Self { pages: vec![PageBegin { position: 0, after: None }], here: None, end: None }
+        Self { pages: vec![PageBegin { position: 0, after: None }], here: None, end: None, is_read: false }
     }
 }
 
@@ -92,6 +94,13 @@ impl Listing {
 }
 
 impl State {
+    /// A listing that is read from its begin again sees what there is by then.
+    fn turn_to(&mut self, offset: u64) {
+        if offset == 0 && std::mem::replace(&mut self.is_read, true) {
+            *self = Self { is_read: true, ..Self::default() };
+        }
+    }
+
     fn next(&self, position: u64) -> Next {
         if self.end.is_some_and(|end| position >= end) {
             return Next::End;
@@ -119,11 +128,32 @@ impl State {
 }
 
 impl Vfs {
-    pub(super) fn open_directory(&self, directory: FileId, reply: Reply) {
-        let listing = Listing { directory, state: Mutex::default() };
+    /// Whoever opens a directory lists it. What nobody tells us of yet is asked for right here, since the kernel keeps a listing only
+    /// if the directory is watched when it is opened.
+    pub(super) fn open_directory(self: &Arc<Self>, caller: &Caller, directory: FileId, reply: Reply) {
+        if !self.engine.is_vouched_for() || self.engine.may_keep(directory) {
+            return self.opened_directory(directory, State::default(), reply);
+        }
+        let ask = Ask::List { directory, after: None, limit: PAGE };
+        let asker = caller.clone();
+        self.ask(caller, ask, reply, move |vfs, reply, outcome| {
+            let mut state = State::default();
+            if let Ok(Answer::List { entries, end }) = outcome {
+                let ttl = vfs.ttl(&asker, directory);
+                state.take_in(0, (entries, asker.since, ttl), end);
+            }
+            // Without an answer the listing is asked for when it is read: a directory can be opened for other reasons.
+            vfs.opened_directory(directory, state, reply);
+        });
+    }
+
+    fn opened_directory(&self, directory: FileId, state: State, reply: Reply) {
+        let listing = Listing { directory, state: Mutex::new(state) };
         let handle = self.handles.insert(Handle::Directory(Arc::new(listing)));
         // The kernel keeps a listing only as long as somebody tells what changes in it.
-        let flags = match self.engine.is_vouched_for() && self.engine.may_keep(directory) && self.notices.is_idle() {
+        let is_kept = self.engine.is_vouched_for() && self.engine.may_keep(directory) && self.notices.is_idle();
+        let flags = match is_kept {
+            true if self.cold.take(directory) => OpenFlags::CACHE_DIR,
             true => OpenFlags::CACHE_DIR | OpenFlags::KEEP_CACHE,
             false => OpenFlags::EMPTY,
         };
@@ -134,15 +164,15 @@ impl Vfs {
 
     pub(super) fn list(self: &Arc<Self>, caller: &Caller, handle: FileHandle, page: Page, reply: Reply) {
         let Some(listing) = self.handles.directory(handle) else { return answered(reply.error(Errno::BADF)) };
-        if page.offset == 0 {
-            // A rewound listing sees what there is by then.
-            *listing.state() = State::default();
-        }
+        listing.state().turn_to(page.offset);
         self.list_on(caller, &listing, page, reply);
     }
 
     fn list_on(self: &Arc<Self>, caller: &Caller, listing: &Arc<Listing>, page: Page, reply: Reply) {
         let next = listing.state().next(page.offset.saturating_sub(DOTS));
+        if let Next::End = next {
+            self.cold.listed(listing.directory, page.offset.saturating_sub(DOTS));
+        }
         let Next::Ask(PageBegin { position, after }) = next else {
             return answered(reply.directory(&self.pack(listing, page, caller.since)));
         };
@@ -261,6 +291,18 @@ mod tests {
         assert!(matches!(state.next(3), Next::Ask(PageBegin { position: 0, .. })));
         state.take_in(0, (entries(0, 200), 0, Duration::ZERO), false);
         assert_eq!(state.pages.len(), 2);
+    }
+
+    #[test]
+    fn what_came_when_it_was_opened_is_read_once() {
+        let mut state = State::default();
+        state.take_in(0, (entries(0, 5), 0, Duration::ZERO), true);
+        state.turn_to(0);
+        assert!(matches!(state.next(0), Next::Here));
+        state.turn_to(5);
+        assert!(matches!(state.next(5), Next::End));
+        state.turn_to(0);
+        assert!(matches!(state.next(0), Next::Ask(_)));
     }
 
     #[test]

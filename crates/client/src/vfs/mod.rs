@@ -10,6 +10,7 @@
 mod acl;
 pub mod attribute_changes;
 pub mod attributes;
+mod cold;
 mod copying;
 pub mod core;
 pub mod data;

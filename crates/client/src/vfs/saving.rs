@@ -178,6 +178,7 @@ impl Vfs {
         if !committed.is_ours || committed.is_moved {
             self.notices.inode(file, Stale::Pages);
         }
+        self.cold.written(&committed.stored.inode);
         committed.stored.record
     }
 
