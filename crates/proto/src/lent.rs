@@ -379,6 +379,10 @@ impl<S: MetaStore> Replica<S> {
 
     fn put_spare(&mut self, version: RecordId, mut missing: Missing, child: OriginId, to: Option<OriginId>) {
         missing.claimed = to.or(missing.claimed);
+        if self.children.by_origin.get(&child).is_some_and(|row| !row.is_station) {
+            // A client that was to push it, and lent it to another meanwhile, pushes it no more before it is asked.
+            missing.holders.retain(|holder| *holder != child);
+        }
         if !missing.holders.contains(&child) && !missing.spares.contains(&child) {
             missing.spares.push(child);
             let excess = missing.spares.len().saturating_sub(HOLDERS_MAX);

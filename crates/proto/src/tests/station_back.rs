@@ -152,3 +152,33 @@ fn a_station_says_that_bytes_are_gone_when_the_home_has_heard_of_them() {
     let holders = world.hosts[HOME].replica.holders(file, version).unwrap();
     assert!(holders.is_empty(), "nobody who is there has it: {holders:?}");
 }
+
+/// Seed 2302430 of `client-back` and `station-back`: a client began to push its file to the home itself, gave it to a station, and came
+/// back when that had been put back. It was on record as one who pushes, and so nobody asked it for what it had lent.
+#[test]
+fn a_client_that_lent_what_it_was_to_push_is_asked_for_it() {
+    let mut world = World::new();
+    let (station, client) = (world.add(Role::Station, "st@s"), world.add(Role::Client, "ann@a"));
+    stay_connected(&mut world, station, HOME);
+    let line = stay_connected(&mut world, client, HOME);
+    let file = world.create(client, ROOT, "f");
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(station);
+    world.hold_pushes(line, true);
+    let version = world.store(client, file, big("f"));
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.hosts[HOME].replica.inode(file).unwrap().unwrap().version, version);
+    world.close(line);
+    let line = stay_connected(&mut world, client, station);
+    assert_eq!(world.wait(client, Level::Safe), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    world.close(line);
+    world.restore(station, copy, 9);
+    world.hosts[station].chunks.clear();
+    stay_connected(&mut world, client, HOME);
+    stay_connected(&mut world, station, HOME);
+    world.pass(ASKED);
+    assert!(world.hosts[HOME].chunks.contains(&big("f").root().unwrap()), "its writer has it");
+    let ledger = world.hosts[HOME].replica.ledger().unwrap();
+    assert!(ledger.home_lacks.is_nothing(), "{ledger:?}");
+}
