@@ -88,9 +88,15 @@ pub trait Engine: Send + Sync + 'static {
     /// How far a file's current version has come.
     fn level(&self, file: FileId) -> Option<Level>;
 
-    /// The least room of the servers between here and the home, as far as they told.
-    fn room_above(&self) -> Option<Room> {
+    /// The least room of the servers between here and the home and of quotas, as far as they told, and how many files these leave.
+    fn room_above(&self) -> Option<(Room, u64)> {
         None
+    }
+
+    /// Whether quotas, as far as anybody told, allow that a file becomes so long.
+    fn has_quota_for(&self, file: FileId, size: u64) -> bool {
+        let _ = (file, size);
+        true
     }
 
     /// Waits for a few seconds until so many bytes are free on the disk, while clean copies give way; whether they are.

@@ -65,8 +65,12 @@ impl Engine for Live {
         self.volume.make_room(free)
     }
 
-    fn room_above(&self) -> Option<wayfs_proto::Room> {
-        self.volume.rooms_above().into_iter().map(|server| server.room).min_by_key(|room| room.left)
+    fn room_above(&self) -> Option<(wayfs_proto::Room, u64)> {
+        self.volume.look(wayfs_proto::Replica::room_on_the_way).flatten()
+    }
+
+    fn has_quota_for(&self, file: FileId, size: u64) -> bool {
+        self.volume.has_quota_for(file, size)
     }
 
     fn submit(&self, request: Request, timeout: Duration, callback: Callback) -> Option<RequestId> {

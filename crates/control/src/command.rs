@@ -160,6 +160,20 @@ pub enum Command {
     },
     /// Volumes served. Result: [`crate::Done::Volumes`].
     VolumeList,
+    /// Sets how much a member, or the whole volume, may take up. Result: [`crate::Done::Members`].
+    VolumeQuota {
+        /// Which volume.
+        volume: String,
+        /// `USER@HOST`, origin number or node id; `None`: all together.
+        #[serde(default)]
+        member: Option<String>,
+        /// Bytes; 0: as many as there is room for. `None`: as it is.
+        #[serde(default)]
+        bytes: Option<u64>,
+        /// Files; 0: no bound. `None`: as it is.
+        #[serde(default)]
+        files: Option<u64>,
+    },
     /// Issues a ticket that admits one machine. Result: [`crate::Done::Ticket`].
     VolumeTicket {
         /// Which volume.
@@ -455,6 +469,7 @@ impl Command {
             | Self::VolumeList
             | Self::VolumeTicket { .. }
             | Self::VolumeRevoke { .. }
+            | Self::VolumeQuota { .. }
             | Self::VolumeAcceptLoss { .. }
             | Self::VolumeMembers { .. }
             | Self::LinkNotice { .. }
@@ -497,6 +512,7 @@ impl Command {
             Self::VolumeDelete { .. } => "volume delete",
             Self::VolumePromote { .. } => "volume promote",
             Self::VolumeRevoke { .. } => "volume revoke",
+            Self::VolumeQuota { .. } => "volume quota",
             Self::VolumeAcceptLoss { .. } => "volume accept-loss",
             Self::VolumeMembers { .. } => "volume members",
             Self::Stop => "stop",

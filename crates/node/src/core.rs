@@ -8,7 +8,7 @@ use crate::{Hooks, clock};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tracing::{debug, error, info, warn};
 use wayfs_net::{CloseCode, SendHere, Waiting};
@@ -175,6 +175,8 @@ pub(crate) struct Core {
     commits_seen: Arc<AtomicU64>,
     /// Answers without the parent's word, in the same way.
     unvouched_seen: Arc<AtomicU64>,
+    /// Whether a quota was told of, in the same way.
+    quota_seen: Arc<AtomicBool>,
     armed: Option<Time>,
     pub(crate) failed: Option<String>,
     /// Makes the connection to the parent look for the end of outages while someone waits.
@@ -196,6 +198,7 @@ impl Core {
             newest_sync: Ticket::default(),
             commits_seen: Arc::default(),
             unvouched_seen: Arc::default(),
+            quota_seen: Arc::default(),
             armed: None,
             failed: None,
             probing: None,
@@ -221,6 +224,11 @@ impl Core {
     /// The count of commits, for whoever does not hold the lock.
     pub(crate) fn commits_seen(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.commits_seen)
+    }
+
+    /// Whether a quota was told of, for whoever does not hold the lock.
+    pub(crate) fn quota_seen(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.quota_seen)
     }
 
     /// The count of answers without the parent's word, for whoever does not hold the lock.
@@ -266,6 +274,7 @@ impl Core {
         let commits = self.replica.as_ref().map_or(0, |replica| replica.store().commits());
         let unvouched = self.replica.as_ref().map_or(0, Replica::unvouched);
         self.unvouched_seen.store(unvouched, Ordering::Release);
+        self.quota_seen.store(self.replica.as_ref().is_some_and(Replica::has_quota), Ordering::Release);
         // Whoever hears of what a commit did finds it counted.
         orders.is_committed |= commits != self.commits_seen.swap(commits, Ordering::AcqRel);
     }

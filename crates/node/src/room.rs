@@ -81,23 +81,31 @@ fn full(free: u64, reserves: Reserves, before: Full) -> Full {
     }
 }
 
-/// `full: home disk (HOST)`, with every place that is; `None`: there is room.
+/// `full: home disk (HOST)`, with every place that is, and `quota: of this member`; `None`: there is room.
 pub fn full_text(rooms: &[ServerRoom]) -> Option<String> {
     let places: Vec<String> = rooms
         .iter()
-        .filter(|server| server.room.full != Full::No)
+        .filter(|server| server.room.full != Full::No && server.quota.is_none())
         .map(|server| {
             let role = if server.is_home { "home" } else { "station" };
             let metadata = if server.room.full == Full::Metadata { ", for metadata, too" } else { "" };
             format!("{role} disk ({}{metadata})", server.label)
         })
         .collect();
-    (!places.is_empty()).then(|| format!("full: {}", places.join(" and ")))
+    let is_used = |server: &&ServerRoom| server.room.full != Full::No && server.quota.is_some();
+    let quotas: Vec<&str> = rooms.iter().filter(is_used).map(|server| server.label.as_str()).collect();
+    let full = (!places.is_empty()).then(|| format!("full: {}", places.join(" and ")));
+    let quota = (!quotas.is_empty()).then(|| format!("quota: {}", quotas.join(" and ")));
+    match (full, quota) {
+        (Some(full), Some(quota)) => Some(format!("{full}; {quota}")),
+        (full, quota) => full.or(quota),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wayfs_proto::QuotaRoom;
 
     #[test]
     fn a_disk_is_full_until_there_is_room_to_speak_of() {
@@ -118,11 +126,19 @@ mod tests {
             is_home,
             label: if is_home { "h@x" } else { "s@y" }.to_owned(),
             room: Room { full, left: 0, size: 1 },
+            quota: None,
         };
         assert_eq!(full_text(&[server(false, Full::No), server(true, Full::No)]), None);
         assert_eq!(
             full_text(&[server(false, Full::No), server(true, Full::Contents)]).unwrap(),
             "full: home disk (h@x)"
+        );
+        let quota = Some(QuotaRoom { through: 0, files_left: 0, is_members: true, is_refused: false });
+        let used = ServerRoom { label: "of this member".into(), quota, ..server(true, Full::Quota) };
+        assert_eq!(full_text(std::slice::from_ref(&used)).unwrap(), "quota: of this member");
+        assert_eq!(
+            full_text(&[server(true, Full::Contents), used]).unwrap(),
+            "full: home disk (h@x); quota: of this member"
         );
         let both = full_text(&[server(false, Full::Contents), server(true, Full::Metadata)]).unwrap();
         assert_eq!(both, "full: station disk (s@y) and home disk (h@x, for metadata, too)");

@@ -38,7 +38,9 @@ use wayfs_net::{Connection, FrameReceiver, FrameSender};
 use wayfs_proto::{Full, GivenUp, GrantError, Input, Neighbour, PeerId, Replica, Role, Room, ServerRoom};
 use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig, Pressure, Reserves};
 use wayfs_types::request::{Outcome, Request, RequestId};
-use wayfs_types::{Admitted, FsError, Life, NodeId, OriginId, RecordId, Standing, StorageError, VolumeId};
+use wayfs_types::{
+    Admitted, FileId, FsError, Life, NodeId, OriginId, Quota, RecordId, Standing, StorageError, VolumeId,
+};
 
 /// How long past its deadline a request may stay unanswered before its thread gives up by itself.
 const ANSWER_SLACK: Duration = Duration::from_secs(2);
@@ -63,6 +65,7 @@ pub struct Volume {
     /// Commits of the replica so far, counted under the lock of the core.
     commits: Arc<AtomicU64>,
     unvouched: Arc<AtomicU64>,
+    has_quota: Arc<AtomicBool>,
     pub(crate) hooks: Arc<dyn Hooks>,
     pub(crate) syncs: Arc<SyncQueue>,
     timer: Arc<Timer>,
@@ -123,6 +126,7 @@ impl Volume {
         let volume = Arc::new_cyclic(|me| Self {
             commits: core.commits_seen(),
             unvouched: core.unvouched_seen(),
+            has_quota: core.quota_seen(),
             core: Mutex::new(core),
             hooks,
             syncs: Arc::default(),
@@ -214,12 +218,19 @@ impl Volume {
                 is_home: self.role() == Role::Home,
                 label: settings.label.clone(),
                 room: self.room(),
+                quota: None,
             }]),
         };
         match (own, full_text(&self.rooms_above())) {
             (Some(own), Some(above)) => Some(format!("{own} and {}", above.trim_start_matches("full: "))),
             (own, above) => own.or(above),
         }
+    }
+
+    /// Whether quotas allow that a file becomes so long, as far as a server told of any. Takes no lock where none did.
+    pub fn has_quota_for(&self, file: FileId, size: u64) -> bool {
+        let is_beyond = || matches!(self.look(|replica| replica.has_quota_for(file, size)), Some(Ok(false)));
+        !self.has_quota.load(Ordering::Acquire) || !is_beyond()
     }
 
     /// Counters of this volume.
@@ -434,6 +445,16 @@ impl Volume {
         self.sync(timeout)?;
         self.refresh_servers();
         Ok(done)
+    }
+
+    /// Home only: sets the quota of a machine, or of the whole volume, durably. Answers how many origins the machine has.
+    ///
+    /// # Errors
+    /// [`MemberError`]: the engine refuses, or the disk fails.
+    pub fn set_quota(&self, node: Option<NodeId>, quota: Quota, timeout: Duration) -> Result<usize, MemberError> {
+        let count = self.change_members(|replica| replica.set_quota(clock::now(), clock::wall(), node, quota))?;
+        self.sync(timeout)?;
+        Ok(count)
     }
 
     /// Home only: refuses a machine from this moment on, durably, and ends its sessions here. Answers how many

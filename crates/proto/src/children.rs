@@ -22,8 +22,8 @@ use crate::tables::{origin_key, pack, parse_origin_key, table, unpack};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use wayfs_types::{FileId, Image, Key, Life, MetaStore, OriginId, RecordId, StorageError, Ticket, Time};
-use wayfs_wire::{AskId, Down, Mark, Message, Question, Up};
+use wayfs_types::{FileId, Image, Key, Life, MetaStore, OriginId, Quota, RecordId, StorageError, Ticket, Time};
+use wayfs_wire::{AskId, Down, Mark, Message, Question, ServerRoom, Up};
 
 /// Most watches of one child.
 const WATCHES_MAX: usize = 262_144;
@@ -101,6 +101,10 @@ pub(crate) struct Child {
     pub(crate) accounted: u64,
     /// Client: the directory below which it works, if that is not the whole volume.
     pub(crate) part: Option<FileId>,
+    /// Client: its own quota.
+    pub(crate) quota: Quota,
+    /// What it was told last of room.
+    pub(crate) rooms_told: Vec<ServerRoom>,
     /// What it sent up and need not be told.
     pub(crate) echo_filter: EchoFilter,
     /// What it said in this session of the histories of origins.
@@ -133,6 +137,8 @@ impl Child {
             cursor: 0,
             pending: BTreeMap::new(),
             part: None,
+            quota: Quota::NONE,
+            rooms_told: Vec::new(),
             extra: BTreeSet::new(),
             started: false,
             cut_is_open: false,
@@ -583,10 +589,16 @@ impl<S: MetaStore> Replica<S> {
             }
             Up::Start => self.handle_start(peer, origin),
             Up::Records { .. } | Up::Cancelled { .. } | Up::Holds { .. } if child.is_outlived => Ok(()),
-            Up::Records { records } => self.handle_records(peer, origin, records, &[]),
+            Up::Records { records } => {
+                self.handle_records(peer, origin, records, &[])?;
+                self.check_quota(peer, origin)
+            }
             Up::Holds { through, versions } => self.handle_holds(peer, origin, through, versions),
             Up::Lent { versions } => self.handle_lent(peer, origin, versions),
-            Up::Cancelled { spans, records } => self.handle_cancelled(peer, origin, &spans, records),
+            Up::Cancelled { spans, records } => {
+                self.handle_cancelled(peer, origin, &spans, records)?;
+                self.check_quota(peer, origin)
+            }
             Up::Received { serial } => self.handle_received(peer, origin, serial),
             Up::Ask { ask, question, seen } => {
                 if child.asks.len() >= ASKS_MAX {
@@ -635,11 +647,17 @@ impl<S: MetaStore> Replica<S> {
             // What was called safe elsewhere its writer may have let go.
             self.note_let_go(origin, 1, safe, &BTreeSet::new())?;
         }
+        // Before the welcome, upon which it sends: what there is no room for it keeps.
+        self.read_quota(origin)?;
+        if let Some(rooms) = self.rooms_for(origin)?
+            && let Some(child) = self.children.by_origin.get_mut(&origin)
+        {
+            child.notices.push(rooms);
+        }
         self.welcome(peer, origin, resume, &origins)?;
         if !is_station {
             self.ask_for_lost_of(origin)?;
         }
-        self.tell_rooms_to(origin);
         let is_outlived = self.is_outlived(origin, life);
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
             child.is_outlived = is_outlived;

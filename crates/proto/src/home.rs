@@ -4,8 +4,8 @@ use crate::api::Role;
 use crate::replica::{GrantError, Replica};
 use std::collections::BTreeSet;
 use wayfs_types::{
-    Admitted, Digest, Image, Key, Life, MetaStore, NodeId, Origin, OriginId, Standing, StorageError, Time, VolumeId,
-    WallTime,
+    Admitted, Digest, Image, Key, Life, Limits, MetaStore, NodeId, Origin, OriginId, Standing, StorageError, Time,
+    VolumeId, WallTime,
 };
 
 /// Longest label in bytes.
@@ -147,6 +147,8 @@ impl<S: MetaStore> Replica<S> {
         let known = self.origin_image(origin)?.filter(|image| image.node == node);
         let Some(image) = known.filter(|image| image.admitted != Admitted::Home) else { return Ok(false) };
         let Standing { admitted, limits } = standing.into();
+        // A quota is no matter of tickets.
+        let limits = Limits { quota: image.limits.quota, ..limits };
         if (image.admitted, image.limits) != (admitted, limits) {
             self.put_image(Key::Origin(origin), Some(Image::Origin(Origin { admitted, limits, ..image })))?;
             self.finish_admission()?;

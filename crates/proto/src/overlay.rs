@@ -6,6 +6,7 @@
 
 use crate::names::{index, stored_names};
 use crate::tables::{self, Numbered, entries_from, entries_until, image_key, read_view, table};
+use crate::usage::UsageChange;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_tree::{NameCursor, View, ViewMut};
@@ -53,6 +54,11 @@ impl Overlay {
 
     pub(crate) fn delete_raw(&mut self, key: Vec<u8>) {
         self.raw.insert(key, None);
+    }
+
+    /// The keys that are put, as they were and as they are.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = (&Key, Option<&Image>, Option<&Image>)> {
+        self.slots.iter().map(move |(key, slot)| (key, slot.old.as_ref().map(|old| &old.image), slot.new.as_ref()))
     }
 
     /// Whether this input puts a key.
@@ -238,6 +244,7 @@ pub(crate) fn finish<S: MetaStore>(
     indexing: Indexing,
 ) -> Result<Finished, StorageError> {
     let mut done = Finished { batch: Batch::default(), changed: Vec::new(), last };
+    let usage = UsageChange::of(&overlay);
     let Overlay { slots, raw, renewed, pinned, .. } = overlay;
     for (key, Slot { old, new }) in slots {
         let same = old.as_ref().map(|numbered| &numbered.image) == new.as_ref();
@@ -261,6 +268,9 @@ pub(crate) fn finish<S: MetaStore>(
         }
     }
     done.batch.changes.extend(raw);
+    if indexing == Indexing::ForChildren {
+        usage.write(store, &mut done.batch)?;
+    }
     Ok(done)
 }
 

@@ -22,6 +22,7 @@ use crate::lock_mail::LockMail;
 use crate::lock_relay::Relays;
 use crate::locks::LockTable;
 use crate::overlay::{self, Changed, Indexing, Overlay, Tx};
+use crate::quota::{Grown, Quotas};
 use crate::requests::Requests;
 use crate::rooms::Rooms;
 use crate::tables::{self, image_key, pack, table, unpack};
@@ -219,6 +220,10 @@ pub struct Replica<S> {
     /// Client: what it claims of the home for its changes.
     pub(crate) claims: Claims,
     pub(crate) rooms: Rooms,
+    /// Client: what was written since a server said what its quotas leave.
+    pub(crate) grown: Grown,
+    /// Server: what is kept in mind of quotas.
+    pub(crate) quotas: Quotas,
     /// Work is left over that did not fit into this input's share.
     pub(crate) more_work: bool,
     /// The store was opened before in another life.
@@ -301,6 +306,8 @@ impl<S: MetaStore> Replica<S> {
             relays: Relays::default(),
             claims: Claims::default(),
             rooms: Rooms::default(),
+            grown: Grown::default(),
+            quotas: Quotas::default(),
             more_work: false,
             reopened: false,
             skips: false,
@@ -344,6 +351,8 @@ impl<S: MetaStore> Replica<S> {
             self.make_home()?;
         }
         if self.config.role != Role::Client {
+            self.begin_usage()?;
+            self.quotas.of_volume = self.quota_of_volume()?;
             self.begin_life()?;
         }
         Ok(())
@@ -625,6 +634,7 @@ impl<S: MetaStore> Replica<S> {
         self.children.dirty.extend(staged.marks);
         if changed.iter().any(|change| matches!(change.key, Key::Origin(_))) {
             self.handle_origins_changed(changed);
+            self.handle_quotas_changed(changed)?;
         }
         self.end_moved_parts(changed)?;
         if staged.marks_moved { self.advance_tallies() } else { Ok(()) }

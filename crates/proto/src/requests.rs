@@ -384,6 +384,7 @@ impl<S: MetaStore> Replica<S> {
             Request::List { directory, after, limit } => self.attempt_list(waiting, directory, after, limit),
             Request::Change { .. } if self.config.read_only => Ok(Attempt::Done(Err(FsError::ReadOnly))),
             Request::Change { change, .. } if !self.has_room_for(&change) => Ok(Attempt::Done(Err(FsError::NoSpace))),
+            Request::Change { change, .. } if !self.quota_allows(&change)? => Ok(Attempt::Done(Err(FsError::Quota))),
             Request::Change { user, change } => {
                 let change = self.with_directories_meant(change)?;
                 let needs = self.needs_of(&change)?;
@@ -586,6 +587,7 @@ impl<S: MetaStore> Replica<S> {
         if matches!(record.op, Op::Link { .. }) && inode.as_ref().is_some_and(|inode| inode.is_crowded()) {
             self.claim_crowded(file);
         }
+        self.note_growth(id.sequence());
         self.commit()?;
         // What became durable meanwhile is let go, or this would grow with every change that nobody waits for.
         self.requests.first_undurable(self.stored);

@@ -7,7 +7,7 @@
 use crate::api::{Output, Role};
 use crate::replica::{Replica, StepError};
 use wayfs_types::request::Change;
-use wayfs_types::{MetaStore, OriginId};
+use wayfs_types::{MetaStore, OriginId, StorageError};
 use wayfs_wire::{Down, Full, ROOMS_MAX, Room, ServerRoom};
 
 /// Of the servers above us and of our own disk.
@@ -16,6 +16,8 @@ pub(crate) struct Rooms {
     own: Option<Room>,
     /// Nearest first.
     above: Vec<ServerRoom>,
+    /// They were told in the session that goes on, or that begins.
+    are_told: bool,
 }
 
 impl<S: MetaStore> Replica<S> {
@@ -27,7 +29,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether our parent has room for records. One without would have to end the session when they come; they wait here, and
     /// the session goes on for everything else.
     pub(crate) fn parent_has_room(&self) -> bool {
-        self.rooms.above.first().is_none_or(|parent| parent.room.full != Full::Metadata)
+        self.rooms.above.first().is_none_or(|parent| parent.room.full != Full::Metadata) && !self.is_over_quota()
     }
 
     /// Whether there is room here for a change. What takes a name away makes room in the end, and goes on into the store's
@@ -52,6 +54,8 @@ impl<S: MetaStore> Replica<S> {
         };
         let is_news = full(&rooms) != full(&self.rooms.above);
         self.rooms.above = rooms;
+        self.rooms.are_told = true;
+        self.note_quota_word();
         if is_news {
             self.outputs.push_back(Output::RoomsAbove { rooms: self.rooms.above.clone() });
         }
@@ -59,11 +63,20 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// The session with the parent is over, and its word with it.
+    /// The session with the parent is over, and its word with it; but for what it said of quotas, to which we keep meanwhile.
     pub(crate) fn forget_rooms(&mut self) {
-        if !self.rooms.above.is_empty() {
-            self.rooms.above.clear();
+        self.rooms.are_told = false;
+        if self.rooms.above.iter().any(|server| server.quota.is_none()) {
+            self.rooms.above.retain(|server| server.quota.is_some());
             self.tell_rooms();
+        }
+    }
+
+    /// A parent welcomes us: what it had to say of room it said before.
+    pub(crate) fn forget_rooms_of_former(&mut self) {
+        if !self.rooms.are_told && !self.rooms.above.is_empty() {
+            self.rooms.above.clear();
+            self.note_quota_word();
         }
     }
 
@@ -76,14 +89,29 @@ impl<S: MetaStore> Replica<S> {
 
     /// Tells a child that was welcomed.
     pub(crate) fn tell_rooms_to(&mut self, child: OriginId) {
+        match self.rooms_for(child) {
+            Ok(Some(rooms)) => self.children.tell(child, rooms),
+            Ok(None) => {}
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// What a child is to be told of room. `None`: nothing, and so it was told before.
+    pub(crate) fn rooms_for(&mut self, child: OriginId) -> Result<Option<Down>, StorageError> {
         let own = self.rooms.own.map(|room| ServerRoom {
             is_home: self.config.role == Role::Home,
             label: self.config.label.clone(),
             room,
+            quota: None,
         });
-        let rooms: Vec<ServerRoom> = own.into_iter().chain(self.rooms.above.iter().cloned()).take(ROOMS_MAX).collect();
-        if !rooms.is_empty() {
-            self.children.tell(child, Down::Rooms { rooms });
+        let quotas = self.quota_rooms(child)?;
+        let above = self.rooms.above.iter().filter(|server| server.quota.is_none()).cloned();
+        let rooms: Vec<ServerRoom> = own.into_iter().chain(quotas).chain(above).take(ROOMS_MAX).collect();
+        let Some(row) = self.children.by_origin.get_mut(&child) else { return Ok(None) };
+        if rooms.is_empty() && row.rooms_told.is_empty() {
+            return Ok(None);
         }
+        row.rooms_told.clone_from(&rooms);
+        Ok(Some(Down::Rooms { rooms }))
     }
 }

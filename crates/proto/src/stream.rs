@@ -36,6 +36,7 @@ impl<S: MetaStore> Replica<S> {
                 self.queue_mark(child, mark);
             }
         }
+        self.tell_quotas()?;
         let mut told = Told::default();
         for origin in std::mem::take(&mut self.children.busy) {
             self.pump_child(origin, &mut told)?;

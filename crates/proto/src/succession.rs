@@ -22,7 +22,7 @@ use crate::tables::{KeyKind, kind_range, pack, parse_image_key, record_key, root
 use crate::tentative::TOUCH;
 use serde::{Deserialize, Serialize};
 use wayfs_types::{
-    Admitted, CommitNumber, FileId, Image, Inode, Key, MetaStore, NodeId, Origin, OriginId, StorageError,
+    Admitted, CommitNumber, FileId, Image, Inode, Key, Limits, MetaStore, NodeId, Origin, OriginId, StorageError,
 };
 
 /// Row of the meta table: whose place this home took.
@@ -80,13 +80,16 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn succeed(&mut self) -> Result<(), StorageError> {
         let own = self.config.origin;
         let mut former = None;
+        let quota = self.quota_of_volume()?;
         for (origin, image) in self.origins()? {
             if image.admitted == Admitted::Home && origin != own {
                 former = Some((origin, image.node));
                 let revoked = Origin { admitted: Admitted::Revoked, ..image };
                 self.put_image(Key::Origin(origin), Some(Image::Origin(revoked)))?;
             } else if origin == own {
-                let home = Origin { admitted: Admitted::Home, ..image };
+                // The volume's quota stands in the row of its home.
+                let limits = Limits { quota, ..image.limits };
+                let home = Origin { admitted: Admitted::Home, limits, ..image };
                 self.put_image(Key::Origin(origin), Some(Image::Origin(home)))?;
             }
         }

@@ -35,7 +35,7 @@ impl<S: MetaStore> Replica<S> {
             }
             // A number that a put-back home gives again is not known for a while.
             if let (Some(Image::Origin(old)), Some(Image::Origin(new))) = (&change.old, &change.new)
-                && old.limits != new.limits
+                && !old.limits.same_but_quota(&new.limits)
                 && let Some(peer) = self.children.peer_of(*origin)
             {
                 self.disconnect(peer, "what it may do has changed: it begins anew".to_owned());

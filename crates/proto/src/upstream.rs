@@ -293,6 +293,8 @@ impl<S: MetaStore> Replica<S> {
                 }
                 self.handle_welcome(peer, (stamp, current), (resume, went_back), applied)
             }
+            // So that what is sent upon the welcome is what there is room for.
+            Down::Rooms { rooms } if !is_forked => self.handle_rooms(rooms),
             _ if !greeted => Err(StepError::Peer(peer, "spoke before its welcome".to_owned())),
             // What is said of our former history is of no use any more.
             _ if is_forked => Ok(()),
@@ -319,7 +321,7 @@ impl<S: MetaStore> Replica<S> {
                 self.staged.outputs.push(Output::Shared { file, version });
                 Ok(())
             }
-            Down::Rooms { rooms } => self.handle_rooms(rooms),
+            Down::Rooms { .. } => Ok(()),
             Down::LockAnswer { ask, verdict } => {
                 self.handle_lock_answer(ask, verdict);
                 Ok(())
@@ -377,6 +379,7 @@ impl<S: MetaStore> Replica<S> {
         applied: Vec<Applied>,
     ) -> Result<(), StepError> {
         let own = self.config.origin;
+        self.forget_rooms_of_former();
         if resume
             && self.counters.resume.is_none_or(|known| !known.stamp.is_same_store(&stamp) || known.cursor > current)
         {

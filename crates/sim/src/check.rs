@@ -251,6 +251,19 @@ impl World {
         }
     }
 
+    /// What servers say that members take up is what their files are.
+    pub(crate) fn check_usage(&mut self, index: usize) {
+        let host = &self.hosts[index];
+        if host.config.role == Role::Client {
+            return;
+        }
+        let Some(replica) = &host.replica else { return };
+        if let Ok(Some(line)) = replica.usage_is_wrong() {
+            let line = format!("host {index}: {line}");
+            self.violations.push(Violation::new("what is taken up is counted right", line));
+        }
+    }
+
     /// Invariant 8: every current version has a live holder on record, and it has it.
     pub(crate) fn check_holders(&mut self, home: &TreeDump) {
         for (file, inode) in &home.inodes {

@@ -255,6 +255,7 @@ impl World {
             Err(line) => return self.violations.push(Violation::new("the home can be listed", line)),
         };
         self.check_tree(0, &home);
+        (0..self.hosts.len()).for_each(|index| self.check_usage(index));
         self.check_nothing_safe_lost(&home);
         self.check_holders(&home);
         self.check_readable(&home);

@@ -47,6 +47,9 @@ pub enum FsError {
     /// No room on this replica's disk (`ENOSPC`).
     #[error("no space left")]
     NoSpace,
+    /// What this member, or the whole volume, may take up is used (`EDQUOT`).
+    #[error("quota exceeded")]
+    Quota,
     /// No descriptors are left for one more open file (`ENFILE`).
     #[error("too many open files")]
     TooManyFiles,

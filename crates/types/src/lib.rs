@@ -24,7 +24,7 @@ pub use errors::FsError;
 pub use facts::{Fact, Facts};
 pub use ids::{CommitNumber, FileId, IdError, NodeId, OriginId, RecordId, UserId, VolumeId};
 pub use image::{Admitted, Conflict, ConflictKind, Entry, Image, Inode, Key, Kind, Origin, Place, Renewal, Standing};
-pub use limits::{Limits, Squash};
+pub use limits::{Limits, Quota, Squash};
 pub use lives::{KnownLives, LIVES_MAX, Life, LifeSpan};
 pub use name::{Name, NameError, XattrName};
 pub use record::{AttrChange, Op, Record, Replaced};

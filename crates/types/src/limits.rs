@@ -13,6 +13,22 @@ pub struct Limits {
     /// The directory below which it works, that one included: of all else it sees nothing but the way there, and changes nothing.
     /// `None`: the whole volume.
     pub below: Option<FileId>,
+    /// How much of the volume it may take up. In the row of the home: how much all may together.
+    pub quota: Quota,
+}
+
+/// How much may be taken up. Set afterwards by a command, not by a ticket.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Quota {
+    /// Bytes of contents. `None`: as many as there is room for.
+    pub bytes: Option<u64>,
+    /// Files, directories and everything else that has a name.
+    pub files: Option<u64>,
+}
+
+impl Quota {
+    /// No bound.
+    pub const NONE: Self = Self { bytes: None, files: None };
 }
 
 /// A user and a group that stand for whoever a member says.
@@ -26,10 +42,15 @@ pub struct Squash {
 
 impl Limits {
     /// No limits.
-    pub const NONE: Self = Self { squash: None, no_setid: false, below: None };
+    pub const NONE: Self = Self { squash: None, no_setid: false, below: None, quota: Quota::NONE };
 
-    /// Whether there is any.
+    /// Whether a record may be against them. A quota is kept to before a record is taken, not by what it does.
     pub fn is_none(&self) -> bool {
-        *self == Self::NONE
+        self.same_but_quota(&Self::NONE)
+    }
+
+    /// Whether two differ in their quotas at most.
+    pub fn same_but_quota(&self, other: &Self) -> bool {
+        Self { quota: Quota::NONE, ..*self } == Self { quota: Quota::NONE, ..*other }
     }
 }

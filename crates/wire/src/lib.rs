@@ -15,5 +15,5 @@ pub use codec::{
 };
 pub use message::{
     Applied, AskId, AskedVersion, Down, Full, HaveList, HeldVersion, KeyImage, LentVersion, LockVerdict, Mark, Message,
-    Omitted, Question, Resume, Room, Sealed, SentRecord, ServerRoom, Span, Stamp, Then, Up, Verdict,
+    Omitted, Question, QuotaRoom, Resume, Room, Sealed, SentRecord, ServerRoom, Span, Stamp, Then, Up, Verdict,
 };

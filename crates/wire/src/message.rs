@@ -590,6 +590,21 @@ pub struct ServerRoom {
     pub label: String,
     /// Its room.
     pub room: Room,
+    /// It is no disk: what a quota of the receiver leaves, as the server sees it.
+    pub quota: Option<QuotaRoom>,
+}
+
+/// What is told of a quota beside its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotaRoom {
+    /// The receiver's records are counted up to this sequence.
+    pub through: u64,
+    /// Files that it leaves; the largest number: it does not bound them.
+    pub files_left: u64,
+    /// The receiver's own, not the volume's.
+    pub is_members: bool,
+    /// What the receiver sent last went beyond its quotas, and nothing was removed since: it is not to send it again yet.
+    pub is_refused: bool,
 }
 
 /// The room on a disk.
@@ -613,4 +628,6 @@ pub enum Full {
     Contents,
     /// Nor for metadata.
     Metadata,
+    /// It is no disk, and what may be used is.
+    Quota,
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use std::fs;
+use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::time::Duration;
 use wayfs_system_tests::{Machine, Mount, Server, eventually, free_port};
@@ -109,4 +110,97 @@ fn a_member_with_a_part_has_that_and_nothing_else() {
     assert!(members.contains("path projects/ours"), "{members}");
     let missing = volume.server.wayfs(&volume.home, &["volume", "ticket", "work", "--path", "nowhere"]);
     assert_ne!(missing.code(), 0);
+}
+
+/// Writes a file as a program does that looks at what `write` and `fsync` say.
+fn put(mount: &Mount, name: &str, len: usize) -> io::Result<()> {
+    let mut file = fs::File::create(mount.path(name))?;
+    file.write_all(&vec![7; len])?;
+    file.sync_all()
+}
+
+fn is_quota(outcome: &io::Result<()>) -> bool {
+    outcome.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EDQUOT))
+}
+
+impl Volume {
+    fn quota(&self, options: &[&str]) -> String {
+        self.server.wayfs(&self.home, &[&["volume", "quota", "work"], options].concat()).ok().out
+    }
+
+    /// The origin of a member, by the name of its machine.
+    fn origin(&self, machine: &str) -> String {
+        let members = self.server.wayfs(&self.home, &["volume", "members", "work", "--json"]).ok().json();
+        let list = members["members"].as_array().cloned().unwrap();
+        let is_it = |member: &&serde_json::Value| member["label"].as_str().is_some_and(|label| label.contains(machine));
+        list.iter().find(is_it).unwrap_or_else(|| panic!("{members}"))["origin"].to_string()
+    }
+}
+
+fn free_of(mount: &Mount) -> (u64, u64) {
+    let disk = rustix::fs::statvfs(mount.root()).unwrap();
+    (disk.f_bavail * disk.f_frsize, disk.f_ffree)
+}
+
+/// Proves [S-quota].
+#[test]
+fn a_quota_is_kept_to_and_shown() {
+    let volume = volume();
+    let (machine, mount) = volume.member("guest", &[]);
+    let guest = volume.origin("guest");
+    let said = volume.quota(&["--member", &guest, "--bytes", "1MiB", "--files", "4"]);
+    assert!(said.contains("0 B of 1.0 MiB, 0 files of 4"), "{said}");
+    eventually("it is told", SEEN, || free_of(&mount) == (1 << 20, 4));
+    put(&mount, "first", 600_000).unwrap();
+    let refused = put(&mount, "second", 600_000);
+    assert!(is_quota(&refused), "{refused:?}");
+    put(&mount, "second", 400_000).unwrap();
+    assert!(free_of(&mount).0 < 50_000, "what is not counted yet by a server is taken off");
+    put(&mount, "third", 0).unwrap();
+    fs::create_dir(mount.path("fourth")).unwrap();
+    assert!(is_quota(&fs::create_dir(mount.path("fifth"))));
+    mount.sync(&machine, "stable");
+    let status = || mount.wayfs(&machine, &["status"]).out;
+    eventually("it says so", SEEN, || status().contains("quota: of this member"));
+    let members = volume.server.wayfs(&volume.home, &["volume", "members", "work"]).ok().out;
+    assert!(members.contains("977 KiB of 1.0 MiB, 4 files of 4"), "{members}");
+    put(&volume.mount, "of the owner", 2_000_000).unwrap();
+    fs::remove_file(mount.path("first")).unwrap();
+    put(&mount, "first again", 500_000).unwrap();
+    mount.sync(&machine, "stable");
+    let refused = volume.server.wayfs(&volume.home, &["volume", "quota", "work", "--member", &volume.origin("site")]);
+    assert_ne!(refused.code(), 0, "{}", refused.out);
+    volume.quota(&["--member", &guest, "--bytes", "0", "--files", "0"]);
+    eventually("it is told that there is none", SEEN, || put(&mount, "large", 3_000_000).is_ok());
+    // What all take up counts together.
+    let all = volume.quota(&["--bytes", "6MiB"]);
+    assert!(all.contains("of 6.0 MiB"), "{all}");
+    eventually("the owner is told", SEEN, || free_of(&volume.mount).0 < 6 << 20);
+    assert!(is_quota(&put(&volume.mount, "too large", 5_000_000)));
+    mount.sync(&machine, "stable");
+}
+
+/// Proves [S-quota]: what was acknowledged is not lost.
+#[test]
+fn what_was_written_offline_before_a_quota_was_lowered_waits_and_goes_up() {
+    let volume = volume();
+    let (machine, mount) = volume.member("guest", &[]);
+    let guest = volume.origin("guest");
+    volume.quota(&["--member", &guest, "--bytes", "4MiB"]);
+    eventually("it is told", SEEN, || free_of(&mount).0 == 4 << 20);
+    mount.wayfs(&machine, &["offline"]).ok();
+    put(&mount, "film", 3_000_000).unwrap();
+    assert!(is_quota(&put(&mount, "more", 3_000_000)), "it keeps to what it was told, offline, too");
+    // What was refused stays in the cache, to be tried again, as long as the file is there.
+    fs::remove_file(mount.path("more")).unwrap();
+    volume.quota(&["--member", &guest, "--bytes", "1MiB"]);
+    mount.wayfs(&machine, &["online"]).ok();
+    let status = || mount.wayfs(&machine, &["status"]).out;
+    eventually("it has heard", SEEN, || free_of(&mount).0 <= 1 << 20);
+    assert!(!volume.mount.path("film").exists() || fs::metadata(volume.mount.path("film")).unwrap().len() == 0);
+    assert_eq!(fs::read(mount.path("film")).unwrap().len(), 3_000_000, "it is here: {}", status());
+    volume.quota(&["--member", &guest, "--bytes", "4MiB"]);
+    mount.sync(&machine, "stable");
+    volume.mount.wayfs(&volume.owner, &["refresh"]).ok();
+    assert_eq!(fs::read(volume.mount.path("film")).unwrap(), vec![7; 3_000_000]);
 }

@@ -47,6 +47,20 @@ pub(crate) enum VolumeCommand {
         /// The volume
         volume: String,
     },
+    /// How much a member, or the whole volume, may take up; without --bytes and --files only shows it
+    Quota {
+        /// The volume
+        volume: String,
+        /// Of this member: USER@HOST, origin number or node id. Without it: of all together
+        #[arg(long, value_name = "MEMBER")]
+        member: Option<String>,
+        /// Bytes of contents, like 10GiB; 0: no quota
+        #[arg(long, value_name = "SIZE")]
+        bytes: Option<String>,
+        /// Files, directories and everything else that has a name; 0: no quota
+        #[arg(long, value_name = "COUNT")]
+        files: Option<u64>,
+    },
     /// The keys of the volume's machines, whole, to compare by voice
     Fingerprint {
         /// The volume

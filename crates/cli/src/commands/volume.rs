@@ -2,6 +2,7 @@
 
 use super::{Context, copying, unexpected, write_out};
 use crate::args::{DeleteArgs, Output, PromoteArgs, TicketArgs, VolumeCommand};
+use crate::config::parse_size;
 use crate::failure::{Exit, Failure};
 use crate::people;
 use crate::show;
@@ -29,6 +30,10 @@ pub(crate) fn run(context: &Context, command: VolumeCommand) -> Result<(), Failu
         VolumeCommand::Promote(args) => promote(context, &args),
         VolumeCommand::Delete(args) => delete(context, &args),
         VolumeCommand::Members { volume } => context.report(server, &Command::VolumeMembers { volume }),
+        VolumeCommand::Quota { volume, member, bytes, files } => {
+            let bytes = bytes.as_deref().map(parse_size).transpose()?;
+            context.report(server, &Command::VolumeQuota { volume, member, bytes, files })
+        }
         VolumeCommand::Fingerprint { volume } => fingerprint(context, volume),
         VolumeCommand::AcceptLoss { volume, member, dry_run } => {
             context.report(server, &Command::VolumeAcceptLoss { volume, member, dry_run })

@@ -11,6 +11,7 @@ mod template;
 pub(crate) use file::ConfigFile;
 pub(crate) use mount::{Close, MountSettings, Source, TICKET_VARIABLE, read_ticket};
 pub(crate) use serve::ServeSettings;
+pub(crate) use size::parse_size;
 pub(crate) use template::TEMPLATE;
 
 use crate::args::GlobalArgs;

@@ -6,7 +6,7 @@ use super::table::{clean, table};
 use std::fmt::Write;
 use wayfs_control::report::{
     BackupReport, CopyReport, DeleteReport, GivenUpReport, MemberReport, MembersReport, PromoteReport, RestoreReport,
-    StationReport, StationsReport, VolumeReport, VolumesReport, WhyReport,
+    StationReport, StationsReport, UsageReport, VolumeReport, VolumesReport, WhyReport,
 };
 use wayfs_control::{Event, EventKind, Owner, TicketLimits, TicketRole};
 
@@ -100,11 +100,26 @@ pub(crate) fn members(report: &MembersReport, now_unix_ms: i64) -> String {
                 seen,
                 member.records_applied.to_string(),
                 node,
+                used(&member.usage),
                 limits(&member.limits),
             ]
         })
         .collect();
-    table(&["ORIGIN", "LABEL", "ROLE", "SEEN", "RECORDS", "NODE", "LIMITS"], &rows)
+    let mut text = table(&["ORIGIN", "LABEL", "ROLE", "SEEN", "RECORDS", "NODE", "USED", "LIMITS"], &rows);
+    let _ = writeln!(text, "All together: {}.", used(&report.usage));
+    text
+}
+
+/// What is taken up, and of how much.
+fn used(usage: &UsageReport) -> String {
+    let of = |max: Option<String>| max.map_or_else(String::new, |max| format!(" of {max}"));
+    let files = count(usage.files, "file");
+    format!(
+        "{}{}, {files}{}",
+        bytes(usage.bytes),
+        of(usage.bytes_max.map(bytes)),
+        of(usage.files_max.map(|max| max.to_string()))
+    )
 }
 
 /// What a member may do less than others, in the words of the ticket's options.
@@ -338,11 +353,12 @@ mod tests {
             connected: false,
             seen_unix_ms: Some(0),
             limits: TicketLimits { squash: Some(Owner { uid: 5, gid: 6 }), no_setid: true, path: Some("a/b".into()) },
+            usage: UsageReport { bytes: 5, files: 1, bytes_max: Some(1 << 20), files_max: Some(9) },
         };
-        let report = MembersReport { members: vec![member] };
+        let report = MembersReport { members: vec![member], usage: UsageReport::default() };
         assert!(
             members(&report, 5000)
-                .contains("2       ann@lap  client  5.0 s ago  9        abcdefgh  squash 5:6, no-setid, path a/b")
+                .contains("2       ann@lap  client  5.0 s ago  9        abcdefgh  5 B of 1.0 MiB, 1 file of 9  squash 5:6, no-setid, path a/b")
         );
         assert!(fingerprint(&report).contains("client  ann@lap  abcd efgh ijk"));
         let report = VolumeReport {

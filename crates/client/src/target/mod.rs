@@ -218,6 +218,7 @@ impl Target {
             | Command::VolumeCreate { .. }
             | Command::VolumeList
             | Command::VolumeTicket { .. }
+            | Command::VolumeQuota { .. }
             | Command::VolumeImport { .. }
             | Command::VolumeExport { .. }
             | Command::VolumeBackup { .. }
@@ -252,6 +253,7 @@ fn refused(what: &str, error: FsError) -> ControlError {
             (ErrorKind::Unreachable, "Connect (`wayfs online`), or wait until `wayfs status` shows a station.")
         }
         FsError::NoSpace => (ErrorKind::Failed, "Make room on the cache disk."),
+        FsError::Quota => (ErrorKind::Failed, "Remove files, or ask for a larger quota (`wayfs volume quota`)."),
         FsError::ReadOnly | FsError::AccessDenied | FsError::NotPermitted => {
             (ErrorKind::Refused, "Ask for a ticket that may write.")
         }

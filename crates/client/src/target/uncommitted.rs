@@ -64,6 +64,7 @@ impl Uncommitted {
 fn is_passing(error: FsError) -> bool {
     match error {
         FsError::NoSpace
+        | FsError::Quota
         | FsError::TooManyFiles
         | FsError::Unreachable
         | FsError::TimedOut

@@ -2,7 +2,7 @@
 
 use super::core::{Caller, Vfs, answered};
 use super::errno::errno;
-use crate::files::open_file::Extend;
+use crate::files::open_file::{Extend, OpenFile};
 use crate::files::{Access, OperationError, Seek, WaitPolicy};
 use crate::notices::Stale;
 use std::sync::Arc;
@@ -77,6 +77,9 @@ impl Vfs {
         // Late writes of the page cache say where they belong even if the handle appends.
         let appends = place.flags & libc::O_APPEND != 0 && !place.from_cache;
         let offset = (!appends).then_some(place.offset);
+        if !self.is_within_quota(&open.file, offset, data.len() as u64) {
+            return answered(reply.error(errno(FsError::Quota)));
+        }
         match self.files.write(&open.file, offset, data, self.user(caller)) {
             Ok(at) => {
                 if at != place.offset {
@@ -110,6 +113,13 @@ impl Vfs {
             // Clean copies give way; each byte may be needed twice, as above.
             || (self.engine.make_room(self.settings.free_min.saturating_add(len.saturating_mul(2)))
                 && self.space.take(len, free, self.settings.free_min))
+    }
+
+    /// Whether a write stays within the quotas that this machine was told of.
+    fn is_within_quota(&self, file: &OpenFile, offset: Option<u64>, len: u64) -> bool {
+        let size = file.overlay().size;
+        let end = offset.unwrap_or(size).saturating_add(len);
+        end <= size || self.engine.has_quota_for(file.id(), end)
     }
 
     pub(super) fn allocate(
@@ -190,7 +200,7 @@ fn answer_seek(reply: Reply, outcome: Result<Option<u64>, OperationError>) {
     }
 }
 
-fn with_room_above(disk: &rustix::fs::StatVfs, above: Option<Room>) -> FileSystemStatistics {
+fn with_room_above(disk: &rustix::fs::StatVfs, above: Option<(Room, u64)>) -> FileSystemStatistics {
     let fragment = disk.f_frsize.max(1);
     let own = FileSystemStatistics {
         blocks: disk.f_blocks,
@@ -202,13 +212,16 @@ fn with_room_above(disk: &rustix::fs::StatVfs, above: Option<Room>) -> FileSyste
         name_len_max: NAME_MAX,
         fragment_size: u32::try_from(fragment).unwrap_or(4096),
     };
-    match above.filter(|above| above.left / fragment < disk.f_bavail) {
-        Some(above) => {
-            let left = above.left / fragment;
-            FileSystemStatistics { blocks: above.size / fragment, blocks_free: left, blocks_available: left, ..own }
-        }
-        None => own,
+    let Some((above, files_left)) = above else { return own };
+    let files_free = own.files_free.min(files_left);
+    // Files here are those that are used and those that are free.
+    let files = own.files - own.files_free.min(own.files) + files_free;
+    let own = FileSystemStatistics { files, files_free, ..own };
+    if above.left / fragment >= disk.f_bavail {
+        return own;
     }
+    let left = above.left / fragment;
+    FileSystemStatistics { blocks: above.size / fragment, blocks_free: left, blocks_available: left, ..own }
 }
 
 #[cfg(test)]
@@ -220,9 +233,10 @@ mod tests {
         let disk = rustix::fs::statvfs("/").unwrap();
         let own = with_room_above(&disk, None);
         let room = |left: u64| Room { full: wayfs_proto::Full::No, left, size: 1 << 30 };
-        assert_eq!(with_room_above(&disk, Some(room(u64::MAX))), own);
-        let full = with_room_above(&disk, Some(room(0)));
+        assert_eq!(with_room_above(&disk, Some((room(u64::MAX), u64::MAX))), own);
+        let full = with_room_above(&disk, Some((room(0), u64::MAX)));
         assert_eq!((full.blocks * disk.f_frsize, full.blocks_available, full.files), (1 << 30, 0, own.files));
+        assert_eq!(with_room_above(&disk, Some((room(u64::MAX), 0))).files_free, 0, "a quota of files");
     }
 
     #[test]

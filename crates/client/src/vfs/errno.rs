@@ -20,6 +20,7 @@ pub fn errno(error: FsError) -> Errno {
         FsError::TooBig => Errno::from_code(libc::E2BIG),
         FsError::FileTooLarge => Errno::FBIG,
         FsError::NoSpace => Errno::NOSPC,
+        FsError::Quota => Errno::from_code(libc::EDQUOT),
         FsError::TooManyFiles => Errno::from_code(libc::ENFILE),
         FsError::NoAttribute => Errno::NODATA,
         FsError::Unreachable => Errno::HOSTUNREACH,

@@ -24,5 +24,5 @@ pub use station::{StationReport, StationsReport, WhyReport};
 pub use status::{StatusReport, StatusWord, VolumeRole, VolumeStatus};
 pub use volume::{
     BackupReport, CopyReport, DeleteReport, GivenUpContent, GivenUpReport, MemberReport, MembersReport, PromoteReport,
-    RestoreReport, TicketReport, VolumeReport, VolumesReport,
+    RestoreReport, TicketReport, UsageReport, VolumeReport, VolumesReport,
 };

@@ -70,6 +70,24 @@ pub struct MemberReport {
     /// What it may do less than others.
     #[serde(default)]
     pub limits: crate::TicketLimits,
+    /// What it takes up, and may.
+    #[serde(default)]
+    pub usage: UsageReport,
+}
+
+/// What is taken up of a volume, and what may be.
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UsageReport {
+    /// Bytes of contents.
+    pub bytes: u64,
+    /// Files, directories and everything else that has a name.
+    pub files: u64,
+    /// Bytes that may be used; `None`: no quota.
+    #[serde(default)]
+    pub bytes_max: Option<u64>,
+    /// Files that may be there.
+    #[serde(default)]
+    pub files_max: Option<u64>,
 }
 
 /// Members in order of origin.
@@ -77,6 +95,9 @@ pub struct MemberReport {
 pub struct MembersReport {
     /// They.
     pub members: Vec<MemberReport>,
+    /// All together.
+    #[serde(default)]
+    pub usage: UsageReport,
 }
 
 /// What deleting a volume takes away.

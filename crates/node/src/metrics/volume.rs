@@ -190,9 +190,14 @@ fn render_room(text: &mut Text, volume: &Volume, name: &str) {
         Role::Home => "home",
     };
     let above = volume.rooms_above();
-    let places = above
-        .iter()
-        .map(|server| (if server.is_home { "home" } else { "station" }, server.label.as_str(), server.room));
+    let places = above.iter().map(|server| {
+        let place = match (server.quota, server.is_home) {
+            (Some(_), _) => "quota",
+            (None, true) => "home",
+            (None, false) => "station",
+        };
+        (place, server.label.as_str(), server.room)
+    });
     for (place, host, room) in std::iter::once((own, "", volume.room())).chain(places) {
         let labels = [("volume", name), ("place", place), ("host", host)];
         let is_full = f64::from(u8::from(room.full != Full::No));

@@ -17,7 +17,7 @@ const CHEAT: PeerId = PeerId(7777);
 const SQUASH: Squash = Squash { uid: 5000, gid: 6000 };
 
 fn squashed() -> Limits {
-    Limits { squash: Some(SQUASH), no_setid: true, below: None }
+    Limits { squash: Some(SQUASH), no_setid: true, ..Limits::NONE }
 }
 
 fn made(kind: Kind, text: &str, mode: u16) -> Op {

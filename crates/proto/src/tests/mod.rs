@@ -24,6 +24,7 @@ mod noise;
 mod omitting;
 mod put_back;
 mod put_back_contents;
+mod quotas;
 mod random_peers;
 mod reports;
 mod seals;

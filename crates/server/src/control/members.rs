@@ -4,10 +4,10 @@ use super::status::unix_ms;
 use super::target::failed;
 use crate::served::Served;
 use std::time::Duration;
-use wayfs_control::report::{GivenUpContent, GivenUpReport, MemberReport, MembersReport};
+use wayfs_control::report::{GivenUpContent, GivenUpReport, MemberReport, MembersReport, UsageReport};
 use wayfs_control::{ControlError, ErrorKind};
 use wayfs_proto::is_waiting_for;
-use wayfs_types::{Admitted, NodeId, Origin, OriginId};
+use wayfs_types::{Admitted, NodeId, Origin, OriginId, Quota};
 
 /// Longest wait for the disk.
 const SYNC_MAX: Duration = Duration::from_secs(10);
@@ -35,10 +35,51 @@ pub(super) fn list(served: &Served) -> Result<MembersReport, ControlError> {
             connected: sessions.iter().any(|session| session.node == origin.node),
             seen_unix_ms: served.heard.seen(origin.node).map(unix_ms),
             limits: super::tickets::in_words(served, origin.limits),
+            usage: usage(served, Some(id), origin.limits.quota),
             label: origin.label,
         })
         .collect();
-    Ok(MembersReport { members })
+    let quota = served.volume.look(wayfs_proto::Replica::quota_of_volume).and_then(Result::ok).unwrap_or_default();
+    Ok(MembersReport { members, usage: usage(served, None, quota) })
+}
+
+/// What a member takes up, or all together.
+fn usage(served: &Served, of: Option<OriginId>, quota: Quota) -> UsageReport {
+    let looked = served.volume.look(|replica| match of {
+        Some(origin) => replica.usage(origin),
+        None => replica.usage_of_volume(),
+    });
+    let used = looked.and_then(Result::ok).unwrap_or_default();
+    UsageReport { bytes: used.bytes, files: used.files, bytes_max: quota.bytes, files_max: quota.files }
+}
+
+/// Sets a quota. What is not said stays; zero takes it away.
+pub(super) fn quota(
+    served: &Served,
+    member: Option<&str>,
+    (bytes, files): (Option<u64>, Option<u64>),
+) -> Result<MembersReport, ControlError> {
+    let all = origins(served)?;
+    let node = member.map(|member| find(&all, member)).transpose()?;
+    if all.iter().any(|(_, origin)| Some(origin.node) == node && origin.admitted == Admitted::Station) {
+        return Err(ControlError::new(
+            ErrorKind::Usage,
+            "a station has no quota: what it holds its clients wrote".to_owned(),
+            "Set one for a client, or for all together (without --member).",
+        ));
+    }
+    let is_meant = |origin: &Origin| match node {
+        Some(node) => origin.node == node,
+        None => origin.admitted == Admitted::Home,
+    };
+    let known = all.iter().rev().find(|(_, origin)| is_meant(origin)).map(|(_, origin)| origin.limits.quota);
+    let known = known.unwrap_or(Quota::NONE);
+    let new = |said: Option<u64>, known: Option<u64>| said.map_or(known, |said| (said > 0).then_some(said));
+    let quota = Quota { bytes: new(bytes, known.bytes), files: new(files, known.files) };
+    if quota != known {
+        served.volume.set_quota(node, quota, SYNC_MAX).map_err(|error| failed("set quota", error))?;
+    }
+    list(served)
 }
 
 pub(super) fn revoke(served: &Served, member: &str) -> Result<MembersReport, ControlError> {

@@ -74,6 +74,7 @@ impl ControlTarget for Target {
             Command::VolumeCreate { .. }
             | Command::VolumeList
             | Command::VolumeTicket { .. }
+            | Command::VolumeQuota { .. }
             | Command::VolumeImport { .. }
             | Command::VolumeExport { .. }
             | Command::VolumeBackup { .. }
@@ -142,6 +143,9 @@ fn run_for_volumes(server: &Shared, command: Command, out: &mut dyn Sink) -> Res
         }
         Command::VolumeAcceptLoss { volume, member, dry_run } => {
             Ok(Done::GivenUp(members::accept_loss(&*home(server, &volume)?, member.as_deref(), dry_run)?))
+        }
+        Command::VolumeQuota { volume, member, bytes, files } => {
+            Ok(Done::Members(members::quota(&*home(server, &volume)?, member.as_deref(), (bytes, files))?))
         }
         Command::VolumeMembers { volume } => Ok(Done::Members(members::list(&*one(server, Some(&volume))?)?)),
         other => Err(ControlError::wrong_daemon(&other, DaemonKind::Mount)),

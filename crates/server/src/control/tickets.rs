@@ -71,7 +71,7 @@ fn usage(message: &str, next: &str) -> ControlError {
 fn limits_of(served: &Served, limits: &TicketLimits) -> Result<Limits, ControlError> {
     let below = limits.path.as_deref().map(|path| directory_at(served, path)).transpose()?;
     let squash = limits.squash.map(|Owner { uid, gid }| Squash { uid, gid });
-    Ok(Limits { squash, no_setid: limits.no_setid, below })
+    Ok(Limits { squash, no_setid: limits.no_setid, below, ..Limits::NONE })
 }
 
 fn directory_at(served: &Served, path: &Path) -> Result<FileId, ControlError> {
