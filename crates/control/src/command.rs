@@ -259,6 +259,9 @@ pub enum Command {
         volume: String,
         /// Its label, origin number or node id (or the first eight letters).
         member: String,
+        /// Records of it that the home has not do nothing, also those that a station took before.
+        #[serde(default)]
+        fence: bool,
     },
     /// Declares contents lost that only machines have which are away, once all who are there were asked for them. Result: [`crate::Done::GivenUp`].
     VolumeAcceptLoss {

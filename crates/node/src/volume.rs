@@ -35,7 +35,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use wayfs_net::{Connection, FrameReceiver, FrameSender};
-use wayfs_proto::{Full, GivenUp, GrantError, Input, Neighbour, PeerId, Replica, Role, Room, ServerRoom};
+use wayfs_proto::{Full, GivenUp, GrantError, Held, Input, Neighbour, PeerId, Replica, Role, Room, ServerRoom};
 use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig, Pressure, Reserves};
 use wayfs_types::request::{Outcome, Request, RequestId};
 use wayfs_types::{
@@ -457,13 +457,13 @@ impl Volume {
         Ok(count)
     }
 
-    /// Home only: refuses a machine from this moment on, durably, and ends its sessions here. Answers how many
-    /// origins it had.
+    /// Home only: refuses a machine from this moment on, durably, and ends its sessions here; `held` says what becomes of what
+    /// only stations have of it. Answers how many origins it had.
     ///
     /// # Errors
     /// [`MemberError`]: the engine refuses, or the disk fails.
-    pub fn revoke(&self, node: NodeId, timeout: Duration) -> Result<usize, MemberError> {
-        let count = self.change_members(|replica| replica.revoke(clock::now(), clock::wall(), node))?;
+    pub fn revoke(&self, node: NodeId, held: Held, timeout: Duration) -> Result<usize, MemberError> {
+        let count = self.change_members(|replica| replica.revoke(clock::now(), clock::wall(), node, held))?;
         self.disconnect_node(node, "this machine was removed from the volume");
         self.sync(timeout)?;
         self.refresh_servers();
@@ -512,7 +512,8 @@ impl Volume {
         for node in self.directory.revoked() {
             let admitted = self.look(|replica| replica.admitted(node)).and_then(Result::ok).unwrap_or_default();
             if admitted.iter().any(|(_, origin)| origin.admitted != Admitted::Revoked)
-                && let Err(error) = self.change_members(|replica| replica.revoke(clock::now(), clock::wall(), node))
+                && let Err(error) =
+                    self.change_members(|replica| replica.revoke(clock::now(), clock::wall(), node, Held::Taken))
             {
                 tracing::error!(%error, node = %node.short(), "revoke again what a newer list calls removed");
             }

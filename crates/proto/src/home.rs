@@ -15,6 +15,15 @@ const COUNTED: u32 = 65_536;
 /// Origins that one machine may have back which this home does not know.
 const AGAIN_MAX: usize = 1024;
 
+/// What becomes of records of a removed member that the home has not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// What a station took before it heard is taken.
+    Taken,
+    /// They do nothing, wherever they come from: somebody else may have its key.
+    Fenced,
+}
+
 /// Where a life of a home begins to look for origins that are free.
 fn first_of_life(volume: VolumeId, life: Life) -> u32 {
     let mut bytes = volume.as_bytes().to_vec();
@@ -103,12 +112,12 @@ impl<S: MetaStore> Replica<S> {
         Ok(true)
     }
 
-    /// Turns a machine away for good: its sessions end, here at once and at stations when they hear of it. What
-    /// it wrote before and a station holds is still taken. Answers how many origins it had.
+    /// Turns a machine away for good: its sessions end, here at once and at stations when they hear of it. What becomes of
+    /// what it wrote before and a station holds is said by `held`. Answers how many origins it had.
     ///
     /// # Errors
     /// [`GrantError::NotHome`], or the store failed.
-    pub fn revoke(&mut self, now: Time, wall: WallTime, node: NodeId) -> Result<usize, GrantError> {
+    pub fn revoke(&mut self, now: Time, wall: WallTime, node: NodeId, held: Held) -> Result<usize, GrantError> {
         if self.config.role != Role::Home {
             return Err(GrantError::NotHome);
         }
@@ -119,7 +128,8 @@ impl<S: MetaStore> Replica<S> {
             if image.admitted == Admitted::Home {
                 continue;
             }
-            let revoked = Origin { admitted: Admitted::Revoked, ..image };
+            let limits = Limits { is_fenced: image.limits.is_fenced || held == Held::Fenced, ..image.limits };
+            let revoked = Origin { admitted: Admitted::Revoked, limits, ..image };
             self.put_image(Key::Origin(origin), Some(Image::Origin(revoked)))?;
             count += 1;
         }

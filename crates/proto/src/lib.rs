@@ -25,7 +25,7 @@
 //!     pub fn config(&self) -> &Config; store(), store_mut(), into_store()
 //!     // home only
 //!     pub fn grant_origin(&mut self, now: Time, wall: WallTime, node: NodeId, admitted: Admitted, label: &str) -> Result<OriginId, GrantError>;
-//!     pub fn revoke(&mut self, now: Time, wall: WallTime, node: NodeId) -> Result<usize, GrantError>;
+//!     pub fn revoke(&mut self, now: Time, wall: WallTime, node: NodeId, held: Held) -> Result<usize, GrantError>;
 //! }
 //! // testing::MemoryStore: new(), sync(Ticket), newest(), crash(kept) -> Self, set_room(Option<usize>)
 //! ```
@@ -35,6 +35,7 @@ mod report;
 pub mod testing;
 pub use ahead::AHEAD_MAX;
 pub use api::*;
+pub use home::Held;
 pub use ledger::{Amount, Ledger};
 pub use lost::{GivenUp, is_waiting_for};
 pub use report::*;

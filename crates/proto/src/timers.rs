@@ -35,6 +35,7 @@ impl<S: MetaStore> Replica<S> {
             }
             // A number that a put-back home gives again is not known for a while.
             if let (Some(Image::Origin(old)), Some(Image::Origin(new))) = (&change.old, &change.new)
+                && !is_revoked
                 && !old.limits.same_but_quota(&new.limits)
                 && let Some(peer) = self.children.peer_of(*origin)
             {

@@ -37,6 +37,8 @@ pub fn apply(view: &mut impl ViewMut, record: &Record) -> Result<Effect, Storage
     let is_made = inode(view, FileId::made_by(record.id))?.is_some();
     let effect = match is_made {
         true => Effect::new(Outcome::Duplicate),
+        // Whoever has the row does the same, and the record keeps its place: nothing that follows or waits is held up.
+        false if limits.is_fenced => Effect::new(Outcome::NoEffect),
         false if limits.is_none() => dispatch(&mut Edit::new(view, record, label), &record.op)?,
         false => limits::dispatch_limited(&mut Edit::new(view, record, label), &limits, dispatch)?,
     };

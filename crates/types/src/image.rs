@@ -290,7 +290,8 @@ pub enum Admitted {
     Station,
     /// A client.
     Client,
-    /// No longer (a stolen laptop): its sessions are refused.
+    /// No longer (a stolen laptop): its sessions are refused. Records of it that a station has are taken, unless it is fenced
+    /// ([`Limits::is_fenced`]).
     Revoked,
     /// A client that may only read: its records and contents are refused.
     Reader,

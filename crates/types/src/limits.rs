@@ -13,6 +13,8 @@ pub struct Limits {
     /// The directory below which it works, that one included: of all else it sees nothing but the way there, and changes nothing.
     /// `None`: the whole volume.
     pub below: Option<FileId>,
+    /// Records of it that the home had not ordered when it was removed do nothing, wherever they come from.
+    pub is_fenced: bool,
     /// How much of the volume it may take up. In the row of the home: how much all may together.
     pub quota: Quota,
 }
@@ -42,7 +44,7 @@ pub struct Squash {
 
 impl Limits {
     /// No limits.
-    pub const NONE: Self = Self { squash: None, no_setid: false, below: None, quota: Quota::NONE };
+    pub const NONE: Self = Self { squash: None, no_setid: false, below: None, is_fenced: false, quota: Quota::NONE };
 
     /// Whether a record may be against them. A quota is kept to before a record is taken, not by what it does.
     pub fn is_none(&self) -> bool {

@@ -83,6 +83,10 @@ pub(crate) enum VolumeCommand {
         volume: String,
         /// USER@HOST, origin number or node id, as `members` shows them
         member: String,
+        /// Drop what it wrote and the home has not yet, wherever it comes from: somebody may have its key. Without it, what a station has
+        /// of it is still taken
+        #[arg(long)]
+        fence: bool,
     },
 }
 

@@ -38,7 +38,9 @@ pub(crate) fn run(context: &Context, command: VolumeCommand) -> Result<(), Failu
         VolumeCommand::AcceptLoss { volume, member, dry_run } => {
             context.report(server, &Command::VolumeAcceptLoss { volume, member, dry_run })
         }
-        VolumeCommand::Revoke { volume, member } => context.report(server, &Command::VolumeRevoke { volume, member }),
+        VolumeCommand::Revoke { volume, member, fence } => {
+            context.report(server, &Command::VolumeRevoke { volume, member, fence })
+        }
     }
 }
 

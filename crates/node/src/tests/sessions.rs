@@ -135,7 +135,10 @@ fn a_revoked_machine_is_put_out_and_stays_out() {
     let client = Machine::below(&home, &dir.path().join("c"), ChildRole::Client, &[&home]);
     client.write("x", b"x");
     client.wait(Level::Safe);
-    assert_eq!(home.volume.revoke(client.endpoint.id(), crate::testing::PATIENCE).unwrap(), 1);
+    assert_eq!(
+        home.volume.revoke(client.endpoint.id(), wayfs_proto::Held::Taken, crate::testing::PATIENCE).unwrap(),
+        1
+    );
     eventually("it is refused", || matches!(client.link.as_ref().unwrap().status().state, LinkState::Refused { .. }));
     assert!(home.volume.sessions().is_empty());
 }
@@ -228,7 +231,7 @@ fn a_removed_station_loses_its_clients_too() {
     client.wait(Level::Visible);
     let id = station.endpoint.id();
     assert_eq!(client.link.as_ref().unwrap().status().parent.unwrap().node, id);
-    home.volume.revoke(id, crate::testing::PATIENCE).unwrap();
+    home.volume.revoke(id, wayfs_proto::Held::Taken, crate::testing::PATIENCE).unwrap();
     eventually("the client is at the home", || {
         let status = client.link.as_ref().unwrap().status();
         status.state == LinkState::Connected && status.parent.is_some_and(|parent| parent.node == home.endpoint.id())

@@ -1,7 +1,7 @@
 //! Who answers for contents from the write until they are at the home.
 
 use super::world::{HOME, World, big, name};
-use crate::{Input, PeerId, Role};
+use crate::{Held, Input, PeerId, Role};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level};
 use wayfs_types::{Content, FileId, RecordId};
@@ -402,7 +402,7 @@ fn a_station_does_not_wait_for_a_writer_that_is_turned_away() {
     let not_safe = |world: &World| world.hosts[stations[0]].replica.ledger().unwrap().not_safe.unwrap();
     assert_eq!(not_safe(&world).versions, 1, "it may come and say what it has");
     let (now, wall, node) = (world.now, world.wall(), world.hosts[writer].replica.config().node);
-    world.hosts[HOME].replica.revoke(now, wall, node).unwrap();
+    world.hosts[HOME].replica.revoke(now, wall, node, Held::Taken).unwrap();
     world.pass(Duration::from_secs(120));
     assert!(not_safe(&world).is_nothing(), "{:?}", not_safe(&world));
 }

@@ -1,7 +1,7 @@
 //! Peers that break the protocol are sent away; nothing is lost and nothing panics.
 
 use super::world::{HOME, World, name};
-use crate::{Input, Neighbour, Output, PeerId, Role};
+use crate::{Held, Input, Neighbour, Output, PeerId, Role};
 use bytes::Bytes;
 use wayfs_types::request::{Request, RequestId};
 use wayfs_types::{
@@ -171,7 +171,7 @@ fn a_revoked_machine_is_sent_away_and_stays_away() {
     world.settle();
     let (now, wall) = (world.now, world.wall());
     let node = world.hosts[a].replica.config().node;
-    assert_eq!(world.hosts[HOME].replica.revoke(now, wall, node), Ok(1));
+    assert_eq!(world.hosts[HOME].replica.revoke(now, wall, node, Held::Taken), Ok(1));
     world.input(HOME, Input::Tick);
     world.settle();
     assert!(world.hosts[HOME].events.iter().any(|event| matches!(event, Output::Disconnect { .. })));
@@ -197,7 +197,7 @@ fn a_machine_that_is_taken_in_again_sends_what_it_wrote_meanwhile() {
         world.input(HOME, Input::Tick);
         world.settle();
     };
-    assert_eq!(world.hosts[HOME].replica.revoke(now, wall, node), Ok(1));
+    assert_eq!(world.hosts[HOME].replica.revoke(now, wall, node, Held::Taken), Ok(1));
     home(&mut world);
     world.create(a, FileId::ROOT, "meanwhile");
     world.connect(a, station);

@@ -1,7 +1,7 @@
 //! Contents that nobody has any more: who is asked, who says so, and what is left to read.
 
 use super::world::{HOME, World, big};
-use crate::{Input, LostContent, PeerId, Role};
+use crate::{Held, Input, LostContent, PeerId, Role};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level};
 use wayfs_types::{Content, Fact, FileId, RecordId};
@@ -269,7 +269,7 @@ fn what_died_with_its_writer_is_waited_for_until_that_is_revoked() {
     assert_eq!((away.len(), &away[0].waits_for[..]), (1, &[writer][..]), "{away:?}");
     let (now, wall) = (stage.world.now, stage.world.wall());
     let node = stage.world.hosts[stage.writer].replica.config().node;
-    stage.world.hosts[HOME].replica.revoke(now, wall, node).unwrap();
+    stage.world.hosts[HOME].replica.revoke(now, wall, node, Held::Taken).unwrap();
     stage.world.input(HOME, Input::Tick);
     stage.world.pass(ASKED);
     assert_eq!(stage.lost_at(HOME).len(), 1);

@@ -10,6 +10,7 @@ mod duty;
 mod exclusive;
 mod facts;
 mod faults;
+mod fences;
 mod forking;
 mod former;
 mod guesses;

@@ -2,7 +2,7 @@
 
 use super::forking::stay_connected;
 use super::world::{HOME, World, big};
-use crate::{Input, Role};
+use crate::{Held, Input, Role};
 use std::time::Duration;
 use wayfs_types::FileId;
 use wayfs_types::request::{Answer, Level};
@@ -93,7 +93,7 @@ fn what_a_station_put_back_forgot_and_nobody_has_is_declared_lost() {
     stay_connected(&mut stage.world, stage.station, HOME);
     let (now, wall) = (stage.world.now, stage.world.wall());
     let node = stage.world.hosts[stage.client].replica.config().node;
-    stage.world.hosts[HOME].replica.revoke(now, wall, node).unwrap();
+    stage.world.hosts[HOME].replica.revoke(now, wall, node, Held::Taken).unwrap();
     stage.world.input(HOME, Input::Tick);
     stage.world.pass(ASKED);
     let lost = stage.world.hosts[HOME].replica.lost_contents(10).unwrap();

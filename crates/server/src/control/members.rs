@@ -6,7 +6,7 @@ use crate::served::Served;
 use std::time::Duration;
 use wayfs_control::report::{GivenUpContent, GivenUpReport, MemberReport, MembersReport, UsageReport};
 use wayfs_control::{ControlError, ErrorKind};
-use wayfs_proto::is_waiting_for;
+use wayfs_proto::{Held, is_waiting_for};
 use wayfs_types::{Admitted, NodeId, Origin, OriginId, Quota};
 
 /// Longest wait for the disk.
@@ -27,6 +27,7 @@ pub(super) fn list(served: &Served) -> Result<MembersReport, ControlError> {
                 Admitted::Home => "home",
                 Admitted::Station => "station",
                 Admitted::Client => "client",
+                Admitted::Revoked if origin.limits.is_fenced => "fenced",
                 Admitted::Revoked => "revoked",
                 Admitted::Reader => "reader",
             }
@@ -82,9 +83,11 @@ pub(super) fn quota(
     list(served)
 }
 
-pub(super) fn revoke(served: &Served, member: &str) -> Result<MembersReport, ControlError> {
-    let node = find(&origins(served)?, member)?;
-    served.volume.revoke(node, SYNC_MAX).map_err(|error| failed("revoke member", error))?;
+/// Removes a member. A fence may come later than that: then it is drawn where the home is by now.
+pub(super) fn revoke(served: &Served, member: &str, fence: bool) -> Result<MembersReport, ControlError> {
+    let all = origins(served)?;
+    let (node, held) = if fence { (find_any(&all, member)?, Held::Fenced) } else { (find(&all, member)?, Held::Taken) };
+    served.volume.revoke(node, held, SYNC_MAX).map_err(|error| failed("revoke member", error))?;
     list(served)
 }
 

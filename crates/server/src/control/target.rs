@@ -138,8 +138,8 @@ fn run_for_volumes(server: &Shared, command: Command, out: &mut dyn Sink) -> Res
             let wanted = promoting::Wanted { dry_run, force };
             Ok(Done::Promoted(promoting::run(server, one(server, Some(&volume))?, wanted)?))
         }
-        Command::VolumeRevoke { volume, member } => {
-            Ok(Done::Members(members::revoke(&*home(server, &volume)?, &member)?))
+        Command::VolumeRevoke { volume, member, fence } => {
+            Ok(Done::Members(members::revoke(&*home(server, &volume)?, &member, fence)?))
         }
         Command::VolumeAcceptLoss { volume, member, dry_run } => {
             Ok(Done::GivenUp(members::accept_loss(&*home(server, &volume)?, member.as_deref(), dry_run)?))

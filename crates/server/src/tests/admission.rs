@@ -157,16 +157,18 @@ fn a_revoked_member_is_listed_as_such_and_put_out() {
     let grant = ann.join(&ticket(&home, "docs", TicketRole::Client)).unwrap();
     let (volume, link) = ann.open(&grant, &dir.path().join("ann"));
     eventually("it is connected", || link.status().state == LinkState::Connected);
-    let revoked = run(&home, Command::VolumeRevoke { volume: "docs".into(), member: "ann@laptop".into() });
+    let revoked =
+        run(&home, Command::VolumeRevoke { volume: "docs".into(), member: "ann@laptop".into(), fence: false });
     let Ok(Done::Members(members)) = revoked else { panic!("{revoked:?}") };
     assert!(
         members.members.iter().any(|member| member.label == "ann@laptop" && member.role == "revoked"),
         "{members:?}"
     );
     eventually("it is refused", || matches!(link.status().state, LinkState::Refused { .. }));
-    let again = run(&home, Command::VolumeRevoke { volume: "docs".into(), member: "nobody@nowhere".into() });
+    let again =
+        run(&home, Command::VolumeRevoke { volume: "docs".into(), member: "nobody@nowhere".into(), fence: false });
     assert_eq!(again.unwrap_err().kind, ErrorKind::NotFound);
-    let own = run(&home, Command::VolumeRevoke { volume: "docs".into(), member: "server@test".into() });
+    let own = run(&home, Command::VolumeRevoke { volume: "docs".into(), member: "server@test".into(), fence: false });
     assert_eq!(own.unwrap_err().kind, ErrorKind::Refused);
     volume.stop();
 }
@@ -183,7 +185,7 @@ fn a_new_ticket_makes_a_removed_member_one_again() {
     eventually("it is connected", || link.status().state == LinkState::Connected);
     let list = Request::List { directory: FileId::ROOT, after: None, limit: 10 };
     eventually("the root is known", || volume.request(list.clone(), PATIENCE).is_ok());
-    run(&home, Command::VolumeRevoke { volume: "docs".into(), member: "ann@laptop".into() }).unwrap();
+    run(&home, Command::VolumeRevoke { volume: "docs".into(), member: "ann@laptop".into(), fence: false }).unwrap();
     eventually("it is refused", || matches!(link.status().state, LinkState::Refused { .. }));
     let create = Change::Create {
         parent: FileId::ROOT,
