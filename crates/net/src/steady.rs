@@ -30,6 +30,10 @@ const RIVALS_TIME: Duration = Duration::from_secs(8);
 const GAIN_ALONE: f64 = 2.0;
 /// A window that is wide, in bytes: it grows by half in each round trip and does not double.
 const WIDE: f64 = 1e6;
+/// A stream of quinn bears 1,024 holes at its receiver and ends the connection at more: so many losses there cannot be while no more packets
+/// than this are in flight. A wider window grows by few packets in a round trip: what is too much is lost in the two until it is known.
+const HOLED_PACKETS: f64 = 2000.0;
+const MORE_PACKETS: f64 = 256.0;
 /// Longest time a peer may sit on an acknowledgement (QUIC's default).
 const ACK_DELAY_MAX: Duration = Duration::from_millis(25);
 /// A queue is seen when the quickest round trip of a round is longer than the path by an eighth and this.
@@ -121,15 +125,14 @@ impl Steady {
         let bytes = bytes as f64;
         if !self.has_rivals(now) {
             self.epoch = None;
-            // A large window that is too large by half loses so many packets that a stream has more holes than quinn bears.
-            let share = if self.sees_queue {
+            let share: f64 = if self.sees_queue {
                 0.25
             } else if self.window > WIDE {
                 0.5
             } else {
                 1.0
             };
-            self.window += bytes * share;
+            self.window += bytes * share.min(self.share_max());
             let most = self.filling(GAIN_ALONE, ACK_DELAY_MAX).max(INITIAL_WINDOW as f64);
             self.window = self.window.min(most);
             return;
@@ -143,7 +146,13 @@ impl Steady {
         // As Reno would, with the same share of each cut.
         let reno = lowest + 3.0 * (1.0 - BETA) / (1.0 + BETA) * since / rtt.max(0.001) * mtu;
         let target = cubic.max(reno).min(1.5 * self.window);
-        self.window += ((target - self.window).max(0.0) / self.window * bytes).min(bytes / 2.0);
+        self.window += ((target - self.window).max(0.0) / self.window * bytes).min(bytes * self.share_max().min(0.5));
+    }
+
+    /// Most that the window may grow by per byte that arrived.
+    fn share_max(&self) -> f64 {
+        let mtu = self.mtu as f64;
+        if self.window > HOLED_PACKETS * mtu { MORE_PACKETS * mtu / self.window } else { 1.0 }
     }
 
     fn cut(&mut self, now: Instant) {
@@ -210,6 +219,10 @@ impl Controller for Steady {
         // No bytes: a router on the way says that its queue grows.
         let verdict =
             if lost_bytes == 0 { Verdict::FullQueue } else { self.losses.judge(now, sent, lost_bytes, &path) };
+        if verdict == Verdict::Scattered && self.window > HOLED_PACKETS * self.mtu as f64 {
+            // Too few for a full queue, but each is a hole: what is too much goes, down to where there cannot be too many.
+            self.window = (self.window - lost_bytes as f64).max(HOLED_PACKETS * self.mtu as f64);
+        }
         if verdict != Verdict::FullQueue {
             return;
         }

@@ -158,6 +158,36 @@ fn scattered_loss_costs_no_rate() {
 }
 
 #[test]
+fn a_line_that_became_a_thousand_times_slower_is_not_flooded_for_long() {
+    let load = Load::Often(1 << 20, Duration::from_secs(10));
+    let fast = line(1000 * MEGABIT, Duration::from_millis(1), 1_000_000);
+    let mut world = World::new(fast, load, Congestion::Steady, Probing::BySilence, 1);
+    world.medium.schedule(LINE, vec![(at(5.0), line(MEGABIT, Duration::from_millis(10), 64_000))]);
+    while world.received() < 2 << 20 {
+        world.run_until(world.now + Duration::from_millis(10));
+        assert!(world.now < at(60.0), "{} bytes came", world.received());
+    }
+    // The bytes alone take 8.4 s.
+    let seconds = world.now.since(at(10.0)).as_secs_f64();
+    assert!(seconds < 9.5, "{seconds} s");
+}
+
+/// A stream of quinn bears 1,024 holes and ends the connection at more (an end that loses its connection fails the test by itself).
+#[test]
+fn a_wide_path_that_is_found_full_keeps_its_connection() {
+    let rtt = Duration::from_millis(100);
+    // Twice and four times the rate that 2,000 packets in flight give.
+    for (bits, queue) in [(500 * MEGABIT, 1_000_000), (1000 * MEGABIT, 500_000)] {
+        let mut world = World::new(line(bits, rtt, queue), Load::Bulk, Congestion::Steady, Probing::BySilence, 1);
+        world.run_until(at(3.0));
+        let before = world.received();
+        world.run_until(at(4.0));
+        let rate = (world.received() - before) as f64 * 8.0;
+        assert!(rate > 0.5 * bits as f64, "{bits} with a queue of {queue}: {rate}");
+    }
+}
+
+#[test]
 fn nobody_floods_a_line_that_he_has_alone() {
     let mut world =
         World::new(line(10 * MEGABIT, RTT, 1_000_000), Load::Bulk, Congestion::Steady, Probing::BySilence, 1);

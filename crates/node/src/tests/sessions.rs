@@ -128,6 +128,32 @@ fn a_client_moves_when_its_station_dies() {
     assert!(client.read("at-station").is_ok());
 }
 
+/// QUIC's own machine ends a connection with such a reason when more is lost than it bears.
+#[test]
+fn a_connection_that_ends_in_a_transfer_is_dialled_again_and_the_transfer_goes_on() {
+    const LEN: u64 = 48 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let client = Machine::below(&home, &dir.path().join("c"), ChildRole::Client, &[&home]);
+    let film = noise(LEN as usize, 9);
+    client.write("film", &film);
+    let sent = || client.volume.metrics().bytes_up.value();
+    for part in 1..=3_u64 {
+        eventually("a part to go", || sent() > part * (8 << 20));
+        assert!(sent() < LEN + part * (8 << 20), "it is through before its connection ended");
+        let peers: Vec<_> = home.volume.sessions().iter().map(|session| session.peer).collect();
+        assert!(!peers.is_empty() || part > 1, "the client is there");
+        for session in peers.into_iter().filter_map(|peer| home.volume.session(peer)) {
+            session.connection.close(wayfs_net::CloseCode::CONTROL_LOST, "too many gaps in stream buffer");
+        }
+    }
+    client.wait(Level::Stable);
+    assert!(home.read("film").unwrap() == film);
+    // What was taken does not go again: at each end no more was under way than eight chunks.
+    let again = sent() - LEN;
+    assert!(again < 3 * 8 * wayfs_content::CHUNK_MAX as u64, "{again} bytes went twice");
+}
+
 #[test]
 fn a_revoked_machine_is_put_out_and_stays_out() {
     let dir = tempfile::tempdir().unwrap();
