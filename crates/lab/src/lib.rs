@@ -45,6 +45,7 @@ mod context;
 mod cores;
 pub mod corpus;
 mod csv;
+mod descriptors;
 mod emulator;
 mod error;
 mod estimate;

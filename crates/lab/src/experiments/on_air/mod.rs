@@ -10,6 +10,7 @@ mod measure;
 
 use super::chosen::{chosen, number};
 use crate::csv::Csv;
+use crate::descriptors;
 use crate::peers::{self, Peer};
 use crate::{Aim, Context, Estimate, Experiment, Findings, LabError, Row, quantile};
 use air::{Air, GOOD_MS};
@@ -165,8 +166,10 @@ impl Results {
             for (job, bench) in jobs.iter().zip(&mut benches) {
                 let done = done.clone();
                 scope.spawn(move || {
+                    // Each starts programs while others have files open on lines that are slow.
+                    let mut refused = descriptors::own().err();
                     for air in job.airs {
-                        let measured = bench.measure(air, plan);
+                        let measured = refused.take().map_or_else(|| bench.measure(air, plan), Err);
                         let failed = measured.is_err();
                         if done.send((job.carrier, air.clone(), measured)).is_err() || failed {
                             return;
