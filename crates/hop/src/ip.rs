@@ -153,9 +153,11 @@ impl Packet for IpPacket {
 
     fn hide_ranges(&mut self) {
         let Some((at, end, _)) = self.tcp_place() else { return };
-        let Some(place) = self.bytes.get(at + 20..end).and_then(sack_option) else { return };
-        // Options that do nothing take their place, so that nothing moves.
-        self.change(at, |header| header[20 + place.start..20 + place.end].fill(1));
+        // Nobody sends the option twice, but who does must not get the second one through.
+        while let Some(place) = self.bytes.get(at + 20..end).and_then(sack_option) {
+            // Options that do nothing take their place, so that nothing moves.
+            self.change(at, |header| header[20 + place.start..20 + place.end].fill(1));
+        }
     }
 }
 

@@ -156,6 +156,15 @@ fn marks_and_hidden_ranges_keep_the_checksum_right() {
 }
 
 #[test]
+fn ranges_that_are_given_twice_are_hidden_twice() {
+    let option = |from: u32| [&[1, 1, 5, 10][..], &from.to_be_bytes(), &(from + 0x100).to_be_bytes()].concat();
+    let mut twice = packet(tcp4(ACK, &[option(0x2100), option(0x2300)].concat(), &[]));
+    twice.hide_ranges();
+    assert!(twice.tcp().unwrap().sacks.ranges().is_empty());
+    assert_eq!(checksum(twice.bytes()), 0);
+}
+
+#[test]
 fn headers_that_lie_about_lengths_are_refused_or_not_tcp() {
     assert_eq!(IpPacket::new(Bytes::new()), Err(IpError::Version));
     assert_eq!(IpPacket::new(Bytes::from_static(&[0x45, 0])), Err(IpError::Length));
