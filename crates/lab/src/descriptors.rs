@@ -33,15 +33,16 @@ mod tests {
     #[test]
     fn what_such_a_thread_opens_no_other_has() {
         let before = File::open("/proc/self/stat").unwrap();
+        let known = before.as_raw_fd();
         let (opened, tell) = std::sync::mpsc::channel();
         let (done, until) = std::sync::mpsc::channel::<()>();
         std::thread::scope(|scope| {
-            scope.spawn(|| {
+            scope.spawn(move || {
                 own().unwrap();
-                assert!(is_open(before.as_raw_fd()), "what was open stays so");
+                assert!(is_open(known), "what was open stays so");
                 // Beyond what tests beside this one may open meanwhile.
                 // SAFETY: the descriptor is open, and the copy is closed with the thread's table.
-                let high = unsafe { libc::fcntl(before.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 900) };
+                let high = unsafe { libc::fcntl(known, libc::F_DUPFD_CLOEXEC, 900) };
                 assert!(is_open(high));
                 opened.send(high).unwrap();
                 until.recv().unwrap();
