@@ -8,7 +8,7 @@
 use crate::children::{Child, ChildState};
 use crate::overlay::Changed;
 use crate::replica::Replica;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::{FileId, Image, Inode, Key, MetaStore, OriginId, RecordId};
 
 /// Directories through which an inode is seen, as far as it lists its names.
@@ -35,6 +35,17 @@ pub(crate) fn is_interesting(origin: OriginId, child: &Child, key: &Key, image: 
     }
 }
 
+/// The directories in which changes give names to files.
+fn named_by(changed: &[Changed]) -> BTreeMap<FileId, Vec<FileId>> {
+    let mut named: BTreeMap<FileId, Vec<FileId>> = BTreeMap::new();
+    for change in changed {
+        if let (Key::Entry(parent, _), Some(Image::Entry(entry))) = (&change.key, &change.new) {
+            named.entry(entry.file).or_default().push(*parent);
+        }
+    }
+    named
+}
+
 impl<S: MetaStore> Replica<S> {
     /// Puts changed keys into the queues of the clients they concern. Answers which clients, other than those
     /// whose records these are.
@@ -49,6 +60,7 @@ impl<S: MetaStore> Replica<S> {
                 children.busy.insert(*origin);
             }
         }
+        let named = named_by(changed);
         for change in changed {
             let mut targets = echo.clone();
             let mut watched = |file: &FileId| targets.extend(children.watchers.get(file).into_iter().flatten());
@@ -60,6 +72,10 @@ impl<S: MetaStore> Replica<S> {
                         if let Image::Inode(inode) = image {
                             directories_of(inode).for_each(|directory| watched(&directory));
                         }
+                    }
+                    // Who looks where a file gets a name that it does not list is told what it is.
+                    if matches!(&change.new, Some(Image::Inode(inode)) if inode.is_crowded()) {
+                        named.get(file).into_iter().flatten().for_each(&mut watched);
                     }
                     targets.insert(file.maker().origin());
                 }

@@ -497,7 +497,7 @@ impl<S: MetaStore> Replica<S> {
             Some(inode) if !inode.is_directory() => return Ok(Attempt::Done(Err(FsError::NotDirectory))),
             Some(_) => {}
         }
-        let answer = self.serve_list(waiting.listed.as_ref(), directory, after.as_ref(), limit)?;
+        let (answer, is_whole) = self.serve_list(waiting.listed.as_ref(), directory, after.as_ref(), limit)?;
         // Our own removals can leave nothing of the parent's page; an answer without names would read as the end.
         if let (Answer::List { entries, end: false }, Some((false, Some(last)))) = (&answer, &waiting.listed)
             && entries.is_empty()
@@ -509,7 +509,8 @@ impl<S: MetaStore> Replica<S> {
             return Ok(Attempt::Park(On::Ask(self.ask(Question::List { directory, after, limit })?)));
         }
         // A listing is vouched for by its directory, crowded files are not.
-        if waiting.listed.is_none() && self.is_trusted() && !waiting.offline && self.doubts_listed(&answer)? {
+        let is_from_cache = self.config.role == Role::Client && waiting.listed.is_none();
+        if is_from_cache && self.is_trusted() && !waiting.offline && (!is_whole || self.doubts_listed(&answer)?) {
             waiting.questions += 1;
             if waiting.questions <= QUESTIONS_MAX {
                 let limit = u32::try_from(limit).expect("at most 4096");
@@ -531,13 +532,14 @@ impl<S: MetaStore> Replica<S> {
         Ok(false)
     }
 
+    /// A page of a directory, and whether what all of its names stand for is known.
     fn serve_list(
         &self,
         listed: Option<&(bool, Option<Name>)>,
         directory: FileId,
         after: Option<&Name>,
         limit: usize,
-    ) -> Result<Answer, StorageError> {
+    ) -> Result<(Answer, bool), StorageError> {
         // Beyond the last name of the parent's page our cache may have holes.
         let (known_end, until) = match listed {
             Some((false, Some(last))) => (false, entries_from(table::VIEW, directory, Some(last))),
@@ -546,15 +548,16 @@ impl<S: MetaStore> Replica<S> {
         };
         let rows = self.store.scan(&entries_from(table::VIEW, directory, after), &until, limit + 1)?;
         let end = known_end && rows.len() <= limit;
-        let mut entries = Vec::new();
+        let (mut entries, mut is_whole) = (Vec::new(), true);
         for (key, value) in rows.into_iter().take(limit) {
             let Key::Entry(_, name) = parse_image_key(&key)? else { continue };
             let wayfs_types::Image::Entry(entry) = crate::tables::unpack_view(&value)?.image else { continue };
-            if let Some(inode) = self.inode(entry.file)? {
-                entries.push((name, entry.file, inode));
+            match self.inode(entry.file)? {
+                Some(inode) => entries.push((name, entry.file, inode)),
+                None => is_whole = false,
             }
         }
-        Ok(Answer::List { entries, end })
+        Ok((Answer::List { entries, end }, is_whole))
     }
 
     /// Builds a record of a change, applies it, logs it, and answers from the result.

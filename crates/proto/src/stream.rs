@@ -2,12 +2,13 @@
 
 use crate::children::{Child, ChildState, ParkedAsk};
 use crate::interest::is_interesting;
-use crate::names::crowded_in;
+use crate::names::{crowded_in, stored_names};
 use crate::replica::Replica;
 use crate::tables::{self, entries_from, entries_until, parse_image_key, read_view, table};
 use crate::told::{ImageFrame, Row, Told};
 use std::collections::BTreeSet;
 use std::time::Duration;
+use wayfs_tree::NameCursor;
 use wayfs_types::{CommitNumber, FileId, Image, Key, MetaStore, Name, OriginId, StorageError};
 use wayfs_wire::{Cut, Down, KeyImage, LockVerdict, Mark, Question, Verdict};
 
@@ -248,10 +249,27 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StorageError> {
         let row = self.row(told, number, key)?;
         let Some(child) = self.children.by_origin.get(&origin) else { return Ok(()) };
-        if child.is_station || is_interesting(origin, child, key, row.pair.image.as_ref()) {
+        if child.is_station
+            || is_interesting(origin, child, key, row.pair.image.as_ref())
+            || self.sees_unlisted(child, &row.pair)?
+        {
             self.add_row(frame, origin, &row)?;
         }
         Ok(())
+    }
+
+    /// Whether a client looks at a directory in which a file has a name that it does not list: it is to know what that stands
+    /// for when it goes offline.
+    fn sees_unlisted(&self, child: &Child, pair: &KeyImage) -> Result<bool, StorageError> {
+        let Some(file) = crowded_in(std::slice::from_ref(pair)).pop_first() else { return Ok(false) };
+        let mut cursor = NameCursor::START;
+        while let Some(place) = stored_names(&self.store, file, &cursor, 1)?.pop() {
+            if child.watches.contains(&place.parent) {
+                return Ok(true);
+            }
+            cursor = NameCursor::behind(place.parent);
+        }
+        Ok(false)
     }
 
     /// The client has caught up: what its own records changed meanwhile ends the cut.

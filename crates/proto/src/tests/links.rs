@@ -75,6 +75,29 @@ fn who_looks_at_a_name_that_is_not_listed_sees_what_was_closed() {
     assert!(world.hosts[HOME].replica.conflicts(None, 9).unwrap().is_empty());
 }
 
+/// Who has a directory listed hears of a name that a file gets there and does not list, and what it stands for.
+#[test]
+fn a_name_that_is_not_listed_appears_in_a_listing() {
+    let (mut world, a, b) = site();
+    let made = world.mkdir(a, ROOT, "d");
+    assert_eq!(world.names(b, ROOT).unwrap(), ["d"]);
+    let file = world.create(a, made, "n");
+    for text in ["1", "2", "3"] {
+        link(&mut world, a, file, (made, text));
+    }
+    link(&mut world, a, file, (ROOT, "unlisted"));
+    assert_eq!(world.names(b, ROOT).unwrap(), ["d", "unlisted"]);
+    let line = world.line_of(b);
+    world.close(line);
+    link(&mut world, a, file, (ROOT, "more"));
+    world.connect(b, HOME);
+    world.settle();
+    let line = world.line_of(b);
+    world.close(line);
+    world.pass(Duration::from_secs(20));
+    assert_eq!(world.names(b, ROOT).unwrap(), ["d", "more", "unlisted"], "offline");
+}
+
 /// Who works at it alone waits for nobody, and who looked once is not asked again while nobody changes it.
 #[test]
 fn a_file_with_many_names_that_one_client_uses_alone_waits_for_nobody() {
