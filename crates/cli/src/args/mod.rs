@@ -106,7 +106,8 @@ pub(crate) enum CommandArgs {
     /// Have the home decide at once what is made, locked and changed in a directory and all below, for programs on machines of
     /// several stations; without the home nothing is changed there
     Exclusive(ExclusiveArgs),
-    /// List and change the names of users and groups that a volume keeps beside its numbers, for mounts with `-o idmap=names`
+    /// List and change the names of users and groups that a volume keeps beside its numbers, for mounts with `-o idmap=names`;
+    /// a mount has those that there were when it began
     People(PeopleArgs),
     /// Read all contents kept here now, and fetch anew what the disk damaged; exit 0 only if all is sound by then
     Scrub(ScrubArgs),
