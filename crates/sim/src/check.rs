@@ -113,7 +113,8 @@ impl World {
         let is_lost_at_home = if home.destroyed || home.is_harmed {
             true
         } else {
-            home.is_copy && self.history.is_lost_at_home(record) && !(has_writer && self.is_kept_by_others(record))
+            let is_kept = || has_writer && !self.history.let_go.contains(&record) && self.is_kept_by_others(record);
+            home.is_copy && self.history.is_lost_at_home(record) && !is_kept()
         };
         is_lost_at_home || self.has_lost_server() && !has_writer
     }

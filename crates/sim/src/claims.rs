@@ -101,7 +101,7 @@ impl World {
     pub(crate) fn reopened(&self, index: usize) -> Option<Replica<DiskHandle>> {
         let host = &self.hosts[index];
         let disk = host.disk.0.borrow().durable_records();
-        let config = Config { life: Life::NONE, ..host.config.clone() };
+        let config = Config { life: Life::NONE, ..host.settings() };
         Replica::open(config, DiskHandle(Rc::new(RefCell::new(disk))), self.now).ok()
     }
 

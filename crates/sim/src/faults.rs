@@ -2,6 +2,7 @@
 
 use crate::coverage::Branch;
 use crate::disk::{Disk, Survivors};
+use crate::history::Update;
 use crate::host::Host;
 use crate::network::{End, IDLE_TIMEOUT, Session};
 use crate::plan::Disaster;
@@ -10,7 +11,7 @@ use rand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wayfs_proto::Role;
-use wayfs_types::{Content, FileId, Image, Inode, Key, RecordId};
+use wayfs_types::{Content, FileId, Image, Inode, Key, Origin, OriginId, RecordId};
 
 /// Most machines, clones included.
 const HOSTS_MAX: usize = 9;
@@ -144,14 +145,13 @@ impl World {
     /// A copy of a store is made now and put back later.
     fn plan_to_go_back(&mut self, index: usize) {
         let copy = self.hosts[index].disk.0.borrow().durable_copy();
-        let origin = self.hosts[index].config.origin;
         let later = self.millis(10, 30_000);
         self.note(|| format!("the store of host {index} is copied, and put back after {later:?}"));
-        self.after(later, Event::GoBack { host: index, origin, copy: Box::new(copy) });
+        self.after(later, Event::GoBack { host: index, copy: Box::new(copy) });
     }
 
     /// A store is put back to a copy: the process ends, and begins anew on it.
-    pub(crate) fn go_back(&mut self, index: usize, origin: wayfs_types::OriginId, copy: Disk) {
+    pub(crate) fn go_back(&mut self, index: usize, copy: Disk) {
         if self.healed || self.hosts[index].destroyed {
             return;
         }
@@ -162,9 +162,9 @@ impl World {
         host.last_record = None;
         host.seen.clear();
         host.is_copy = true;
-        host.config.origin = origin;
         if index == 0 {
             self.note_empty_ends();
+            self.note_let_go();
         }
         let host = &mut self.hosts[index];
         // What was called stable upon these is not kept for this disk any more ([S-losses], "what the copy has").
@@ -172,13 +172,17 @@ impl World {
         *host.disk.0.borrow_mut() = copy;
         let has: BTreeSet<_> = host.disk.0.borrow().durable_chunk_names().into_iter().collect();
         host.hit.extend(had.into_iter().filter(|chunk| !has.contains(chunk)));
-        let last = self.last_on_disk(index);
+        let reopened = self.reopened(index);
+        if let Some(replica) = &reopened {
+            // The copy may be of a time when it wrote under another origin.
+            self.hosts[index].config.origin = replica.config().origin;
+        }
+        let (origin, last) = (self.hosts[index].config.origin, self.last_on_disk(index));
         self.history.put_back(index, origin, last);
         if index == 0
-            && let Some(origins) = self.reopened(0).and_then(|home| home.origins().ok())
+            && let Some(origins) = reopened.and_then(|home| home.origins().ok())
         {
-            let applied = origins.into_iter().map(|(origin, image)| (origin, image.applied)).collect();
-            self.history.lose_at_home(&applied);
+            self.history.lose_at_home(&origins.into_iter().collect());
         }
         self.cover(Branch::WentBack, true);
         let (later, life) = (self.millis(10, 5000), self.hosts[index].life);
@@ -207,6 +211,22 @@ impl World {
                 }
             }
         }
+    }
+
+    /// What was written over by something that the home has whole nobody answers for any more: its writer and the stations were told
+    /// *stable* of what took its place, and let it go (`Replica::supersede`). If the home loses both, each of them is held to what it still
+    /// answers for ([S-losses], "what others still hold"): the later one, if somebody does, and not to bytes of the older one that
+    /// happen not to be swept (seed 199 of `home-back`).
+    fn note_let_go(&mut self) {
+        let origins = self.reopened(0).and_then(|home| home.origins().ok()).unwrap_or_default();
+        let origins: BTreeMap<OriginId, Origin> = origins.into_iter().collect();
+        let is_there = |name: RecordId| origins.get(&name.origin()).is_some_and(|origin| origin.has(name.sequence()));
+        let is_whole = |update: &Update| update.content.root().is_none_or(|root| self.is_whole_durable(0, root));
+        let later = self.history.updates.iter().filter(|(record, update)| {
+            update.base.is_some() && is_whole(update) && self.history.names(**record).any(is_there)
+        });
+        let let_go: Vec<RecordId> = later.filter_map(|(_, update)| update.base).collect();
+        self.history.let_go.extend(let_go);
     }
 
     /// A second machine begins to run with what a first one has on its disk.

@@ -1,7 +1,7 @@
 //! What clients did and what they were told: the evidence for the checkers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use wayfs_types::{Content, FileId, OriginId, RecordId, Time};
+use wayfs_types::{Content, FileId, Origin, OriginId, RecordId, Time};
 
 /// An update that a client made.
 #[derive(Debug, Clone)]
@@ -58,6 +58,8 @@ pub(crate) struct History {
     keepers: BTreeMap<RecordId, BTreeSet<usize>>,
     /// Records that a host made and whose store, an older copy, has never heard of.
     forgotten: BTreeSet<(usize, RecordId)>,
+    /// Updates that something took the place of which the home had whole before it was put back.
+    pub(crate) let_go: BTreeSet<RecordId>,
     /// Updates that an older copy to which the home was put back did not have.
     lost_at_home: BTreeSet<RecordId>,
     /// What a fork made its writer write again under another name: what it was called before.
@@ -262,9 +264,10 @@ impl History {
         self.gone.get(&record).is_some_and(|at| *at < by)
     }
 
-    /// The home was put back to an older copy, which has records of each origin up to these.
-    pub(crate) fn lose_at_home(&mut self, applied: &BTreeMap<OriginId, u64>) {
-        let is_there = |name: RecordId| applied.get(&name.origin()).is_some_and(|last| name.sequence() <= *last);
+    /// The home was put back to an older copy, which has these records of each origin. A number in a gap of an origin is another
+    /// copy's, though the home has later ones.
+    pub(crate) fn lose_at_home(&mut self, origins: &BTreeMap<OriginId, Origin>) {
+        let is_there = |name: RecordId| origins.get(&name.origin()).is_some_and(|origin| origin.has(name.sequence()));
         let lost: Vec<RecordId> =
             self.updates.keys().copied().filter(|record| !self.names(*record).any(is_there)).collect();
         self.lost_at_home.extend(lost);

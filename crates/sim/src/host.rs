@@ -116,6 +116,13 @@ impl Host {
         }
     }
 
+    /// What its store is opened with. The driver's settings name the origin that was granted at first; which one the store goes on
+    /// under since a fork only the store knows, since its driver notes none (`node::volume` keeps the one of its settings).
+    pub(crate) fn settings(&self) -> Config {
+        let granted = self.origins.first().copied().unwrap_or(self.config.origin);
+        Config { origin: granted, ..self.config.clone() }
+    }
+
     pub(crate) const fn role(&self) -> Role {
         self.config.role
     }

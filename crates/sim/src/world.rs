@@ -91,7 +91,6 @@ pub(crate) enum Event {
     /// A store is put back to an older copy.
     GoBack {
         host: usize,
-        origin: OriginId,
         copy: Box<Disk>,
     },
     /// A host says where it stands.
@@ -331,7 +330,7 @@ impl World {
             }
             Event::FetchStep(fetch) => self.fetch_step(fetch),
             Event::Sweep { host } => self.sweep_and_plan(host),
-            Event::GoBack { host, origin, copy } => self.go_back(host, origin, *copy),
+            Event::GoBack { host, copy } => self.go_back(host, *copy),
             Event::Speak { host } => self.speak_and_plan(host),
             Event::Room { host } => self.hosts[host].disk.0.borrow_mut().is_full = false,
             Event::PushConfirmed { session, version } => {
@@ -407,11 +406,19 @@ impl World {
         let life = Life(self.random.random_range(1..=u32::MAX));
         let host = &mut self.hosts[index];
         host.config.life = if self.bug == Some(Bug::OldCopyAsNew) { Life::NONE } else { life };
-        match Replica::open(host.config.clone(), host.disk.clone(), self.now) {
-            Ok(replica) => host.replica = Some(replica),
+        let before = host.config.origin;
+        match Replica::open(host.settings(), host.disk.clone(), self.now) {
+            Ok(replica) => {
+                host.config.origin = replica.config().origin;
+                host.replica = Some(replica);
+            }
             Err(error) => self.violations.push(Violation::new("opens after a crash", format!("host {index}: {error}"))),
         }
         self.drain(index);
+        if before != self.hosts[index].config.origin {
+            // The crash took what it went on as, and with it all that it wrote under that: nothing of it had left.
+            self.history.lose(index, before, 0, 0);
+        }
         self.forget_what_was_lost(index);
         let life = self.hosts[index].life;
         if self.hosts[index].role() != Role::Home {
