@@ -92,15 +92,29 @@ impl<S: MetaStore> Replica<S> {
         let own = self.config.origin;
         let Some(upstream) = self.upstream.as_mut() else { return };
         upstream.migration = None;
-        let has = upstream.applied_of(own);
-        if upstream.state != UplinkState::Migrating || !reached {
+        let (has, peer, stamp) = (upstream.applied_of(own), upstream.peer, upstream.stamp);
+        if upstream.state != UplinkState::Migrating || !reached || self.is_on_its_way(has) {
             return;
         }
-        // What is still in our log is on its way there.
+        if self.fork.has_former {
+            // What it has of the origins that we had before it says at the beginning of a session only, and this one began before it
+            // had caught up.
+            self.fork.caught_up = stamp;
+            self.disconnect(peer, "the home has less of ours than it had: begin anew".to_owned());
+            return;
+        }
+        self.begin_after_a_loss(has);
+    }
+
+    /// Whether what the home lacks of our own records is in our log yet.
+    pub(crate) fn is_on_its_way(&self, has: u64) -> bool {
+        let own = self.config.origin;
         let next = self.log.from(0).find(|(_, item)| item.id.origin() == own && item.id.sequence() > has);
-        if next.is_some_and(|(_, item)| item.after <= has) {
-            return;
-        }
+        next.is_some_and(|(_, item)| item.after <= has)
+    }
+
+    /// The home has only so many of our records, and had more.
+    pub(crate) fn begin_after_a_loss(&mut self, has: u64) {
         self.fork.lost_after = Some(has);
         // Of others it lost as much: no question may wait for that.
         self.forget_what_was_seen();

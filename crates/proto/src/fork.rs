@@ -23,13 +23,13 @@ use crate::restored::Lost;
 use crate::rewriting::{Rewrite, Rewritten, rewritten};
 use crate::tables::{number_key, pack, record_key, table};
 use crate::tentative::{LogEntry, LogItem};
-use crate::upstream::UplinkState;
+use crate::upstream::{FORMER_NAMED_MAX, UplinkState};
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::{
     Admitted, FileId, Image, Key, Life, MetaStore, Op, Origin, OriginId, Record, RecordId, Renewal, StorageError, Time,
     WallTime,
 };
-use wayfs_wire::{Down, KeyImage, Up};
+use wayfs_wire::{Down, KeyImage, Stamp, Up};
 
 /// Most new origins in place of one: who wants more is refused.
 const RENEWALS_MAX: usize = 1024;
@@ -62,6 +62,8 @@ pub(crate) struct Fork {
     pub(crate) lost_after: Option<u64>,
     /// Client: and of the origins that we had before only so many.
     pub(crate) lost_before: BTreeMap<OriginId, u64>,
+    /// Client: this parent said in the session before that it has all that the home has, and lacked records of ours.
+    pub(crate) caught_up: Option<Stamp>,
     /// Station: what children wrote and the home, that was put back, has not. It is written again when all that it was upon is.
     pub(crate) unwritten: Vec<(OriginId, Vec<LogEntry>)>,
     /// Station: what tentative records touched before the home, that was put back, told its state.
@@ -113,6 +115,9 @@ impl<S: MetaStore> Replica<S> {
         self.now = self.now.max(now);
         self.wall = wall;
         self.fork.lost_after = Some(0);
+        // Whom it does not know under this one it knows under none of those before: it would have given this one back (`admit_again`).
+        let former = self.former_origins(FORMER_NAMED_MAX)?;
+        self.fork.lost_before = former.into_iter().map(|origin| (origin, 0)).collect();
         match self.take_new_origin(origin) {
             Ok(()) => {
                 self.ask_sync();

@@ -151,12 +151,17 @@ impl<S: MetaStore> Replica<S> {
         Ok(true)
     }
 
-    /// The home's driver looked, and asked everybody.
+    /// The home's driver looked for contents, and asked everybody: those of a version that is sought, or what would be shown instead.
     pub(crate) fn end_look(&mut self, version: RecordId, content: &Content, is_here: bool) -> Result<(), StepError> {
         if let Some(root) = content.root().filter(|_| is_here) {
-            return self.handle_content_here(root);
+            self.handle_content_here(root)?;
         }
-        if let Some(sought) = self.contents.seeking.by_version.get_mut(&version) {
+        if !self.contents.seeking.is_sought(version) {
+            return Ok(());
+        }
+        if let Some(Previous { file, content, .. }) = self.previous_to_read(version, content, is_here)? {
+            self.staged.outputs.push(Output::Seek { file, version, content });
+        } else if let Some(sought) = self.contents.seeking.by_version.get_mut(&version) {
             sought.look = Look::InVain;
             self.note_holders_moved();
         }

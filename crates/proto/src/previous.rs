@@ -164,6 +164,26 @@ impl<S: MetaStore> Replica<S> {
         self.tx().get_raw(&record_key(PREVIOUS, version))?.map(|bytes| unpack(&bytes)).transpose()
     }
 
+    /// What a file shows once a version is declared lost, if that has to be read first: it was kept, and nobody read it since. A content
+    /// was just looked for; if that was what is kept, and it is nowhere, it is kept no longer.
+    pub(crate) fn previous_to_read(
+        &mut self,
+        version: RecordId,
+        looked_for: &Content,
+        is_here: bool,
+    ) -> Result<Option<Previous>, StorageError> {
+        let Some(previous) = self.previous(version)? else { return Ok(None) };
+        if previous.content == *looked_for {
+            if !is_here {
+                tracing::error!(%version, file = %previous.file, "what was kept in case this version is lost is nowhere");
+                self.overlay.delete_raw(record_key(PREVIOUS, version));
+            }
+            return Ok(None);
+        }
+        let is_shown = self.newest_older(version)?.is_none() && previous.content.root().is_some();
+        Ok(Some(previous).filter(|_| is_shown))
+    }
+
     /// Under which record's name the contents of a version are missing here; `None`: they are not.
     fn missing_as(&mut self, version: RecordId, content: &Content) -> Result<Option<RecordId>, StorageError> {
         let Some(root) = content.root() else { return Ok(None) };

@@ -400,17 +400,20 @@ impl<S: MetaStore> Replica<S> {
         if went_back && self.config.role == Role::Client {
             self.forget_what_was_seen();
         }
+        let confirmed = self.confirmed_applied(own)?;
         // Another server may not have heard yet of what the last one confirmed.
         let is_same = self.counters.resume.is_some_and(|known| known.stamp.is_same_store(&stamp));
-        if self.config.role == Role::Client
-            && is_same
-            && (went_back || resume)
-            && theirs < self.confirmed_applied(own)?
-        {
+        let caught_up = self.fork.caught_up.take().filter(|known| known.is_same_store(&stamp));
+        if self.config.role == Role::Client && is_same && (went_back || resume) && theirs < confirmed {
             // Whoever confirmed more than it has now was put back.
             self.fork.lost_after = Some(theirs);
             self.fork.lost_before = self.lost_of_former()?;
             self.begin_fork(format!("the parent was put back to an older copy, which has {theirs} records of ours"));
+            return Ok(());
+        }
+        if caught_up.is_some() && theirs < confirmed && !self.is_on_its_way(theirs) {
+            self.fork.lost_before = self.lost_of_former()?;
+            self.begin_after_a_loss(theirs);
             return Ok(());
         }
         if self.config.role == Role::Station {

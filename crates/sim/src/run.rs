@@ -193,19 +193,11 @@ impl World {
         if !self.hosts.iter().any(|host| host.is_harmed) {
             return;
         }
-        // An older content that is shown in place of lost bytes was kept, and nobody read it since: it may have rotted, too. A live
-        // node reads what it shows again and again, so that is found by its next round.
-        loop {
-            let declared = self.history.declared.len();
-            for index in self.running() {
-                self.scrub(index);
-            }
-            let decided = self.now + DECIDED;
-            self.run_until(decided);
-            if self.history.declared.len() == declared {
-                return;
-            }
+        for index in self.running() {
+            self.scrub(index);
         }
+        let decided = self.now + DECIDED;
+        self.run_until(decided);
     }
 
     /// Contents that somebody still has to hand on, of all hosts together.

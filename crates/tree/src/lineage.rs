@@ -66,6 +66,9 @@ pub(crate) fn holds_or_lost(
 /// Whether the current version is one of a writer whose later records are lost here for good, and the base is one of these: the
 /// home was put back to an older copy, and the writer goes on under another origin. It had seen its base in this file, upon
 /// the state that the copy has and in which the current version stands: that is an ancestor of the base.
+///
+/// One renewal is followed, and no more: after two the current version may be of another copy of the writer's store, which went on
+/// under the number that this one gave up, and was never seen. Then a copy beside it is right.
 fn is_lost_heir(view: &impl View, by: OriginId, current: RecordId, base: RecordId) -> Result<bool, StorageError> {
     let former = base.origin();
     if former == by || current.origin() != former {

@@ -119,6 +119,23 @@ fn the_last_whole_content_comes_back_when_the_newer_one_is_lost() {
     stage.assert_nothing_waits();
 }
 
+/// What was kept in case the newer bytes are lost is read before it is shown: it may be gone, too.
+#[test]
+fn what_was_kept_and_is_gone_meanwhile_is_not_shown() {
+    let mut stage = stage();
+    let file = stage.stable_file("old");
+    for host in stage.everybody() {
+        stage.world.hosts[host].chunks.remove(&big("old").root().unwrap());
+    }
+    stage.write_and_lose(file, "new");
+    stage.world.pass(ASKED);
+    let shown = stage.world.hosts[HOME].replica.inode(file).unwrap().unwrap();
+    assert_eq!(shown.content, big("new"), "nothing whole is left that could be shown");
+    assert_eq!(stage.world.hosts[HOME].replica.is_lost(shown.version), Ok(true), "and whoever reads it is told so");
+    assert!(!stage.lost_at(stage.reader)[0].shows_older);
+    stage.assert_nothing_waits();
+}
+
 /// The home keeps what the newest bytes are to replace, through any number of versions.
 #[test]
 fn what_is_brought_back_is_the_last_whole_content_of_many() {

@@ -26,6 +26,7 @@ mod omitting;
 mod put_back;
 mod put_back_contents;
 mod quotas;
+mod put_back_twice;
 mod random_peers;
 mod reports;
 mod seals;

@@ -10,13 +10,13 @@ use wayfs_types::{Content, FileId};
 
 const ROOT: FileId = FileId::ROOT;
 /// Long enough for all who are there to be asked.
-const ASKED: Duration = Duration::from_secs(150);
+pub(super) const ASKED: Duration = Duration::from_secs(150);
 
-fn let_go(world: &mut World, host: usize, content: &Content) {
+pub(super) fn let_go(world: &mut World, host: usize, content: &Content) {
     assert!(world.hosts[host].chunks.remove(&content.root().unwrap()), "its cache needed the room");
 }
 
-fn is_declared(world: &World) -> bool {
+pub(super) fn is_declared(world: &World) -> bool {
     world.hosts[HOME].events.iter().any(|event| matches!(event, Output::Lost { .. }))
 }
 
@@ -187,73 +187,4 @@ fn what_a_writer_stores_again_does_not_replace_what_another_wrote_since() {
     rejoin(&mut world, &[(a, HOME)]);
     assert_eq!(world.lookup(HOME, ROOT, "plan").unwrap().1.content, small("bob's"));
     assert_eq!(world.names(HOME, ROOT).unwrap().len(), 2, "Ann's is beside it");
-}
-
-/// A client goes on under another number since its home was put back, and then that is put back once more, to before it gave the
-/// number. Answers the client.
-fn put_back_twice(first: impl FnOnce(&mut World, usize), second: impl FnOnce(&mut World, usize)) -> (World, usize) {
-    let mut world = first_life();
-    let a = world.add(Role::Client, "ann@a");
-    stay_connected(&mut world, a, HOME);
-    let oldest = world.snapshot(HOME);
-    first(&mut world, a);
-    let older = world.snapshot(HOME);
-    second(&mut world, a);
-    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
-    for (copy, life) in [(older, 4), (oldest, 5)] {
-        let number = world.hosts[a].replica.config().origin;
-        world.restore(HOME, copy, life);
-        world.hosts[HOME].chunks.clear();
-        let knows = world.hosts[HOME].replica.origins().unwrap().iter().any(|(origin, _)| *origin == number);
-        assert!(knows || world.admit_again(HOME, a, number));
-        rejoin(&mut world, &[(a, HOME)]);
-        assert_ne!(world.hosts[a].replica.config().origin, number, "it goes on as another member");
-    }
-    (world, a)
-}
-
-/// Seed 648 of `home-back`: a client says of a number that it had before, and that its home has forgotten, that contents are gone.
-#[test]
-fn who_speaks_of_a_number_that_the_home_has_forgotten_is_heard() {
-    let write = |name: &'static str| {
-        move |world: &mut World, a: usize| {
-            let file = world.create(a, ROOT, name);
-            world.store(a, file, big(name));
-            assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
-            let_go(world, a, &big(name));
-        }
-    };
-    let (mut world, a) = put_back_twice(write("one"), write("two"));
-    assert!(world.has_session(a), "its session stays");
-    world.pass(ASKED);
-    assert!(world.has_session(a), "its session stays");
-    let ended = |event: &Output| matches!(event, Output::Disconnect { reason, .. } if reason.contains("another's"));
-    assert!(!world.hosts[HOME].events.iter().any(ended), "and none ended");
-    assert_eq!(world.names(HOME, ROOT).unwrap(), ["one", "two"]);
-    assert!(is_declared(&world), "nobody has their bytes");
-    for host in [HOME, a] {
-        let ledger = world.hosts[host].replica.ledger().unwrap();
-        assert!(ledger.home_lacks.is_nothing(), "nor does anybody wait for them at {host}: {ledger:?}");
-    }
-}
-
-/// What it wrote under the number before the last one it has cached, and nobody else has it.
-#[test]
-fn what_was_written_under_an_earlier_number_is_written_again_too() {
-    let write = |name: &'static str| {
-        move |world: &mut World, a: usize| {
-            let file = world.create(a, ROOT, name);
-            world.store(a, file, big(name));
-            assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
-        }
-    };
-    let (mut world, a) = put_back_twice(write("one"), write("two"));
-    world.pass(Duration::from_secs(3));
-    assert_eq!(world.names(HOME, ROOT).unwrap(), ["one", "two"]);
-    for content in [big("one"), big("two")] {
-        assert!(world.hosts[HOME].chunks.contains(&content.root().unwrap()), "{content:?}");
-    }
-    world.pass(ASKED);
-    let ledger = world.hosts[a].replica.ledger().unwrap();
-    assert!(ledger.home_lacks.is_nothing(), "{ledger:?}");
 }

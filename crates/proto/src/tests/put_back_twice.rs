@@ -1,0 +1,150 @@
+//! A client that goes on under another number since its home was put back, when that happens once more.
+
+use super::forking::stay_connected;
+use super::put_back::{first_life, rejoin};
+use super::put_back_contents::{ASKED, is_declared, let_go};
+use super::world::{HOME, World, big};
+use crate::testing::MemoryStore;
+use crate::{Input, Output, Role};
+use std::time::Duration;
+use wayfs_types::request::{Answer, Level};
+use wayfs_types::{Admitted, FileId};
+
+const ROOT: FileId = FileId::ROOT;
+
+/// A client goes on under another number since its home was put back, and then that is put back once more, to before it gave the
+/// number. Answers the client.
+fn put_back_twice(first: impl FnOnce(&mut World, usize), second: impl FnOnce(&mut World, usize)) -> (World, usize) {
+    let mut world = first_life();
+    let a = world.add(Role::Client, "ann@a");
+    stay_connected(&mut world, a, HOME);
+    let oldest = world.snapshot(HOME);
+    first(&mut world, a);
+    let older = world.snapshot(HOME);
+    second(&mut world, a);
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    for (copy, life) in [(older, 4), (oldest, 5)] {
+        let number = world.hosts[a].replica.config().origin;
+        world.restore(HOME, copy, life);
+        world.hosts[HOME].chunks.clear();
+        let knows = world.hosts[HOME].replica.origins().unwrap().iter().any(|(origin, _)| *origin == number);
+        assert!(knows || world.admit_again(HOME, a, number));
+        rejoin(&mut world, &[(a, HOME)]);
+        assert_ne!(world.hosts[a].replica.config().origin, number, "it goes on as another member");
+    }
+    (world, a)
+}
+
+/// Seed 648 of `home-back`: a client says of a number that it had before, and that its home has forgotten, that contents are gone.
+#[test]
+fn who_speaks_of_a_number_that_the_home_has_forgotten_is_heard() {
+    let write = |name: &'static str| {
+        move |world: &mut World, a: usize| {
+            let file = world.create(a, ROOT, name);
+            world.store(a, file, big(name));
+            assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+            let_go(world, a, &big(name));
+        }
+    };
+    let (mut world, a) = put_back_twice(write("one"), write("two"));
+    assert!(world.has_session(a), "its session stays");
+    world.pass(ASKED);
+    assert!(world.has_session(a), "its session stays");
+    let ended = |event: &Output| matches!(event, Output::Disconnect { reason, .. } if reason.contains("another's"));
+    assert!(!world.hosts[HOME].events.iter().any(ended), "and none ended");
+    assert_eq!(world.names(HOME, ROOT).unwrap(), ["one", "two"]);
+    assert!(is_declared(&world), "nobody has their bytes");
+    for host in [HOME, a] {
+        let ledger = world.hosts[host].replica.ledger().unwrap();
+        assert!(ledger.home_lacks.is_nothing(), "nor does anybody wait for them at {host}: {ledger:?}");
+    }
+}
+
+/// What it wrote under the number before the last one it has cached, and nobody else has it.
+#[test]
+fn what_was_written_under_an_earlier_number_is_written_again_too() {
+    let write = |name: &'static str| {
+        move |world: &mut World, a: usize| {
+            let file = world.create(a, ROOT, name);
+            world.store(a, file, big(name));
+            assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+        }
+    };
+    let (mut world, a) = put_back_twice(write("one"), write("two"));
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.names(HOME, ROOT).unwrap(), ["one", "two"]);
+    for content in [big("one"), big("two")] {
+        assert!(world.hosts[HOME].chunks.contains(&content.root().unwrap()), "{content:?}");
+    }
+    world.pass(ASKED);
+    let ledger = world.hosts[a].replica.ledger().unwrap();
+    assert!(ledger.home_lacks.is_nothing(), "{ledger:?}");
+}
+
+fn make_stable(world: &mut World, host: usize, name: &str) {
+    let file = world.create(host, ROOT, name);
+    world.store(host, file, big(name));
+    assert_eq!(world.wait(host, Level::Stable), Ok(Answer::Reached));
+}
+
+/// A client wrote a file under each of two numbers.
+fn of_two_numbers(world: &mut World, a: usize) {
+    stay_connected(world, a, HOME);
+    let older = world.snapshot(HOME);
+    make_stable(world, a, "one");
+    world.restore(HOME, older, 4);
+    world.hosts[HOME].chunks.clear();
+    let former = world.hosts[a].replica.config().origin;
+    rejoin(world, &[(a, HOME)]);
+    assert_ne!(world.hosts[a].replica.config().origin, former, "it goes on as another member");
+    make_stable(world, a, "two");
+}
+
+fn put_back_to_nothing(world: &mut World, oldest: MemoryStore) {
+    world.restore(HOME, oldest, 5);
+    world.hosts[HOME].chunks.clear();
+}
+
+fn assert_both_are_there(world: &mut World) {
+    assert_eq!(world.names(HOME, ROOT).unwrap(), ["one", "two"]);
+    for content in [big("one"), big("two")] {
+        assert!(world.hosts[HOME].chunks.contains(&content.root().unwrap()), "{content:?}");
+    }
+}
+
+/// It comes by way of a station, which has heard of nothing: what the home has of each number it says when it has caught up.
+#[test]
+fn what_was_written_under_an_earlier_number_is_written_again_by_way_of_a_station_too() {
+    let mut world = first_life();
+    let station = world.add(Role::Station, "st@s");
+    let a = world.add(Role::Client, "ann@a");
+    let oldest = world.snapshot(HOME);
+    of_two_numbers(&mut world, a);
+    put_back_to_nothing(&mut world, oldest);
+    let number = world.hosts[a].replica.config().origin;
+    assert!(world.admit_again(HOME, a, number));
+    rejoin(&mut world, &[(station, HOME), (a, station)]);
+    assert_ne!(world.hosts[a].replica.config().origin, number, "it goes on as another member");
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    assert_both_are_there(&mut world);
+}
+
+/// Its home does not know it at all, and it comes with a new ticket.
+#[test]
+fn who_is_taken_in_anew_writes_again_what_it_wrote_under_all_its_numbers() {
+    let mut world = first_life();
+    let oldest = world.snapshot(HOME);
+    let a = world.add(Role::Client, "ann@a");
+    of_two_numbers(&mut world, a);
+    put_back_to_nothing(&mut world, oldest);
+    let (now, wall, node) = (world.now, world.wall(), world.hosts[a].replica.config().node);
+    let home = &mut world.hosts[HOME].replica;
+    let granted = home.grant_origin(now, wall, node, Admitted::Client, "ann@a").unwrap();
+    world.hosts[a].replica.adopt_origin(now, wall, granted).unwrap();
+    for host in [HOME, a] {
+        world.input(host, Input::Tick);
+    }
+    rejoin(&mut world, &[(a, HOME)]);
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    assert_both_are_there(&mut world);
+}
