@@ -7,7 +7,7 @@ use crate::servers::{Have, News};
 use std::net::SocketAddr;
 use std::time::Duration;
 use wayfs_net::{CloseCode, Connection, FrameReceiver, FrameSender};
-use wayfs_types::{OriginId, VolumeId};
+use wayfs_types::{OriginId, Seal, VolumeId};
 
 /// Longest wait for the other side's first frame. A home that grants a join syncs its disk meanwhile.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -39,6 +39,7 @@ pub(crate) struct Attach {
     pub(crate) origin: OriginId,
     pub(crate) role: ChildRole,
     pub(crate) have: Have,
+    pub(crate) admission: Option<Seal>,
 }
 
 /// What the parent said when it took us.
@@ -51,8 +52,8 @@ pub(crate) struct Welcomed {
 
 /// The dialling side: becomes a child.
 pub(crate) async fn attach(connection: &Connection, attach: Attach) -> Result<(Frames, Welcomed), GreetError> {
-    let Attach { volume, origin, role, have } = attach;
-    let greeting = Greeting::Attach { version: PROTOCOL_VERSION, volume, origin, role, have };
+    let Attach { volume, origin, role, have, admission } = attach;
+    let greeting = Greeting::Attach { version: PROTOCOL_VERSION, volume, origin, role, have, admission };
     match greet(connection, &greeting).await? {
         (frames, Reply::Welcome { have, news, seen_at }) => Ok((frames, Welcomed { have, news, seen_at })),
         (_, Reply::Refused(refusal)) => Err(refusal.into()),

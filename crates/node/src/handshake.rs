@@ -12,7 +12,7 @@ use crate::servers::{Have, News};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
-use wayfs_types::{Admitted, OriginId, VolumeId};
+use wayfs_types::{Admitted, OriginId, Seal, VolumeId};
 
 /// Version of everything that two nodes say to each other. Peers of another version are refused.
 pub const PROTOCOL_VERSION: u16 = 3;
@@ -33,6 +33,8 @@ pub(crate) enum Greeting {
         role: ChildRole,
         /// What it knows of the servers.
         have: Have,
+        /// What the home signed when it gave it this origin in place of another.
+        admission: Option<Seal>,
     },
     /// "I hold a ticket."
     Join {

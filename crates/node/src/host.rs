@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 use tracing::{debug, info};
 use wayfs_net::{ChannelBinding, CloseCode, Connection, Endpoint};
 use wayfs_proto::{Neighbour, Role};
-use wayfs_types::{Admitted, NodeId, OriginId, VolumeId};
+use wayfs_types::{Admitted, NodeId, OriginId, Seal, VolumeId};
 
 /// A station that does not know a member waits so long for word of it from its home.
 const NEWS_WAIT_MAX: Duration = Duration::from_secs(3);
@@ -189,9 +189,10 @@ impl Newcomer {
             {
                 greet::refuse(&self.connection, &frames.0, Refusal::Version(PROTOCOL_VERSION)).await;
             }
-            Greeting::Attach { volume, origin, role, have, .. } => {
+            Greeting::Attach { volume, origin, role, have, admission, .. } => {
+                let member = (self.connection.peer(), origin, admission);
                 let admitted = match self.served.find(volume) {
-                    Ok(volume) => admit(&volume, self.connection.peer(), origin, role).await.map(|as_| (volume, as_)),
+                    Ok(volume) => admit(&volume, member, role).await.map(|as_| (volume, as_)),
                     Err(refusal) => Err(refusal),
                 };
                 match admitted {
@@ -305,12 +306,17 @@ fn may_look(volume: &Volume, node: NodeId) -> Result<(), Refusal> {
 }
 
 /// Gives a member the origin back that a home which was put back to an older copy forgot.
-fn admit_again(volume: &Volume, node: NodeId, origin: OriginId) -> Result<bool, Refusal> {
-    volume.admit_again(node, origin).map_err(|error| Refusal::NotReady(error.to_string()))
+fn admit_again(volume: &Volume, (node, origin, shown): (NodeId, OriginId, Option<Seal>)) -> Result<bool, Refusal> {
+    volume.admit_again(node, (origin, shown)).map_err(|error| Refusal::NotReady(error.to_string()))
 }
 
 /// Whether a machine may be our child under an origin.
-async fn admit(volume: &Arc<Volume>, node: NodeId, origin: OriginId, role: ChildRole) -> Result<Neighbour, Refusal> {
+async fn admit(
+    volume: &Arc<Volume>,
+    member: (NodeId, OriginId, Option<Seal>),
+    role: ChildRole,
+) -> Result<Neighbour, Refusal> {
+    let (node, origin, _) = member;
     match (volume.role(), role) {
         (Role::Client, _) => return Err(Refusal::UnknownVolume),
         (Role::Station, ChildRole::Station) => {
@@ -333,7 +339,7 @@ async fn admit(volume: &Arc<Volume>, node: NodeId, origin: OriginId, role: Child
                 });
             }
             Some(_) => return Err(Refusal::NotAdmitted),
-            None if volume.role() == Role::Home && !admit_again(volume, node, origin)? => {
+            None if volume.role() == Role::Home && !admit_again(volume, member)? => {
                 return Err(Refusal::NotAdmitted);
             }
             None if volume.role() == Role::Home => {}

@@ -39,7 +39,7 @@ use wayfs_proto::{Full, GivenUp, GrantError, Held, Input, Neighbour, PeerId, Rep
 use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig, Pressure, Reserves};
 use wayfs_types::request::{Outcome, Request, RequestId};
 use wayfs_types::{
-    Admitted, FileId, FsError, Life, NodeId, OriginId, Quota, RecordId, Standing, StorageError, VolumeId,
+    Admitted, FileId, FsError, Life, NodeId, OriginId, Quota, RecordId, Seal, Standing, StorageError, VolumeId,
 };
 
 /// How long past its deadline a request may stay unanswered before its thread gives up by itself.
@@ -164,6 +164,11 @@ impl Volume {
     /// The origin that it writes under now. That of the settings may be a former one, whose history forked.
     pub fn origin(&self) -> OriginId {
         self.look(|replica| replica.config().origin).unwrap_or(self.settings.replica.origin)
+    }
+
+    /// What the home signed when it gave that origin in place of another.
+    pub(crate) fn admission(&self) -> Option<Seal> {
+        self.look(LiveReplica::admission).and_then(Result::ok).flatten()
     }
 
     /// Its part in the volume.
@@ -415,13 +420,19 @@ impl Volume {
         Ok(origin)
     }
 
-    /// Home only: gives a member an origin back that this home, which was put back to an older copy, does not know any more.
+    /// Home only: gives a member an origin back that this home, which was put back to an older copy, does not know any more, if the
+    /// member shows that it had it.
     /// Nobody hears of it before it is durable. Answers whether it has it now.
     ///
     /// # Errors
     /// [`MemberError`]: the disk fails.
-    pub(crate) fn admit_again(&self, node: NodeId, origin: OriginId) -> Result<bool, MemberError> {
-        let done = self.change_members(|replica| replica.admit_again(clock::now(), clock::wall(), node, origin))?;
+    pub(crate) fn admit_again(
+        &self,
+        node: NodeId,
+        (origin, shown): (OriginId, Option<Seal>),
+    ) -> Result<bool, MemberError> {
+        let done =
+            self.change_members(|replica| replica.admit_again(clock::now(), clock::wall(), node, origin, shown))?;
         if done {
             tracing::warn!(%node, %origin, "a member has a number back that this home gave it and had forgotten");
             self.refresh_servers();

@@ -98,6 +98,9 @@ pub struct Config {
     pub records_per_message: usize,
     /// Most images in one message. Default 512.
     pub images_per_message: usize,
+    /// Images of one cut gathered before those that touch nothing tentative are applied early: they are one batch of the store, and
+    /// nothing else happens while it is made. Default 16,384.
+    pub images_gathered_max: usize,
     /// Most bytes of records or images in one message. Default 1 MiB (a frame holds 4 MiB).
     pub message_len_max: usize,
     /// Most records in flight to the parent before it acknowledged. Default 4096.
@@ -150,6 +153,7 @@ impl Config {
             lease: Duration::from_secs(10),
             records_per_message: 512,
             images_per_message: 512,
+            images_gathered_max: 16_384,
             message_len_max: 1 << 20,
             records_in_flight_max: 4096,
             pushes_max: 64,

@@ -26,8 +26,8 @@ use crate::tentative::{LogEntry, LogItem};
 use crate::upstream::{FORMER_NAMED_MAX, UplinkState};
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::{
-    Admitted, FileId, Image, Key, Life, MetaStore, Op, Origin, OriginId, Record, RecordId, Renewal, StorageError, Time,
-    WallTime,
+    Admitted, FileId, Image, Key, Life, MetaStore, Op, Origin, OriginId, Record, RecordId, Renewal, Seal, StorageError,
+    Time, WallTime,
 };
 use wayfs_wire::{Down, KeyImage, Stamp, Up};
 
@@ -96,12 +96,16 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    pub(crate) fn handle_renewed(&mut self, of: OriginId, life: Life, origin: OriginId) -> Result<(), StepError> {
+    pub(crate) fn handle_renewed(
+        &mut self,
+        (of, life): (OriginId, Life),
+        (origin, admission): (OriginId, Option<Seal>),
+    ) -> Result<(), StepError> {
         if of == self.config.origin && life == self.config.life {
-            return if self.fork.noticed.is_some() { self.take_new_origin(origin) } else { Ok(()) };
+            return if self.fork.noticed.is_some() { self.take_new_origin(origin, admission) } else { Ok(()) };
         }
         if let Some(child) = self.fork.asked.remove(&(of, life)) {
-            self.children.tell(child, Down::Renewed { of, life, origin });
+            self.children.tell(child, Down::Renewed { of, life, origin, admission });
         }
         Ok(())
     }
@@ -118,7 +122,7 @@ impl<S: MetaStore> Replica<S> {
         // Whom it does not know under this one it knows under none of those before: it would have given this one back (`admit_again`).
         let former = self.former_origins(FORMER_NAMED_MAX)?;
         self.fork.lost_before = former.into_iter().map(|origin| (origin, 0)).collect();
-        match self.take_new_origin(origin) {
+        match self.take_new_origin(origin, None) {
             Ok(()) => {
                 self.ask_sync();
                 Ok(())
@@ -131,10 +135,10 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    fn take_new_origin(&mut self, origin: OriginId) -> Result<(), StepError> {
+    fn take_new_origin(&mut self, origin: OriginId, admission: Option<Seal>) -> Result<(), StepError> {
         let former = self.config.origin;
         let (skips, sent_through) = (self.skips, self.sent_through);
-        let done = self.go_on_as(origin).and_then(|records| self.commit().map(|()| records));
+        let done = self.go_on_as(origin, admission).and_then(|records| self.commit().map(|()| records));
         let records = match done {
             Ok(records) => records,
             Err(error) => {
@@ -165,7 +169,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Takes out of the view what nobody confirmed, and writes it again under a new origin. Answers how many records.
-    fn go_on_as(&mut self, origin: OriginId) -> Result<u64, StorageError> {
+    fn go_on_as(&mut self, origin: OriginId, admission: Option<Seal>) -> Result<u64, StorageError> {
         let former = self.config.origin;
         let own: Vec<(u64, LogItem)> =
             self.log.from(0).filter(|(_, item)| item.id.origin() == former).map(|(at, item)| (at, *item)).collect();
@@ -188,6 +192,7 @@ impl<S: MetaStore> Replica<S> {
             self.staged.forgotten.push(position);
         }
         self.change_origin(origin)?;
+        self.keep_admission(admission);
         self.counters.sequence = 0;
         self.counters.resume = None;
         self.skips = false;
@@ -440,7 +445,9 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let Some(origin) = self.renew(peer, of, life)? else { return Ok(()) };
-        self.children.tell(child, Down::Renewed { of, life, origin });
+        let node = self.origin_image(origin)?.map(|image| image.node);
+        let admission = node.and_then(|node| self.sign_admission(node, origin));
+        self.children.tell(child, Down::Renewed { of, life, origin, admission });
         Ok(())
     }
 

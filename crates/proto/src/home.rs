@@ -4,8 +4,8 @@ use crate::api::Role;
 use crate::replica::{GrantError, Replica};
 use std::collections::BTreeSet;
 use wayfs_types::{
-    Admitted, Digest, Image, Key, Life, Limits, MetaStore, NodeId, Origin, OriginId, Standing, StorageError, Time,
-    VolumeId, WallTime,
+    Admitted, Digest, Image, Key, Life, Limits, MetaStore, NodeId, Origin, OriginId, Seal, Standing, StorageError,
+    Time, VolumeId, WallTime,
 };
 
 /// Longest label in bytes.
@@ -82,7 +82,8 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// A machine comes under an origin that this home gave it and knows no more, since it was put back to an older copy. If the
-    /// machine is a member under another one, it has its own again: nobody else was given it. Answers whether it has.
+    /// machine is a member under another one, and shows what this home signed when it gave that ([`Replica::admission`]), it has its own
+    /// again: nobody else was given it. Answers whether it has.
     ///
     /// # Errors
     /// The store failed.
@@ -92,9 +93,13 @@ impl<S: MetaStore> Replica<S> {
         wall: WallTime,
         node: NodeId,
         origin: OriginId,
+        admission: Option<Seal>,
     ) -> Result<bool, GrantError> {
         let may_have_forgotten = self.config.role == Role::Home && self.lives.is_later();
         if !may_have_forgotten || origin == OriginId::GENESIS || self.origin_image(origin)?.is_some() {
+            return Ok(false);
+        }
+        if !self.is_admission(node, origin, admission.as_ref()) {
             return Ok(false);
         }
         let known = self.admitted(node)?;

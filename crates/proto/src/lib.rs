@@ -29,6 +29,7 @@
 //! }
 //! // testing::MemoryStore: new(), sync(Ticket), newest(), crash(kept) -> Self, set_room(Option<usize>)
 //! ```
+mod admission;
 mod ahead;
 mod api;
 mod report;
@@ -61,6 +62,7 @@ mod fact_asks;
 mod forgotten;
 mod fork;
 mod former;
+mod found_lost;
 mod gaps;
 mod gathered;
 mod held;

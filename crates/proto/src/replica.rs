@@ -147,6 +147,8 @@ pub(crate) struct Staged {
     pub(crate) superseded: Vec<Superseded>,
     /// The record over lost numbers was written.
     pub(crate) gap: Option<Gap>,
+    /// What of a takeover's findings is in the store.
+    pub(crate) found: Vec<(crate::found_lost::Kind, FileId)>,
     /// Records taken from a child client, whose change others must have heard of.
     pub(crate) taken: Vec<RecordId>,
     /// The change was made by our own user: the kernel knows of it.
@@ -331,6 +333,7 @@ impl<S: MetaStore> Replica<S> {
         replica.read_stands_for();
         replica.fork.opened_at = replica.counters.sequence;
         replica.read_gaps()?;
+        replica.read_found()?;
         replica.advance_tallies()?;
         replica.watches = Watches::read(&replica.store)?;
         replica.totals = replica.read_totals()?;
@@ -615,6 +618,9 @@ impl<S: MetaStore> Replica<S> {
         if let Some(gap) = staged.gap {
             self.skips = false;
             self.gaps.insert(gap);
+        }
+        for found in staged.found {
+            self.fork.lost.unkept.remove(&found);
         }
         self.contents.supersede(staged.superseded);
         self.supersede_unseen(staged.noted);

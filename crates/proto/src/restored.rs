@@ -17,13 +17,15 @@
 //! written again: what it does not show of that was removed or written over there.
 
 use crate::api::{Output, Role};
+use crate::found_lost::Kind as Found;
 use crate::replica::Replica;
 use crate::tables::{KeyKind, kind_range, parse_image_key, table};
 use crate::tentative::LogEntry;
 use crate::upstream::FORMER_NAMED_MAX;
+use serde::{Deserialize, Serialize};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use wayfs_types::{FileId, Image, Inode, Key, Kind, MetaStore, Origin, OriginId, Place, RecordId, StorageError};
+use wayfs_types::{FileId, Image, Inode, Key, Kind, MetaStore, Op, Origin, OriginId, Place, RecordId, StorageError};
 use wayfs_wire::KeyImage;
 
 /// What a parent lost, as far as this replica has it.
@@ -41,6 +43,10 @@ pub(crate) struct Lost {
     placed_since: BTreeSet<FileId>,
     /// Which names of files with many it had and lacks, and which it shows and had not: their inodes do not list them.
     names: BTreeMap<FileId, Renamed>,
+    /// What a client removed: by which record, and how that is done again, in whose name.
+    pub(crate) removed: BTreeMap<RecordId, (Op, u32)>,
+    /// What was found of files and is in no store yet (`found_lost`).
+    pub(crate) unkept: BTreeSet<(Found, FileId)>,
 }
 
 /// How the names of a crowded file differ.
@@ -53,7 +59,7 @@ struct Renamed {
 }
 
 /// Where a file stood.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Moved {
     /// Its names; empty: it was removed. Of a crowded file those that the parent lacks.
     pub(crate) to: Vec<Place>,
@@ -67,7 +73,11 @@ pub(crate) struct Moved {
 
 impl Lost {
     pub(crate) fn is_empty(&self) -> bool {
-        self.gone.is_empty() && self.older.is_empty() && self.moved.is_empty() && self.changed.is_empty()
+        self.gone.is_empty()
+            && self.older.is_empty()
+            && self.moved.is_empty()
+            && self.changed.is_empty()
+            && self.removed.is_empty()
     }
 
     /// Without what records that are written again anyway made or stored.
@@ -75,6 +85,7 @@ impl Lost {
         for entry in entries {
             self.gone.remove(&FileId::made_by(entry.record.id));
             self.older.retain(|_, (_, inode)| inode.version != entry.record.id);
+            self.removed.remove(&entry.record.id);
         }
         self
     }
@@ -87,8 +98,26 @@ impl Lost {
         }
     }
 
+    // What was found first stays: in a takeover that was interrupted, the second comparison is with what the first one took over.
+
     pub(crate) fn add_older(&mut self, file: FileId, upon: RecordId, inode: Box<Inode>) {
-        self.older.insert(file, (upon, inode));
+        self.older.entry(file).or_insert((upon, inode));
+        self.unkept.insert((Found::Older, file));
+    }
+
+    pub(crate) fn add_moved(&mut self, file: FileId, moved: Moved) {
+        self.moved.entry(file).or_insert(moved);
+        self.unkept.insert((Found::Moved, file));
+    }
+
+    pub(crate) fn add_changed(&mut self, file: FileId, upon: RecordId, inode: Box<Inode>) {
+        self.changed.entry(file).or_insert((upon, inode));
+        self.unkept.insert((Found::Changed, file));
+    }
+
+    pub(crate) fn add_placed_since(&mut self, file: FileId) {
+        self.placed_since.insert(file);
+        self.unkept.insert((Found::PlacedSince, file));
     }
 
     /// Whether it is about what a key names.
@@ -129,15 +158,9 @@ impl<S: MetaStore> Replica<S> {
                         Some(Image::Inode(before)) => self.compare_with_before(*file, now, before)?,
                         // Even the trace of its removal is gone.
                         _ if self.was_known(file.maker())? && self.was_known(now.version)? && !now.is_removed() => {
-                            self.fork.lost.moved.insert(
-                                *file,
-                                Moved {
-                                    to: Vec::new(),
-                                    stale: now.is_crowded().then(Vec::new),
-                                    by: Vec::new(),
-                                    user: now.uid,
-                                },
-                            );
+                            let stale = now.is_crowded().then(Vec::new);
+                            let moved = Moved { to: Vec::new(), stale, by: Vec::new(), user: now.uid };
+                            self.fork.lost.add_moved(*file, moved);
                         }
                         _ => {}
                     }
@@ -145,7 +168,7 @@ impl<S: MetaStore> Replica<S> {
                 (Key::Entry(parent, name), Some(Image::Entry(entry))) => {
                     let was_known = self.was_known(entry.version)?;
                     if !was_known {
-                        self.fork.lost.placed_since.insert(entry.file);
+                        self.fork.lost.add_placed_since(entry.file);
                     }
                     self.note_name(&Place { parent: *parent, name: name.clone() }, Some((entry.file, was_known)))?;
                 }
@@ -198,14 +221,14 @@ impl<S: MetaStore> Replica<S> {
         let is_moved = before.places != now.places || before.unlisted != now.unlisted;
         if is_moved && !now.is_removed() && (knew_version || !before.is_removed()) {
             let moved = self.moved(now, &before)?;
-            self.fork.lost.moved.insert(file, moved);
+            self.fork.lost.add_moved(file, moved);
         }
         if before.is_removed() {
             return Ok(());
         }
         let is_changed = before.attr_version != now.attr_version || before.xattrs != now.xattrs;
         if is_changed && knew_attributes && !now.is_removed() {
-            self.fork.lost.changed.insert(file, (now.attr_version, before.clone()));
+            self.fork.lost.add_changed(file, now.attr_version, before.clone());
         }
         if before.kind == Kind::File && before.content != now.content {
             // A version that we never heard of was made since: then ours goes beside it.
@@ -321,7 +344,7 @@ impl<S: MetaStore> Replica<S> {
         Ok(lost)
     }
 
-    /// What a client made or stored itself under its origins after these records, and has in its cache.
+    /// What a client made, stored or removed itself under its origins after these records, as far as its cache knows.
     pub(crate) fn find_own_lost(&mut self, after: &BTreeMap<OriginId, u64>) -> Result<Lost, StorageError> {
         let is_lost = |record: RecordId| after.get(&record.origin()).is_some_and(|after| record.sequence() > *after);
         if after.is_empty() {
@@ -341,10 +364,22 @@ impl<S: MetaStore> Replica<S> {
             if is_lost(file.maker()) {
                 let names = wayfs_tree::names_of(&self.tx(), file, &inode)?;
                 lost.add_gone(file, inode, names);
+            } else if let Some((op, user)) = removal_of(file, &inode).filter(|_| is_lost(inode.attr_version)) {
+                lost.removed.insert(inode.attr_version, (op, user));
             } else if inode.kind == Kind::File && !inode.is_removed() && is_lost(inode.version) {
                 lost.add_older(file, inode.version, inode);
             }
         }
         Ok(lost)
     }
+}
+
+/// How the last name of a file was taken away, if its marker tells.
+fn removal_of(file: FileId, marker: &Inode) -> Option<(Op, u32)> {
+    let Place { parent, name } = marker.removed_from.clone()?;
+    let op = match marker.kind {
+        Kind::Directory => Op::Rmdir { parent, name, file },
+        _ => Op::Unlink { parent, name, file, version: marker.version },
+    };
+    Some((op, marker.uid))
 }

@@ -70,7 +70,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Writes again what a parent lost. Answers how many records that took.
     pub(crate) fn write_lost(&mut self, lost: Lost) -> Result<u64, StorageError> {
-        let Lost { gone, moved, older, changed, .. } = lost;
+        let Lost { gone, moved, older, changed, removed, .. } = lost;
         let files: Vec<FileId> = gone.keys().chain(moved.keys()).copied().collect();
         let mut names = Names { gone, moved, waiting: BTreeSet::new(), written: 0 };
         for file in files {
@@ -83,6 +83,10 @@ impl<S: MetaStore> Replica<S> {
         }
         for (file, (upon, inode)) in changed {
             count += self.set_again(file, upon, &inode)?;
+        }
+        // In the order in which it was done: what was in a directory goes before that.
+        for (by, (op, user)) in removed {
+            count += self.write_op(op, user, Some(by))?;
         }
         Ok(count)
     }

@@ -119,6 +119,7 @@ impl<S: MetaStore> Replica<S> {
         let records = if lost.is_empty() { 0 } else { self.write_lost(lost)? };
         let unwritten = std::mem::take(&mut self.fork.unwritten);
         self.write_parted(unwritten)?;
+        self.forget_found()?;
         self.take_over_forgotten()?;
         self.begin_after_loss();
         self.staged.outputs.push(Output::Recovered { records });

@@ -32,9 +32,6 @@ use wayfs_wire::{Applied, AskId, Down, KeyImage, Mark, Message, Question, Resume
 
 /// Batches that nobody waits for are synced after so long.
 pub(crate) const SYNC_PERIOD: Duration = Duration::from_secs(1);
-/// Images of one cut gathered before those that touch nothing tentative are applied early: they are one batch
-/// of the store, and nothing else happens while it is made.
-const PARTIAL_MAX: usize = 16_384;
 /// Identifiers in one message.
 const IDS_PER_MESSAGE: usize = 65_536;
 /// Most former origins of a client that a greeting names: the newest. What a home lost of older ones is not found.
@@ -281,7 +278,9 @@ impl<S: MetaStore> Replica<S> {
         let greeted = upstream.state != UplinkState::Greeting;
         let is_forked = upstream.state == UplinkState::Forked;
         match down {
-            Down::Renewed { of, life, origin } if greeted => self.handle_renewed(of, life, origin),
+            Down::Renewed { of, life, origin, admission } if greeted => {
+                self.handle_renewed((of, life), (origin, admission))
+            }
             Down::Pong { number, through, home_ms } => {
                 self.note_home(home_ms);
                 self.handle_pong(number, through);
@@ -519,7 +518,7 @@ impl<S: MetaStore> Replica<S> {
         }
         upstream.partial.extend(images);
         if more {
-            if upstream.partial.len() > PARTIAL_MAX {
+            if upstream.partial.len() > self.config.images_gathered_max {
                 upstream.anew = false;
                 self.spill()?;
             }
@@ -629,6 +628,7 @@ impl<S: MetaStore> Replica<S> {
             if bound { kept.push(pair) } else { free.push(pair) }
         }
         self.take_told(free)?;
+        self.keep_found();
         if let Some(upstream) = self.upstream.as_mut() {
             upstream.partial = kept;
         }

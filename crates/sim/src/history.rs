@@ -62,6 +62,8 @@ pub(crate) struct History {
     pub(crate) let_go: BTreeSet<RecordId>,
     /// Updates that an older copy to which the home was put back did not have.
     lost_at_home: BTreeSet<RecordId>,
+    /// Files that were made again with what an update had stored into them: the update.
+    holds: BTreeMap<RecordId, RecordId>,
     /// What a fork made its writer write again under another name: what it was called before.
     former: BTreeMap<RecordId, RecordId>,
 }
@@ -80,14 +82,14 @@ pub(crate) struct SafeReport {
 impl History {
     /// A host's client was answered that it made an update.
     pub(crate) fn updated(&mut self, host: usize, record: RecordId, mut update: Update) {
-        update.base = update.base.map(|base| self.first(base));
+        update.base = update.base.map(|base| self.held_by(base));
         self.made_by(host, record);
         self.updates.insert(record, update);
     }
 
     /// A host's client was answered that it took a name.
     pub(crate) fn removed(&mut self, host: usize, record: RecordId, mut removal: Removal) {
-        removal.version = self.first(removal.version);
+        removal.version = self.held_by(removal.version);
         self.made_by(host, record);
         self.removals.insert(record, removal);
     }
@@ -151,6 +153,19 @@ impl History {
     pub(crate) fn first(&self, record: RecordId) -> RecordId {
         let names = std::iter::successors(Some(record), |name| self.former.get(name).copied());
         names.last().unwrap_or(record)
+    }
+
+    /// A file was made again, with a content.
+    pub(crate) fn made_again(&mut self, record: RecordId, content: &Content) {
+        let same = self.updates.iter().find(|(_, update)| update.content == *content && *content != Content::EMPTY);
+        if let Some((update, _)) = same {
+            self.holds.insert(record, *update);
+        }
+    }
+
+    /// The update whose content a version has, by the name under which it was answered for.
+    pub(crate) fn held_by(&self, version: RecordId) -> RecordId {
+        self.holds.get(&version).copied().unwrap_or_else(|| self.first(version))
     }
 
     /// All names that a record has had.

@@ -266,7 +266,7 @@ impl World {
         if inode.kind != Kind::File || inode.is_removed() || !matches!(expectation, Expectation::Read) {
             return;
         }
-        let version = self.history.first(inode.version);
+        let version = self.history.held_by(inode.version);
         if let Some(seen) = self.hosts[index].seen.get(&file).copied()
             && self.history.descends(seen, version)
             && !self.is_reported(index, seen, version)

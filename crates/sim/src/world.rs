@@ -20,7 +20,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use wayfs_proto::{AHEAD_MAX, Input, Neighbour, Output, PeerId, Replica, Role};
 use wayfs_types::request::{Answer, Level, Outcome, Request, RequestId};
-use wayfs_types::{Content, Digest, FileId, Life, OriginId, RecordId, Ticket, Time};
+use wayfs_types::{Content, Digest, FileId, Life, Op, OriginId, Record, RecordId, Ticket, Time};
 
 /// Something that happens to someone at some time.
 #[derive(Debug, Clone)]
@@ -547,10 +547,16 @@ impl World {
         }
     }
 
-    /// What a store wrote again stands for what it had written, or taken from a child, before.
+    /// What a store wrote again stands for what it had written, or taken from a child, before. A file is made again with what had been
+    /// stored into it last: whoever goes on from that version has seen what it holds (seed 448 of `home-back`).
     fn note_renamed(&mut self, index: usize) {
         let Some(replica) = self.hosts[index].replica.as_ref() else { return };
-        replica.renamed().for_each(|(former, now)| self.history.renamed(former, now));
+        for (former, now) in replica.renamed() {
+            self.history.renamed(former, now);
+            if let Ok(Some(Record { op: Op::Create { content, .. }, .. })) = replica.logged(now) {
+                self.history.made_again(now, &content);
+            }
+        }
     }
 
     /// An engine ends a session. Silence, newer sessions, strangers and records that came by two ways are good reasons between
@@ -658,8 +664,9 @@ impl World {
     /// What a home's driver does with a member that names an origin which the home does not know.
     fn admit_again(&mut self, child: usize, origin: OriginId) {
         let (now, wall, node) = (self.now, self.hosts[0].wall(self.now), self.hosts[child].config.node);
+        let shown = self.hosts[child].replica.as_ref().and_then(|replica| replica.admission().ok()).flatten();
         let Some(home) = self.hosts[0].replica.as_mut() else { return };
-        let done = home.admit_again(now, wall, node, origin);
+        let done = home.admit_again(now, wall, node, origin, shown);
         if done.is_ok_and(|done| done) {
             self.note(|| format!("host {child} has origin {origin} again"));
         }

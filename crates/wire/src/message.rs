@@ -516,6 +516,8 @@ pub enum Down {
         life: Life,
         /// The origin in its place.
         origin: OriginId,
+        /// The home's signature under that origin and the machine's key: a home that forgets the origin wants to see it.
+        admission: Option<Seal>,
     },
     /// Answers [`Up::Facts`].
     Facts {

@@ -482,7 +482,9 @@ impl Shared {
             Role::Home | Role::Station => ChildRole::Station,
         };
         let have = volume.directory().have();
-        let attach = Attach { volume: replica.volume, origin: volume.origin(), role, have };
+        // Only a home that was put back asks for it.
+        let admission = volume.admission().filter(|_| server.kind == ServerKind::Home);
+        let attach = Attach { volume: replica.volume, origin: volume.origin(), role, have, admission };
         let result = greet::attach(connection, attach).await;
         if let Err(error) = &result {
             let deleted = matches!(error, GreetError::Refused(Refusal::Deleted));

@@ -33,7 +33,7 @@ impl Liar {
     fn member(home: &Machine) -> (Self, greet::Frames, OriginId) {
         let liar = Self::dial(home);
         let origin = home.volume.grant_origin(liar.endpoint.id(), Admitted::Client, "liar@test", PATIENCE).unwrap();
-        let attach = Attach { volume: VOLUME, origin, role: ChildRole::Client, have: Have::default() };
+        let attach = Attach { volume: VOLUME, origin, role: ChildRole::Client, have: Have::default(), admission: None };
         let (frames, _) = liar.run(greet::attach(&liar.connection, attach)).unwrap();
         (liar, frames, origin)
     }
@@ -89,6 +89,7 @@ fn strangers_other_versions_and_foreign_origins_are_refused() {
             origin: member.origin(),
             role: ChildRole::Client,
             have: Have::default(),
+            admission: None,
         },
         Greeting::Attach {
             version: PROTOCOL_VERSION + 1,
@@ -96,6 +97,7 @@ fn strangers_other_versions_and_foreign_origins_are_refused() {
             origin: member.origin(),
             role: ChildRole::Client,
             have: Have::default(),
+            admission: None,
         },
         Greeting::Attach {
             version: PROTOCOL_VERSION,
@@ -103,6 +105,7 @@ fn strangers_other_versions_and_foreign_origins_are_refused() {
             origin: member.origin(),
             role: ChildRole::Client,
             have: Have::default(),
+            admission: None,
         },
         Greeting::Join {
             version: PROTOCOL_VERSION,

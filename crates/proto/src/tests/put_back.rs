@@ -1,10 +1,10 @@
 //! A home that was put back to an older copy: what it must not give twice, and who comes back to it by which way.
 
 use super::forking::{assert_all_there, named, stay_connected, write};
-use super::world::{HOME, World, big, small};
+use super::world::{HOME, World, big, name as path_name, small};
 use crate::{Output, Role};
 use std::time::Duration;
-use wayfs_types::request::{Answer, Level};
+use wayfs_types::request::{Answer, Change, Level};
 use wayfs_types::{FileId, Life, OriginId};
 
 const ROOT: FileId = FileId::ROOT;
@@ -226,6 +226,40 @@ fn a_client_that_lost_records_of_its_own_does_not_wait_for_those_of_others() {
     saw_what_is_lost_and_moves(true);
 }
 
+/// [S-home-put-back]: a client without a station knows what it removed itself.
+#[test]
+fn what_a_client_removed_goes_again() {
+    let mut world = first_life();
+    let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    stay_connected(&mut world, a, HOME);
+    write(&mut world, a, &named("early", 4));
+    let directory = world.mkdir(a, ROOT, "directory");
+    world.create(a, directory, "within");
+    let (edited, _) = world.lookup(a, ROOT, "early-2").unwrap();
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(HOME);
+    for name in ["early-0", "early-1", "early-2"] {
+        world.change(a, Change::Unlink { parent: ROOT, name: path_name(name) }).unwrap();
+    }
+    world.change(a, Change::Unlink { parent: directory, name: path_name("within") }).unwrap();
+    world.change(a, Change::Rmdir { parent: ROOT, name: path_name("directory") }).unwrap();
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    let line = world.line_of(a);
+    world.close(line);
+    world.restore(HOME, copy, 4);
+    stay_connected(&mut world, b, HOME);
+    world.names(b, ROOT).unwrap();
+    world.store(b, edited, small("written since"));
+    world.pass(Duration::from_secs(3));
+    rejoin(&mut world, &[(a, HOME), (b, HOME)]);
+    assert_eq!(world.names(HOME, ROOT).unwrap(), ["early-2", "early-3"], "what was written since stays");
+    world.check_tree(HOME);
+    for host in [a, b] {
+        world.assert_agrees(host);
+    }
+}
+
 fn is_seek(output: &Output) -> bool {
     matches!(output, Output::Seek { .. })
 }
@@ -293,6 +327,13 @@ fn a_member_whose_number_the_home_forgot_has_it_again() {
     world.pass(Duration::from_secs(3));
     world.restore(HOME, copy, 4);
     assert!(!world.admit_again(HOME, HOME, now), "under the home's own key there is no other member");
+    let shown = world.hosts[member].replica.admission().unwrap();
+    assert!(shown.is_some(), "it keeps what the home signed");
+    for shown in [None, shown] {
+        let (time, wall, node) = (world.now, world.wall(), world.hosts[station].replica.config().node);
+        let done = world.hosts[HOME].replica.admit_again(time, wall, node, now, shown);
+        assert_eq!(done, Ok(false), "another member does not get it");
+    }
     assert!(world.admit_again(HOME, member, now));
     assert!(!world.admit_again(HOME, member, now), "it has it");
     rejoin(&mut world, &[(member, HOME), (station, HOME)]);

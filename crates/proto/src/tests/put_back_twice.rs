@@ -90,14 +90,14 @@ fn make_stable(world: &mut World, host: usize, name: &str) {
 /// A client wrote a file under each of two numbers.
 fn of_two_numbers(world: &mut World, a: usize) {
     stay_connected(world, a, HOME);
-    let older = world.snapshot(HOME);
     make_stable(world, a, "one");
+    let older = world.snapshot(HOME);
+    make_stable(world, a, "two");
     world.restore(HOME, older, 4);
-    world.hosts[HOME].chunks.clear();
     let former = world.hosts[a].replica.config().origin;
     rejoin(world, &[(a, HOME)]);
     assert_ne!(world.hosts[a].replica.config().origin, former, "it goes on as another member");
-    make_stable(world, a, "two");
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
 }
 
 fn put_back_to_nothing(world: &mut World, oldest: MemoryStore) {
@@ -118,6 +118,7 @@ fn what_was_written_under_an_earlier_number_is_written_again_by_way_of_a_station
     let mut world = first_life();
     let station = world.add(Role::Station, "st@s");
     let a = world.add(Role::Client, "ann@a");
+    world.settle();
     let oldest = world.snapshot(HOME);
     of_two_numbers(&mut world, a);
     put_back_to_nothing(&mut world, oldest);

@@ -158,7 +158,8 @@ impl World {
     /// What a home's driver does with a member whose number the home does not know.
     pub(crate) fn admit_again(&mut self, home: usize, member: usize, origin: OriginId) -> bool {
         let (now, wall, node) = (self.now, self.wall(), self.hosts[member].replica.config().node);
-        let done = self.hosts[home].replica.admit_again(now, wall, node, origin).unwrap();
+        let admission = self.hosts[member].replica.admission().unwrap();
+        let done = self.hosts[home].replica.admit_again(now, wall, node, origin, admission).unwrap();
         self.drain(home);
         done
     }
