@@ -71,7 +71,7 @@ pub enum LinkError {
     #[error("the other end speaks another language ({0}): install the same version at both ends")]
     Language(&'static str),
     /// The socket for signals cannot be had.
-    #[error("listen at {}: {error}. Name another place with --socket", path.display())]
+    #[error("listen at {}: {error}. Run it as root; --socket names another place", path.display())]
     Socket {
         /// Where.
         path: PathBuf,

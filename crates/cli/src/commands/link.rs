@@ -160,11 +160,19 @@ fn ticket(given: &str) -> Result<LinkTicket, Failure> {
         given.clone_into(&mut text);
     } else {
         // What is named might be a ticket that was mistyped, and that is a password: it is not said again.
-        let file = std::fs::File::open(given).map_err(|error| Failure::io("open the file with the ticket", &error))?;
+        let file = std::fs::File::open(given).map_err(|error| no_file(&error))?;
         let read = file.take(TICKET_LEN_MAX).read_to_string(&mut text);
         read.map_err(|error| Failure::io("read the file with the ticket", &error))?;
     }
     text.parse().map_err(|error| Failure::usage(error, "`wayfs link base` prints it."))
+}
+
+fn no_file(error: &std::io::Error) -> Failure {
+    if error.kind() == std::io::ErrorKind::NotFound {
+        let next = "A ticket begins with `wayfslink1-`, as `wayfs link base` prints it; otherwise name the file that it is in.";
+        return Failure::usage("what was given is no ticket, and no file either", next);
+    }
+    Failure::io("open the file with the ticket", error)
 }
 
 /// The sockets that are meant.

@@ -6,13 +6,13 @@ use crate::failure::{Exit, Failure};
 use crate::show;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 use wayfs_nfs::calls::Place;
 use wayfs_nfs::live::{Block, Export, LiveError, Options, Ports, Transport};
 use wayfs_nfs::{FileKind, Statistics, Status, WaitPolicy};
@@ -101,9 +101,31 @@ fn settings(typed: &NfsOptions) -> Result<Options, Failure> {
     Ok(Options { transport, retry, wait_policy, block, in_flight_max, interrupt, ..Options::default() })
 }
 
+/// Time without an answer after which a person is told what is waited for.
+const SILENT_MAX: Duration = Duration::from_secs(3);
+
+/// Says once, after a while, that a server is waited for; until it is dropped.
+pub(super) struct Wait {
+    _over: mpsc::Sender<()>,
+}
+
+impl Wait {
+    pub(super) fn begin(server: &str, hint: &'static str) -> Self {
+        let (over, is_over) = mpsc::channel::<()>();
+        let text = format!("Waiting for {server}, which does not answer yet; {hint}.");
+        std::thread::spawn(move || {
+            if is_over.recv_timeout(SILENT_MAX) == Err(mpsc::RecvTimeoutError::Timeout) {
+                let _ = writeln!(std::io::stderr(), "{text}");
+            }
+        });
+        Self { _over: over }
+    }
+}
+
 /// Mounts the export that a path is in; gives the rest of the path.
 fn connect(url: &Url, path: &str, typed: &NfsOptions, options: &Options) -> Result<(Export, String), Failure> {
     let address = url.address()?;
+    let _wait = Wait::begin(&url.authority(), "Ctrl-C ends it, and --soft TRIES gives up by itself");
     let exports = Export::exports(address, typed.mount_port, options).map_err(|error| failure(&error))?;
     let within = |export: &&String| {
         path.strip_prefix(export.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

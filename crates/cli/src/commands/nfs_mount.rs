@@ -100,6 +100,7 @@ fn control_socket(state: &Path, dir: &Path) -> PathBuf {
 
 /// Whether there is a server at all, in a bounded time.
 fn reach(config: &NfsMountConfig) -> Result<(), Failure> {
+    let _wait = nfs::Wait::begin(&config.host, "half a minute at most");
     let options = Options { wait_policy: WaitPolicy::Soft(FIRST_TRIES), ..config.settings.options.clone() };
     Export::find_root(config.server, config.settings.ports(config.port), &config.export, &options)
         .map(drop)
