@@ -8,7 +8,7 @@ use crate::replica::Replica;
 use crate::restored::{Lost, Moved};
 use crate::tables::{pack, parse_record_key, record_key, table, unpack};
 use serde::{Deserialize, Serialize};
-use wayfs_types::{FileId, Inode, MetaStore, RecordId, StorageError};
+use wayfs_types::{FileId, Inode, MetaStore, Pairs, RecordId, StorageError};
 
 /// Rows of what was found: this prefix, the kind, and the file.
 const FOUND: &[u8] = &[table::META, b'r'];
@@ -88,7 +88,7 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    fn found_rows(&mut self) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StorageError> {
+    fn found_rows(&mut self) -> Result<Pairs, StorageError> {
         let mut until = FOUND.to_vec();
         until.push(u8::MAX);
         self.tx().scan_raw(FOUND, &until, usize::MAX / 2)
