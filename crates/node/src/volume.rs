@@ -119,6 +119,7 @@ impl Volume {
             config.life = Life(drawn.max(1));
         }
         config.seals = Some(Arc::new(MachineKey(settings.identity.clone())));
+        config.home = Some(directory.home());
         config.announced_grace = settings.unreferenced_grace;
         let replica = Replica::open(config, store, clock::now())?;
         let core = Core::new(replica);

@@ -135,6 +135,8 @@ pub struct Config {
     /// The key of this machine, and how signatures of others are checked. Default `None`: nothing is signed, and nothing checked. All
     /// replicas of a volume do the same.
     pub seals: Option<Arc<dyn Sealer>>,
+    /// The key of the home, by which its own word is known. Default `None`: no word is taken for the home's.
+    pub home: Option<NodeId>,
 }
 
 impl Config {
@@ -169,6 +171,7 @@ impl Config {
             read_only: false,
             sharing: Sharing::default(),
             seals: None,
+            home: None,
         }
     }
 }

@@ -122,6 +122,15 @@ pub(crate) struct HeldMessage {
 }
 
 impl Child {
+    /// Keys that it wants to hear of when it starts.
+    fn note_refresh(&mut self, peer: PeerId, keys: Vec<Key>) -> Result<(), StepError> {
+        if self.extra.len() + keys.len() > REFRESH_MAX || self.started {
+            return Err(StepError::Peer(peer, "refreshes too much or too late".to_owned()));
+        }
+        self.extra.extend(keys);
+        Ok(())
+    }
+
     fn new(is_station: bool, peer: Option<PeerId>, state: ChildState, heard: Time) -> Self {
         Self {
             is_station,
@@ -568,10 +577,10 @@ impl<S: MetaStore> Replica<S> {
             Up::Chains { chains } => self.handle_chains(peer, origin, chains),
             Up::Seals { seals } => self.handle_seals(peer, origin, seals),
             Up::Renew { of, life } => self.handle_renew(peer, origin, of, life),
+            Up::Watch { files } if child.watches.len() + files.len() > WATCHES_MAX => {
+                protocol_violation("watches too much")
+            }
             Up::Watch { files } => {
-                if child.watches.len() + files.len() > WATCHES_MAX {
-                    return protocol_violation("watches too much");
-                }
                 self.add_watches(origin, &files);
                 self.note_child_watches(origin, &files);
                 Ok(())
@@ -580,13 +589,7 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_unwatch(origin, files);
                 Ok(())
             }
-            Up::Refresh { keys } => {
-                if child.extra.len() + keys.len() > REFRESH_MAX || child.started {
-                    return protocol_violation("refreshes too much or too late");
-                }
-                child.extra.extend(keys);
-                Ok(())
-            }
+            Up::Refresh { keys } => child.note_refresh(peer, keys),
             Up::Start => self.handle_start(peer, origin),
             Up::Records { .. } | Up::Cancelled { .. } | Up::Holds { .. } if child.is_outlived => Ok(()),
             Up::Records { records } => {
@@ -600,10 +603,8 @@ impl<S: MetaStore> Replica<S> {
                 self.check_quota(peer, origin)
             }
             Up::Received { serial } => self.handle_received(peer, origin, serial),
+            Up::Ask { .. } if child.asks.len() >= ASKS_MAX => protocol_violation("asks too much at once"),
             Up::Ask { ask, question, seen } => {
-                if child.asks.len() >= ASKS_MAX {
-                    return protocol_violation("asks too much at once");
-                }
                 child.asks.push_back(ParkedAsk { ask, question, seen, since: self.now });
                 Ok(())
             }
@@ -621,6 +622,7 @@ impl<S: MetaStore> Replica<S> {
                 Ok(())
             }
             Up::Ping { number } => {
+                self.tell_home_word(peer, origin);
                 self.answer_ping(peer, origin, number);
                 Ok(())
             }

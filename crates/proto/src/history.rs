@@ -20,7 +20,7 @@ use crate::seals::Written;
 use crate::tentative::LogItem;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_tree::{applied_chain, chained};
-use wayfs_types::{Chain, Image, Key, MetaStore, Op, Origin, OriginId, Record, RecordId, Seal, StorageError};
+use wayfs_types::{Chain, Image, Key, MetaStore, Op, Origin, OriginId, Record, RecordId, Seal, StorageError, WallTime};
 use wayfs_wire::{Applied, KeyImage, Mark, SentRecord, Up};
 
 /// Statements of a child about its histories that wait for the records which they are about.
@@ -35,6 +35,8 @@ pub(crate) struct Told {
     stated: BTreeMap<(OriginId, u64), Chain>,
     /// Signatures for the records of the next message.
     pub(crate) seals: BTreeMap<RecordId, Seal>,
+    /// The newest word of the home, by when it was signed.
+    pub(crate) word: Option<WallTime>,
 }
 
 impl Told {

@@ -24,7 +24,7 @@ use crate::upstream::UplinkState;
 use std::time::Duration;
 use wayfs_types::request::{Answer, LockFamily, LockOwner, LockRange, LockRequest, Outcome, RequestId};
 use wayfs_types::{FileId, FsError, MetaStore};
-use wayfs_wire::{AskId, LockVerdict, Up};
+use wayfs_wire::{AskId, Down, LockVerdict, Up};
 
 /// How long a signal waits for the parent to take a question back: a long round trip, and short for a person.
 const CANCEL_MAX: Duration = Duration::from_secs(1);
@@ -225,8 +225,17 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
+    /// What the parent says of locks.
+    pub(crate) fn handle_locks_said(&mut self, said: Down) {
+        if let Down::LockAnswer { ask, verdict } = said {
+            self.handle_lock_answer(ask, verdict);
+        } else if let Down::LockLost { file, family, owner, range } = said {
+            self.lose_lock(file, family, owner, range);
+        }
+    }
+
     /// The parent's word on a lock.
-    pub(crate) fn handle_lock_answer(&mut self, ask: AskId, verdict: LockVerdict) {
+    fn handle_lock_answer(&mut self, ask: AskId, verdict: LockVerdict) {
         let Some(of) = self.upstream.as_mut().and_then(|up| up.lock_asks.remove(&ask)) else { return };
         match (of, verdict) {
             (LockAsk::Relay(relayed), verdict) => self.handle_relayed(relayed, verdict),

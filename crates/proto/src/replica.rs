@@ -16,6 +16,7 @@ use crate::claims::Claims;
 use crate::contents::{Contents, Superseded};
 use crate::fork::Fork;
 use crate::gaps::{Gap, Gaps};
+use crate::home_word::Words;
 use crate::ledger::Weight;
 use crate::lives::Lives;
 use crate::lock_mail::LockMail;
@@ -222,6 +223,8 @@ pub struct Replica<S> {
     /// Client: what it claims of the home for its changes.
     pub(crate) claims: Claims,
     pub(crate) rooms: Rooms,
+    /// The home's own word.
+    pub(crate) words: Words,
     /// Client: what was written since a server said what its quotas leave.
     pub(crate) grown: Grown,
     /// Server: what is kept in mind of quotas.
@@ -308,6 +311,7 @@ impl<S: MetaStore> Replica<S> {
             relays: Relays::default(),
             claims: Claims::default(),
             rooms: Rooms::default(),
+            words: Words::default(),
             grown: Grown::default(),
             quotas: Quotas::default(),
             more_work: false,
@@ -327,19 +331,24 @@ impl<S: MetaStore> Replica<S> {
         if replica.check_identity()? {
             replica.succeed()?;
         }
-        replica.read_former_times()?;
-        replica.log = replica.read_log()?;
-        replica.fork.renamed = replica.read_renamed()?;
-        replica.read_stands_for();
-        replica.fork.opened_at = replica.counters.sequence;
-        replica.read_gaps()?;
-        replica.read_found()?;
-        replica.advance_tallies()?;
-        replica.watches = Watches::read(&replica.store)?;
-        replica.totals = replica.read_totals()?;
-        replica.read_children()?;
-        replica.begin_as_server()?;
+        replica.read_rows()?;
         Ok(replica)
+    }
+
+    /// Takes over what the store says, in an order in which each finds what it needs.
+    fn read_rows(&mut self) -> Result<(), OpenError> {
+        self.read_former_times()?;
+        self.log = self.read_log()?;
+        self.fork.renamed = self.read_renamed()?;
+        self.read_stands_for();
+        self.fork.opened_at = self.counters.sequence;
+        self.read_gaps()?;
+        self.read_found()?;
+        self.advance_tallies()?;
+        self.watches = Watches::read(&self.store)?;
+        self.totals = self.read_totals()?;
+        self.read_children()?;
+        self.begin_as_server()
     }
 
     fn read_former_times(&mut self) -> Result<(), OpenError> {

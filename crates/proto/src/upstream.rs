@@ -286,6 +286,11 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_pong(number, through);
                 Ok(())
             }
+            // The home's signature vouches for it, and a ping may overtake the welcome.
+            Down::HomeWord { position, at, seal } => {
+                self.handle_home_word(position, at, seal);
+                Ok(())
+            }
             Down::Welcome { stamp, current, resume, applied, went_back } => {
                 if greeted {
                     return Err(StepError::Peer(peer, "welcomed twice".to_owned()));
@@ -321,12 +326,8 @@ impl<S: MetaStore> Replica<S> {
                 Ok(())
             }
             Down::Rooms { .. } => Ok(()),
-            Down::LockAnswer { ask, verdict } => {
-                self.handle_lock_answer(ask, verdict);
-                Ok(())
-            }
-            Down::LockLost { file, family, owner, range } => {
-                self.lose_lock(file, family, owner, range);
+            said @ (Down::LockAnswer { .. } | Down::LockLost { .. }) => {
+                self.handle_locks_said(said);
                 Ok(())
             }
             Down::Facts { ask, facts } => Ok(self.handle_facts(ask, facts)?),

@@ -116,7 +116,7 @@ fn check_down(down: &Down) -> Checked {
         Down::LockAnswer { .. } | Down::Shared { .. } | Down::Pong { .. } => Ok(()),
         Down::Forked | Down::Renewed { .. } | Down::Caught { .. } | Down::Sent { .. } => Ok(()),
         Down::Facts { facts, .. } => at_most(facts.len(), FACTS_MAX, "facts"),
-        Down::Claimed { .. } => Ok(()),
+        Down::Claimed { .. } | Down::HomeWord { .. } => Ok(()),
         Down::LockLost { range, .. } => check_range(*range),
         Down::Alone { files } | Down::GiveBack { files, .. } => at_most(files.len(), IDS_MAX, "directories"),
         Down::Seek { versions } => {

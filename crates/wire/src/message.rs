@@ -581,6 +581,15 @@ pub enum Down {
         /// Where.
         range: LockRange,
     },
+    /// The home's own word that it is there; stations pass it on as it came.
+    HomeWord {
+        /// The home's newest change then.
+        position: CommitNumber,
+        /// When it signed this, by its clock.
+        at: WallTime,
+        /// Its signature.
+        seal: Seal,
+    },
 }
 
 /// The room of one server.

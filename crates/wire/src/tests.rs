@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use wayfs_types::request::{LockFamily, LockKind, LockOwner, LockRange, LockRequest};
 use wayfs_types::{
     AttrChange, Chain, CommitNumber, Conflict, ConflictKind, Content, Digest, Entry, FileId, Image, Inode, Key, Kind,
-    Life, Name, Op, OriginId, Place, Record, RecordId, Replaced, UserId, VolumeId, WallTime, XattrName,
+    Life, Name, Op, OriginId, Place, Record, RecordId, Replaced, Seal, UserId, VolumeId, WallTime, XattrName,
 };
 
 fn origin() -> impl Strategy<Value = OriginId> {
@@ -255,6 +255,12 @@ fn message() -> impl Strategy<Value = Message> {
             through: Some(CommitNumber(through)),
             home_ms: Some(number)
         })),
+        (any::<u64>(), any::<i64>(), any::<[u8; 32]>()).prop_map(|(position, at, half)| {
+            let mut seal = [0; 64];
+            seal[..32].copy_from_slice(&half);
+            let (position, at, seal) = (CommitNumber(position), WallTime::from_nanos(at), Seal::from_bytes(seal));
+            Message::Down(Down::HomeWord { position, at, seal })
+        }),
     ]
 }
 

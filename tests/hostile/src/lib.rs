@@ -20,7 +20,7 @@ mod records;
 mod session;
 
 pub use contents::{Ask, Form, Reply};
-pub use parent::{Parent, Script};
+pub use parent::{FORGED, Parent, Script};
 pub use peer::{As, Member, PATIENCE, Peer};
 pub use records::{create, inode, record, store};
 pub use session::Session;

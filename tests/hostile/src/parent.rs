@@ -5,7 +5,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use wayfs_net::{CloseCode, Connection};
-use wayfs_types::{Chain, CommitNumber, Life, NodeId, OriginId, WallTime};
+use wayfs_types::{Chain, CommitNumber, Life, NodeId, OriginId, Seal, WallTime};
 use wayfs_wire::{Applied, Down, KeyImage, Message, Stamp, Up, Verdict, decode, encode};
 
 /// What a hostile server does.
@@ -114,6 +114,9 @@ async fn visit(connection: Connection, script: Script, origin: OriginId, seen: A
     }
 }
 
+/// What it says of the home's newest change.
+pub const FORGED: CommitNumber = CommitNumber(77_777);
+
 /// A parent that holds nothing, and answers so.
 fn answers(up: &Up, script: &Script, (own, child): (OriginId, OriginId), serial: &mut u64) -> Vec<Down> {
     let through = CommitNumber(1);
@@ -133,7 +136,11 @@ fn answers(up: &Up, script: &Script, (own, child): (OriginId, OriginId), serial:
             vec![Down::Answer { serial: *serial, ask: *ask, verdict: Verdict::Unready, through, images: Vec::new() }]
         }
         Up::Catch { ask } => vec![Down::Caught { ask: *ask, reached: false }],
-        Up::Ping { number } => vec![Down::Pong { number: *number, through: Some(through), home_ms: Some(0) }],
+        // It would like to speak for the home.
+        Up::Ping { number } => vec![
+            Down::HomeWord { position: FORGED, at: WallTime::from_nanos(i64::MAX), seal: Seal::from_bytes([7; 64]) },
+            Down::Pong { number: *number, through: Some(through), home_ms: Some(0) },
+        ],
         _ => Vec::new(),
     }
 }

@@ -5,7 +5,7 @@
 use serde_json::json;
 use std::fs;
 use std::time::Duration;
-use wayfs_hostile_tests::{As, Member, Parent, Peer, Script, Session, create, inode, record};
+use wayfs_hostile_tests::{As, FORGED, Member, Parent, Peer, Script, Session, create, inode, record};
 use wayfs_system_tests::{Machine, Mount, World, eventually};
 use wayfs_types::{Content, FileId, Image, Key, Kind, Origin, OriginId, RecordId};
 use wayfs_wire::{Applied, Down, KeyImage, SentRecord, Up};
@@ -237,4 +237,26 @@ fn records_that_a_station_leaves_out_are_missed() {
     session.ended();
     works(&world, "after");
     assert!(fs::symlink_metadata(world.mount.path("second")).is_err());
+}
+
+/// A station speaks for the home: of a change that is not, at a time to come.
+///
+/// Before: how long ago the home was heard was the station's word, and nothing else was there.
+/// After: what the home did not sign is not its word, and `status` does not tell it.
+#[test]
+fn a_station_cannot_speak_for_the_home() {
+    let world = World::default();
+    let signed = || {
+        let status = world.mount.wayfs(&world.client, &["status", "--json"]).ok().json();
+        status[0]["volumes"][0]["home_position"].as_u64()
+    };
+    eventually("the home's own word comes", SOON, || signed().is_some());
+    let (peer, member) = station(&world);
+    let parent = Parent::serve(peer, Script::default(), member.origin);
+    attach(&world, &parent);
+    let pings = || parent.said().iter().filter(|up| matches!(up, Up::Ping { .. })).count() > 1;
+    eventually("it was told twice", SOON, pings);
+    let position = signed();
+    assert!(position.is_some_and(|position| position != FORGED.0), "{position:?}");
+    leave(&world);
 }

@@ -80,14 +80,19 @@ fn parent(station: &StationReport) -> String {
 /// How the home is, as far as the parent tells.
 fn home(volume: &VolumeStatus) -> String {
     let has_parent = volume.parent.as_ref().is_some_and(|parent| parent.connected);
-    match (volume.home_reachable, volume.home_seen_ms) {
-        (None, _) => String::new(),
+    let seen = match (volume.home_reachable, volume.home_seen_ms) {
+        (None, _) => return String::new(),
         (Some(true), None) => "reachable".to_owned(),
         (Some(true), Some(ms)) => format!("reachable, seen {} ago", duration(ms)),
         (Some(false), None) => "not reachable".to_owned(),
         (Some(false), Some(ms)) if has_parent => format!("away for {}", duration(ms)),
         (Some(false), Some(ms)) => format!("not heard for {}", duration(ms)),
-    }
+    };
+    let Some(age) = volume.home_word_age_ms else {
+        let is_hearsay = volume.home_seen_ms.is_some() && volume.parent.as_ref().is_some_and(|p| p.role == "station");
+        return if is_hearsay { format!("{seen} (my station says)") } else { seen };
+    };
+    format!("{seen} (the home's word, {} old)", duration(age))
 }
 
 fn lost(versions: u64) -> String {

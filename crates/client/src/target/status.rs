@@ -41,6 +41,7 @@ impl Target {
         let ledger = self.ledger();
         let (word, cause, next_step) = self.word(progress, &link.state, !ledger.unsafe_amount().is_nothing());
         let settings = self.volume().settings();
+        let signed = self.volume().look(wayfs_node::LiveReplica::home_word).flatten();
         VolumeStatus {
             id: self.volume().id().to_string(),
             name: self.parts.name.clone(),
@@ -52,6 +53,11 @@ impl Target {
             parent: link.parent.as_ref().map(|_| self.parent_report(&link)),
             home_reachable: self.is_home_reachable(),
             home_seen_ms: self.home_seen().map(|ago| u64::try_from(ago.as_millis()).unwrap_or(u64::MAX)),
+            home_signed_unix_ms: signed.map(|word| word.at.as_nanos() / 1_000_000),
+            home_word_age_ms: signed
+                .map(|word| word.age(wayfs_node::clock::now(), wayfs_node::clock::wall()))
+                .map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+            home_position: signed.map(|word| word.position.0),
             full: self.volume().full(),
             ledger,
             reconciled_unix_ms: link.heard.map(unix_ms),

@@ -55,6 +55,16 @@ pub struct VolumeStatus {
     /// Milliseconds since the home was heard last, by the word of the parent; `None`: not since the daemon started.
     #[serde(default)]
     pub home_seen_ms: Option<u64>,
+    /// When the home itself last signed that it is there, in milliseconds of Unix time by its own clock; `None`: no such word came since the
+    /// daemon started, and how the home is is the parent's word alone. At the home: `None`.
+    #[serde(default)]
+    pub home_signed_unix_ms: Option<i64>,
+    /// How old that word is: by the home's clock, or since it came here if that is longer ago.
+    #[serde(default)]
+    pub home_word_age_ms: Option<u64>,
+    /// The home's newest change then.
+    #[serde(default)]
+    pub home_position: Option<u64>,
     /// Which disks from here up to the home are full, and on which host; `None`: none that is known.
     #[serde(default)]
     pub full: Option<String>,

@@ -14,6 +14,7 @@ mod fences;
 mod forking;
 mod former;
 mod guesses;
+mod home_words;
 mod interrupted;
 mod ledger;
 mod liars;

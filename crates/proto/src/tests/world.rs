@@ -88,6 +88,7 @@ fn config(role: Role, origin: OriginId, label: &str) -> Config {
     config.records_per_message = 64;
     config.images_per_message = 64;
     config.seals = Some(Arc::new(ToyKey(config.node)));
+    config.home = Some(node(1));
     config
 }
 

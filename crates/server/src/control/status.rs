@@ -47,6 +47,7 @@ fn volume(served: &Served) -> VolumeStatus {
     let progress = served.volume.look(Replica::progress);
     let link = served.link.as_ref().map(wayfs_node::ParentLink::status);
     let (word, cause, next_step) = judge(served, progress.as_ref(), link.as_ref());
+    let signed = served.volume.look(Replica::home_word).flatten().filter(|_| link.is_some());
     let mut status = VolumeStatus {
         id: served.id.to_string(),
         name: served.name().to_owned(),
@@ -62,6 +63,11 @@ fn volume(served: &Served) -> VolumeStatus {
             .flatten()
             .filter(|_| link.is_some())
             .map(|heard| u64::try_from(clock::now().since(heard).as_millis()).unwrap_or(u64::MAX)),
+        home_signed_unix_ms: signed.map(|word| word.at.as_nanos() / 1_000_000),
+        home_word_age_ms: signed
+            .map(|word| word.age(clock::now(), clock::wall()))
+            .map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+        home_position: signed.map(|word| word.position.0),
         reconciled_unix_ms: link.as_ref().and_then(|link| link.heard).map(unix_ms),
         cache_used_bytes: served.volume.contents().bytes(),
         full: served.volume.full(),

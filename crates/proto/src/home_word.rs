@@ -1,0 +1,99 @@
+//! The home's own word that it is there, and how far it has come.
+//!
+//! ```text
+//!   home ── HomeWord ──▶ station ── the same ──▶ client
+//!    signs              passes on               checks
+//! ```
+//!
+//! Each second in which somebody pings it the home signs its newest change and its time. Stations pass that on behind their own
+//! pings; nobody can make one but the home, and to hold one back makes it old. So a machine knows without its parent's word when the
+//! home was there last, by the home's clock. It says nothing of what single records have become: that is the parent's word still.
+
+use crate::api::{Output, PeerId, Role};
+use crate::replica::Replica;
+use std::time::Duration;
+use wayfs_types::{CommitNumber, MetaStore, OriginId, Seal, Time, VolumeId, WallTime};
+use wayfs_wire::{Down, Message};
+
+/// Between two signatures. Each costs some 30 µs of a core.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// First bytes of what is signed: no other statement of a machine begins so.
+const CONTEXT: &[u8; 18] = b"wayfs home word 1\0";
+
+/// What the home signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HomeWord {
+    /// Its newest change then.
+    pub position: CommitNumber,
+    /// When it signed, by its own clock.
+    pub at: WallTime,
+    /// When it came here.
+    pub came: Time,
+    seal: Seal,
+}
+
+impl HomeWord {
+    /// How old it is: by the home's clock, or since it came if that is longer ago, as it is where the home's clock was ahead.
+    pub fn age(&self, now: Time, wall: WallTime) -> Duration {
+        let by_clock = u64::try_from(wall.as_nanos().saturating_sub(self.at.as_nanos())).unwrap_or(0);
+        Duration::from_nanos(by_clock).max(now.since(self.came))
+    }
+}
+
+/// The newest word that is known.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    known: Option<HomeWord>,
+    /// Home: when it signed last.
+    signed: Option<Time>,
+}
+
+fn statement(volume: VolumeId, position: CommitNumber, at: WallTime) -> Vec<u8> {
+    let mut bytes = CONTEXT.to_vec();
+    bytes.extend(volume.as_bytes());
+    bytes.extend(position.0.to_be_bytes());
+    bytes.extend(at.as_nanos().to_be_bytes());
+    bytes
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// The newest word of the home, whose signature was checked. `None`: none came since this replica was opened, or there are no
+    /// keys to check it with.
+    pub fn home_word(&self) -> Option<HomeWord> {
+        self.words.known
+    }
+
+    /// Tells a child that pings the newest word, unless it has it.
+    pub(crate) fn tell_home_word(&mut self, peer: PeerId, child: OriginId) {
+        self.sign_home_word();
+        let Some(word) = self.words.known else { return };
+        let Some(row) = self.children.by_origin.get_mut(&child).filter(|row| row.is_greeted()) else { return };
+        if row.told.word < Some(word.at) {
+            row.told.word = Some(word.at);
+            let HomeWord { position, at, seal, .. } = word;
+            let bytes = wayfs_wire::encode(&Message::Down(Down::HomeWord { position, at, seal }));
+            self.outputs.push_back(Output::Send { peer, bytes });
+        }
+    }
+
+    fn sign_home_word(&mut self) {
+        let is_due = self.words.signed.is_none_or(|signed| self.now >= signed + PERIOD);
+        let Some(sealer) = self.config.seals.as_ref().filter(|_| self.config.role == Role::Home && is_due) else {
+            return;
+        };
+        let (position, at) = (self.counters.change, self.wall);
+        let seal = sealer.seal(&statement(self.config.volume, position, at));
+        (self.words.known, self.words.signed) = (Some(HomeWord { position, at, came: self.now, seal }), Some(self.now));
+    }
+
+    /// A parent passes a word on. One that is not the home's, or no newer than what is known, is left out: there may be a
+    /// change of the home's key which only one of both has heard of.
+    pub(crate) fn handle_home_word(&mut self, position: CommitNumber, at: WallTime, seal: Seal) {
+        let (Some(sealer), Some(home)) = (&self.config.seals, self.config.home) else { return };
+        let is_newer = self.words.known.is_none_or(|known| known.at < at);
+        if is_newer && sealer.is_sealed_by(home, &statement(self.config.volume, position, at), &seal) {
+            self.words.known = Some(HomeWord { position, at, came: self.now, seal });
+        }
+    }
+}
