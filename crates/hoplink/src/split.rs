@@ -29,6 +29,10 @@ use wayfs_hop::IpPacket;
 
 /// Connections at once. With two sockets and what listens for it each has less than four descriptors.
 const CONNECTIONS_MAX: usize = 1024;
+/// Of these at one address of a mobile, at most: whoever opens without end leaves room for others.
+const OF_ONE_MAX: usize = CONNECTIONS_MAX / 2;
+/// Of these without an answer of the other side yet, at most. A host that is silent is asked for two minutes.
+const UNANSWERED_MAX: usize = 128;
 /// Descriptors that so many need.
 const DESCRIPTORS: u64 = 4 * CONNECTIONS_MAX as u64 + 256;
 
@@ -94,6 +98,15 @@ struct Table {
     turned_away: u64,
 }
 
+impl Table {
+    fn has_room_for(&self, mobile: IpAddr) -> bool {
+        let of_one = || self.connections.values().filter(|connection| connection.mobile() == mobile);
+        self.connections.len() < CONNECTIONS_MAX
+            && of_one().count() < OF_ONE_MAX
+            && of_one().filter(|connection| !connection.is_open()).count() < UNANSWERED_MAX
+    }
+}
+
 impl Split {
     /// Makes the rooms. Connections are carried by that runtime.
     ///
@@ -131,11 +144,11 @@ impl Split {
         if table.connections.contains_key(&ends) {
             return;
         }
-        if table.connections.len() >= CONNECTIONS_MAX {
+        let connection = Arc::new(Connection::new(opener, ends));
+        if !table.has_room_for(connection.mobile()) {
             table.turned_away += 1;
             return;
         }
-        let connection = Arc::new(Connection::new(opener, ends));
         table.connections.insert(ends, Arc::clone(&connection));
         self.inner.joined.fetch_add(1, Ordering::Relaxed);
         drop(table);

@@ -6,11 +6,14 @@
 
 mod common;
 
-use common::link_world::{BAD, BASE, MOBILE, READY, World, interrupt, until, with};
+use common::link_world::{BAD, BASE, MOBILE, POOL, READY, World, interrupt, until, with};
+use rustix::net;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
+use wayfs_lab::{LabError, Process, line};
 
 /// What the base may owe in one direction: two sockets' buffers as its rooms limit them, and what lies between.
 const OWED_MAX: u64 = 2 << 20;
@@ -183,6 +186,110 @@ fn who_refuses_or_does_not_answer_does_so_to_the_one_who_asked() {
         for stream in [&mut asker, &mut asked] {
             assert_eq!(stream.read(&mut [0; 10]).unwrap_err().kind(), ErrorKind::ConnectionReset);
         }
+        Ok(())
+    });
+}
+
+/// Several mobiles around a base, and a host on the wire behind it.
+fn many(mobiles: &[&str]) -> Result<(World, Vec<Process>), LabError> {
+    let mut world = World::around(mobiles, BAD)?;
+    world.lab.host("wire")?;
+    world.lab.link("near", "wire", line("ethernet-100")?)?;
+    world.start_base(&["--scheme", "split"])?;
+    let mut processes = Vec::new();
+    for mobile in mobiles {
+        processes.push(world.mobile_at(mobile, &[])?);
+        world.ip(mobile, &format!("route replace {}/32 dev wayfs-link", world.lab.address("wire")?));
+    }
+    world.ip("wire", &format!("route add {POOL} dev to-near"));
+    Ok((world, processes))
+}
+
+/// Joined connections of all mobiles, and openings that found no place.
+fn joined(world: &World) -> (u64, u64) {
+    let peers = world.status("near").unwrap()["peers"].as_array().unwrap().clone();
+    let connections = peers.iter().map(|peer| peer["connections"].as_u64().unwrap()).sum();
+    (connections, peers[0]["turned_away"].as_u64().unwrap())
+}
+
+fn say(from: &mut TcpStream, to: &mut TcpStream) {
+    from.write_all(b"still here").unwrap();
+    let mut got = [0; 10];
+    to.read_exact(&mut got).unwrap();
+    assert_eq!(&got, b"still here");
+}
+
+fn speak((asker, asked): &mut (TcpStream, TcpStream)) {
+    say(asker, asked);
+    say(asked, asker);
+}
+
+#[test]
+fn a_flood_of_openings_that_nobody_answers_is_bounded_and_others_go_on() {
+    with(|| {
+        let (world, _mobiles) = many(&["far", "other"])?;
+        let mut before = connected(&world, "far", wire(&world));
+        let nobody = Ipv4Addr::new(10, 99, 0, 1);
+        world.ip("far", &format!("route add {nobody}/32 dev wayfs-link"));
+        world.ip("near", &format!("route add {nobody}/32 dev to-wire"));
+        world.ip("wire", &format!("route add blackhole {nobody}/32"));
+        world.lab.inside("far", || {
+            for port in 1..=2000_u16 {
+                let socket = net::socket_with(
+                    net::AddressFamily::INET,
+                    net::SocketType::STREAM,
+                    net::SocketFlags::NONBLOCK,
+                    None,
+                );
+                // Its opening is on its way; that the socket goes tells nobody.
+                let _ = net::connect(socket.unwrap(), &SocketAddr::from((nobody, port)));
+            }
+        })?;
+        until("openings to be turned away", || joined(&world).1 > 0);
+        let (connections, _) = joined(&world);
+        assert!((100..=129).contains(&connections), "{connections} are asked for");
+        speak(&mut before);
+        // Another mobile does not notice.
+        let mut after = connected(&world, "other", wire(&world));
+        speak(&mut after);
+        Ok(())
+    });
+}
+
+#[test]
+fn so_many_connections_are_joined_and_no_more_and_those_go_on() {
+    with(|| {
+        let limit = getrlimit(Resource::Nofile);
+        if limit.maximum.is_some_and(|maximum| maximum < 8192) {
+            eprintln!("SKIPPED: this user may not have 8192 descriptors");
+            return Ok(());
+        }
+        setrlimit(Resource::Nofile, Rlimit { current: Some(8192), maximum: limit.maximum }).unwrap();
+        let (world, _mobiles) = many(&["far", "other", "late"])?;
+        let (_, address) = wire(&world);
+        let listener = world.lab.inside("wire", || TcpListener::bind((address, 0))).unwrap().unwrap();
+        let at = listener.local_addr().unwrap();
+        let open = |mobile: &str, within| world.lab.inside(mobile, || TcpStream::connect_timeout(&at, within)).unwrap();
+        let mut all = Vec::new();
+        for mobile in ["far", "other"] {
+            for _ in 0..512 {
+                let stream = open(mobile, READY).unwrap();
+                all.push((stream, listener.accept().unwrap().0));
+            }
+            let more = open(mobile, Duration::from_millis(1500)).unwrap_err();
+            assert_eq!(more.kind(), ErrorKind::TimedOut, "one mobile has no more than half of all");
+        }
+        let late = open("late", Duration::from_millis(1500)).unwrap_err();
+        assert_eq!(late.kind(), ErrorKind::TimedOut);
+        let (connections, turned_away) = joined(&world);
+        assert!(connections == 1024 && turned_away >= 3, "{connections} joined, {turned_away} turned away");
+        for ends in &mut all {
+            speak(ends);
+        }
+        // A place that is free again is taken.
+        drop(all.pop());
+        until("a place", || joined(&world).0 < 1024);
+        assert!(open("late", READY).is_ok());
         Ok(())
     });
 }
