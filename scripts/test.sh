@@ -3,6 +3,7 @@
 #
 #   scripts/test.sh [WORD...]     only binaries whose name or crate directory contains one of the words
 #   WAYFS_TEST_BOUND=300          seconds for one binary
+#   WAYFS_TEST_AGAIN=5            a binary with more failures than this is not tried again
 #   WAYFS_TEST_LANES=2            how many binaries run side by side: tests of whole machines wait more than they compute
 #   WAYFS_TEST_PACKAGES="-p X"    only these packages (as cargo takes them) are built and run
 #
@@ -121,7 +122,7 @@ unfinished() {
 }
 
 # More failures than this in one binary are no accident: they are not tried again.
-again_max=5
+again_max=${WAYFS_TEST_AGAIN:-5}
 
 # Notes what came of a binary whose output is there and that ended with status $1.
 judge() {
