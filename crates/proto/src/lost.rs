@@ -29,7 +29,7 @@ use wayfs_types::{
 use wayfs_wire::{Down, HeldVersion};
 
 /// Table of versions that were declared lost, at the home.
-const LOST: u8 = b'b';
+pub(crate) const LOST: u8 = b'b';
 /// So long everybody who is there has time to say that it has contents after all.
 pub(crate) const SEEK_WAIT: Duration = Duration::from_secs(20);
 /// Most versions that are sought at a time; the others wait for their turn.

@@ -16,7 +16,7 @@ use wayfs_types::{Content, FileId, Kind, MetaStore, Op, Record, RecordId, Storag
 /// Table of the last whole contents, by the missing version that took their place.
 pub(crate) const PREVIOUS: u8 = b'p';
 /// Table of missing contents whose place other missing contents took, by the later version.
-const OLDER: u8 = b'u';
+pub(crate) const OLDER: u8 = b'u';
 /// Most versions that are followed from one to the one before: more at a time are not kept for one file.
 const OLDER_MAX: usize = 4096;
 

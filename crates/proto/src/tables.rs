@@ -27,6 +27,49 @@ pub(crate) mod table {
     pub(crate) const CHILD: u8 = b'c';
     pub(crate) const NAME: u8 = b'j';
     pub(crate) const EXCLUSIVE: u8 = b'q';
+    /// Sums of what members take up (`usage.rs`).
+    pub(crate) const USAGE: u8 = b'h';
+
+    /// All of them, those too that are named where they are used.
+    const ALL: [u8; 25] = [
+        VIEW,
+        SHADOW,
+        LOG,
+        CHANGE,
+        GONE,
+        GRAVE,
+        META,
+        MARK,
+        MILESTONE,
+        MISSING,
+        ROOT,
+        OWED,
+        LENT,
+        WATCH,
+        CHILD,
+        NAME,
+        EXCLUSIVE,
+        USAGE,
+        crate::contents::AWAITED,
+        crate::lost::LOST,
+        crate::previous::OLDER,
+        crate::previous::PREVIOUS,
+        crate::renamed::RENAMED,
+        crate::tentative::TOUCH,
+        crate::vanished::VANISHED,
+    ];
+    // Two tables of one letter would read each other's rows.
+    const _: () = {
+        let mut at = 0;
+        while at < ALL.len() {
+            let mut other = at + 1;
+            while other < ALL.len() {
+                assert!(ALL[at] != ALL[other], "two tables have one letter");
+                other += 1;
+            }
+            at += 1;
+        }
+    };
 }
 
 /// Row of the change at which a client last came to another parent; absent: it never did.

@@ -10,8 +10,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wayfs_types::{Batch, FileId, Image, Key, MetaStore, OriginId, StorageError};
 
-/// Table of the sums, by origin; the volume's own stand under that of the root.
-const USAGE: u8 = b'q';
 /// Stands for the whole volume.
 pub(crate) const ALL: OriginId = OriginId::GENESIS;
 /// Origins of one machine, each in place of the one before, whose sums are added.
@@ -92,8 +90,9 @@ impl UsageChange {
     }
 }
 
+/// Row of a member's sums; the volume's own stand under the origin of the root.
 fn row(origin: OriginId) -> Vec<u8> {
-    let mut row = vec![USAGE];
+    let mut row = vec![table::USAGE];
     row.extend(origin.raw().to_be_bytes());
     row
 }
@@ -147,7 +146,7 @@ impl<S: MetaStore> Replica<S> {
     pub fn usage_is_wrong(&self) -> Result<Option<String>, StorageError> {
         let counted = self.counted_anew()?;
         let mut kept = BTreeMap::new();
-        self.each(&[USAGE], &[USAGE + 1], |key, value| {
+        self.each(&[table::USAGE], &[table::USAGE + 1], |key, value| {
             let origin = key.get(1..).and_then(|raw| raw.try_into().ok()).map(u32::from_be_bytes);
             let origin = origin.and_then(|raw| OriginId::new(raw).ok());
             let origin = origin.ok_or_else(|| StorageError::Corrupt(format!("key {key:?}")))?;

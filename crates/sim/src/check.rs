@@ -259,7 +259,8 @@ impl World {
             return;
         }
         let Some(replica) = &host.replica else { return };
-        if let Ok(Some(line)) = replica.usage_is_wrong() {
+        let wrong = replica.usage_is_wrong().unwrap_or_else(|error| Some(error.to_string()));
+        if let Some(line) = wrong {
             let line = format!("host {index}: {line}");
             self.violations.push(Violation::new("what is taken up is counted right", line));
         }

@@ -383,3 +383,25 @@ fn what_is_made_in_an_exclusive_directory_is_exclusive() {
     let file = site.created(0, "plain");
     assert!(site.world.hosts[HOME].replica.inode(file).unwrap().unwrap().xattrs.is_empty());
 }
+
+#[test]
+fn an_exclusive_directory_is_known_beside_what_members_take_up() {
+    let mut site = Site::new();
+    let file = site.world.create(site.clients[0], FileId::ROOT, "f");
+    let mut link = |parent, text: &str| {
+        let change = Change::Link { file, parent, name: name(text) };
+        site.world.change(site.clients[0], change).unwrap();
+        site.world.pass(Duration::from_secs(3));
+    };
+    for number in 1..Inode::LISTED_MAX {
+        link(FileId::ROOT, &format!("l{number}"));
+    }
+    // A name that the file does not list.
+    link(site.directory, "here");
+    for server in [HOME, site.stations[0], site.stations[1]] {
+        let replica = &site.world.hosts[server].replica;
+        assert!(replica.inode(file).unwrap().unwrap().is_crowded());
+        assert!(replica.is_the_homes(file), "host {server}");
+        assert_eq!(replica.usage_is_wrong().unwrap(), None, "host {server}");
+    }
+}
