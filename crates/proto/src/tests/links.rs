@@ -1,30 +1,14 @@
 //! Files with more names than an inode lists, between replicas.
 
 use super::forking::stay_connected;
+use super::sharing::site;
 use super::world::{HOME, World, name, small};
-use crate::{Config, Role, Sharing};
+use crate::Role;
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Outcome, Request, XattrPresence};
 use wayfs_types::{FileId, Inode, XattrName};
 
 const ROOT: FileId = FileId::ROOT;
-
-fn strict(config: &mut Config) {
-    config.sharing = Sharing::CloseToOpen;
-}
-
-/// A home and two clients that share as programs expect.
-fn site() -> (World, usize, usize) {
-    let mut world = World::new();
-    let clients = ["ann@a", "bob@b"].map(|label| {
-        let client = world.add(Role::Client, label);
-        world.configure(client, strict);
-        world.connect(client, HOME);
-        client
-    });
-    world.settle();
-    (world, clients[0], clients[1])
-}
 
 fn link(world: &mut World, host: usize, file: FileId, (parent, text): (FileId, &str)) {
     world.change(host, Change::Link { file, parent, name: name(text) }).unwrap();

@@ -11,7 +11,7 @@ fn strict(config: &mut Config) {
 }
 
 /// A home and two clients that share as programs expect.
-fn site() -> (World, usize, usize) {
+pub(super) fn site() -> (World, usize, usize) {
     let mut world = World::new();
     let clients = ["ann@a", "bob@b"].map(|label| {
         let client = world.add(Role::Client, label);
