@@ -94,6 +94,11 @@ impl<S: MetaStore> Replica<S> {
         of_file.map(|(_, family, owner)| (*family, *owner)).collect()
     }
 
+    /// Whether a program of this replica has a lock, or waits for the word of a parent about one.
+    pub fn holds_locks(&self) -> bool {
+        self.locks.is_holder(self.config.origin) || self.upstream.as_ref().is_some_and(|up| !up.lock_asks.is_empty())
+    }
+
     /// A lock for our own user. `None`: it waits.
     pub(crate) fn lock(&mut self, id: RequestId, request: LockRequest) -> Option<Outcome> {
         if self.lost_locks.contains(&(request.file, request.family, request.owner)) {

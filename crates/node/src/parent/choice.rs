@@ -13,6 +13,43 @@ pub(crate) fn is_worth_a_move(current: Duration, other: Duration) -> bool {
     gain >= GAIN_MIN && gain * 100 >= current * GAIN_PERCENT_MIN
 }
 
+/// Why a client that is connected leaves its server for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Draw {
+    /// The user chose the other.
+    ByHand,
+    /// It is so much nearer.
+    Nearer,
+    /// It is about as near, and the one that all clients of the site take.
+    Shared,
+}
+
+/// A server as a client at another one sees it: how far it is, and where it stands in the order that all clients share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen<R> {
+    pub(crate) rtt: Duration,
+    pub(crate) rank: R,
+}
+
+/// What draws a client to another server, when the nearest of all is as far as `nearest`.
+///
+/// It cannot go round in a circle: whoever is at a server to which he was drawn because it is shared is within half of what a
+/// move must save of the nearest, so nothing near draws him away, and each such move goes down in `rank`.
+pub(crate) fn draw<R: Ord>(parent: &Seen<R>, other: &Seen<R>, nearest: Duration) -> Option<Draw> {
+    if is_worth_a_move(parent.rtt, other.rtt) {
+        return Some(Draw::Nearer);
+    }
+    let more = other.rtt.saturating_sub(nearest.min(parent.rtt)) * JOIN_MARGIN;
+    let is_as_near = more < GAIN_MIN || more * 100 < other.rtt * GAIN_PERCENT_MIN;
+    (other.rank < parent.rank && is_as_near).then_some(Draw::Shared)
+}
+
+/// A server that is joined is at most this part of what a move must save farther than the nearest: half of it is kept for noise.
+const JOIN_MARGIN: u32 = 2;
+/// Who left a server for a nearer one does not join it again for so long, however alike the two look meanwhile: load that comes and
+/// goes makes far servers look as near as others.
+pub(crate) const JOIN_PAUSE: Duration = Duration::from_secs(3600);
+
 /// Whether the path has become so much worse since it was chosen that others should be measured soon.
 pub(crate) fn has_decayed(when_chosen: Duration, now: Duration) -> bool {
     now > when_chosen * 2 && now > when_chosen + Duration::from_millis(20)
@@ -143,6 +180,58 @@ mod tests {
             for b in 0..200 {
                 assert!(!(is_worth_a_move(ms(a), ms(b)) && is_worth_a_move(ms(b), ms(a))));
             }
+        }
+    }
+
+    /// Where a client ends that is at `parent`, by the rules of [`draw`] and [`in_order_of_choice`]; how many moves it took.
+    fn settles(rtts: &[Duration], mut parent: usize) -> (usize, usize) {
+        let nearest = rtts.iter().copied().min().unwrap();
+        let seen = |server: usize| Seen { rtt: rtts[server], rank: server };
+        for moves in 0..=2 * rtts.len() {
+            let others = (0..rtts.len()).filter(|server| *server != parent).collect();
+            let order = in_order_of_choice(others, |server| rtts[*server], |server| *server);
+            match order.into_iter().find(|other| draw(&seen(parent), &seen(*other), nearest).is_some()) {
+                Some(other) => parent = other,
+                None => return (parent, moves),
+            }
+        }
+        panic!("it goes round in a circle: {rtts:?}");
+    }
+
+    /// Proves [S-same-server].
+    #[test]
+    fn clients_that_are_connected_come_together_at_one_server_and_stay_there() {
+        for distances in [[1, 2, 40], [2, 1, 3], [40, 1, 2], [40, 41, 42], [90, 40, 44]] {
+            let rtts = distances.map(ms);
+            let ends: Vec<usize> = (0..3).map(|parent| settles(&rtts, parent).0).collect();
+            let chosen = in_order_of_choice(vec![0, 1, 2], |server| rtts[*server], |server| *server)[0];
+            assert_eq!(ends, [chosen; 3], "{distances:?}");
+        }
+    }
+
+    #[test]
+    fn no_distances_send_a_client_round_in_a_circle() {
+        for a in 0..60 {
+            for b in 0..60 {
+                for c in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55] {
+                    for parent in 0..3 {
+                        assert!(settles(&[ms(a), ms(b), ms(c)], parent).1 <= 3, "{a}, {b}, {c} from {parent}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_noise_adds_brings_nobody_back_from_where_he_was_drawn() {
+        // A server that is joined at the edge of what is as near, and looks farther by half of what a move must save.
+        for nearest in 1..200 {
+            let joined = (0..400).rev().map(|other| ms(other)).find(|other| {
+                draw(&Seen { rtt: ms(nearest), rank: 1 }, &Seen { rtt: *other, rank: 0 }, ms(nearest)).is_some()
+            });
+            let joined = joined.expect("one that is as near");
+            let noise = Duration::from_micros(1400);
+            assert!(!is_worth_a_move(joined + noise, ms(nearest)), "{nearest} ms and {joined:?}");
         }
     }
 

@@ -3,14 +3,15 @@
 //! ```text
 //!            go_offline                     lost, or refused
 //!  Offline ◀──────────── any state   Connected ─────────────▶ Searching
-//!     └── go_online ──▶ Searching ── dialled, greeted ──▶ Connected ── a much nearer one ──▶ Connected to that
+//!     └── go_online ──▶ Searching ── dialled, greeted ──▶ Connected ── a better one ──▶ Connected to that
 //! ```
 //!
 //! While searching, all known servers are dialled at the same time, and of the nearest that answer the one is taken that other
-//! machines of the site take, too. While connected, the others are measured from time to time. A move makes the new session before it
-//! leaves the old one, so that only the engine notices.
+//! machines of the site take, too. While connected, the others are measured from time to time, and one that is nearer, or about as
+//! near and the one that others take, is moved to. A move makes the new session before it leaves the old one, so that only the engine
+//! notices.
 
-use super::choice::{PAUSE_MIN, has_decayed, in_order_of_choice, next_pause};
+use super::choice::{Draw, JOIN_PAUSE, PAUSE_MIN, has_decayed, in_order_of_choice, next_pause};
 use super::measuring::Dialled;
 use super::readmission::Readmission;
 use super::search_error::SearchError;
@@ -108,6 +109,8 @@ struct State {
     measure_at: Option<Instant>,
     /// The user wants them measured now.
     measure_now: bool,
+    /// When a server was left because another is nearer.
+    left: BTreeMap<NodeId, Instant>,
 }
 
 pub(super) struct Shared {
@@ -148,6 +151,7 @@ impl ParentLink {
             heard: None,
             measure_at: None,
             measure_now: false,
+            left: BTreeMap::new(),
         };
         let runtime = volume.settings().runtime.clone();
         let shared = Arc::new(Shared {
@@ -602,8 +606,8 @@ impl Shared {
                     continue;
                 }
             };
-            if let Some(better) = better
-                && let Some(moved) = self.move_to(&volume, &live, better).await
+            if let Some((better, why)) = better
+                && let Some(moved) = self.move_to(&volume, &live, better, why).await
             {
                 live = moved;
             }
@@ -617,11 +621,26 @@ impl Shared {
         }
     }
 
-    async fn move_to(&self, volume: &Arc<Volume>, live: &Live, to: Dialled) -> Option<Live> {
+    /// Whether a server was left lately because another is nearer.
+    pub(super) fn has_left(&self, server: NodeId) -> bool {
+        self.lock().left.get(&server).is_some_and(|at| at.elapsed() < JOIN_PAUSE)
+    }
+
+    async fn move_to(&self, volume: &Arc<Volume>, live: &Live, to: Dialled, draw: Draw) -> Option<Live> {
         let Dialled { server, connection, .. } = to;
         match self.greet(volume, &server, &connection).await {
             Ok(greeted) => {
-                let why = format!("{} instead of {}", self.reason(&server, connection.rtt(), 1), live.server.label);
+                let why = match draw {
+                    Draw::ByHand | Draw::Nearer => self.reason(&server, connection.rtt(), 1),
+                    Draw::Shared => {
+                        let ms = connection.rtt().as_secs_f64() * 1e3;
+                        format!("the one of those as near as the nearest that all take ({ms:.1} ms away)")
+                    }
+                };
+                let why = format!("{why} instead of {}", live.server.label);
+                if draw == Draw::Nearer {
+                    self.lock().left.insert(live.server.node, Instant::now());
+                }
                 Some(self.adopt(volume, Some(live), (server, connection, greeted), why))
             }
             Err(error) => {

@@ -1,7 +1,8 @@
 //! Measures the other servers beside the parent, and says which is worth a move.
 
-use super::choice::{LOOKS_MAX, ROUND_PAUSE, ROUNDS, in_order_of_choice, is_contested, is_worth_a_move};
+use super::choice::{Draw, LOOKS_MAX, ROUND_PAUSE, ROUNDS, Seen, draw, in_order_of_choice, is_contested};
 use super::link::{Grace, Live, Shared};
+use crate::core::LiveReplica;
 use crate::servers::{ServerInfo, ServerKind, exchange};
 use crate::volume::Volume;
 use std::sync::Arc;
@@ -23,9 +24,20 @@ impl Dialled {
     }
 
     /// Which of those that are about as near all choose: a station, which is there for its site, before a home; then by key.
-    pub(super) fn rank(&self) -> (bool, NodeId) {
-        (self.server.kind == ServerKind::Home, self.server.node)
+    pub(super) fn rank(&self) -> Rank {
+        rank(&self.server)
     }
+
+    fn seen(&self) -> Seen<Rank> {
+        Seen { rtt: self.rtt, rank: self.rank() }
+    }
+}
+
+/// Where a server stands in the order of all clients.
+type Rank = (bool, NodeId);
+
+fn rank(server: &ServerInfo) -> Rank {
+    (server.kind == ServerKind::Home, server.node)
 }
 
 impl Shared {
@@ -45,9 +57,14 @@ impl Shared {
         }
     }
 
-    /// Measures the others; the best, if it is worth a move. The rest are asked what they know of the servers: a parent
+    /// Measures the others; the best, if it is worth a move, and why. The rest are asked what they know of the servers: a parent
     /// that was removed would not tell.
-    pub(super) async fn find_better(&self, volume: &Arc<Volume>, live: &Live, moved_by_user: bool) -> Option<Dialled> {
+    pub(super) async fn find_better(
+        &self,
+        volume: &Arc<Volume>,
+        live: &Live,
+        moved_by_user: bool,
+    ) -> Option<(Dialled, Draw)> {
         let wanted = self.wanted();
         if wanted.iter().all(|server| server.node == live.server.node) {
             // The user chose it. Only the others would tell that the home removed it.
@@ -57,29 +74,39 @@ impl Shared {
             }
             return None;
         }
-        let (current, others) = self.measure(wanted, live).await;
+        let (parent, others) = self.measure(wanted, live).await;
+        let nearest = others.iter().map(Dialled::rtt).min().unwrap_or(parent.rtt);
         let mut best = None;
         for candidate in in_order_of_choice(others, Dialled::rtt, Dialled::rank) {
-            if best.is_none() && (moved_by_user || is_worth_a_move(current, candidate.rtt())) {
-                best = Some(candidate);
-            } else {
-                exchange::look(volume, &candidate.connection).await;
+            let why =
+                if moved_by_user { Some(Draw::ByHand) } else { self.drawn_to(volume, &parent, &candidate, nearest) };
+            match why.filter(|_| best.is_none()) {
+                Some(why) => best = Some((candidate, why)),
+                None => exchange::look(volume, &candidate.connection).await,
             }
         }
         let best = match best {
-            Some(best) if !moved_by_user => self.still_better(best, live).await?,
+            Some((best, why)) if why != Draw::ByHand => (self.still_better(volume, best, why, live).await?, why),
             other => other?,
         };
         // What was heard may be that the best is a server no longer.
-        volume.directory().find(best.server.node).map(|_| best)
+        volume.directory().find(best.0.server.node).map(|_| best)
+    }
+
+    /// Why to leave the parent for another. Locks may be lost on the way, which only a nearer server is worth.
+    fn drawn_to(&self, volume: &Volume, parent: &Seen<Rank>, other: &Dialled, nearest: Duration) -> Option<Draw> {
+        let why = draw(parent, &other.seen(), nearest)?;
+        let holds_locks = || volume.lock().replica.as_ref().is_some_and(LiveReplica::holds_locks);
+        let may_join = || !holds_locks() && !self.has_left(other.server.node);
+        (why != Draw::Shared || may_join()).then_some(why)
     }
 
     /// Measures the best and the parent again, until it was worth a move as often as it must be.
-    async fn still_better(&self, mut best: Dialled, live: &Live) -> Option<Dialled> {
+    async fn still_better(&self, volume: &Volume, mut best: Dialled, why: Draw, live: &Live) -> Option<Dialled> {
         for _ in 1..ROUNDS {
             tokio::time::sleep(ROUND_PAUSE).await;
-            let (current, mut again) = self.measure(vec![live.server.clone(), best.server.clone()], live).await;
-            let again = again.pop().filter(|again| is_worth_a_move(current, again.rtt()));
+            let (parent, mut again) = self.measure(vec![live.server.clone(), best.server.clone()], live).await;
+            let again = again.pop().filter(|again| self.drawn_to(volume, &parent, again, again.rtt) == Some(why));
             best.connection.close(CloseCode::GOODBYE, "");
             best = again?;
         }
@@ -88,13 +115,13 @@ impl Shared {
 
     /// Dials servers and the parent: its round trip as a new connection sees it, as it sees those of the others, and these.
     /// That of the session is an average, which remembers for long how busy this machine was.
-    async fn measure(&self, servers: Vec<ServerInfo>, live: &Live) -> (Duration, Vec<Dialled>) {
+    async fn measure(&self, servers: Vec<ServerInfo>, live: &Live) -> (Seen<Rank>, Vec<Dialled>) {
         let (parent, others): (Vec<_>, Vec<_>) =
             self.dial_all(servers, Grace::All).await.into_iter().partition(|one| one.server.node == live.server.node);
-        let current = parent.iter().map(Dialled::rtt).min();
+        let rtt = parent.iter().map(Dialled::rtt).min();
         for one in parent {
             one.connection.close(CloseCode::GOODBYE, "");
         }
-        (current.unwrap_or_else(|| live.connection.rtt()), others)
+        (Seen { rtt: rtt.unwrap_or_else(|| live.connection.rtt()), rank: rank(&live.server) }, others)
     }
 }

@@ -2,7 +2,7 @@ use crate::testing::{Machine, Plan, eventually, noise};
 use crate::{ChildRole, LinkState};
 use std::time::Duration;
 use wayfs_types::FileId;
-use wayfs_types::request::Level;
+use wayfs_types::request::{Level, LockFamily, LockKind, LockOwner, LockRange, LockRequest, Request};
 
 #[test]
 fn a_change_at_one_client_is_seen_at_another() {
@@ -265,4 +265,63 @@ fn a_removed_station_loses_its_clients_too() {
     assert_eq!(client.volume.directory().find(id), None, "the removed station is forgotten");
     client.write("at-home", b"2");
     client.wait(Level::Stable);
+}
+
+/// A client that is connected to the home, and a station that is as near.
+fn beside_a_station(dir: &std::path::Path) -> (Machine, Machine, Machine) {
+    let home = Machine::home(&dir.join("home"));
+    let station = Machine::below(&home, &dir.join("s"), ChildRole::Station, &[&home]);
+    let client = Machine::below(&home, &dir.join("c"), ChildRole::Client, &[&home, &station]);
+    client.link.as_ref().unwrap().pin(Some(home.endpoint.id()));
+    eventually("it uses the home", || is_at(&client, &home));
+    (home, station, client)
+}
+
+fn is_at(client: &Machine, server: &Machine) -> bool {
+    let status = client.link.as_ref().unwrap().status();
+    status.state == LinkState::Connected && status.parent.is_some_and(|parent| parent.node == server.endpoint.id())
+}
+
+/// Waits until a client has measured a server anew so often.
+fn looks_at(client: &Machine, server: &Machine, times: usize) {
+    let link = client.link.as_ref().unwrap();
+    let measured = || {
+        let candidates = link.status().candidates;
+        candidates.into_iter().find(|one| one.server.node == server.endpoint.id()).and_then(|one| one.measured_at)
+    };
+    for _ in 0..times {
+        let before = measured();
+        eventually("it measures the other", || measured() != before);
+    }
+}
+
+/// Proves [S-same-server].
+#[test]
+fn a_client_joins_the_server_that_all_of_its_site_take() {
+    let dir = tempfile::tempdir().unwrap();
+    let (home, station, client) = beside_a_station(dir.path());
+    let link = client.link.as_ref().unwrap();
+    client.write("before", b"1");
+    link.pin(None);
+    eventually("it joins the station", || is_at(&client, &station));
+    client.wait(Level::Stable);
+    assert!(home.read("before").is_ok());
+    looks_at(&client, &home, 4);
+    assert!(is_at(&client, &station), "it stays there");
+}
+
+/// Proves [S-same-server].
+#[test]
+fn whoever_holds_a_lock_joins_nobody_before_he_lets_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let (home, station, client) = beside_a_station(dir.path());
+    let (file, _) = client.write("locked", b"1");
+    let (family, owner, range) = (LockFamily::Flock, LockOwner(7), LockRange::WHOLE);
+    let lock = LockRequest { file, family, owner, pid: 1, range, kind: LockKind::Write, wait: false };
+    client.ask(Request::Lock(lock)).unwrap();
+    client.link.as_ref().unwrap().pin(None);
+    looks_at(&client, &station, 6);
+    assert!(is_at(&client, &home), "it would lose its lock");
+    client.ask(Request::Unlock { file, family, owner, range }).unwrap();
+    eventually("it joins the station", || is_at(&client, &station));
 }
