@@ -21,7 +21,8 @@ impl OpenError {
         match self {
             Self::Store(Store::LostBatches { .. } | Store::Damaged(_) | Store::Engine(_) | Store::NotOurs(_)) => true,
             Self::Store(Store::Io { .. }) => true,
-            Self::Store(Store::Locked { .. } | Store::TooNew { .. } | Store::WrongRole { .. }) => false,
+            Self::Store(Store::Locked { .. } | Store::WrongRole { .. }) => false,
+            Self::Store(Store::TooNew { .. } | Store::TooOld { .. }) => false,
             Self::Replica(wayfs_proto::OpenError::Storage(_)) => true,
             Self::Replica(wayfs_proto::OpenError::Foreign(_)) | Self::Threads(_) => false,
         }

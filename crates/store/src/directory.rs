@@ -2,17 +2,27 @@
 
 use crate::error::OpenError;
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-/// The format version of the whole directory.
-const VERSION: u32 = 1;
+/// The format version of the whole directory. Stores of another are refused: nothing was released that wrote them.
+const VERSION: u32 = 2;
 const MAGIC: &str = "WAYFS-STORE";
 const FORMAT: &str = "FORMAT";
 const LOCK: &str = "LOCK";
+/// Pause between two tries to take a lock that another has.
+const LOOK_PAUSE: Duration = Duration::from_millis(50);
+/// Tries before somebody who ends, and does not, is called the holder: 10 s.
+const LOOKS_MAX: usize = 200;
+/// How often a holder must be seen alive: what was just killed looks so for a moment.
+const ALIVE_LOOKS: usize = 3;
+/// SIGKILL in the sets of signals of `/proc/PID/status`.
+const SIGKILL_BIT: u64 = 1 << 8;
 
 /// What a data directory is for: a client's cache and a server's stores must not be mixed up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +60,7 @@ impl DataDir {
     ///
     /// # Errors
     /// [`OpenError::Locked`] while another process has it; [`OpenError::NotOurs`],
-    /// [`OpenError::TooNew`] and [`OpenError::WrongRole`] by its `FORMAT`; [`OpenError::Io`].
+    /// [`OpenError::TooNew`], [`OpenError::TooOld`] and [`OpenError::WrongRole`] by its `FORMAT`; [`OpenError::Io`].
     pub fn open(path: &Path, role: Role) -> Result<Self, OpenError> {
         make_private(path)?;
         let lock = lock(path)?;
@@ -90,16 +100,10 @@ fn lock(directory: &Path) -> Result<File, OpenError> {
         .truncate(false)
         .open(&path)
         .map_err(OpenError::io("open lock", &path))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    match lock_behind_the_dead(&mut file) {
         Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let mut holder = String::new();
-            // Who holds it is a courtesy to the reader of the message; the lock itself does not depend on it.
-            let _ = Read::by_ref(&mut file).take(64).read_to_string(&mut holder);
-            let holder = if holder.is_empty() { "unknown".to_owned() } else { holder.trim().to_owned() };
-            return Err(OpenError::Locked { path: directory.to_path_buf(), holder });
-        }
-        Err(errno) => return Err(OpenError::io("lock", &path)(errno.into())),
+        Err(Busy::By(holder)) => return Err(OpenError::Locked { path: directory.to_path_buf(), holder }),
+        Err(Busy::Failed(errno)) => return Err(OpenError::io("lock", &path)(errno.into())),
     }
     let note = format!("pid {}\n", std::process::id());
     let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(note.as_bytes()));
@@ -107,6 +111,46 @@ fn lock(directory: &Path) -> Result<File, OpenError> {
         tracing::debug!(%error, "the lock is held, but says nothing about its holder");
     }
     Ok(file)
+}
+
+/// Why a lock is not had.
+enum Busy {
+    By(String),
+    Failed(Errno),
+}
+
+/// Takes the lock. A process that was killed has it until the kernel has closed all its files, which takes a while where it was busy.
+fn lock_behind_the_dead(file: &mut File) -> Result<(), Busy> {
+    let mut alive = 0;
+    for _ in 0..LOOKS_MAX {
+        match flock(&*file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(Errno::WOULDBLOCK) => {}
+            Err(errno) => return Err(Busy::Failed(errno)),
+        }
+        alive += usize::from(is_alive(&noted_by(file)));
+        if alive >= ALIVE_LOOKS {
+            break;
+        }
+        std::thread::sleep(LOOK_PAUSE);
+    }
+    Err(Busy::By(noted_by(file)))
+}
+
+/// What whoever has the lock wrote about itself. It is a courtesy to the reader of a message; the lock does not depend on it.
+fn noted_by(file: &mut File) -> String {
+    let mut holder = String::new();
+    let _ = file.rewind().and_then(|()| file.take(64).read_to_string(&mut holder));
+    if holder.is_empty() { "unknown".to_owned() } else { holder.trim().to_owned() }
+}
+
+/// Whether a process does not end: neither is it gone but for some of its threads, nor was it killed.
+fn is_alive(holder: &str) -> bool {
+    let Some(pid) = holder.strip_prefix("pid ") else { return true };
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else { return false };
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
+    let is_killed = |name: &str| u64::from_str_radix(field(name), 16).is_ok_and(|signals| signals & SIGKILL_BIT != 0);
+    !field("State:").starts_with(['Z', 'X']) && !is_killed("SigPnd:") && !is_killed("ShdPnd:")
 }
 
 fn check_format(directory: &Path, role: Role) -> Result<(), OpenError> {
@@ -163,6 +207,9 @@ fn parse_format(directory: &Path, bytes: &[u8], role: Role) -> Result<(), OpenEr
     let found = words.next().and_then(|word| word.parse().ok()).ok_or_else(not_ours)?;
     if found > VERSION {
         return Err(OpenError::TooNew { path: directory.to_path_buf(), found, known: VERSION });
+    }
+    if found < VERSION {
+        return Err(OpenError::TooOld { path: directory.to_path_buf(), found, known: VERSION });
     }
     let owner = words.next().ok_or_else(not_ours)?;
     if owner != role.word() {

@@ -27,6 +27,20 @@ pub enum OpenError {
         /// The newest version known.
         known: u32,
     },
+    /// The format is one that this program does not read any more.
+    #[error(
+        "{} has format {found}, of a program from before the first release, and this program reads format {known} only. Nothing \
+         was changed. Copy the files out with the program that made it, put the directory aside, and begin with a new one",
+        path.display()
+    )]
+    TooOld {
+        /// The directory.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The version that is read.
+        known: u32,
+    },
     /// The directory belongs to another role.
     #[error("{} belongs to a {found}, not to a {wanted}: give each its own directory", path.display())]
     WrongRole {

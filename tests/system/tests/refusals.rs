@@ -72,6 +72,16 @@ fn a_data_directory_serves_one_process() {
 
 #[test]
 fn a_newer_data_directory_is_left_alone() {
+    refused(&served_as_of_format(9), &["format", "newer", "version"]);
+}
+
+#[test]
+fn a_data_directory_from_before_the_first_release_is_left_alone() {
+    refused(&served_as_of_format(1), &["Copy the files out"]);
+}
+
+/// What a server says of a data directory that calls itself one of another format.
+fn served_as_of_format(version: u32) -> Finished {
     let machine = Machine::new("m");
     let mut server = machine.serve(free_port(), &[]);
     server.wayfs(&machine, &["volume", "create", "work"]).ok();
@@ -82,13 +92,12 @@ fn a_newer_data_directory_is_left_alone() {
     for format in &formats {
         let text = fs::read_to_string(format).unwrap();
         let (line, _) = text.trim_end().rsplit_once(' ').unwrap();
-        let line = line.replacen('1', "9", 1);
+        let line = line.replacen(" 2 ", &format!(" {version} "), 1);
         // With a sum that fits: a damaged file would stop that volume alone.
         fs::write(format, format!("{line} {:08x}\n", crc32(line.as_bytes()))).unwrap();
     }
     let listen = format!("127.0.0.1:{}", free_port());
-    let finished = machine.wayfs(&["serve", "--data", server.data.to_str().unwrap(), "--listen", &listen]);
-    refused(&finished, &["format", "newer", "version"]);
+    machine.wayfs(&["serve", "--data", server.data.to_str().unwrap(), "--listen", &listen])
 }
 
 /// The sum of Ethernet and gzip, which these files end with.

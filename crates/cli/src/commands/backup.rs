@@ -48,7 +48,7 @@ pub(super) fn restore(context: &Context, args: &RestoreArgs) -> Result<(), Failu
 
 fn not_restored(error: &RestoreError) -> Failure {
     let (exit, next) = match error {
-        RestoreError::NotWhole(_) | RestoreError::TooNew(_) => (Exit::Usage, "Name another backup."),
+        RestoreError::NotWhole(_) | RestoreError::OtherFormat(_) => (Exit::Usage, "Name another backup."),
         RestoreError::Exists(_) => (
             Exit::Refused,
             "Nothing was touched. Restore into another data directory, or move the volume's away first.",

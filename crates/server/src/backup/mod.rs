@@ -27,7 +27,7 @@ pub use restore::{RestoreError, Source, restore};
 use serde::{Deserialize, Serialize};
 
 /// The format that this program writes and reads.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// Names in a backup.
 const FACTS: &str = "backup.json";
 const VOLUME: &str = "volume.json";

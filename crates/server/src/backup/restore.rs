@@ -34,9 +34,9 @@ pub enum RestoreError {
     /// It is no backup, or not whole.
     #[error("this is not a whole backup: {0}")]
     NotWhole(String),
-    /// It was made by a newer program.
-    #[error("the backup has format {0}, and this program reads 1: use the program that made it")]
-    TooNew(u32),
+    /// It was made by a program that writes another format.
+    #[error("the backup has format {0}, and this program reads {FORMAT}: use the program that made it")]
+    OtherFormat(u32),
     /// The volume is there.
     #[error("volume `{0}` is in this data directory already")]
     Exists(String),
@@ -219,8 +219,8 @@ impl<'a> Restoring<'a> {
         let bytes = self.facts.as_deref().ok_or_else(|| RestoreError::NotWhole(format!("{FACTS} is missing")))?;
         let facts: Facts =
             serde_json::from_slice(bytes).map_err(|error| RestoreError::NotWhole(format!("{FACTS}: {error}")))?;
-        if facts.format > FORMAT {
-            return Err(RestoreError::TooNew(facts.format));
+        if facts.format != FORMAT {
+            return Err(RestoreError::OtherFormat(facts.format));
         }
         Ok(facts)
     }

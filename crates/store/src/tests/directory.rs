@@ -13,6 +13,26 @@ fn a_second_opener_is_told_who_has_it() {
     data_dir(scratch.path());
 }
 
+/// A process that was killed, and whose files the kernel has not closed yet, is waited for.
+#[test]
+fn whoever_comes_after_one_that_was_killed_waits_until_it_is_gone() {
+    let scratch = tempfile::tempdir().unwrap();
+    drop(data_dir(scratch.path()));
+    let mut killed = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    killed.kill().unwrap();
+    let lock = scratch.path().join("LOCK");
+    std::fs::write(&lock, format!("pid {}\n", killed.id())).unwrap();
+    let held = std::fs::File::open(&lock).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let releases = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        drop(held);
+    });
+    assert!(DataDir::open(scratch.path(), Role::Server).is_ok());
+    releases.join().unwrap();
+    killed.wait().unwrap();
+}
+
 #[test]
 fn a_store_keeps_the_lock_as_long_as_it_lives() {
     let scratch = tempfile::tempdir().unwrap();
@@ -31,15 +51,19 @@ fn roles_do_not_mix() {
 }
 
 #[test]
-fn formats_that_are_newer_damaged_or_foreign_are_refused() {
+fn formats_that_are_newer_older_damaged_or_foreign_are_refused() {
     let scratch = tempfile::tempdir().unwrap();
     drop(data_dir(scratch.path()));
     let format = scratch.path().join("FORMAT");
-    let text = "WAYFS-STORE 2 server";
-    std::fs::write(&format, format!("{text} {:08x}\n", crc32fast::hash(text.as_bytes()))).unwrap();
-    let refused = DataDir::open(scratch.path(), Role::Server);
-    assert!(matches!(refused, Err(OpenError::TooNew { found: 2, known: 1, .. })));
-    for damaged in [&b""[..], b"WAYFS-STORE 1 server 00000000\n", b"\xff\xfe", b"WAYFS-STORE"] {
+    let open_as = |text: &str| {
+        std::fs::write(&format, format!("{text} {:08x}\n", crc32fast::hash(text.as_bytes()))).unwrap();
+        DataDir::open(scratch.path(), Role::Server)
+    };
+    assert!(matches!(open_as("WAYFS-STORE 3 server"), Err(OpenError::TooNew { found: 3, known: 2, .. })));
+    let refused = open_as("WAYFS-STORE 1 server");
+    assert!(matches!(refused, Err(OpenError::TooOld { found: 1, known: 2, .. })));
+    assert!(refused.unwrap_err().to_string().contains("Copy the files out"), "it says what to do");
+    for damaged in [&b""[..], b"WAYFS-STORE 2 server 00000000\n", b"\xff\xfe", b"WAYFS-STORE"] {
         std::fs::write(&format, damaged).unwrap();
         assert!(matches!(DataDir::open(scratch.path(), Role::Server), Err(OpenError::NotOurs(_))));
     }
@@ -53,7 +77,7 @@ fn the_format_file_is_as_drawn() {
     let scratch = tempfile::tempdir().unwrap();
     drop(data_dir(scratch.path()));
     let text = std::fs::read_to_string(scratch.path().join("FORMAT")).unwrap();
-    assert_eq!(text, "WAYFS-STORE 1 server c52b2398\n");
+    assert_eq!(text, "WAYFS-STORE 2 server 4ba4247b\n");
 }
 
 #[test]
