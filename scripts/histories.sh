@@ -1,8 +1,14 @@
 #!/bin/sh
-# Records and checks what programs at two stations see, for so many minutes: scripts/histories.sh MINUTES [SEED]
+# Records and checks what programs see, for so many minutes: scripts/histories.sh MINUTES [SEED] [far|near]
+# far: two clients at two stations, with kills, moves and spells offline (the default); near: four clients at one server.
 set -eu
 minutes=${1:?minutes}
+case ${3:-far} in
+far) test=histories ;;
+near) test=histories_near ;;
+*) echo "far or near, not $3" >&2 && exit 2 ;;
+esac
 cd "$(dirname "$0")/.."
 cargo build --package wayfs
 WAYFS_HISTORIES_SECONDS=$((minutes * 60)) WAYFS_HISTORIES_SEED=${2:-$(date +%s)} \
-    cargo test --package wayfs-system-tests --test histories -- --nocapture
+    cargo test --package wayfs-system-tests --test "$test" -- --nocapture

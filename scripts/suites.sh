@@ -1,23 +1,36 @@
 #!/bin/sh
-# Runs suites of others on a mount of this machine: pjdfstest (what POSIX says of names, modes and owners), fsx (random
-# reads, writes, mappings and truncations of one file), and, if they are installed, stress-ng (its class of file systems), fio
-# (verified writes), dbench (an office's file server) and bonnie++ (one large file, many small ones). Needs root, and fetches the
-# first two with `cargo install` the first time.
+# Runs suites of others on a mount of this machine, all that are installed or those that are named:
+#
+#   scripts/suites.sh [NAME...]
+#
+#   pjdfstest   what POSIX says of names, modes and owners (fetched with `cargo install` the first time)
+#   fsx         random reads, writes, mappings and truncations of one file (the same)
+#   stress-ng   its class of file systems, each kind of operation with its own checks
+#   fio         writes that are verified: by calls, past the page cache, asynchronous, mapped
+#   dbench      an office's file server
+#   bonnie++    one large file, many small ones
+#   git         git's own tests, in a source tree that was built: WAYFS_GIT_SOURCE
+#   sqlite      SQLite's own tests: WAYFS_SQLITE_SOURCE, with `testfixture` built in it or in its directory `b`
+#
+# What is expected to fail stands here with its reason; anything else that fails is a defect, and so is what a suite leaves in the
+# root, or a conflict copy. Needs root.
 #
 #   WAYFS_SUITES=DIR        where the suites are installed (default target/suites)
 #   WAYFS_FSX_SEEDS="1 2"   seeds of fsx
 #   WAYFS_DBENCH_TIME=10    seconds of dbench
 #   WAYFS_STRESS_TIME=3s    how long each kind of operation of stress-ng goes on
+#   WAYFS_GIT_TESTS="t5*"   which tests of git, WAYFS_SQLITE_TESTS="wal lock" which of SQLite
+#   WAYFS_BIN=FILE          the program (default: target/debug/wayfs, built first)
+#
+# Sources: `apt-get source git`, then `make NO_CURL=1 NO_EXPAT=1 NO_OPENSSL=1 NO_GETTEXT=1 NO_TCLTK=1` in it; `apt-get source sqlite3`
+# and `mkdir b && cd b && ../configure && make testfixture` (tcl8.6-dev).
 set -eu
 cd "$(dirname "$0")/.."
 sh scripts/needs.sh
 [ "$(id -u)" -eq 0 ] || { echo "pjdfstest changes users: run this as root." >&2; exit 1; }
 suites=${WAYFS_SUITES:-$(pwd)/target/suites}
-for suite in pjdfstest fsx; do
-    [ -x "$suites/bin/$suite" ] || cargo install --quiet --root "$suites" "$suite"
-done
-cargo build --package wayfs
-wayfs=$(pwd)/target/debug/wayfs
+wayfs=${WAYFS_BIN:-$(pwd)/target/debug/wayfs}
+[ -n "${WAYFS_BIN:-}" ] || cargo build --package wayfs
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/ws.XXXXXX")
 # Users that pjdfstest changes to must get to the mount. The path is short because that of a socket has 107 bytes at most.
@@ -39,8 +52,15 @@ trap 'exit 130' INT TERM
 "$wayfs" --at "$work/home" volume ticket suites --out "$work/ticket" >/dev/null
 "$wayfs" mount --daemon "$work/ticket" "$work/m" --cache "$work/client"
 
+# Installs a suite that the registry of Rust has.
+from_registry() {
+    [ -x "$suites/bin/$1" ] || cargo install --quiet --root "$suites" "$1"
+}
+
 # What is expected to fail looks at times of access, which are not kept: see the end of SEMANTICS.md.
-cat >"$work/pjdfstest.toml" <<'TOML'
+run_pjdfstest() {
+    from_registry pjdfstest
+    cat >"$work/pjdfstest.toml" <<'TOML'
 [features]
 posix_fallocate = {}
 rename_ctime = {}
@@ -59,10 +79,13 @@ expected_failures = [
 [dummy_auth]
 entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
 TOML
-mkdir "$work/m/p"
-"$suites/bin/pjdfstest" -c "$work/pjdfstest.toml" -p "$work/m/p" -s "$work/other"
+    mkdir "$work/m/p"
+    "$suites/bin/pjdfstest" -c "$work/pjdfstest.toml" -p "$work/m/p" -s "$work/other"
+}
 
-cat >"$work/fsx.toml" <<'TOML'
+run_fsx() {
+    from_registry fsx
+    cat >"$work/fsx.toml" <<'TOML'
 [weights]
 close_open = 5
 invalidate = 1
@@ -75,25 +98,24 @@ sendfile = 3
 posix_fadvise = 1
 copy_file_range = 3
 TOML
-for len in 6000 262144 12000000; do
-    { echo "flen = $len"; echo "[opsize]"; echo "max = $((len / 4))"; cat "$work/fsx.toml"; } >"$work/fsx-$len.toml"
-    for seed in ${WAYFS_FSX_SEEDS:-1 2 3}; do
-        echo "fsx: $len bytes, seed $seed"
-        "$suites/bin/fsx" -f "$work/fsx-$len.toml" -N 1500 -S "$seed" -P "$work" "$work/m/fsx-$len-$seed"
+    for len in 6000 262144 12000000; do
+        { echo "flen = $len"; echo "[opsize]"; echo "max = $((len / 4))"; cat "$work/fsx.toml"; } >"$work/fsx-$len.toml"
+        for seed in ${WAYFS_FSX_SEEDS:-1 2 3}; do
+            echo "fsx: $len bytes, seed $seed"
+            "$suites/bin/fsx" -f "$work/fsx-$len.toml" -N 1500 -S "$seed" -P "$work" "$work/m/fsx-$len-$seed"
+        done
     done
-done
+}
 
 # Of every kind of operation on files a few seconds, each with its own checks. Nothing is expected to fail; what a mount
 # refuses (fiemap, verity) is skipped by the program itself. Left out is what does not touch the mount (binderfs, procfs).
-if command -v stress-ng >/dev/null 2>&1; then
+run_stress_ng() {
     mkdir "$work/m/stress"
     stress-ng --class filesystem --sequential 1 --timeout "${WAYFS_STRESS_TIME:-3s}" --verify --temp-path "$work/m/stress" \
         --exclude binderfs,procfs --log-brief
-else
-    echo "Not run: stress-ng (apt-get install stress-ng)."
-fi
+}
 
-if command -v fio >/dev/null 2>&1; then
+run_fio() {
     mkdir "$work/m/fio"
     for way in "psync 0" "psync 1" "libaio 1" "mmap 0"; do
         engine=${way% *} direct=${way#* }
@@ -101,12 +123,10 @@ if command -v fio >/dev/null 2>&1; then
         fio --name=verify --directory="$work/m/fio" --filename="$engine-$direct" --size=32m --ioengine="$engine" --direct="$direct" \
             --iodepth=8 --rw=randrw --bsrange=4k-64k --verify=crc32c --verify_fatal=1 --randrepeat=1 --fsync=200 --verify_state_save=0 --minimal >/dev/null
     done
-else
-    echo "Not run: fio (apt-get install fio)."
-fi
+}
 
 # The work of an office's file server, by two programs at once. Each call is checked by the program; none is expected to fail.
-if command -v dbench >/dev/null 2>&1; then
+run_dbench() {
     mkdir "$work/m/dbench"
     dbench -D "$work/m/dbench" -c /usr/share/dbench/client.txt -t "${WAYFS_DBENCH_TIME:-10}" 2 >"$work/dbench.log" 2>&1 || {
         cat "$work/dbench.log" >&2
@@ -115,13 +135,11 @@ if command -v dbench >/dev/null 2>&1; then
     tail -n 1 "$work/dbench.log"
     # The program leaves its directories, on any file system, and no file.
     [ -z "$(find "$work/m/dbench" ! -type d)" ] || { echo "dbench left files behind" >&2; exit 1; }
-else
-    echo "Not run: dbench (apt-get install dbench)."
-fi
+}
 
 # One large file, and a thousand small ones made, looked at and removed in order and at random. By single letters (without -f) it
 # writes and reads as the others do, for minutes.
-if command -v bonnie++ >/dev/null 2>&1; then
+run_bonnie() {
     mkdir "$work/m/bonnie"
     bonnie++ -d "$work/m/bonnie" -u root -f -s 64:8192 -r 32 -n 1:16384:0:4 -q >"$work/bonnie.log" 2>&1 || {
         cat "$work/bonnie.log" >&2
@@ -129,6 +147,84 @@ if command -v bonnie++ >/dev/null 2>&1; then
     }
     rmdir "$work/m/bonnie"
     echo "bonnie++: passed"
-else
-    echo "Not run: bonnie++ (apt-get install bonnie++)."
-fi
+}
+
+# Names of directories of tests stay after a failure; what failed is shown by git's own words.
+run_git() {
+    mkdir "$work/m/git"
+    failed=""
+    for test in $(cd "$WAYFS_GIT_SOURCE/t" && ls ${WAYFS_GIT_TESTS:-$git_tests}); do
+        name=${test%.sh}
+        case " $git_expected " in
+        *" ${name%%-*} "*) continue ;;
+        esac
+        (cd "$WAYFS_GIT_SOURCE/t" && sh "./$name.sh" --root="$work/m/git" >"$work/git.log" 2>&1) || {
+            grep -a '^not ok' "$work/git.log" | grep -av 'TODO known breakage' || tail -n 3 "$work/git.log"
+            failed="$failed $name"
+        }
+    done
+    [ -z "$failed" ] || { echo "git: failed:$failed" >&2; return 1; }
+}
+# Those that ask the most of a file system: the index, objects and packs, refs and their locks, work trees, clones and pushes.
+git_tests="t0000-*.sh t000[1-9]-*.sh t0021-*.sh t1[0-4]*.sh t15*.sh t2[0-9]*.sh t3[0-5]*.sh t5[0-5]*.sh t7[0-5]*.sh"
+# None is expected to fail.
+git_expected=""
+
+# Each test in a process of its own, as SQLite's own `all` has it: many set up what others would find.
+run_sqlite() {
+    mkdir "$work/m/sqlite"
+    fixture=$WAYFS_SQLITE_SOURCE/testfixture
+    [ -x "$fixture" ] || fixture=$WAYFS_SQLITE_SOURCE/b/testfixture
+    failed=""
+    for test in ${WAYFS_SQLITE_TESTS:-$sqlite_tests}; do
+        (cd "$work/m/sqlite" && "$fixture" "$WAYFS_SQLITE_SOURCE/test/$test.test" >"$work/sqlite.log" 2>&1) || {
+            grep -a '^! ' "$work/sqlite.log" | head -n 20
+            tail -n 2 "$work/sqlite.log"
+            failed="$failed $test"
+        }
+    done
+    [ -z "$failed" ] || { echo "sqlite: failed:$failed" >&2; return 1; }
+}
+# Those that have the file system do something: locks, journals of every mode, crashes in the middle, memory maps.
+sqlite_tests="lock lock2 lock3 lock4 lock5 lock6 lock7 exclusive exclusive2 journal1 journal2 journal3 jrnlmode jrnlmode2 jrnlmode3
+    pager1 pager2 pager3 pager4 wal wal2 wal3 wal4 wal5 wal6 walbak walhook walmode walro walro2 walshared walthread waloverwrite
+    crash crash2 crash3 crash4 crash5 crash6 crash7 crash8 walcrash walcrash2 walcrash3 savepoint6 io ioerr mmap1 mmap2 mmap3
+    backup backup2 attach multiplex quota delete_db symlink symlink2 shared thread001 thread002 thread003 busy busy2 tempdb temptable
+    vacuum vacuum2 incrvacuum autovacuum corrupt2 nolock superlock stmt zerodamage oserror"
+
+# Whether a suite is here; if not, where it comes from.
+has() {
+    case $1 in
+    pjdfstest | fsx) return 0 ;;
+    stress-ng | fio | dbench | bonnie++) command -v "$1" >/dev/null 2>&1 && return 0 ;;
+    git) [ -x "${WAYFS_GIT_SOURCE:-/nowhere}/t/helper/test-tool" ] && return 0 ;;
+    sqlite) [ -f "${WAYFS_SQLITE_SOURCE:-/nowhere}/test/tester.tcl" ] && return 0 ;;
+    *) echo "$1 is no suite" >&2 && exit 2 ;;
+    esac
+    echo "Not run: $1 (see the head of this script)."
+    return 1
+}
+
+bad=""
+for suite in ${*:-pjdfstest fsx stress-ng fio dbench bonnie++ git sqlite}; do
+    has "$suite" || continue
+    echo "$suite"
+    began=$(date +%s)
+    # Not behind `||` or `if`: there `set -e` counts no more.
+    set +e
+    (
+        set -e
+        case $suite in
+        stress-ng) run_stress_ng ;;
+        bonnie++) run_bonnie ;;
+        *) "run_$suite" ;;
+        esac
+    )
+    [ $? -eq 0 ] || bad="$bad $suite"
+    set -e
+    litter=$(find "$work/m" -name '*.conflict-*' -print; ls -A "$work/m" | grep -vxE 'p|fsx-.*|stress|fio|dbench|git|sqlite' || true)
+    [ -z "$litter" ] || { echo "$suite left behind: $litter" >&2; bad="$bad $suite(litter)"; }
+    find "$work/m" -mindepth 1 -maxdepth 1 -exec rm -rf {} +
+    echo "$suite: $(($(date +%s) - began)) s"
+done
+[ -z "$bad" ] || { echo "Failed:$bad" >&2; exit 1; }

@@ -1,4 +1,4 @@
-//! Two machines at one server, or at two.
+//! Machines at one server, or two at two.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -11,15 +11,15 @@ use std::time::Duration;
 /// Longest time for news to travel.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A home and two clients.
+/// A home and two clients, or more.
 pub struct Site {
     /// The home's machine, and the home.
     pub home: (Machine, Server),
     stations: Vec<(Machine, Server)>,
     /// Which station each client uses, if each uses one.
-    uses: [usize; 2],
-    /// The two machines, with their mounts.
-    pub clients: [(Machine, Mount); 2],
+    uses: Vec<usize>,
+    /// The machines, with their mounts.
+    pub clients: Vec<(Machine, Mount)>,
     /// Where in the volume the tests are.
     base: &'static str,
 }
@@ -31,16 +31,25 @@ impl Site {
     /// # Panics
     /// If a machine cannot be set up.
     pub fn new() -> Self {
+        Self::of(&["ann", "bob"])
+    }
+
+    /// The same with clients of these names.
+    ///
+    /// # Panics
+    /// If a machine cannot be set up.
+    pub fn of(names: &[&str]) -> Self {
         let machine = Machine::new("home");
         let home = machine.serve(free_port(), &[]);
         home.wayfs(&machine, &["volume", "create", "work"]).ok();
-        let clients = ["ann", "bob"].map(|name| {
+        let client = |name: &&str| {
             let client = Machine::new(name);
             // The way to a server on a busy machine may look far.
             let mount = client.mount(&home.ticket(&machine, "work"), &["--sharing", "close-to-open"]);
             (client, mount)
-        });
-        Self { home: (machine, home), stations: Vec::new(), uses: [0, 1], clients, base: "" }
+        };
+        let clients = names.iter().map(client).collect();
+        Self { home: (machine, home), stations: Vec::new(), uses: Vec::new(), clients, base: "" }
     }
 
     /// Each is connected to a station of its own, and the tests are in an exclusive directory.
@@ -67,8 +76,8 @@ impl Site {
             });
             (client, mount)
         });
-        let stations = stations.into();
-        let site = Self { home: (machine, home), stations, uses: [0, 1], clients, base: "shared" };
+        let (stations, clients) = (stations.into(), clients.into());
+        let site = Self { home: (machine, home), stations, uses: vec![0, 1], clients, base: "shared" };
         fs::create_dir(site.root(0)).expect("make a directory in the mount");
         let (client, mount) = &site.clients[0];
         mount.wayfs(client, &["exclusive", &site.root(0).to_string_lossy()]).ok();

@@ -16,15 +16,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use wayfs_system_tests::histories::{
-    Checked, Counter, CounterInput, Lock, LockInput, Log, LogInput, Maker, MakerInput, Model, Operation, Register,
-    RegisterInput, Seen, check, check_sessions,
+    Counter, CounterInput, Histories, Lock, LockInput, Log, LogInput, Maker, MakerInput, Operation, Register,
+    RegisterInput, Seen, check_sessions, judge, note, now,
 };
 use wayfs_system_tests::{Site, eventually};
 
 /// How long the short run takes.
 const SHORT: Duration = Duration::from_secs(20);
-/// Steps of the search for one key.
-const STEPS_MAX: usize = 20_000_000;
 /// Who is silent for so long loses its locks.
 const LEASE: Duration = Duration::from_secs(10);
 /// Longest time for a client to come back.
@@ -34,16 +32,13 @@ const DEAD_PAUSE: Duration = Duration::from_millis(20);
 /// Files of each kind. Few, so that clients meet.
 const KEYS: usize = 2;
 
-/// What was done, by key.
-type Histories<I, O> = Mutex<BTreeMap<usize, Vec<Operation<I, O>>>>;
-
 /// All that was recorded.
 #[derive(Default)]
 struct Recorded {
-    registers: Mutex<BTreeMap<usize, Vec<Operation<RegisterInput, u64>>>>,
-    counters: Mutex<BTreeMap<usize, Vec<Operation<CounterInput, u64>>>>,
+    registers: Histories<RegisterInput, u64>,
+    counters: Histories<CounterInput, u64>,
     logs: Histories<LogInput, Vec<u64>>,
-    makers: Mutex<BTreeMap<usize, Vec<Operation<MakerInput, bool>>>>,
+    makers: Histories<MakerInput, bool>,
     locks: Mutex<BTreeMap<usize, Vec<Hold>>>,
     /// From when to when a client was away for so long that locks may be lost, and may be let go of before that is heard.
     without_locks: Mutex<Vec<(u64, u64)>>,
@@ -60,17 +55,6 @@ struct Hold {
     client: usize,
     taken: (u64, u64),
     left: (u64, u64),
-}
-
-/// One clock for all, in which no two moments are one.
-static CLOCK: AtomicU64 = AtomicU64::new(1);
-
-fn now() -> u64 {
-    CLOCK.fetch_add(1, Ordering::SeqCst)
-}
-
-fn note<I, O>(all: &Mutex<BTreeMap<usize, Vec<Operation<I, O>>>>, key: usize, operation: Operation<I, O>) {
-    all.lock().unwrap().entry(key).or_default().push(operation);
 }
 
 /// What a question came to: an answer, a refusal before anything was done, or nothing for certain.
@@ -278,32 +262,6 @@ fn read_lines(file: &mut File) -> io::Result<Vec<u64>> {
     file.seek(SeekFrom::Start(0))?;
     file.read_to_string(&mut text)?;
     text.lines().map(|line| line.parse().map_err(io::Error::other)).collect()
-}
-
-fn judge<M: Model>(what: &str, all: &Histories<M::Input, M::Output>) -> usize {
-    let mut operations = 0;
-    for (key, history) in all.lock().unwrap().iter() {
-        operations += history.len();
-        match check::<M>(history, STEPS_MAX) {
-            Checked::Linearizable => {}
-            Checked::Undecided => println!("{what} {key}: not decided ({} operations)", history.len()),
-            Checked::Impossible(longest) => {
-                let left: Vec<_> = (0..history.len()).filter(|at| !longest.contains(at)).collect();
-                let first = left.iter().map(|at| &history[*at]).min_by_key(|operation| operation.asked).map(|first| {
-                    format!(
-                        "client {} asked {:?} at {}, was told {:?}",
-                        first.client, first.input, first.asked, first.told
-                    )
-                });
-                panic!(
-                    "{what} {key}: {} operations have no order; of {} left the first: {first:?}",
-                    history.len(),
-                    left.len()
-                );
-            }
-        }
-    }
-    operations
 }
 
 /// The locks whose holders cannot have lost them.

@@ -486,3 +486,23 @@ except OSError as error:
     let mut python = std::process::Command::new("python3");
     wayfs_system_tests::run_for(Duration::from_secs(30), python.arg("-c").arg(script).arg(&directory)).ok();
 }
+
+/// Proves the exception of SEMANTICS.md: what `pathconf` says of links is less than there may be; what it says of names is so.
+#[test]
+fn limits_that_programs_ask_for_hold() {
+    in_mount("limits", |d| {
+        let limit = |what: &str| -> usize {
+            let said = std::process::Command::new("getconf").arg(what).arg(&d).output().unwrap();
+            String::from_utf8(said.stdout).unwrap().trim().parse().unwrap()
+        };
+        fs::write(d.join("n".repeat(limit("NAME_MAX"))), "").unwrap();
+        let error = fs::write(d.join("n".repeat(limit("NAME_MAX") + 1)), "").unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENAMETOOLONG));
+        fs::write(d.join("file"), "").unwrap();
+        let links = limit("LINK_MAX") + 1;
+        for number in 0..links {
+            fs::hard_link(d.join("file"), d.join(format!("link-{number}"))).unwrap();
+        }
+        assert_eq!(fs::metadata(d.join("file")).unwrap().nlink(), links as u64 + 1);
+    });
+}

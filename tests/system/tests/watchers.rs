@@ -7,8 +7,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
-use wayfs_system_tests::{World, eventually, within};
+use wayfs_system_tests::{Process, World, eventually, within};
 
 /// Longest wait for an event.
 const HEARD: Duration = Duration::from_secs(20);
@@ -116,4 +117,70 @@ fn watching_can_be_switched_off() {
     eventually("the file is seen", HEARD, || other.path("new").exists());
     watcher.read();
     assert!(!watcher.seen.contains(&("create".to_owned(), "new".to_owned())), "{:?}", watcher.seen);
+}
+
+/// Whether a program is on this machine; a missing one is said aloud.
+fn have(program: &str) -> bool {
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+    let found = found.is_ok_and(|output| output.status.success());
+    if !found {
+        println!("skipped: {program} is not installed here");
+    }
+    found
+}
+
+/// What bundlers and editors have on Linux: `fs.watch` of node, which walks a tree and watches each directory.
+const NODE: &str = r#"
+const fs = require("fs");
+fs.watch(process.argv[1], { recursive: true }, (event, name) => console.log(event + " " + name));
+console.log("ready");
+"#;
+
+/// Proves [S-watch] with the programs that people watch trees with: a file that another machine makes, changes and removes below
+/// the watched directory.
+#[test]
+fn programs_that_watch_trees_hear_what_another_machine_does_below() {
+    let world = World::default();
+    let (_there, other) = world.other("there");
+    let here = world.directory("tree");
+    fs::create_dir_all(here.join("src/deep")).unwrap();
+    fs::write(here.join("src/deep/main.c"), "1").unwrap();
+    world.mount.sync(&world.client, "visible");
+    let away = other.path("tree");
+    eventually("the tree is seen", HEARD, || away.join("src/deep/main.c").exists());
+    let mut node = Command::new("node");
+    node.args(["-e", NODE]).arg(&away);
+    let mut inotifywait = Command::new("inotifywait");
+    inotifywait.args(["-m", "-r", "--format", "%e %w%f"]).arg(&away);
+    let (changed, made) = ("src/deep/main.c", "src/deep/made.c");
+    let watching: Vec<(Process, [String; 3])> = [
+        ("node", node, "ready", [format!("change {changed}"), format!("rename {made}"), format!("change {made}")]),
+        (
+            "inotifywait",
+            inotifywait,
+            "Watches established",
+            [format!("MODIFY {}", away.join(changed).display()), format!("CREATE {}", away.join(made).display()), {
+                format!("DELETE {}", away.join(made).display())
+            }],
+        ),
+    ]
+    .into_iter()
+    .filter(|(program, ..)| have(program))
+    .map(|(program, mut command, ready, wanted)| {
+        let process = Process::start(&mut command, &world.home.path(&format!("{program}.log")));
+        eventually(&format!("{program} watches"), HEARD, || process.has_said(ready));
+        (process, wanted)
+    })
+    .collect();
+    fs::write(here.join(changed), "two").unwrap();
+    fs::write(here.join(made), "new").unwrap();
+    for (process, [change, make, _]) in &watching {
+        eventually(change, HEARD, || process.has_said(change));
+        eventually(make, HEARD, || process.has_said(make));
+    }
+    fs::write(here.join(made), "newer").unwrap();
+    fs::remove_file(here.join(made)).unwrap();
+    for (process, [.., last]) in &watching {
+        eventually(last, HEARD, || process.has_said(last));
+    }
 }

@@ -121,6 +121,35 @@ impl Model for Maker {
     }
 }
 
+/// A file that is renamed from place to place, and is at one of them.
+#[derive(Debug)]
+pub struct Token;
+
+/// What is asked of a [`Token`]: a move between two places. Its answer is whether it was there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenInput {
+    /// Where it is taken from.
+    pub from: usize,
+    /// Where it goes. The same: it is looked for there.
+    pub to: usize,
+}
+
+impl Model for Token {
+    type State = usize;
+    type Input = TokenInput;
+    type Output = bool;
+
+    fn new() -> usize {
+        0
+    }
+
+    fn step(place: &usize, input: &TokenInput, output: Option<&bool>) -> Option<usize> {
+        let is_there = *place == input.from;
+        let after = if is_there { input.to } else { *place };
+        output.is_none_or(|told| *told == is_there).then_some(after)
+    }
+}
+
 /// A lock that excludes all others.
 #[derive(Debug)]
 pub struct Lock;
