@@ -154,13 +154,15 @@ fn a_quota_is_kept_to_and_shown() {
     put(&mount, "first", 600_000).unwrap();
     let refused = put(&mount, "second", 600_000);
     assert!(is_quota(&refused), "{refused:?}");
+    let status = || mount.wayfs(&machine, &["status"]).out;
+    // It is not full, and what was refused waits all the same.
+    eventually("it says what keeps that back", SEEN, || status().contains("quota: what was written"));
     put(&mount, "second", 400_000).unwrap();
     assert!(free_of(&mount).0 < 50_000, "what is not counted yet by a server is taken off");
     put(&mount, "third", 0).unwrap();
     fs::create_dir(mount.path("fourth")).unwrap();
     assert!(is_quota(&fs::create_dir(mount.path("fifth"))));
     mount.sync(&machine, "stable");
-    let status = || mount.wayfs(&machine, &["status"]).out;
     eventually("it says so", SEEN, || status().contains("quota: of this member"));
     let members = volume.server.wayfs(&volume.home, &["volume", "members", "work"]).ok().out;
     assert!(members.contains("977 KiB of 1.0 MiB, 4 files of 4"), "{members}");

@@ -82,6 +82,7 @@ impl Target {
             LinkState::Connected if self.volume().full().is_some() => {
                 say(&self.volume().full().unwrap_or_default(), MAKE_ROOM)
             }
+            LinkState::Connected if self.is_over_quota() => say(super::status::OVER_QUOTA, super::status::LESS_OR_MORE),
             LinkState::Connected if not_safe.records > 0 || not_safe.versions > 0 => {
                 say("on its way to the station", "")
             }

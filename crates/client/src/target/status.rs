@@ -16,6 +16,10 @@ use wayfs_types::request::Level;
 const STUCK_MS: u64 = 60_000;
 /// Most queue items in an answer.
 const QUEUE_MAX: usize = 10_000;
+/// Why what was written is kept back, where a quota is the cause.
+pub(super) const OVER_QUOTA: &str = "quota: what was written here does not fit into it";
+/// What helps then.
+pub(super) const LESS_OR_MORE: &str = "Remove files, or ask for a larger quota (`wayfs volume quota`).";
 /// The way out for a machine that was turned away.
 pub(super) const NEW_TICKET: &str =
     "Ask the volume's administrator for a new ticket, unmount, and mount with it: what was written is sent then.";
@@ -137,9 +141,18 @@ impl Target {
                     "What is safe stays at the station; it goes home by itself when the home is back.",
                 )
             }
+            LinkState::Connected if self.is_over_quota() => say(StatusWord::Full, OVER_QUOTA, LESS_OR_MORE),
             LinkState::Connected if is_dirty => say(StatusWord::Dirty, "updates are on their way", ""),
             LinkState::Connected => say(StatusWord::Active, "", ""),
         }
+    }
+
+    /// Whether a quota that this machine was told of keeps something back that was written here.
+    pub(super) fn is_over_quota(&self) -> bool {
+        let files = self.parts.vfs.files();
+        let is_beyond =
+            |file: std::sync::Arc<crate::files::OpenFile>| !self.volume().has_quota_for(file.id(), file.overlay().size);
+        files.dirty().into_iter().any(|dirty| files.find(dirty.file).is_some_and(is_beyond))
     }
 
     /// What is under way; for somebody who asks only items that he may see, with the sums of all.
