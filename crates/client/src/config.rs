@@ -28,6 +28,8 @@ pub struct ClientConfig {
     pub mountpoint: PathBuf,
     /// Directory of caches; each volume has a directory of its own below, by its name.
     pub cache_dir: PathBuf,
+    /// What the key of this machine in the volume is sealed with. Default: it lies in the cache in the clear, readable by its owner only.
+    pub passphrase: Option<wayfs_net::Passphrase>,
     /// Control socket. Default `control.sock` in the volume's directory.
     pub control_socket: Option<PathBuf>,
     /// Where running daemons are listed.
@@ -85,6 +87,7 @@ impl ClientConfig {
             source,
             mountpoint,
             cache_dir,
+            passphrase: None,
             control_socket: None,
             registry: Registry::of_this_machine(),
             cache_size: CACHE_SIZE,

@@ -302,7 +302,7 @@ fn make_private(directory: &Path) -> Result<(), StartError> {
 }
 
 fn bind(config: &ClientConfig, directory: &Path, runtime: &tokio::runtime::Handle) -> Result<Endpoint, StartError> {
-    let identity = NodeIdentity::load_or_create(&directory.join("identity"))?;
+    let identity = NodeIdentity::open(&directory.join("identity"), config.passphrase.as_ref())?;
     let _inside = runtime.enter();
     if let Some(address) = config.bind {
         return Ok(Endpoint::bind(address, &identity, config.net.clone())?);

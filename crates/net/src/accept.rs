@@ -131,7 +131,8 @@ async fn accept_one(
     }
 }
 
-fn peer_of(quic: &quinn::Connection) -> Option<NodeId> {
+/// The key that the other side proved.
+pub(crate) fn peer_of(quic: &quinn::Connection) -> Option<NodeId> {
     let chain = quic.peer_identity()?.downcast::<Vec<CertificateDer<'static>>>().ok()?;
     key_in(chain.first()?)
 }

@@ -3,10 +3,12 @@
 //! A certificate is only the envelope in which TLS carries a key: it is self-signed, its
 //! names, dates and issuer mean nothing and are not looked at. What is checked is that the
 //! handshake is TLS 1.3, that its signature was made by the key in the certificate, and on
-//! the dialling side that the key is the one dialled. The accepting side learns the key and
-//! leaves to the application what it may do.
+//! the dialling side that the key is the one dialled, or follows it by the word of that
+//! ([`KeyChange`]): a machine shows its changes of key behind its certificate, each in the place of one. The accepting side learns
+//! the key and leaves to the application what it may do.
 
 use crate::NodeIdentity;
+use crate::key_change::{KEY_CHANGES_MAX, KeyChange, follow};
 use rcgen::{CertificateParams, DistinguishedName, DnType, PKCS_ED25519, PublicKeyData};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -39,7 +41,9 @@ pub(crate) fn certified(identity: &NodeIdentity) -> Result<Arc<CertifiedKey>, rc
     params.distinguished_name.push(DnType::CommonName, SERVER_NAME);
     let key = HandshakeKey(Arc::clone(identity.pair()));
     let certificate = params.self_signed(&key)?;
-    Ok(Arc::new(CertifiedKey::new(vec![certificate.der().clone()], Arc::new(key))))
+    let mut chain = vec![certificate.der().clone()];
+    chain.extend(identity.changes().iter().map(|change| CertificateDer::from(change.to_bytes().to_vec())));
+    Ok(Arc::new(CertifiedKey::new(chain, Arc::new(key))))
 }
 
 pub(crate) fn server_config(own: &Arc<CertifiedKey>) -> Result<rustls::ServerConfig, Error> {
@@ -129,7 +133,7 @@ impl rustls::sign::Signer for HandshakeKey {
     }
 }
 
-/// The dialling side's check: the peer must hold the one key expected.
+/// The dialling side's check: the peer must hold the one key expected, or one that follows it.
 #[derive(Debug)]
 pub(crate) struct ExpectedKey {
     expected: NodeId,
@@ -148,19 +152,26 @@ impl ExpectedKey {
     pub(crate) fn other(&self) -> Option<NodeId> {
         *self.other.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Whether the key is the one expected, or follows it by the changes that were shown.
+    fn leads_to(&self, key: NodeId, shown: &[CertificateDer<'_>]) -> bool {
+        let changes =
+            || shown.iter().take(KEY_CHANGES_MAX).filter_map(|shown| KeyChange::try_from(shown.as_ref()).ok());
+        key == self.expected || follow(&changes().collect::<Vec<_>>(), self.expected) == key
+    }
 }
 
 impl ServerCertVerifier for ExpectedKey {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
+        intermediates: &[CertificateDer<'_>],
         _server_name: &ServerName<'_>,
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match key_in(end_entity) {
-            Some(key) if key == self.expected => Ok(ServerCertVerified::assertion()),
+            Some(key) if self.leads_to(key, intermediates) => Ok(ServerCertVerified::assertion()),
             Some(key) => {
                 *self.other.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
                 Err(CertificateError::ApplicationVerificationFailure.into())

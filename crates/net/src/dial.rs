@@ -5,6 +5,7 @@
 //! waiting for it to fail. The first that proves the key wins, and only it is greeted: the
 //! others end as handshakes that nobody on the other side hears of.
 
+use crate::accept::peer_of;
 use crate::bind;
 use crate::certificate::{self, ExpectedKey, SERVER_NAME};
 use crate::close::Closed;
@@ -56,7 +57,7 @@ pub enum AttemptError {
     #[error("the name cannot be resolved ({0})")]
     NoSuchName(String),
     /// Another machine answered.
-    #[error("another machine answers there ({})", .0.short())]
+    #[error("another machine answers there ({}), or the same with a new key, which a new ticket tells", .0.short())]
     WrongKey(NodeId),
     /// The address cannot be dialled from this socket, such as IPv6 from an IPv4 one.
     #[error("cannot be dialled from this socket")]
@@ -109,7 +110,7 @@ pub(crate) async fn connect(
             Ok(quic) => match greet(&quic.0).await {
                 Ok(streams) => {
                     let around = (config, ledger);
-                    let peer = dialler.peer;
+                    let peer = peer_of(&quic.0).unwrap_or(dialler.peer);
                     return Ok(Connection::start(quic, peer, None, streams, around));
                 }
                 Err(closed) => failed.push((addr, closed.into())),

@@ -97,7 +97,8 @@ impl Endpoint {
     }
 
     /// Dials a peer at any of its addresses, the first one first and each other a little
-    /// later; the first to answer with the key expected is taken. Names are resolved anew each time. Bounded by
+    /// later; the first to answer with the key expected, or one that follows it ([`KeyChange`](crate::KeyChange)), is taken:
+    /// [`Connection::peer`] names the key that was proved. Names are resolved anew each time. Bounded by
     /// [`connect_timeout`](NetConfig::connect_timeout). Dropping the future ends the attempt.
     ///
     /// # Errors

@@ -1,26 +1,20 @@
-//! A machine's identity: an ed25519 key pair, kept in a file that only its owner can read.
-//!
-//! The file is two lines of text: `wayfs-identity-1`, and 58 letters and digits (base32,
-//! lower case, no padding) that hold the 32 bytes of the seed and the first 4 bytes of its
-//! BLAKE3 digest, by which a damaged file is told from a good one.
+//! A machine's identity: an ed25519 key pair, and how its key was changed, kept in a file that only its owner can read
+//! (`identity_file.rs`).
 
-use data_encoding::BASE32_NOPAD;
+use crate::identity_file::{self, Content, Key};
+use crate::key_change::{KEY_CHANGES_MAX, KeyChange};
+use crate::passphrase::Passphrase;
 use rand::TryRngCore;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wayfs_types::NodeId;
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
-const FILE_FIRST_LINE: &str = "wayfs-identity-1";
-const SEED_LEN: usize = 32;
-const CHECK_LEN: usize = 4;
-/// More than any identity file holds; a larger one is something else.
-const FILE_LEN_MAX: u64 = 4096;
+/// Bytes that a key pair is made of.
+pub(crate) const SEED_LEN: usize = 32;
 
 /// A machine's key pair. The public half is its [`NodeId`]; the private half never leaves
 /// this value, is wiped with it, and is not shown by `Debug`.
@@ -29,6 +23,7 @@ pub struct NodeIdentity {
     seed: Arc<Zeroizing<[u8; SEED_LEN]>>,
     pair: Arc<Ed25519KeyPair>,
     id: NodeId,
+    changes: Arc<[KeyChange]>,
 }
 
 /// Why there is no identity. Each says what to do.
@@ -60,6 +55,24 @@ pub enum IdentityError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// The key is sealed, and no passphrase was given.
+    #[error("identity file {} is sealed: give its passphrase (`--passphrase-file FILE`, or the credential `wayfs-passphrase` of the unit)", path.display())]
+    Sealed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The key is sealed with another passphrase, or was damaged since.
+    #[error("identity file {} does not open with this passphrase: give the one that it was sealed with, or restore the file from a backup if it is damaged", path.display())]
+    WrongPassphrase {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file that is to hold a passphrase holds none.
+    #[error("the first line of {} is no passphrase: it is empty, or the file is longer than 1024 bytes", path.display())]
+    NoPassphrase {
+        /// The file.
+        path: PathBuf,
+    },
     /// The system gave no random numbers.
     #[error("the system gives no random numbers")]
     NoRandomness,
@@ -73,7 +86,7 @@ impl NodeIdentity {
     pub fn generate() -> Result<Self, IdentityError> {
         let mut seed = Zeroizing::new([0; SEED_LEN]);
         rand::rngs::OsRng.try_fill_bytes(seed.as_mut()).map_err(|_| IdentityError::NoRandomness)?;
-        Ok(Self::from_seed(seed))
+        Ok(Self::from_seed(seed, Arc::default()))
     }
 
     /// The identity in the file at `path`; if there is no file, a new one, stored there with
@@ -81,16 +94,24 @@ impl NodeIdentity {
     ///
     /// # Errors
     /// [`IdentityError::Exposed`] if others can read the file, [`IdentityError::Damaged`] if
-    /// it is not whole, [`IdentityError::Io`] if the system refuses.
+    /// it is not whole, [`IdentityError::Sealed`] if it is sealed, [`IdentityError::Io`] if the system refuses.
     pub fn load_or_create(path: &Path) -> Result<Self, IdentityError> {
-        match Self::load(path) {
+        Self::open(path, None)
+    }
+
+    /// The same for a file that is, or is to be, sealed with a passphrase: one that lies there in the clear is sealed now.
+    ///
+    /// # Errors
+    /// As [`NodeIdentity::load_or_create`], and [`IdentityError::WrongPassphrase`].
+    pub fn open(path: &Path, passphrase: Option<&Passphrase>) -> Result<Self, IdentityError> {
+        match Self::load(path, passphrase) {
             Err(IdentityError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
             loaded => return loaded,
         }
         let fresh = Self::generate()?;
-        match fresh.store(path) {
+        match identity_file::store(path, &fresh, passphrase) {
             Ok(()) => Ok(fresh),
-            Err(source) if source.kind() == io::ErrorKind::AlreadyExists => Self::load(path),
+            Err(source) if source.kind() == io::ErrorKind::AlreadyExists => Self::load(path, passphrase),
             Err(source) => Err(io_error("create", path)(source)),
         }
     }
@@ -98,25 +119,60 @@ impl NodeIdentity {
     /// The identity in the file at `path`.
     ///
     /// # Errors
-    /// As [`NodeIdentity::load_or_create`]; a missing file is [`IdentityError::Io`].
-    pub fn load(path: &Path) -> Result<Self, IdentityError> {
-        let file = File::open(path).map_err(io_error("open", path))?;
-        let mode = file.metadata().map_err(io_error("open", path))?.permissions().mode() & 0o7777;
-        if mode & 0o077 != 0 {
-            return Err(IdentityError::Exposed { path: path.to_owned(), mode });
+    /// As [`NodeIdentity::open`]; a missing file is [`IdentityError::Io`].
+    pub fn load(path: &Path, passphrase: Option<&Passphrase>) -> Result<Self, IdentityError> {
+        let Content { key, changes } = identity_file::read(path)?;
+        let is_clear = matches!(key, Key::Clear(_));
+        let seed = match (key, passphrase) {
+            (Key::Clear(seed), _) => seed,
+            (Key::Sealed(_), None) => return Err(IdentityError::Sealed { path: path.to_owned() }),
+            (Key::Sealed(sealed), Some(passphrase)) => {
+                sealed.open(passphrase).ok_or_else(|| IdentityError::WrongPassphrase { path: path.to_owned() })?
+            }
+        };
+        let identity = Self::from_seed(seed, changes.into());
+        if is_clear && passphrase.is_some() {
+            identity.replace(path, passphrase)?;
+            tracing::info!(path = %path.display(), "the key is sealed from now on");
         }
-        let mut text = Zeroizing::new(String::new());
-        let damaged = |why| IdentityError::Damaged { path: path.to_owned(), why };
-        match file.take(FILE_LEN_MAX).read_to_string(&mut text) {
-            Ok(_) => parse(&text).map(Self::from_seed).map_err(damaged),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(damaged("not text")),
-            Err(error) => Err(io_error("read", path)(error)),
-        }
+        Ok(identity)
+    }
+
+    /// Puts this identity in place of the one in the file at `path`, durably: after a crash either is there, whole.
+    ///
+    /// # Errors
+    /// [`IdentityError::Io`].
+    pub fn replace(&self, path: &Path, passphrase: Option<&Passphrase>) -> Result<(), IdentityError> {
+        identity_file::replace(path, self, passphrase).map_err(io_error("replace", path))
     }
 
     /// The public half: who this machine is to others.
     pub fn id(&self) -> NodeId {
         self.id
+    }
+
+    /// How its key was changed: each says which key followed one that it had before.
+    pub fn changes(&self) -> &[KeyChange] {
+        &self.changes
+    }
+
+    /// A new key for the same machine, with the word of this one that it follows. Of more than [`KEY_CHANGES_MAX`] changes the
+    /// oldest is forgotten.
+    ///
+    /// # Errors
+    /// [`IdentityError::NoRandomness`].
+    pub fn successor(&self) -> Result<Self, IdentityError> {
+        let next = Self::generate()?;
+        let mut changes = self.changes.to_vec();
+        changes.push(KeyChange::sign(self, next.id));
+        let extra = changes.len().saturating_sub(KEY_CHANGES_MAX);
+        Ok(Self { changes: changes.split_off(extra).into(), ..next })
+    }
+
+    /// The same key, which says nothing of those that it had before.
+    #[must_use]
+    pub fn without_changes(&self) -> Self {
+        Self { changes: Arc::default(), ..self.clone() }
     }
 
     /// Signs a message. Whoever signs more than one kind of message must make the kinds
@@ -131,46 +187,15 @@ impl NodeIdentity {
         &self.pair
     }
 
-    fn from_seed(seed: Zeroizing<[u8; SEED_LEN]>) -> Self {
+    pub(crate) fn seed(&self) -> &[u8; SEED_LEN] {
+        &self.seed
+    }
+
+    fn from_seed(seed: Zeroizing<[u8; SEED_LEN]>, changes: Arc<[KeyChange]>) -> Self {
         let pair = Ed25519KeyPair::from_seed_unchecked(seed.as_ref()).expect("any 32 bytes are a seed of ed25519");
         let mut id = [0; 32];
         id.copy_from_slice(pair.public_key().as_ref());
-        Self { seed: Arc::new(seed), pair: Arc::new(pair), id: NodeId::from_bytes(id) }
-    }
-
-    /// Writes the file whole under another name first, and then gives it its name only if
-    /// the name is free: nobody ever sees half a file, and nobody's file is replaced.
-    fn store(&self, path: &Path) -> io::Result<()> {
-        let folder = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        fs::create_dir_all(folder)?;
-        let nonce = rand::rngs::OsRng.try_next_u64().map_err(io::Error::other)?;
-        let mut temporary = path.as_os_str().to_owned();
-        temporary.push(format!(".new-{nonce:016x}"));
-        let temporary = PathBuf::from(temporary);
-        let result = self
-            .write_new(&temporary)
-            .and_then(|()| fs::hard_link(&temporary, path))
-            .and_then(|()| File::open(folder)?.sync_all());
-        // Left behind, it would be a second copy of a secret.
-        let removed = fs::remove_file(&temporary);
-        result.and(removed)
-    }
-
-    fn write_new(&self, path: &Path) -> io::Result<()> {
-        let mut bytes = Zeroizing::new([0; SEED_LEN + CHECK_LEN]);
-        bytes[..SEED_LEN].copy_from_slice(self.seed.as_ref().as_ref());
-        bytes[SEED_LEN..].copy_from_slice(&check(self.seed.as_ref()));
-        let mut code = Zeroizing::new(BASE32_NOPAD.encode(bytes.as_ref()));
-        code.make_ascii_lowercase();
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        file.write_all(FILE_FIRST_LINE.as_bytes())?;
-        file.write_all(b"\n")?;
-        file.write_all(code.as_bytes())?;
-        file.write_all(b"\n")?;
-        file.sync_all()
+        Self { seed: Arc::new(seed), pair: Arc::new(pair), id: NodeId::from_bytes(id), changes }
     }
 }
 
@@ -185,44 +210,16 @@ pub fn verify_signature(signer: NodeId, message: &[u8], signature: &[u8; 64]) ->
     UnparsedPublicKey::new(&ED25519, signer.as_bytes()).verify(message, signature).is_ok()
 }
 
-fn io_error<'a>(what: &'static str, path: &'a Path) -> impl Fn(io::Error) -> IdentityError + 'a {
+pub(crate) fn io_error<'a>(what: &'static str, path: &'a Path) -> impl Fn(io::Error) -> IdentityError + 'a {
     move |source| IdentityError::Io { what, path: path.to_owned(), source }
-}
-
-fn parse(text: &str) -> Result<Zeroizing<[u8; SEED_LEN]>, &'static str> {
-    let mut lines = text.lines();
-    match lines.next() {
-        Some(FILE_FIRST_LINE) => {}
-        None => return Err("it is empty"),
-        Some(line) if line.starts_with("wayfs-identity-") => {
-            return Err("it was written by a newer version");
-        }
-        Some(_) => return Err("the first line is not that of an identity"),
-    }
-    let code = Zeroizing::new(lines.next().ok_or("the key is missing")?.trim().to_uppercase());
-    let mut bytes = BASE32_NOPAD.decode(code.as_bytes()).map_err(|_| "the key is not base32")?;
-    let mut seed = Zeroizing::new([0; SEED_LEN]);
-    let whole = bytes.len() == SEED_LEN + CHECK_LEN;
-    if whole {
-        seed.copy_from_slice(&bytes[..SEED_LEN]);
-    }
-    let right = whole && bytes[SEED_LEN..] == check(&seed);
-    bytes.zeroize();
-    match (whole, right) {
-        (false, _) => Err("the key has the wrong length"),
-        (true, false) => Err("the key does not match its check"),
-        (true, true) => Ok(seed),
-    }
-}
-
-fn check(seed: &[u8; SEED_LEN]) -> [u8; CHECK_LEN] {
-    let digest = blake3::derive_key("wayfs identity file check 1", seed);
-    [digest[0], digest[1], digest[2], digest[3]]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key_change::follow;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn an_identity_survives_its_file() {
@@ -250,10 +247,14 @@ mod tests {
     fn every_damage_is_refused_and_the_file_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("identity");
-        NodeIdentity::load_or_create(&path).unwrap();
+        let changed = NodeIdentity::generate().unwrap().successor().unwrap();
+        changed.replace(&path, None).unwrap();
         let whole = fs::read(&path).unwrap();
-        let mut damages: Vec<Vec<u8>> = (0..whole.len() - 1).map(|n| whole[..n].to_vec()).collect();
-        for at in 0..whole.len() - 1 {
+        let of_key = whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(1).unwrap().0;
+        // Cut off behind the key it is whole, and has forgotten a change.
+        let cuts = (0..whole.len() - 1).filter(|n| *n != of_key && *n != of_key + 1);
+        let mut damages: Vec<Vec<u8>> = cuts.map(|n| whole[..n].to_vec()).collect();
+        for at in (0..whole.len() - 1).filter(|at| *at != of_key) {
             let mut damage = whole.clone();
             damage[at] = if damage[at] == b'a' { b'b' } else { b'a' };
             damages.push(damage);
@@ -283,5 +284,60 @@ mod tests {
         assert!(verify_signature(one.id(), b"hello", &signature));
         assert!(!verify_signature(two.id(), b"hello", &signature));
         assert!(!verify_signature(one.id(), b"hullo", &signature));
+    }
+
+    #[test]
+    fn a_new_key_says_whom_it_follows_and_may_forget_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("identity");
+        let first = NodeIdentity::load_or_create(&path).unwrap();
+        let second = first.successor().unwrap();
+        second.replace(&path, None).unwrap();
+        let third = NodeIdentity::load_or_create(&path).unwrap().successor().unwrap();
+        third.replace(&path, None).unwrap();
+        let loaded = NodeIdentity::load_or_create(&path).unwrap();
+        assert_eq!(loaded.id(), third.id());
+        assert_eq!(follow(loaded.changes(), first.id()), third.id());
+        assert_eq!(follow(loaded.changes(), second.id()), third.id());
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        loaded.without_changes().replace(&path, None).unwrap();
+        let loaded = NodeIdentity::load_or_create(&path).unwrap();
+        assert_eq!((loaded.id(), loaded.changes()), (third.id(), &[][..]));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn only_the_newest_changes_are_kept() {
+        let mut identity = NodeIdentity::generate().unwrap();
+        let mut ids = vec![identity.id()];
+        for _ in 0..=KEY_CHANGES_MAX {
+            identity = identity.successor().unwrap();
+            ids.push(identity.id());
+        }
+        assert_eq!(identity.changes().len(), KEY_CHANGES_MAX);
+        assert_eq!(follow(identity.changes(), ids[0]), ids[0], "forgotten");
+        assert_eq!(follow(identity.changes(), ids[1]), identity.id());
+    }
+
+    #[test]
+    fn a_key_is_sealed_when_a_passphrase_is_given_and_stays_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("identity");
+        let (right, wrong) = (Passphrase::new("right").unwrap(), Passphrase::new("wrong").unwrap());
+        let made = NodeIdentity::load_or_create(&path).unwrap();
+        let clear = fs::read_to_string(&path).unwrap();
+        let code = clear.lines().nth(1).unwrap();
+        assert_eq!(NodeIdentity::open(&path, Some(&right)).unwrap().id(), made.id(), "what lay there is sealed now");
+        assert!(!fs::read_to_string(&path).unwrap().contains(code));
+        assert!(matches!(NodeIdentity::load_or_create(&path), Err(IdentityError::Sealed { .. })));
+        assert!(matches!(NodeIdentity::open(&path, Some(&wrong)), Err(IdentityError::WrongPassphrase { .. })));
+        let next = NodeIdentity::open(&path, Some(&right)).unwrap().successor().unwrap();
+        next.replace(&path, Some(&right)).unwrap();
+        let loaded = NodeIdentity::open(&path, Some(&right)).unwrap();
+        assert_eq!((loaded.id(), loaded.changes()), (next.id(), next.changes()));
+        let other = folder.path().join("other");
+        let sealed_at_once = NodeIdentity::open(&other, Some(&right)).unwrap();
+        assert!(matches!(NodeIdentity::load_or_create(&other), Err(IdentityError::Sealed { .. })));
+        assert_eq!(NodeIdentity::open(&other, Some(&right)).unwrap().id(), sealed_at_once.id());
     }
 }

@@ -120,6 +120,7 @@ impl Volume {
         }
         config.seals = Some(Arc::new(MachineKey(settings.identity.clone())));
         config.home = Some(directory.home());
+        config.former_keys = settings.identity.changes().iter().map(wayfs_net::KeyChange::old).collect();
         config.announced_grace = settings.unreferenced_grace;
         let replica = Replica::open(config, store, clock::now())?;
         let core = Core::new(replica);
@@ -517,7 +518,11 @@ impl Volume {
         if let Some(station) = news.list.as_ref().and_then(|list| self.directory.successor_by(list)) {
             self.note_rival(Rival::Successor(station));
         }
-        if !self.directory.take(news) || self.role() != Role::Home {
+        if !self.directory.take(news) {
+            return;
+        }
+        self.note_home();
+        if self.role() != Role::Home {
             return;
         }
         // A list of our own that is newer than ours: we were restored from an older copy, and what was revoked since stays so.
@@ -531,6 +536,14 @@ impl Volume {
             }
         }
         self.refresh_servers();
+    }
+
+    /// The engine believes whom the directory does: the home may have changed its key.
+    fn note_home(&self) {
+        let home = self.directory.home();
+        if let Some(replica) = self.lock().replica.as_mut() {
+            replica.trust_home(home);
+        }
     }
 
     /// This machine was granted another origin than its store has: what nobody confirmed is written again under that one.
@@ -656,6 +669,8 @@ impl Volume {
         (sender, receiver): (FrameSender, FrameReceiver),
         neighbour: Neighbour,
     ) -> PeerId {
+        // A ticket may have named another home since the last session.
+        self.note_home();
         let mut orders = Orders::default();
         let peer = {
             let mut core = self.lock();

@@ -35,13 +35,14 @@ impl<S: MetaStore> Replica<S> {
         Some(sealer.seal(&self.admission_of(node, origin)))
     }
 
-    /// Home: whether it signed that, or the home whose place it took. A driver without keys believes everybody.
+    /// Home: whether it signed that, with the key that it has or one that it had, or the home whose place it took. A driver without keys believes everybody.
     pub(crate) fn is_admission(&self, node: NodeId, origin: OriginId, seal: Option<&Seal>) -> bool {
         let Some(sealer) = &self.config.seals else { return true };
         let Some(seal) = seal else { return false };
         let said = self.admission_of(node, origin);
         let former = self.succession.and_then(|succession| succession.node);
-        [Some(self.config.node), former].into_iter().flatten().any(|home| sealer.is_sealed_by(home, &said, seal))
+        let own = [self.config.node].into_iter().chain(self.config.former_keys.iter().copied());
+        own.chain(former).any(|home| sealer.is_sealed_by(home, &said, seal))
     }
 
     /// Keeps what the home signed when it gave us our present number.

@@ -79,6 +79,8 @@ pub struct Config {
     pub label: String,
     /// The key of this machine.
     pub node: NodeId,
+    /// Home: keys that it had before. Default: none.
+    pub former_keys: Vec<NodeId>,
     /// Station to home: records are gathered so long unless the link is idle. Default 1 s (the research: 15 s).
     pub reconcile_period: Duration,
     /// Station: a record that finds the link to the home idle waits so long for what may undo it (the lock and
@@ -148,6 +150,7 @@ impl Config {
             origin,
             label,
             node,
+            former_keys: Vec::new(),
             reconcile_period: Duration::from_secs(1),
             reconcile_gather: Duration::from_millis(50),
             sync_gather: Duration::from_millis(5),

@@ -21,6 +21,8 @@ pub struct ServerConfig {
     /// Addresses and names that tickets and the register tell, the best first. Default: those of this machine's interfaces
     /// that can be found, looked for anew each minute.
     pub advertise: Vec<Address>,
+    /// What the key of this server is sealed with. Default: it lies in the clear, readable by its owner only.
+    pub passphrase: Option<wayfs_net::Passphrase>,
     /// Where the control socket is made; `None`: nowhere (tests).
     pub control_socket: Option<PathBuf>,
     /// Propagation policy of stations, as `wayfs serve --policy` takes it; `None`: the default of [`wayfs_policy`].
@@ -56,6 +58,7 @@ impl ServerConfig {
             data_dir,
             listen: SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, DEFAULT_PORT)),
             advertise: Vec::new(),
+            passphrase: None,
             control_socket: None,
             policy: None,
             metrics: None,

@@ -18,6 +18,7 @@ mod layout;
 mod promotion;
 mod propagation;
 mod repair;
+mod rotation;
 mod served;
 mod server;
 mod tickets;
@@ -27,6 +28,7 @@ pub use config::{DEFAULT_PORT, ServerConfig, TICKET_LIFETIME, default_label};
 pub use error::StartError;
 pub use promotion::{Outlook, PromotionError};
 pub use repair::repair;
+pub use rotation::{KeyState, Rotation, RotationError, rotate_key};
 pub use server::Server;
 
 #[cfg(test)]

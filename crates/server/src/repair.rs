@@ -6,7 +6,7 @@ use crate::layout::{Layout, SECOND, ServedAs, VolumeFile};
 use crate::tickets::Tickets;
 use std::path::{Path, PathBuf};
 use wayfs_control::report::{FileDamage, RepairReport, RepairState, VolumeRepair};
-use wayfs_net::NodeIdentity;
+use wayfs_net::{IdentityError, NodeIdentity};
 use wayfs_node::repair::{Consent, State};
 use wayfs_proto::Role;
 
@@ -37,7 +37,7 @@ pub fn repair(data: &Path, consent: Consent, tell: &mut dyn FnMut(&str, u64)) ->
 fn key_of(layout: &Layout) -> Option<VolumeRepair> {
     let path = layout.identity();
     let error = match path.exists() {
-        true => NodeIdentity::load_or_create(&path).err()?,
+        true => NodeIdentity::load(&path, None).err().filter(|error| !matches!(error, IdentityError::Sealed { .. }))?,
         false => return None,
     };
     let lost = "members know the server by this key".to_owned();

@@ -84,7 +84,7 @@ impl Server {
             None => wayfs_policy::Setting::default(),
             Some(text) => text.parse().map_err(|source| StartError::Policy { text: text.clone(), source })?,
         };
-        let identity = NodeIdentity::load_or_create(&layout.identity())?;
+        let identity = NodeIdentity::open(&layout.identity(), config.passphrase.as_ref())?;
         let runtime = wayfs_node::runtime("wayfs-net").map_err(StartError::Runtime)?;
         let endpoint = {
             let _inside = runtime.enter();

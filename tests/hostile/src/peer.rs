@@ -210,6 +210,6 @@ impl Peer {
     fn signed(&self, context: &str, text: &str) -> Value {
         let message = [context.as_bytes(), b"\0", text.as_bytes()].concat();
         let bytes = self.key.sign(&message).to_vec();
-        json!({ "text": text, "signatures": [{ "by": self.node(), "bytes": bytes }] })
+        json!({ "text": text, "by": self.node(), "signature": bytes })
     }
 }

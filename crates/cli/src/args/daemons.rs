@@ -29,6 +29,10 @@ pub(crate) struct ServeArgs {
     /// Open this volume although metadata of it is lost or damaged, and go on with what is left (repeat for several)
     #[arg(long, value_name = "VOLUME")]
     pub(crate) accept_loss: Vec<String>,
+    /// File whose first line is the passphrase that the key is sealed with; a key in the clear is sealed then for good [default: the
+    /// credential `wayfs-passphrase` of the unit, if it has one]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) passphrase_file: Option<PathBuf>,
     /// Go into the background; return when it serves
     #[arg(long)]
     pub(crate) daemon: bool,
@@ -74,6 +78,10 @@ pub(crate) struct MountArgs {
     /// Serve Prometheus metrics over HTTP at this address
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) metrics: Option<SocketAddr>,
+    /// File whose first line is the passphrase that the key is sealed with; a key in the clear is sealed then for good [default: the
+    /// credential `wayfs-passphrase` of the unit, if it has one]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) passphrase_file: Option<PathBuf>,
     /// Go into the background; return when it is mounted
     #[arg(long)]
     pub(crate) daemon: bool,

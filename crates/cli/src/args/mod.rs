@@ -12,8 +12,8 @@ pub(crate) use link::{LinkBaseArgs, LinkCommand, LinkMobileArgs, LinkOptions, Li
 pub(crate) use nfs::{NfsCommand, NfsOptions, NoticeArg, ProtoArg};
 pub(crate) use tools::{
     BackupArgs, ConflictsCommand, DebugArgs, DeleteArgs, DoctorArgs, EventsArgs, ExclusiveArgs, ExportArgs, ImportArgs,
-    InitArgs, PeopleArgs, PromoteArgs, QueueArgs, RefreshArgs, ResolveArgs, RestoreArgs, ScrubArgs, StationCommand,
-    StopArgs, SyncArgs, TicketArgs, VolumeCommand, WhichArgs,
+    InitArgs, PeopleArgs, PromoteArgs, QueueArgs, RefreshArgs, ResolveArgs, RestoreArgs, RotateKeyArgs, ScrubArgs,
+    StationCommand, StopArgs, SyncArgs, TicketArgs, VolumeCommand, WhichArgs,
 };
 
 use crate::failure::EXIT_CODES;

@@ -38,6 +38,8 @@ pub(crate) enum VolumeCommand {
     Backup(BackupArgs),
     /// Put a backup into a server's data directory; the server must not run
     Restore(RestoreArgs),
+    /// Give a home another key, for all its volumes; members and tickets that know the old one go on. The server must not run
+    RotateKey(RotateKeyArgs),
     /// Make this station the home of its volume: for a home that is gone for good
     Promote(PromoteArgs),
     /// Delete a volume for good, at its home and at all its stations
@@ -117,6 +119,23 @@ pub(crate) struct TicketArgs {
     /// Write it to a new file (mode 0600) instead of standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+}
+
+/// Of `wayfs volume rotate-key`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RotateKeyArgs {
+    /// Data directory of the server
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+    /// Do it; without this, only shows the key and those that it is still known by
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Keep the key, and be known by those of before no more: who has not heard of it by then needs a ticket
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) end: bool,
+    /// File whose first line is the passphrase that the key is sealed with
+    #[arg(long, value_name = "FILE")]
+    pub(crate) passphrase_file: Option<PathBuf>,
 }
 
 /// Of `wayfs volume promote`.

@@ -17,6 +17,7 @@ mod nfs_mount;
 mod people;
 mod queue;
 mod refresh;
+mod rotate_key;
 mod scrub;
 mod serve;
 mod station;

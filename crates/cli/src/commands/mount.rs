@@ -3,7 +3,7 @@
 use super::umount::take_down_dead;
 use super::{Context, write_out};
 use crate::args::{MountArgs, SharingArg};
-use crate::config::{Close, MountSettings, Source};
+use crate::config::{Close, MountSettings, Source, passphrase};
 use crate::failure::{Exit, Failure};
 use crate::{cores, daemon, label, logging, panics, sd_notify, signals};
 use std::io::Write as _;
@@ -88,6 +88,7 @@ fn config(context: &Context, settings: &MountSettings) -> Result<ClientConfig, F
         Some(SharingArg::Relaxed) => wayfs_client::Sharing::Relaxed,
     };
     config.metrics = settings.metrics;
+    config.passphrase = passphrase(settings.passphrase_file.as_deref())?;
     config.scrub_period = settings.scrub_period;
     config.on_failure = Some(end_without_unmount);
     config.vfs.close = match settings.close {

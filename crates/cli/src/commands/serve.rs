@@ -2,7 +2,7 @@
 
 use super::{Context, write_out};
 use crate::args::ServeArgs;
-use crate::config::ServeSettings;
+use crate::config::{ServeSettings, passphrase};
 use crate::failure::{Exit, Failure};
 use crate::{cores, daemon, label, logging, panics, sd_notify, signals};
 use std::sync::mpsc::Receiver;
@@ -26,7 +26,9 @@ pub(crate) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
     logging::start(&context.config.log);
     cores::forbid();
     let ended = signals::catch().map_err(|e| Failure::io("catch signals", &e))?;
-    let mut server = Server::start(config(context, &settings)).map_err(|error| start_failure(&error))?;
+    let mut config = config(context, &settings);
+    config.passphrase = passphrase(settings.passphrase_file.as_deref())?;
+    let mut server = Server::start(config).map_err(|error| start_failure(&error))?;
     let registered = register(context, &settings)?;
     serve(&server, &ended);
     sd_notify::notify("STOPPING=1");

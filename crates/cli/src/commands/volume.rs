@@ -27,6 +27,7 @@ pub(crate) fn run(context: &Context, command: VolumeCommand) -> Result<(), Failu
         VolumeCommand::Export(args) => copying::export(context, args),
         VolumeCommand::Backup(args) => super::backup::backup(context, args),
         VolumeCommand::Restore(args) => super::backup::restore(context, &args),
+        VolumeCommand::RotateKey(args) => super::rotate_key::run(context, &args),
         VolumeCommand::Promote(args) => promote(context, &args),
         VolumeCommand::Delete(args) => delete(context, &args),
         VolumeCommand::Members { volume } => context.report(server, &Command::VolumeMembers { volume }),

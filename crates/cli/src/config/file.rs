@@ -83,6 +83,7 @@ pub(crate) struct ServerSection {
     pub(crate) mdns: Option<bool>,
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) scrub_days: Option<u32>,
+    pub(crate) passphrase_file: Option<PathBuf>,
 }
 
 /// `[mount]`
@@ -103,6 +104,7 @@ pub(crate) struct MountSection {
     pub(crate) safe_timeout_s: Option<u64>,
     pub(crate) dirty_age_s: Option<u64>,
     pub(crate) scrub_days: Option<u32>,
+    pub(crate) passphrase_file: Option<PathBuf>,
 }
 
 impl ConfigFile {
@@ -151,6 +153,7 @@ impl ConfigFile {
                 mdns: later.server.mdns.or(self.server.mdns),
                 metrics: later.server.metrics.or(self.server.metrics),
                 scrub_days: later.server.scrub_days.or(self.server.scrub_days),
+                passphrase_file: later.server.passphrase_file.or(self.server.passphrase_file),
             },
             mount: MountSection {
                 cache: later.mount.cache.or(self.mount.cache),
@@ -167,6 +170,7 @@ impl ConfigFile {
                 safe_timeout_s: later.mount.safe_timeout_s.or(self.mount.safe_timeout_s),
                 dirty_age_s: later.mount.dirty_age_s.or(self.mount.dirty_age_s),
                 scrub_days: later.mount.scrub_days.or(self.mount.scrub_days),
+                passphrase_file: later.mount.passphrase_file.or(self.mount.passphrase_file),
             },
             network: NetworkSection {
                 controller: later.network.controller.or(self.network.controller),

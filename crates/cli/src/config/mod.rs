@@ -3,6 +3,7 @@
 mod file;
 mod identities;
 mod mount;
+mod passphrase;
 mod serve;
 mod size;
 mod substitute;
@@ -10,6 +11,7 @@ mod template;
 
 pub(crate) use file::ConfigFile;
 pub(crate) use mount::{Close, MountSettings, Source, TICKET_VARIABLE, read_ticket};
+pub(crate) use passphrase::{passphrase, passphrase_file};
 pub(crate) use serve::ServeSettings;
 pub(crate) use size::parse_size;
 pub(crate) use template::TEMPLATE;

@@ -1,6 +1,6 @@
 //! What a mount is started with.
 
-use super::{Config, identities::IdentityOptions, scrub_period, size::parse_size};
+use super::{Config, identities::IdentityOptions, passphrase_file, scrub_period, size::parse_size};
 use crate::args::{CloseArg, MountArgs, SharingArg};
 use crate::daemon;
 use crate::failure::{Exit, Failure};
@@ -98,6 +98,8 @@ pub(crate) struct MountSettings {
     pub(crate) people: Option<wayfs_client::vfs::People>,
     /// Where to serve metrics.
     pub(crate) metrics: Option<SocketAddr>,
+    /// The passphrase of this machine's key; `None`: the key lies in the clear.
+    pub(crate) passphrase_file: Option<PathBuf>,
     /// In which time the cache is read; `None`: never by itself.
     pub(crate) scrub_period: Option<Duration>,
     /// Waits that differ from the mount's defaults.
@@ -167,6 +169,7 @@ impl MountSettings {
             identities: options.identities.resolve()?,
             people: options.identities.people()?,
             metrics: args.metrics.or(options.metrics).or(file.metrics),
+            passphrase_file: passphrase_file(args.passphrase_file.clone().or_else(|| file.passphrase_file.clone())),
             scrub_period: scrub_period(file.scrub_days),
             timeouts: Timeouts {
                 metadata: file.metadata_timeout_s.map(Duration::from_secs),
@@ -353,6 +356,7 @@ mod tests {
             offline: false,
             no_mdns: false,
             metrics: None,
+            passphrase_file: None,
             daemon: false,
         }
     }

@@ -1,6 +1,6 @@
 //! What a server is started with.
 
-use super::{Config, scrub_period};
+use super::{Config, passphrase_file, scrub_period};
 use crate::args::ServeArgs;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -26,6 +26,8 @@ pub(crate) struct ServeSettings {
     pub(crate) metrics: Option<SocketAddr>,
     /// In which time everything is read; `None`: never by itself.
     pub(crate) scrub_period: Option<Duration>,
+    /// The passphrase of its key; `None`: the key lies in the clear.
+    pub(crate) passphrase_file: Option<PathBuf>,
     /// Volumes that are opened although they are damaged: never by a file, since it is meant for once.
     pub(crate) accept_loss: Vec<String>,
 }
@@ -45,6 +47,7 @@ impl ServeSettings {
             mdns: !args.no_mdns && file.mdns.unwrap_or(true),
             metrics: args.metrics.or(file.metrics),
             scrub_period: scrub_period(file.scrub_days),
+            passphrase_file: passphrase_file(args.passphrase_file.clone().or_else(|| file.passphrase_file.clone())),
             accept_loss: args.accept_loss.clone(),
         }
     }

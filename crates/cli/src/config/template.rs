@@ -36,6 +36,10 @@ pub(crate) const TEMPLATE: &str = r#"# Configuration of wayfs. Take the `#! ` aw
 # It takes a twentieth of one disk and one core at most. 0: never by itself (`wayfs scrub` does it at once).
 #! scrub_days = 30
 
+# File whose first line is the passphrase that the server's key is sealed with. A key that lies in the clear is sealed at the next start,
+# for good. Default: the credential wayfs-passphrase of the unit, if it has one; else the key lies in the clear.
+#! passphrase_file = "/etc/wayfs/passphrase"
+
 [mount]
 # State and cache of mounts. It holds what was written and not sent yet: never put it where a cleaner comes by.
 # Default: /var/lib/wayfs/mounts for root, else ~/.local/state/wayfs/mounts.
@@ -73,6 +77,9 @@ pub(crate) const TEMPLATE: &str = r#"# Configuration of wayfs. Take the `#! ` aw
 
 # The cache is read once in so many days, as a server's contents are (see above). 0: never by itself.
 #! scrub_days = 30
+
+# The passphrase of this machine's keys (see above).
+#! passphrase_file = "/etc/wayfs/passphrase"
 
 [network]
 # How connections find their sending rate: steady (keeps it over losses of the air, shares a full queue), or for

@@ -37,6 +37,29 @@ async fn a_peer_with_another_key_is_refused_and_never_accepted() {
 }
 
 #[tokio::test]
+async fn a_machine_with_a_new_key_is_known_by_its_former_ones_as_long_as_it_shows_them() {
+    let client = endpoint(NetConfig::default());
+    let first = NodeIdentity::generate().unwrap();
+    let third = first.successor().unwrap().successor().unwrap();
+    let bind = |identity| Endpoint::bind("127.0.0.1:0".parse().unwrap(), identity, NetConfig::default()).unwrap();
+    let server = bind(&third);
+    let to = [addr(&server)];
+    for known_by in [first.id(), third.changes()[1].old(), third.id()] {
+        let near = soon("a connection", client.connect(&to, known_by)).await.unwrap();
+        assert_eq!(near.peer(), third.id(), "by the key that was proved");
+    }
+    // The successor of another is not this one's, and what follows somebody is not that somebody.
+    let other = NodeIdentity::generate().unwrap();
+    let (silent, former) = (bind(&other.successor().unwrap().without_changes()), bind(&first));
+    let cases = [(&server, other.id()), (&silent, other.id()), (&former, third.id())];
+    for (server, expected) in cases {
+        let error = soon("a refusal", client.connect(&[addr(server)], expected)).await.unwrap_err();
+        let ConnectError::Unreachable { attempts, .. } = &error else { panic!("{error}") };
+        assert_eq!(attempts[0].1, AttemptError::WrongKey(server.id()));
+    }
+}
+
+#[tokio::test]
 async fn a_channel_binding_is_the_same_on_both_ends_and_differs_between_connections() {
     let (one, two) = (pair().await, pair().await);
     assert_eq!(one.near.channel_binding(), one.far.channel_binding());

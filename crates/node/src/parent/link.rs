@@ -584,7 +584,7 @@ impl Shared {
                 return Ended::Unwanted;
             }
             let rtt = live.connection.rtt();
-            let moved_by_user = pinned.is_some_and(|pinned| pinned != live.server.node);
+            let moved_by_user = pinned.is_some_and(|pinned| self.now(pinned) != live.server.node);
             let due = wanted_now || Instant::now() >= measure_at || has_decayed(live.rtt_when_chosen, rtt);
             if !moved_by_user && !due {
                 continue;
@@ -672,7 +672,11 @@ impl Shared {
                 None => dials.join_next().await,
             };
             let Some(next) = next else { break };
-            let Ok((server, result)) = next else { continue };
+            let Ok((mut server, result)) = next else { continue };
+            if let Ok(connection) = &result {
+                // The home may answer with a new key, which follows the one that is known.
+                server.node = connection.peer();
+            }
             let mut state = self.lock();
             let measured = state.measured.entry(server.node).or_default();
             measured.at = Some(clock::wall());
@@ -695,10 +699,16 @@ impl Shared {
     pub(super) fn wanted(&self) -> Vec<ServerInfo> {
         let pinned = self.lock().pinned;
         let all = self.candidates();
-        match pinned {
+        // The one that the user chose may have changed its key.
+        match pinned.map(|pinned| self.now(pinned)) {
             Some(pinned) => all.into_iter().filter(|server| server.node == pinned).collect(),
             None => all,
         }
+    }
+
+    /// The key that a server has now which had this one.
+    fn now(&self, node: NodeId) -> NodeId {
+        self.volume.upgrade().map_or(node, |volume| volume.directory().follow(node))
     }
 
     pub(super) fn candidates(&self) -> Vec<ServerInfo> {
@@ -717,7 +727,8 @@ impl Shared {
 
     fn reason(&self, server: &ServerInfo, rtt: Duration, reachable: usize) -> String {
         let ms = rtt.as_secs_f64() * 1e3;
-        if self.lock().pinned == Some(server.node) {
+        let pinned = self.lock().pinned;
+        if pinned.is_some_and(|pinned| self.now(pinned) == server.node) {
             return format!("chosen by you ({ms:.1} ms away)");
         }
         match reachable {

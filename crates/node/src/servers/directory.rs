@@ -15,13 +15,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::watch;
 use tracing::{info, warn};
-use wayfs_net::{Address, NodeIdentity};
+use wayfs_net::{Address, KeyChange, NodeIdentity, follow};
 use wayfs_types::{NodeId, Origin, OriginId, VolumeId};
 
 /// Addresses of one server that are dialled.
 const DIALLED_MAX: usize = 16;
 /// Former addresses of this machine's key that are kept.
 const FORMER_MAX: usize = 16;
+/// Changes of the home's key that are kept; the oldest are forgotten first.
+const CHANGES_MAX: usize = 64;
 
 /// Who serves a volume. A leaf in the order of locks.
 #[derive(Debug)]
@@ -47,12 +49,17 @@ struct Saved {
     /// The home whose place another took, and where it was.
     #[serde(default)]
     former_home: Option<(NodeId, Vec<Address>)>,
+    /// How the home's key was changed.
+    #[serde(default)]
+    changes: Vec<KeyChange>,
 }
 
 #[derive(Debug)]
 struct Known {
     /// Whose word counts.
     home: NodeId,
+    /// How the home's key was changed, as far as this machine ever heard: a ticket may name a key of before.
+    changes: Vec<KeyChange>,
     list: Option<(Signed, ServerList)>,
     places: BTreeMap<NodeId, (Signed, Place)>,
     /// Addresses that the user gave; they stay until the user takes them back.
@@ -84,6 +91,7 @@ impl Directory {
         let (changed, _) = watch::channel(0);
         let known = Known {
             home,
+            changes: own.changes().to_vec(),
             list: None,
             places: BTreeMap::new(),
             by_hand: BTreeMap::new(),
@@ -105,6 +113,11 @@ impl Directory {
     /// The key whose word counts: the home's.
     pub fn home(&self) -> NodeId {
         self.lock().home
+    }
+
+    /// The key that a server has now which had this one: the home may have changed its own.
+    pub fn follow(&self, node: NodeId) -> NodeId {
+        follow(&self.lock().changes, node)
     }
 
     /// All servers known, the home first.
@@ -173,6 +186,7 @@ impl Directory {
     pub fn tell(&self, node: NodeId, addresses: Vec<Address>) -> bool {
         let addresses = Place::cut(addresses);
         let mut known = self.lock();
+        let node = follow(&known.changes, node);
         let is_news =
             known.is_server(node) && !addresses.is_empty() && known.info_addresses(node).first() != addresses.first();
         if is_news {
@@ -202,9 +216,11 @@ impl Directory {
         self.lock().by_hand.contains_key(&node)
     }
 
-    /// Takes another key for the home's: by the word of a ticket that the user gave.
+    /// Takes another key for the home's: by the word of a ticket that the user gave. One that the home had before stands for the
+    /// one that it has now.
     pub fn trust_home(&self, home: NodeId) -> bool {
         let mut known = self.lock();
+        let home = follow(&known.changes, home);
         let is_news = known.home != home;
         if is_news {
             let addresses = known.info_addresses(known.home);
@@ -312,6 +328,7 @@ impl Directory {
             told: known.told.clone().into_iter().collect(),
             former: known.former.clone(),
             former_home: known.former_home.clone(),
+            changes: known.changes.clone(),
         };
         let bytes = serde_json::to_vec_pretty(&saved).expect("a list of servers holds nothing that JSON cannot say");
         // What is lost if this fails is learnt again at the next session; an older list might be taken until then.
@@ -330,6 +347,7 @@ impl Known {
     fn restore(&mut self, volume: VolumeId, saved: Saved) {
         // It may have followed the home to another key since the membership was written.
         self.home = saved.home;
+        self.note_changes(&saved.changes);
         if let Some(list) = saved.list {
             let read = list.read::<ServerList>();
             self.list = read.filter(|read| self.accepts(volume, &list, read)).map(|read| (list, read));
@@ -344,12 +362,39 @@ impl Known {
         self.former = saved.former;
         self.former.truncate(FORMER_MAX);
         self.former_home = saved.former_home;
+        // A home whose own key was changed while it did not run.
+        self.hand_over(follow(&self.changes, self.home));
     }
 
+    /// Whether the home signed a list: by the key that is known, or by one that follows it.
     fn accepts(&self, volume: VolumeId, signed: &Signed, list: &ServerList) -> bool {
-        list.volume == volume
-            && signed.is_signed_by::<ServerList>(self.home)
-            && (list.home == self.home || signed.is_signed_by::<ServerList>(list.home))
+        let is_followed = list.home == self.home || follow(&list.changes, self.home) == list.home;
+        list.volume == volume && is_followed && signed.is_signed_by::<ServerList>(list.home)
+    }
+
+    /// Keeps changes of the home's key that were not known.
+    fn note_changes(&mut self, changes: &[KeyChange]) {
+        for change in changes {
+            if !self.changes.contains(change) {
+                self.changes.push(*change);
+            }
+        }
+        let extra = self.changes.len().saturating_sub(CHANGES_MAX);
+        self.changes.drain(..extra);
+    }
+
+    /// The home has another key: what the user or a ticket said of where it is holds on.
+    fn hand_over(&mut self, to: NodeId) {
+        let from = std::mem::replace(&mut self.home, to);
+        if from == to {
+            return;
+        }
+        info!(from = %from.short(), to = %to.short(), "the home has changed its key");
+        for addresses in [&mut self.by_hand, &mut self.told] {
+            if let Some(of_home) = addresses.remove(&from) {
+                addresses.insert(to, of_home);
+            }
+        }
     }
 
     fn take_list(&mut self, volume: VolumeId, own: NodeId, signed: Signed) -> bool {
@@ -362,7 +407,8 @@ impl Known {
             warn!("a newer list of servers with this home's own signature is known elsewhere: this is an older copy");
             self.list_seen = list.number;
         }
-        self.home = list.home;
+        self.note_changes(&list.changes);
+        self.hand_over(list.home);
         self.list = Some((signed, list));
         self.forget_strangers(own);
         true
@@ -471,10 +517,14 @@ impl Known {
         let entries = ServerList::entries_of(origins, before, by_hand, now);
         let number = before.map_or(0, |before| before.number).max(self.list_seen);
         let is_newest = before.is_some_and(|before| before.number > self.list_seen);
-        if is_newest && before.is_some_and(|before| before.entries == entries && before.home == own.id()) {
+        let is_same = |before: &ServerList| {
+            before.entries == entries && before.home == own.id() && before.changes == own.changes()
+        };
+        if is_newest && before.is_some_and(is_same) {
             return false;
         }
-        let list = ServerList { volume, number: next_number(number), home: own.id(), entries };
+        let changes = own.changes().to_vec();
+        let list = ServerList { volume, number: next_number(number), home: own.id(), changes, entries };
         let Some(signed) = Signed::new(&list, own) else {
             warn!(servers = SERVERS_MAX, "the list of servers is too long to be signed: remove stations");
             return false;

@@ -4,7 +4,7 @@ use super::info::{ADDRESSES_MAX, SERVERS_MAX, ServerKind};
 use super::signed::Statement;
 use crate::host::is_label;
 use serde::{Deserialize, Serialize};
-use wayfs_net::Address;
+use wayfs_net::{Address, KEY_CHANGES_MAX, KeyChange};
 use wayfs_types::{Admitted, NodeId, Origin, OriginId, VolumeId};
 
 /// Removed servers that a list still names; the oldest are left out first.
@@ -20,6 +20,9 @@ pub struct ServerList {
     pub number: u64,
     /// The key of the home.
     pub home: NodeId,
+    /// How that key was changed: whoever knows the home by a key of before follows it to this one.
+    #[serde(default)]
+    pub changes: Vec<KeyChange>,
     /// The servers, the home among them, and those that were removed.
     pub entries: Vec<Entry>,
 }
@@ -100,6 +103,7 @@ impl Statement for ServerList {
     fn is_well_formed(&self) -> bool {
         let is_sound = |entry: &Entry| entry.addresses.len() <= ADDRESSES_MAX && is_label(&entry.name);
         self.live().count() <= SERVERS_MAX
+            && self.changes.len() <= KEY_CHANGES_MAX
             && self.entries.len() <= SERVERS_MAX + REVOKED_MAX
             && self.entries.iter().all(is_sound)
             && self.live().all(|entry| (entry.role == ServerKind::Home) == (entry.node == self.home))

@@ -1,26 +1,18 @@
-//! A statement with the signatures under it.
+//! A statement with the signature under it.
 
 use serde::{Deserialize, Serialize};
 use wayfs_net::{NodeIdentity, verify_signature};
 use wayfs_types::NodeId;
 
-/// Most signatures under one statement: two while a home changes its key.
-const SIGNATURES_MAX: usize = 2;
-
 /// A statement in JSON, kept as the text that was signed, and who signed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signed {
     text: String,
-    signatures: Vec<Signature>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Signature {
     by: NodeId,
-    bytes: Vec<u8>,
+    signature: Vec<u8>,
 }
 
-/// What may be said under signatures. The kinds differ in the first bytes of what is signed, so that none can be taken for
+/// What may be said under a signature. The kinds differ in the first bytes of what is signed, so that none can be taken for
 /// another.
 pub(crate) trait Statement: Serialize + for<'a> Deserialize<'a> {
     /// First bytes of what is signed.
@@ -39,15 +31,13 @@ impl Signed {
         if !statement.is_well_formed() || text.len() > T::TEXT_LEN_MAX {
             return None;
         }
-        let bytes = identity.sign(&message::<T>(&text)).to_vec();
-        Some(Self { text, signatures: vec![Signature { by: identity.id(), bytes }] })
+        let signature = identity.sign(&message::<T>(&text)).to_vec();
+        Some(Self { text, by: identity.id(), signature })
     }
 
     /// Whether the lengths are in bounds, before anything else is looked at.
     pub(crate) fn is_short<T: Statement>(&self) -> bool {
-        self.text.len() <= T::TEXT_LEN_MAX
-            && self.signatures.len() <= SIGNATURES_MAX
-            && self.signatures.iter().all(|signature| signature.bytes.len() == 64)
+        self.text.len() <= T::TEXT_LEN_MAX && self.signature.len() == 64
     }
 
     /// What it says, if it is well-formed. Says nothing of who signed it.
@@ -59,16 +49,8 @@ impl Signed {
     /// Whether the machine with this key signed it.
     pub(crate) fn is_signed_by<T: Statement>(&self, node: NodeId) -> bool {
         let message = message::<T>(&self.text);
-        self.signatures.iter().filter(|signature| signature.by == node).any(|signature| {
-            <&[u8; 64]>::try_from(&signature.bytes[..]).is_ok_and(|bytes| verify_signature(node, &message, bytes))
-        })
-    }
-
-    /// Adds another signature under the same text: a home that changes its key signs with both.
-    #[cfg(test)]
-    pub(crate) fn sign_also<T: Statement>(&mut self, identity: &NodeIdentity) {
-        let bytes = identity.sign(&message::<T>(&self.text)).to_vec();
-        self.signatures.push(Signature { by: identity.id(), bytes });
+        let signature = <&[u8; 64]>::try_from(&self.signature[..]);
+        self.by == node && signature.is_ok_and(|signature| verify_signature(node, &message, signature))
     }
 }
 

@@ -81,7 +81,7 @@ fn a_key_that_the_home_does_not_list_is_not_taken_from_anyone() {
     let list = |home: NodeId, by: &NodeIdentity, number: u64| {
         let origins = [origin(1, home, Admitted::Home), origin(9, evil.id(), Admitted::Station)];
         let entries = ServerList::entries_of(&origins, None, |_| Vec::new(), 0);
-        let list = Signed::new(&ServerList { volume: VOLUME, number, home, entries }, by);
+        let list = Signed::new(&ServerList { volume: VOLUME, number, home, changes: Vec::new(), entries }, by);
         News { list, places: Vec::new() }
     };
     // A list of its own making; one in the home's name; one that replaces the home.
@@ -183,20 +183,72 @@ fn a_home_restored_from_an_older_copy_gives_no_number_twice() {
     assert!(pass(&copy, &world.client));
 }
 
-#[test]
-fn a_list_that_both_keys_signed_hands_the_volume_to_the_homes_next_key() {
-    let world = World::new();
-    let next = key();
-    let origins = [origin(1, next.id(), Admitted::Home)];
+/// A list of one home that shows these changes of its key.
+fn list_of(home: &NodeIdentity, changes: &[KeyChange]) -> News {
+    let origins = [origin(1, home.id(), Admitted::Home)];
     let entries = ServerList::entries_of(&origins, None, |_| Vec::new(), 0);
-    let list = ServerList { volume: VOLUME, number: u64::MAX / 2, home: next.id(), entries };
-    let alone = Signed::new(&list, &world.home_key).unwrap();
-    assert!(!world.client.take(News { list: Some(alone.clone()), places: Vec::new() }), "the next key must agree");
-    let mut both = alone;
-    both.sign_also::<ServerList>(&next);
-    assert!(world.client.take(News { list: Some(both), places: Vec::new() }));
+    let changes = changes.to_vec();
+    let list = ServerList { volume: VOLUME, number: u64::MAX / 2, home: home.id(), changes, entries };
+    News { list: Signed::new(&list, home), places: Vec::new() }
+}
+
+#[test]
+fn the_home_is_followed_to_its_next_key_by_the_word_of_the_one_that_is_known_and_no_other() {
+    let world = World::new();
+    pass(&world.home, &world.client);
+    world.client.set_by_hand(world.home_key.id(), vec![address("192.0.2.7:1")]);
+    let (next, thief) = (world.home_key.successor().unwrap(), key());
+    assert!(!world.client.take(list_of(&next, &[])), "nobody said so");
+    let of_thief = KeyChange::sign(&thief, next.id());
+    assert!(!world.client.take(list_of(&next, &[of_thief])), "the known key did not say so");
+    assert_eq!(world.client.home(), world.home_key.id());
+    assert!(world.client.take(list_of(&next, next.changes())));
     assert_eq!(world.client.home(), next.id());
-    assert_eq!(world.again("client", &key()).home(), next.id());
+    assert_eq!(addresses_of(&world.client, next.id()), ["192.0.2.7:1"], "the user's word of where it is holds");
+    let again = world.again("client", &key());
+    assert_eq!(again.home(), next.id());
+    // Who has the former key only says nothing to those who have followed.
+    let stolen = KeyChange::sign(&world.home_key, thief.id());
+    assert!(!again.take(list_of(&thief, &[stolen])));
+    assert!(!again.take(list_of(&world.home_key, &[])));
+}
+
+#[test]
+fn a_ticket_with_a_former_key_of_the_home_takes_nobody_back() {
+    let world = World::new();
+    let next = world.home_key.successor().unwrap();
+    assert!(world.client.take(list_of(&next, next.changes())));
+    assert!(!world.client.trust_home(world.home_key.id()), "that key is this home's");
+    assert!(world.client.tell(world.home_key.id(), vec![address("192.0.2.9:1")]));
+    assert_eq!(addresses_of(&world.client, next.id()), ["192.0.2.9:1"]);
+    // The home shows its former key no more: who has followed knows all the same.
+    let quiet = next.without_changes();
+    let mut later = list_of(&quiet, &[]).list.unwrap().read::<ServerList>().unwrap();
+    later.number += 1;
+    assert!(world.client.take(News { list: Signed::new(&later, &quiet), places: Vec::new() }));
+    assert!(!world.again("client", &key()).trust_home(world.home_key.id()));
+    // Another home is one.
+    assert!(world.client.trust_home(key().id()));
+}
+
+#[test]
+fn a_home_with_a_new_key_signs_a_list_that_leads_to_it() {
+    let world = World::new();
+    pass(&world.home, &world.client);
+    let next = world.home_key.successor().unwrap();
+    let path = world._dir.path().join("home");
+    let open = |own: &NodeIdentity| Directory::load(&path, VOLUME, own.clone(), own.id());
+    let home = open(&next);
+    assert_eq!(home.home(), next.id());
+    let origins = [origin(1, next.id(), Admitted::Home), origin(2, world.station_key.id(), Admitted::Station)];
+    assert!(home.refresh(&origins));
+    assert!(pass(&home, &world.station) && pass(&world.station, &world.client), "also by way of a station");
+    assert_eq!([world.client.home(), world.station.home()], [next.id(); 2]);
+    // Without its word of the former key a list is signed anew, and leads nobody any more.
+    let home = open(&next.without_changes());
+    assert!(home.refresh(&origins));
+    assert!(!pass(&home, &world.again("late", &key())));
+    assert!(pass(&home, &world.client));
 }
 
 #[test]
