@@ -25,11 +25,12 @@ const FLOORS: &[(&str, u32)] = &[
     ("wayfs-node", 3),
     ("wayfs-sim", 3),
     ("wayfs-hoplink", 3),
-    ("wayfs-client", 4),
-    ("wayfs-nfsmount", 4),
-    ("wayfs-server", 4),
-    ("wayfs-lab", 4),
-    ("wayfs", 5),
+    ("wayfs-admin", 4),
+    ("wayfs-client", 5),
+    ("wayfs-nfsmount", 5),
+    ("wayfs-server", 5),
+    ("wayfs-lab", 5),
+    ("wayfs", 6),
 ];
 
 /// Crates without input, output, clocks, threads and randomness, and all that they may import from elsewhere.

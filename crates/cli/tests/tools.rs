@@ -11,7 +11,7 @@ use wayfs_control::report::{
     TicketReport, UmountReport,
 };
 use wayfs_control::{
-    Command, ControlError, ControlServer, ControlTarget, DaemonKind, Done, ErrorKind, Event, EventKind, Level,
+    Command, CommandHandler, ControlError, ControlServer, DaemonKind, Done, ErrorKind, Event, EventKind, Level,
     Progress, Registered, Registration, Registry, Sink, TicketRole,
 };
 
@@ -232,7 +232,7 @@ impl Machine {
 /// Answers as real daemons do.
 struct Daemon;
 
-impl ControlTarget for Daemon {
+impl CommandHandler for Daemon {
     fn run(&self, command: Command, out: &mut dyn Sink) -> Result<Done, ControlError> {
         match command {
             Command::Status => Ok(Done::Status(StatusReport {

@@ -54,7 +54,7 @@ impl BackgroundCommitter {
 /// Who met is asked while somebody is there to ask: reports are read offline, too.
 fn learn_writers(volume: &Volume, link: &ParentLink, labels: &Labels) {
     let open = volume.look(|replica| replica.conflicts(None, CONFLICTS_MAX)).and_then(Result::ok).unwrap_or_default();
-    labels.learn(link, &volume.settings().runtime, crate::target::writers(&open));
+    labels.learn(link, &volume.settings().runtime, wayfs_admin::conflicts::writers(&open));
 }
 
 /// Sleeps for a period; answers whether to end.

@@ -1,11 +1,11 @@
 //! A running mount.
 
 use crate::background_committer::BackgroundCommitter;
+use crate::commands::ledger_of;
 use crate::hooks::MountHooks;
 use crate::inotify::WatcherThread;
 use crate::notices::NoticeThreads;
 use crate::saved::Saved;
-use crate::target::ledger_of;
 use crate::vfs::Vfs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -11,13 +11,14 @@
 //! * [`files`]: open files, between reads and writes and contents by name;
 //! * [`notices`]: what the kernel must forget;
 //! * [`inotify`]: changes from elsewhere, raised for programs that watch files;
-//! * [`target`]: the control socket's commands;
+//! * [`commands`]: the control socket's commands;
 //! * [`saved`], [`pins`]: what survives a restart beside the replica.
 //!
 //! `SEMANTICS.md` says what a mount promises.
 
 mod background_committer;
 mod client;
+pub mod commands;
 mod config;
 pub mod engine;
 pub mod events;
@@ -37,7 +38,6 @@ pub mod pins;
 pub mod repair;
 pub mod saved;
 mod start;
-pub mod target;
 #[cfg(test)]
 mod toy;
 mod tree_ahead;

@@ -1,6 +1,7 @@
 //! Starting: from settings to a served mount.
 
 use crate::client::{Client, Parts, Stopper};
+use crate::commands::MountCommands;
 use crate::config::{ClientConfig, Source, own_label};
 use crate::events::Events;
 use crate::files::{FileTable, TableSettings};
@@ -10,13 +11,12 @@ use crate::live::Live;
 use crate::notices::Notices;
 use crate::pins::Pins;
 use crate::saved::{Saved, SavedError, directory_of};
-use crate::target::Target;
 use crate::vfs::{Front, Vfs, VfsSettings};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wayfs_control::{ControlServer, ControlTarget, DaemonKind, Registered, Registration};
+use wayfs_control::{CommandHandler, ControlServer, DaemonKind, Registered, Registration};
 use wayfs_fuse::{BackgroundSession, Mount, MountError, MountOptions, Session};
 use wayfs_net::{Endpoint, NodeIdentity};
 use wayfs_node::{Keys, LinkSettings, LinkState, News, ParentLink, Volume, VolumeSettings};
@@ -132,7 +132,7 @@ impl Client {
             None
         };
         let labels = Arc::new(Labels::load(&directory.join("labels.json"), (saved.origin, saved.label.clone())));
-        let target: Arc<dyn ControlTarget> = Arc::new(Target::new(crate::target::TargetParts {
+        let commands: Arc<dyn CommandHandler> = Arc::new(MountCommands::new(crate::commands::MountParts {
             volume: Arc::clone(&volume),
             labels: Arc::clone(&labels),
             link: Arc::clone(&link),
@@ -145,7 +145,7 @@ impl Client {
             read_only: config.read_only || saved.reader,
             granted: session.granted().clone(),
         }));
-        let (control, for_all) = start_control(&config, &directory, target)?;
+        let (control, for_all) = start_control(&config, &directory, commands)?;
         let registered = register(config, (&control, for_all.as_ref()), &saved, &mountpoint, &hooks)?;
         let committer = crate::background_committer::BackgroundCommitter::start(
             &vfs,
@@ -181,15 +181,15 @@ impl Client {
 fn start_control(
     config: &ClientConfig,
     directory: &Path,
-    target: Arc<dyn ControlTarget>,
+    commands: Arc<dyn CommandHandler>,
 ) -> Result<(ControlServer, Option<ControlServer>), StartError> {
     let socket = config.control_socket.clone().unwrap_or_else(|| directory.join("control.sock"));
-    let control = ControlServer::start(&socket, Arc::clone(&target))?;
+    let control = ControlServer::start(&socket, Arc::clone(&commands))?;
     if !config.allow_other || !rustix::process::geteuid().is_root() {
         return Ok((control, None));
     }
     let path = config.registry.socket_for_all(DaemonKind::Mount).map_err(StartError::Registry)?;
-    let for_all = ControlServer::start_for_all(&std::path::absolute(path)?, target)?;
+    let for_all = ControlServer::start_for_all(&std::path::absolute(path)?, commands)?;
     Ok((control, Some(for_all)))
 }
 

@@ -7,7 +7,7 @@
 //! runtime directory ([`Registry`]), by which the tools find the daemon behind a path.
 //!
 //! ```text
-//!   wayfs sync DIR ──▶ Registry ──▶ ControlClient ═══ socket ═══ ControlServer ──▶ ControlTarget (client, server)
+//!   wayfs sync DIR ──▶ Registry ──▶ ControlClient ═══ socket ═══ ControlServer ──▶ CommandHandler (client, server)
 //! ```
 //!
 //! Every path in a command is relative to the root of the volume; the empty path is the root.
@@ -16,6 +16,7 @@ mod caught;
 mod client;
 mod command;
 mod descriptor;
+mod handler;
 mod line;
 pub mod link_signals;
 pub mod path_text;
@@ -26,7 +27,6 @@ pub mod report;
 mod server;
 mod socket;
 pub mod stream;
-mod target;
 #[cfg(test)]
 mod tests;
 
@@ -36,11 +36,11 @@ pub use command::{
     Command, ConflictRef, CopyForm, Keep, LinkNotice, Owner, ParseKeepError, Privileges, Selection, TicketLimits,
     TicketRole, TicketText,
 };
+pub use handler::{CommandHandler, Gone, Sink, for_owner_only};
 pub use peer::Peer;
 pub use registry::{DaemonKind, EndNote, Found, Registered, Registration, Registry, RegistryError};
 pub use reply::{ControlError, Done, ErrorKind, Event, EventKind, Progress, Reply};
 pub use server::{CONNECTIONS_MAX, CONNECTIONS_OF_USER_MAX, ControlServer, StartError};
-pub use target::{ControlTarget, Gone, Sink, for_owner_only};
 pub use wayfs_types::request::Level;
 
 /// What to do about contents that are lost.

@@ -7,7 +7,8 @@
 use crate::descriptor::Receiving;
 use crate::line::{COMMAND_LEN_MAX, LineError, LineReader, READ_STEP};
 use crate::{
-    Command, ControlError, ControlTarget, ErrorKind, Event, Gone, Peer, Progress, Reply, Sink, catch_in_command, socket,
+    Command, CommandHandler, ControlError, ErrorKind, Event, Gone, Peer, Progress, Reply, Sink, catch_in_command,
+    socket,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::cell::RefCell;
@@ -98,20 +99,20 @@ impl ControlServer {
     /// # Errors
     /// [`StartError::AlreadyRunning`] if a daemon answers there, [`StartError::InTheWay`] if the path is taken by
     /// something that is no socket, [`StartError::Socket`] for the rest.
-    pub fn start(path: &Path, target: Arc<dyn ControlTarget>) -> Result<Self, StartError> {
-        Self::open(path, target, Access::Owner)
+    pub fn start(path: &Path, handler: Arc<dyn CommandHandler>) -> Result<Self, StartError> {
+        Self::open(path, handler, Access::Owner)
     }
 
-    /// Opens a socket that all users may connect to (mode 0666). Commands go to [`ControlTarget::run_for_user`] with who asks;
+    /// Opens a socket that all users may connect to (mode 0666). Commands go to [`CommandHandler::run_for_user`] with who asks;
     /// each user has [`CONNECTIONS_OF_USER_MAX`] connections at a time. The directory decides who reaches it.
     ///
     /// # Errors
     /// As [`ControlServer::start`].
-    pub fn start_for_all(path: &Path, target: Arc<dyn ControlTarget>) -> Result<Self, StartError> {
-        Self::open(path, target, Access::Everybody)
+    pub fn start_for_all(path: &Path, handler: Arc<dyn CommandHandler>) -> Result<Self, StartError> {
+        Self::open(path, handler, Access::Everybody)
     }
 
-    fn open(path: &Path, target: Arc<dyn ControlTarget>, access: Access) -> Result<Self, StartError> {
+    fn open(path: &Path, handler: Arc<dyn CommandHandler>, access: Access) -> Result<Self, StartError> {
         let fail = |source: io::Error| StartError::Socket { path: path.to_owned(), source };
         make_room(path)?;
         let mode = match access {
@@ -125,7 +126,7 @@ impl ControlServer {
         let for_thread = Arc::clone(&shared);
         let accepting = thread::Builder::new()
             .name("control".into())
-            .spawn(move || accept_all(&listener, &target, &for_thread))
+            .spawn(move || accept_all(&listener, &handler, &for_thread))
             .map_err(fail)?;
         Ok(Self { path: path.to_owned(), shared, accepting: Some(accepting) })
     }
@@ -181,7 +182,7 @@ fn make_room(path: &Path) -> Result<(), StartError> {
     }
 }
 
-fn accept_all(listener: &UnixListener, target: &Arc<dyn ControlTarget>, shared: &Arc<Shared>) {
+fn accept_all(listener: &UnixListener, handler: &Arc<dyn CommandHandler>, shared: &Arc<Shared>) {
     let step = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
     while !shared.stopping.load(Ordering::SeqCst) {
         let ready = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&step));
@@ -189,7 +190,7 @@ fn accept_all(listener: &UnixListener, target: &Arc<dyn ControlTarget>, shared: 
             continue;
         }
         match listener.accept() {
-            Ok((stream, _)) => admit(stream, target, shared),
+            Ok((stream, _)) => admit(stream, handler, shared),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => {
                 // Out of descriptors, most likely: the poll would come back at once.
@@ -201,7 +202,7 @@ fn accept_all(listener: &UnixListener, target: &Arc<dyn ControlTarget>, shared: 
 }
 
 /// Starts a thread for a connection, if it may have one.
-fn admit(stream: UnixStream, target: &Arc<dyn ControlTarget>, shared: &Arc<Shared>) {
+fn admit(stream: UnixStream, handler: &Arc<dyn CommandHandler>, shared: &Arc<Shared>) {
     let peer = match prepare(&stream, shared.access) {
         Ok(peer) => peer,
         Err(error) => {
@@ -219,9 +220,9 @@ fn admit(stream: UnixStream, target: &Arc<dyn ControlTarget>, shared: &Arc<Share
         let _ = write_line(&stream, &Reply::Error(busy));
         return;
     };
-    let target = Arc::clone(target);
+    let handler = Arc::clone(handler);
     let spawned = thread::Builder::new().name("control-connection".into()).spawn(move || {
-        serve(&stream, (&*target, &peer), &place.shared);
+        serve(&stream, (&*handler, &peer), &place.shared);
         // The peer sees the end before `stop` sees that nobody is left.
         drop(stream);
         drop(place);
@@ -279,7 +280,7 @@ impl Drop for Place {
 }
 
 /// Runs the commands of one connection, one after the other.
-fn serve(stream: &UnixStream, to: (&dyn ControlTarget, &Peer), shared: &Shared) {
+fn serve(stream: &UnixStream, to: (&dyn CommandHandler, &Peer), shared: &Shared) {
     let descriptor = RefCell::new(None);
     let mut lines = LineReader::new(Receiving::new(stream, &descriptor), COMMAND_LEN_MAX);
     loop {
@@ -322,7 +323,7 @@ fn next_command(lines: &mut LineReader<Receiving<'_>>, shared: &Shared) -> Resul
 
 fn run(
     command: Command,
-    (target, peer): (&dyn ControlTarget, &Peer),
+    (handler, peer): (&dyn CommandHandler, &Peer),
     (stream, descriptor): (&UnixStream, Option<OwnedFd>),
     shared: &Shared,
 ) -> Reply {
@@ -330,8 +331,8 @@ fn run(
     debug!(command = name, "control command");
     let mut sink = StreamSink { stream, shared, descriptor, gone: false, progress_next: None };
     let run = || match shared.access {
-        Access::Owner => target.run(command, &mut sink),
-        Access::Everybody => target.run_for_user(peer, command, &mut sink),
+        Access::Owner => handler.run(command, &mut sink),
+        Access::Everybody => handler.run_for_user(peer, command, &mut sink),
     };
     match catch_in_command(run) {
         Ok(Ok(done)) => Reply::Done(Box::new(done)),

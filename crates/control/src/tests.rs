@@ -2,8 +2,8 @@
 
 use crate::report::{QueueReport, StatusReport};
 use crate::{
-    CONNECTIONS_MAX, CONNECTIONS_OF_USER_MAX, CallError, Command, ControlClient, ControlError, ControlServer,
-    ControlTarget, DaemonKind, Done, ErrorKind, Event, EventKind, Level, Progress, Registration, Registry, Reply, Sink,
+    CONNECTIONS_MAX, CONNECTIONS_OF_USER_MAX, CallError, Command, CommandHandler, ControlClient, ControlError,
+    ControlServer, DaemonKind, Done, ErrorKind, Event, EventKind, Level, Progress, Registration, Registry, Reply, Sink,
     StartError, Watch,
 };
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 
 /// Does a little of everything.
 #[derive(Default)]
-struct Target {
+struct Echo {
     left: AtomicUsize,
 }
 
-impl ControlTarget for Target {
+impl CommandHandler for Echo {
     fn run(&self, command: Command, out: &mut dyn Sink) -> Result<Done, ControlError> {
         match command {
             Command::Status => Ok(Done::Status(status())),
@@ -84,11 +84,11 @@ fn progress_comes_before_the_result() {
 #[test]
 fn a_daemon_sees_that_its_reader_hung_up() {
     let place = Place::new();
-    let target = Arc::new(Target::default());
-    let _server = ControlServer::start(&place.socket(), target.clone()).unwrap();
+    let handler = Arc::new(Echo::default());
+    let _server = ControlServer::start(&place.socket(), handler.clone()).unwrap();
     let ended = place.client().call(&Command::Events, &mut |_| Watch::Stop);
     assert!(matches!(ended, Err(CallError::Broken { .. })));
-    wait_until("the target notices", || target.left.load(Ordering::SeqCst) == 1);
+    wait_until("the handler notices", || handler.left.load(Ordering::SeqCst) == 1);
 }
 
 #[test]
@@ -140,8 +140,8 @@ fn one_connection_too_many_is_told_so() {
 #[test]
 fn a_socket_for_all_asks_with_the_rights_of_who_connected_and_has_places_for_many() {
     let place = Place::new();
-    let target = Arc::new(Target::default());
-    let _server = ControlServer::start_for_all(&place.socket(), target).unwrap();
+    let handler = Arc::new(Echo::default());
+    let _server = ControlServer::start_for_all(&place.socket(), handler).unwrap();
     assert_eq!(std::fs::metadata(place.socket()).unwrap().permissions().mode() & 0o777, 0o666);
     let refused = place.client().ask(&Command::Status);
     assert!(matches!(refused, Err(CallError::Refused(e)) if e.kind == ErrorKind::Refused), "nobody allowed anything");
@@ -154,7 +154,7 @@ fn a_socket_for_all_asks_with_the_rights_of_who_connected_and_has_places_for_man
 #[test]
 fn a_command_without_end_is_not_kept() {
     let place = Place::new();
-    let _server = ControlServer::start_for_all(&place.socket(), Arc::new(Target::default())).unwrap();
+    let _server = ControlServer::start_for_all(&place.socket(), Arc::new(Echo::default())).unwrap();
     let mut stream = place.raw();
     // The daemon hangs up in the middle of it.
     let _ = stream.write_all(&vec![b' '; 1 << 20]);
@@ -169,7 +169,7 @@ fn only_this_user_may_connect_and_one_daemon_serves_a_socket() {
     let place = Place::new();
     let server = place.start();
     assert_eq!(std::fs::metadata(place.socket()).unwrap().permissions().mode() & 0o777, 0o600);
-    let second = ControlServer::start(&place.socket(), Arc::new(Target::default()));
+    let second = ControlServer::start(&place.socket(), Arc::new(Echo::default()));
     assert!(matches!(second, Err(StartError::AlreadyRunning(_))));
     server.stop();
     assert!(!place.socket().exists());
@@ -182,7 +182,7 @@ fn a_dead_daemons_socket_is_replaced_but_a_file_is_not() {
     drop(std::os::unix::net::UnixListener::bind(place.socket()).unwrap());
     drop(place.start());
     std::fs::write(place.socket(), b"precious").unwrap();
-    let refused = ControlServer::start(&place.socket(), Arc::new(Target::default()));
+    let refused = ControlServer::start(&place.socket(), Arc::new(Echo::default()));
     assert!(matches!(refused, Err(StartError::InTheWay(_))));
     assert_eq!(std::fs::read(place.socket()).unwrap(), b"precious");
 }
@@ -191,7 +191,7 @@ fn a_dead_daemons_socket_is_replaced_but_a_file_is_not() {
 fn a_socket_may_lie_deeper_than_an_address_is_long() {
     let place = Place::new();
     let deep = place.directory.path().join("d".repeat(120)).join("e".repeat(120)).join("control.sock");
-    let _server = ControlServer::start(&deep, Arc::new(Target::default())).unwrap();
+    let _server = ControlServer::start(&deep, Arc::new(Echo::default())).unwrap();
     assert!(ControlClient::connect(&deep).unwrap().ask(&Command::Status).is_ok());
 }
 
@@ -269,7 +269,7 @@ impl Place {
     }
 
     fn start(&self) -> ControlServer {
-        ControlServer::start(&self.socket(), Arc::new(Target::default())).unwrap()
+        ControlServer::start(&self.socket(), Arc::new(Echo::default())).unwrap()
     }
 
     fn client(&self) -> ControlClient {

@@ -49,6 +49,38 @@ pub enum Kind {
 pub(crate) const NFS: u32 = 100_003;
 
 impl Kind {
+    /// The procedures of NFS version 3, in the order of their numbers.
+    pub const NFS: [Self; 22] = [
+        Self::Null,
+        Self::GetAttributes,
+        Self::SetAttributes,
+        Self::Lookup,
+        Self::Access,
+        Self::ReadLink,
+        Self::Read,
+        Self::Write,
+        Self::Create,
+        Self::MakeDirectory,
+        Self::Symlink,
+        Self::MakeNode,
+        Self::Remove,
+        Self::RemoveDirectory,
+        Self::Rename,
+        Self::Link,
+        Self::ReadDirectory,
+        Self::ReadDirectoryPlus,
+        Self::FileSystemStatistics,
+        Self::FileSystemInfo,
+        Self::PathConfiguration,
+        Self::Commit,
+    ];
+
+    /// What a call of a procedure is about; `None`: nobody here calls it.
+    pub fn of(procedure: Procedure) -> Option<Self> {
+        let all = Self::NFS.iter().chain(&[Self::Port, Self::Mount, Self::Exports]);
+        all.copied().find(|kind| kind.procedure() == procedure)
+    }
+
     /// How it is called.
     pub const fn procedure(self) -> Procedure {
         match self {
@@ -92,5 +124,16 @@ mod tests {
         ] {
             assert_eq!(kind.procedure(), Procedure { program: 100_003, version: 3, number });
         }
+    }
+
+    #[test]
+    fn what_is_called_is_known_by_its_numbers() {
+        for (number, kind) in Kind::NFS.into_iter().enumerate() {
+            let procedure = Procedure { program: NFS, version: 3, number: u32::try_from(number).unwrap() };
+            assert_eq!((kind.procedure(), Kind::of(procedure)), (procedure, Some(kind)));
+        }
+        assert_eq!(Kind::of(Kind::Exports.procedure()), Some(Kind::Exports));
+        assert_eq!(Kind::of(Procedure { program: NFS, version: 3, number: 22 }), None);
+        assert_eq!(Kind::of(Procedure { program: NFS, version: 2, number: 1 }), None);
     }
 }

@@ -8,41 +8,16 @@ use std::path::Path;
 use wayfs_nfs::calls::{self, Call, Cookie, Place, Stability};
 use wayfs_nfs::rpc::{self, Credentials, Xid};
 use wayfs_nfs::xdr::{DecodeError, Reader};
-use wayfs_nfs::{Exchange, Handle, Kind, Status, WaitPolicy, mount_protocol, portmap, results, retry::Retry};
+use wayfs_nfs::{
+    Exchange, Handle, Kind, Procedure, Status, WaitPolicy, mount_protocol, portmap, results, retry::Retry,
+};
 use wayfs_types::Time;
-
-const NFS: u32 = 100_003;
-/// Those of version 3 in the order of their numbers.
-const KINDS: [Kind; 22] = [
-    Kind::Null,
-    Kind::GetAttributes,
-    Kind::SetAttributes,
-    Kind::Lookup,
-    Kind::Access,
-    Kind::ReadLink,
-    Kind::Read,
-    Kind::Write,
-    Kind::Create,
-    Kind::MakeDirectory,
-    Kind::Symlink,
-    Kind::MakeNode,
-    Kind::Remove,
-    Kind::RemoveDirectory,
-    Kind::Rename,
-    Kind::Link,
-    Kind::ReadDirectory,
-    Kind::ReadDirectoryPlus,
-    Kind::FileSystemStatistics,
-    Kind::FileSystemInfo,
-    Kind::PathConfiguration,
-    Kind::Commit,
-];
 
 #[test]
 fn a_session_of_nearly_every_procedure_is_read() {
     let seen = replay("session-udp.txt");
     assert_eq!((seen.calls, seen.strays, seen.unknown), (59, 0, 0));
-    let missing: Vec<Kind> = KINDS.into_iter().filter(|kind| !seen.kinds.contains_key(kind)).collect();
+    let missing: Vec<Kind> = Kind::NFS.into_iter().filter(|kind| !seen.kinds.contains_key(kind)).collect();
     assert_eq!(missing, [Kind::MakeNode, Kind::ReadDirectoryPlus, Kind::Commit]);
     assert!(seen.same > 40, "{} of the calls were made as we make them", seen.same);
 }
@@ -166,14 +141,8 @@ fn call(message: &[u8]) -> Result<(Option<Kind>, &[u8]), DecodeError> {
         reader.u32("a flavour")?;
         reader.opaque("an authentication", 400)?;
     }
-    let kind = match (program, version, number) {
-        (NFS, 3, number) => Some(KINDS[number as usize]),
-        // Version 3 of the port mapper answers with an address as text, which we do not ask for.
-        (100_000, 2, 3) => Some(Kind::Port),
-        (100_005, 3, 1) => Some(Kind::Mount),
-        (100_005, 3, 5) => Some(Kind::Exports),
-        _ => None,
-    };
+    // Version 3 of the port mapper answers with an address as text, which we do not ask for.
+    let kind = Kind::of(Procedure { program, version, number });
     Ok((kind, reader.rest()))
 }
 

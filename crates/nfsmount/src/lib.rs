@@ -13,6 +13,7 @@
 
 mod asker;
 mod attributes;
+mod commands;
 mod data;
 mod fail;
 mod flushing;
@@ -23,7 +24,6 @@ mod names;
 mod nodes;
 mod open_file;
 mod settings;
-mod target;
 mod users;
 mod vfs;
 mod workers;

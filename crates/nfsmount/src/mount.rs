@@ -1,8 +1,8 @@
 //! A mount from its start to its end.
 
+use crate::commands::NfsCommands;
 use crate::front::Front;
 use crate::settings::Settings;
-use crate::target::Target;
 use crate::users::Users;
 use crate::vfs::{Parts, Vfs};
 use std::net::IpAddr;
@@ -138,8 +138,8 @@ impl NfsMount {
         let stopper = NfsStopper { unmounter: session.unmounter(), vfs: Arc::clone(&vfs), is_stopping: Arc::default() };
         let link = config.settings.link.clone();
         let name = format!("nfs://{}{}", config.host, config.export);
-        let target = Target::new(&config, name.clone(), mountpoint.clone(), stopper.clone(), Arc::clone(&vfs));
-        let control = ControlServer::start(&config.control_socket, Arc::new(target))?;
+        let commands = NfsCommands::new(&config, name.clone(), mountpoint.clone(), stopper.clone(), Arc::clone(&vfs));
+        let control = ControlServer::start(&config.control_socket, Arc::new(commands))?;
         let registration = Registration {
             kind: DaemonKind::Mount,
             place: mountpoint.clone(),
@@ -154,7 +154,7 @@ impl NfsMount {
         let listener = match link {
             Some(socket) => {
                 let vfs = Arc::clone(&vfs);
-                let tell = move |notice| vfs.caller.notice(crate::target::notice_of(notice));
+                let tell = move |notice| vfs.caller.notice(crate::commands::notice_of(notice));
                 Some(LinkListener::start(LinkSource::Socket(socket), tell)?)
             }
             None => None,

@@ -3,7 +3,7 @@
 use crate::core::LiveReplica;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use wayfs_types::{FileId, Inode, Name, Op, Record, StorageError};
 
 /// Longest chain of directories followed upwards: deeper than `PATH_MAX` allows.
@@ -24,6 +24,27 @@ pub fn path_of(replica: &LiveReplica, file: FileId) -> Option<PathBuf> {
         at = place.parent;
     }
     Some(names.iter().rev().map(|name| OsStr::from_bytes(name.as_bytes())).collect())
+}
+
+/// The file at a path from the root of the volume, as far as it is known here. Symbolic links are not followed.
+///
+/// # Errors
+/// [`StorageError`] if the tables cannot be read.
+pub fn at_path(replica: &LiveReplica, path: &Path) -> Result<Option<FileId>, StorageError> {
+    let mut file = FileId::ROOT;
+    for part in path.components() {
+        let name = match part {
+            Component::Normal(name) => name,
+            Component::RootDir | Component::CurDir => continue,
+            Component::ParentDir | Component::Prefix(_) => return Ok(None),
+        };
+        let Ok(name) = Name::try_from(name) else { return Ok(None) };
+        match replica.entry(file, &name)? {
+            Some(entry) => file = entry.file,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(file))
 }
 
 /// What a record is about: the path of its file if it still has one, else the name that it gave or took.

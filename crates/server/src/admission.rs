@@ -47,8 +47,11 @@ impl Admission for HomeAdmission {
                     // The machine has its origin; asking again would give it another, which does no harm.
                     error!(%error, "remember what a ticket was good for");
                 }
-                let event =
-                    crate::events::new(EventKind::Member, Some(served.name()), format!("{} joined", request.label));
+                let event = wayfs_admin::events::event(
+                    EventKind::Member,
+                    Some(served.name()),
+                    format!("{} joined", request.label),
+                );
                 server.events.tell(&event);
                 origin
             }

@@ -13,7 +13,6 @@ mod control;
 mod deletion;
 mod durable_file;
 mod error;
-mod events;
 mod layout;
 mod promotion;
 mod propagation;

@@ -1,14 +1,14 @@
 //! A volume as this server serves it.
 
-use crate::events::Events;
 use crate::layout::{ServedAs, VolumeFile};
 use crate::propagation::Propagation;
 use crate::tickets::Tickets;
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use wayfs_admin::events::{Journeys, Listeners};
 use wayfs_control::EventKind;
-use wayfs_node::{Hooks, LevelWatch, ParentLink, SessionChange, SessionEvent, Volume};
+use wayfs_node::{Hooks, ParentLink, SessionChange, SessionEvent, Volume};
 use wayfs_proto::Neighbour;
 use wayfs_types::{Content, FileId, NodeId, RecordId, VolumeId, WallTime};
 
@@ -62,15 +62,15 @@ pub(crate) struct ServerHooks {
     id: VolumeId,
     deletions: Sender<VolumeId>,
     name: String,
-    events: Arc<Events>,
+    events: Arc<Listeners>,
     propagation: OnceLock<crate::propagation::Sender>,
     seen: Mutex<BTreeMap<NodeId, WallTime>>,
     /// Records on their way, while somebody listens.
-    watch: Mutex<LevelWatch>,
+    journeys: Journeys,
 }
 
 impl ServerHooks {
-    pub(crate) fn new(id: VolumeId, name: String, events: Arc<Events>, deletions: Sender<VolumeId>) -> Self {
+    pub(crate) fn new(id: VolumeId, name: String, events: Arc<Listeners>, deletions: Sender<VolumeId>) -> Self {
         Self {
             id,
             deletions,
@@ -78,7 +78,7 @@ impl ServerHooks {
             events,
             propagation: OnceLock::new(),
             seen: Mutex::default(),
-            watch: Mutex::default(),
+            journeys: Journeys::default(),
         }
     }
 
@@ -95,31 +95,14 @@ impl ServerHooks {
 
     /// Tells which records came further since the last time.
     pub(crate) fn tell_levels(&self, volume: &Volume) {
-        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.events.has_listeners() {
-            return watch.clear();
-        }
-        let (steps, overlooked) = watch.steps(volume);
-        drop(watch);
-        for step in steps {
-            let Some(kind) = EventKind::of_level(step.level) else { continue };
-            let mut event = crate::events::new(kind, Some(&self.name), String::new());
-            event.record = Some(step.record.to_string());
-            event.path = step.path;
-            event.size_bytes = Some(step.size_bytes);
-            self.events.tell(&event);
-        }
-        if overlooked > 0 {
-            let detail = format!("the ways of {overlooked} updates are not told: there are too many at once");
-            self.event(EventKind::Lost, None, detail);
-        }
+        self.journeys.tell(&self.events, &self.name, volume);
     }
 
     fn event(&self, kind: EventKind, record: Option<RecordId>, detail: String) {
-        if !self.events.has_listeners() {
+        if !self.events.are_there() {
             return;
         }
-        let mut event = crate::events::new(kind, Some(&self.name), detail);
+        let mut event = wayfs_admin::events::event(kind, Some(&self.name), detail);
         event.record = record.map(|record| record.to_string());
         self.events.tell(&event);
     }
@@ -134,12 +117,11 @@ impl Hooks for ServerHooks {
         if let (Some(propagation), Some(_)) = (self.propagation.get(), content) {
             propagation.applied(file, record);
         }
-        if !self.events.has_listeners() {
+        if !self.events.are_there() {
             return;
         }
         self.event(EventKind::Changed, Some(record), format!("file {file}"));
-        let size_bytes = content.map_or(0, Content::size);
-        self.watch.lock().unwrap_or_else(PoisonError::into_inner).note(record, file, size_bytes);
+        self.journeys.follow(&self.events, record, file, content.map_or(0, Content::size));
     }
 
     fn shared(&self, file: FileId, version: RecordId) {

@@ -4,9 +4,8 @@ use crate::addresses;
 use crate::admission::HomeAdmission;
 use crate::broken::Broken;
 use crate::config::ServerConfig;
-use crate::control::Target;
+use crate::control::ServerCommands;
 use crate::error::StartError;
-use crate::events::Events;
 use crate::layout::{Layout, ServedAs, VolumeFile};
 use crate::promotion::{Outlook, PromotionError};
 use crate::propagation::Propagation;
@@ -20,6 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tracing::info;
+use wayfs_admin::events::Listeners;
 use wayfs_control::ControlServer;
 use wayfs_control::link_signals::LinkListener;
 use wayfs_net::{Address, CloseCode, Endpoint, NodeIdentity};
@@ -54,7 +54,7 @@ pub(crate) struct Shared {
     pub(crate) making: Mutex<()>,
     /// Takes ids of volumes of which this server was a station, and which their home deleted.
     deletions: Mutex<std::sync::mpsc::Sender<VolumeId>>,
-    pub(crate) events: Arc<Events>,
+    pub(crate) events: Arc<Listeners>,
     pub(crate) started: Instant,
     pub(crate) host: RwLock<Option<Arc<Host>>>,
     stop_wanted: Mutex<bool>,
@@ -171,8 +171,8 @@ impl Server {
                 Some(MetricsServer::start(address, move || shared.upgrade().map(|s| s.metrics()).unwrap_or_default())?);
         }
         if let Some(path) = self.shared.config.control_socket.clone() {
-            let target = Arc::new(Target::new(Arc::clone(&self.shared)));
-            self.control = Some(ControlServer::start(&path, target)?);
+            let commands = Arc::new(ServerCommands::new(Arc::clone(&self.shared)));
+            self.control = Some(ControlServer::start(&path, commands)?);
         }
         Ok(())
     }
@@ -193,8 +193,8 @@ impl Server {
     }
 
     /// Carries out control commands without a socket, for whoever runs the server in its own process.
-    pub fn control(&self) -> Arc<dyn wayfs_control::ControlTarget> {
-        Arc::new(Target::new(Arc::clone(&self.shared)))
+    pub fn control(&self) -> Arc<dyn wayfs_control::CommandHandler> {
+        Arc::new(ServerCommands::new(Arc::clone(&self.shared)))
     }
 
     /// A volume by name or id, for whoever runs the server in its own process.
@@ -328,7 +328,7 @@ impl Shared {
     fn note_broken(&self, broken: Broken) {
         tracing::error!(volume = %broken.name, "this volume is not served: {} {}", broken.why, broken.next_step);
         let detail = format!("not served: {}", broken.why);
-        self.events.tell(&crate::events::new(wayfs_control::EventKind::Attention, Some(&broken.name), detail));
+        self.events.tell(&wayfs_admin::events::event(wayfs_control::EventKind::Attention, Some(&broken.name), detail));
         if let (Some(id), Some(host)) = (broken.id, self.host.read().unwrap_or_else(PoisonError::into_inner).as_ref()) {
             host.note_broken(id);
         }

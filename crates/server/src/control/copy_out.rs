@@ -1,8 +1,8 @@
 //! Exporting a volume into a directory.
 
+use super::commands::failed;
 use super::copy::{Copying, DEPTH_MAX, STEP_MAX, io, is_written, mode_of, note_stripped};
 use super::pieces::Pieces;
-use super::target::failed;
 use super::xattr;
 use crate::served::Served;
 use std::collections::HashMap;

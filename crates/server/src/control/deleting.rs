@@ -1,7 +1,7 @@
 //! Deleting a volume for good.
 
+use super::commands::failed;
 use super::members;
-use super::target::failed;
 use crate::served::Served;
 use crate::server::Shared;
 use std::sync::Arc;

@@ -1,26 +1,13 @@
 //! The one account of what has not come all the way: every command takes its numbers from here.
 
-use super::status::age_ms;
 use crate::served::Served;
-use wayfs_control::report::{AmountReport, LedgerReport};
+use wayfs_admin::ledger::MAKE_ROOM;
+use wayfs_control::report::LedgerReport;
 use wayfs_node::LinkState;
-use wayfs_proto::{Amount, Replica};
-
-fn amount(known: Amount) -> AmountReport {
-    let Amount { records, versions, bytes, oldest } = known;
-    AmountReport { records, versions, bytes, oldest_ms: oldest.map(age_ms) }
-}
 
 /// What has not come all the way of a volume, why, and what would help.
 pub(super) fn of(served: &Served) -> LedgerReport {
-    // A volume that has stopped tells nothing; its failure is told beside.
-    let known = served.volume.look(Replica::ledger).and_then(Result::ok).unwrap_or_default();
-    let mut ledger = LedgerReport {
-        not_safe: known.not_safe.map(amount),
-        at_station: known.at_station.map(amount),
-        home_lacks: amount(known.home_lacks),
-        ..LedgerReport::default()
-    };
+    let mut ledger = wayfs_admin::ledger::of(&served.volume);
     if !ledger.is_nothing() {
         (ledger.why, ledger.next_step) = why(served, &ledger);
     }
@@ -31,7 +18,7 @@ fn why(served: &Served, ledger: &LedgerReport) -> (String, String) {
     let say = |why: &str, next: &str| (why.to_owned(), next.to_owned());
     let is_away = served.link.as_ref().is_some_and(|link| link.status().state != LinkState::Connected);
     if let Some(full) = served.volume.full().filter(|_| !is_away) {
-        return say(&full, "Make room there; it goes on by itself.");
+        return say(&full, MAKE_ROOM);
     }
     match served.link.as_ref().map(|link| link.status().state) {
         None => say("contents are at stations or at clients", "`wayfs sync --until stable` at them sends them now."),

@@ -1,9 +1,9 @@
 //! Who was admitted, and who no longer is.
 
-use super::status::unix_ms;
-use super::target::failed;
+use super::commands::failed;
 use crate::served::Served;
 use std::time::Duration;
+use wayfs_admin::unix_ms;
 use wayfs_control::report::{GivenUpContent, GivenUpReport, MemberReport, MembersReport, UsageReport};
 use wayfs_control::{ControlError, ErrorKind};
 use wayfs_proto::{Held, is_waiting_for};

@@ -1,6 +1,6 @@
 //! The server's side of the control protocol.
 
-mod conflicts;
+mod commands;
 mod copy;
 mod copy_in;
 mod copy_out;
@@ -9,19 +9,18 @@ mod doctor;
 mod files;
 mod intake;
 mod ledger;
+mod local;
 mod members;
 mod pieces;
 mod promoting;
-mod scrub;
 mod stations;
 mod status;
 mod sync;
 mod tar_in;
 mod tar_out;
 mod tar_reader;
-mod target;
 mod tickets;
 mod volumes;
 mod xattr;
 
-pub(crate) use target::Target;
+pub(crate) use commands::ServerCommands;

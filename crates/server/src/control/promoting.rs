@@ -1,6 +1,6 @@
 //! `wayfs volume promote`: a station takes the place of a home that is gone for good.
 
-use super::target::failed;
+use super::commands::failed;
 use crate::promotion::{Outlook, PromotionError};
 use crate::served::Served;
 use crate::server::Shared;

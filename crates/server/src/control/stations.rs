@@ -29,7 +29,7 @@ pub(super) fn set_address(server: &Shared, wanted: &str, texts: &[String]) -> Re
             "`wayfs station list` shows those that are.",
         ));
     }
-    let mut stations = status::stations(server);
+    let mut stations = status::all_stations(server);
     stations.retain(|station| nodes.contains(&station.node));
     Ok(StationsReport { stations })
 }

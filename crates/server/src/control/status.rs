@@ -4,31 +4,22 @@ use crate::served::Served;
 use crate::server::Shared;
 use std::sync::PoisonError;
 use std::time::Duration;
+use wayfs_admin::ledger::MAKE_ROOM;
+use wayfs_admin::{elapsed_ms, stations, unix_ms};
 use wayfs_control::report::{StationReport, StationsReport, StatusReport, StatusWord, VolumeRole, VolumeStatus};
 use wayfs_control::{ControlError, DaemonKind, ErrorKind, Sink};
-use wayfs_node::{LinkState, LinkStatus, ServerInfo, ServerKind, clock};
+use wayfs_node::{LinkState, LinkStatus, clock};
 use wayfs_proto::{Neighbour, Progress, Replica};
-use wayfs_types::WallTime;
 
 /// How long announcements are waited for.
 const NEARBY_WAIT: Duration = Duration::from_secs(3);
-
-/// Milliseconds since 1970.
-pub(super) fn unix_ms(time: WallTime) -> i64 {
-    time.as_nanos() / 1_000_000
-}
-
-/// Milliseconds since a time of a writer's clock; zero if that clock is ahead.
-pub(super) fn age_ms(time: WallTime) -> u64 {
-    u64::try_from(unix_ms(clock::wall()) - unix_ms(time)).unwrap_or(0)
-}
 
 pub(super) fn report(server: &Shared) -> StatusReport {
     StatusReport {
         kind: DaemonKind::Server,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
-        uptime_ms: u64::try_from(server.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        uptime_ms: elapsed_ms(server.started),
         node: server.endpoint.id().to_string(),
         listening: vec![server.bound.to_string()],
         volumes: volumes(server),
@@ -55,7 +46,7 @@ fn volume(served: &Served) -> VolumeStatus {
         word,
         cause,
         next_step,
-        parent: link.as_ref().and_then(parent),
+        parent: link.as_ref().and_then(stations::parent),
         home_reachable: Some(link.as_ref().is_none_or(|link| link.state == LinkState::Connected)),
         home_seen_ms: served
             .volume
@@ -72,7 +63,7 @@ fn volume(served: &Served) -> VolumeStatus {
         cache_used_bytes: served.volume.contents().bytes(),
         full: served.volume.full(),
         ledger: super::ledger::of(served),
-        scrub: super::scrub::status(&served.volume.scrub_position()),
+        scrub: wayfs_admin::scrub::status(&served.volume),
         ..VolumeStatus::default()
     };
     if let Some(progress) = progress {
@@ -114,7 +105,7 @@ fn judge(served: &Served, progress: Option<&Progress>, link: Option<&LinkStatus>
         Some(LinkState::Connected | LinkState::Refused { .. }) | None => {}
     }
     if let Some(full) = served.volume.full() {
-        return (StatusWord::Full, full, "Make room there; it goes on by itself.".into());
+        return (StatusWord::Full, full, MAKE_ROOM.into());
     }
     if progress.versions_lost > 0 {
         return attention(wayfs_control::lost_text(progress.versions_lost), wayfs_control::LOST_NEXT);
@@ -133,81 +124,44 @@ fn judge(served: &Served, progress: Option<&Progress>, link: Option<&LinkStatus>
     (StatusWord::Active, String::new(), String::new())
 }
 
-fn parent(link: &LinkStatus) -> Option<StationReport> {
-    let server = link.parent.as_ref()?;
-    let mut report = station(server);
-    report.connected = link.state == LinkState::Connected;
-    report.chosen = true;
-    report.rtt_ms = link.rtt.map(|rtt| rtt.as_secs_f64() * 1e3);
-    report.note = link.why.clone();
-    add_throughput(&mut report, link);
-    Some(report)
-}
-
-/// What was seen to go over the way to a server.
-fn add_throughput(report: &mut StationReport, link: &LinkStatus) {
-    let known = link.candidates.iter().find(|candidate| candidate.server.node.to_string() == report.node);
-    if let Some(candidate) = known {
-        report.up_bits_per_second = candidate.up.map(|up| up.bits_per_second);
-        report.down_bits_per_second = candidate.down.map(|down| down.bits_per_second);
-        let both = candidate.up.iter().chain(&candidate.down);
-        report.confidence = both.map(|seen| seen.confidence).min_by(f64::total_cmp);
-    }
-}
-
-fn station(server: &ServerInfo) -> StationReport {
-    StationReport {
-        node: server.node.to_string(),
-        name: server.label.clone(),
-        role: match server.kind {
-            ServerKind::Home => "home".into(),
-            ServerKind::Station => "station".into(),
-        },
-        addresses: server.addresses.iter().map(ToString::to_string).collect(),
-        ..StationReport::default()
-    }
-}
-
 /// Whoever announces itself on the local network, of these volumes or not.
 pub(super) fn nearby(server: &Shared, out: &mut dyn Sink) -> Result<StationsReport, ControlError> {
     let heard = wayfs_node::nearby::listen(NEARBY_WAIT, || out.is_gone());
     let heard = heard.map_err(|error| {
         ControlError::new(ErrorKind::Failed, error.to_string(), "Is there a network that carries multicast?")
     })?;
-    let known = stations(server);
+    let known = all_stations(server);
     let stations = heard.into_iter().map(|(node, addresses)| {
         let addresses = addresses.iter().map(ToString::to_string).collect();
         match known.iter().find(|station| station.node == node.to_string()).cloned() {
             Some(station) => StationReport { addresses, ..station },
-            None => StationReport {
-                node: node.to_string(),
-                name: node.short(),
-                role: "unknown".into(),
-                addresses,
-                note: if node == server.endpoint.id() { "this server".into() } else { String::new() },
-                ..StationReport::default()
-            },
+            None => {
+                let note = if node == server.endpoint.id() { "this server" } else { "" };
+                stations::unknown(node, addresses, note)
+            }
         }
     });
     Ok(StationsReport { stations: stations.collect() })
 }
 
 /// Stations (and homes) of all volumes here.
-pub(super) fn stations(server: &Shared) -> Vec<StationReport> {
+pub(super) fn all_stations(server: &Shared) -> Vec<StationReport> {
     let mut list: Vec<StationReport> = Vec::new();
     for served in server.all() {
         let sessions = served.volume.sessions();
         for info in served.volume.directory().list() {
-            let mut report = station(&info);
+            let link = served.link.as_ref().map(wayfs_node::ParentLink::status);
+            let candidate = link
+                .as_ref()
+                .and_then(|link| Some((link.candidates.iter().find(|c| c.server.node == info.node)?, link)));
+            let mut report =
+                candidate.map_or_else(|| stations::named(&info), |(one, link)| stations::candidate(one, link));
             let session = sessions.iter().find(|session| {
                 session.node == info.node && !matches!(session.neighbour, Neighbour::ChildClient { .. })
             });
             report.connected = session.is_some();
             report.rtt_ms = session.map(|session| session.rtt.as_secs_f64() * 1e3);
             report.seen_unix_ms = served.heard.seen(info.node).map(unix_ms);
-            if let Some(link) = &served.link {
-                add_throughput(&mut report, &link.status());
-            }
             report.note = if info.node == server.endpoint.id() {
                 format!("this server, of volume {}", served.name())
             } else {

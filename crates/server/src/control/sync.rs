@@ -1,14 +1,16 @@
 //! Waiting until everything has come so far.
 
-use super::files::at_path;
-use super::target::{LOOK_PERIOD, failed};
+use super::commands::{LOOK_PERIOD, failed};
 use crate::served::Served;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use wayfs_admin::below::each_file;
+use wayfs_admin::elapsed_ms;
+use wayfs_admin::queue::each_record;
 use wayfs_control::report::{AmountReport, SyncReport};
 use wayfs_control::{ControlError, ErrorKind, Progress, Sink};
-use wayfs_node::paths::{files_in, is_below};
+use wayfs_node::paths::is_below;
 use wayfs_proto::Input;
 use wayfs_types::request::Level;
 
@@ -70,7 +72,7 @@ fn report(args: &Args, started: Instant, left: Left, reason: String) -> SyncRepo
         until: args.until,
         remaining_items: left.items,
         remaining_bytes: left.bytes,
-        elapsed_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        elapsed_ms: elapsed_ms(started),
         reason,
     }
 }
@@ -105,40 +107,24 @@ fn left(volumes: &[Arc<Served>], args: &Args) -> Result<Left, ControlError> {
 
 /// What is not so far at and below a path: files that are there, and names that were taken away.
 fn left_below(served: &Served, path: &Path, until: Level) -> Result<Left, ControlError> {
-    let gone = || failed("sync", "the volume has stopped");
-    let found = served.volume.look(|replica| at_path(replica, path)).ok_or_else(gone)?;
-    let top = found.map_err(|error| failed("sync", error))?.ok_or_else(|| {
-        let message = format!("{} is not there", path.display());
-        ControlError::new(ErrorKind::NotFound, message, "Give the path from the volume's root.")
-    })?;
     let mut left = Left::default();
-    let mut files = vec![top];
-    while let Some(file) = files.pop() {
-        let looked = served.volume.look(|replica| {
-            let Some(inode) = replica.inode(file)? else { return Ok((Vec::new(), 0)) };
-            let is_left = replica.level(file)?.is_some_and(|level| !level.facts.reached(until));
-            let bytes = if is_left { inode.content.size() } else { 0 };
-            left.items += u64::from(is_left);
-            Ok::<_, wayfs_types::StorageError>((files_in(replica, file, &inode)?, bytes))
-        });
-        let (below, bytes) = looked.ok_or_else(gone)?.map_err(|error| failed("sync", error))?;
-        left.bytes += bytes;
-        files.extend(below);
-    }
-    let mut after = 0;
-    loop {
-        let page = served.volume.look(|replica| {
-            let page = replica.queue(after, PAGE)?;
-            let waiting =
-                page.iter().filter(|(_, item)| !item.facts.reached(until) && is_below(replica, &item.record, path));
-            left.items += waiting.count() as u64;
-            Ok::<_, wayfs_types::StorageError>(page.last().map(|(place, _)| *place).filter(|_| page.len() == PAGE))
-        });
-        match page.ok_or_else(gone)?.map_err(|error| failed("sync", error))? {
-            Some(last) => after = last,
-            None => return Ok(left),
+    let is_there = each_file(&served.volume, path, |replica, file, inode| {
+        if replica.level(file)?.is_some_and(|level| !level.facts.reached(until)) {
+            left.items += 1;
+            left.bytes += inode.content.size();
         }
+        Ok(())
+    })?;
+    if !is_there {
+        let message = format!("{} is not there", path.display());
+        return Err(ControlError::new(ErrorKind::NotFound, message, "Give the path from the volume's root."));
     }
+    each_record(&served.volume, |item| {
+        let is_below = || served.volume.look(|replica| is_below(replica, &item.record, path)).unwrap_or(true);
+        left.items += u64::from(!item.facts.reached(until) && is_below());
+        true
+    })?;
+    Ok(left)
 }
 
 /// Asks a station to send all contents that its home lacks.

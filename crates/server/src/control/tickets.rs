@@ -1,6 +1,6 @@
 //! Tickets: what they admit, and what those may do less than others who come with them.
 
-use super::target::failed;
+use super::commands::failed;
 use crate::config::TICKET_LIFETIME;
 use crate::served::Served;
 use crate::server::Shared;

@@ -1,7 +1,7 @@
 //! Making volumes, inviting to them, joining them.
 
+use super::commands::failed;
 use super::status::role;
-use super::target::failed;
 use crate::served::Served;
 use crate::server::{CreateError, Shared};
 use std::sync::PoisonError;

@@ -280,6 +280,40 @@ fn a_conflict_is_listed_and_settled_at_the_home() {
     eventually("ann has what bob wrote", || ann.read("plan").as_deref() == Some(b"bob's"));
 }
 
+/// The copy goes, and with it what its station answers for: what is to stay is at the home first.
+#[test]
+fn contents_that_settle_a_conflict_are_at_the_home_before_the_copy_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (home, mut station) = pair(dir.path(), "on-demand");
+    let far = Client::join(&home, &home, &dir.path().join("far"));
+    let near = Client::join(&home, &station, &dir.path().join("near"));
+    far.write("plan", b"first");
+    assert!(far.reached(Level::Stable));
+    eventually("near sees it", || near.read("plan").as_deref() == Some(b"first"));
+    near.link.go_offline();
+    eventually("near is away", || near.volume.sessions().is_empty());
+    let long = noise(300_000, 7);
+    near.write("plan", &long);
+    far.write("plan", b"far's");
+    assert!(far.reached(Level::Stable));
+    near.link.go_online();
+    eventually("the home has near's record", || near.reached(Level::Visible));
+    let which = Selection::All { glob: Some("plan*".into()) };
+    let copy = match run(&home, Command::ConflictsList { volume: None }) {
+        Ok(Done::Conflicts(report)) if report.conflicts.len() == 1 => report.conflicts[0].other.path.clone().unwrap(),
+        other => panic!("no conflict: {other:?}"),
+    };
+    let keep = Keep::Name(copy.to_string_lossy().into_owned());
+    let settled = run(&home, Command::ConflictsResolve { volume: None, which, keep, dry_run: false });
+    let Ok(Done::Resolved(done)) = settled else { panic!("not resolved: {settled:?}") };
+    assert_eq!((done.resolved.len(), done.failed.len()), (1, 0), "{done:?}");
+    station.abandon();
+    drop((near, station));
+    std::fs::remove_dir_all(dir.path().join("station")).unwrap();
+    let fresh = Client::join(&home, &home, &dir.path().join("fresh"));
+    eventually("it is read from the home alone", || fresh.read("plan").as_deref() == Some(&long[..]));
+}
+
 #[test]
 fn a_station_catches_up_with_many_files() {
     let dir = tempfile::tempdir().unwrap();

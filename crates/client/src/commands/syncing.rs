@@ -2,16 +2,18 @@
 
 use super::asking::Asker;
 use super::uncommitted::Uncommitted;
-use super::{LOOK_PERIOD, Target, stopped, storage};
+use super::{LOOK_PERIOD, MountCommands};
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
+use wayfs_admin::below::each_file;
+use wayfs_admin::elapsed_ms;
+use wayfs_admin::queue::{each_content, each_record};
 use wayfs_control::report::{AmountReport, SyncReport};
 use wayfs_control::{ControlError, Progress, Sink};
 use wayfs_node::LiveReplica;
-use wayfs_node::paths::files_in;
 use wayfs_types::request::{Level, Request};
-use wayfs_types::{FileId, FsError, Name, RecordId, StorageError};
+use wayfs_types::{FileId, FsError, RecordId};
 
 /// Longest wait without a bound given: a year, which fits every clock.
 pub(super) const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -35,20 +37,7 @@ struct Remaining {
     last: Option<RecordId>,
 }
 
-/// The file at a path, as far as it is known here.
-pub(super) fn known_at(replica: &LiveReplica, path: &Path) -> Result<Option<FileId>, StorageError> {
-    let mut file = FileId::ROOT;
-    for part in path.iter() {
-        let Ok(name) = Name::try_from(part) else { return Ok(None) };
-        match replica.entry(file, &name)? {
-            Some(entry) => file = entry.file,
-            None => return Ok(None),
-        }
-    }
-    Ok(Some(file))
-}
-
-impl Target {
+impl MountCommands {
     /// Waits until what was written is so far.
     pub(super) fn sync_to(
         &self,
@@ -103,7 +92,7 @@ impl Target {
             until,
             remaining_items: remaining.items + uncommitted.len(),
             remaining_bytes: remaining.bytes,
-            elapsed_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            elapsed_ms: elapsed_ms(started),
             reason: if reached { String::new() } else { reason },
         })
     }
@@ -176,7 +165,7 @@ impl Target {
             return Ok(self.all_remaining(until));
         }
         let mut remaining = Remaining::default();
-        self.each_in_queue(|item| {
+        each_record(self.volume(), |item| {
             let is_asked_for = asker.is_none_or(|asker| asker.wrote(item.record.user.0));
             if is_asked_for && !item.facts.reached(until) && path.is_none_or(|path| self.is_below(item, path)) {
                 remaining.items += 1;
@@ -202,7 +191,7 @@ impl Target {
         path: Option<&Path>,
         remaining: &mut Remaining,
     ) -> Result<(), ControlError> {
-        self.each_waiting(|waiting| {
+        each_content(self.volume(), |waiting| {
             let at = waiting.path.as_deref().map(|at| Path::new(at.trim_start_matches('/')));
             let is_there = path.is_none_or(|path| at.is_some_and(|at| at.starts_with(path)));
             if is_there && asker.owns(waiting.file) {
@@ -222,25 +211,18 @@ impl Target {
     /// Files of ours below a path that are visible and not yet stable.
     fn add_unstable(&self, path: &Path, remaining: &mut Remaining) -> Result<(), ControlError> {
         let own = self.volume().origin();
-        let look = |replica: &LiveReplica| {
-            let Some(top) = known_at(replica, path)? else { return Ok(()) };
-            let mut files = vec![top];
-            while let Some(file) = files.pop() {
-                let Some(inode) = replica.inode(file)? else { continue };
-                files.extend(files_in(replica, file, &inode)?);
-                let is_ours = inode.version.origin() == own;
-                let is_left = replica
-                    .level(file)?
-                    .is_some_and(|state| state.facts.reached(Level::Visible) && !state.facts.reached(Level::Stable));
-                if is_ours && is_left {
-                    remaining.items += 1;
-                    remaining.bytes += inode.content.size().saturating_sub(replica.sent_home(inode.version));
-                    remaining.last = remaining.last.max(Some(inode.version));
-                }
+        each_file(self.volume(), path, |replica, file, inode| {
+            let level = replica.level(file)?;
+            let is_left =
+                level.is_some_and(|level| level.facts.reached(Level::Visible) && !level.facts.reached(Level::Stable));
+            if inode.version.origin() == own && is_left {
+                remaining.items += 1;
+                remaining.bytes += inode.content.size().saturating_sub(replica.sent_home(inode.version));
+                remaining.last = remaining.last.max(Some(inode.version));
             }
-            Ok::<_, StorageError>(())
-        };
-        self.volume().look(look).ok_or_else(stopped)?.map_err(|error| storage(&error))
+            Ok(())
+        })
+        .map(|_| ())
     }
 
     fn is_below(&self, item: &wayfs_proto::QueueItem, path: &Path) -> bool {

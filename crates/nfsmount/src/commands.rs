@@ -10,7 +10,7 @@ use wayfs_control::report::{
     AmountReport, LedgerReport, StationReport, StatusReport, StatusWord, SyncReport, UmountReport, VolumeRole,
     VolumeStatus,
 };
-use wayfs_control::{Command, ControlError, ControlTarget, DaemonKind, Done, ErrorKind, Level, LinkNotice, Sink};
+use wayfs_control::{Command, CommandHandler, ControlError, DaemonKind, Done, ErrorKind, Level, LinkNotice, Sink};
 use wayfs_fuse::{UmountError, UmountMode};
 use wayfs_nfs::Notice;
 
@@ -20,7 +20,7 @@ const AWAY: Duration = Duration::from_secs(5);
 const FLUSH: Duration = Duration::from_secs(10);
 
 /// The control side of a mount.
-pub(crate) struct Target {
+pub(crate) struct NfsCommands {
     name: String,
     host: String,
     mountpoint: PathBuf,
@@ -30,7 +30,7 @@ pub(crate) struct Target {
     began: Instant,
 }
 
-impl Target {
+impl NfsCommands {
     pub(crate) fn new(
         config: &NfsMountConfig,
         name: String,
@@ -166,7 +166,7 @@ pub(crate) const fn notice_of(notice: LinkNotice) -> Notice {
     }
 }
 
-impl ControlTarget for Target {
+impl CommandHandler for NfsCommands {
     fn run(&self, command: Command, out: &mut dyn Sink) -> Result<Done, ControlError> {
         match command {
             Command::Status => Ok(Done::Status(self.status())),

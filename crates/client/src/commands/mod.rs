@@ -1,21 +1,17 @@
 //! The control socket's commands, as a mount carries them out.
 
 mod asking;
-mod conflicts;
 mod doctor;
-mod glob;
 mod info;
 mod ledger;
+mod local;
 mod others;
 mod pinning;
 mod refreshing;
-mod scrubbing;
 mod stations;
 mod status;
 mod syncing;
 mod uncommitted;
-
-pub(crate) use conflicts::writers;
 
 use self::asking::Asker;
 pub(crate) use self::ledger::ledger_of;
@@ -27,12 +23,13 @@ use crate::vfs::Vfs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use wayfs_admin::{Settling, conflicts, queue, resolve, scrub};
 use wayfs_control::report::UmountReport;
-use wayfs_control::{Command, ControlError, ControlTarget, DaemonKind, Done, ErrorKind, Peer, Sink};
+use wayfs_control::{Command, CommandHandler, ControlError, DaemonKind, Done, ErrorKind, Peer, Sink};
 use wayfs_fuse::{Granted, UmountError, UmountMode};
 use wayfs_node::{ParentLink, Volume};
+use wayfs_types::FsError;
 use wayfs_types::request::Level;
-use wayfs_types::{FsError, StorageError};
 
 /// Longest wait of a command for one answer of the replica.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -58,7 +55,7 @@ impl Mode {
 }
 
 /// What commands work on.
-pub(crate) struct TargetParts {
+pub(crate) struct MountParts {
     pub(crate) volume: Arc<Volume>,
     pub(crate) labels: Arc<Labels>,
     pub(crate) link: Arc<ParentLink>,
@@ -73,14 +70,14 @@ pub(crate) struct TargetParts {
 }
 
 /// A mount as the control server sees it.
-pub struct Target {
-    parts: TargetParts,
+pub struct MountCommands {
+    parts: MountParts,
     mode: Mutex<Mode>,
     started: Instant,
 }
 
-impl Target {
-    pub(crate) fn new(parts: TargetParts) -> Self {
+impl MountCommands {
+    pub(crate) fn new(parts: MountParts) -> Self {
         let is_offline = parts.link.status().state == wayfs_node::LinkState::Offline;
         let mode = if is_offline { Mode::Offline } else { Mode::Auto };
         Self { parts, mode: Mutex::new(mode), started: Instant::now() }
@@ -121,8 +118,8 @@ impl Target {
         }
     }
 
-    fn events(&self, out: &mut dyn Sink) -> Done {
-        let listener = self.parts.hooks.events.listen();
+    fn events(&self, out: &mut dyn Sink) -> Result<Done, ControlError> {
+        let listener = self.parts.hooks.events.listen()?;
         while !out.is_gone() && !self.parts.stopper.is_stopping() {
             if let Some(event) = listener.next(LOOK_PERIOD)
                 && out.event(&event).is_err()
@@ -130,7 +127,7 @@ impl Target {
                 break;
             }
         }
-        Done::Nothing
+        Ok(Done::Nothing)
     }
 
     fn umount(&self, flush: bool, timeout: Duration, force: bool, out: &mut dyn Sink) -> Result<Done, ControlError> {
@@ -177,21 +174,25 @@ impl Target {
         match command {
             Command::Status => Ok(Done::Status(self.status())),
             Command::Info { path, .. } => self.info(&path).map(Done::Info),
-            Command::Queue { limit, .. } => self.queue(limit, None).map(Done::Queue),
+            Command::Queue { limit, .. } => queue::run(&self.local(None), limit).map(Done::Queue),
             Command::Sync { path, until, timeout_ms, .. } => {
                 let timeout = timeout_ms.map_or(syncing::FOREVER, Duration::from_millis);
                 self.sync_to(Wanted { path: path.as_deref(), until, asker: None }, timeout, out).map(Done::Sync)
             }
-            Command::Scrub { .. } => self.scrub(out).map(Done::Scrubbed),
+            Command::Scrub { .. } => scrub::run(&self.local(None), out).map(Done::Scrubbed),
             Command::Refresh { path, timeout_ms } => {
                 self.refresh(path.as_deref(), Duration::from_millis(timeout_ms)).map(Done::Refreshed)
             }
-            Command::ConflictsList { .. } => self.conflicts(None).map(Done::Conflicts),
-            Command::ConflictsShow { which, .. } => self.conflict(&which, None).map(Done::Conflict),
-            Command::ConflictsDiff { which, .. } => self.diff(&which, None).map(Done::Diff),
+            Command::ConflictsList { .. } => conflicts::list(&self.local(None)).map(Done::Conflicts),
+            Command::ConflictsShow { which, .. } => {
+                conflicts::find(&self.local(None), &which).map(|(_, case)| Done::Conflict(case.report))
+            }
+            Command::ConflictsDiff { which, .. } => {
+                conflicts::find(&self.local(None), &which).map(|(_, case)| Done::Diff(conflicts::diff(case)))
+            }
             Command::ConflictsResolve { which, keep, dry_run, .. } => {
-                let how = if dry_run { conflicts::Mode::DryRun } else { conflicts::Mode::Apply };
-                self.resolve_conflicts(&which, &keep, how, out).map(Done::Resolved)
+                let settling = if dry_run { Settling::DryRun } else { Settling::Apply };
+                resolve(&self.local(None), &which, &keep, settling, out).map(Done::Resolved)
             }
             Command::Offline => Ok(self.go_offline()),
             Command::Online => self.go_online(out),
@@ -204,7 +205,7 @@ impl Target {
             Command::StationUse { station } => self.use_station(station.as_deref()),
             Command::StationAddress { server, addresses } => self.set_address(&server, &addresses).map(Done::Stations),
             Command::StationWhy => Ok(Done::Why(self.why())),
-            Command::Events => Ok(self.events(out)),
+            Command::Events => self.events(out),
             Command::DoctorFacts => Ok(Done::Doctor(self.doctor())),
             // The transport of a volume sees for itself what the link does.
             Command::LinkNotice { .. } => Ok(Done::Nothing),
@@ -232,7 +233,7 @@ impl Target {
     }
 }
 
-impl ControlTarget for Target {
+impl CommandHandler for MountCommands {
     fn run(&self, command: Command, out: &mut dyn Sink) -> Result<Done, ControlError> {
         self.check_volume(&command)?;
         self.run_for_mount(command, out)
@@ -260,16 +261,6 @@ fn refused(what: &str, error: FsError) -> ControlError {
         _ => (ErrorKind::Failed, "`wayfs doctor` looks for the cause."),
     };
     ControlError::new(kind, format!("{what}: {error}"), next_step)
-}
-
-/// A failure of the local tables in words.
-fn storage(error: &StorageError) -> ControlError {
-    ControlError::new(ErrorKind::Failed, error.to_string(), "`wayfs doctor` looks for the cause.")
-}
-
-/// The volume has stopped while a command ran.
-fn stopped() -> ControlError {
-    ControlError::new(ErrorKind::Failed, "the volume has stopped", "Look into the log, and mount again.")
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ pub trait Sink {
 /// After `Stop` or `Umount` the daemon ends only when `run` has returned, so that the answer gets out:
 /// set a flag in `run`, and let the main thread drop the [`crate::ControlServer`], which
 /// waits for answers that are under way.
-pub trait ControlTarget: Send + Sync {
+pub trait CommandHandler: Send + Sync {
     /// Carries out a command.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ pub trait ControlTarget: Send + Sync {
     /// holds only what he may see. Default: everything is refused.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] for what only the daemon's owner may do or this user may not see; else as [`ControlTarget::run`].
+    /// [`ErrorKind::Refused`] for what only the daemon's owner may do or this user may not see; else as [`CommandHandler::run`].
     fn run_for_user(&self, peer: &Peer, command: Command, out: &mut dyn Sink) -> Result<Done, ControlError> {
         let _ = (peer, out);
         Err(for_owner_only(&command))

@@ -1,6 +1,6 @@
 //! Catching up with the home on demand.
 
-use super::{PATIENCE, Target, refused};
+use super::{MountCommands, PATIENCE, refused};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use wayfs_control::report::RefreshReport;
@@ -8,7 +8,7 @@ use wayfs_control::{ControlError, ErrorKind};
 use wayfs_types::FsError;
 use wayfs_types::request::Request;
 
-impl Target {
+impl MountCommands {
     /// Waits until all that the home had when this was asked is seen here, at most `timeout`.
     pub(super) fn refresh(&self, path: Option<&Path>, timeout: Duration) -> Result<RefreshReport, ControlError> {
         let started = Instant::now();

@@ -1,12 +1,12 @@
 //! Waiting for what others wrote below a path.
 
-use super::syncing::known_at;
-use super::{LOOK_PERIOD, PATIENCE, Target, stopped, storage};
+use super::{LOOK_PERIOD, MountCommands, PATIENCE};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use wayfs_admin::below::each_file;
+use wayfs_admin::{stopped, storage};
 use wayfs_control::ControlError;
 use wayfs_node::LiveReplica;
-use wayfs_node::paths::files_in;
 use wayfs_types::request::{Answer, Level, Request};
 use wayfs_types::{Fact, Facts, FileId, RecordId, StorageError};
 
@@ -69,7 +69,7 @@ struct Theirs {
     bytes: u64,
 }
 
-impl Target {
+impl MountCommands {
     /// Waits until what others wrote below a path, as far as this machine knows of it, has come so far; asks the servers where
     /// it is not known here. Ends when the time is over, when it is so, or when nobody could say for a while. `tell` hears
     /// of each look, and says whether to go on.
@@ -99,20 +99,14 @@ impl Target {
     /// Others' files below a path that are known here.
     fn theirs_below(&self, path: &Path) -> Result<Vec<Theirs>, ControlError> {
         let own = self.volume().origin();
-        let look = |replica: &LiveReplica| {
-            let mut theirs = Vec::new();
-            let Some(top) = known_at(replica, path)? else { return Ok(theirs) };
-            let mut files = vec![top];
-            while let Some(file) = files.pop() {
-                let Some(inode) = replica.inode(file)? else { continue };
-                files.extend(files_in(replica, file, &inode)?);
-                if inode.version.origin() != own && theirs.len() <= FILES_MAX {
-                    theirs.push(Theirs { file, version: inode.version, bytes: inode.content.size() });
-                }
+        let mut theirs = Vec::new();
+        each_file(self.volume(), path, |_, file, inode| {
+            if inode.version.origin() != own && theirs.len() <= FILES_MAX {
+                theirs.push(Theirs { file, version: inode.version, bytes: inode.content.size() });
             }
-            Ok::<_, StorageError>(theirs)
-        };
-        self.volume().look(look).ok_or_else(stopped)?.map_err(|error| storage(&error))
+            Ok(())
+        })?;
+        Ok(theirs)
     }
 
     /// Those that have not come so far. What is gone, or ours by now, is left out; a newer version takes the place of its own.

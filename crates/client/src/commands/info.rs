@@ -1,19 +1,21 @@
 //! All about one file.
 
-use super::{PATIENCE, Target, refused};
-use crate::events::unix_ms;
+use super::local::UNWRITTEN;
+use super::{MountCommands, PATIENCE, refused};
 use std::path::Path;
 use std::time::Duration;
+
+use wayfs_admin::{kind_word, unix_ms};
 use wayfs_control::ControlError;
 use wayfs_control::report::{FileInfo, LostReport};
 use wayfs_node::{LinkState, ServerKind};
 use wayfs_types::request::{Answer, Request};
-use wayfs_types::{Content, Fact, Facts, FileId, Inode, Kind, OriginId, RecordId};
+use wayfs_types::{Content, Fact, Facts, FileId, Inode, OriginId, RecordId};
 
 /// Longest wait for what the servers know of a file.
 const FACTS_PATIENCE: Duration = Duration::from_secs(5);
 
-impl Target {
+impl MountCommands {
     pub(super) fn info(&self, path: &Path) -> Result<FileInfo, ControlError> {
         let what = format!("look up {}", path.display());
         let (file, inode) =
@@ -24,9 +26,7 @@ impl Target {
     pub(super) fn info_of(&self, path: &Path, file: FileId, inode: &Inode) -> FileInfo {
         let level = self.volume().look(|replica| replica.level(file)).and_then(|level| level.ok().flatten());
         let is_dirty = self.parts.vfs.files().find(file).is_some_and(|open| open.is_dirty());
-        // A handle's writes are in no record yet: of what the file holds here nobody else has anything.
-        let unwritten = Facts { safe: Fact::No, visible: Fact::No, stable: Fact::No };
-        let facts = if is_dirty { unwritten } else { self.facts_of(file, inode.version) };
+        let facts = if is_dirty { UNWRITTEN } else { self.facts_of(file, inode.version) };
         let safe_by = level.filter(|_| !is_dirty).and_then(|level| level.safe_at);
         let cached_bytes = self.cached_bytes(inode);
         let overlay = self.parts.vfs.files().overlay(file);
@@ -34,7 +34,7 @@ impl Target {
             path: path.to_owned(),
             volume: self.parts.name.clone(),
             inode: file.inode_number(),
-            kind: kind_name(&inode.kind).to_owned(),
+            kind: kind_word(&inode.kind).to_owned(),
             size_bytes: overlay.map_or(inode.content.size(), |overlay| overlay.size),
             version: inode.version.to_string(),
             written_by: self.label_of(inode.version.origin()),
@@ -52,7 +52,7 @@ impl Target {
             cached_bytes,
             pinned: self.parts.hooks.pins.covers(self.volume(), file),
             exclusive: self.volume().look(|replica| replica.is_the_homes(file)).unwrap_or(false),
-            conflicts: self.conflicts_of(file),
+            conflicts: wayfs_admin::conflicts::of_file(self.volume(), file),
         }
     }
 
@@ -112,17 +112,5 @@ impl Target {
     fn cached_bytes(&self, inode: &Inode) -> u64 {
         let is_here = matches!(inode.content, Content::Inline(_)) || self.volume().contents().has_all(&inode.content);
         if is_here { inode.content.size() } else { 0 }
-    }
-}
-
-fn kind_name(kind: &Kind) -> &'static str {
-    match kind {
-        Kind::File => "file",
-        Kind::Directory => "directory",
-        Kind::Symlink(_) => "symlink",
-        Kind::Fifo => "fifo",
-        Kind::Socket => "socket",
-        Kind::CharDevice(_) => "character device",
-        Kind::BlockDevice(_) => "block device",
     }
 }

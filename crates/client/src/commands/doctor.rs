@@ -1,45 +1,30 @@
 //! What a mount can say about its own health.
 
-use super::Target;
+use super::MountCommands;
+use wayfs_admin::doctor::{self, fact};
 use wayfs_control::report::{DoctorFact, DoctorReport, LedgerReport, Verdict};
 use wayfs_fuse::InitFlags;
 use wayfs_node::LinkState;
-use wayfs_node::LiveReplica;
 
-/// Free space below which the disk is called nearly full, in bytes.
-const FREE_LOW: u64 = 1 << 30;
-/// Files named in one line.
-const NAMED_MAX: usize = 10;
 /// Age of the oldest unsafe update above which something is wrong.
 const OLD_MS: u64 = 10 * 60_000;
 
-fn fact(check: &str, verdict: Verdict, detail: impl Into<String>, next_step: &str) -> DoctorFact {
-    DoctorFact { check: check.to_owned(), verdict, detail: detail.into(), next_step: next_step.to_owned() }
-}
-
-impl Target {
+impl MountCommands {
     pub(super) fn doctor(&self) -> DoctorReport {
-        let ledger = self.ledger();
+        let (ledger, volume) = (self.ledger(), self.volume());
         DoctorReport {
             facts: vec![
-                self.volume_fact(),
+                doctor::replica("replica", self.parts.hooks.failure().or_else(|| volume.failure())),
                 self.link_fact(),
                 self.home_fact(),
                 self.disk_fact(),
-                self.room_fact(),
+                doctor::way_home("room on the way home", volume),
                 self.kernel_fact(),
                 self.not_safe_fact(&ledger),
                 self.at_station_fact(&ledger),
-                self.torn_fact(),
-                self.conflicts_fact(),
+                doctor::own_contents("own contents", volume),
+                doctor::conflicts("conflicts", volume),
             ],
-        }
-    }
-
-    fn volume_fact(&self) -> DoctorFact {
-        match self.parts.hooks.failure().or_else(|| self.volume().failure()) {
-            None => fact("replica", Verdict::Good, "it takes updates", ""),
-            Some(reason) => fact("replica", Verdict::Bad, reason, "Mend the cause, unmount and mount again."),
         }
     }
 
@@ -81,25 +66,10 @@ impl Target {
         match rustix::fs::statvfs(directory) {
             Ok(disk) => {
                 let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-                let detail = format!("{} MiB free on the disk of {}", free >> 20, directory.display());
-                let (verdict, next) = match free {
-                    free if free <= self.parts.vfs.settings().free_min => {
-                        (Verdict::Bad, "Make room: writes are refused until then.")
-                    }
-                    free if free < FREE_LOW => (Verdict::Warning, "Make room, or lower --cache-size."),
-                    _ => (Verdict::Good, ""),
-                };
-                fact("cache disk", verdict, detail, next)
+                let place = format!("on the disk of {}", directory.display());
+                doctor::room("cache disk", &place, free, self.parts.vfs.settings().free_min)
             }
             Err(error) => fact("cache disk", Verdict::Bad, error.to_string(), "Check the disk."),
-        }
-    }
-
-    /// The room on the way to the home.
-    fn room_fact(&self) -> DoctorFact {
-        match self.volume().full() {
-            None => fact("room on the way home", Verdict::Good, "no disk is known to be full", ""),
-            Some(full) => fact("room on the way home", Verdict::Bad, full, super::ledger::MAKE_ROOM),
         }
     }
 
@@ -162,36 +132,5 @@ impl Target {
         }
         let next = "They go home by the volume's policy; `wayfs sync --until stable` sends them now.";
         fact("data not at the home", Verdict::Good, detail, next)
-    }
-
-    fn torn_fact(&self) -> DoctorFact {
-        match self.volume().torn() {
-            Ok(torn) if torn.is_empty() => {
-                fact("own contents", Verdict::Good, "all bytes that only this machine has are here", "")
-            }
-            Ok(torn) => {
-                let path = |file| crate::paths::path_of(self.volume(), file);
-                let named: Vec<String> = torn
-                    .iter()
-                    .take(NAMED_MAX)
-                    .map(|file| path(*file).map_or_else(|| file.to_string(), |path| path.display().to_string()))
-                    .collect();
-                let detail = format!(
-                    "bytes of {} files that were written just before a crash are lost: {}",
-                    torn.len(),
-                    named.join(", ")
-                );
-                let next = "Write them again, or remove them: nothing later of this machine is safe until then.";
-                fact("own contents", Verdict::Bad, detail, next)
-            }
-            Err(error) => fact("own contents", Verdict::Bad, error.to_string(), "Check the disk."),
-        }
-    }
-
-    fn conflicts_fact(&self) -> DoctorFact {
-        match self.volume().look(LiveReplica::progress).map_or(0, |progress| progress.conflicts_open) {
-            0 => fact("conflicts", Verdict::Good, "none", ""),
-            open => fact("conflicts", Verdict::Warning, format!("{open} open"), "`wayfs conflicts list` shows them."),
-        }
     }
 }

@@ -1,12 +1,12 @@
 //! The way to the parent.
 
-use super::{LOOK_PERIOD, Mode, PATIENCE, Target};
-use crate::events::unix_ms;
+use super::{LOOK_PERIOD, Mode, MountCommands, PATIENCE};
 use std::time::{Duration, Instant};
+use wayfs_admin::stations;
 use wayfs_control::report::{StationReport, StationsReport, WhyReport};
 use wayfs_control::{ControlError, Done, ErrorKind, Sink};
 use wayfs_net::Address;
-use wayfs_node::{CandidateStatus, LinkState, LinkStatus, ServerInfo, ServerKind};
+use wayfs_node::{CandidateStatus, LinkState, ServerInfo};
 
 /// How long announcements are waited for.
 const NEARBY_WAIT: Duration = Duration::from_secs(3);
@@ -14,7 +14,7 @@ const NEARBY_WAIT: Duration = Duration::from_secs(3);
 /// The way out if the station that the user chose does not answer.
 pub(super) const USE_ANOTHER: &str = "`wayfs station use auto` lets another station be used.";
 
-impl Target {
+impl MountCommands {
     pub(super) fn go_offline(&self) -> Done {
         self.set_mode(Mode::Offline);
         self.parts.link.go_offline();
@@ -61,7 +61,8 @@ impl Target {
 
     pub(super) fn stations(&self) -> StationsReport {
         let status = self.parts.link.status();
-        let mut stations: Vec<StationReport> = status.candidates.iter().map(|c| report(c, &status)).collect();
+        let mut stations: Vec<StationReport> =
+            status.candidates.iter().map(|c| stations::candidate(c, &status)).collect();
         stations.sort_by(|one, other| {
             let rank = |station: &StationReport| (!station.chosen, station.rtt_ms.unwrap_or(f64::MAX));
             rank(one).partial_cmp(&rank(other)).unwrap_or(std::cmp::Ordering::Equal)
@@ -81,27 +82,10 @@ impl Target {
             let addresses = addresses.iter().map(ToString::to_string).collect();
             match station {
                 Some(station) => StationReport { addresses, ..station },
-                None => StationReport {
-                    node: node.to_string(),
-                    name: node.short(),
-                    role: "unknown".to_owned(),
-                    addresses,
-                    note: "no server of this volume, as far as is known".to_owned(),
-                    ..StationReport::default()
-                },
+                None => stations::unknown(node, addresses, "no server of this volume, as far as is known"),
             }
         });
         Ok(StationsReport { stations: stations.collect() })
-    }
-
-    pub(super) fn parent_report(&self, status: &LinkStatus) -> StationReport {
-        let parent = status.parent.as_ref();
-        let known = status.candidates.iter().find(|c| Some(c.server.node) == parent.map(|parent| parent.node));
-        match (known, parent) {
-            (Some(known), _) => report(known, status),
-            (None, Some(parent)) => named(parent),
-            (None, None) => StationReport::default(),
-        }
     }
 
     pub(super) fn use_station(&self, wanted: Option<&str>) -> Result<Done, ControlError> {
@@ -177,39 +161,5 @@ impl Target {
         }
         let chosen = (status.state == LinkState::Connected).then(|| status.parent.as_ref().map(|p| p.label.clone()));
         WhyReport { chosen: chosen.flatten(), reasons, candidates: self.stations().stations }
-    }
-}
-
-fn named(server: &ServerInfo) -> StationReport {
-    StationReport {
-        node: server.node.to_string(),
-        name: server.label.clone(),
-        role: match server.kind {
-            ServerKind::Home => "home",
-            ServerKind::Station => "station",
-        }
-        .to_owned(),
-        addresses: server.addresses.iter().map(ToString::to_string).collect(),
-        ..StationReport::default()
-    }
-}
-
-fn report(candidate: &CandidateStatus, status: &LinkStatus) -> StationReport {
-    let node = candidate.server.node;
-    let is_parent = status.parent.as_ref().is_some_and(|parent| parent.node == node);
-    let connected = is_parent && status.state == LinkState::Connected;
-    let rtt = if connected { status.rtt.or(candidate.rtt) } else { candidate.rtt };
-    StationReport {
-        connected,
-        chosen: connected,
-        chosen_by_user: status.pinned == Some(node),
-        rtt_ms: rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
-        up_bits_per_second: candidate.up.map(|up| up.bits_per_second),
-        down_bits_per_second: candidate.down.map(|down| down.bits_per_second),
-        // Of both directions, the one that is known worse.
-        confidence: candidate.up.iter().chain(&candidate.down).map(|seen| seen.confidence).min_by(f64::total_cmp),
-        seen_unix_ms: candidate.measured_at.map(unix_ms),
-        note: candidate.last_error.clone().unwrap_or_default(),
-        ..named(&candidate.server)
     }
 }

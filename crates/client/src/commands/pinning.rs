@@ -1,22 +1,20 @@
 //! Pins: fetching trees and keeping them.
 
-use super::{PATIENCE, Target, refused};
+use super::{MountCommands, PATIENCE, refused};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use wayfs_admin::contents::fetch_whole;
 use wayfs_control::report::{PinReport, PinsReport};
 use wayfs_control::{ControlError, ErrorKind, Progress, Sink};
 use wayfs_node::paths::files_in;
 use wayfs_types::{Content, FileId, FsError, Inode};
 
-/// Longest wait for one chunk of a pinned file.
-const CHUNK_PATIENCE: Duration = Duration::from_secs(30);
 /// Most files counted for a status, which is to be quick.
 const COUNTED_MAX: usize = 10_000;
 /// Most files gone through for one pin's numbers.
 const FILES_MAX: u64 = 1_000_000;
 
-impl Target {
+impl MountCommands {
     pub(super) fn pin(&self, path: &Path, out: &mut dyn Sink) -> Result<PinsReport, ControlError> {
         let (file, inode) =
             crate::paths::resolve(self.volume(), path, PATIENCE).map_err(|error| refused("pin", error))?;
@@ -43,7 +41,7 @@ impl Target {
             if out.progress(&progress).is_err() || out.is_gone() {
                 break;
             }
-            if let Err(error) = self.fetch_whole(*file, inode) {
+            if let Err(error) = fetch_whole(self.volume(), *file, inode) {
                 failed.get_or_insert((path.clone(), error));
             }
             progress.done_items += 1;
@@ -57,15 +55,6 @@ impl Target {
                 "Pin it again when a station is connected.",
             )),
         }
-    }
-
-    /// Brings all of a file's content onto this machine.
-    pub(super) fn fetch_whole(&self, file: FileId, inode: &Inode) -> Result<(), String> {
-        if matches!(inode.content, Content::Inline(_)) || self.volume().contents().has_all(&inode.content) {
-            return Ok(());
-        }
-        let fetch = self.volume().fetch_content((file, inode.version), &inode.content, CHUNK_PATIENCE, |_| {});
-        self.volume().settings().runtime.block_on(fetch).map_err(|error| error.to_string())
     }
 
     pub(super) fn unpin(&self, path: &Path) -> Result<PinsReport, ControlError> {

@@ -3,12 +3,13 @@
 //! Who asks is told what he could find out through the mount with his own rights, and sums without names. Nothing that he asks
 //! changes anything; a wait for what he wrote commits what he wrote, as `fsync` would.
 
-use super::{PATIENCE, Target, refused, syncing};
+use super::{MountCommands, PATIENCE, refused, syncing};
 use crate::paths;
 use crate::vfs::Identities;
 use crate::vfs::permission::{READ, SEARCH};
 use std::path::Path;
 use std::time::Duration;
+use wayfs_admin::{conflicts, queue};
 use wayfs_control::report::FileInfo;
 use wayfs_control::{Command, ControlError, Done, Peer, Sink, for_owner_only};
 use wayfs_node::{LiveReplica, Volume};
@@ -104,7 +105,7 @@ impl<'a> Asker<'a> {
     }
 }
 
-impl Target {
+impl MountCommands {
     /// Carries out what a user may ask.
     pub(super) fn run_for_asker(
         &self,
@@ -115,15 +116,19 @@ impl Target {
         match command {
             Command::Status => Ok(Done::Status(self.status())),
             Command::Info { path, .. } => self.info_for(asker, &path).map(Done::Info),
-            Command::Queue { limit, .. } => self.queue(limit, Some(asker)).map(Done::Queue),
+            Command::Queue { limit, .. } => queue::run(&self.local(Some(asker)), limit).map(Done::Queue),
             Command::Sync { path, until, timeout_ms, .. } => {
                 let timeout = timeout_ms.map_or(syncing::FOREVER, Duration::from_millis);
                 let wanted = syncing::Wanted { path: path.as_deref(), until, asker: Some(asker) };
                 self.sync_to(wanted, timeout, out).map(Done::Sync)
             }
-            Command::ConflictsList { .. } => self.conflicts(Some(asker)).map(Done::Conflicts),
-            Command::ConflictsShow { which, .. } => self.conflict(&which, Some(asker)).map(Done::Conflict),
-            Command::ConflictsDiff { which, .. } => self.diff(&which, Some(asker)).map(Done::Diff),
+            Command::ConflictsList { .. } => conflicts::list(&self.local(Some(asker))).map(Done::Conflicts),
+            Command::ConflictsShow { which, .. } => {
+                conflicts::find(&self.local(Some(asker)), &which).map(|(_, case)| Done::Conflict(case.report))
+            }
+            Command::ConflictsDiff { which, .. } => {
+                conflicts::find(&self.local(Some(asker)), &which).map(|(_, case)| Done::Diff(conflicts::diff(case)))
+            }
             _ => Err(for_owner_only(&command)),
         }
     }

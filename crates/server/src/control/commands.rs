@@ -1,69 +1,67 @@
 //! Which command goes where.
 
+use super::local::ServedVolume;
 use super::{
-    conflicts, copy_in, copy_out, deleting, doctor, files, members, promoting, scrub, stations, status, sync, tar_in,
-    tar_out, tickets, volumes,
+    copy_in, copy_out, deleting, doctor, files, members, promoting, stations, status, sync, tar_in, tar_out, tickets,
+    volumes,
 };
 use crate::backup::{self, BackupError};
 use crate::served::Served;
 use crate::server::Shared;
 use std::sync::Arc;
-use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
+use wayfs_admin::{Settling, conflicts, queue, resolve, scrub};
 use wayfs_control::report::{StationsReport, WhyReport};
-use wayfs_control::{Command, ControlError, ControlTarget, CopyForm, DaemonKind, Done, ErrorKind, Sink};
+use wayfs_control::{Command, CommandHandler, ControlError, CopyForm, DaemonKind, Done, ErrorKind, Sink};
 
 /// How often a command that waits looks whether its caller is still there.
 pub(super) const LOOK_PERIOD: Duration = Duration::from_millis(200);
 
 /// Carries out commands.
-pub(crate) struct Target {
+pub(crate) struct ServerCommands {
     server: Arc<Shared>,
 }
 
-impl Target {
+impl ServerCommands {
     pub(crate) fn new(server: Arc<Shared>) -> Self {
         Self { server }
     }
 }
 
-impl ControlTarget for Target {
+impl CommandHandler for ServerCommands {
     fn run(&self, command: Command, out: &mut dyn Sink) -> Result<Done, ControlError> {
         let server = &self.server;
         match command {
             Command::Status => Ok(Done::Status(status::report(server))),
             Command::Info { volume, path } => Ok(Done::Info(files::info(&*one(server, volume.as_deref())?, &path)?)),
-            Command::Queue { volume, limit } => {
-                Ok(Done::Queue(files::queue(&some(server, volume.as_deref())?, limit)?))
-            }
+            Command::Queue { volume, limit } => Ok(Done::Queue(queue::run(&local(server, volume.as_deref())?, limit)?)),
             Command::Sync { volume, path, until, timeout_ms } => {
                 let args = sync::Args { path, until, timeout_ms };
                 Ok(Done::Sync(sync::run(&some(server, volume.as_deref())?, &args, out)?))
             }
-            Command::Scrub { volume } => Ok(Done::Scrubbed(scrub::run(&some(server, volume.as_deref())?, out)?)),
+            Command::Scrub { volume } => Ok(Done::Scrubbed(scrub::run(&local(server, volume.as_deref())?, out)?)),
             Command::ConflictsList { volume } => {
-                Ok(Done::Conflicts(conflicts::list(&some(server, volume.as_deref())?)?))
+                Ok(Done::Conflicts(conflicts::list(&local(server, volume.as_deref())?)?))
             }
             Command::ConflictsShow { volume, which } => {
-                let (served, conflict) = conflicts::find(&some(server, volume.as_deref())?, &which)?;
-                Ok(Done::Conflict(conflicts::report(&served, &conflict)))
+                Ok(Done::Conflict(conflicts::find(&local(server, volume.as_deref())?, &which)?.1.report))
             }
             Command::ConflictsDiff { volume, which } => {
-                let (served, conflict) = conflicts::find(&some(server, volume.as_deref())?, &which)?;
-                Ok(Done::Diff(conflicts::diff(&served, &conflict)))
+                Ok(Done::Diff(conflicts::diff(conflicts::find(&local(server, volume.as_deref())?, &which)?.1)))
             }
             Command::ConflictsResolve { volume, which, keep, dry_run } => {
-                let args = conflicts::Args { which, keep, dry_run };
-                Ok(Done::Resolved(conflicts::resolve(&some(server, volume.as_deref())?, &args)?))
+                let settling = if dry_run { Settling::DryRun } else { Settling::Apply };
+                let volumes = local(server, volume.as_deref())?;
+                Ok(Done::Resolved(resolve(&volumes, &which, &keep, settling, out)?))
             }
             Command::StationList { nearby: true } => Ok(Done::Stations(status::nearby(server, out)?)),
             Command::StationList { nearby: false } => {
-                Ok(Done::Stations(StationsReport { stations: status::stations(server) }))
+                Ok(Done::Stations(StationsReport { stations: status::all_stations(server) }))
             }
             Command::StationWhy => Ok(Done::Why(WhyReport {
                 chosen: None,
                 reasons: vec!["A station's parent is always the volume's home.".into()],
-                candidates: status::stations(server),
+                candidates: status::all_stations(server),
             })),
             Command::StationAddress { server: wanted, addresses } => {
                 Ok(Done::Stations(stations::set_address(server, &wanted, &addresses)?))
@@ -160,6 +158,11 @@ fn some(server: &Shared, name: Option<&str>) -> Result<Vec<Arc<Served>>, Control
     }
 }
 
+/// The same, for the commands that all roles share.
+fn local(server: &Shared, name: Option<&str>) -> Result<Vec<ServedVolume>, ControlError> {
+    Ok(some(server, name)?.into_iter().map(ServedVolume).collect())
+}
+
 /// The volume that a command is about; without a name the only one.
 fn one(server: &Shared, name: Option<&str>) -> Result<Arc<Served>, ControlError> {
     match name {
@@ -210,26 +213,19 @@ fn home(server: &Shared, name: &str) -> Result<Arc<Served>, ControlError> {
 }
 
 fn events(server: &Shared, out: &mut dyn Sink) -> Result<Done, ControlError> {
-    let events = server
-        .events
-        .listen()
-        .ok_or_else(|| ControlError::new(ErrorKind::Busy, "too many tools listen to events", "End some of them."))?;
-    loop {
+    let listener = server.events.listen()?;
+    while !out.is_gone() {
         // Whoever listens drives the watch: without listeners there is none.
         for served in server.all() {
             served.heard.tell_levels(&served.volume);
         }
-        match events.recv_timeout(LOOK_PERIOD) {
-            Ok(event) => {
-                if out.event(&event).is_err() {
-                    return Ok(Done::Nothing);
-                }
-            }
-            Err(RecvTimeoutError::Timeout) if out.is_gone() => return Ok(Done::Nothing),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Ok(Done::Nothing),
+        if let Some(event) = listener.next(LOOK_PERIOD)
+            && out.event(&event).is_err()
+        {
+            break;
         }
     }
+    Ok(Done::Nothing)
 }
 
 /// For failures of disks and engines.

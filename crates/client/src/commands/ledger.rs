@@ -1,15 +1,12 @@
 //! The one account of what has not come all the way: every command takes its numbers from here.
 
-use super::Target;
-use super::status::age_ms;
+use super::MountCommands;
 use crate::vfs::Vfs;
+use wayfs_admin::ledger::MAKE_ROOM;
 use wayfs_control::report::{AmountReport, LedgerReport};
-use wayfs_node::{LinkState, LiveReplica, Volume};
-use wayfs_proto::{Amount, Full};
+use wayfs_node::{LinkState, Volume};
+use wayfs_proto::Full;
 use wayfs_types::StorageError;
-
-/// What helps where a disk is full.
-pub(super) const MAKE_ROOM: &str = "Make room there; it goes on by itself.";
 
 /// What helps where no session comes about, by what the last try met. A server whose disk is full of metadata takes none.
 pub(super) fn what_helps(last_error: &str) -> &'static str {
@@ -21,8 +18,7 @@ pub(super) fn what_helps(last_error: &str) -> &'static str {
 
 /// What a volume and the open files of a mount hold that has not come all the way.
 pub(crate) fn ledger_of(volume: &Volume, vfs: Option<&Vfs>) -> LedgerReport {
-    // A volume that has stopped tells nothing; its failure is told beside.
-    let known = volume.look(LiveReplica::ledger).and_then(Result::ok).unwrap_or_default();
+    let known = wayfs_admin::ledger::of(volume);
     let dirty = vfs.map(|vfs| vfs.files().dirty()).unwrap_or_default();
     let written = AmountReport {
         records: 0,
@@ -31,21 +27,14 @@ pub(crate) fn ledger_of(volume: &Volume, vfs: Option<&Vfs>) -> LedgerReport {
         oldest_ms: dirty.first().map(|file| u64::try_from(file.age.as_millis()).unwrap_or(u64::MAX)),
     };
     LedgerReport {
-        not_safe: Some(written.plus(known.not_safe.map(amount).unwrap_or_default())),
-        at_station: known.at_station.map(amount),
-        home_lacks: written.plus(amount(known.home_lacks)),
+        not_safe: Some(written.plus(known.unsafe_amount())),
+        home_lacks: written.plus(known.home_lacks),
         open_files: dirty.len() as u64,
-        why: String::new(),
-        next_step: String::new(),
+        ..known
     }
 }
 
-fn amount(known: Amount) -> AmountReport {
-    let Amount { records, versions, bytes, oldest } = known;
-    AmountReport { records, versions, bytes, oldest_ms: oldest.map(age_ms) }
-}
-
-impl Target {
+impl MountCommands {
     /// What has not come all the way, why, and what would help.
     pub(super) fn ledger(&self) -> LedgerReport {
         let mut ledger = ledger_of(self.volume(), Some(&self.parts.vfs));

@@ -1,0 +1,186 @@
+//! What is under way from a machine to its parent, oldest first.
+
+use crate::errors::{stopped, storage};
+use crate::local::LocalVolume;
+use crate::words::age_ms;
+use wayfs_control::ControlError;
+use wayfs_control::report::{LedgerReport, QueueItem, QueueReport, VolumeRole};
+use wayfs_node::Volume;
+use wayfs_node::paths::path_of_record;
+use wayfs_proto::ContentWaiting;
+use wayfs_types::Facts;
+
+/// An update older than this, in milliseconds, that nothing holds up and that has not moved is stuck.
+const STUCK_MS: u64 = 60_000;
+/// Most items in an answer.
+const ITEMS_MAX: usize = 10_000;
+/// Items read from the tables at a time.
+const PAGE: usize = 512;
+
+/// The oldest items of volumes that the one who asks may see, at most `limit` (at most 10,000), with the sums of all.
+///
+/// # Errors
+/// If a volume has stopped, or its tables cannot be read.
+pub fn run<V: LocalVolume>(volumes: &[V], limit: usize) -> Result<QueueReport, ControlError> {
+    let limit = limit.min(ITEMS_MAX);
+    let mut report = QueueReport::default();
+    for local in volumes {
+        let ledger = local.ledger();
+        let held_up = local.held_up();
+        report.items.extend(local.unwritten().into_iter().take(limit));
+        add_records(local, held_up.as_deref(), limit, &mut report)?;
+        add_contents(local, held_up.as_deref(), limit, &mut report)?;
+        report.items_total += records_on_their_way(local.role(), &ledger);
+        report.bytes_total += ledger.home_lacks.bytes;
+        report.ledger = std::mem::take(&mut report.ledger).plus(ledger);
+    }
+    report.items.sort_by_key(|item| std::cmp::Reverse(item.age_ms));
+    report.items.truncate(limit);
+    Ok(report)
+}
+
+fn records_on_their_way(role: VolumeRole, ledger: &LedgerReport) -> u64 {
+    match role {
+        VolumeRole::Client => ledger.open_files + ledger.home_lacks.records,
+        VolumeRole::Station | VolumeRole::Home => ledger.station_amount().records,
+    }
+}
+
+/// Records of the log, whose order is that of their age.
+fn add_records(
+    local: &impl LocalVolume,
+    held_up: Option<&str>,
+    limit: usize,
+    report: &mut QueueReport,
+) -> Result<(), ControlError> {
+    let mut left = limit;
+    each_record(local.volume(), |item| {
+        if left > 0 && local.may_see_record(&item.record) {
+            left -= 1;
+            report.items.push(of_record(local, item, held_up));
+        }
+        left > 0
+    })
+}
+
+/// Contents that are at a server and not at the home, and whose record has left the log.
+fn add_contents(
+    local: &impl LocalVolume,
+    held_up: Option<&str>,
+    limit: usize,
+    report: &mut QueueReport,
+) -> Result<(), ControlError> {
+    if local.role() == VolumeRole::Home {
+        return Ok(());
+    }
+    let mut left = limit;
+    each_content(local.volume(), |waiting| {
+        report.items_total += 1;
+        if left > 0 && local.may_see_file(waiting.file) {
+            left -= 1;
+            report.items.push(of_content(local, waiting, held_up));
+        }
+    })
+}
+
+fn of_record(local: &impl LocalVolume, item: &wayfs_proto::QueueItem, held_up: Option<&str>) -> QueueItem {
+    let volume = local.volume();
+    let is_at_parent = match local.role() {
+        VolumeRole::Client => item.facts.safe.holds(),
+        VolumeRole::Station | VolumeRole::Home => item.facts.stable.holds(),
+    };
+    let age_ms = age_ms(item.record.time);
+    let stuck = held_up.is_none() && age_ms > STUCK_MS && !item.facts.visible.holds();
+    let reason = held_up.unwrap_or(if stuck { "it has not moved for a while: see the log" } else { "" });
+    QueueItem {
+        path: volume.look(|replica| path_of_record(replica, &item.record)).flatten(),
+        record: item.record.id.to_string(),
+        operation: item.record.op.name().to_owned(),
+        size_bytes: item.bytes,
+        sent_bytes: if is_at_parent { item.bytes } else { volume.sent_bytes(item.record.id).min(item.bytes) },
+        age_ms,
+        stuck,
+        reason: reason.to_owned(),
+        ..with_facts(local.name(), item.facts)
+    }
+}
+
+fn of_content(local: &impl LocalVolume, waiting: &ContentWaiting, held_up: Option<&str>) -> QueueItem {
+    let sent_bytes = match local.role() {
+        // The station says how far it is.
+        VolumeRole::Client => waiting.sent,
+        VolumeRole::Station | VolumeRole::Home => local.volume().sent_bytes(waiting.version).min(waiting.bytes),
+    };
+    let reason = match (held_up, sent_bytes) {
+        (Some(cause), _) => cause,
+        (None, 0) => "at the station, until its policy, a reader or `sync --until stable` wants it at the home",
+        (None, _) => "on its way from the station to the home",
+    };
+    QueueItem {
+        path: waiting.path.as_deref().map(|path| path.trim_start_matches('/').into()),
+        record: waiting.version.to_string(),
+        operation: "contents".to_owned(),
+        size_bytes: waiting.bytes,
+        sent_bytes,
+        age_ms: waiting.since.map_or(0, age_ms),
+        reason: reason.to_owned(),
+        ..with_facts(local.name(), waiting.facts)
+    }
+}
+
+/// An item of which nothing is told but how far it is.
+pub fn with_facts(volume: &str, facts: Facts) -> QueueItem {
+    QueueItem {
+        path: None,
+        volume: volume.to_owned(),
+        record: String::new(),
+        operation: String::new(),
+        size_bytes: 0,
+        sent_bytes: 0,
+        age_ms: 0,
+        state: facts.level(),
+        safe: facts.safe.into(),
+        visible: facts.visible.into(),
+        stable: facts.stable.into(),
+        stuck: false,
+        reason: String::new(),
+    }
+}
+
+/// Goes through the log in order until `step` says enough.
+///
+/// # Errors
+/// If the volume has stopped, or its tables cannot be read.
+pub fn each_record(volume: &Volume, mut step: impl FnMut(&wayfs_proto::QueueItem) -> bool) -> Result<(), ControlError> {
+    let mut after = 0;
+    loop {
+        let page = volume.look(|replica| replica.queue(after, PAGE)).ok_or_else(stopped)?;
+        let page = page.map_err(|error| storage(&error))?;
+        for (place, item) in &page {
+            after = *place;
+            if !step(item) {
+                return Ok(());
+            }
+        }
+        if page.len() < PAGE {
+            return Ok(());
+        }
+    }
+}
+
+/// Goes through contents that a server has and the home has not, and whose record has left the log.
+///
+/// # Errors
+/// As [`each_record`].
+pub fn each_content(volume: &Volume, mut step: impl FnMut(&ContentWaiting)) -> Result<(), ControlError> {
+    let mut after = None;
+    loop {
+        let page = volume.look(|replica| replica.contents_waiting(after, PAGE)).ok_or_else(stopped)?;
+        let page = page.map_err(|error| storage(&error))?;
+        page.iter().filter(|waiting| !waiting.is_queued).for_each(&mut step);
+        after = page.last().map(|waiting| waiting.version);
+        if page.len() < PAGE {
+            return Ok(());
+        }
+    }
+}
