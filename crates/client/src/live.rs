@@ -16,7 +16,7 @@ use wayfs_types::{Digest, Fact, Facts, FileId, FsError, Inode, OriginId, Place, 
 
 /// Most read-ahead fetches under way: past it, reading ahead would only delay who waits.
 const PREFETCH_MAX: usize = 8;
-/// Longest time that a read-ahead may take.
+/// Longest silence in which a read-ahead goes on.
 const PREFETCH_TIMEOUT: Duration = Duration::from_secs(20);
 /// Longest wait for the engine to take a store. It answers at once unless it forgot the file.
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -317,10 +317,10 @@ impl Contents for Live {
         self.volume.contents().end_making(making);
     }
 
-    fn fetch(&self, wanted: Wanted, wait_policy: Duration) -> Result<(), FsError> {
+    fn fetch(&self, wanted: Wanted, patience: Duration) -> Result<(), FsError> {
         let begin = Instant::now();
         self.ahead.waits(wanted.file);
-        let fetched = self.volume.fetch(wanted.file, wanted.version, &wanted.digests, wait_policy);
+        let fetched = self.volume.fetch(wanted.file, wanted.version, &wanted.digests, patience);
         fetched.map_err(|error| self.fetch_failed(&wanted, &error))?;
         self.ahead.waited(wanted.file, begin.elapsed());
         Ok(())

@@ -11,7 +11,7 @@ use wayfs_types::{Content, Digest, FileId, Kind, Name};
 const SLOW_MIN: Duration = Duration::from_millis(5);
 /// Most files fetched ahead at once. The window in bytes is what binds on thin lines.
 const UNDER_WAY_MAX: usize = 32;
-/// Longest time for one of them.
+/// Longest silence in which one of them goes on.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// Entries looked at under one lock.
 const PAGE: usize = 64;

@@ -8,6 +8,7 @@ use crate::gate::Gate;
 use crate::path_state::PathState;
 use crate::probe::{self, Probing, Waits};
 use crate::respond::{self, Queued};
+use crate::stream::Moved;
 use crate::traffic::{ConnectionStats, Counters, Ledger, connection_stats};
 use crate::yielding::Yielding;
 use crate::{NetConfig, Waiting};
@@ -128,6 +129,16 @@ impl Connection {
     /// Counters of this connection, and the path as it looks at the moment.
     pub fn stats(&self) -> ConnectionStats {
         self.inner.shared.stats()
+    }
+
+    /// What it moved until now, to be compared with what it moves later.
+    pub fn moved(&self) -> Moved {
+        Moved::by(self.shared())
+    }
+
+    /// Bytes of bodies that came over this connection.
+    pub fn body_bytes_received(&self) -> u64 {
+        self.inner.shared.counters.body_bytes_received.load(Ordering::Relaxed)
     }
 
     /// Both halves of the control stream. There is one pair: the first call gets it, every

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! question: kind u8 = 1 | priority u8 | header len u32 | body len u64 | header | body
-//! answer:   { 0 u8 }  1 u8            | header len u32 | body len u64 | header | body
+//! answer:   { 0 u8 | 2 u8 }  1 u8     | header len u32 | body len u64 | header | body
 //! ```
 //!
-//! Numbers are little-endian. Each 0 before an answer says "still at work". What the headers
-//! mean is the application's business.
+//! Numbers are little-endian. Each 0 before an answer says "still at work", each 2 the same and that the work moves: what
+//! it waits for itself is on its way. What the headers mean is the application's business.
 
 use crate::close::{Closed, StreamCode};
 use crate::connection::{Connection, Shared};
@@ -17,6 +17,7 @@ use crate::{RecvBody, SendBody, Waiting};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use quinn::{RecvStream, SendStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -26,6 +27,7 @@ pub const HEADER_LEN_MAX: usize = 1 << 20;
 pub(crate) const KIND_REQUEST: u8 = 1;
 pub(crate) const ANSWER_LATER: u8 = 0;
 pub(crate) const ANSWER_HERE: u8 = 1;
+pub(crate) const ANSWER_MOVES: u8 = 2;
 
 /// Which bodies go first. Frames always go before both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -109,6 +111,17 @@ pub enum RequestError {
     Over,
 }
 
+/// How often the other side said of one request that its work moves.
+#[derive(Debug, Default)]
+pub struct SignsOfProgress(AtomicU64);
+
+impl SignsOfProgress {
+    /// So often until now.
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// A request on its way, whose answer is still to come.
 #[derive(Debug)]
 pub struct Call {
@@ -133,9 +146,22 @@ impl Connection {
     /// # Errors
     /// Any [`RequestError`].
     pub async fn request_at(&self, header: Bytes, priority: Priority) -> Result<(Bytes, RecvBody), RequestError> {
+        self.request_watched(header, priority, &SignsOfProgress::default()).await
+    }
+
+    /// The same; `signs` counts meanwhile how often the other side says that its work moves.
+    ///
+    /// # Errors
+    /// Any [`RequestError`].
+    pub async fn request_watched(
+        &self,
+        header: Bytes,
+        priority: Priority,
+        signs: &SignsOfProgress,
+    ) -> Result<(Bytes, RecvBody), RequestError> {
         let (body, call) = self.upload(header, 0, priority).await?;
         body.finish().await?;
-        call.answer().await
+        call.answer_watched(signs).await
     }
 
     /// Asks with a body of `len` bytes: send it, finish it, and wait for the answer. Waits
@@ -173,7 +199,11 @@ impl Call {
     ///
     /// # Errors
     /// Any [`RequestError`].
-    pub async fn answer(mut self) -> Result<(Bytes, RecvBody), RequestError> {
+    pub async fn answer(self) -> Result<(Bytes, RecvBody), RequestError> {
+        self.answer_watched(&SignsOfProgress::default()).await
+    }
+
+    async fn answer_watched(mut self, signs: &SignsOfProgress) -> Result<(Bytes, RecvBody), RequestError> {
         loop {
             let mut status = [0];
             if read_full(&mut self.stream, &self.shared, &mut status).await? == 0 {
@@ -181,6 +211,9 @@ impl Call {
             }
             match status[0] {
                 ANSWER_LATER => {}
+                ANSWER_MOVES => {
+                    signs.0.fetch_add(1, Ordering::Relaxed);
+                }
                 ANSWER_HERE => break,
                 _ => {
                     stop(&mut self.stream, StreamCode::MALFORMED);

@@ -3,7 +3,9 @@
 use crate::close::{Closed, StreamCode};
 use crate::connection::{Connection, Shared};
 use crate::gate::GatePermit;
-use crate::request::{ANSWER_HERE, ANSWER_LATER, HEADER_LEN_MAX, KIND_REQUEST, put_lengths, read_header, read_lengths};
+use crate::request::{
+    ANSWER_HERE, ANSWER_LATER, ANSWER_MOVES, HEADER_LEN_MAX, KIND_REQUEST, put_lengths, read_header, read_lengths,
+};
 use crate::stream::{read_full, reset, stop, write_full};
 use crate::traffic::count;
 use crate::{Priority, RecvBody, RequestError, SendBody};
@@ -65,9 +67,20 @@ impl Responder {
     /// # Errors
     /// [`RequestError::Refused`] if the peer took the request back, [`RequestError::Closed`].
     pub async fn still_here(&mut self) -> Result<(), RequestError> {
+        self.sign(&[ANSWER_LATER]).await
+    }
+
+    /// The same, and that the work moves: whoever waits for silence to end has no reason to give up.
+    ///
+    /// # Errors
+    /// As [`Responder::still_here`].
+    pub async fn moves(&mut self) -> Result<(), RequestError> {
+        self.sign(&[ANSWER_MOVES]).await
+    }
+
+    async fn sign(&mut self, sign: &'static [u8; 1]) -> Result<(), RequestError> {
         let Some(stream) = self.stream.as_mut() else { return Err(RequestError::Over) };
-        let sign = Bytes::from_static(&[ANSWER_LATER]);
-        write_full(stream, &self.shared, &mut [sign]).await
+        write_full(stream, &self.shared, &mut [Bytes::from_static(sign)]).await
     }
 
     /// Answers without a body.

@@ -82,9 +82,9 @@ enum Way {
     Out,
 }
 
-/// What a connection moved.
-#[derive(Clone, Copy)]
-struct Moved {
+/// What a connection moved until some moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Moved {
     /// Bytes that the peer acknowledged. This goes on while a deep queue empties and nothing
     /// can be sent, and stops in an outage, when much is sent for nothing.
     delivered: u64,
@@ -93,8 +93,13 @@ struct Moved {
 }
 
 impl Moved {
-    fn by(shared: &Shared) -> Self {
+    pub(crate) fn by(shared: &Shared) -> Self {
         Self { delivered: shared.path.view().delivered, received: shared.quic.stats().frame_rx.stream }
+    }
+
+    /// Whether parts of streams came since then, or more was delivered than signs of life.
+    pub fn is_more_than(self, then: Self) -> bool {
+        self.busy_since(then, Way::In)
     }
 
     /// Whether streams moved since then. A reader looks both ways: what it waits for may be

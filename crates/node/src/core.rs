@@ -154,9 +154,8 @@ impl InputKind {
             Input::Request { .. } | Input::Cancel { .. } | Input::PeerUp { .. } => Self::Other,
             Input::PeerDown { .. } | Input::Propagate { .. } | Input::Fetched { .. } => Self::Other,
             Input::ContentGone { .. } | Input::Sought { .. } => Self::News,
-            Input::MakeRoom | Input::Room { .. } | Input::Sent { .. } | Input::GivenBack { .. } | Input::Tick => {
-                Self::Other
-            }
+            Input::MakeRoom | Input::Room { .. } | Input::Sent { .. } | Input::GivenBack { .. } => Self::Other,
+            Input::Moved { .. } | Input::Tick => Self::Other,
         }
     }
 }
@@ -454,6 +453,15 @@ impl Core {
     /// The timer has fired: what was armed is used up.
     pub(crate) fn fired(&mut self) {
         self.armed = None;
+    }
+
+    /// Looks at the clock for the engine, and whether its parent's contents come meanwhile.
+    pub(crate) fn tick(&mut self, orders: &mut Orders) {
+        let moved = self.parent().filter(|parent| parent.has_moved()).map(|parent| parent.peer);
+        if let Some(peer) = moved {
+            self.handle(Input::Moved { peer }, None, orders);
+        }
+        self.handle(Input::Tick, None, orders);
     }
 
     fn probe(&mut self) {

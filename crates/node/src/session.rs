@@ -4,9 +4,9 @@ use crate::contents::{Entitled, History, serve};
 use crate::hooks::{SessionChange, SessionEvent};
 use crate::servers::Have;
 use crate::volume::Volume;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
-use wayfs_net::{Connection, FrameReceiver, FrameSender};
+use wayfs_net::{Connection, FrameReceiver, FrameSender, Moved};
 use wayfs_proto::{Input, Neighbour, PeerId};
 use wayfs_types::NodeId;
 
@@ -24,11 +24,20 @@ pub(crate) struct Session {
     pub(crate) entitled: Arc<Entitled>,
     /// What the neighbour knows of the servers.
     pub(crate) servers: Arc<Mutex<Have>>,
+    /// What it had moved when that was last looked at.
+    pub(crate) moved: Arc<Mutex<Moved>>,
     /// Why we are ending it, once we are: nothing more is sent.
     pub(crate) broken: Option<String>,
 }
 
 impl Session {
+    /// Whether it moved anything but signs of life since this was last asked.
+    pub(crate) fn has_moved(&self) -> bool {
+        let now = self.connection.moved();
+        let then = std::mem::replace(&mut *self.moved.lock().unwrap_or_else(PoisonError::into_inner), now);
+        now.is_more_than(then)
+    }
+
     pub(crate) fn change(&self, event: SessionEvent) -> SessionChange {
         SessionChange {
             node: self.node,

@@ -684,6 +684,7 @@ impl Volume {
                 peer,
                 node: connection.peer(),
                 neighbour,
+                moved: Arc::new(Mutex::new(connection.moved())),
                 connection: connection.clone(),
                 sender,
                 history: Arc::default(),
@@ -793,7 +794,7 @@ impl Volume {
         {
             let mut core = self.lock();
             core.fired();
-            core.handle(Input::Tick, None, &mut orders);
+            core.tick(&mut orders);
         }
         self.carry_out(orders);
         !self.is_stopped()

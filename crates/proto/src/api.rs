@@ -283,6 +283,13 @@ pub enum Input {
         /// Its number.
         serial: u64,
     },
+    /// Contents went over a session, either way, since this was last said. The other side is there, however long its messages
+    /// wait in a line that contents fill; what it vouched for is not vouched for any longer. Said before [`Input::Tick`]; optional:
+    /// without it a parent is given up whose messages take a lease.
+    Moved {
+        /// The session.
+        peer: PeerId,
+    },
     /// The room on our own disk, whenever it changed by much.
     Room {
         /// It.

@@ -524,6 +524,7 @@ impl<S: MetaStore> Replica<S> {
             Input::MakeRoom => self.handle_make_room()?,
             Input::GivenBack { serial } => self.handle_given_back(serial),
             Input::Room { room } => self.handle_room(room),
+            Input::Moved { peer } => self.note_moved(peer),
             Input::Tick => {}
         }
         Ok(())

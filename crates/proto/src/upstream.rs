@@ -720,6 +720,14 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
+    /// The parent sends or takes contents.
+    pub(crate) fn note_moved(&mut self, peer: PeerId) {
+        let now = self.now;
+        if let Some(upstream) = self.upstream.as_mut().filter(|upstream| upstream.peer == peer) {
+            upstream.heard = now;
+        }
+    }
+
     /// Pings, and gives up a parent that has been silent for a lease.
     pub(crate) fn check_upstream(&mut self) -> Result<(), StorageError> {
         let lease = self.config.lease;

@@ -66,8 +66,9 @@ pub(crate) const TEMPLATE: &str = r#"# Configuration of wayfs. Take the `#! ` aw
 # Serve Prometheus metrics of the mount over HTTP here. Default: not at all.
 #! metrics = "127.0.0.1:9421"
 
-# Longest wait in seconds of an operation on names and attributes; of a read for bytes from afar; of fsync for the station.
-# What cannot be answered in that time ends with an error: a mount never hangs for good.
+# Longest wait in seconds of an operation on names and attributes; of a read while no bytes come from afar; of fsync for the
+# station. What cannot be answered in that time ends with an error: a mount never hangs for good. (A read to which bytes come goes on,
+# 120 times as long at most.)
 #! metadata_timeout_s = 10
 #! read_timeout_s = 30
 #! safe_timeout_s = 10

@@ -90,7 +90,7 @@ impl OpenFile {
         wait_policy: WaitPolicy,
     ) -> Result<Option<Committed>, OperationError> {
         let _one_at_a_time = match wait_policy {
-            WaitPolicy::Until(_) => self.committing.lock().unwrap_or_else(PoisonError::into_inner),
+            WaitPolicy::Silence(_) => self.committing.lock().unwrap_or_else(PoisonError::into_inner),
             WaitPolicy::None => match self.committing.try_lock() {
                 Ok(guard) => guard,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

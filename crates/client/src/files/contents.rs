@@ -1,7 +1,7 @@
 //! The seam between open files and the rest: chunks below, the engine beside.
 
 use bytes::Bytes;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wayfs_types::{Content, Digest, FileId, FsError, Inode, RecordId, WallTime};
 
 /// What the table of open files needs from the replica and its chunk store.
@@ -17,11 +17,11 @@ pub trait Contents: Send + Sync + 'static {
     /// Whether a chunk or list node is on this machine; cheaper than reading it.
     fn has(&self, digest: &Digest) -> bool;
 
-    /// Brings chunks onto this machine; waits.
+    /// Brings chunks onto this machine; waits, until nothing came for `patience`.
     ///
     /// # Errors
     /// [`FsError::Unreachable`], [`FsError::TimedOut`] or [`FsError::NoSpace`].
-    fn fetch(&self, wanted: Wanted, wait_policy: Duration) -> Result<(), FsError>;
+    fn fetch(&self, wanted: Wanted, patience: Duration) -> Result<(), FsError>;
 
     /// Begins to bring chunks onto this machine; returns at once and may do nothing.
     fn prefetch(&self, wanted: Wanted);
@@ -124,15 +124,8 @@ pub struct Stored {
 pub enum WaitPolicy {
     /// Not at all: what would need the network ends in [`OperationError`].
     None,
-    /// Until this moment.
-    Until(Instant),
-}
-
-impl WaitPolicy {
-    /// From now on for a while.
-    pub fn for_at_most(span: Duration) -> Self {
-        Self::Until(Instant::now() + span)
-    }
+    /// Until nothing came for so long: bytes that come prolong it.
+    Silence(Duration),
 }
 
 /// Why an operation did not end.

@@ -5,7 +5,6 @@ use super::sharing::Lender;
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Mutex;
-use std::time::Instant;
 use wayfs_content::{ContentError, ContentReader, Span};
 use wayfs_types::{Content, Digest, FileId, FsError, RecordId};
 
@@ -168,11 +167,7 @@ pub fn fetch(
     digests: Vec<Digest>,
     wait_policy: WaitPolicy,
 ) -> Result<(), OperationError> {
-    let WaitPolicy::Until(end) = wait_policy else { return Err(OperationError::WouldBlock) };
-    let left = end.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return Err(FsError::TimedOut.into());
-    }
+    let WaitPolicy::Silence(patience) = wait_policy else { return Err(OperationError::WouldBlock) };
     let wanted = base.wanted(digests);
-    Ok(contents.fetch(wanted, left)?)
+    Ok(contents.fetch(wanted, patience)?)
 }

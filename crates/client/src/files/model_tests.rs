@@ -60,7 +60,7 @@ struct World {
 }
 
 fn wait_policy() -> WaitPolicy {
-    WaitPolicy::for_at_most(Duration::from_secs(5))
+    WaitPolicy::Silence(Duration::from_secs(5))
 }
 
 impl World {

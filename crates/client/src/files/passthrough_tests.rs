@@ -99,7 +99,7 @@ impl Bench {
 }
 
 fn wait_policy() -> WaitPolicy {
-    WaitPolicy::for_at_most(Duration::from_secs(5))
+    WaitPolicy::Silence(Duration::from_secs(5))
 }
 
 fn noise(len: usize, seed: u64) -> Vec<u8> {

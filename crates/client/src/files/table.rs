@@ -653,7 +653,7 @@ impl FileTable {
                 continue;
             }
             let Some(file) = self.find(dirty.file) else { continue };
-            if let Err(slow) = self.commit(&file, WaitPolicy::for_at_most(wait_policy)) {
+            if let Err(slow) = self.commit(&file, WaitPolicy::Silence(wait_policy)) {
                 failed.push((dirty.file, slow.into_error()));
             }
         }

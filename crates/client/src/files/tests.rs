@@ -46,11 +46,11 @@ impl Bench {
     }
 
     fn seek(&self, open: &OpenFile, offset: u64, seek: Seek) -> Option<u64> {
-        self.table.seek(open, offset, seek, WaitPolicy::for_at_most(SOON)).unwrap()
+        self.table.seek(open, offset, seek, WaitPolicy::Silence(SOON)).unwrap()
     }
 
     fn read_all(&self, open: &OpenFile) -> Vec<u8> {
-        self.table.read(open, 0..1 << 30, WaitPolicy::for_at_most(SOON)).unwrap().to_vec()
+        self.table.read(open, 0..1 << 30, WaitPolicy::Silence(SOON)).unwrap().to_vec()
     }
 }
 
@@ -120,7 +120,7 @@ fn what_is_far_away_is_told_and_then_fetched_chunk_by_chunk() {
     bench.fake.send_away();
     let open = bench.open(1, Access::Read);
     assert_eq!(bench.table.read(&open, 0..4096, WaitPolicy::None), Err(OperationError::WouldBlock));
-    let read = bench.table.read(&open, 0..4096, WaitPolicy::for_at_most(SOON)).unwrap();
+    let read = bench.table.read(&open, 0..4096, WaitPolicy::Silence(SOON)).unwrap();
     assert!(read == bytes[..4096]);
     // The list node and a chunk or two came, the rest is still away, but asked for ahead.
     assert!(bench.fake.near.lock().unwrap().len() < 6);
@@ -136,10 +136,10 @@ fn without_a_network_a_missing_range_is_an_error_and_what_is_here_is_served() {
     bench.fake.make(file(1), &bytes);
     bench.fake.send_away();
     let open = bench.open(1, Access::Read);
-    bench.table.read(&open, 0..4096, WaitPolicy::for_at_most(SOON)).unwrap();
+    bench.table.read(&open, 0..4096, WaitPolicy::Silence(SOON)).unwrap();
     *bench.fake.is_cut_off.lock().unwrap() = true;
     assert!(bench.table.read(&open, 100..5000, WaitPolicy::None).is_ok());
-    let far = bench.table.read(&open, 7 << 20..8 << 20, WaitPolicy::for_at_most(SOON));
+    let far = bench.table.read(&open, 7 << 20..8 << 20, WaitPolicy::Silence(SOON));
     assert_eq!(far, Err(OperationError::Failed(FsError::Unreachable)));
 }
 
@@ -388,13 +388,13 @@ fn what_was_appended_goes_behind_what_another_machine_appended() {
         bench.table.write(&open, None, b"twice\n", 5).unwrap();
         newer(&bench, &[&old[..], b"theirs\n"].concat());
         bench.fake.send_away();
-        let committed = bench.table.commit(&open, WaitPolicy::for_at_most(SOON)).unwrap().unwrap();
+        let committed = bench.table.commit(&open, WaitPolicy::Silence(SOON)).unwrap().unwrap();
         assert!(committed.is_ours && committed.is_moved);
         assert!(bench.fake.bytes_of(file(1)) == [&old[..], b"theirs\nours, twice\n"].concat(), "{len} bytes before");
         assert_eq!(bench.fake.stores.lock().unwrap()[0].user, 5);
         // And goes on from there.
         bench.table.write(&open, None, b"more\n", 5).unwrap();
-        assert!(!bench.table.commit(&open, WaitPolicy::for_at_most(SOON)).unwrap().unwrap().is_moved);
+        assert!(!bench.table.commit(&open, WaitPolicy::Silence(SOON)).unwrap().unwrap().is_moved);
         assert!(bench.fake.bytes_of(file(1)).ends_with(b"theirs\nours, twice\nmore\n"));
     }
 }
@@ -413,7 +413,7 @@ fn what_was_appended_during_a_commit_goes_along() {
         made.version = record(900);
         fake.put(file(1), made);
     }));
-    bench.table.commit(&open, WaitPolicy::for_at_most(SOON)).unwrap().unwrap();
+    bench.table.commit(&open, WaitPolicy::Silence(SOON)).unwrap().unwrap();
     assert_eq!(bench.fake.bytes_of(file(1)), b"new\none\ntwo\n");
 }
 
@@ -434,7 +434,7 @@ fn what_was_not_only_appended_is_a_conflict_as_ever() {
         bench.table.write(&open, None, b"line\n", 0).unwrap();
         edit(&bench, &open);
         newer(&bench, b"new\n");
-        let committed = bench.table.commit(&open, WaitPolicy::for_at_most(SOON)).unwrap().unwrap();
+        let committed = bench.table.commit(&open, WaitPolicy::Silence(SOON)).unwrap().unwrap();
         assert!(!committed.is_ours && !committed.is_moved);
         assert_eq!(bench.fake.bytes_of(file(1)), b"new\n");
     }
@@ -449,9 +449,9 @@ fn an_append_that_cannot_be_moved_is_kept() {
     newer(&bench, &noise(300_000));
     bench.fake.send_away();
     *bench.fake.is_cut_off.lock().unwrap() = true;
-    assert!(bench.table.commit(&open, WaitPolicy::for_at_most(SOON)).is_err());
+    assert!(bench.table.commit(&open, WaitPolicy::Silence(SOON)).is_err());
     *bench.fake.is_cut_off.lock().unwrap() = false;
-    bench.table.commit(&open, WaitPolicy::for_at_most(SOON)).unwrap().unwrap();
+    bench.table.commit(&open, WaitPolicy::Silence(SOON)).unwrap().unwrap();
     assert!(bench.fake.bytes_of(file(1)) == [&noise(300_000)[..], b"line\n"].concat());
 }
 
@@ -486,7 +486,7 @@ fn a_file_that_the_kernel_reads_directly_follows_what_others_make_of_it() {
         bench.fake.put(file(1), made);
         bench.table.changed_elsewhere(file(1));
         assert!(open.is_behind(), "version {number}");
-        assert_eq!(bench.table.follow(&open, WaitPolicy::for_at_most(SOON)), Ok(Followed::Yes));
+        assert_eq!(bench.table.follow(&open, WaitPolicy::Silence(SOON)), Ok(Followed::Yes));
         assert!(shows(&bytes) && !open.is_behind(), "version {number}");
         assert!(bench.read_all(&open) == bytes);
     }
@@ -499,7 +499,7 @@ fn a_file_that_the_kernel_reads_directly_follows_what_others_make_of_it() {
     made.version = record(999);
     bench.fake.put(file(1), made);
     bench.table.changed_elsewhere(file(1));
-    assert_eq!(bench.table.follow(&open, WaitPolicy::for_at_most(SOON)), Ok(Followed::No));
+    assert_eq!(bench.table.follow(&open, WaitPolicy::Silence(SOON)), Ok(Followed::No));
     assert!(shows(&[b"mine", &old[4..]].concat()));
 }
 
@@ -516,9 +516,9 @@ fn what_cannot_be_fetched_for_a_direct_reader_is_followed_later() {
     bench.fake.send_away();
     *bench.fake.is_cut_off.lock().unwrap() = true;
     bench.table.changed_elsewhere(file(1));
-    assert!(bench.table.follow(&open, WaitPolicy::for_at_most(SOON)).is_err() && open.is_behind());
+    assert!(bench.table.follow(&open, WaitPolicy::Silence(SOON)).is_err() && open.is_behind());
     *bench.fake.is_cut_off.lock().unwrap() = false;
-    assert_eq!(bench.table.follow(&open, WaitPolicy::for_at_most(SOON)), Ok(Followed::Yes));
+    assert_eq!(bench.table.follow(&open, WaitPolicy::Silence(SOON)), Ok(Followed::Yes));
     assert_eq!(bench.table.behind().len(), 0);
 }
 
@@ -545,7 +545,7 @@ fn holes_of_a_committed_file_are_found_without_its_bytes() {
     bench.table.truncate(&open, 50 * MIB, 0).unwrap();
     assert_eq!(bench.seek(&open, 20 * MIB + 6, Seek::Data), None);
     assert_eq!(bench.seek(&open, 45 * MIB, Seek::Hole), Some(45 * MIB));
-    bench.table.commit(&open, WaitPolicy::for_at_most(SOON)).unwrap().unwrap();
+    bench.table.commit(&open, WaitPolicy::Silence(SOON)).unwrap().unwrap();
     let island = bench.seek(&open, 4 * MIB, Seek::Data).unwrap();
     assert!((19 * MIB..=20 * MIB).contains(&island), "{island}");
 }
@@ -617,7 +617,7 @@ fn body_files_are_bounded_and_those_that_nobody_has_open_give_way() {
     let large = body::MEMORY_MAX + 1;
     let (idle, outcome) = write(1, large);
     assert_eq!(outcome, Ok(0));
-    bench.table.commit(&idle, WaitPolicy::for_at_most(std::time::Duration::from_secs(5))).unwrap().unwrap();
+    bench.table.commit(&idle, WaitPolicy::Silence(std::time::Duration::from_secs(5))).unwrap().unwrap();
     bench.table.close_file(&idle, Access::Write);
     drop(idle);
     let mut held: Vec<_> = (2..66).map(|number| write(number, large)).collect();
@@ -625,7 +625,7 @@ fn body_files_are_bounded_and_those_that_nobody_has_open_give_way() {
     assert_eq!(write(100, large).1, Err(wayfs_types::FsError::TooManyFiles));
     assert_eq!(write(101, 1000).1, Ok(0), "what fits the memory needs no descriptor");
     let (first, _) = held.swap_remove(0);
-    bench.table.commit(&first, WaitPolicy::for_at_most(std::time::Duration::from_secs(5))).unwrap().unwrap();
+    bench.table.commit(&first, WaitPolicy::Silence(std::time::Duration::from_secs(5))).unwrap().unwrap();
     bench.table.close_file(&first, Access::Write);
     drop(first);
     assert_eq!(write(102, large).1, Ok(0));

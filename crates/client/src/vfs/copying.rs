@@ -78,7 +78,7 @@ impl Vfs {
             Err(NotShared::Uncommitted) => {
                 let asker = caller.clone();
                 self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
-                    let wait_policy = WaitPolicy::for_at_most(vfs.settings.read_timeout);
+                    let wait_policy = WaitPolicy::Silence(vfs.settings.read_timeout);
                     let outcome = match vfs.commit_file(&source.file, wait_policy) {
                         Ok(_) => vfs.files.share(&source.file, &target.file, range, user),
                         Err(_) => Err(NotShared::Unfit),

@@ -36,7 +36,8 @@ pub struct VfsSettings {
     pub close: Close,
     /// Longest wait of an operation on names and attributes. Default 10 s.
     pub metadata_timeout: Duration,
-    /// Longest wait of a read for bytes from afar. Default 30 s.
+    /// Longest silence that a read bears while it waits for bytes from afar: as long as they come it goes on, for at most an
+    /// hour by the default. Default 30 s.
     pub read_timeout: Duration,
     /// Longest wait of `fsync` (and of a safe `close`) for the station. Default 10 s.
     pub safe_timeout: Duration,
@@ -442,7 +443,7 @@ impl Vfs {
 
     /// For a read that may wait.
     pub(super) fn read_patience(&self) -> WaitPolicy {
-        WaitPolicy::for_at_most(self.settings.read_timeout)
+        WaitPolicy::Silence(self.settings.read_timeout)
     }
 }
 

@@ -60,7 +60,7 @@ impl Vfs {
         }
         let asker = caller.clone();
         self.on_worker(&self.savers, caller, reply, move |vfs, slot| {
-            let mut outcome = vfs.commit(&open, WaitPolicy::for_at_most(vfs.settings.read_timeout));
+            let mut outcome = vfs.commit(&open, WaitPolicy::Silence(vfs.settings.read_timeout));
             if early == EarlyClose::BehindAnother {
                 // What a note would have promised.
                 outcome = outcome.and_then(|committed| Ok(vfs.files.sync().map(|()| committed)?));
@@ -140,7 +140,7 @@ impl Vfs {
     fn settle_file(&self, file: FileId) -> Result<Option<RecordId>, OperationError> {
         self.commit_closing()?;
         let Some(open) = self.files.find(file) else { return Ok(None) };
-        self.commit_file(&open, WaitPolicy::for_at_most(self.settings.read_timeout))
+        self.commit_file(&open, WaitPolicy::Silence(self.settings.read_timeout))
     }
 
     pub(super) fn commit_file(
@@ -207,7 +207,7 @@ impl Vfs {
             return;
         }
         let job = self.savers.run(move || {
-            if let Err(slow) = vfs.commit(&open, WaitPolicy::for_at_most(vfs.settings.read_timeout)) {
+            if let Err(slow) = vfs.commit(&open, WaitPolicy::Silence(vfs.settings.read_timeout)) {
                 tracing::warn!(file = %open.file.id(), error = %slow, "commit of a closed file: will be tried again");
             }
             let _ = reply.ok();
@@ -266,7 +266,7 @@ impl Vfs {
             return Ok(None);
         }
         open.file.notice_mapped_writes();
-        let committed = self.commit(open, WaitPolicy::for_at_most(self.settings.read_timeout))?;
+        let committed = self.commit(open, WaitPolicy::Silence(self.settings.read_timeout))?;
         open.file.note_sync();
         Ok(committed)
     }
@@ -275,7 +275,7 @@ impl Vfs {
     fn commit_closing(&self) -> Result<(), OperationError> {
         for file in self.files.closing() {
             let Some(open) = self.files.find(file) else { continue };
-            if let Some(committed) = self.files.commit(&open, WaitPolicy::for_at_most(self.settings.read_timeout))? {
+            if let Some(committed) = self.files.commit(&open, WaitPolicy::Silence(self.settings.read_timeout))? {
                 self.committed(file, &committed);
             }
         }
@@ -292,7 +292,7 @@ impl Vfs {
             // One with names that it does not list is given back itself.
             if (directories.contains(&file) || self.engine.inode(file).is_some_and(stands_in))
                 && let Some(open) = self.files.find(file)
-                && let Err(slow) = self.commit_file(&open, WaitPolicy::for_at_most(self.settings.read_timeout))
+                && let Err(slow) = self.commit_file(&open, WaitPolicy::Silence(self.settings.read_timeout))
             {
                 tracing::warn!(%file, error = %slow, "others look before what was closed could be committed");
             }
@@ -302,7 +302,7 @@ impl Vfs {
     /// Commits a file that was closed early, in the background.
     fn commit_closed(&self, file: FileId) {
         let Some(open) = self.files.find(file) else { return };
-        match self.files.commit(&open, WaitPolicy::for_at_most(self.settings.read_timeout)) {
+        match self.files.commit(&open, WaitPolicy::Silence(self.settings.read_timeout)) {
             Ok(Some(committed)) => {
                 self.committed(file, &committed);
             }
@@ -362,7 +362,7 @@ impl Vfs {
 
     fn commit_if_closing(&self, file: FileId) -> Result<(), OperationError> {
         let Some(open) = self.files.find(file).filter(|_| self.files.is_closing(file)) else { return Ok(()) };
-        if let Some(committed) = self.files.commit(&open, WaitPolicy::for_at_most(self.settings.read_timeout))? {
+        if let Some(committed) = self.files.commit(&open, WaitPolicy::Silence(self.settings.read_timeout))? {
             self.committed(file, &committed);
         }
         Ok(())
@@ -452,7 +452,7 @@ impl Vfs {
         for file in files {
             // One that is not here any more was committed meanwhile, or nobody wants it.
             if let Some(open) = self.files.find(*file)
-                && let Err(slow) = self.commit_file(&open, WaitPolicy::for_at_most(self.settings.read_timeout))
+                && let Err(slow) = self.commit_file(&open, WaitPolicy::Silence(self.settings.read_timeout))
             {
                 failed.push((*file, slow.into_error()));
             }

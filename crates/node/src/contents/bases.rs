@@ -13,12 +13,12 @@ use super::compression::Path;
 use super::fetch::Want;
 use super::former::{Reach, counterparts};
 use super::message::Form;
+use super::patience::Wait;
 use crate::core::PushOrder;
 use crate::session::Session;
 use crate::volume::Volume;
 use bytes::Bytes;
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
 use wayfs_proto::Neighbour;
 use wayfs_types::{Content, Digest, FileId, Inode, Place};
 
@@ -79,14 +79,17 @@ impl Volume {
         session: &Session,
         offer: &Offer,
         form: Form,
-        end: Instant,
+        wait: &mut Wait<'_>,
     ) -> Option<Bytes> {
         let Form::Difference { named, before, .. } = form else { return Some(Bytes::new()) };
         let mut digests = session.history.asked().bases(offer.number, before)?;
         // What is left must do for a repetition.
-        let end = Instant::now() + end.saturating_duration_since(Instant::now()) / 2;
+        let mut half = wait.of_half();
         for digest in &digests {
-            self.fetch_under_way(digest, end).await;
+            self.fetch_under_way(digest, &mut half).await;
+        }
+        if half.has_moved() {
+            wait.moved();
         }
         digests.extend(selected(&offer.named, named)?);
         self.read_joined(&digests).await

@@ -1,27 +1,32 @@
 //! Getting chunks that are not here from whoever holds them.
 //!
 //! Any number may want the same chunk: one task gets it, all wait for that task, each as long as it
-//! likes. Who asked us is not asked back.
+//! likes: so long a silence, for as long as bytes come a wait goes on. Who asked us is not asked back.
 
 use super::bases::Offer;
 use super::chunks::Keep;
 use super::message::{self, Ask, Reply};
+use super::pace::UNKNOWN;
+use super::patience::Wait;
 use super::serve;
 use crate::contents::ContentsError;
 use crate::session::Session;
 use crate::volume::Volume;
 use std::collections::{BTreeSet, HashMap};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tracing::debug;
 use wayfs_content::CHUNK_MAX;
-use wayfs_net::{Priority, RequestError};
+use wayfs_net::{Priority, RequestError, SignsOfProgress};
 use wayfs_proto::{Holder, Neighbour, PeerId, Role};
 use wayfs_types::{Content, Digest, FileId, OriginId, RecordId};
 
-/// Chunks of one fetch under way at once.
-const AT_ONCE: usize = 16;
+/// Chunks of a content whose names are gathered before they are fetched.
+const GATHERED: usize = 64;
+/// How often a line is looked at on which something is waited for.
+const LINE_PERIOD: Duration = Duration::from_secs(1);
 /// What each hop keeps for itself of the time that the asker allows.
 const HOP_COST: Duration = Duration::from_millis(300);
 /// Pause between looks for a holder that is away for the moment.
@@ -41,7 +46,7 @@ pub enum FetchError {
     /// Whoever has it cannot be reached.
     #[error("whoever holds these contents cannot be reached")]
     Unreachable,
-    /// It did not come in time.
+    /// Nothing of it came for too long.
     #[error("these contents did not come in time")]
     TimedOut,
     /// Nobody on record has it: an old version, perhaps.
@@ -64,7 +69,14 @@ pub(crate) struct Want {
 }
 
 type Fetched = Result<(), FetchError>;
-type Progress = watch::Receiver<Option<Fetched>>;
+type Progress = watch::Receiver<Standing>;
+
+/// How it stands with a chunk that is looked for. Changes whenever something came of it, or of what shares its line.
+#[derive(Debug, Clone)]
+enum Standing {
+    UnderWay,
+    Over(Fetched),
+}
 
 /// Chunks under way. A leaf in the order of locks.
 #[derive(Default)]
@@ -79,7 +91,8 @@ impl Fetches {
 }
 
 impl Volume {
-    /// Gets chunks of a version into the local chunk store and waits for them, at most `timeout`.
+    /// Gets chunks of a version into the local chunk store and waits for them, as long as bytes come: until nothing came
+    /// for `patience`, and at most 120 times as long for each chunk.
     ///
     /// # Errors
     /// The first [`FetchError`]; other chunks may have come.
@@ -88,14 +101,14 @@ impl Volume {
         file: FileId,
         version: RecordId,
         digests: &[Digest],
-        timeout: Duration,
+        patience: Duration,
     ) -> Result<(), FetchError> {
         let (send, receive) = std::sync::mpsc::sync_channel(1);
-        self.fetch_then(file, version, digests.to_vec(), timeout, move |result| {
-            // Nobody listens any more when the wait below ran out.
+        self.fetch_then(file, version, digests.to_vec(), patience, move |result| {
             let _ = send.send(result);
         });
-        receive.recv_timeout(timeout + HOP_COST * 4).unwrap_or(Err(FetchError::TimedOut))
+        // The sender is gone if the runtime ended.
+        receive.recv().unwrap_or(Err(FetchError::Unreachable))
     }
 
     /// Chunks that are looked for.
@@ -110,7 +123,7 @@ impl Volume {
         file: FileId,
         version: RecordId,
         digests: Vec<Digest>,
-        timeout: Duration,
+        patience: Duration,
         done: impl FnOnce(Result<(), FetchError>) + Send + 'static,
     ) {
         let missing: Vec<Digest> = digests.into_iter().filter(|digest| !self.contents.is_at_hand(digest)).collect();
@@ -118,11 +131,11 @@ impl Volume {
             return done(Ok(()));
         }
         let volume = Arc::clone(self);
-        self.settings.runtime.spawn(async move { done(volume.fetch_all(file, version, missing, timeout).await) });
+        self.settings.runtime.spawn(async move { done(volume.fetch_all(file, version, missing, patience).await) });
     }
 
     /// Gets all of a content, list nodes and chunks; `step` hears of every chunk that is here, by its bytes.
-    /// Each chunk may take `timeout`.
+    /// It ends when nothing came for `patience`.
     ///
     /// # Errors
     /// The first [`FetchError`].
@@ -130,7 +143,7 @@ impl Volume {
         self: &Arc<Self>,
         (file, version): (FileId, RecordId),
         content: &Content,
-        timeout: Duration,
+        patience: Duration,
         step: impl Fn(u64),
     ) -> Result<(), FetchError> {
         let Some(top) = super::Piece::top(content) else { return Ok(()) };
@@ -138,13 +151,13 @@ impl Volume {
         while let Some(first) = level.first() {
             let is_chunks = first.level == 0;
             let mut below = Vec::new();
-            for pieces in level.chunks(AT_ONCE * 4) {
+            for pieces in level.chunks(GATHERED) {
                 let digests = pieces
                     .iter()
                     .map(|piece| piece.digest)
                     .filter(|digest| !self.contents.is_at_hand(digest))
                     .collect();
-                self.fetch_all(file, version, digests, timeout).await?;
+                self.fetch_all(file, version, digests, patience).await?;
                 for piece in pieces {
                     if is_chunks {
                         step(piece.len);
@@ -164,51 +177,59 @@ impl Volume {
         file: FileId,
         version: RecordId,
         digests: Vec<Digest>,
-        timeout: Duration,
+        patience: Duration,
     ) -> Result<(), FetchError> {
-        let places = Arc::new(Semaphore::new(AT_ONCE));
         let mut tasks = tokio::task::JoinSet::new();
-        for digest in digests {
-            let (volume, places) = (Arc::clone(self), Arc::clone(&places));
-            tasks.spawn(async move {
-                let _place = places.acquire().await;
-                volume.fetch_chunk(Want { file, version, digest }, None, timeout).await
-            });
-        }
+        let mut left = digests.into_iter();
         let mut first = Ok(());
-        while let Some(ended) = tasks.join_next().await {
+        loop {
+            while tasks.len() < self.chunks_at_once()
+                && let Some(digest) = left.next()
+            {
+                let volume = Arc::clone(self);
+                let want = Want { file, version, digest };
+                tasks.spawn(async move { volume.fetch_chunk(want, None, patience).await });
+            }
+            let Some(ended) = tasks.join_next().await else { return first };
             let result = ended.unwrap_or_else(|error| Err(FetchError::Refused(error.to_string())));
             first = first.and(result);
         }
-        first
     }
 
-    /// Gets one chunk; `asker` is the session on whose behalf, and is not asked itself.
+    /// Chunks of one fetch that are under way at once, by what the line to the parent brings.
+    fn chunks_at_once(&self) -> usize {
+        let parent = self.lock().parent().cloned();
+        parent.map_or(UNKNOWN, |session| session.history.pace.at_once(session.connection.rtt()))
+    }
+
+    /// Gets one chunk; `asker` is the session on whose behalf, and is not asked itself. Ends when nothing came for `patience`.
     pub(crate) async fn fetch_chunk(
         self: &Arc<Self>,
         want: Want,
         asker: Option<PeerId>,
         patience: Duration,
     ) -> Fetched {
-        let end = Instant::now() + patience;
+        self.fetch_chunk_in(want, asker, &mut Wait::new(patience, &|| ())).await
+    }
+
+    /// The same for somebody who is to know that it moves.
+    pub(crate) async fn fetch_chunk_in(
+        self: &Arc<Self>,
+        want: Want,
+        asker: Option<PeerId>,
+        wait: &mut Wait<'_>,
+    ) -> Fetched {
         let mut has_joined = false;
         loop {
             if self.contents.is_at_hand(&want.digest) {
                 return Ok(());
             }
-            let left = end.saturating_duration_since(Instant::now());
-            let (mut progress, is_own) = self.begin_or_join(want, asker, left);
-            let waited = tokio::time::timeout(left, progress.wait_for(Option::is_some)).await;
-            let result = match waited {
-                Err(_) => Err(FetchError::TimedOut),
-                Ok(Err(_)) => Err(FetchError::Unreachable),
-                Ok(Ok(result)) => result.clone().unwrap_or(Err(FetchError::TimedOut)),
-            };
-            match result {
+            let (mut progress, is_own) = self.begin_or_join(want, asker, wait.left());
+            match until_over(&mut progress, wait).await {
                 // It began before us, and its patience was over, not ours. The next one began after us, and what it
                 // says counts: of many who wait for an absent parent, none waits for all the others.
                 Err(FetchError::TimedOut | FetchError::Unreachable)
-                    if !is_own && !has_joined && Instant::now() + LOOK_PERIOD < end && !self.is_stopped() =>
+                    if !is_own && !has_joined && wait.left() > LOOK_PERIOD && !self.is_stopped() =>
                 {
                     has_joined = true;
                 }
@@ -223,16 +244,17 @@ impl Volume {
         if let Some(progress) = under_way.get(&want.digest) {
             return (progress.clone(), false);
         }
-        let (report, progress) = watch::channel(None);
+        let (report, progress) = watch::channel(Standing::UnderWay);
         under_way.insert(want.digest, progress.clone());
         let volume = Arc::clone(self);
         self.settings.runtime.spawn(async move {
             let started = Instant::now();
-            let result = volume.find(want, asker, (patience, ASKED_MAX)).await;
+            // Every one who waits may have given up.
+            let tell = || report.send_modify(|_| ());
+            let result = volume.find(want, asker, &mut Wait::new(patience, &tell), ASKED_MAX).await;
             volume.fetches.lock().remove(&want.digest);
             volume.metrics.fetched(volume.role(), started.elapsed(), result.is_ok());
-            // Whoever asked may have given up.
-            let _ = report.send(Some(result));
+            report.send_replace(Standing::Over(result));
         });
         (progress, true)
     }
@@ -241,17 +263,18 @@ impl Volume {
     pub(crate) async fn find_below(self: &Arc<Self>, want: Want, patience: Duration) -> Fetched {
         let parent = self.lock().parent().map(|session| session.peer);
         let everybody = self.all_sessions().len() * ROUNDS_MAX;
-        self.find(want, parent, (patience, everybody.max(ASKED_MAX))).await
+        self.find(want, parent, &mut Wait::new(patience, &|| ()), everybody.max(ASKED_MAX)).await
     }
 
-    /// Asks one after the other of those who may have the chunk until it is here, so many were asked, or the time is over.
+    /// Asks one after the other of those who may have the chunk until it is here, so many were asked, or nothing came for
+    /// too long.
     async fn find(
         self: &Arc<Self>,
         want: Want,
         asker: Option<PeerId>,
-        (patience, asked_max): (Duration, usize),
+        wait: &mut Wait<'_>,
+        asked_max: usize,
     ) -> Fetched {
-        let end = Instant::now() + patience;
         let (mut last, mut refusals, mut rounds) = (FetchError::NotHeld, 0, 0);
         let mut refused = BTreeSet::new();
         loop {
@@ -260,7 +283,7 @@ impl Volume {
             }
             match self.source(want, asker, &refused) {
                 Source::Ask(session) => {
-                    match self.ask_for(&session, want, end).await {
+                    match self.ask_for(&session, want, wait).await {
                         Ok(()) => return Ok(()),
                         Err(error @ FetchError::Local(_)) => return Err(error),
                         Err(error) => {
@@ -274,14 +297,14 @@ impl Volume {
                     }
                     refused.insert(session.peer);
                     // The next one is asked at once.
-                    if Instant::now() + LOOK_PERIOD < end {
+                    if wait.left() > LOOK_PERIOD {
                         continue;
                     }
                 }
                 Source::Away => {
                     last = FetchError::Unreachable;
-                    let waited = patience.saturating_sub(end.saturating_duration_since(Instant::now()));
-                    if self.role() == Role::Client && waited >= PARENT_WAIT_MAX {
+                    let silence = wait.patience.silence(Instant::now());
+                    if self.role() == Role::Client && silence >= PARENT_WAIT_MAX {
                         return Err(last);
                     }
                 }
@@ -295,7 +318,7 @@ impl Volume {
                     refused.clear();
                 }
             }
-            if Instant::now() + LOOK_PERIOD >= end {
+            if wait.left() <= LOOK_PERIOD {
                 return Err(last);
             }
             tokio::time::sleep(LOOK_PERIOD).await;
@@ -343,12 +366,12 @@ impl Volume {
         if is_away || waits_for_parent { Source::Away } else { Source::Nobody }
     }
 
-    async fn ask_for(self: &Arc<Self>, session: &Session, want: Want, end: Instant) -> Fetched {
+    async fn ask_for(self: &Arc<Self>, session: &Session, want: Want, wait: &mut Wait<'_>) -> Fetched {
         let offer = self.offer(session, want).await;
-        if self.ask_once(session, want, offer, end).await? == Came::WithoutBase {
+        if self.ask_once(session, want, offer, wait).await? == Came::WithoutBase {
             debug!(node = %session.node.short(), digest = %want.digest, "a base is lost: asked for again without any");
             self.metrics.bases_lost.add(1);
-            if self.ask_once(session, want, Offer::default(), end).await? == Came::WithoutBase {
+            if self.ask_once(session, want, Offer::default(), wait).await? == Came::WithoutBase {
                 return Err(FetchError::Refused("a difference to chunks that were not offered".into()));
             }
         }
@@ -362,31 +385,31 @@ impl Volume {
         session: &Session,
         want: Want,
         offer: Offer,
-        end: Instant,
+        wait: &mut Wait<'_>,
     ) -> Result<Came, FetchError> {
-        let left = end.saturating_duration_since(Instant::now());
-        let patience = left.saturating_sub(HOP_COST).max(HOP_COST);
+        let patience = wait.left().saturating_sub(HOP_COST).max(HOP_COST);
         let patience_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
         let Want { file, version, digest } = want;
         let Offer { number, named: bases } = offer.clone();
         let ask = message::encode(&Ask::Give { file, version, digest, patience_ms, number, bases });
+        let signs = SignsOfProgress::default();
         let asking = async {
-            let (header, body) = session.connection.request_at(ask, Priority::Foreground).await?;
+            let (header, body) = session.connection.request_watched(ask, Priority::Foreground, &signs).await?;
             let bytes = body.read_all(CHUNK_MAX).await?;
             Ok::<_, RequestError>((header, bytes))
         };
-        let (header, bytes) = match tokio::time::timeout(left, asking).await {
-            Err(_) => return Err(FetchError::TimedOut),
-            Ok(Err(error)) => {
+        let (header, bytes) = match while_it_moves(session, &signs, wait, asking).await {
+            None => return Err(FetchError::TimedOut),
+            Some(Err(error)) => {
                 debug!(%error, "fetch interrupted");
                 return Err(FetchError::Unreachable);
             }
-            Ok(Ok(answer)) => answer,
+            Some(Ok(answer)) => answer,
         };
         match Reply::decode(&header) {
             Ok(Reply::Found(form)) => {
                 self.metrics.bytes_down.add(bytes.len() as u64);
-                let Some(bases) = self.bases_of_answer(session, &offer, form, end).await else {
+                let Some(bases) = self.bases_of_answer(session, &offer, form, wait).await else {
                     return Ok(Came::WithoutBase);
                 };
                 let keep = if self.hooks.is_pinned(file) { Keep::Pinned } else { Keep::IfRoom };
@@ -407,10 +430,10 @@ impl Volume {
     }
 
     /// Waits for a chunk that is on its way here, whatever becomes of it.
-    pub(crate) async fn fetch_under_way(&self, digest: &Digest, end: Instant) {
+    pub(crate) async fn fetch_under_way(&self, digest: &Digest, wait: &mut Wait<'_>) {
         let Some(mut progress) = self.fetches.lock().get(digest).cloned() else { return };
         // Whether it came is seen when it is read.
-        let _ = tokio::time::timeout_at(end.into(), progress.wait_for(Option::is_some)).await;
+        let _ = until_over(&mut progress, wait).await;
     }
 
     /// A chunk came up from a child: perhaps the version is whole by now, and then we hold it, too.
@@ -463,6 +486,49 @@ impl Volume {
             Reply::Missing(list) => Err(ContentsError::Missing(list.first().copied().unwrap_or(Digest::of(&[])))),
             Reply::NoSpace => Err(ContentsError::NoSpace),
             other => Err(ContentsError::Io(format!("{other:?}"))),
+        }
+    }
+}
+
+/// Waits for the end of a look for a chunk, as long as it moves.
+async fn until_over(progress: &mut Progress, wait: &mut Wait<'_>) -> Fetched {
+    loop {
+        if let Standing::Over(result) = &*progress.borrow_and_update() {
+            return result.clone();
+        }
+        match tokio::time::timeout_at(wait.patience.end().into(), progress.changed()).await {
+            Err(_) => return Err(FetchError::TimedOut),
+            Ok(Err(_)) => return Err(FetchError::Unreachable),
+            Ok(Ok(())) => wait.moved(),
+        }
+    }
+}
+
+/// Waits for an answer as long as contents come over its line, or the other side says that it gets them itself: many
+/// chunks share a line, and which comes first is not for us to say. `None`: nothing came for too long.
+async fn while_it_moves<T>(
+    session: &Session,
+    signs: &SignsOfProgress,
+    wait: &mut Wait<'_>,
+    asking: impl Future<Output = T>,
+) -> Option<T> {
+    let came = || session.connection.body_bytes_received();
+    let (begun, first) = (Instant::now(), came());
+    let mut asking = pin!(asking);
+    let mut seen = (first, signs.count());
+    loop {
+        let look = wait.patience.end().min(Instant::now() + LINE_PERIOD);
+        if let Ok(answer) = tokio::time::timeout_at(look.into(), &mut asking).await {
+            session.history.pace.note(came() - first, begun.elapsed());
+            return Some(answer);
+        }
+        let now = (came(), signs.count());
+        if now != seen {
+            seen = now;
+            wait.moved();
+        }
+        if wait.left().is_zero() {
+            return None;
         }
     }
 }

@@ -8,6 +8,7 @@
 //! The asker keeps names, the giver bytes, both within bounds; one that forgets costs a repetition without bases.
 
 use super::compression::PathLook;
+use super::pace::Pace;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -139,6 +140,8 @@ pub(crate) struct History {
     pushed: Mutex<Pushed>,
     /// The path that it goes over.
     pub(crate) path: PathLook,
+    /// How quickly the neighbour's contents come.
+    pub(crate) pace: Pace,
 }
 
 impl History {

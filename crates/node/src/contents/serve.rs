@@ -9,6 +9,7 @@ use super::codec;
 use super::confined;
 use super::fetch::{FetchError, Want};
 use super::message::{self, Ask, Form, Reply};
+use super::patience::Wait;
 use super::presence::{self, CallOff, Piece, Presence, Walk};
 use super::recent::RECENT_LEN_MAX;
 use crate::contents::ContentsError;
@@ -18,6 +19,7 @@ use crate::volume::Volume;
 use bytes::Bytes;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tracing::debug;
 use wayfs_content::CHUNK_MAX;
@@ -25,7 +27,7 @@ use wayfs_net::{IncomingRequest, RecvBody, RequestError, Responder};
 use wayfs_proto::{Input, Neighbour, PeerId};
 use wayfs_types::{Content, Digest, FileId, OriginId, RecordId};
 
-/// Longest that a neighbour may make us wait for a chunk.
+/// Longest silence that a neighbour may make us bear for a chunk.
 const PATIENCE_MAX: Duration = Duration::from_secs(60);
 /// How often an asker that waits is told that we are still at work: well below its idle timeout.
 const SIGN_PERIOD: Duration = Duration::from_secs(2);
@@ -55,10 +57,20 @@ pub(crate) async fn answer(volume: Arc<Volume>, peer: PeerId, request: IncomingR
 
 /// Does the work and tells the peer meanwhile that it goes on.
 async fn with_signs<T>(responder: &mut Responder, working: impl Future<Output = T>) -> Result<T, RequestError> {
+    with_signs_of(responder, &AtomicBool::new(false), working).await
+}
+
+/// The same for work that says when it moves.
+async fn with_signs_of<T>(
+    responder: &mut Responder,
+    moved: &AtomicBool,
+    working: impl Future<Output = T>,
+) -> Result<T, RequestError> {
     tokio::pin!(working);
     loop {
         match tokio::time::timeout(SIGN_PERIOD, &mut working).await {
             Ok(done) => return Ok(done),
+            Err(_) if moved.swap(false, Ordering::Relaxed) => responder.moves().await?,
             Err(_) => responder.still_here().await?,
         }
     }
@@ -240,8 +252,11 @@ async fn give(
     if let Err(ContentsError::Missing(_) | ContentsError::Damaged(_)) = chunk {
         // Whoever holds it may take long: others go first.
         drop(room);
-        let fetching = volume.fetch_chunk(want, Some(peer), patience);
-        if let Err(error) = with_signs(&mut responder, fetching).await? {
+        let moved = AtomicBool::new(false);
+        let tell = || moved.store(true, Ordering::Relaxed);
+        let mut wait = Wait::new(patience, &tell);
+        let fetching = volume.fetch_chunk_in(want, Some(peer), &mut wait);
+        if let Err(error) = with_signs_of(&mut responder, &moved, fetching).await? {
             return responder.answer(message::encode(&reply_of_fetch(error))).await;
         }
         room = volume.bodies.acquire().await;

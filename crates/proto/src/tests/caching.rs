@@ -107,6 +107,25 @@ fn a_writer_waits_for_the_callbacks_of_others_but_no_longer_than_a_lease() {
     assert!(!world.hosts[b].replica.progress().connected);
 }
 
+/// Over a thin line a minute's contents are ahead of each message.
+#[test]
+fn a_parent_whose_contents_come_is_not_given_up_for_its_silence() {
+    let (mut world, _, b, peer) = two_clients();
+    world.stall(peer, true);
+    for _ in 0..20 {
+        world.pass(Duration::from_secs(2));
+        world.input(b, Input::Moved { peer });
+        // What it asks arrives; the answers wait in the line.
+        while world.waits_up(peer) {
+            world.step_up(peer, 1);
+        }
+        assert!(world.has_session(b), "contents come all the time");
+    }
+    assert!(!world.hosts[b].replica.is_trusted(), "bytes vouch for no names");
+    world.pass(Duration::from_secs(11));
+    assert!(!world.has_session(b), "now nothing comes at all");
+}
+
 #[test]
 fn after_an_acknowledged_close_an_open_elsewhere_sees_it() {
     let (mut world, a, b, _) = two_clients();

@@ -1,0 +1,89 @@
+//! How many chunks are asked for at once: as many as keep the line busy.
+//!
+//! On a thin line each chunk more makes all that are under way later, those that somebody waits for among them; on a long fast one
+//! too few leave it idle for a round trip. What a line brings is seen while chunks come over it.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+use wayfs_content::CHUNK_AVG;
+
+/// Fewest: the next one is on its way while one is checked and stored.
+const MIN: usize = 2;
+/// Most: 4 MiB are what a line of 1 Gb/s has under way in 30 ms.
+const MAX: usize = 16;
+/// While nothing is known of the line: a second of a line of 8 Mb/s.
+pub(crate) const UNKNOWN: usize = 4;
+/// Fewer bytes tell more about the round trip than about the line.
+const MEASURED_LEN_MIN: u64 = 64 << 10;
+/// What is asked for beyond a round trip's worth. Chunks differ in length by a factor of sixteen, and whoever gives them may have to
+/// get them first.
+const RESERVE: Duration = Duration::from_secs(1);
+
+/// What a line brings, in bytes per second, once that was seen. A leaf in the order of locks.
+#[derive(Debug, Default)]
+pub(crate) struct Pace(Mutex<Option<u64>>);
+
+impl Pace {
+    /// So many bytes of contents came over the line, those of other chunks among them, while one was waited for so long.
+    pub(crate) fn note(&self, bytes: u64, took: Duration) {
+        if bytes < MEASURED_LEN_MIN {
+            return;
+        }
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
+        let rate = bytes.saturating_mul(1_000_000) / micros;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(rate);
+    }
+
+    /// How many chunks are to be under way on a line of this round trip.
+    pub(crate) fn at_once(&self, rtt: Duration) -> usize {
+        let Some(rate) = *self.0.lock().unwrap_or_else(PoisonError::into_inner) else { return UNKNOWN };
+        let ahead = rate as f64 * (rtt + RESERVE).as_secs_f64();
+        ((ahead / CHUNK_AVG as f64) as usize).clamp(MIN, MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After so many came over a line of so many bytes per second that is busy all the time.
+    fn at_once(rate: u64, rtt: Duration) -> usize {
+        let pace = Pace::default();
+        for _ in 0..8 {
+            let under_way = (pace.at_once(rtt) * CHUNK_AVG) as u64;
+            // What is under way comes at the rate of the line, or once in a round trip.
+            let took = Duration::from_secs_f64(under_way as f64 / rate as f64).max(rtt);
+            pace.note(under_way, took);
+        }
+        pace.at_once(rtt)
+    }
+
+    #[test]
+    fn a_thin_line_has_two_and_a_fast_one_sixteen() {
+        let (near, far) = (Duration::from_millis(1), Duration::from_millis(200));
+        assert_eq!(at_once(15_000, far), 2, "0.12 Mb/s");
+        assert_eq!(at_once(125_000, near), 2, "1 Mb/s");
+        assert_eq!(at_once(1_250_000, near), 4, "10 Mb/s");
+        assert_eq!(at_once(12_500_000, near), 16, "100 Mb/s");
+        assert_eq!(at_once(12_500_000, far), 16, "and far away");
+    }
+
+    #[test]
+    fn a_line_that_became_thin_is_seen_and_so_is_one_that_recovered() {
+        let pace = Pace::default();
+        pace.note(4 << 20, Duration::from_millis(40));
+        assert_eq!(pace.at_once(Duration::ZERO), 16);
+        pace.note(4 << 20, Duration::from_secs(300));
+        assert_eq!(pace.at_once(Duration::ZERO), 2);
+        pace.note(1 << 20, Duration::from_millis(10));
+        assert_eq!(pace.at_once(Duration::ZERO), 16);
+    }
+
+    #[test]
+    fn a_small_file_tells_nothing() {
+        let pace = Pace::default();
+        pace.note(9_000, Duration::from_secs(1));
+        assert_eq!(pace.at_once(Duration::ZERO), UNKNOWN);
+    }
+}
