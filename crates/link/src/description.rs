@@ -92,6 +92,8 @@ pub struct WayDescription {
     pub loss: Option<f64>,
     /// Mean bytes between bit errors; 0 is none.
     pub bytes_per_bit_error: Option<f64>,
+    /// Packets that such an error takes.
+    pub error_run: Option<u32>,
     /// Share of packets that arrive twice, 0 to 1.
     pub duplication: Option<f64>,
     /// Receive buffer of a slow host at the far end.
@@ -398,6 +400,7 @@ impl WayDescription {
         if let Some(bytes) = self.bytes_per_bit_error {
             way.bytes_per_bit_error = Some(number("bytes_per_bit_error", bytes)?).filter(|bytes| *bytes > 0.0);
         }
+        way.error_run = self.error_run.unwrap_or(way.error_run);
         if let Some(share) = self.duplication {
             way.duplication = Probability::new(share)?;
         }

@@ -39,6 +39,9 @@ pub struct DirectionConfig {
     pub loss: Probability,
     /// Mean bytes between bit errors; a packet with an error is lost. Default: none.
     pub bytes_per_bit_error: Option<f64>,
+    /// Packets that such an error takes: those behind the first are lost, too. [`crate::Medium`] has runs, [`Direction`] has not.
+    /// Default 1; zero counts as 1.
+    pub error_run: u32,
     /// A packet arrives twice. Default: never.
     pub duplication: Probability,
     /// Receive buffer of a slow host at the far end; [`crate::Medium`] has it, [`Direction`] has not. Default: none.
@@ -58,6 +61,7 @@ impl Default for DirectionConfig {
             reordering: false,
             loss: Probability::NEVER,
             bytes_per_bit_error: None,
+            error_run: 1,
             duplication: Probability::NEVER,
             receiver: None,
         }

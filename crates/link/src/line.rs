@@ -141,6 +141,8 @@ pub(crate) struct WayState<P> {
     receiver: Receiver,
     /// Nothing comes out before what a driver holds, or waits for the host, has.
     held_until: Nanos,
+    /// Packets that the last bit error takes yet.
+    run_left: u32,
     random: ChaCha8Rng,
     pub(crate) statistics: WayStatistics,
 }
@@ -154,6 +156,7 @@ impl<P> WayState<P> {
             propagation: Propagation::new(now.into()),
             receiver: Receiver::default(),
             held_until: Nanos::ZERO,
+            run_left: 0,
             random,
             statistics: WayStatistics::default(),
         }
@@ -197,8 +200,7 @@ impl<P> WayState<P> {
                 return [None; 2];
             }
         }
-        let errors = config.bytes_per_bit_error.map(|bytes| bit_error_loss(len as usize, bytes));
-        if errors.is_some_and(|loss| loss.happens(&mut self.random)) {
+        if self.is_hit_by_error(config, len) {
             self.statistics.lost_to_errors += 1;
             return [None; 2];
         }
@@ -214,6 +216,20 @@ impl<P> WayState<P> {
         }
         self.statistics.duplicated += 1;
         [Some(first), Some(self.propagation.arrival(config, departure, &mut self.random))]
+    }
+
+    /// Whether a bit error, or the run of one before, takes a packet of so many bytes.
+    fn is_hit_by_error(&mut self, config: &DirectionConfig, len: u64) -> bool {
+        let Some(bytes) = config.bytes_per_bit_error else { return false };
+        if self.run_left > 0 {
+            self.run_left -= 1;
+            return true;
+        }
+        let is_hit = bit_error_loss(len as usize, bytes).happens(&mut self.random);
+        if is_hit {
+            self.run_left = config.error_run.saturating_sub(1);
+        }
+        is_hit
     }
 }
 

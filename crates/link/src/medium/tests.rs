@@ -341,6 +341,23 @@ fn losses_come_as_often_as_asked_and_bit_errors_by_length() {
 }
 
 #[test]
+fn an_error_takes_as_many_packets_in_a_row_as_asked() {
+    let errors = DirectionConfig { bytes_per_bit_error: Some(65_536.0), error_run: 4, ..DirectionConfig::default() };
+    let mut line = medium(LineConfig { up: errors, ..LineConfig::default() });
+    let mut arrived = Vec::new();
+    for n in 0..100_000_u64 {
+        line.send(us(n), LINE, Way::Up, 1400, n);
+        while let Some(delivery) = line.poll(us(n)) {
+            arrived.push(delivery.packet);
+        }
+    }
+    let gaps: Vec<u64> = arrived.windows(2).map(|pair| pair[1] - pair[0] - 1).filter(|lost| *lost > 0).collect();
+    assert!(gaps.len() > 1000, "{} errors", gaps.len());
+    // One error may follow the other at once.
+    assert!(gaps.iter().all(|lost| lost % 4 == 0), "{gaps:?}");
+}
+
+#[test]
 fn drawing_losses_in_one_way_leaves_the_other_alone() {
     let jittery = DirectionConfig { jitter: Duration::from_millis(3), ..rate(10_000_000) };
     let arrivals_down = |up: DirectionConfig| {

@@ -1,7 +1,6 @@
 //! Cells of the tables on real stacks: what today's kernel, and `wayfs link`, carry over the same lines in real time.
 //!
-//! They stand beside the simulated ones, not in their place: the kernel has fine timers, and its reno is NewReno. Errors that take several
-//! packets are the simulation's alone; the emulator's lines lose single ones.
+//! They stand beside the simulated ones, not in their place: the kernel has fine timers, and its reno is NewReno.
 
 use super::real::{self, Case};
 use super::schemes::Setting;
@@ -12,7 +11,7 @@ use wayfs_hop::Scheme;
 use wayfs_link::LineConfig;
 
 /// Name, congestion control, selective acknowledgements, scheme of `wayfs link`.
-const CELLS: [(&str, &str, bool, Option<&str>); 14] = [
+const CELLS: [(&str, &str, bool, Option<&str>); 15] = [
     ("kernel, reno", "reno", false, None),
     ("kernel, reno with SACK", "reno", true, None),
     ("kernel, cubic", "cubic", true, None),
@@ -28,7 +27,10 @@ const CELLS: [(&str, &str, bool, Option<&str>); 14] = [
     ("kernel, reno, link ours", "reno", false, Some("ours")),
     ("kernel, cubic, link ours", "cubic", true, Some("ours")),
     ("kernel, bbr, link ours", "bbr", true, Some("ours")),
+    (AGAINST_RUNS, "reno", false, Some("fec:12,10")),
 ];
+/// Stands where errors take several packets.
+const AGAINST_RUNS: &str = "kernel, reno, link fec:12,10";
 const LEN: u32 = 4 << 20;
 const LEN_QUICK: u32 = 512 << 10;
 
@@ -38,19 +40,19 @@ pub(super) fn rows(context: &mut Context<'_>, table: &Table) -> Result<(Vec<Row>
         return Ok((Vec::new(), None));
     }
     let tool = link_tool::is_there(context.program());
-    let cells: Vec<_> = CELLS.into_iter().filter(|(_, _, _, scheme)| scheme.is_none() || tool).collect();
+    let columns: Vec<_> = table.columns.iter().collect();
+    let has_runs = columns.iter().any(|column| column.setting.run > 1);
+    let is_of_table =
+        |name: &str, scheme: Option<&str>| (scheme.is_none() || tool) && (has_runs || name != AGAINST_RUNS);
+    let cells: Vec<_> = CELLS.into_iter().filter(|(name, _, _, scheme)| is_of_table(name, *scheme)).collect();
     let seeds = context.choose(2, 5);
     let mut cases = Vec::new();
-    let columns: Vec<_> = table.columns.iter().filter(|column| column.setting.run == 1).collect();
     for column in &columns {
         for (_, control, sack, scheme) in &cells {
             for n in 0..seeds {
                 cases.push(case(context, &column.setting, (control, *sack, *scheme), n));
             }
         }
-    }
-    if cases.is_empty() {
-        return Ok((Vec::new(), Some("Errors that take several packets are simulated only.".into())));
     }
     context.progress(0, 1, "kernel");
     let done = match real::run_all(context, &cases) {
@@ -92,6 +94,7 @@ fn case(
     for way in [&mut radio.line.up, &mut radio.line.down] {
         way.overhead_len += radio.header_len as u64;
         way.bytes_per_bit_error = mean;
+        way.error_run = setting.run;
     }
     let wire: LineConfig = setting.wire.line.clone();
     Case {
