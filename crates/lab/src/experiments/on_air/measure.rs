@@ -9,6 +9,8 @@ use std::fs::File;
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 /// Longest time of one transfer.
@@ -143,7 +145,8 @@ impl Bench {
         let began = Instant::now();
         for _ in 0..plan.tree {
             let (path, bytes) = self.next(SMALL);
-            std::fs::write(&path, bytes).map_err(LabError::io(format!("write {}", path.display())))?;
+            let what = format!("write {}", path.display());
+            self.bounded(&what, || std::fs::write(&path, bytes).map_err(LabError::io(what.clone())))?;
         }
         self.settle()?;
         measured.tree.push(began.elapsed().as_secs_f64());
@@ -158,15 +161,16 @@ impl Bench {
         let (path, bytes) = self.next(len);
         let doing = || LabError::io(format!("write {}", path.display()));
         let began = Instant::now();
-        let mut file = File::create(&path).map_err(doing())?;
-        file.write_all(&bytes).map_err(doing())?;
-        if self.peer.is_none() && len > SMALL {
-            // An fsync waits for a bounded time only, which a slow hop may pass.
-            drop(file);
-            self.settle()?;
-        } else {
-            file.sync_all().map_err(doing())?;
-        }
+        self.bounded(&format!("write {}", path.display()), || {
+            let mut file = File::create(&path).map_err(doing())?;
+            file.write_all(&bytes).map_err(doing())?;
+            if self.peer.is_none() && len > SMALL {
+                // An fsync waits for a bounded time only, which a slow hop may pass.
+                drop(file);
+                return self.settle();
+            }
+            file.sync_all().map_err(doing())
+        })?;
         Ok(began.elapsed().as_secs_f64())
     }
 
@@ -182,17 +186,42 @@ impl Bench {
         if self.peer.is_none() {
             self.sites.sync(1, "stable", CUT)?;
         }
-        let began = Instant::now();
-        while std::fs::metadata(&near).map_or(0, |found| found.len()) != len as u64 {
-            if began.elapsed() > CUT {
-                return Err(LabError::TimedOut { what: format!("{} to be seen", near.display()), within: CUT });
+        let what = format!("{} to be seen", near.display());
+        self.bounded(&what, || {
+            let began = Instant::now();
+            while std::fs::metadata(&near).map_or(0, |found| found.len()) != len as u64 {
+                if began.elapsed() > CUT {
+                    return Err(LabError::TimedOut { what: what.clone(), within: CUT });
+                }
+                std::thread::sleep(Duration::from_millis(20));
             }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            Ok(())
+        })?;
         let began = Instant::now();
-        let read = std::fs::read(&near).map_err(LabError::io(format!("read {}", near.display())))?;
+        let what = format!("read {}", near.display());
+        let read = self.bounded(&what, || std::fs::read(&near).map_err(LabError::io(what.clone())))?;
         let seconds = began.elapsed().as_secs_f64();
         if read == bytes { Ok(seconds) } else { Err(LabError::Experiment("other bytes than were written".into())) }
+    }
+
+    /// Does something on the client's mount. A file system that waits for its server for ever is taken from the kernel when a
+    /// transfer may take no longer: what waits for it fails then.
+    fn bounded<T>(&self, what: &str, work: impl FnOnce() -> Result<T, LabError>) -> Result<T, LabError> {
+        let (done, waits) = std::sync::mpsc::channel::<()>();
+        let mount = self.at();
+        std::thread::scope(|scope| {
+            let watch = scope.spawn(move || {
+                let is_late = waits.recv_timeout(CUT) == Err(RecvTimeoutError::Timeout);
+                // What the command says is of no use: the kernel ends the waits also if it keeps the mount.
+                is_late.then(|| Command::new("umount").arg("-f").arg(mount).output())
+            });
+            let result = work();
+            drop(done);
+            match watch.join() {
+                Ok(Some(_)) => Err(LabError::TimedOut { what: what.to_owned(), within: CUT }),
+                Ok(None) | Err(_) => result,
+            }
+        })
     }
 
     /// Until all that was written is safe.
