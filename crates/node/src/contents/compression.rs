@@ -1,7 +1,7 @@
 //! How hard contents are packed, by what is known of the path.
 //!
 //! A byte on a line of 1 Mb/s takes 8 us, and the packer has looked at a byte in 0.01 to 0.2 us, as hard as it tries. On
-//! a local network it is the other way round. `docs/decisions/0013-contents-as-differences.md` has what was measured.
+//! a local network it is the other way round. `docs/packing.md` has what was measured.
 //!
 //! What a path delivers is known only when it was full lately. Until then distance must do: a small chunk is packed
 //! hard, since that is over before the line could notice, and a large one nearly as quickly as ever, since a far line
