@@ -320,6 +320,8 @@ fn file_info(path: PathBuf) -> FileInfo {
         safe_unix_ms: None,
         visible_unix_ms: None,
         stable_unix_ms: None,
+        told_by: "home".into(),
+        home_word_age_ms: Some(4000),
         lost: None,
         waiting_for: String::new(),
         holders: vec![],

@@ -2,7 +2,7 @@
 //!
 //! The new key and the word of the old one that it follows are put in place of the old at once: a crash leaves either. From then on
 //! the home shows that word to whoever knows it by the old key, in the handshake and in its list of servers
-//! (`docs/decisions/0039-a-home-changes-its-key.md`).
+//! (`docs/decisions/0040-a-home-changes-its-key.md`).
 
 use crate::broken::Broken;
 use crate::error::StartError;

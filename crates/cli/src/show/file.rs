@@ -56,6 +56,7 @@ pub(crate) fn info(report: &FileInfo, now_unix_ms: i64) -> String {
     line("safe", &known(report.safe, &at, since(report.safe_unix_ms)));
     line("visible", &known(report.visible, "", since(report.visible_unix_ms)));
     line("stable", &known(report.stable, "", since(report.stable_unix_ms)));
+    line("told by", &told_by(report));
     line("lost", &report.lost.as_ref().map(lost).unwrap_or_default());
     line("waits for", &clean(&report.waiting_for));
     line("held by", &clean(report.holders.join(", ")));
@@ -64,6 +65,19 @@ pub(crate) fn info(report: &FileInfo, now_unix_ms: i64) -> String {
     line("exclusive", if report.exclusive { "yes: the home decides at once" } else { "" });
     line("conflicts", &clean(report.conflicts.join(", ")));
     text
+}
+
+/// Whose word that is, and how new the home's own is.
+fn told_by(report: &FileInfo) -> String {
+    let age = report.home_word_age_ms.map(duration);
+    match (report.told_by.as_str(), age) {
+        ("", None) => String::new(),
+        ("", Some(age)) => format!("nobody is connected; the home's word is {age} old"),
+        ("home", None) => "the home".to_owned(),
+        ("home", Some(age)) => format!("the home's word, {age} old"),
+        (_, None) => "my station says".to_owned(),
+        (_, Some(age)) => format!("my station says; the home's own word that it is there is {age} old"),
+    }
 }
 
 fn known(fact: Known, before: &str, since: Option<String>) -> String {
@@ -212,6 +226,8 @@ AGE    STATE  WHAT   SENT                PATH
             safe_unix_ms: Some(0),
             visible_unix_ms: None,
             stable_unix_ms: None,
+            told_by: "home".into(),
+            home_word_age_ms: Some(4000),
             lost: None,
             waiting_for: "the next reconciliation".into(),
             holders: vec!["here".into(), "parent".into()],
@@ -224,6 +240,7 @@ AGE    STATE  WHAT   SENT                PATH
         assert!(text.contains("safe        at office, since 1970-01-01 00:00:00 UTC (3.0 s ago)\n"), "{text}");
         assert!(text.contains("stable      unknown here\n"), "{text}");
         assert!(text.contains("visible     not yet\n") && text.contains("held by     here, parent\n"), "{text}");
+        assert!(text.contains("told by     the home's word, 4.0 s old\n"), "{text}");
         assert!(!text.contains("pinned"));
     }
 

@@ -46,6 +46,8 @@ impl MountCommands {
             visible_unix_ms: facts.visible.since().map(unix_ms),
             stable: facts.stable.into(),
             stable_unix_ms: facts.stable.since().map(unix_ms),
+            told_by: self.told_by(),
+            home_word_age_ms: self.home_word_age_ms(),
             lost: self.lost(file, inode.version),
             waiting_for: self.waiting_for(facts, is_dirty),
             holders: self.holders(facts, safe_by, cached_bytes == inode.content.size()),
@@ -54,6 +56,20 @@ impl MountCommands {
             exclusive: self.volume().look(|replica| replica.is_the_homes(file)).unwrap_or(false),
             conflicts: wayfs_admin::conflicts::of_file(self.volume(), file),
         }
+    }
+
+    /// Whose word it is what became of a record.
+    fn told_by(&self) -> String {
+        let link = self.parts.link.status();
+        let kind = link.parent.filter(|_| link.state == LinkState::Connected).map(|parent| parent.kind);
+        kind.map_or("", |kind| if kind == ServerKind::Home { "home" } else { "station" }).to_owned()
+    }
+
+    /// How old the home's own word is that it was there.
+    pub(super) fn home_word_age_ms(&self) -> Option<u64> {
+        let word = self.volume().look(wayfs_node::LiveReplica::home_word).flatten()?;
+        let age = word.age(wayfs_node::clock::now(), wayfs_node::clock::wall());
+        Some(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// What is known of a version, here or by those who are asked.

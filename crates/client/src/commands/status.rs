@@ -49,9 +49,7 @@ impl MountCommands {
             home_reachable: self.is_home_reachable(),
             home_seen_ms: self.home_seen().map(|ago| u64::try_from(ago.as_millis()).unwrap_or(u64::MAX)),
             home_signed_unix_ms: signed.map(|word| word.at.as_nanos() / 1_000_000),
-            home_word_age_ms: signed
-                .map(|word| word.age(wayfs_node::clock::now(), wayfs_node::clock::wall()))
-                .map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+            home_word_age_ms: self.home_word_age_ms(),
             home_position: signed.map(|word| word.position.0),
             full: self.volume().full(),
             ledger,

@@ -95,6 +95,12 @@ pub struct FileInfo {
     /// Since when the home has its contents.
     #[serde(default)]
     pub stable_unix_ms: Option<i64>,
+    /// Clients: whose word *visible* and *stable* are: `home` over a session with it, else `station`; empty: nobody is connected.
+    #[serde(default)]
+    pub told_by: String,
+    /// Clients: how old the home's own signed word is that it was there; `None`: none came since the mount began.
+    #[serde(default)]
+    pub home_word_age_ms: Option<u64>,
     /// That nobody has the bytes of its newest version; `None`: nothing of it is lost, as far as is known here.
     #[serde(default)]
     pub lost: Option<LostReport>,

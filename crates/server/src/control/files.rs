@@ -64,6 +64,8 @@ fn look(
         visible_unix_ms: facts.visible.since().map(unix_ms),
         stable: facts.stable.into(),
         stable_unix_ms: facts.stable.since().map(unix_ms),
+        told_by: String::new(),
+        home_word_age_ms: None,
         lost: lost.map(|lost| LostReport {
             version: lost.version.to_string(),
             by: label(lost.version.origin()),
