@@ -99,7 +99,17 @@ impl Bench {
             sites.start_station(site)?;
             sites.mount(site)?;
         }
-        Ok(Self { peer: None, tool, sites, seed: context.seed(), files: 0 })
+        let mut bench = Self { peer: None, tool, sites, seed: context.seed(), files: 0 };
+        bench.await_former_sessions()?;
+        Ok(bench)
+    }
+
+    /// The other site's client may have looked at this station before it found its own. Whoever writes here waits for its lease
+    /// then, which is no matter of the hop.
+    fn await_former_sessions(&mut self) -> Result<(), LabError> {
+        let (path, bytes) = self.next(SMALL);
+        std::fs::write(&path, bytes).map_err(LabError::io(format!("write {}", path.display())))?;
+        self.settle()
     }
 
     /// A peer, whose server is at home.
