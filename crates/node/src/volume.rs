@@ -11,46 +11,38 @@
 //! **Order of locks**: the core; then any one of the leaves (sync queue, timer, uploads, fetches, recency,
 //! servers), which are never held while another is taken. Hooks and callbacks run with none held.
 
+mod members;
+mod requests;
+mod servers;
+mod sessions;
+
 use crate::contents::{Contents, Fetches, Former, Sent, Uploads};
 use crate::core::{CLOSE_STOPPING, Core, LiveReplica, Orders};
-use crate::error::{MemberError, OpenError};
+use crate::error::OpenError;
 use crate::hooks::Hooks;
 use crate::metrics::VolumeMetrics;
 use crate::room::{DiskRoom, full_text};
 use crate::scrub::{self, ScrubPosition, Scrubber};
 use crate::seals::MachineKey;
-use crate::servers::{Directory, News, Rival, exchange};
-use crate::session::{self, Session, SessionReport};
+use crate::servers::{Directory, exchange};
 use crate::sweep::{self, Sweeper};
 use crate::syncer::{self, SyncQueue};
 use crate::timer::{self, Timer};
-use crate::waiter::{Callback, Slot, Waiter};
 use crate::{VolumeSettings, clock};
 use rand::TryRngCore;
-use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::Semaphore;
-use wayfs_net::{Connection, FrameReceiver, FrameSender};
-use wayfs_proto::{Full, GivenUp, GrantError, Held, Input, Neighbour, PeerId, Replica, Role, Room, ServerRoom};
+use wayfs_proto::{Full, Input, Replica, Role, Room, ServerRoom};
 use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig, Pressure, Reserves};
-use wayfs_types::request::{Outcome, Request, RequestId};
-use wayfs_types::{
-    Admitted, FileId, FsError, Life, NodeId, OriginId, Quota, RecordId, Seal, Standing, StorageError, VolumeId,
-};
+use wayfs_types::{FileId, FsError, Life, OriginId, RecordId, Seal, StorageError, VolumeId};
 
-/// How long past its deadline a request may stay unanswered before its thread gives up by itself.
-const ANSWER_SLACK: Duration = Duration::from_secs(2);
 /// Chunks of at most 1 MiB, and as many bytes of bases, that all neighbours together may have in memory here; one more
 /// waits its turn.
 const BODIES_MAX: usize = 96;
-/// Longest wait of one writer for a disk that is behind with metadata. Below the patience of a lease, and of [S-bounded].
-const PRESSURE_WAIT_MAX: Duration = Duration::from_secs(5);
-/// Time between two looks at it.
-const PRESSURE_LOOK: Duration = Duration::from_millis(5);
 /// A full cache is in so many segments, if they are not below [`SEGMENT_MIN`].
 const SEGMENTS_MIN: u64 = 32;
 /// Bytes of the smallest segments: two of the largest chunks.
@@ -245,97 +237,6 @@ impl Volume {
         &self.metrics
     }
 
-    /// Asks the replica and waits for the answer, at most `timeout`.
-    ///
-    /// What is known locally is answered on this thread without any other being involved.
-    ///
-    /// # Errors
-    /// The [`FsError`] of the answer; `Io` if the volume has stopped or failed.
-    pub fn request(&self, request: Request, timeout: Duration) -> Outcome {
-        self.wait_out_pressure(&request, timeout);
-        self.look_for_room(&request);
-        let mut orders = Orders::sending_here();
-        let mut core = self.lock();
-        let id = core.next_request();
-        let deadline = clock::now() + timeout;
-        let answer = core.handle(Input::Request { id, request, deadline }, Some(id), &mut orders);
-        let slot = answer.is_none().then(|| {
-            let slot = Arc::new(Slot::default());
-            core.wait(id, Waiter::Thread(Arc::clone(&slot)));
-            slot
-        });
-        drop(core);
-        self.carry_out(orders);
-        match (answer, slot) {
-            (Some(outcome), _) => outcome,
-            (None, Some(slot)) => slot.wait(timeout + ANSWER_SLACK).unwrap_or_else(|| {
-                self.cancel(id);
-                Err(FsError::TimedOut)
-            }),
-            (None, None) => Err(FsError::Io),
-        }
-    }
-
-    /// Asks the replica; `callback` gets the answer. Answered at once, it is called on this thread and the result
-    /// is `None`; else it is called later, on a thread of the volume, perhaps even before this function returns.
-    pub fn submit(&self, request: Request, timeout: Duration, callback: Callback) -> Option<RequestId> {
-        self.wait_out_pressure(&request, timeout);
-        self.look_for_room(&request);
-        let mut orders = Orders::sending_here();
-        let mut core = self.lock();
-        let id = core.next_request();
-        let deadline = clock::now() + timeout;
-        match core.handle(Input::Request { id, request, deadline }, Some(id), &mut orders) {
-            Some(outcome) => {
-                drop(core);
-                drop(orders.sending.take());
-                callback(outcome);
-                self.carry_out(orders);
-                None
-            }
-            None => {
-                core.wait(id, Waiter::Callback(callback));
-                drop(core);
-                self.carry_out(orders);
-                Some(id)
-            }
-        }
-    }
-
-    /// Lets a writer wait, with no lock held, while the disk is behind with metadata. What only reads goes on at once.
-    fn wait_out_pressure(&self, request: &Request, timeout: Duration) {
-        if !matches!(request, Request::Change { .. }) || !self.pressure.is_high() {
-            return;
-        }
-        let end = Instant::now() + timeout.min(PRESSURE_WAIT_MAX);
-        while self.pressure.is_high() && Instant::now() < end && !self.is_stopped() {
-            std::thread::sleep(PRESSURE_LOOK);
-        }
-    }
-
-    /// Looks at a disk that was full a moment ago before somebody who writes is refused: there may be room again.
-    fn look_for_room(&self, request: &Request) {
-        if matches!(request, Request::Change { .. })
-            && self.room().full == Full::Metadata
-            && let Some(room) = self.disk_room.look()
-        {
-            self.step(Input::Room { room });
-        }
-    }
-
-    /// As [`Volume::wait_out_pressure`] for a neighbour, whose frames wait in the connection meanwhile: it sees a slow reader.
-    pub(crate) async fn wait_out_pressure_of_frames(&self) {
-        let end = Instant::now() + PRESSURE_WAIT_MAX;
-        while self.pressure.is_high() && Instant::now() < end && !self.is_stopped() {
-            tokio::time::sleep(PRESSURE_LOOK).await;
-        }
-    }
-
-    /// Gives a request up: it is answered `Interrupted` if it still waits.
-    pub fn cancel(&self, id: RequestId) {
-        self.step(Input::Cancel { id });
-    }
-
     /// Reads the engine's state; `None` if the volume has stopped. Must be quick: it holds the volume's lock.
     ///
     /// A panic of `look` goes on to the caller without spoiling the volume: it could change nothing.
@@ -377,198 +278,6 @@ impl Volume {
     /// Why the volume failed, if it did.
     pub fn failure(&self) -> Option<String> {
         self.lock().failed.clone()
-    }
-
-    /// Live sessions.
-    pub fn sessions(&self) -> Vec<SessionReport> {
-        let core = self.lock();
-        core.sessions
-            .values()
-            .map(|session| SessionReport {
-                peer: session.peer,
-                node: session.node,
-                address: session.connection.remote_addr(),
-                neighbour: session.neighbour.clone(),
-                rtt: session.connection.rtt(),
-            })
-            .collect()
-    }
-
-    /// Ends the sessions of a machine: it was revoked.
-    pub fn disconnect_node(&self, node: NodeId, reason: &str) {
-        let mut core = self.lock();
-        let peers: Vec<PeerId> = core.sessions.values().filter(|s| s.node == node).map(|s| s.peer).collect();
-        for peer in peers {
-            core.disconnect(peer, wayfs_net::CloseCode::NOT_ADMITTED, reason);
-        }
-    }
-
-    /// Home only: admits a machine and gives it an origin, durably.
-    ///
-    /// # Errors
-    /// [`MemberError`]: the engine refuses, or the disk fails.
-    pub fn grant_origin(
-        &self,
-        node: NodeId,
-        standing: impl Into<Standing>,
-        label: &str,
-        timeout: Duration,
-    ) -> Result<OriginId, MemberError> {
-        let standing = standing.into();
-        let origin =
-            self.change_members(|replica| replica.grant_origin(clock::now(), clock::wall(), node, standing, label))?;
-        self.sync(timeout)?;
-        self.refresh_servers();
-        Ok(origin)
-    }
-
-    /// Home only: gives a member an origin back that this home, which was put back to an older copy, does not know any more, if the
-    /// member shows that it had it.
-    /// Nobody hears of it before it is durable. Answers whether it has it now.
-    ///
-    /// # Errors
-    /// [`MemberError`]: the disk fails.
-    pub(crate) fn admit_again(
-        &self,
-        node: NodeId,
-        (origin, shown): (OriginId, Option<Seal>),
-    ) -> Result<bool, MemberError> {
-        let done =
-            self.change_members(|replica| replica.admit_again(clock::now(), clock::wall(), node, origin, shown))?;
-        if done {
-            tracing::warn!(%node, %origin, "a member has a number back that this home gave it and had forgotten");
-            self.refresh_servers();
-        }
-        Ok(done)
-    }
-
-    /// Home only: takes a machine that was turned away in again, durably, under the origin that it had. `false`: it cannot
-    /// have that one.
-    ///
-    /// # Errors
-    /// [`MemberError`]: the engine refuses, or the disk fails.
-    pub fn reinstate(
-        &self,
-        member: (NodeId, OriginId),
-        standing: impl Into<Standing>,
-        timeout: Duration,
-    ) -> Result<bool, MemberError> {
-        let standing = standing.into();
-        let done = self.change_members(|replica| replica.reinstate(clock::now(), clock::wall(), member, standing))?;
-        self.sync(timeout)?;
-        self.refresh_servers();
-        Ok(done)
-    }
-
-    /// Home only: sets the quota of a machine, or of the whole volume, durably. Answers how many origins the machine has.
-    ///
-    /// # Errors
-    /// [`MemberError`]: the engine refuses, or the disk fails.
-    pub fn set_quota(&self, node: Option<NodeId>, quota: Quota, timeout: Duration) -> Result<usize, MemberError> {
-        let count = self.change_members(|replica| replica.set_quota(clock::now(), clock::wall(), node, quota))?;
-        self.sync(timeout)?;
-        Ok(count)
-    }
-
-    /// Home only: refuses a machine from this moment on, durably, and ends its sessions here; `held` says what becomes of what
-    /// only stations have of it. Answers how many origins it had.
-    ///
-    /// # Errors
-    /// [`MemberError`]: the engine refuses, or the disk fails.
-    pub fn revoke(&self, node: NodeId, held: Held, timeout: Duration) -> Result<usize, MemberError> {
-        let count = self.change_members(|replica| replica.revoke(clock::now(), clock::wall(), node, held))?;
-        self.disconnect_node(node, "this machine was removed from the volume");
-        self.sync(timeout)?;
-        self.refresh_servers();
-        Ok(count)
-    }
-
-    /// Home only: declares versions lost that only machines have which are away, and waits until that is durable. Everybody who
-    /// is there was asked for them in vain ([`Volume::look_in_vain`]).
-    ///
-    /// # Errors
-    /// [`MemberError`]: not the home, or the store failed.
-    pub fn accept_loss(&self, versions: &BTreeSet<RecordId>, timeout: Duration) -> Result<Vec<GivenUp>, MemberError> {
-        let given_up = self.change_members(|replica| replica.accept_loss(clock::now(), clock::wall(), versions))?;
-        self.sync(timeout)?;
-        Ok(given_up)
-    }
-
-    /// Home only: signs a new list of servers where the members ask for one. To be called whenever they changed.
-    pub fn refresh_servers(&self) {
-        if self.role() != Role::Home {
-            return;
-        }
-        match self.look(wayfs_proto::Replica::origins) {
-            Some(Ok(origins)) => drop(self.directory.refresh(&origins)),
-            Some(Err(error)) => tracing::error!(%error, "read members for the list of servers"),
-            None => {}
-        }
-    }
-
-    /// Home only: notes who else is taken for the home, and says so.
-    pub(crate) fn note_rival(&self, rival: Rival) {
-        if self.directory.note_rival(rival) {
-            self.hooks.attention(&rival.to_string());
-        }
-    }
-
-    /// Takes in what a neighbour knows of the servers.
-    pub(crate) fn take_news(&self, news: News) {
-        if let Some(station) = news.list.as_ref().and_then(|list| self.directory.successor_by(list)) {
-            self.note_rival(Rival::Successor(station));
-        }
-        if !self.directory.take(news) {
-            return;
-        }
-        self.note_home();
-        if self.role() != Role::Home {
-            return;
-        }
-        // A list of our own that is newer than ours: we were restored from an older copy, and what was revoked since stays so.
-        for node in self.directory.revoked() {
-            let admitted = self.look(|replica| replica.admitted(node)).and_then(Result::ok).unwrap_or_default();
-            if admitted.iter().any(|(_, origin)| origin.admitted != Admitted::Revoked)
-                && let Err(error) =
-                    self.change_members(|replica| replica.revoke(clock::now(), clock::wall(), node, Held::Taken))
-            {
-                tracing::error!(%error, node = %node.short(), "revoke again what a newer list calls removed");
-            }
-        }
-        self.refresh_servers();
-    }
-
-    /// The engine believes whom the directory does: the home may have changed its key.
-    fn note_home(&self) {
-        let home = self.directory.home();
-        if let Some(replica) = self.lock().replica.as_mut() {
-            replica.trust_home(home);
-        }
-    }
-
-    /// This machine was granted another origin than its store has: what nobody confirmed is written again under that one.
-    pub(crate) fn go_on_as(&self, origin: OriginId) {
-        if origin != self.origin()
-            && let Err(error) = self.change_members(|replica| replica.adopt_origin(clock::now(), clock::wall(), origin))
-        {
-            tracing::error!(%error, %origin, "go on under another origin");
-        }
-    }
-
-    fn change_members<T>(
-        &self,
-        change: impl FnOnce(&mut LiveReplica) -> Result<T, GrantError>,
-    ) -> Result<T, MemberError> {
-        let mut orders = Orders::default();
-        let changed = {
-            let mut core = self.lock();
-            let replica = core.replica.as_mut().ok_or(MemberError::Stopped)?;
-            let changed = change(replica);
-            core.settle(&mut orders);
-            changed
-        };
-        self.carry_out(orders);
-        Ok(changed?)
     }
 
     /// Feeds the engine one input.
@@ -649,74 +358,6 @@ impl Volume {
                 tracing::error!("a thread of the volume panicked");
             }
         }
-    }
-
-    /// Takes a session in whose handshake is done.
-    pub(crate) fn attach(
-        self: &Arc<Self>,
-        connection: &Connection,
-        frames: (FrameSender, FrameReceiver),
-        neighbour: Neighbour,
-    ) -> PeerId {
-        self.attach_in_place_of(None, connection, frames, neighbour)
-    }
-
-    /// The same, and the session that it replaces, if any, is over without a moment between the two.
-    pub(crate) fn attach_in_place_of(
-        self: &Arc<Self>,
-        old: Option<(PeerId, &str)>,
-        connection: &Connection,
-        (sender, receiver): (FrameSender, FrameReceiver),
-        neighbour: Neighbour,
-    ) -> PeerId {
-        // A ticket may have named another home since the last session.
-        self.note_home();
-        let mut orders = Orders::default();
-        let peer = {
-            let mut core = self.lock();
-            if let Some((old, reason)) = old
-                && core.leave(old, reason, &mut orders)
-            {
-                self.uploads.forget(old);
-            }
-            let peer = core.next_peer();
-            let session = Session {
-                peer,
-                node: connection.peer(),
-                neighbour,
-                moved: Arc::new(Mutex::new(connection.moved())),
-                connection: connection.clone(),
-                sender,
-                history: Arc::default(),
-                servers: Arc::default(),
-                entitled: Arc::default(),
-                broken: None,
-            };
-            core.attach(session, &mut orders);
-            peer
-        };
-        let runtime = &self.settings.runtime;
-        runtime.spawn(session::read_frames(Weak::clone(&self.me), peer, connection.clone(), receiver));
-        runtime.spawn(session::serve_requests(Weak::clone(&self.me), peer, connection.clone()));
-        self.carry_out(orders);
-        peer
-    }
-
-    pub(crate) fn detach(&self, peer: PeerId, reason: &str) {
-        let mut orders = Orders::default();
-        if self.lock().detach(peer, reason, &mut orders) {
-            self.uploads.forget(peer);
-        }
-        self.carry_out(orders);
-    }
-
-    /// All live sessions.
-    pub(crate) fn all_sessions(&self) -> Vec<Session> {
-        self.lock().sessions.values().cloned().collect()
-    }
-
-    pub(crate) fn session(&self, peer: PeerId) -> Option<Session> {
-        self.lock().sessions.get(&peer).cloned()
     }
 
     /// Sweeps now, and waits until it is done, at most `patience`; whether it was.
