@@ -337,6 +337,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(root) = content.root() else { return Ok(None) };
         let is_home = self.config.role == Role::Home;
         self.note_overwritten(record)?;
+        let is_needed = effect.stored.is_some() || is_home && self.is_last_whole(record, effect)?;
         match source {
             Source::Own => {
                 if !is_home {
@@ -344,7 +345,7 @@ impl<S: MetaStore> Replica<S> {
                 }
                 Ok(None)
             }
-            Source::Child { origin, .. } if is_home && effect.stored.is_none() => {
+            Source::Child { origin, .. } if is_home && !is_needed => {
                 self.tell_all_stable(others, origin, record.id);
                 Ok(None)
             }

@@ -10,7 +10,7 @@ use crate::contents::{Missing, Superseded, content_of};
 use crate::replica::Replica;
 use crate::tables::{pack, parse_root_key, record_key, root_prefix, table, unpack};
 use serde::{Deserialize, Serialize};
-use wayfs_tree::Effect;
+use wayfs_tree::{Effect, Outcome};
 use wayfs_types::{Content, FileId, Kind, MetaStore, Op, Record, RecordId, StorageError, WallTime};
 
 /// Table of the last whole contents, by the missing version that took their place.
@@ -92,6 +92,26 @@ impl<S: MetaStore> Replica<S> {
             self.overlay.put_raw(record_key(OLDER, record.id), pack(&older));
         }
         Ok(())
+    }
+
+    /// A version that came late takes nobody's place, but as long as the bytes of what was built upon it are at no server, it is what
+    /// is left if these are lost. Answers whether that is so, and notes it.
+    pub(crate) fn is_last_whole(&mut self, record: &Record, effect: &Effect) -> Result<bool, StorageError> {
+        let (Outcome::Merged, Some(file), Op::Store { mtime, .. }) = (effect.outcome, effect.file, &record.op) else {
+            return Ok(false);
+        };
+        let Some(inode) = wayfs_tree::inode(&self.tx(), file)?.filter(|inode| !inode.is_removed()) else {
+            return Ok(false);
+        };
+        let Some(heir) = self.missing_as(inode.version, &inode.content)? else { return Ok(false) };
+        if self.missing(heir)?.is_none_or(|missing| missing.safe.is_some()) {
+            return Ok(false);
+        }
+        if let Some(older) = self.older(heir)? {
+            self.overlay.put_raw(record_key(OLDER, record.id), pack(&older));
+        }
+        self.overlay.put_raw(record_key(OLDER, heir), pack(&Older { record: record.id, mtime: *mtime }));
+        Ok(true)
     }
 
     fn older(&mut self, version: RecordId) -> Result<Option<Older>, StorageError> {

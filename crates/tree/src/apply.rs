@@ -33,14 +33,13 @@ pub fn apply(view: &mut impl ViewMut, record: &Record) -> Result<Effect, Storage
     }
     let label = origin.as_ref().map_or_else(|| format!("origin-{}", record.id.origin()), |o| o.label.clone());
     let limits = origin.as_ref().map_or(Limits::NONE, |origin| origin.limits);
-    // Only a record that was applied can have made what bears its id: its image came before its origin's.
-    let is_made = inode(view, FileId::made_by(record.id))?.is_some();
-    let effect = match is_made {
-        true => Effect::new(Outcome::Duplicate),
+    let effect = match inode(view, FileId::made_by(record.id))? {
+        // Only a record that was applied can have made what bears its id: its image came before its origin's.
+        Some(made) if !store::is_overtaken(&made, record) => Effect::new(Outcome::Duplicate),
         // Whoever has the row does the same, and the record keeps its place: nothing that follows or waits is held up.
-        false if limits.is_fenced => Effect::new(Outcome::NoEffect),
-        false if limits.is_none() => dispatch(&mut Edit::new(view, record, label), &record.op)?,
-        false => limits::dispatch_limited(&mut Edit::new(view, record, label), &limits, dispatch)?,
+        _ if limits.is_fenced => Effect::new(Outcome::NoEffect),
+        _ if limits.is_none() => dispatch(&mut Edit::new(view, record, label), &record.op)?,
+        _ => limits::dispatch_limited(&mut Edit::new(view, record, label), &limits, dispatch)?,
     };
     if let Some(mut origin) = origin {
         if let Op::Skip { life, .. } = record.op {

@@ -1,14 +1,22 @@
 //! Giving a file a new content. A stored content is never dropped: it becomes
 //! current, or it becomes a file of its own.
+//!
+//! **Overtaken versions.** Who moves between stations may build upon a version whose record is still on its way by the station that
+//! was left. The store upon it leaves an alias in its name ([`expect`]), so that it is known for an ancestor when it comes: it takes
+//! nobody's place, and a file that was removed meanwhile stays so. What came before it by the same way is not named anywhere: of
+//! that nobody can tell whether the file's line goes through it. It becomes a copy, or brings the file back until the version that is named
+//! comes, too.
 
 use crate::edit::{Edit, Met, later};
 use crate::landing::{locate, settle};
 use crate::lineage::{follow, holds_or_lost};
 use crate::lost::forget_loss;
 use crate::make::landed;
-use crate::view::ViewMut;
+use crate::view::{View, ViewMut, applied, inode, resolve};
 use crate::{Effect, Outcome};
-use wayfs_types::{ConflictKind, Content, FileId, Inode, Kind, Name, Place, RecordId, StorageError, WallTime};
+use wayfs_types::{
+    ConflictKind, Content, FileId, Image, Inode, Key, Kind, Name, Op, Place, Record, RecordId, StorageError, WallTime,
+};
 
 /// Stores a content upon a version.
 pub(crate) fn store<V: ViewMut>(
@@ -25,10 +33,16 @@ pub(crate) fn store<V: ViewMut>(
         return store_unknown(edit, &new);
     };
     let id = edit.record.id;
+    if is_known_ahead(edit.view, edit.record, seen.file)? {
+        return come_late(edit, seen.file, seen.base, &inode);
+    }
     let effect = if inode.is_removed() {
         bring_back(edit, seen.file, *inode, &new)?
     } else if holds_or_lost(edit.view, edit.record.id.origin(), seen, inode.version)? {
         forget_loss(edit, inode.version)?;
+        if inode.version != seen.base {
+            expect(edit, seen.base, seen.file)?;
+        }
         let inode = new.written_into(*inode, id, edit.record.time);
         edit.put_inode(seen.file, inode)?;
         Effect::on(Outcome::AsMeant, seen.file).storing(seen.file, id)
@@ -43,6 +57,50 @@ pub(crate) fn store<V: ViewMut>(
         edit.alias(edit.own_file(), id, seen.file)?;
     }
     Ok(effect)
+}
+
+/// A version was built upon whose record has not come: an alias tells that it was seen. Of a writer's own versions nobody comes late.
+fn expect<V: ViewMut>(edit: &mut Edit<'_, V>, base: RecordId, file: FileId) -> Result<(), StorageError> {
+    let id = edit.record.id;
+    if base.origin() == id.origin() || base.sequence() <= applied(edit.view, base.origin())? {
+        return Ok(());
+    }
+    edit.alias(FileId::made_by(base), id, file)
+}
+
+/// Whether what bears a record's id was left by one that was built upon it, and came first: the alias names that one.
+pub(crate) fn is_overtaken(left: &Inode, record: &Record) -> bool {
+    matches!(record.op, Op::Store { .. }) && left.merged_into.is_some() && left.attr_version != record.id
+}
+
+/// Whether it was seen in this very file.
+fn is_known_ahead(view: &impl View, record: &Record, file: FileId) -> Result<bool, StorageError> {
+    let own = FileId::made_by(record.id);
+    let is_overtaken = inode(view, own)?.is_some_and(|left| is_overtaken(&left, record));
+    Ok(is_overtaken && resolve(view, own)? == file)
+}
+
+/// Whoever built upon this version had seen it, so it takes nobody's place. If what took its own was removed, and an ancestor that
+/// came late, too, brought the file back, that is gone again: the remover had seen both.
+fn come_late<V: ViewMut>(
+    edit: &mut Edit<'_, V>,
+    file: FileId,
+    base: RecordId,
+    inode: &Inode,
+) -> Result<Effect, StorageError> {
+    let merged = Effect::on(Outcome::Merged, file);
+    let [place] = inode.places.as_slice() else { return Ok(merged) };
+    if inode.version != base || !inode.has_one_name() {
+        return Ok(merged);
+    }
+    let key = Key::Conflict(base);
+    if let Some(Image::Conflict(report)) = edit.view.image(&key)?
+        && report.kind == ConflictKind::StoreUnlink
+    {
+        edit.view.put(key, None)?;
+    }
+    let removed = edit.detach(file, place)?;
+    Ok(merged.removing(removed))
 }
 
 struct New<'a> {

@@ -99,6 +99,65 @@ fn a_version_is_not_lost_to_one_that_was_made_upon_another_of_its_writer() {
     assert!(w.listing().iter().any(|file| file.ends_with("=two upon zero upon one")), "{:?}", w.listing());
 }
 
+/// Of what 0 wrote, 1 saw this at the station of both, and moved: what 1 does upon it reaches the home first.
+fn ahead_of(versions: &[&str]) -> World {
+    let mut w = world(|w| w.create(0, "a.txt"));
+    for version in versions {
+        w.write(0, "a.txt", version);
+    }
+    for record in w.clients[0].pending.clone() {
+        apply(&mut w.clients[1].view, &record).unwrap();
+    }
+    w.write(1, "a.txt", "upon it");
+    w
+}
+
+#[test]
+fn a_version_that_comes_after_what_was_built_upon_it_takes_nobodys_place() {
+    let mut w = ahead_of(&["seen"]);
+    w.send_all(1);
+    let late = w.send_all(0);
+    assert_eq!(late[0].outcome, Outcome::Merged);
+    assert_eq!(w.listing(), ["a.txt=upon it"]);
+}
+
+/// Seed 3209101.
+#[test]
+fn a_version_that_comes_after_its_heir_was_removed_does_not_bring_the_file_back() {
+    let mut w = ahead_of(&["seen"]);
+    w.unlink(1, "a.txt");
+    w.send_all(1);
+    w.send_all(0);
+    assert_eq!(w.listing(), [] as [&str; 0]);
+}
+
+#[test]
+fn what_brought_a_removed_file_back_goes_again_when_a_later_version_shows_that_it_was_seen() {
+    let mut w = ahead_of(&["one", "two"]);
+    w.unlink(1, "a.txt");
+    w.send_all(1);
+    w.send_one(0);
+    assert_eq!(w.listing(), ["a.txt=one"], "nobody can tell yet that its remover had seen it");
+    w.send_one(0);
+    assert_eq!(w.listing(), [] as [&str; 0]);
+    let report = Key::Conflict(w.ordered[w.ordered.len() - 2].id);
+    assert_eq!(wayfs_tree::View::image(&w.home, &report), Ok(None), "nor is it reported");
+}
+
+#[test]
+fn what_was_written_upon_a_late_version_by_another_stays() {
+    let mut w = ahead_of(&["seen"]);
+    w.unlink(1, "a.txt");
+    for record in w.clients[0].pending.clone() {
+        apply(&mut w.clients[2].view, &record).unwrap();
+    }
+    w.write(2, "a.txt", "beside it");
+    w.send_all(1);
+    w.send_all(0);
+    w.send_all(2);
+    assert_eq!(w.listing(), ["a.txt=beside it"], "its remover had not seen that");
+}
+
 #[test]
 fn two_files_of_one_name_stand_side_by_side() {
     let mut w = world(|_| ());

@@ -55,6 +55,39 @@ fn updates_and_the_past_move_along() {
     assert!(world.hosts[HOME].replica.conflicts(None, 9).unwrap().is_empty());
 }
 
+/// Seed 3209101: a client removes by way of a second station what another wrote at the first, which is cut off meanwhile.
+#[test]
+fn what_was_removed_by_way_of_another_station_does_not_come_back() {
+    for contents in [["seen", "upon it"].map(small), ["seen", "upon it"].map(big)] {
+        let (mut world, [s1, s2], [a, b], [upper, _]) = two_stations_and_two_clients();
+        let peers = [a, b].map(|client| world.connect(client, s1));
+        world.settle();
+        let file = world.create(a, FileId::ROOT, "f");
+        world.pass(Duration::from_secs(3));
+        world.close(upper);
+        let [seen, upon] = contents;
+        world.store(a, file, seen.clone());
+        world.settle();
+        assert_eq!(world.lookup(b, FileId::ROOT, "f").unwrap().1.content, seen);
+        world.store(b, file, upon);
+        world.settle();
+        world.close(peers[1]);
+        world.connect(b, s2);
+        world.settle();
+        world.change(b, Change::Unlink { parent: FileId::ROOT, name: name("f") }).unwrap();
+        world.pass(Duration::from_secs(3));
+        assert!(world.names(HOME, FileId::ROOT).unwrap().is_empty());
+        world.connect(s1, HOME);
+        world.pass(Duration::from_secs(60));
+        assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+        for host in [HOME, s1, s2, a, b] {
+            assert!(world.names(host, FileId::ROOT).unwrap().is_empty(), "host {host}");
+            assert!(world.hosts[host].replica.is_settled(), "host {host}");
+        }
+        assert!(world.hosts[HOME].replica.conflicts(None, 9).unwrap().is_empty());
+    }
+}
+
 #[test]
 fn a_new_parent_vouches_for_nothing_that_the_kernel_has_cached() {
     let (mut world, [s1, s2], client, _) = two_stations();
