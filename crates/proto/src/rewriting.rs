@@ -34,12 +34,17 @@ pub(crate) struct Rewritten {
 pub(crate) fn rewritten(entries: Vec<LogEntry>, kept: &BTreeSet<FileId>) -> Rewritten {
     let mut canceller = Canceller::new(CreateFolding::Fold);
     let mut instead: BTreeMap<RecordId, Record> = BTreeMap::new();
+    // Stores that went into the making of their file: others that are cancelled went into a later one.
+    let mut folded: BTreeSet<RecordId> = BTreeSet::new();
     for entry in &entries {
         if files_of(&entry.record).any(|file| kept.contains(&file)) {
             canceller.observe(&entry.record);
             continue;
         }
         for record in canceller.push(&entry.record) {
+            if matches!((&record.op, &entry.record.op), (Op::Create { .. }, Op::Store { .. })) {
+                folded.insert(entry.record.id);
+            }
             instead.insert(record.id, record);
         }
     }
@@ -48,7 +53,11 @@ pub(crate) fn rewritten(entries: Vec<LogEntry>, kept: &BTreeSet<FileId>) -> Rewr
     let mut made: BTreeMap<RecordId, usize> = BTreeMap::new();
     for LogEntry { record, held, .. } in entries {
         let id = record.id;
-        let stored_into = if let Op::Store { file, .. } = &record.op { Some(file.maker()) } else { None };
+        let stored_into = if let Op::Store { file, .. } = &record.op {
+            Some(file.maker()).filter(|_| folded.contains(&id))
+        } else {
+            None
+        };
         let record = instead.remove(&id).unwrap_or(record);
         match &record.op {
             Op::Touch | Op::Skip { .. } => match stored_into.and_then(|maker| made.get(&maker).copied()) {
@@ -73,7 +82,7 @@ pub(crate) fn rewritten(entries: Vec<LogEntry>, kept: &BTreeSet<FileId>) -> Rewr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wayfs_types::{Chain, Content, Kind, Life, Name, OriginId, UserId, WallTime};
+    use wayfs_types::{AttrChange, Chain, Content, Kind, Life, Name, OriginId, UserId, WallTime};
 
     fn id(sequence: u64) -> RecordId {
         RecordId::new(OriginId::new(4).unwrap(), sequence).unwrap()
@@ -123,6 +132,24 @@ mod tests {
         let formers: Vec<_> = done.left.iter().map(|rewrite| (rewrite.formers.clone(), rewrite.held)).collect();
         assert_eq!(formers, [(vec![id(1)], false), (vec![id(3)], true)], "its contents are those of the first alone");
         assert!(matches!(&done.left[0].record.op, Op::Store { content: kept, .. } if *kept == content));
+    }
+
+    /// Seed 1257 of `home-back`: the making of the file was said to hold what was stored into it later and over, and that had been let go.
+    #[test]
+    fn what_was_stored_over_is_not_what_a_file_was_made_with() {
+        let change = AttrChange { mode: Some(0o600), ..AttrChange::default() };
+        let attributes = entry(3, Op::SetAttr { file: FileId::made_by(id(1)), base: id(1), change }, false);
+        let entries = vec![
+            create(1, "a"),
+            store(2, 1, 1, "first"),
+            attributes,
+            store(4, 1, 2, "second"),
+            store(5, 1, 4, "third"),
+        ];
+        let done = rewritten(entries, &BTreeSet::new());
+        assert_eq!(done.dropped, [id(4)]);
+        let formers: Vec<_> = done.left.iter().map(|rewrite| rewrite.formers.clone()).collect();
+        assert_eq!(formers, [vec![id(1), id(2)], vec![id(3)], vec![id(5)]]);
     }
 
     #[test]
