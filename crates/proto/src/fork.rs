@@ -410,6 +410,7 @@ impl<S: MetaStore> Replica<S> {
     /// Writes again under our own origin what children wrote.
     pub(crate) fn write_parted(&mut self, parted: Vec<(OriginId, Vec<LogEntry>)>) -> Result<(), StorageError> {
         for (of, entries) in parted {
+            self.keep_parted(&entries);
             let records = self.write_again(entries)?;
             tracing::warn!(%of, records, "the home has other records of a member: ours are written again");
             self.staged.outputs.push(Output::Rescued { of, records });

@@ -5,12 +5,14 @@
 //! line once. The parent leaves out what came in this session, since the child began to be told of changes, and only
 //! until it has told the child that the record took effect (the image of its origin, in a whole cut): so long the child
 //! keeps the record as a tentative one. A digest stands for what is left out. If the child finds that it has not got
-//! that, the session ends, and in the next one nothing of it is left out.
+//! that, the session ends, and in the next one nothing of it is left out. A station that writes records again by other names, since the
+//! home's history parted from its own, may have sent them a moment ago: it keeps their contents for this session.
 
 use crate::api::PeerId;
 use crate::children::{Child, ChildState};
 use crate::contents::content_of;
 use crate::replica::{Replica, StepError};
+use crate::tentative::LogEntry;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use wayfs_types::{Content, Digest, Image, Inode, Key, MetaStore, OriginId, Record, RecordId};
@@ -82,6 +84,14 @@ fn take_out(inode: &mut Inode) -> Option<Digest> {
     Some(Digest::of(&std::mem::take(bytes)))
 }
 
+/// The contents that travel in a record.
+fn inline_of(record: &Record) -> Option<Bytes> {
+    match content_of(record)? {
+        (_, Content::Inline(bytes)) => Some(bytes.clone()),
+        _ => None,
+    }
+}
+
 impl Child {
     /// A record came from the child and took effect.
     pub(crate) fn note_brought(&mut self, record: &Record) {
@@ -110,9 +120,15 @@ impl<S: MetaStore> Replica<S> {
 
     fn sent_contents(&self, version: RecordId) -> Result<Option<Bytes>, StepError> {
         let record = self.logged(version)?;
-        Ok(match record.as_ref().and_then(content_of) {
-            Some((_, Content::Inline(bytes))) => Some(bytes.clone()),
-            _ => None,
-        })
+        let parted = || self.upstream.as_ref().and_then(|upstream| upstream.parted.get(&version).cloned());
+        Ok(record.as_ref().and_then(inline_of).or_else(parted))
+    }
+
+    /// Records of others are taken out of the log, and the home may be about to tell what it made of them.
+    pub(crate) fn keep_parted(&mut self, entries: &[LogEntry]) {
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        let contents = entries.iter().filter_map(|entry| Some((entry.record.id, inline_of(&entry.record)?)));
+        let room = ECHO_MAX.saturating_sub(upstream.parted.len());
+        upstream.parted.extend(contents.filter(|(_, bytes)| bytes.len() >= LEN_MIN).take(room));
     }
 }

@@ -24,6 +24,7 @@ use crate::rights::OwnRights;
 use crate::seen::Asked;
 use crate::tables::{number_key, table};
 use crate::watches::Watches;
+use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use wayfs_types::request::RequestId;
@@ -100,6 +101,8 @@ pub(crate) struct Upstream {
     pub(crate) fact_asks: BTreeMap<AskId, FactAsk>,
     pub(crate) next_ask: u64,
     pub(crate) lock_asks: BTreeMap<AskId, LockAsk>,
+    /// Station: contents of records that are written again by another name and may have been sent in this session by their own.
+    pub(crate) parted: BTreeMap<RecordId, Bytes>,
     /// What we may change without a question.
     pub(crate) rights: OwnRights,
     /// Requests for locks that wait until the parent has answered what their owner gave up.
@@ -186,6 +189,7 @@ impl<S: MetaStore> Replica<S> {
             fact_asks: BTreeMap::new(),
             next_ask: 1,
             lock_asks: BTreeMap::new(),
+            parted: BTreeMap::new(),
             rights: OwnRights::default(),
             locks_held_back: Vec::new(),
             asked_stable: 0,

@@ -4,7 +4,7 @@ use super::world::{HOME, World, small};
 use crate::{Input, Output, PeerId, Role};
 use std::time::Duration;
 use wayfs_types::request::Change;
-use wayfs_types::{AttrChange, CommitNumber, Content, Digest, FileId, Image, Key};
+use wayfs_types::{AttrChange, CommitNumber, Content, Digest, FileId, Image, Key, Origin};
 use wayfs_wire::{Down, KeyImage, Message, Omitted, encode};
 
 const LEN: u64 = 4000;
@@ -95,6 +95,38 @@ fn a_new_session_is_told_everything() {
     assert_eq!(content_at(&world, client, file), long('a'));
     assert!(world.hosts[client].replica.is_settled());
     world.assert_agrees(client);
+}
+
+/// Seed 2406206: the home's history of a client parts from what a station took of it and has just sent.
+#[test]
+fn what_is_written_again_by_another_name_may_come_back_without_its_contents() {
+    let (mut world, station, client, _) = station_and_client();
+    let line = world.line_of(station);
+    world.create(client, FileId::ROOT, "before");
+    world.pass(Duration::from_secs(2));
+    let origin = world.hosts[client].origin;
+    let Some(Image::Origin(confirmed)) = world.tree(station).remove(&Key::Origin(origin)) else { panic!() };
+    world.stall(line, true);
+    let file = world.create(client, FileId::ROOT, "f");
+    world.store(client, file, long('a'));
+    world.pass(Duration::from_millis(1500));
+    let mut inode = world.hosts[station].replica.inode(file).unwrap().unwrap();
+    inode.content = Content::EMPTY;
+    let told = |serial, pair, omitted| {
+        let through = CommitNumber(1000 + serial);
+        Down::Images { serial, through, more: false, images: vec![pair], omitted }
+    };
+    let parted = Origin { chain: confirmed.chain.then(b"another"), ..confirmed };
+    let other = KeyImage { key: Key::Origin(origin), image: Some(Image::Origin(parted)) };
+    let without = KeyImage { key: Key::Inode(file), image: Some(Image::Inode(inode)) };
+    let omitted = vec![Omitted { index: 0, digest: Digest::of("a".repeat(4000).as_bytes()) }];
+    for told in [told(98, other, vec![]), told(99, without, omitted)] {
+        world.input(station, Input::Message { peer: line, bytes: encode(&Message::Down(told)) });
+    }
+    let events = &world.hosts[station].events;
+    assert!(events.iter().any(|event| matches!(event, Output::Rescued { .. })), "{events:?}");
+    assert!(world.is_open(line), "it has them");
+    assert_eq!(content_at(&world, station, file), long('a'));
 }
 
 #[test]
