@@ -150,7 +150,8 @@ impl Engine for Live {
     }
 
     fn is_exclusive(&self, file: FileId) -> bool {
-        self.volume.look(|replica| replica.is_the_homes(file)).unwrap_or(false)
+        // What cannot be read is shown as what others may change at any moment.
+        self.volume.look(|replica| replica.is_the_homes(file)).is_some_and(|is_the_homes| is_the_homes.unwrap_or(true))
     }
 
     fn sync(&self, timeout: Duration) -> Result<(), StorageError> {

@@ -94,7 +94,7 @@ impl<S: MetaStore> Replica<S> {
     /// opened a moment ago knows of no lock, and believes all.
     fn comes_too_late(&self, child: OriginId, holder: Holder, request: &LockRequest) -> bool {
         let is_returning = self.children.by_origin.get(&child).is_some_and(|row| row.state == ChildState::Ready);
-        let is_decided_here = request.family == LockFamily::Claim || self.is_the_homes(request.file);
+        let is_decided_here = request.family == LockFamily::Claim || self.is_the_homes(request.file).unwrap_or(true);
         let is_believed = self.now < self.opened + self.config.lease;
         is_returning && is_decided_here && !is_believed && !self.locks.has_kept(holder, request)
     }

@@ -90,22 +90,35 @@ fn place_of(change: &Change) -> Option<(FileId, Name)> {
 
 impl<S: MetaStore> Replica<S> {
     /// Whether a file is, or stands in, a directory in which the home decides at once, as far as it is known here.
-    pub fn is_the_homes(&self, file: FileId) -> bool {
-        let Ok(Some(inode)) = self.inode_meant(file) else { return false };
-        let is_listed = || directories_of(&inode).any(|directory| self.is_exclusive(directory));
-        let is_unlisted = || self.unlisted_exclusive(file, &inode).is_ok_and(|found| !found.is_empty());
-        inode.is_exclusive() || is_listed() || is_unlisted()
+    ///
+    /// # Errors
+    /// [`StorageError`] if that cannot be read: then nobody may decide as if it were not so.
+    pub fn is_the_homes(&self, file: FileId) -> Result<bool, StorageError> {
+        let Some(inode) = self.inode_meant(file)? else { return Ok(false) };
+        if inode.is_exclusive() {
+            return Ok(true);
+        }
+        for directory in directories_of(&inode) {
+            if self.is_exclusive(directory)? {
+                return Ok(true);
+            }
+        }
+        Ok(!self.unlisted_exclusive(file, &inode)?.is_empty())
     }
 
-    pub(crate) fn is_exclusive(&self, directory: FileId) -> bool {
-        self.inode_meant(directory).ok().flatten().is_some_and(|inode| inode.is_exclusive())
+    pub(crate) fn is_exclusive(&self, directory: FileId) -> Result<bool, StorageError> {
+        Ok(self.inode_meant(directory)?.is_some_and(|inode| inode.is_exclusive()))
     }
 
     /// The exclusive directories that a change is about.
     fn exclusive_among(&self, change: &Change) -> Result<BTreeSet<FileId>, StorageError> {
-        let mut files = self.rights_for(change)?;
-        files.retain(|file| self.is_exclusive(*file));
-        Ok(files)
+        let mut exclusive = BTreeSet::new();
+        for file in self.rights_for(change)? {
+            if self.is_exclusive(file)? {
+                exclusive.insert(file);
+            }
+        }
+        Ok(exclusive)
     }
 
     /// The next claim that a change needs and has not; `None`: go ahead.

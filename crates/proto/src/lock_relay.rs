@@ -79,7 +79,8 @@ fn for_home(holder: Holder, request: &LockRequest) -> LockRequest {
 impl<S: MetaStore> Replica<S> {
     /// Whether a child's lock is the home's to give.
     pub(crate) fn is_relayed(&self, request: &LockRequest) -> bool {
-        let is_the_homes = || request.family == LockFamily::Claim || self.is_the_homes(request.file);
+        // What cannot be read is not given here: another station may give it, too.
+        let is_the_homes = || request.family == LockFamily::Claim || self.is_the_homes(request.file).unwrap_or(true);
         self.config.role == Role::Station && is_the_homes()
     }
 

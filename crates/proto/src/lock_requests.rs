@@ -114,8 +114,8 @@ impl<S: MetaStore> Replica<S> {
             self.post_lock(ask, request);
             return None;
         }
-        if self.is_the_homes(request.file) {
-            return Some(Err(FsError::Unreachable));
+        if let Some(refused) = self.refuse_the_homes(request.file) {
+            return Some(refused);
         }
         match self.locks.lock(Asker::Own(id), self.own_holder(request.owner), request) {
             Verdict::Granted => {
@@ -136,10 +136,19 @@ impl<S: MetaStore> Replica<S> {
             self.post_in_turn(Up::TestLock { ask, request });
             return None;
         }
-        if self.is_the_homes(request.file) {
-            return Some(Err(FsError::Unreachable));
+        if let Some(refused) = self.refuse_the_homes(request.file) {
+            return Some(refused);
         }
         Some(Ok(Answer::Lock(self.locks.test(self.own_holder(request.owner), &request))))
+    }
+
+    /// Without a parent nobody gives locks that are the home's to give, nor those of which that cannot be read.
+    fn refuse_the_homes(&self, file: FileId) -> Option<Outcome> {
+        match self.is_the_homes(file) {
+            Ok(false) => None,
+            Ok(true) => Some(Err(FsError::Unreachable)),
+            Err(_) => Some(Err(FsError::Io)),
+        }
     }
 
     /// Lets go of a range. Answers whether all was as its owner thought.

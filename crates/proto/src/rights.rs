@@ -128,7 +128,7 @@ impl<S: MetaStore> Replica<S> {
             false => is_watched(),
         };
         // What is told there behind a lock is to be seen at once.
-        may && !self.is_exclusive(directory)
+        may && self.is_exclusive(directory).is_ok_and(|is_exclusive| !is_exclusive)
     }
 
     /// Whether nobody else looks at a directory, as far as that is promised.
@@ -138,7 +138,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether a change of a file is made at once, without a question to the parent.
     pub fn is_change_free(&self, file: FileId) -> bool {
-        if self.is_the_homes(file) {
+        if self.is_the_homes(file).unwrap_or(true) {
             return false;
         }
         if !self.is_close_to_open() {

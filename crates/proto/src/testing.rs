@@ -34,6 +34,7 @@ pub struct MemoryStore {
     unsynced: VecDeque<(Ticket, Batch)>,
     next: u64,
     room: Option<usize>,
+    is_unreadable: bool,
     commits: u64,
 }
 
@@ -71,6 +72,15 @@ impl MemoryStore {
     /// Refuses batches once this many bytes are stored; `None`: never.
     pub fn set_room(&mut self, bytes: Option<usize>) {
         self.room = bytes;
+    }
+
+    /// Whether its disk fails to read from here on.
+    pub fn set_unreadable(&mut self, is_unreadable: bool) {
+        self.is_unreadable = is_unreadable;
+    }
+
+    fn check_readable(&self) -> Result<(), StorageError> {
+        if self.is_unreadable { Err(StorageError::Io("cannot be read".into())) } else { Ok(()) }
     }
 
     /// Bytes of keys and values.
@@ -111,15 +121,18 @@ fn bounds<'a>(from: &'a [u8], until: &'a [u8]) -> Option<Bounds<'a>> {
 
 impl MetaStore for MemoryStore {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+        self.check_readable()?;
         Ok(self.visible.get(key).cloned())
     }
 
     fn scan(&self, from: &[u8], until: &[u8], limit: usize) -> Result<Pairs, StorageError> {
+        self.check_readable()?;
         let Some(range) = bounds(from, until) else { return Ok(Vec::new()) };
         Ok(self.visible.range::<[u8], _>(range).take(limit).map(|(k, v)| (k.clone(), v.clone())).collect())
     }
 
     fn scan_back(&self, from: &[u8], until: &[u8], limit: usize) -> Result<Pairs, StorageError> {
+        self.check_readable()?;
         let Some(range) = bounds(from, until) else { return Ok(Vec::new()) };
         Ok(self.visible.range::<[u8], _>(range).rev().take(limit).map(|(k, v)| (k.clone(), v.clone())).collect())
     }

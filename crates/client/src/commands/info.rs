@@ -53,7 +53,10 @@ impl MountCommands {
             holders: self.holders(facts, safe_by, cached_bytes == inode.content.size()),
             cached_bytes,
             pinned: self.parts.hooks.pins.covers(self.volume(), file),
-            exclusive: self.volume().look(|replica| replica.is_the_homes(file)).unwrap_or(false),
+            exclusive: self
+                .volume()
+                .look(|replica| replica.is_the_homes(file))
+                .is_some_and(|is_the_homes| is_the_homes.unwrap_or(false)),
             conflicts: wayfs_admin::conflicts::of_file(self.volume(), file),
         }
     }

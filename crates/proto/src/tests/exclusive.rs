@@ -93,6 +93,22 @@ fn create(parent: FileId, text: &str) -> Change {
     Change::Create { parent, name: name(text), kind: wayfs_types::Kind::File, mode: 0o644, uid: 0, gid: 0 }
 }
 
+/// A disk that fails to read says nothing of where a file stands: another station may give the same lock.
+#[test]
+fn a_lock_is_not_given_alone_where_it_cannot_be_read_whose_it_is() {
+    let mut site = Site::new();
+    let file = site.created(0, "f");
+    let client = site.clients[0];
+    let line = site.world.line_of(client);
+    site.world.close(line);
+    site.world.hosts[client].replica.store_mut().set_unreadable(true);
+    let locked = site.world.request(client, Request::Lock(whole(file, false)));
+    let tested = site.world.request(client, Request::TestLock(whole(file, false)));
+    for asked in [locked, tested] {
+        assert_eq!(site.world.answer(client, asked), Some(Err(FsError::Io)));
+    }
+}
+
 fn whole(file: FileId, wait: bool) -> LockRequest {
     let (owner, range) = (LockOwner(9), LockRange::WHOLE);
     LockRequest { file, family: LockFamily::Flock, owner, pid: 1, range, kind: LockKind::Write, wait }
@@ -401,7 +417,7 @@ fn an_exclusive_directory_is_known_beside_what_members_take_up() {
     for server in [HOME, site.stations[0], site.stations[1]] {
         let replica = &site.world.hosts[server].replica;
         assert!(replica.inode(file).unwrap().unwrap().is_crowded());
-        assert!(replica.is_the_homes(file), "host {server}");
+        assert!(replica.is_the_homes(file).unwrap(), "host {server}");
         assert_eq!(replica.usage_is_wrong().unwrap(), None, "host {server}");
     }
 }

@@ -192,7 +192,7 @@ fn crowded_beside(world: &mut World, host: usize, made: &[FileId]) -> (FileId, V
 fn a_name_that_is_not_listed_in_an_exclusive_directory_counts() {
     let (mut world, a, b) = site();
     let (file, made) = crowded(&mut world, a, 12);
-    assert!(!world.hosts[a].replica.is_the_homes(file));
+    assert!(!world.hosts[a].replica.is_the_homes(file).unwrap());
     let change = Change::SetXattr {
         file: made[11],
         name: XattrName::new(Inode::EXCLUSIVE).unwrap(),
@@ -200,9 +200,9 @@ fn a_name_that_is_not_listed_in_an_exclusive_directory_counts() {
         presence: XattrPresence::Any,
     };
     world.change(a, change).unwrap();
-    assert!(world.hosts[a].replica.is_the_homes(file));
+    assert!(world.hosts[a].replica.is_the_homes(file).unwrap());
     look(&mut world, b, made[11]);
-    assert!(world.hosts[b].replica.is_the_homes(file));
+    assert!(world.hosts[b].replica.is_the_homes(file).unwrap());
     unlink(&mut world, a, made[11], "n");
-    assert!(!world.hosts[a].replica.is_the_homes(file));
+    assert!(!world.hosts[a].replica.is_the_homes(file).unwrap());
 }

@@ -76,7 +76,7 @@ fn look(
         holders: holders(holder, facts, label),
         cached_bytes: 0,
         pinned: false,
-        exclusive: replica.is_the_homes(file),
+        exclusive: replica.is_the_homes(file)?,
         conflicts: Vec::new(),
     };
     Ok(Some((file, info, inode.content.clone())))
