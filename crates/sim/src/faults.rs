@@ -178,7 +178,9 @@ impl World {
             self.hosts[index].config.origin = replica.config().origin;
         }
         let (origin, last) = (self.hosts[index].config.origin, self.last_on_disk(index));
-        self.history.put_back(index, origin, last);
+        let origins = reopened.as_ref().and_then(|replica| replica.origins().ok()).unwrap_or_default();
+        let known = origins.iter().find(|(of, _)| *of == origin).map(|(_, image)| image);
+        self.history.put_back(index, origin, (last, known));
         if index == 0
             && let Some(origins) = reopened.and_then(|home| home.origins().ok())
         {

@@ -118,9 +118,13 @@ impl History {
         }
     }
 
-    /// A host's store is an older copy since, which has the records of its origin up to `last`.
-    pub(crate) fn put_back(&mut self, host: usize, origin: OriginId, last: u64) {
-        let is_later = |record: &&RecordId| record.origin() == origin && record.sequence() > last;
+    /// A host's store is an older copy since, which has the records of its origin up to `last`, but for those in the gaps between
+    /// its lives: a later life than those which the copy knows may have given smaller numbers (seed 2412637).
+    pub(crate) fn put_back(&mut self, host: usize, origin: OriginId, (last, known): (u64, Option<&Origin>)) {
+        let is_in_gap = |sequence| known.is_some_and(|known| sequence <= known.applied && !known.has(sequence));
+        let is_later = |record: &&RecordId| {
+            record.origin() == origin && (record.sequence() > last || is_in_gap(record.sequence()))
+        };
         let own = self.keepers.iter().filter(|(_, keepers)| keepers.contains(&host)).map(|(record, _)| record);
         self.forgotten.extend(own.filter(is_later).map(|record| (host, *record)));
         if let Some(through) = self.safe_now.get_mut(&(host, origin)) {
