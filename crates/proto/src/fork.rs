@@ -49,6 +49,9 @@ pub(crate) struct Fork {
     pub(crate) renamed: BTreeMap<RecordId, RecordId>,
     /// Of those that became one: whose content the record has.
     pub(crate) stands_for: BTreeMap<RecordId, RecordId>,
+    /// Into which file a record stored that was written again in this life: copies that tell of it may be gone before the programs that
+    /// have the file open.
+    pub(crate) stored_into: BTreeMap<RecordId, FileId>,
     /// As what the origins that we had before went on, since this store was opened: the next origin, and its last record that
     /// stands for one of theirs.
     pub(crate) went_on: BTreeMap<OriginId, (OriginId, u64)>,
@@ -243,6 +246,7 @@ impl<S: MetaStore> Replica<S> {
             self.skip_lost()?;
             self.counters.sequence = id.sequence();
             let is_directory = matches!(record.op, Op::Mkdir { .. });
+            self.note_stored_into(&record);
             let effect = self.take_record(record.clone(), held)?;
             let (mut source, mut is_gone) = (None, false);
             for former in formers {
@@ -266,6 +270,15 @@ impl<S: MetaStore> Replica<S> {
         }
         self.staged.marks.insert(self.config.origin);
         Ok(count)
+    }
+
+    fn note_stored_into(&mut self, record: &Record) {
+        if let Op::Store { file, .. } = record.op {
+            self.fork.stored_into.insert(record.id, file);
+        }
+        if self.fork.stored_into.len() > RENAMED_MAX {
+            self.fork.stored_into.pop_first();
+        }
     }
 
     /// The bytes of what was written again are gone, as they were under its former name.

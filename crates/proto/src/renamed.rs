@@ -13,6 +13,8 @@ pub(crate) const RENAMED: u8 = b'y';
 type Renamed = BTreeMap<RecordId, RecordId>;
 /// What a record is called now, if it was renamed.
 type Names<'a> = &'a dyn Fn(RecordId) -> Option<RecordId>;
+/// What a version of a file is called now, if it was renamed.
+type Versions<'a> = &'a dyn Fn(FileId, RecordId) -> Option<RecordId>;
 
 fn version(renamed: Names, version: &mut RecordId) {
     if let Some(now) = renamed(*version) {
@@ -72,7 +74,7 @@ pub(crate) fn renamed_record(mut record: Record, id: RecordId, renamed: Names, v
 }
 
 /// A request of our own user, naming files and versions that were renamed as they are called now.
-fn renamed_request(mut request: Request, renamed: Names, versions: Names) -> Request {
+fn renamed_request(mut request: Request, renamed: Names, versions: Versions) -> Request {
     match &mut request {
         Request::Lookup { parent: named, .. }
         | Request::Attributes { file: named }
@@ -85,7 +87,7 @@ fn renamed_request(mut request: Request, renamed: Names, versions: Names) -> Req
     request
 }
 
-fn renamed_change(change: &mut Change, renamed: Names, versions: Names) {
+fn renamed_change(change: &mut Change, renamed: Names, versions: Versions) {
     match change {
         Change::Create { parent, .. }
         | Change::Publish { parent, .. }
@@ -103,7 +105,8 @@ fn renamed_change(change: &mut Change, renamed: Names, versions: Names) {
         Change::SetAttr { file: changed, .. } | Change::SetXattr { file: changed, .. } => file(renamed, changed),
         Change::Store { file: changed, base, .. } | Change::Append { file: changed, base, .. } => {
             file(renamed, changed);
-            version(versions, base);
+            let named = *changed;
+            version(&|base| versions(named, base), base);
         }
         Change::Resolve { conflict } => version(renamed, conflict),
     }
@@ -128,7 +131,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// A request of our own user in the names of now.
     pub(crate) fn as_called_now(&self, request: Request) -> Request {
-        let versions = |name| self.called_now(name).map(|now| self.version_of(now, name));
+        let versions = |file, name| {
+            let now = self.called_now(name).filter(|now| !self.shows_namesake(file, name, *now))?;
+            Some(self.version_of(now, name))
+        };
         renamed_request(request, &|name| self.called_now(name), &versions)
     }
 
@@ -145,6 +151,15 @@ impl<S: MetaStore> Replica<S> {
     fn version_of(&self, now: RecordId, former: RecordId) -> RecordId {
         let stands = self.fork.stands_for.get(&now).is_none_or(|last| *last == former);
         if stands { now } else { RecordId::GENESIS }
+    }
+
+    /// Whether a file shows a version that another copy of this store wrote under the name that one of ours had before it was written
+    /// again. If ours was a store into the same file, it met that one and left a copy or an alias under its new name; then nobody can
+    /// tell which of the two a program has seen, and what it writes goes on in the copy.
+    fn shows_namesake(&self, file: FileId, former: RecordId, now: RecordId) -> bool {
+        let is_shown = || self.inode_meant(file).ok().flatten().is_some_and(|inode| inode.version == former);
+        let has_met = || self.inode(FileId::made_by(now)).map_or(true, |met| met.is_some());
+        self.fork.stored_into.get(&now) != Some(&file) && is_shown() && !has_met()
     }
 
     /// What a record that a request names is called now. What another copy of this store sent under the former name is in the tree by
