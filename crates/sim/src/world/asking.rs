@@ -1,0 +1,63 @@
+//! What programs ask of a host, and what they are answered.
+
+use super::World;
+use crate::check::Violation;
+use crate::host::Expectation;
+use std::time::Duration;
+use wayfs_proto::Input;
+use wayfs_types::request::{Answer, Level, Outcome, Request, RequestId};
+
+impl World {
+    /// Asks a host's engine; the answer goes to the history.
+    pub(crate) fn ask(&mut self, index: usize, request: Request, expectation: Expectation) -> RequestId {
+        let patience = self.millis(1000, 40_000);
+        self.ask_within(index, request, expectation, patience)
+    }
+
+    pub(crate) fn ask_within(
+        &mut self,
+        index: usize,
+        request: Request,
+        expectation: Expectation,
+        patience: Duration,
+    ) -> RequestId {
+        let id = self.hosts[index].request_id();
+        self.hosts[index].waiting.insert(id, expectation);
+        let deadline = self.now + patience;
+        self.note(|| format!("host {index} asks {id:?} {request:?}"));
+        if let Some(asked) = self.note_asked(index, &request, deadline) {
+            self.hosts[index].asked.insert(id, asked);
+        }
+        if self.plan.exclusive && self.hosts[index].is_client() {
+            self.note_change_asked(index, &request);
+            self.hosts[index].changes_asked.insert(id, request.clone());
+        }
+        self.feed(index, Input::Request { id, request, deadline });
+        id
+    }
+
+    pub(super) fn answered(&mut self, index: usize, id: RequestId, outcome: Outcome) {
+        let Some(expectation) = self.hosts[index].waiting.remove(&id) else {
+            self.violations.push(Violation::new("one answer a request", format!("host {index} answered {id:?} again")));
+            return;
+        };
+        if let Some(asked) = self.hosts[index].asked.remove(&id) {
+            self.check_sharing(index, &asked, &outcome);
+        }
+        if let Some(request) = self.hosts[index].changes_asked.remove(&id) {
+            self.check_makers(index, &request, &outcome);
+        }
+        match (&expectation, &outcome) {
+            (Expectation::Collected, _) => {
+                self.hosts[index].collected.insert(id, outcome);
+            }
+            (Expectation::Level { record, level: Level::Safe, station, session }, Ok(Answer::Reached)) => {
+                let same = self.hosts[index].parent_session == Some(*session);
+                let station = if same { *station } else { usize::MAX };
+                let before = self.history.report_safe(index, *record, self.now, station);
+                self.check_safe_is_kept(index, *record, before);
+            }
+            _ => self.learned(index, &expectation, &outcome),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What is to happen, and in which order.
+
+use crate::contents::{Fetch, Push};
+use crate::disk::{Disk, SyncPoint};
+use crate::network::End;
+use wayfs_proto::PeerId;
+use wayfs_types::{Content, Digest, FileId, RecordId, Time};
+
+/// Something that happens to someone at some time.
+#[derive(Debug, Clone)]
+pub(crate) enum Event {
+    /// Frames of a session may have arrived from an end.
+    Deliver {
+        session: PeerId,
+        from: End,
+    },
+    /// A sync that was asked for is done.
+    Synced {
+        host: usize,
+        life: u32,
+        point: SyncPoint,
+    },
+    /// An engine's timer.
+    Wake {
+        host: usize,
+        life: u32,
+    },
+    /// A child without a parent tries to get one.
+    Connect {
+        host: usize,
+        life: u32,
+    },
+    /// An end notices that its session is dead.
+    Notice {
+        session: PeerId,
+        end: End,
+    },
+    /// A link that was cut is still cut after the idle timeout?
+    CutCheck {
+        link: (usize, usize),
+        since: Time,
+    },
+    /// A piece of a content pushed by a child reaches its parent.
+    PushStep(Push),
+    /// A parent synced the pieces of a push.
+    PushDurable {
+        push: Push,
+        chunk_writes: u64,
+    },
+    /// A parent's confirmation of a push reaches the child.
+    PushConfirmed {
+        session: PeerId,
+        version: RecordId,
+    },
+    /// A server synced a content that became whole otherwise.
+    Look {
+        host: usize,
+        life: u32,
+        file: FileId,
+        version: RecordId,
+        content: Content,
+    },
+    Whole {
+        host: usize,
+        life: u32,
+        root: Digest,
+        chunk_writes: u64,
+    },
+    /// A reader gets one more piece.
+    FetchStep(Fetch),
+    /// A host removes chunks that it need not keep.
+    Sweep {
+        host: usize,
+    },
+    /// A store is put back to an older copy.
+    GoBack {
+        host: usize,
+        copy: Box<Disk>,
+    },
+    /// A host says where it stands.
+    Speak {
+        host: usize,
+    },
+    /// A full disk has room again.
+    Room {
+        host: usize,
+    },
+    /// A station's policy sends contents ahead.
+    Propagate {
+        host: usize,
+        life: u32,
+        file: FileId,
+        version: RecordId,
+    },
+    GivenBack {
+        host: usize,
+        life: u32,
+        serial: u64,
+    },
+    /// A client does something.
+    Work {
+        host: usize,
+    },
+    /// Something breaks.
+    Fault,
+    /// A crashed host comes back.
+    Restart {
+        host: usize,
+        life: u32,
+    },
+    /// A cut link is whole again.
+    Reconnect {
+        link: (usize, usize),
+    },
+}
+
+/// The queue's entry: time, order of arrival, event.
+pub(super) struct Scheduled(pub(super) Time, pub(super) u64, pub(super) Event);
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0, self.1) == (other.0, other.1)
+    }
+}
+impl Eq for Scheduled {}
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.0, self.1).cmp(&(other.0, other.1))
+    }
+}

@@ -1,0 +1,184 @@
+//! What an engine wants, carried out: disks, answers, neighbours.
+
+use super::{Event, World};
+use crate::check::Violation;
+use crate::coverage::Branch;
+use crate::disk::SyncPoint;
+use crate::history::Update;
+use crate::network::End;
+use crate::planted::Bug;
+use rand::Rng;
+use std::time::Duration;
+use wayfs_proto::{Input, Output, PeerId, Replica, Role};
+use wayfs_types::{Content, FileId, Op, Record, Ticket};
+
+impl World {
+    pub(super) fn drain(&mut self, index: usize) {
+        while let Some(output) = self.hosts[index].replica.as_mut().and_then(Replica::poll_output) {
+            self.note(|| match &output {
+                Output::Send { peer, bytes } => {
+                    format!("  host {index} Send {{ {peer:?}, {:?} }}", wayfs_wire::decode(bytes))
+                }
+                _ => format!("  host {index} {output:?}"),
+            });
+            self.carry_out(index, output);
+        }
+        let now = self.now;
+        let host = &mut self.hosts[index];
+        let Some(due) = host.replica.as_ref().and_then(Replica::poll_timeout) else { return };
+        // A timer that is due at once must still let time pass, or a wrong engine would hang the run.
+        let due = due.max(now + Duration::from_micros(50));
+        if host.wake_at.is_none_or(|at| at > due) {
+            host.wake_at = Some(due);
+            let life = host.life;
+            self.at(due, Event::Wake { host: index, life });
+        }
+    }
+
+    pub(super) fn carry_out(&mut self, index: usize, output: Output) {
+        let life = self.hosts[index].life;
+        match output {
+            Output::Answer { id, outcome } => self.answered(index, id, outcome),
+            Output::Send { peer, bytes } => self.send(index, peer, bytes),
+            Output::Disconnect { peer, reason } => self.disconnected(index, peer, &reason),
+            Output::Sync { ticket } => {
+                // What is put or committed after this moment is for the next sync.
+                let point = SyncPoint { ticket, ..self.hosts[index].disk.0.borrow().sync_point() };
+                let lies = self.bug == Some(Bug::StoredBeforeDurable) && self.hosts[index].role() == Role::Station;
+                let span = if lies { Duration::from_micros(1) } else { self.sync_span() };
+                self.after(span, Event::Synced { host: index, life, point });
+            }
+            Output::Push { version, content, .. } => self.push(index, version, &content),
+            Output::Seek { file, version, content } => {
+                let later = self.millis(1, 500);
+                self.after(later, Event::Look { host: index, life, file, version, content });
+            }
+            Output::Applied { file, record, content } => {
+                let first = self.history.first(record);
+                let is_other = |update: &Update| {
+                    update.base.is_none() && update.file != FileId::made_by(self.history.first(file.maker()))
+                };
+                if index == 0 && self.history.updates.get(&first).is_some_and(is_other) {
+                    self.history.merged.insert(first);
+                }
+                if let Some(root) = content.as_ref().and_then(Content::root) {
+                    self.note_whole(index, root);
+                }
+                let wanted = content.is_some() && self.random.random_bool(self.plan.propagate);
+                if wanted && self.hosts[index].role() == Role::Station {
+                    let later = self.millis(0, 20_000);
+                    self.after(later, Event::Propagate { host: index, life, file, version: record });
+                }
+            }
+            Output::GiveBack { serial, .. } => {
+                self.note_give_back(index);
+                // Programs of the simulated hosts close nothing in the background.
+                let later = self.millis(0, 20);
+                self.after(later, Event::GivenBack { host: index, life, serial });
+            }
+            Output::Failed { reason } => {
+                self.violations.push(Violation::new("a sound disk never fails", format!("host {index}: {reason}")));
+            }
+            Output::Renewed { origin, .. } => {
+                self.hosts[index].config.origin = origin;
+                self.hosts[index].origins.push(origin);
+                self.note_renamed(index);
+                self.hosts[index].follow_renamed();
+                self.cover(Branch::Renewed, true);
+            }
+            Output::InvalidateAll => self.cover(Branch::InvalidateAll, true),
+            Output::Shared { .. } => self.cover(Branch::Shared, true),
+            Output::Conflict { .. } => {
+                self.sharing.note_conflict(index, self.now);
+                self.cover(Branch::Conflict, true);
+            }
+            Output::Forked { reason } => {
+                if !self.has_copy() {
+                    self.violate("nobody takes itself for a copy", format!("host {index}: {reason}"));
+                }
+            }
+            Output::Lost { .. } => self.note_declared(index),
+            Output::InvalidateInode { .. }
+            | Output::InvalidateEntry { .. }
+            | Output::WentBack { .. }
+            | Output::RoomsAbove { .. } => {}
+            Output::Rescued { .. } | Output::Recovered { .. } => self.note_renamed(index),
+        }
+    }
+
+    /// What a store wrote again stands for what it had written, or taken from a child, before. A file is made again with what had been
+    /// stored into it last: whoever goes on from that version has seen what it holds (seed 448 of `home-back`).
+    pub(super) fn note_renamed(&mut self, index: usize) {
+        let Some(replica) = self.hosts[index].replica.as_ref() else { return };
+        for (former, now) in replica.renamed() {
+            self.history.renamed(former, now);
+            if let Ok(Some(Record { op: Op::Create { content, .. }, .. })) = replica.logged(now) {
+                self.history.made_again(now, &content);
+            }
+        }
+    }
+
+    /// An engine ends a session. Silence, newer sessions, strangers and records that came by two ways are good reasons between
+    /// honest peers; anything else means that one of them broke the protocol.
+    pub(super) fn disconnected(&mut self, index: usize, peer: PeerId, reason: &str) {
+        const GOOD: [&str; 7] = [
+            "for a lease",
+            "kept others waiting",
+            "another session",
+            "its origin is not known here",
+            "revoked",
+            "came by another way",
+            "no space left",
+        ];
+        // A server that lost something, and those that followed it, have less than they had said: the session that shows it is
+        // ended, and the next begins by comparing.
+        const GOOD_AFTER_LOSS: [&str; 3] = ["went back behind record", "is the last that came", "begin anew"];
+        /// Where a store is an older copy, histories do part. A station that took records of the one copy, and hears that the home has
+        /// those of the other, writes them again by its own name: it has less of their origin than it had said.
+        const PARTED: [&str; 3] = ["history of", "of another history", "went back behind record"];
+        self.cover(Branch::Disconnected, true);
+        let is_good = GOOD.iter().any(|good| reason.contains(good))
+            || self.has_lost_server() && GOOD_AFTER_LOSS.iter().any(|good| reason.contains(good))
+            || self.has_copy() && PARTED.iter().any(|good| reason.contains(good));
+        if !is_good {
+            let line = format!("host {index} disconnected {peer:?}: {reason}");
+            self.violations.push(Violation::new("honest peers get along", line));
+        }
+        self.leave_unknown(peer, reason);
+        let Some(session) = self.sessions.get(&peer) else { return };
+        let end = if session.child == index { End::Child } else { End::Parent };
+        self.after(Duration::ZERO, Event::Notice { session: peer, end });
+    }
+
+    pub(super) fn synced(&mut self, index: usize, life: u32, point: SyncPoint) {
+        if self.hosts[index].life != life {
+            return;
+        }
+        let ticket = point.ticket;
+        let is_client = self.hosts[index].is_client();
+        let is_station = self.hosts[index].role() == Role::Station;
+        let mut disk = self.hosts[index].disk.0.borrow_mut();
+        let newest = disk.sync_point().ticket;
+        let stored = match self.bug {
+            Some(Bug::StoredBeforeDurable) if is_station => ticket,
+            Some(Bug::DiskLies) if is_client => ticket,
+            Some(Bug::OneBatchEarly) => {
+                disk.sync_chunks(point.chunk_writes);
+                disk.sync_records(Ticket(ticket.0.saturating_sub(1)));
+                ticket
+            }
+            Some(Bug::ChunksSyncedFirst) => {
+                disk.sync_chunks(point.chunk_writes);
+                disk.sync_records(newest);
+                newest
+            }
+            _ => {
+                disk.sync_chunks(point.chunk_writes);
+                disk.sync_records(ticket);
+                ticket
+            }
+        };
+        drop(disk);
+        self.feed(index, Input::Stored { ticket: stored });
+    }
+}
