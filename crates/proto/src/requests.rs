@@ -49,6 +49,8 @@ pub(crate) struct Waiting {
     pub(crate) offline: bool,
     /// The parent's answer to a list: whether the directory ends, and the last name.
     listed: Option<(bool, Option<Name>)>,
+    /// The parent said last that there is no such thing.
+    is_absent: bool,
     /// How often its claims were begun anew.
     pub(crate) rounds: u8,
     /// A change that was made in an exclusive directory.
@@ -94,6 +96,7 @@ impl Requests {
             if let Some(waiting) = self.waiting.get_mut(&id) {
                 waiting.offline |= matches!(verdict, Verdict::Behind | Verdict::Unready);
                 waiting.listed.clone_from(&listed);
+                waiting.is_absent = verdict == Verdict::NotFound;
                 self.ready.insert(id);
             }
         }
@@ -242,6 +245,7 @@ impl<S: MetaStore> Replica<S> {
             claims: 0,
             offline: false,
             listed: None,
+            is_absent: false,
             rounds: 0,
             made: None,
         };
@@ -376,6 +380,10 @@ impl<S: MetaStore> Replica<S> {
                 // What is known of the one says nothing of the one that it was merged into.
                 let resolved = self.resolve_merged(file)?;
                 waiting.request = Request::Attributes { file: resolved };
+                // Of what is not there nothing is kept that could be trusted: asked again, the parent says the same.
+                if waiting.is_absent && self.inode(resolved)?.is_none() {
+                    return Ok(Attempt::Done(Err(FsError::NotFound)));
+                }
                 if let Some(on) = self.missing_need(waiting, &[Need::Inode(resolved)])? {
                     return Ok(on);
                 }

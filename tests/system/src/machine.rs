@@ -48,7 +48,11 @@ pub struct Machine {
 impl Machine {
     /// A machine with nothing on it.
     pub fn new(name: &str) -> Self {
-        let root = tempfile::Builder::new().prefix(&format!("wayfs-{name}-")).tempdir().expect("a temporary directory");
+        // Logs of what failed can be kept: `WAYFS_KEEP=1`.
+        let is_kept = std::env::var_os("WAYFS_KEEP").is_some();
+        let prefix = format!("wayfs-{name}-");
+        let root = tempfile::Builder::new().prefix(&prefix).disable_cleanup(is_kept).tempdir();
+        let root = root.expect("a temporary directory");
         for directory in ["state", "cache", "config", "run", "home"] {
             std::fs::create_dir(root.path().join(directory)).expect("make a directory");
         }

@@ -50,7 +50,7 @@ struct Recorded {
 }
 
 /// A lock from the question for it to the answer that it was let go.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Hold {
     client: usize,
     taken: (u64, u64),
@@ -270,6 +270,11 @@ fn locks(recorded: &Recorded) -> Histories<LockInput, ()> {
     let locks = Histories::default();
     for (number, holds) in recorded.locks.lock().unwrap().iter() {
         let is_sure = |hold: &&Hold| lost.iter().all(|(begin, end)| hold.left.1 < *begin || hold.taken.0 > *end);
+        let mut sure: Vec<&Hold> = holds.iter().filter(is_sure).collect();
+        sure.sort_by_key(|hold| hold.taken.1);
+        for pair in sure.windows(2).filter(|pair| pair[1].taken.1 < pair[0].left.0) {
+            println!("lock {number} was held twice: {pair:?}");
+        }
         for Hold { client, taken, left } in holds.iter().filter(is_sure) {
             note(&locks, *number, Operation::answered(*client, *taken, LockInput::Take(*client), ()));
             note(&locks, *number, Operation::answered(*client, *left, LockInput::Leave(*client), ()));
@@ -299,7 +304,8 @@ fn disturb(site: &mut Site, random: &mut StdRng, recorded: &Recorded) {
         _ => site.move_client(which),
     }
     let away = begin.elapsed();
-    println!("{}, {which}: {} ms", ["offline", "client killed", "station killed", "moved"][what], away.as_millis());
+    let what = ["offline", "client killed", "station killed", "moved"][what];
+    println!("{what}, {which}: {} ms, from {since} to {}", away.as_millis(), now());
     std::thread::sleep(Duration::from_millis(random.random_range(2000..5000)));
     if away >= LEASE / 2 {
         recorded.without_locks.lock().unwrap().push((since, now()));

@@ -6,6 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use wayfs_system_tests::{Site, eventually, run_for, within};
 
@@ -478,4 +479,34 @@ for root in roots:
 no_litter()
 "#,
     );
+}
+
+/// Proves [S-unlinked]: who opens a name over which another machine renames files gets the old file or the new one, whole. Such
+/// opens failed: the file that the walk to the name had found was gone, or the station was asked for it again and again.
+#[test]
+fn a_reader_finds_a_whole_file_while_another_machine_replaces_it() {
+    let site = Site::new();
+    let [path, seen] = site.share("config", &text_of(0));
+    let replaced = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| {
+            let mut reads = 0;
+            while !replaced.load(Ordering::Relaxed) {
+                let found = fs::read(&seen).unwrap_or_else(|error| panic!("after {reads} reads: {error}"));
+                assert!(found.first().is_some_and(|digit| found == text_of(digit - b'0')), "read {reads}: {found:?}");
+                reads += 1;
+            }
+        });
+        for turn in 0..150 {
+            fs::write(site.root(0).join("fresh"), text_of(turn % 10)).unwrap();
+            fs::rename(site.root(0).join("fresh"), &path).unwrap();
+        }
+        replaced.store(true, Ordering::Relaxed);
+        reading.join().unwrap();
+    });
+}
+
+/// A file that is one digit all through.
+fn text_of(digit: u8) -> Vec<u8> {
+    vec![b'0' + digit; 300]
 }

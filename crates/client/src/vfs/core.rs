@@ -303,17 +303,28 @@ impl Vfs {
         if let Some(removed) = self.files.find(file).and_then(|open| open.removed_inode()) {
             return then(self, reply, file, &removed);
         }
-        self.ask(caller, Ask::Attributes { file }, reply, |vfs, reply, outcome| match outcome {
+        self.ask(caller, Ask::Attributes { file }, reply, move |vfs, reply, outcome| match outcome {
             Ok(Answer::File(file, inode)) if inode.is_removed() && !inode.is_directory() => {
-                match vfs.files.last_seen(file) {
-                    Some(last) => then(vfs, reply, file, &last),
-                    // The kernel walks the path again, asking for each name.
-                    None => refuse(reply, Err(FsError::Stale)),
-                }
+                vfs.with_removed(reply, file, then);
             }
+            Err(FsError::NotFound) => vfs.with_removed(reply, file, then),
             Ok(Answer::File(file, inode)) => then(vfs, reply, file, &inode),
             other => refuse(reply, other),
         });
+    }
+
+    /// Hands on a removed file's inode as it was last.
+    fn with_removed(
+        self: &Arc<Self>,
+        reply: Reply,
+        file: FileId,
+        then: impl FnOnce(&Arc<Self>, Reply, FileId, &Inode) + Send + 'static,
+    ) {
+        match self.files.last_seen(file) {
+            Some(last) => then(self, reply, file, &last),
+            // The kernel walks the path again, asking for each name.
+            None => refuse(reply, Err(FsError::Stale)),
+        }
     }
 
     /// Runs work that may wait on a worker; a signal answers the caller at once.

@@ -400,3 +400,19 @@ fn nothing_is_kept_of_what_is_not_watched_any_more() {
         assert!(world.hosts[a].events.contains(&Output::InvalidateAll), "{sharing:?}: the kernel goes on with another");
     }
 }
+
+/// A file that is gone was asked for until the request had put all its questions, and called late.
+#[test]
+fn what_another_client_removed_is_said_to_be_gone_and_asked_for_once() {
+    let (mut world, a, b) = site();
+    let Ok(Answer::Changed { file, .. }) = world.ask(a, make(FileId::ROOT, "x")) else { panic!() };
+    assert!(matches!(world.ask(b, look(FileId::ROOT, "x")), Ok(Answer::File(..))));
+    world.change(a, Change::Unlink { parent: FileId::ROOT, name: name("x") }).unwrap();
+    world.pass(Duration::from_secs(60));
+    let told = world.ask(b, Request::Attributes { file });
+    let is_gone = match &told {
+        Ok(Answer::File(_, inode)) => inode.is_removed(),
+        other => *other == Err(FsError::NotFound),
+    };
+    assert!(is_gone, "{told:?}");
+}
