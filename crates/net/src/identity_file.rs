@@ -196,3 +196,39 @@ fn check(seed: &[u8; SEED_LEN]) -> [u8; CHECK_LEN] {
     let digest = blake3::derive_key("wayfs identity file check 1", seed);
     [digest[0], digest[1], digest[2], digest[3]]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_an_identity_or_refused(text in "(wayfs-identity(-sealed)?-1\n)?[a-z2-7 \n]{0,300}") {
+            let _ = parse(&text);
+        }
+
+        #[test]
+        fn any_bytes_are_a_change_of_a_key_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(KeyChange::try_from(&bytes[..]).is_err(), "nobody signed that");
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_altered_is_none_of_the_identity() {
+        let identity = NodeIdentity::generate().unwrap().successor().unwrap();
+        let text = compose(&identity, None).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(parse(&text).is_ok_and(|content| content.changes == identity.changes()));
+        for other in ["", "follows ", "follows aaaa", "precedes aaaa", lines[0], lines[1]] {
+            // A last line that is empty is none.
+            for at in 0..=lines.len() - usize::from(other.is_empty()) {
+                let mut altered = lines.clone();
+                altered.insert(at, other);
+                assert!(parse(&altered.join("\n")).is_err(), "{other:?} as line {at}");
+            }
+        }
+        let many = [text.as_str(), &format!("{}\n", lines[2]).repeat(KEY_CHANGES_MAX)].concat();
+        assert!(parse(&many).is_err(), "too many");
+    }
+}

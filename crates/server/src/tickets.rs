@@ -139,6 +139,7 @@ fn key(id: TicketId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const BINDING: ChannelBinding = ChannelBinding::from_bytes([7; 32]);
     const NODE: NodeId = NodeId::from_bytes([1; 32]);
@@ -187,5 +188,30 @@ mod tests {
         let unknown = TicketSecret::from_bytes([1; 32]);
         assert_eq!(tickets.claim(&proof(&unknown, NODE), 10), Err(Refusal::TicketUnknown));
         assert_eq!(tickets.claim(&proof(&secret, NODE), 10), Ok(Claim::Grant(Limits::NONE)));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn a_damaged_file_of_tickets_is_refused_or_admits_nobody_without_a_secret(
+            edits in proptest::collection::vec(any::<(usize, u8)>(), 1..6),
+        ) {
+            let directory = tempfile::tempdir().unwrap();
+            let (_, secret) = issued(&directory);
+            let path = directory.path().join("tickets.json");
+            let mut bytes = std::fs::read(&path).unwrap();
+            for (at, byte) in edits {
+                let at = at % bytes.len();
+                bytes[at] = byte;
+            }
+            std::fs::write(&path, bytes).unwrap();
+            if let Ok(mut tickets) = Tickets::load(&path) {
+                let _ = tickets.claim(&proof(&secret, NODE), 10);
+                let stranger = TicketSecret::from_bytes([1; 32]);
+                let mut guessed = proof(&secret, OTHER);
+                guessed.proof = stranger.proof(&BINDING, OTHER);
+                prop_assert!(!matches!(tickets.claim(&guessed, 10), Ok(Claim::Grant(_))));
+            }
+        }
     }
 }

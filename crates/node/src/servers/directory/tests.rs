@@ -278,3 +278,52 @@ fn a_full_list_with_places_of_all_fits_into_a_message() {
     let bytes = crate::handshake::encode(&reply);
     assert_eq!(crate::handshake::decode(&bytes, crate::handshake::REPLY_LEN_MAX), Ok(reply), "{} bytes", bytes.len());
 }
+
+/// The bytes with some of them replaced, and cut off; places count from the beginning and go round.
+fn damaged(whole: &[u8], edits: &[(usize, u8)], cut: usize) -> Vec<u8> {
+    let mut bytes = whole.to_vec();
+    for (at, byte) in edits {
+        let at = at % whole.len();
+        bytes[at] = *byte;
+    }
+    bytes.truncate(whole.len() - cut % whole.len());
+    bytes
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+    #[test]
+    fn a_damaged_file_of_servers_is_read_or_learnt_again(
+        edits in proptest::collection::vec(proptest::prelude::any::<(usize, u8)>(), 0..6),
+        cut in proptest::option::of(proptest::prelude::any::<usize>()),
+    ) {
+        let world = World::new();
+        pass(&world.home, &world.client);
+        let path = world._dir.path().join("client");
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, damaged(&whole, &edits, cut.unwrap_or(0))).unwrap();
+        let again = world.again("client", &key());
+        let servers = again.list();
+        assert!(servers.iter().all(|server| server.node == again.home() || again.signed_list().is_some()), "{servers:?}");
+        again.trust_home(world.home_key.id());
+        pass(&world.home, &again);
+        assert_eq!(again.home(), world.home_key.id());
+    }
+
+    #[test]
+    fn a_list_or_place_with_a_byte_changed_is_not_taken(
+        edits in proptest::collection::vec(proptest::prelude::any::<(usize, u8)>(), 1..4),
+    ) {
+        let world = World::new();
+        world.home.set_own(vec![address("192.0.2.1:1")]);
+        let whole = serde_json::to_vec(&world.home.news_for(&Have::default())).unwrap();
+        let Ok(news) = serde_json::from_slice::<News>(&damaged(&whole, &edits, 0)) else { return Ok(()) };
+        let good = world.home.news_for(&Have::default());
+        let before = (world.client.home(), world.client.list());
+        world.client.take(News {
+            list: news.list.filter(|list| Some(list) != good.list.as_ref()),
+            places: news.places.into_iter().filter(|place| !good.places.contains(place)).collect(),
+        });
+        assert_eq!((world.client.home(), world.client.list()), before);
+    }
+}
