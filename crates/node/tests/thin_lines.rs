@@ -1,4 +1,5 @@
 //! Contents over lines that take longer for a chunk than anybody waits in silence.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 #[path = "../../net/tests/net/proxy.rs"]
 #[expect(dead_code, reason = "the tests of the transport need more faults")]
