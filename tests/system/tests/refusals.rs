@@ -77,7 +77,7 @@ fn a_newer_data_directory_is_left_alone() {
 
 #[test]
 fn a_data_directory_from_before_the_first_release_is_left_alone() {
-    refused(&served_as_of_format(1), &["Copy the files out"]);
+    refused(&served_as_of_format(1), &["copy the files out"]);
 }
 
 /// What a server says of a data directory that calls itself one of another format.

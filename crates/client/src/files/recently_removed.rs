@@ -1,4 +1,4 @@
-//! Files that programs of this machine removed a moment ago, and files that they found and another machine may have removed.
+//! Files that programs of this machine removed a moment ago.
 //!
 //! Between a program's walk to a name and its open of the file, another may rename a file over that name. On a local
 //! file system the first then opens the file that it found, removed or not. The kernel sends such an open after the
@@ -20,12 +20,8 @@ pub(super) struct RecentlyRemoved {
 }
 
 impl RecentlyRemoved {
-    /// Keeps one more; past the bound the oldest is forgotten. One that is kept is kept as it is now.
+    /// Keeps one more; past the bound the oldest is forgotten.
     pub(super) fn keep(&mut self, file: FileId, inode: Box<Inode>) {
-        if let Some(kept) = self.inodes.get_mut(&file) {
-            *kept = inode;
-            return;
-        }
         if self.order.len() >= MAX
             && let Some(oldest) = self.order.pop_front()
         {

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wayfs_fuse::BackingId;
 use wayfs_types::request::Removed;
-use wayfs_types::{Content, FileId, FsError, Inode, Kind, RecordId, WallTime};
+use wayfs_types::{Content, FileId, FsError, Inode, RecordId, WallTime};
 
 /// Smallest file served by passthrough, and worth to be written so, in bytes. Registering a backing file costs two ioctls and an
 /// open of the host (about 5 us): smaller files gain nothing over the kernel's page cache.
@@ -98,8 +98,6 @@ struct Map {
     pages: HashMap<FileId, RecordId>,
     /// Files that went by our own doing a moment ago.
     removed: RecentlyRemoved,
-    /// Files that a walk to a name found a moment ago: another machine may have removed one before it is opened.
-    shown: RecentlyRemoved,
 }
 
 struct Entry {
@@ -563,22 +561,12 @@ impl FileTable {
         Ok(stored)
     }
 
-    /// A walk to a name found this file; its open may follow.
-    pub fn shown(&self, id: FileId, inode: Box<Inode>) {
-        if inode.kind == Kind::File {
-            self.map().shown.keep(id, inode);
-        }
-    }
-
-    /// A removed file as it was last, if it is open, was removed by our own doing a moment ago, or was found by a walk to its name.
+    /// A removed file as it was last, if it is open or was removed by our own doing a moment ago.
     pub fn last_seen(&self, id: FileId) -> Option<Box<Inode>> {
         if let Some(inode) = self.map().removed.find(id) {
             return Some(inode);
         }
-        if let Some(file) = self.find(id) {
-            return Some(file.last_seen());
-        }
-        self.map().shown.find(id)
+        self.find(id).map(|file| file.last_seen())
     }
 
     /// A file changed elsewhere: handles that wrote nothing see the new version.

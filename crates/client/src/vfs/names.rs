@@ -60,9 +60,7 @@ impl Vfs {
         let asker = caller.clone();
         let known = self.ask(caller, Ask::Lookup { parent, name }, reply, move |vfs, reply, outcome| match outcome {
             Ok(Answer::File(file, inode)) => {
-                let entry = vfs.entry(file, &inode, asker.since, vfs.ttl(&asker, parent));
-                vfs.files.shown(file, inode);
-                answered(reply.entry(&entry));
+                answered(reply.entry(&vfs.entry(file, &inode, asker.since, vfs.ttl(&asker, parent))));
             }
             Err(FsError::NotFound) => answered(reply.entry(&Entry::negative(vfs.ttl(&asker, parent)))),
             other => refuse(reply, other),
