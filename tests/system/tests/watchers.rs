@@ -129,6 +129,12 @@ fn have(program: &str) -> bool {
     found
 }
 
+/// What is waited for in the end.
+enum Then {
+    Changed(String),
+    Removed(String),
+}
+
 /// What bundlers and editors have on Linux: `fs.watch` of node, which walks a tree and watches each directory.
 const NODE: &str = r#"
 const fs = require("fs");
@@ -153,34 +159,48 @@ fn programs_that_watch_trees_hear_what_another_machine_does_below() {
     let mut inotifywait = Command::new("inotifywait");
     inotifywait.args(["-m", "-r", "--format", "%e %w%f"]).arg(&away);
     let (changed, made) = ("src/deep/main.c", "src/deep/made.c");
-    let watching: Vec<(Process, [String; 3])> = [
-        ("node", node, "ready", [format!("change {changed}"), format!("rename {made}"), format!("change {made}")]),
+    // What each says of the change, of what is made, and of what is changed and removed after that: removals are the same word as
+    // what is made to node.
+    let named = |word: &str, name: &str| format!("{word} {}", away.join(name).display());
+    let watching: Vec<(Process, [String; 2], Then)> = [
+        (
+            "node",
+            node,
+            "ready",
+            [format!("change {changed}"), format!("rename {made}")],
+            Then::Changed(format!("change {made}")),
+        ),
         (
             "inotifywait",
             inotifywait,
             "Watches established",
-            [format!("MODIFY {}", away.join(changed).display()), format!("CREATE {}", away.join(made).display()), {
-                format!("DELETE {}", away.join(made).display())
-            }],
+            [named("MODIFY", changed), named("CREATE", made)],
+            Then::Removed(named("DELETE", made)),
         ),
     ]
     .into_iter()
     .filter(|(program, ..)| have(program))
-    .map(|(program, mut command, ready, wanted)| {
+    .map(|(program, mut command, ready, first, then)| {
         let process = Process::start(&mut command, &world.home.path(&format!("{program}.log")));
         eventually(&format!("{program} watches"), HEARD, || process.has_said(ready));
-        (process, wanted)
+        (process, first, then)
     })
     .collect();
     fs::write(here.join(changed), "two").unwrap();
     fs::write(here.join(made), "new").unwrap();
-    for (process, [change, make, _]) in &watching {
-        eventually(change, HEARD, || process.has_said(change));
-        eventually(make, HEARD, || process.has_said(make));
+    for (process, words, _) in &watching {
+        words.iter().for_each(|word| eventually(word, HEARD, || process.has_said(word)));
     }
     fs::write(here.join(made), "newer").unwrap();
+    for (process, _, then) in &watching {
+        if let Then::Changed(word) = then {
+            eventually(word, HEARD, || process.has_said(word));
+        }
+    }
     fs::remove_file(here.join(made)).unwrap();
-    for (process, [.., last]) in &watching {
-        eventually(last, HEARD, || process.has_said(last));
+    for (process, _, then) in &watching {
+        if let Then::Removed(word) = then {
+            eventually(word, HEARD, || process.has_said(word));
+        }
     }
 }
