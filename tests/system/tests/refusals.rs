@@ -1,4 +1,5 @@
 //! Bad input gets a clear error that says what to do, and nothing is lost.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use std::fs;
 use std::net::UdpSocket;

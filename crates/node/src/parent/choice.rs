@@ -226,7 +226,7 @@ mod tests {
     fn what_noise_adds_brings_nobody_back_from_where_he_was_drawn() {
         // A server that is joined at the edge of what is as near, and looks farther by half of what a move must save.
         for nearest in 1..200 {
-            let joined = (0..400).rev().map(|other| ms(other)).find(|other| {
+            let joined = (0..400).rev().map(ms).find(|other| {
                 draw(&Seen { rtt: ms(nearest), rank: 1 }, &Seen { rtt: *other, rank: 0 }, ms(nearest)).is_some()
             });
             let joined = joined.expect("one that is as near");
