@@ -71,9 +71,12 @@ pub fn find<'a, V: LocalVolume>(volumes: &'a [V], which: &ConflictRef) -> Result
     for local in volumes {
         let file = match which {
             ConflictRef::Id(_) => None,
-            ConflictRef::Path(path) => local.volume().look(|replica| at_path(replica, path)).ok_or_else(stopped)?.ok(),
+            ConflictRef::Path(path) => {
+                let found = local.volume().look(|replica| at_path(replica, path)).ok_or_else(stopped)?;
+                found.map_err(|error| storage(&error))?
+            }
         };
-        if let Some(case) = cases(local)?.into_iter().find(|case| case.is(which, file.flatten())) {
+        if let Some(case) = cases(local)?.into_iter().find(|case| case.is(which, file)) {
             return Ok((local, case));
         }
     }

@@ -102,8 +102,8 @@ fn change(local: &impl LocalVolume, change: Change) -> Result<Answer, String> {
 /// Takes the copy's names away.
 fn drop_copy(local: &impl LocalVolume, case: &Case) -> Result<(), String> {
     let Some(copy) = case.conflict.copy else { return Ok(()) };
-    let names = local.volume().look(|replica| replica.names_of(copy)).and_then(Result::ok);
-    for place in names.unwrap_or_default() {
+    let names = local.volume().look(|replica| replica.names_of(copy)).ok_or("the volume has stopped")?;
+    for place in names.map_err(|error| error.to_string())? {
         let answer = change(local, Change::Unlink { parent: place.parent, name: place.name.clone() })?;
         let removed = if let Answer::Changed { removed, .. } = answer { removed } else { None };
         local.touched(Touched::Name(place, removed));

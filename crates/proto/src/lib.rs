@@ -70,6 +70,7 @@ mod held;
 mod history;
 mod holders;
 mod home;
+mod home_key;
 mod home_word;
 mod identity;
 mod inspect;

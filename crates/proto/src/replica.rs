@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_tree::View;
 use wayfs_types::request::{LockFamily, LockOwner};
 use wayfs_types::{
-    Admitted, Batch, Chain, CommitNumber, FileId, Image, Key, MetaStore, Name, NodeId, Origin, OriginId, RecordId,
+    Admitted, Batch, Chain, CommitNumber, FileId, Image, Key, MetaStore, Name, Origin, OriginId, RecordId,
     StorageError, Ticket, Time, WallTime,
 };
 use wayfs_wire::{AskId, Down, Resume, Stamp, Verdict};
@@ -384,24 +384,6 @@ impl<S: MetaStore> Replica<S> {
         self.sync_wanted = true;
         self.ask_sync();
         Ok(())
-    }
-
-    /// A home whose key was changed says so in its own row, which tells all others who it is.
-    fn take_key(&mut self) -> Result<(), StorageError> {
-        let (own, node) = (self.config.origin, self.config.node);
-        let Some(image) = self.origin_image(own)?.filter(|image| self.config.former_keys.contains(&image.node)) else {
-            return Ok(());
-        };
-        self.put_image(Key::Origin(own), Some(Image::Origin(Origin { node, ..image })))?;
-        self.commit()?;
-        self.sync_wanted = true;
-        self.ask_sync();
-        Ok(())
-    }
-
-    /// Whose word counts as the home's from now on: it may have changed its key.
-    pub fn trust_home(&mut self, home: NodeId) {
-        self.config.home = Some(home);
     }
 
     /// Goes through the committed rows of a range, a page at a time.
