@@ -114,9 +114,16 @@ impl World {
             true
         } else {
             let is_kept = || has_writer && !self.history.let_go.contains(&record) && self.is_kept_by_others(record);
-            home.is_copy && self.history.is_lost_at_home(record) && !is_kept()
+            home.is_copy && (self.history.is_lost_at_home(record) || self.lacks_bytes_at_home(record)) && !is_kept()
         };
         is_lost_at_home || self.has_lost_server() && !has_writer
+    }
+
+    /// Whether the home, when it was put back, lost the contents of an update that it had had whole, and has them not again. Its
+    /// writer had been told *stable* of them, and let them go ([S-losses], "what the copy has"; seed 473 of `home-back`).
+    fn lacks_bytes_at_home(&self, record: RecordId) -> bool {
+        let root = self.history.updates.get(&record).and_then(|update| update.content.root());
+        self.history.are_bytes_lost_at_home(record) && root.is_some_and(|root| !self.is_whole_durable(0, root))
     }
 
     /// Whether a station, or its writer, has the contents of an update.

@@ -11,7 +11,7 @@ use rand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wayfs_proto::Role;
-use wayfs_types::{Content, FileId, Image, Inode, Key, Origin, OriginId, RecordId};
+use wayfs_types::{Content, Digest, FileId, Image, Inode, Key, Origin, OriginId, RecordId};
 
 /// Most machines, clones included.
 const HOSTS_MAX: usize = 9;
@@ -166,12 +166,15 @@ impl World {
             self.note_empty_ends();
             self.note_let_go();
         }
+        let whole = if index == 0 { self.whole_updates(0) } else { Vec::new() };
         let host = &mut self.hosts[index];
         // What was called stable upon these is not kept for this disk any more ([S-losses], "what the copy has").
         let had = host.disk.0.borrow().durable_chunk_names();
         *host.disk.0.borrow_mut() = copy;
         let has: BTreeSet<_> = host.disk.0.borrow().durable_chunk_names().into_iter().collect();
         host.hit.extend(had.into_iter().filter(|chunk| !has.contains(chunk)));
+        let lost = whole.into_iter().filter(|(_, root)| !self.is_whole_durable(index, *root)).map(|(record, _)| record);
+        self.history.lose_bytes_at_home(lost.collect::<Vec<_>>());
         let reopened = self.reopened(index);
         if let Some(replica) = &reopened {
             // The copy may be of a time when it wrote under another origin.
@@ -189,6 +192,12 @@ impl World {
         self.cover(Branch::WentBack, true);
         let (later, life) = (self.millis(10, 5000), self.hosts[index].life);
         self.after(later, Event::Restart { host: index, life });
+    }
+
+    /// Updates whose contents a host has whole.
+    fn whole_updates(&self, index: usize) -> Vec<(RecordId, Digest)> {
+        let roots = self.history.updates.iter().filter_map(|(record, update)| Some((*record, update.content.root()?)));
+        roots.filter(|(_, root)| self.is_whole_durable(index, *root)).collect()
     }
 
     /// Of an empty file that was removed, or became one with an equal one, the home has a trace only. A home that is put back loses that

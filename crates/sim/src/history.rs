@@ -62,6 +62,8 @@ pub(crate) struct History {
     pub(crate) let_go: BTreeSet<RecordId>,
     /// Updates that an older copy to which the home was put back did not have.
     lost_at_home: BTreeSet<RecordId>,
+    /// Updates whose contents the home had whole, and that older copy did not, be their records in it.
+    bytes_lost_at_home: BTreeSet<RecordId>,
     /// Files that were made again with what an update had stored into them: the update.
     holds: BTreeMap<RecordId, RecordId>,
     /// What a fork made its writer write again under another name: what it was called before.
@@ -295,6 +297,16 @@ impl History {
     /// Whether the home lost an update when it was put back. Others may have written it again since.
     pub(crate) fn is_lost_at_home(&self, record: RecordId) -> bool {
         self.lost_at_home.contains(&record)
+    }
+
+    /// The home was put back to an older copy, which lacks the contents of these that it had had whole.
+    pub(crate) fn lose_bytes_at_home(&mut self, records: impl IntoIterator<Item = RecordId>) {
+        self.bytes_lost_at_home.extend(records);
+    }
+
+    /// Whether the home lost the contents of an update when it was put back, and its record or not.
+    pub(crate) fn are_bytes_lost_at_home(&self, record: RecordId) -> bool {
+        self.bytes_lost_at_home.contains(&record)
     }
 
     /// Whether somebody said that the bytes of an update are gone, so that nobody is promised anything of them.
