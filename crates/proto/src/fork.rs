@@ -17,7 +17,7 @@
 use crate::api::{Output, PeerId, Role};
 use crate::contents::Source;
 use crate::gaps::Gaps;
-use crate::renamed::RENAMED;
+use crate::renamed::{Again, RENAMED};
 use crate::replica::{GrantError, Replica, StepError};
 use crate::restored::Lost;
 use crate::rewriting::{Rewrite, Rewritten, rewritten};
@@ -49,8 +49,8 @@ pub(crate) struct Fork {
     pub(crate) renamed: BTreeMap<RecordId, RecordId>,
     /// Of those that became one: whose content the record has.
     pub(crate) stands_for: BTreeMap<RecordId, RecordId>,
-    /// Into which file a record stored that was written again in this life: copies that tell of it may be gone before the programs that
-    /// have the file open.
+    /// Into which file a record stored that was written again: copies that tell of it may be gone before the programs that
+    /// have the file open, or whose writes to it a restart commits.
     pub(crate) stored_into: BTreeMap<RecordId, FileId>,
     /// As what the origins that we had before went on, since this store was opened: the next origin, and its last record that
     /// stands for one of theirs.
@@ -246,11 +246,10 @@ impl<S: MetaStore> Replica<S> {
             self.skip_lost()?;
             self.counters.sequence = id.sequence();
             let is_directory = matches!(record.op, Op::Mkdir { .. });
-            self.note_stored_into(&record);
             let effect = self.take_record(record.clone(), held)?;
             let (mut source, mut is_gone) = (None, false);
             for former in formers {
-                self.note_renamed(former, id);
+                self.note_renamed(former, Again::of(&record));
                 // What the last one stored is what the record names.
                 is_gone = self.is_vanished(former)?;
                 source = self.let_go(former)?;
@@ -270,15 +269,6 @@ impl<S: MetaStore> Replica<S> {
         }
         self.staged.marks.insert(self.config.origin);
         Ok(count)
-    }
-
-    fn note_stored_into(&mut self, record: &Record) {
-        if let Op::Store { file, .. } = record.op {
-            self.fork.stored_into.insert(record.id, file);
-        }
-        if self.fork.stored_into.len() > RENAMED_MAX {
-            self.fork.stored_into.pop_first();
-        }
     }
 
     /// The bytes of what was written again are gone, as they were under its former name.
@@ -309,9 +299,14 @@ impl<S: MetaStore> Replica<S> {
         Ok(Some(Source::Child { origin, is_station: true, held: !missing.holders.is_empty() }))
     }
 
-    pub(crate) fn note_renamed(&mut self, former: RecordId, id: RecordId) {
-        self.overlay.put_raw(record_key(RENAMED, former), pack(&id));
+    pub(crate) fn note_renamed(&mut self, former: RecordId, again: Again) {
+        self.overlay.put_raw(record_key(RENAMED, former), pack(&again));
+        let Again { record: id, stored_into } = again;
         self.fork.renamed.insert(former, id);
+        self.fork.stored_into.extend(stored_into.map(|file| (id, file)));
+        if self.fork.stored_into.len() > RENAMED_MAX {
+            self.fork.stored_into.pop_first();
+        }
         // What a record became last is what it holds.
         self.fork.stands_for.insert(id, former);
         if self.fork.stands_for.len() > RENAMED_MAX {

@@ -165,6 +165,15 @@ impl<S: MetaStore> Replica<S> {
         Ok(inode)
     }
 
+    /// The file that one became which was found equal to another, or itself.
+    pub(crate) fn file_meant(&self, mut file: FileId) -> Result<FileId, StorageError> {
+        for _ in 0..ALIAS_CHAIN_MAX {
+            let Some(into) = self.inode(file)?.and_then(|inode| inode.merged_into) else { break };
+            file = into;
+        }
+        Ok(file)
+    }
+
     /// What this replica knows of one record. `content`: what it names, [`Content::EMPTY`] if it names none; `None`: that
     /// is not known.
     pub(crate) fn record_facts(&self, record: RecordId, content: Option<&Content>) -> Result<Facts, StorageError> {

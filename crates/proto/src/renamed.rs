@@ -3,6 +3,7 @@
 
 use crate::replica::Replica;
 use crate::tables::{parse_record_key, unpack};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wayfs_types::request::{Change, Request};
 use wayfs_types::{FileId, MetaStore, Op, Record, RecordId, Replaced, StorageError};
@@ -10,7 +11,21 @@ use wayfs_types::{FileId, MetaStore, Op, Record, RecordId, Replaced, StorageErro
 /// Table of what records were written again as.
 pub(crate) const RENAMED: u8 = b'y';
 
-type Renamed = BTreeMap<RecordId, RecordId>;
+/// A row of it: what a record was written again as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Again {
+    pub(crate) record: RecordId,
+    /// The file that it stored into, if that is what it did.
+    pub(crate) stored_into: Option<FileId>,
+}
+
+impl Again {
+    pub(crate) fn of(record: &Record) -> Self {
+        let stored_into = if let Op::Store { file, .. } = record.op { Some(file) } else { None };
+        Self { record: record.id, stored_into }
+    }
+}
+
 /// What a record is called now, if it was renamed.
 type Names<'a> = &'a dyn Fn(RecordId) -> Option<RecordId>;
 /// What a version of a file is called now, if it was renamed.
@@ -113,13 +128,16 @@ fn renamed_change(change: &mut Change, renamed: Names, versions: Versions) {
 }
 
 impl<S: MetaStore> Replica<S> {
-    pub(crate) fn read_renamed(&self) -> Result<Renamed, StorageError> {
-        let mut renamed = Renamed::new();
+    pub(crate) fn read_renamed(&mut self) -> Result<(), StorageError> {
+        let (mut renamed, mut stored_into) = (BTreeMap::new(), BTreeMap::new());
         self.each(&[RENAMED], &[RENAMED + 1], |key, value| {
-            renamed.insert(parse_record_key(key)?, unpack(value)?);
+            let Again { record, stored_into: file } = unpack(value)?;
+            renamed.insert(parse_record_key(key)?, record);
+            stored_into.extend(file.map(|file| (record, file)));
             Ok(())
         })?;
-        Ok(renamed)
+        (self.fork.renamed, self.fork.stored_into) = (renamed, stored_into);
+        Ok(())
     }
 
     /// Which former name each record stands for, after a restart. Of those that became one it is the last: they were of one origin, in
@@ -140,9 +158,16 @@ impl<S: MetaStore> Replica<S> {
 
     /// A record of a log that is written again under a new id, in the names of now.
     pub(crate) fn as_written_now(&self, record: Record, id: RecordId) -> Record {
-        let names = |name| self.fork.renamed.get(&name).copied();
+        let names = |name| self.written_now(name);
         let versions = |name| names(name).map(|now| self.version_of(now, name));
         renamed_record(record, id, &names, &versions)
+    }
+
+    /// What a record was written again as under the present origin. A client takes one for each time that it writes again: what was
+    /// written again before is named by its newer name in all that it has since, and the former one is then that of what another copy
+    /// of its store wrote.
+    pub(crate) fn written_now(&self, former: RecordId) -> Option<RecordId> {
+        self.fork.renamed.get(&former).copied().filter(|now| now.origin() == self.config.origin)
     }
 
     /// What a version is called that was written again as a record. One that was written over, and became one record with the one
@@ -154,12 +179,13 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Whether a file shows a version that another copy of this store wrote under the name that one of ours had before it was written
-    /// again. If ours was a store into the same file, it met that one and left a copy or an alias under its new name; then nobody can
-    /// tell which of the two a program has seen, and what it writes goes on in the copy.
+    /// again. If ours was a store into the same file, nobody can tell which of the two a program has seen, be it one that closed the
+    /// file before a restart: what it writes goes on in the copy that ours left, or becomes one.
     fn shows_namesake(&self, file: FileId, former: RecordId, now: RecordId) -> bool {
+        let meant = |file| self.file_meant(file).ok();
         let is_shown = || self.inode_meant(file).ok().flatten().is_some_and(|inode| inode.version == former);
-        let has_met = || self.inode(FileId::made_by(now)).map_or(true, |met| met.is_some());
-        self.fork.stored_into.get(&now) != Some(&file) && is_shown() && !has_met()
+        let has_met = self.fork.stored_into.get(&now).is_some_and(|stored| meant(*stored) == meant(file));
+        !has_met && is_shown()
     }
 
     /// What a record that a request names is called now. What another copy of this store sent under the former name is in the tree by

@@ -339,7 +339,7 @@ impl<S: MetaStore> Replica<S> {
     fn read_rows(&mut self) -> Result<(), OpenError> {
         self.read_former_times()?;
         self.log = self.read_log()?;
-        self.fork.renamed = self.read_renamed()?;
+        self.read_renamed()?;
         self.read_stands_for();
         self.fork.opened_at = self.counters.sequence;
         self.read_gaps()?;

@@ -11,6 +11,7 @@
 
 use crate::api::{Output, Role};
 use crate::contents::Source;
+use crate::renamed::Again;
 use crate::replica::Replica;
 use crate::restored::{Lost, Moved};
 use crate::tentative::LogEntry;
@@ -125,7 +126,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// What a directory is called now that was made again.
     fn directory_now(&self, directory: FileId) -> FileId {
-        self.fork.renamed.get(&directory.maker()).map_or(directory, |now| FileId::made_by(*now))
+        self.written_now(directory.maker()).map_or(directory, FileId::made_by)
     }
 
     fn make_again(&mut self, file: FileId, inode: Inode, names: &mut Names, depth: usize) -> Result<(), StorageError> {
@@ -143,7 +144,7 @@ impl<S: MetaStore> Replica<S> {
         if inode.version != file.maker()
             && let Ok(made) = RecordId::new(self.config.origin, self.counters.sequence)
         {
-            self.note_renamed(inode.version, made);
+            self.note_renamed(inode.version, Again { record: made, stored_into: None });
         }
         for place in places {
             self.make_way(&place, names, depth)?;
@@ -278,12 +279,12 @@ impl<S: MetaStore> Replica<S> {
         let Ok(id) = RecordId::new(self.config.origin, self.next_sequence()) else { return Ok(0) };
         let record = Record { id, time: self.wall, user: UserId(user), op };
         // It is made of a state: that is what it was seen upon, by whatever name.
-        let names = |name| self.fork.renamed.get(&name).copied();
+        let names = |name| self.written_now(name);
         let record = crate::renamed::renamed_record(record, id, &names, &names);
         self.skip_lost()?;
         self.counters.sequence = id.sequence();
         if let Some(former) = former {
-            self.note_renamed(former, id);
+            self.note_renamed(former, Again::of(&record));
         }
         let effect = self.take_record(record.clone(), true)?;
         // Whether the bytes are here the driver knows.

@@ -5,7 +5,7 @@ use crate::{Output, PeerId, Role};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level};
-use wayfs_types::{FileId, Life, OriginId, RecordId};
+use wayfs_types::{FileId, Life, OriginId};
 
 const ROOT: FileId = FileId::ROOT;
 
@@ -49,7 +49,7 @@ pub(super) fn assert_all_there(world: &mut World, host: usize, names: &[String])
     }
 }
 
-fn was_renewed(world: &World, host: usize) -> Option<(OriginId, OriginId)> {
+pub(super) fn was_renewed(world: &World, host: usize) -> Option<(OriginId, OriginId)> {
     world.hosts[host].events.iter().find_map(|event| match event {
         Output::Renewed { former, origin, .. } => Some((*former, *origin)),
         _ => None,
@@ -534,58 +534,4 @@ fn what_the_other_copy_sent_keeps_its_name() {
     world.names(a, ROOT).unwrap();
     assert_eq!(world.names(a, made), world.names(HOME, made), "one directory by one name");
     world.check_tree(HOME);
-}
-
-/// Two stores bear one number: what a client wrote before its store was put back to a copy, and what it wrote after that, in a life
-/// that draws the same place. `second`: into which file. Answers that number, and the client.
-fn namesakes(second: &str) -> (World, usize, RecordId) {
-    let mut world = World::new();
-    let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "ben@b"));
-    stay_connected(&mut world, b, HOME);
-    stay_connected(&mut world, a, HOME);
-    let first = world.create(b, ROOT, "first");
-    world.create(b, ROOT, "second");
-    world.pass(Duration::from_secs(2));
-    world.names(a, ROOT).unwrap();
-    world.pass(Duration::from_secs(2));
-    let copy = world.snapshot(a);
-    world.restore(a, copy.clone(), 77);
-    let peer = stay_connected(&mut world, a, HOME);
-    let version = world.store(a, first, small("before"));
-    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
-    world.close(peer);
-    world.restore(a, copy, 77 + (1 << 18));
-    let into = world.lookup(a, ROOT, second).unwrap().0;
-    assert_eq!(world.store(a, into, small("after")), version, "one number for both");
-    stay_connected(&mut world, a, HOME);
-    world.pass(Duration::from_secs(3));
-    assert!(was_renewed(&world, a).is_some(), "it gives way");
-    (world, a, version)
-}
-
-/// [S-old-copy] What is stored upon the version that a file shows is upon that one, not upon what its namesake was written again as.
-#[test]
-fn what_is_stored_upon_a_version_is_not_taken_for_one_upon_its_namesake() {
-    let (mut world, a, version) = namesakes("second");
-    let (file, shown) = world.lookup(a, ROOT, "first").unwrap();
-    assert_eq!((shown.version, shown.content), (version, small("before")));
-    world.store(a, file, small("upon it"));
-    world.pass(Duration::from_secs(3));
-    assert_eq!(world.names(HOME, ROOT).unwrap(), ["first", "second"], "no copies");
-    for (text, content) in [("first", "upon it"), ("second", "after")] {
-        assert_eq!(world.lookup(HOME, ROOT, text).unwrap().1.content, small(content));
-    }
-}
-
-/// Both are stores into one file, so what a program has open bears the number of what it wrote itself: it has not seen the other.
-#[test]
-fn what_is_stored_upon_a_namesake_in_the_same_file_goes_on_in_its_copy() {
-    let (mut world, a, version) = namesakes("first");
-    let file = world.lookup(a, ROOT, "first").unwrap().0;
-    let change = Change::Store { file, base: version, content: small("upon it"), mtime: world.wall() };
-    world.change(a, change).unwrap();
-    world.pass(Duration::from_secs(3));
-    assert_eq!(world.lookup(HOME, ROOT, "first").unwrap().1.content, small("before"));
-    let names = world.names(HOME, ROOT).unwrap();
-    assert_eq!(names.len(), 3, "{names:?}");
 }
