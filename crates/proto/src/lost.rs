@@ -106,8 +106,11 @@ pub struct GivenUp {
     pub content: Content,
     /// Machines that may have it, as far as is known: its writer, and who has it on record.
     pub waits_for: Vec<OriginId>,
-    /// Whether an older content of the file is whole and takes its place.
+    /// Whether an older content of the file takes its place, as far as is known.
     pub has_older: bool,
+    /// That older content, if the home keeps it itself and nobody has read it since: it is to be looked for before the version is
+    /// given up, and [`crate::Input::Sought`] says if it is nowhere.
+    pub instead: Option<Content>,
 }
 
 impl<S: MetaStore> Replica<S> {
@@ -156,10 +159,11 @@ impl<S: MetaStore> Replica<S> {
         if let Some(root) = content.root().filter(|_| is_here) {
             self.handle_content_here(root)?;
         }
+        let to_read = self.previous_to_read(version, content, is_here)?;
         if !self.contents.seeking.is_sought(version) {
             return Ok(());
         }
-        if let Some(Previous { file, content, .. }) = self.previous_to_read(version, content, is_here)? {
+        if let Some(Previous { file, content, .. }) = to_read {
             self.staged.outputs.push(Output::Seek { file, version, content });
         } else if let Some(sought) = self.contents.seeking.by_version.get_mut(&version) {
             sought.look = Look::InVain;
@@ -474,13 +478,15 @@ impl<S: MetaStore> Replica<S> {
             all.sort_unstable();
             all.dedup();
             if away.len() < limit && all.iter().all(|origin| self.children.peer_of(*origin).is_none()) {
+                let (has_older, instead) = self.shown_instead(version)?;
                 away.push(GivenUp {
                     version,
                     file: missing.file,
                     path: self.path_of(missing.file)?,
                     content: missing.content,
                     waits_for: all,
-                    has_older: self.has_older(version)?,
+                    has_older,
+                    instead,
                 });
             }
             Ok(())
@@ -489,7 +495,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Somebody who runs the volume gives up what waits for machines that are away. `versions`: only these, for which
-    /// everybody who is there was asked in vain. Answers what is declared lost by it, at most 65,536 versions.
+    /// everybody who is there was asked in vain, and for what would be shown instead ([`GivenUp::instead`]). Answers what is declared lost by it, at most 65,536 versions.
     ///
     /// # Errors
     /// [`GrantError::NotHome`], or the store failed.

@@ -158,10 +158,16 @@ impl<S: MetaStore> Replica<S> {
         newest_held(version, |key| self.tx().get_raw(key))
     }
 
-    /// Whether there is one, as of the committed state.
-    pub(crate) fn has_older(&self, version: RecordId) -> Result<bool, StorageError> {
-        let is_whole = self.store.get(&record_key(PREVIOUS, version))?.is_some();
-        Ok(is_whole || newest_held(version, |key| self.store.get(key))?.is_some())
+    /// Whether there is something to show if a version is lost, as of the committed state, and what that is if it is to be read
+    /// first: the home keeps it, and nobody else has a newer one.
+    pub(crate) fn shown_instead(&self, version: RecordId) -> Result<(bool, Option<Content>), StorageError> {
+        if newest_held(version, |key| self.store.get(key))?.is_some() {
+            return Ok((true, None));
+        }
+        let kept =
+            self.store.get(&record_key(PREVIOUS, version))?.map(|bytes| unpack::<Previous>(&bytes)).transpose()?;
+        let content = kept.as_ref().map(|kept| kept.content.clone()).filter(|content| content.root().is_some());
+        Ok((kept.is_some(), content))
     }
 
     /// Contents came whose successor is still missing: they are newer than what was kept for it.

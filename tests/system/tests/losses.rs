@@ -257,3 +257,38 @@ fn a_loss_is_not_accepted_before_readers_were_asked() {
     eventually("everybody has it from the home", DECIDED, || read(&mount, "seen").is_ok_and(|bytes| bytes == seen));
     assert_eq!(read(&mount, "unseen").unwrap_err().raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()));
 }
+
+/// [S-losses] What the home kept in case newer bytes are lost is read before it is shown, also where somebody gives those up by word.
+#[test]
+fn what_rotted_is_not_shown_when_a_loss_is_accepted() {
+    let machine = Machine::new("home");
+    let Some(disk) = SmallDisk::sized(&machine.path("data"), SmallDisk::TINY) else { return };
+    let home = machine.serve(free_port(), &[]);
+    home.wayfs(&machine, &["volume", "create", "work"]).ok();
+    let (laptop, reader) = (Machine::new("ann"), Machine::new("bob"));
+    let mut mount = laptop.mount(&home.ticket(&machine, "work"), &[]);
+    let other = reader.mount(&home.ticket(&machine, "work"), &[]);
+    let old = noise(400_000, 8);
+    fs::write(mount.path("film"), &old).unwrap();
+    mount.sync(&laptop, "stable");
+    let len = (SmallDisk::TINY as usize + 8) << 20;
+    fs::write(mount.path("film"), noise(len, 9)).unwrap();
+    let is_seen = || fs::metadata(other.path("film")).is_ok_and(|found| found.len() == len as u64);
+    eventually("the reader sees the newer one", SEEN, is_seen);
+    mount.kill();
+    fs::rename(laptop.path("cache"), laptop.path("gone")).unwrap();
+    disk.grow();
+
+    let accept =
+        |more: &[&str]| home.wayfs(&machine, &[&["volume", "accept-loss", "work", "--json"][..], more].concat());
+    eventually("the home waits for one who is away, and has what it was before", SEEN, || {
+        accept(&["--dry-run"]).ok().json()["contents"][0]["has_older"] == true
+    });
+    assert_eq!(rot(&chunks_of(&home), &old), 1);
+    let declared = accept(&[]).ok().json();
+    assert_eq!(declared["contents"].as_array().unwrap().len(), 1, "{declared}");
+    assert_eq!(declared["contents"][0]["has_older"], false, "what it was before is nowhere: {declared}");
+    let info = || other.wayfs(&reader, &["info", other.path("film").to_str().unwrap(), "--json"]).json();
+    eventually("the reader hears of it", SEEN, || info()["lost"]["shows_older"] == false);
+    assert_eq!(read(&other, "film").unwrap_err().raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()));
+}

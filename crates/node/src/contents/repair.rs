@@ -84,7 +84,8 @@ impl Volume {
     }
 
     /// Home: asks everybody who is there for contents, readers too, and takes what they have. Answers those that nobody
-    /// has; what could not be asked for in time, or finds no room, is not among them. To be called outside the runtime.
+    /// has; what could not be asked for in time, or finds no room, is not among them. Of these it is known, too, whether what would
+    /// be shown instead is whole. To be called outside the runtime.
     pub fn look_in_vain(&self, away: &[GivenUp], timeout: Duration) -> BTreeSet<RecordId> {
         let Some(me) = self.me.upgrade() else { return BTreeSet::new() };
         let end = Instant::now() + timeout;
@@ -92,14 +93,12 @@ impl Volume {
         for part in away.chunks(away.len().div_ceil(LOOKS_MAX).max(1)) {
             let (volume, done, part) = (Arc::clone(&me), done.clone(), part.to_vec());
             self.settings.runtime.spawn(async move {
-                for GivenUp { file, version, content, .. } in part {
+                for away in part {
                     if volume.is_stopped() || Instant::now() >= end {
                         return;
                     }
-                    let found = volume.find_whole(file, version, &content).await;
-                    if found == Found::Whole && volume.contents_durable().await.is_ok() {
-                        volume.step(Input::Sought { file, version, content, is_here: true });
-                    }
+                    let version = away.version;
+                    let found = volume.look_before_loss(away).await;
                     if done.send((version, found)).is_err() {
                         return;
                     }
@@ -114,6 +113,23 @@ impl Volume {
             }
         }
         in_vain
+    }
+
+    /// Looks for what somebody is about to give up, and, if that is nowhere, for what would be shown instead: the engine hears if
+    /// that is nowhere either.
+    async fn look_before_loss(self: &Arc<Self>, away: GivenUp) -> Found {
+        let GivenUp { file, version, content, instead, .. } = away;
+        let found = self.find_whole(file, version, &content).await;
+        if found == Found::Whole && self.contents_durable().await.is_ok() {
+            self.step(Input::Sought { file, version, content, is_here: true });
+        }
+        let Some(instead) = instead.filter(|_| found == Found::Lacks) else { return found };
+        match self.find_whole(file, version, &instead).await {
+            Found::Whole if self.contents_durable().await.is_ok() => {}
+            Found::Whole | Found::NoRoom => return Found::NoRoom,
+            Found::Lacks => self.step(Input::Sought { file, version, content: instead, is_here: false }),
+        }
+        found
     }
 
     async fn look_for(self: &Arc<Self>, file: FileId, version: RecordId, content: Content) {

@@ -332,6 +332,34 @@ fn a_loss_is_accepted_by_word_and_taken_back_when_the_bytes_turn_up() {
     }
 }
 
+/// [S-losses] Nor is it shown by word, if whoever looked for it says that it is nowhere.
+#[test]
+fn what_was_kept_and_is_gone_is_not_shown_when_a_loss_is_accepted() {
+    let mut stage = stage();
+    let file = stage.stable_file("old");
+    // Its writer has no station, and is away for a moment only: the home does not look for it yet.
+    let writer = stage.reader;
+    stage.world.lookup(writer, FileId::ROOT, "old").unwrap();
+    let line = stage.world.line_of(writer);
+    stage.world.hold_pushes(line, true);
+    let version = stage.world.store(writer, file, big("new"));
+    stage.world.pass(Duration::from_secs(2));
+    stage.world.close(line);
+    stage.world.pass(Duration::from_secs(5));
+    let away = stage.world.hosts[HOME].replica.contents_away(10).unwrap();
+    let known: Vec<_> = away.iter().map(|away| (away.version, away.has_older, away.instead.clone())).collect();
+    assert_eq!(known, [(version, true, Some(big("old")))], "that is to be looked for");
+    stage.world.input(HOME, Input::Sought { file, version, content: big("old"), is_here: false });
+    let (now, wall) = (stage.world.now, stage.world.wall());
+    let given_up = stage.world.hosts[HOME].replica.accept_loss(now, wall, &[version].into()).unwrap();
+    assert!(given_up.len() == 1 && !given_up[0].has_older, "{given_up:?}");
+    stage.world.input(HOME, Input::Tick);
+    stage.world.pass(Duration::from_secs(2));
+    let shown = stage.world.hosts[HOME].replica.inode(file).unwrap().unwrap();
+    assert_eq!(stage.world.hosts[HOME].replica.is_lost(shown.version), Ok(true), "whoever reads it is told so");
+    assert!(!stage.lost_at(stage.writer)[0].shows_older);
+}
+
 /// What a station held is got from its writer, which keeps its copy until the home has one.
 #[test]
 fn what_is_damaged_at_a_station_comes_from_its_writer() {
