@@ -1,5 +1,6 @@
 //! Becoming a member of a volume with a ticket: the joining side.
 
+use crate::error::MemberError;
 use crate::greet::{GreetError, greet};
 use crate::handshake::{ChildRole, Grant, Greeting, PROTOCOL_VERSION, Refusal, Reply};
 use std::time::Duration;
@@ -32,6 +33,14 @@ pub enum JoinError {
     /// The home granted something else than the ticket says.
     #[error("the home granted something else than the ticket says")]
     Mismatch,
+    /// The home took this machine in, and that cannot be written down here.
+    #[error("go on as member {origin}: {source}")]
+    Store {
+        /// What the home granted.
+        origin: OriginId,
+        /// What happened.
+        source: MemberError,
+    },
 }
 
 impl JoinError {
@@ -40,7 +49,7 @@ impl JoinError {
         match self {
             Self::Greet { source: GreetError::Refused(refusal), .. } => !matches!(refusal, Refusal::NotReady(_)),
             Self::Mismatch => true,
-            Self::Unreachable { .. } | Self::Greet { .. } => false,
+            Self::Unreachable { .. } | Self::Greet { .. } | Self::Store { .. } => false,
         }
     }
 }

@@ -9,6 +9,9 @@ use std::time::Duration;
 use wayfs_proto::{GivenUp, GrantError, Held};
 use wayfs_types::{NodeId, OriginId, Quota, RecordId, Seal, Standing};
 
+/// A disk that takes longer for a sync has failed.
+const DISK_PATIENCE: Duration = Duration::from_secs(3600);
+
 impl Volume {
     /// Home only: admits a machine and gives it an origin, durably.
     ///
@@ -101,13 +104,16 @@ impl Volume {
         Ok(given_up)
     }
 
-    /// This machine was granted another origin than its store has: what nobody confirmed is written again under that one.
-    pub(crate) fn go_on_as(&self, origin: OriginId) {
-        if origin != self.origin()
-            && let Err(error) = self.change_members(|replica| replica.adopt_origin(clock::now(), clock::wall(), origin))
-        {
-            tracing::error!(%error, %origin, "go on under another origin");
+    /// This machine was granted an origin. If its store has another one, what nobody confirmed is written again under that one. Blocks
+    /// until it is durable that it has it, as long as the disk takes.
+    ///
+    /// # Errors
+    /// [`MemberError`]: the engine refuses, the disk fails, or the volume was stopped meanwhile.
+    pub(crate) fn go_on_as(&self, origin: OriginId) -> Result<(), MemberError> {
+        if origin != self.origin() {
+            self.change_members(|replica| replica.adopt_origin(clock::now(), clock::wall(), origin))?;
         }
+        Ok(self.sync(DISK_PATIENCE)?)
     }
 
     pub(super) fn change_members<T>(

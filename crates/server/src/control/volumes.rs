@@ -127,7 +127,7 @@ fn refused(error: &JoinError) -> ControlError {
         JoinError::Greet { source: GreetError::Refused(_), .. } => {
             ControlError::new(ErrorKind::Refused, error.to_string(), "Ask the home's administrator for a new ticket.")
         }
-        JoinError::Greet { .. } | JoinError::Mismatch => {
+        JoinError::Greet { .. } | JoinError::Mismatch | JoinError::Store { .. } => {
             ControlError::new(ErrorKind::Failed, error.to_string(), "Try the same ticket again.")
         }
     }
