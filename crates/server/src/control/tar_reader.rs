@@ -12,6 +12,8 @@ const EXTENSION_LEN_MAX: u64 = 8 << 20;
 /// Most segments of a sparse file.
 const SEGMENTS_MAX: u64 = 1_000_000;
 const BLOCK: u64 = 512;
+/// Longest entry: the kernel has no longer file.
+const ENTRY_LEN_MAX: u64 = i64::MAX as u64;
 
 /// One entry.
 pub(super) struct Found {
@@ -53,7 +55,7 @@ impl<R: Read> TarReader<R> {
             self.skip_rest()?;
             let Some(header) = self.header()? else { return Ok(None) };
             let kind = header.entry_type();
-            self.begin(header.entry_size()?);
+            self.begin(header.entry_size()?)?;
             match kind {
                 EntryType::XHeader => own.extend(parse_pax(&self.extension()?)?),
                 EntryType::XGlobalHeader => {
@@ -80,12 +82,12 @@ impl<R: Read> TarReader<R> {
     ) -> io::Result<Found> {
         let said = |key: &str| extensions.get(key.as_bytes()).cloned();
         if let Some(size) = said("size") {
-            self.begin(number(&size).ok_or_else(|| damaged("a size that is no number"))?);
+            self.begin(number(&size).ok_or_else(|| damaged("a size that is no number"))?)?;
         }
         let kind = header.entry_type();
         if matches!(kind, EntryType::Link | EntryType::Symlink | EntryType::Directory | EntryType::Fifo) {
             // Some programs write the size of what is linked to, without its bytes.
-            self.begin(0);
+            self.begin(0)?;
         }
         let path = said("path").or(long_path).unwrap_or_else(|| header.path_bytes().into_owned());
         let link = said("linkpath").or(long_link);
@@ -136,9 +138,13 @@ impl<R: Read> TarReader<R> {
         Ok(Some(header))
     }
 
-    fn begin(&mut self, size: u64) {
+    fn begin(&mut self, size: u64) -> io::Result<()> {
+        if size > ENTRY_LEN_MAX {
+            return Err(damaged("an entry that is longer than any file"));
+        }
         self.left = size;
         self.padding = size.next_multiple_of(BLOCK) - size;
+        Ok(())
     }
 
     fn skip_rest(&mut self) -> io::Result<()> {
@@ -349,7 +355,7 @@ mod tests {
         bytes.resize(512, 0);
         bytes.extend(data);
         let mut reader = TarReader::new(bytes.as_slice());
-        reader.begin(bytes.len() as u64);
+        reader.begin(bytes.len() as u64)?;
         let segments = reader.sparse_map(size)?;
         let mut whole = Vec::new();
         Filled::new(&mut reader, &segments, size).read_to_end(&mut whole)?;
