@@ -23,6 +23,8 @@ mod config;
 pub mod engine;
 pub mod events;
 pub mod files;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod hooks;
 pub mod inotify;
 pub mod labels;

@@ -16,6 +16,8 @@ mod caught;
 mod client;
 mod command;
 mod descriptor;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handler;
 mod line;
 pub mod link_signals;

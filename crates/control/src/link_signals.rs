@@ -164,7 +164,7 @@ impl Link {
 }
 
 /// What a line means for who sends over the link; `None` if nothing.
-fn notice_in(line: &[u8]) -> Option<LinkNotice> {
+pub(crate) fn notice_in(line: &[u8]) -> Option<LinkNotice> {
     let value: serde_json::Value = serde_json::from_slice(line).ok()?;
     match value.get("event")?.as_str()? {
         "down" => Some(LinkNotice::Down),

@@ -14,3 +14,13 @@ pub fn decode_message(message: &[u8]) -> Result<(), DecodeError> {
     let _ = decode_forget(&header, message, |_, _| ());
     decode(&header, message).map(|_| ())
 }
+
+/// Reads bytes as `/proc/self/mountinfo`.
+///
+/// # Panics
+/// If a line becomes more than it was: a fault of the reader.
+pub fn read_mount_table(table: &[u8]) {
+    for entry in crate::mount::mountinfo::entries(table) {
+        assert!(entry.point.as_os_str().len() <= table.len());
+    }
+}

@@ -6,7 +6,7 @@
 mod direct;
 mod error;
 mod fusermount;
-mod mountinfo;
+pub(crate) mod mountinfo;
 mod unmounter;
 
 use std::path::{Path, PathBuf};

@@ -52,6 +52,8 @@ mod estimate;
 mod experiment;
 mod experiments;
 mod figure;
+#[doc(hidden)]
+pub mod fuzzing;
 mod host;
 mod keep_awake;
 mod link_tool;

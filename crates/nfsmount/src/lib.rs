@@ -31,3 +31,5 @@ mod write_behind;
 
 pub use mount::{NfsEnded, NfsMount, NfsMountConfig, NfsMountError, NfsStopper};
 pub use settings::{Caching, KNOWN, Settings, SettingsError};
+#[doc(hidden)]
+pub use users::read_process_tables;

@@ -81,7 +81,7 @@ constant[:every=1s], bsize=auto|1024..65536, soft=TRIES, hard, port=PORT, mountp
 acregmin=, acregmax=, acdirmin=, acdirmax=, noac, link=SOCKET, inflight=CALLS, ro, rw, allow_other, noallow_other, noexec";
 
 /// What stands in `/etc/fstab` for others, and what this client is anyway.
-const IGNORED: [&str; 22] = [
+const IGNORED: [&str; 19] = [
     "defaults",
     "auto",
     "noauto",
@@ -92,10 +92,7 @@ const IGNORED: [&str; 22] = [
     "nouser",
     "owner",
     "group",
-    "exec",
-    "suid",
     "nosuid",
-    "dev",
     "nodev",
     "noatime",
     "relatime",
@@ -141,6 +138,12 @@ impl Settings {
             "allow_other" => self.allow_other = Some(true),
             "noallow_other" => self.allow_other = Some(false),
             "noexec" => self.no_exec = true,
+            "exec" => self.no_exec = false,
+            // Whoever may write at the server would become root here.
+            "suid" | "dev" => {
+                let what = "mounts are always nosuid,nodev: leave it out".to_owned();
+                return Err(SettingsError::Value { option: option.to_owned(), what });
+            }
             "noac" => *seconds = [0; 4],
             "soft" => {
                 let tries = if value.is_empty() { 10 } else { number(option, value, 1, 1000)? };
@@ -221,6 +224,12 @@ mod tests {
         assert_eq!(settings.ports(None), Ports::Fixed { nfs: 2049, mount: Some(20_048) });
         assert_eq!(parse("").unwrap().ports(Some(99)), Ports::Fixed { nfs: 99, mount: None });
         assert_eq!(parse("defaults").unwrap().ports(None), Ports::Mapped);
+    }
+
+    #[test]
+    fn set_id_bits_and_devices_are_not_offered() {
+        assert!(parse("suid").is_err() && parse("dev").is_err());
+        assert!(parse("nosuid,nodev,noexec").unwrap().no_exec && !parse("noexec,exec").unwrap().no_exec);
     }
 
     #[test]

@@ -48,7 +48,10 @@ impl Users {
 }
 
 fn groups_of(pid: u32) -> Vec<u32> {
-    let line = status_line(pid, "Groups:").unwrap_or_default();
+    groups_in(&status_line(pid, "Groups:").unwrap_or_default())
+}
+
+fn groups_in(line: &str) -> Vec<u32> {
     line.split_whitespace().filter_map(|group| group.parse().ok()).take(GROUPS_MAX).collect()
 }
 
@@ -98,7 +101,10 @@ const fn bit(signal: u32) -> u64 {
 
 /// Whether a signal waits that will end the process. One that cannot be looked at is taken to be dying.
 fn is_dying(pid: u32) -> bool {
-    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else { return true };
+    std::fs::read_to_string(format!("/proc/{pid}/status")).map_or(true, |status| has_deadly_signal(&status))
+}
+
+fn has_deadly_signal(status: &str) -> bool {
     let mask = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0)
@@ -109,8 +115,11 @@ fn is_dying(pid: u32) -> bool {
 
 /// Whether the process ends: `PF_EXITING` in the ninth field of its `stat`.
 fn is_exiting(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| says_exiting(&stat))
+}
+
+fn says_exiting(stat: &str) -> bool {
     const PF_EXITING: u64 = 0x4;
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
     // The name of the program is in parentheses, and may hold anything.
     let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
     after
@@ -118,6 +127,13 @@ fn is_exiting(pid: u32) -> bool {
         .nth(6)
         .and_then(|flags| flags.parse::<u64>().ok())
         .is_some_and(|flags| flags & PF_EXITING != 0)
+}
+
+/// Reads text as each table of `/proc` that is looked at here, for the fuzzer.
+#[doc(hidden)]
+pub fn read_process_tables(text: &str) {
+    let _ = (has_deadly_signal(text), says_exiting(text));
+    assert!(groups_in(text).len() <= GROUPS_MAX, "the kernel takes no more groups");
 }
 
 #[cfg(test)]

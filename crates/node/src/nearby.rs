@@ -163,6 +163,26 @@ fn is_usable(ip: std::net::IpAddr) -> bool {
     }
 }
 
+/// Takes in announcements, each a key, a port and addresses; for the fuzzer.
+///
+/// # Panics
+/// If more is remembered than may be, or an address that cannot be used: a fault of the checks.
+pub(crate) fn note_all(announced: &[(String, u16, Vec<std::net::IpAddr>)]) {
+    let found = Mutex::default();
+    for (key, port, addresses) in announced {
+        let properties = [(NODE, key.as_str())];
+        if let Ok(service) = ServiceInfo::new(SERVICE, "wayfs-x", "x.local.", &addresses[..], *port, &properties[..]) {
+            note(&found, &service.as_resolved_service());
+        }
+    }
+    let found: Found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    assert!(found.len() <= FOUND_MAX, "a network full of liars costs no more");
+    for addresses in found.values() {
+        assert!(!addresses.is_empty() && addresses.len() <= ADDRESSES_MAX);
+        assert!(addresses.iter().all(|address| address.port() != 0 && is_usable(address.ip())));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -64,6 +64,8 @@ mod forgotten;
 mod fork;
 mod former;
 mod found_lost;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod gaps;
 mod gathered;
 mod held;
@@ -110,7 +112,7 @@ mod succession;
 mod tables;
 mod takeover;
 mod tentative;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 mod tests;
 mod timers;
 mod told;

@@ -447,7 +447,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// As if all tombstones had been purged: every cursor is void.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn forget_traces(&mut self) {
         self.counters.purged = self.counters.change;
         self.put_image(Key::Conflict(RecordId::GENESIS), None).expect("a test's store");
@@ -455,12 +455,12 @@ impl<S: MetaStore> Replica<S> {
         self.counters.purged = CommitNumber(self.counters.purged.0);
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn keep_traces(&mut self, changes: u64) {
         self.config.tombstones_kept = changes;
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn configure(&mut self, change: impl FnOnce(&mut Config)) {
         change(&mut self.config);
     }

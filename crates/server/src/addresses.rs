@@ -27,7 +27,7 @@ fn read(path: &str) -> String {
 }
 
 /// Global addresses, IPv4 first.
-fn local_ips(fib_trie: &str, if_inet6: &str, with_v6: bool) -> Vec<IpAddr> {
+pub(crate) fn local_ips(fib_trie: &str, if_inet6: &str, with_v6: bool) -> Vec<IpAddr> {
     let mut ips = Vec::new();
     let mut last = None;
     for line in fib_trie.lines() {

@@ -228,7 +228,7 @@ impl Layout {
 }
 
 /// Reads a volume's file, or its second copy if the first is damaged.
-fn read_volume(directory: &Path) -> Result<Option<VolumeFile>, StartError> {
+pub(crate) fn read_volume(directory: &Path) -> Result<Option<VolumeFile>, StartError> {
     let read = |path: &Path| {
         let unreadable = |why: String| StartError::Unreadable { path: path.to_owned(), why };
         let file = durable_file::read::<VolumeFile>(path).map_err(|error| unreadable(error.to_string()))?;

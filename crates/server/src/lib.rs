@@ -13,6 +13,8 @@ mod control;
 mod deletion;
 mod durable_file;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod layout;
 mod promotion;
 mod propagation;

@@ -147,7 +147,11 @@ fn noted_by(file: &mut File) -> String {
 /// Whether a process does not end: neither is it gone but for some of its threads, nor was it killed.
 fn is_alive(holder: &str) -> bool {
     let Some(pid) = holder.strip_prefix("pid ") else { return true };
-    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else { return false };
+    std::fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| says_alive(&status))
+}
+
+/// Whether `/proc/PID/status` says so.
+pub(crate) fn says_alive(status: &str) -> bool {
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
     let is_killed = |name: &str| u64::from_str_radix(field(name), 16).is_ok_and(|signals| signals & SIGKILL_BIT != 0);
     !field("State:").starts_with(['Z', 'X']) && !is_killed("SigPnd:") && !is_killed("ShdPnd:")
@@ -195,7 +199,7 @@ fn write_format(directory: &Path, role: Role) -> Result<(), OpenError> {
     write().map_err(OpenError::io("write", &directory.join(FORMAT)))
 }
 
-fn parse_format(directory: &Path, bytes: &[u8], role: Role) -> Result<(), OpenError> {
+pub(crate) fn parse_format(directory: &Path, bytes: &[u8], role: Role) -> Result<(), OpenError> {
     let not_ours = || OpenError::NotOurs(directory.to_path_buf());
     let text = std::str::from_utf8(bytes).map_err(|_| not_ours())?;
     let (line, sum) = text.trim_end_matches('\n').rsplit_once(' ').ok_or_else(not_ours)?;

@@ -14,6 +14,8 @@ mod descriptors;
 mod directory;
 mod durable_marker;
 mod error;
+#[doc(hidden)]
+pub mod file_fuzzing;
 mod fjall_meta;
 mod fjall_opening;
 mod fjall_writing;

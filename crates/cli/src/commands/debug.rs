@@ -95,7 +95,7 @@ fn tail(path: &Path) -> std::io::Result<String> {
 }
 
 /// Takes out tickets, and whatever follows a word like `secret=`.
-fn redact(text: &str) -> String {
+pub(crate) fn redact(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let lower = line.to_ascii_lowercase();

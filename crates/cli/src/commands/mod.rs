@@ -27,6 +27,9 @@ mod sync;
 mod umount;
 mod volume;
 
+pub(crate) use debug::redact;
+pub(crate) use umount::our_mounts;
+
 use crate::args::{Args, CommandArgs, GlobalArgs, NfsCommand, Output};
 use crate::config::Config;
 use crate::failure::{Exit, Failure};

@@ -136,7 +136,8 @@ impl ConfigFile {
         })
     }
 
-    fn parse(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
+    /// Reads one text; `variable` is the environment.
+    pub(crate) fn parse(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
         let mut value: toml::Value = toml::from_str(text).map_err(|e| e.to_string())?;
         substitute_in(&mut value, variable)?;
         value.try_into().map_err(|e: toml::de::Error| e.to_string())

@@ -10,7 +10,7 @@ mod substitute;
 mod template;
 
 pub(crate) use file::ConfigFile;
-pub(crate) use mount::{Close, MountSettings, Source, TICKET_VARIABLE, read_ticket};
+pub(crate) use mount::{Close, MountSettings, Source, TICKET_VARIABLE, check_options, read_ticket};
 pub(crate) use passphrase::{passphrase, passphrase_file};
 pub(crate) use serve::ServeSettings;
 pub(crate) use size::parse_size;

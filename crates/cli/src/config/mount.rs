@@ -279,6 +279,11 @@ fn ticket_in(reader: impl Read, place: &str) -> Result<String, Failure> {
     Ok(ticket.to_owned())
 }
 
+/// Whether `-o` makes sense.
+pub(crate) fn check_options(options: &[String]) -> Result<(), Failure> {
+    Options::parse(options).map(|_| ())
+}
+
 impl Options {
     fn parse(options: &[String]) -> Result<Self, Failure> {
         let mut parsed = Self::default();
@@ -307,6 +312,11 @@ impl Options {
                 let next_step = "Mounts are always nosuid,nodev: set-id bits and device files of a volume are kept and have no effect. Leave the option out.";
                 return Err(Failure::usage(format_args!("mount option `{key}` is not offered"), next_step));
             }
+            // Whoever asks for it wants each write to be on a disk when it returns, which nothing here does.
+            ("sync", None) => {
+                let next_step = "Programs that need a write on the disk call `fsync`; `close=safe` has each file at the station when it is closed. Leave the option out.";
+                return Err(Failure::usage("mount option `sync` is not offered", next_step));
+            }
             ("cache", Some(dir)) => self.cache = Some(dir.into()),
             ("cache_size", Some(size)) => self.cache_size = Some(size.to_owned()),
             ("close", Some("safe")) => self.close = Some(CloseArg::Safe),
@@ -320,7 +330,7 @@ impl Options {
             // What fstab holds for mount(8) itself and for the service manager.
             (
                 "defaults" | "auto" | "noauto" | "user" | "users" | "nouser" | "nofail" | "_netdev" | "nosuid"
-                | "nodev" | "relatime" | "noatime" | "atime" | "sync" | "async",
+                | "nodev" | "relatime" | "noatime" | "atime" | "async",
                 None,
             ) => {}
             ("uid" | "gid" | "umask" | "idmap", Some(value)) => self.identities.take(key, value)?.ok_or_else(wrong)?,
@@ -384,7 +394,7 @@ mod tests {
         assert!(matches!(no_exec(&["nosuid,nodev"].join(",").split(',').collect::<Vec<_>>()), Ok(false)));
         assert!(matches!(no_exec(&["noexec"]), Ok(true)));
         assert!(matches!(no_exec(&["noexec", "exec"]), Ok(false)));
-        for refused in ["suid", "dev"] {
+        for refused in ["suid", "dev", "sync"] {
             assert!(no_exec(&[refused]).is_err(), "{refused}");
         }
     }

@@ -16,6 +16,8 @@ mod raise;
 mod rehearsal;
 mod watches;
 
+pub(crate) use watches::watched;
+
 pub use rehearsal::{Act, Rehearsal};
 
 use crate::engine::Engine;

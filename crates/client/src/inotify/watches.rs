@@ -67,7 +67,7 @@ fn scan(proc: &Path, device: &str, files: &mut BTreeSet<FileId>) {
 }
 
 /// The file of one line, if it is on the device: `inotify wd:1 ino:2a sdev:39 mask:…`, numbers in hexadecimal.
-fn watched(line: &str, device: &str) -> Option<FileId> {
+pub(crate) fn watched(line: &str, device: &str) -> Option<FileId> {
     let mut words = line.strip_prefix("inotify ")?.split(' ');
     let inode = words.find_map(|word| word.strip_prefix("ino:"))?;
     let on = words.find_map(|word| word.strip_prefix("sdev:"))?;

@@ -25,8 +25,12 @@ pub(crate) fn top_mount_at(path: &Path) -> io::Result<Option<MountEntry>> {
 pub(crate) fn mounts_at(path: &Path) -> io::Result<Vec<MountEntry>> {
     // Mounts are listed in the order in which they were made, so the last one covers the others.
     let table = std::fs::read("/proc/self/mountinfo")?;
-    let entries = table.split(|byte| *byte == b'\n').filter_map(parse_line);
-    Ok(entries.filter(|entry| entry.point == path).collect())
+    Ok(entries(&table).filter(|entry| entry.point == path).collect())
+}
+
+/// The lines of the table that make sense.
+pub(crate) fn entries(table: &[u8]) -> impl Iterator<Item = MountEntry> {
+    table.split(|byte| *byte == b'\n').filter_map(parse_line)
 }
 
 /// `36 35 98:0 /root /point options optional... - type source options`

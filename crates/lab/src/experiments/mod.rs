@@ -15,6 +15,8 @@ mod sharing;
 mod tcp;
 mod visibility;
 
+pub(crate) use replay::read_all as read_trace;
+
 use crate::Experiment;
 
 /// All of them, in the order in which `wayfs lab run all` runs them.

@@ -30,8 +30,9 @@ mod uploads;
 
 pub(crate) use chunks::DiskShortage;
 pub use chunks::{Contents, ContentsError, Hold, LocalSink, Making};
-pub(crate) use codec::unpack as unpack_chunk;
+pub(crate) use codec::{pack_difference, unpack as unpack_chunk};
 pub use compression::ContentPacking;
+pub(crate) use compression::Path;
 pub(crate) use confined::Entitled;
 pub use fetch::FetchError;
 pub(crate) use fetch::{Fetches, Want};

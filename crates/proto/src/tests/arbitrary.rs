@@ -9,19 +9,43 @@ use serde::de::{self, DeserializeOwned, IntoDeserializer, Visitor};
 /// Levels of values in values beyond which lists are empty and options are `None`.
 const DEPTH_MAX: u32 = 12;
 
-/// A sequence of draws, the same for the same seed.
-pub(super) struct Dice {
+/// A sequence of draws, the same for the same seed, or first those that a fuzzer's bytes are.
+pub(crate) struct Dice {
     state: u64,
+    /// Bytes of a fuzzer, the next one last.
+    given: Vec<u8>,
+    is_given: bool,
     /// Numbers that mean something.
     known: Vec<u64>,
 }
 
 impl Dice {
     pub(super) fn new(seed: u64, known: Vec<u64>) -> Self {
-        Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, known }
+        Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, given: Vec::new(), is_given: false, known }
+    }
+
+    /// Draws what these bytes say, while they last.
+    #[cfg(fuzzing)]
+    pub(crate) fn of_bytes(bytes: &[u8], known: Vec<u64>) -> Self {
+        Self { given: bytes.iter().rev().copied().collect(), is_given: true, ..Self::new(1, known) }
+    }
+
+    /// Whether the bytes have come to their end.
+    pub(super) fn is_spent(&self) -> bool {
+        self.is_given && self.given.is_empty()
+    }
+
+    /// A number of so many bytes of what is given; `None` when that has come to its end.
+    fn take(&mut self, bytes: usize) -> Option<u64> {
+        let first = self.given.pop()?;
+        let more = (1..bytes).map_while(|_| self.given.pop()).collect::<Vec<u8>>();
+        Some(more.into_iter().fold(u64::from(first), |number, byte| number << 8 | u64::from(byte)))
     }
 
     fn next(&mut self) -> u64 {
+        if let Some(number) = self.take(8) {
+            return number;
+        }
         // xorshift64*: good enough to draw from, and no dependency of the engine's.
         self.state ^= self.state >> 12;
         self.state ^= self.state << 25;
@@ -31,7 +55,15 @@ impl Dice {
 
     /// Less than `bound`.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
+        // A fuzzer finds more by its bytes if few of them decide one thing.
+        if let Some(number) = self.take(if bound <= 256 { 1 } else { 8 }) {
+            return number % bound;
+        }
         (self.next() >> 11) % bound
+    }
+
+    pub(super) fn byte(&mut self) -> u8 {
+        u8::try_from(self.below(256)).expect("less than 256")
     }
 
     pub(super) fn also_knows(&mut self, numbers: impl IntoIterator<Item = u64>) {

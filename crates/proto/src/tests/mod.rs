@@ -1,7 +1,8 @@
 //! The engine driven by hand: replicas joined by queues, a virtual clock, no runtime.
+#![cfg_attr(fuzzing, allow(dead_code, unused_imports, clippy::unwrap_used, reason = "the fuzzer uses some of it"))]
 
 mod ahead;
-mod arbitrary;
+pub(crate) mod arbitrary;
 mod basics;
 mod caching;
 mod cancelling;
@@ -31,7 +32,7 @@ mod put_back;
 mod put_back_contents;
 mod put_back_twice;
 mod quotas;
-mod random_peers;
+pub(crate) mod random_peers;
 mod reports;
 mod seals;
 mod sharing;

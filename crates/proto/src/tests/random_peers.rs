@@ -4,10 +4,10 @@
 use super::arbitrary::Dice;
 use super::liars::hello;
 use super::world::{HOME, World, big, small};
-use crate::{Input, Neighbour, Output, PeerId, Role};
+use crate::{Input, Neighbour, Output, PeerId, Replica, Role};
 use std::time::Duration;
-use wayfs_types::request::Request;
-use wayfs_types::{Admitted, CommitNumber, FileId, Key, Life, OriginId, WallTime};
+use wayfs_types::request::{Request, RequestId};
+use wayfs_types::{Admitted, Batch, CommitNumber, FileId, Key, Life, MetaStore as _, OriginId, WallTime};
 use wayfs_wire::{Down, Message, Stamp, Up, encode};
 
 const LIAR: PeerId = PeerId(u64::MAX);
@@ -115,6 +115,9 @@ impl Stage {
 fn up(stage: &mut Stage, dice: &mut Dice, host: usize, neighbour: &Neighbour) {
     let mut is_over = true;
     for _ in 0..MESSAGES {
+        if dice.is_spent() {
+            break;
+        }
         if is_over {
             stage.give(host, Input::PeerUp { peer: LIAR, neighbour: neighbour.clone() });
             stage.give(host, said(Message::Up(hello(7))));
@@ -153,6 +156,9 @@ fn down(stage: &mut Stage, dice: &mut Dice, host: usize) {
     let origin = OriginId::new(1).unwrap();
     let mut is_over = true;
     for _ in 0..MESSAGES {
+        if dice.is_spent() {
+            break;
+        }
         if is_over {
             stage.give(host, Input::PeerUp { peer: LIAR, neighbour: Neighbour::Parent });
             is_over = stage.give(host, said(welcome(origin)));
@@ -171,52 +177,125 @@ fn down(stage: &mut Stage, dice: &mut Dice, host: usize) {
     stage.give(host, Input::PeerDown { peer: LIAR });
 }
 
+/// Changes in a store of which a replica is opened.
+const CHANGES: u32 = 4;
+
+/// Rows of a store are cut, altered, exchanged, removed: the replica says so, or goes on; nobody panics.
+pub(crate) fn rows_change(dice: impl FnOnce(Vec<u64>) -> Dice) {
+    let mut stage = Stage::new();
+    let known = stage.known();
+    let mut dice = dice(known.clone());
+    let host = [HOME, stage.station, stage.far, stage.near][usize::try_from(dice.below(4)).unwrap()];
+    let mut store = stage.world.snapshot(host);
+    let rows = store.scan(&[], &[], usize::MAX).unwrap();
+    let mut batch = Batch::default();
+    for _ in 0..1 + dice.below(u64::from(CHANGES)) {
+        change_row(&mut dice, &rows, &mut batch);
+    }
+    store.commit(batch).unwrap();
+    let config = stage.world.hosts[host].replica.config().clone();
+    let Ok(mut replica) = Replica::open(config, store, stage.world.now) else { return };
+    let files = known.into_iter().filter_map(|raw| FileId::from_inode_number(raw).ok());
+    let mut inputs = vec![Input::Tick, Input::PeerUp { peer: LIAR, neighbour: Neighbour::Parent }];
+    for (number, file) in (1..).zip(files) {
+        let (id, request) = (RequestId(number), Request::Attributes { file });
+        inputs.push(Input::Request { id, request, deadline: stage.world.now + Duration::from_secs(60) });
+    }
+    for input in inputs {
+        stage.world.now = stage.world.now + Duration::from_secs(1);
+        replica.handle(stage.world.now, stage.world.wall(), input);
+        while let Some(output) = replica.poll_output() {
+            if matches!(output, Output::Failed { .. }) {
+                return;
+            }
+        }
+    }
+}
+
+fn change_row(dice: &mut Dice, rows: &[(Vec<u8>, Vec<u8>)], batch: &mut Batch) {
+    let mut row = || &rows[usize::try_from(dice.below(rows.len() as u64)).unwrap()];
+    let ((key, value), other) = (row(), row());
+    let mut value = value.clone();
+    let at = usize::try_from(dice.below(value.len() as u64 + 1)).unwrap();
+    match dice.below(5) {
+        0 => return batch.delete(key.clone()),
+        1 => value.truncate(at),
+        2 => value.clone_from(&other.1),
+        3 => value.insert(at, dice.byte()),
+        _ if at < value.len() => value[at] = dice.byte(),
+        _ => value.push(dice.byte()),
+    }
+    batch.put(key.clone(), value);
+}
+
+/// A client says anything at all to a home or a station.
+pub(crate) fn client_says(to_home: bool, dice: impl FnOnce(Vec<u64>) -> Dice) {
+    let mut stage = Stage::new();
+    let origin = stage.world.admit(Admitted::Client, "liar@l");
+    stage.world.settle();
+    let mut dice = dice(stage.known());
+    dice.also_knows([u64::from(origin.raw()), u64::from(origin.raw()) << 40]);
+    let host = if to_home { HOME } else { stage.station };
+    up(&mut stage, &mut dice, host, &Neighbour::ChildClient { origin });
+    stage.goes_on();
+}
+
+/// A station says anything at all to its home.
+pub(crate) fn station_says(dice: impl FnOnce(Vec<u64>) -> Dice) {
+    let mut stage = Stage::new();
+    let origin = stage.world.admit(Admitted::Station, "liar@l");
+    stage.world.settle();
+    let mut dice = dice(stage.known());
+    dice.also_knows([u64::from(origin.raw()), u64::from(origin.raw()) << 40]);
+    up(&mut stage, &mut dice, HOME, &Neighbour::ChildStation { origin });
+    stage.goes_on();
+}
+
+/// A parent says anything at all to a client or a station.
+pub(crate) fn parent_says(to_client: bool, dice: impl FnOnce(Vec<u64>) -> Dice) {
+    let mut stage = Stage::new();
+    let mut dice = dice(stage.known());
+    let host = if to_client { stage.near } else { stage.station };
+    let line = stage.world.line_of(host);
+    stage.world.close(line);
+    stage.world.settle();
+    down(&mut stage, &mut dice, host);
+    // It answers, whatever it was told.
+    for file in stage.known().into_iter().filter_map(|raw| FileId::from_inode_number(raw).ok()) {
+        let id = stage.world.request(host, Request::Attributes { file });
+        stage.world.pass(Duration::from_secs(11));
+        let answer = stage.world.answer(host, id);
+        assert!(answer.is_some(), "file {file}");
+    }
+    stage.world.crash(host, 100_000);
+    let root = stage.world.hosts[host].replica.inode(FileId::ROOT).unwrap();
+    assert!(root.is_none_or(|root| root.is_directory()));
+}
+
 #[test]
 fn a_client_that_says_anything_at_all_harms_nobody_at_a_home_or_a_station() {
     for seed in seeds() {
-        let mut stage = Stage::new();
-        let origin = stage.world.admit(Admitted::Client, "liar@l");
-        stage.world.settle();
-        let mut dice = Dice::new(seed, stage.known());
-        dice.also_knows([u64::from(origin.raw()), u64::from(origin.raw()) << 40]);
-        let host = if seed % 2 == 0 { HOME } else { stage.station };
-        up(&mut stage, &mut dice, host, &Neighbour::ChildClient { origin });
-        stage.goes_on();
+        client_says(seed % 2 == 0, |known| Dice::new(seed, known));
     }
 }
 
 #[test]
 fn a_station_that_says_anything_at_all_leaves_a_tree_and_harms_no_session() {
     for seed in seeds() {
-        let mut stage = Stage::new();
-        let origin = stage.world.admit(Admitted::Station, "liar@l");
-        stage.world.settle();
-        let mut dice = Dice::new(seed, stage.known());
-        dice.also_knows([u64::from(origin.raw()), u64::from(origin.raw()) << 40]);
-        up(&mut stage, &mut dice, HOME, &Neighbour::ChildStation { origin });
-        stage.goes_on();
+        station_says(|known| Dice::new(seed, known));
     }
 }
 
 #[test]
 fn a_parent_that_says_anything_at_all_does_not_end_its_children() {
     for seed in seeds() {
-        let mut stage = Stage::new();
-        let mut dice = Dice::new(seed, stage.known());
-        let host = if seed % 2 == 0 { stage.near } else { stage.station };
-        let line = stage.world.line_of(host);
-        stage.world.close(line);
-        stage.world.settle();
-        down(&mut stage, &mut dice, host);
-        // It answers, whatever it was told.
-        for file in stage.known().into_iter().filter_map(|raw| FileId::from_inode_number(raw).ok()) {
-            let id = stage.world.request(host, Request::Attributes { file });
-            stage.world.pass(Duration::from_secs(11));
-            let answer = stage.world.answer(host, id);
-            assert!(answer.is_some(), "file {file} of seed {seed}");
-        }
-        stage.world.crash(host, 100_000);
-        let root = stage.world.hosts[host].replica.inode(FileId::ROOT).unwrap();
-        assert!(root.is_none_or(|root| root.is_directory()), "seed {seed}");
+        parent_says(seed % 2 == 0, |known| Dice::new(seed, known));
+    }
+}
+
+#[test]
+fn rows_that_are_not_what_they_were_end_a_replica_and_no_machine() {
+    for seed in seeds() {
+        rows_change(|known| Dice::new(seed, known));
     }
 }

@@ -36,6 +36,15 @@ const SERVERS: &str = "servers.json";
 const CHUNKS: &str = "chunks";
 const TABLES: &str = "tables-";
 
+/// Reads bytes as the files of a backup, for the fuzzer.
+pub(crate) fn read_files(bytes: &[u8]) {
+    let _ = serde_json::from_slice::<Facts>(bytes);
+    if let Ok(mut rows) = tables::Reader::new(bytes) {
+        while let Ok(Some(_)) = rows.next() {}
+    }
+    let _ = sinks::parse(&String::from_utf8_lossy(bytes));
+}
+
 /// `backup.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Facts {

@@ -24,3 +24,4 @@ mod volumes;
 mod xattr;
 
 pub(crate) use commands::ServerCommands;
+pub(crate) use tar_in::read_archive;

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use tar::EntryType;
@@ -251,6 +251,33 @@ fn time(text: &str) -> Option<WallTime> {
     let nanos: i64 = digits.parse().ok()?;
     let signed = if whole.starts_with('-') { -nanos } else { nanos };
     seconds.checked_mul(1_000_000_000)?.checked_add(signed).map(WallTime::from_nanos)
+}
+
+/// Bytes of a sparse entry that the fuzzer looks at.
+const LOOKED_AT_MAX: u64 = 1 << 16;
+
+/// Reads an archive to its end as an import does, without a volume; for the fuzzer.
+///
+/// # Panics
+/// If an entry is longer than it says: a fault of the reader.
+pub(crate) fn read_archive(bytes: &[u8]) {
+    let mut archive = TarReader::new(bytes);
+    while let Ok(Some(found)) = archive.next() {
+        let path = PathBuf::from(OsStr::from_bytes(&found.path));
+        let leads_out = |path: PathBuf| path.components().any(|part| part == Component::ParentDir);
+        assert!(!inside(&path).is_some_and(leads_out), "a name stays inside");
+        let _ = attributes(&found);
+        let read = match &found.sparse {
+            Some((segments, size)) => {
+                let filled = Filled::new(&mut archive, segments, *size);
+                io::copy(&mut filled.take(LOOKED_AT_MAX), &mut io::sink()).map(|len| assert!(len <= *size))
+            }
+            None => io::copy(&mut archive, &mut io::sink()).map(|len| assert!(len <= bytes.len() as u64)),
+        };
+        if read.is_err() {
+            return;
+        }
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ mod system_call;
 mod trace;
 mod tree;
 
+pub(crate) use source::read_all;
+
 use super::scenarios::scenarios;
 use crate::{Context, Csv, Experiment, Findings, LabError, Sites, SitesPlan, client_of};
 use player::Sample;

@@ -32,6 +32,12 @@ pub(super) fn load(context: &Context<'_>) -> Result<(Trace, String), LabError> {
     Ok((trace, name))
 }
 
+/// Reads text in each of the forms, whatever its first line says; for the fuzzer.
+pub(crate) fn read_all(text: &str) {
+    let _ = read(text, "text", "/");
+    let _ = (Trace::read(text), nfs_table::read(text), nfsdump::read(text), strace::read(text, "/"));
+}
+
 /// A positive number among the settings.
 pub(super) fn setting(context: &Context<'_>, key: &str) -> Result<Option<f64>, LabError> {
     let Some(typed) = context.setting(key) else { return Ok(None) };
