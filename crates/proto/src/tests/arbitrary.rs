@@ -62,6 +62,7 @@ impl Dice {
         (self.next() >> 11) % bound
     }
 
+    #[cfg(fuzzing)]
     pub(super) fn byte(&mut self) -> u8 {
         u8::try_from(self.below(256)).expect("less than 256")
     }
