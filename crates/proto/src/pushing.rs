@@ -46,6 +46,18 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
+    /// In a new session the parent is told again who waits below us, be it that it heard nothing of it in the last: it is
+    /// to bring the contents home, and tells only those who asked how far an origin has come.
+    pub(crate) fn retell_wants(&mut self) -> Result<(), StorageError> {
+        for (origin, through) in std::mem::take(&mut self.contents.wanted_through) {
+            if self.marks(origin)?.stable < through {
+                self.contents.wanted_through.insert(origin, through);
+                self.tell_parent(Up::Want { origin, through });
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn want_from_children(&mut self, versions: &[RecordId]) {
         let mut by_child: BTreeMap<OriginId, Vec<RecordId>> = BTreeMap::new();
         for version in versions {

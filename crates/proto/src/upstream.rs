@@ -436,6 +436,7 @@ impl<S: MetaStore> Replica<S> {
             Role::Station => {
                 self.retell_haves()?;
                 self.retell_spares()?;
+                self.retell_wants()?;
             }
             Role::Client => self.cancel_unsent()?,
             Role::Home => {}

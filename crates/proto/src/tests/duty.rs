@@ -3,7 +3,7 @@
 use super::world::{HOME, World, big, name};
 use crate::{Held, Input, PeerId, Role};
 use std::time::Duration;
-use wayfs_types::request::{Answer, Change, Level};
+use wayfs_types::request::{Answer, Change, Level, Request};
 use wayfs_types::{Content, FileId, RecordId};
 
 /// A home, stations, a writer at the first of them, and a reader at the home.
@@ -217,7 +217,7 @@ fn a_wait_for_stable_brings_nothing_of_a_removed_file_over_the_wide_area() {
     stage.world.settle();
     let wait = stage.world.request_within(
         stage.writer,
-        wayfs_types::request::Request::Wait { record: None, until: Level::Stable },
+        Request::Wait { record: None, until: Level::Stable },
         Duration::from_secs(60),
     );
     stage.world.settle();
@@ -226,6 +226,23 @@ fn a_wait_for_stable_brings_nothing_of_a_removed_file_over_the_wide_area() {
     assert_eq!(stage.world.answer(stage.writer, wait), Some(Ok(Answer::Reached)));
     assert!(!stage.home_has(&big("f")));
     assert_eq!(stage.world.hosts[stage.stations[0]].replica.progress().versions_at_risk, 0);
+}
+
+/// The home, in a new session with the station, knows nothing of who waits below it: the station says so again.
+#[test]
+fn a_wait_for_stable_that_began_without_the_home_ends_when_it_is_back() {
+    let mut stage = stage();
+    stage.safe_file("f");
+    stage.world.pass(Duration::from_secs(2));
+    assert!(!stage.home_has(&big("f")));
+    stage.world.close(stage.uppers[0]);
+    let wait = Request::Wait { record: None, until: Level::Stable };
+    let wait = stage.world.request_within(stage.writer, wait, Duration::from_secs(60));
+    stage.world.settle();
+    stage.world.connect(stage.stations[0], HOME);
+    stage.world.pass(Duration::from_secs(10));
+    assert!(stage.home_has(&big("f")));
+    assert_eq!(stage.world.answer(stage.writer, wait), Some(Ok(Answer::Reached)));
 }
 
 #[test]
