@@ -197,7 +197,9 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn advance_tallies(&mut self) -> Result<(), StorageError> {
         if self.config.role == Role::Client {
             let marks = self.marks_committed(self.config.origin)?;
-            self.log.advance(marks.safe.min(self.own_durable()), marks.visible);
+            // What is stable is at the home, though its other clients' caches may not have been told yet.
+            let elsewhere = marks.safe.max(marks.stable.min(marks.visible));
+            self.log.advance(elsewhere.min(self.own_durable()), marks.visible);
         }
         Ok(())
     }

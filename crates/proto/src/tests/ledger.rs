@@ -21,10 +21,11 @@ fn not_safe(world: &World, host: usize) -> Amount {
     world.hosts[host].replica.ledger().unwrap().not_safe.unwrap()
 }
 
-/// What a client's queue lists beyond the station's word that it is safe, counted by hand.
+/// What a client's queue lists beyond the word of a server that it is safe, or at the home, counted by hand.
 fn counted(world: &World, client: usize) -> (u64, u64) {
     let replica = &world.hosts[client].replica;
-    let safe = replica.progress().safe_through;
+    let progress = replica.progress();
+    let safe = progress.safe_through.max(progress.stable_through);
     let queue = replica.queue(0, usize::MAX / 2).unwrap();
     let left = queue.iter().filter(|(_, item)| item.record.id.sequence() > safe);
     left.fold((0, 0), |(records, bytes), (_, item)| (records + 1, bytes + item.bytes))
@@ -168,4 +169,25 @@ fn what_our_own_disk_does_not_have_counts_as_not_safe() {
     let ledger = world.hosts[client].replica.ledger().unwrap();
     assert!(ledger.not_safe.unwrap().is_nothing() && ledger.home_lacks.is_nothing(), "{ledger:?}");
     assert!(world.hosts[client].replica.queue(0, 10).unwrap().is_empty());
+}
+
+/// [S-one-account] What is stable is on more than this machine, though a home that still waits for a silent reader's caches does not
+/// call it safe.
+#[test]
+fn what_is_stable_is_not_only_here() {
+    let mut world = World::new();
+    let (writer, reader) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    world.connect(writer, HOME);
+    let silent = world.connect(reader, HOME);
+    world.settle();
+    world.names(writer, FileId::ROOT).unwrap();
+    world.names(reader, FileId::ROOT).unwrap();
+    world.settle();
+    world.stall(silent, true);
+    world.create(writer, FileId::ROOT, "seen by nobody else yet");
+    world.pass(Duration::from_secs(2));
+    let progress = world.hosts[writer].replica.progress();
+    assert!(progress.safe_through < progress.stable_through, "the home waits for the reader: {progress:?}");
+    let ledger = world.hosts[writer].replica.ledger().unwrap();
+    assert!(ledger.not_safe.unwrap().is_nothing(), "{ledger:?}");
 }
