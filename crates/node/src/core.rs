@@ -22,9 +22,11 @@ pub type LiveReplica = Replica<FjallMetaStore>;
 
 /// Number that a peer gets that broke the protocol.
 pub(crate) const CLOSE_PROTOCOL: CloseCode = CloseCode::application(1);
+/// Number that a parent gets whose child goes of its own accord: its engine trusts nothing any more that it was told in the session.
+pub(crate) const CLOSE_LEFT: CloseCode = CloseCode::application(5);
 /// Number that a peer gets that reads too slowly.
 pub(crate) const CLOSE_SLOW: CloseCode = CloseCode::application(2);
-/// Number that a peer gets when it was replaced by a newer session, or is no longer needed.
+/// Number that a peer gets when it was replaced by a newer session.
 pub(crate) const CLOSE_REPLACED: CloseCode = CloseCode::application(3);
 /// Number that a peer gets when the volume stops.
 pub(crate) const CLOSE_STOPPING: CloseCode = CloseCode::application(4);
@@ -152,7 +154,9 @@ impl InputKind {
                 Self::News
             }
             Input::Request { .. } | Input::Cancel { .. } | Input::PeerUp { .. } => Self::Other,
-            Input::PeerDown { .. } | Input::Propagate { .. } | Input::Fetched { .. } => Self::Other,
+            Input::PeerDown { .. } | Input::PeerLeft { .. } | Input::Propagate { .. } | Input::Fetched { .. } => {
+                Self::Other
+            }
             Input::ContentGone { .. } | Input::Sought { .. } => Self::News,
             Input::MakeRoom | Input::Room { .. } | Input::Sent { .. } | Input::GivenBack { .. } => Self::Other,
             Input::Moved { .. } | Input::Tick => Self::Other,
@@ -410,9 +414,14 @@ impl Core {
 
     /// Takes a session out and tells the engine; `false` if it was out already.
     pub(crate) fn detach(&mut self, peer: PeerId, reason: &str, orders: &mut Orders) -> bool {
+        self.detach_as(Input::PeerDown { peer }, peer, reason, orders)
+    }
+
+    /// The same, with the word for the engine.
+    pub(crate) fn detach_as(&mut self, end: Input, peer: PeerId, reason: &str, orders: &mut Orders) -> bool {
         let was_there = self.leave(peer, reason, orders);
         if was_there {
-            self.handle(Input::PeerDown { peer }, None, orders);
+            self.handle(end, None, orders);
         }
         was_there
     }

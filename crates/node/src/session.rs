@@ -1,14 +1,18 @@
 //! One session with a neighbour: frames to the engine, requests to the contents.
 
 use crate::contents::{Entitled, History, serve};
+use crate::core::CLOSE_LEFT;
 use crate::hooks::{SessionChange, SessionEvent};
 use crate::servers::Have;
 use crate::volume::Volume;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
-use wayfs_net::{Connection, FrameReceiver, FrameSender, Moved};
+use wayfs_net::{CloseCode, Closed, Connection, FrameReceiver, FrameSender, Moved};
 use wayfs_proto::{Input, Neighbour, PeerId};
 use wayfs_types::NodeId;
+
+/// How long a peer that ended its messages may take to say why.
+const LAST_WORD_WAIT: Duration = Duration::from_secs(1);
 
 /// A live session.
 #[derive(Debug, Clone)]
@@ -77,13 +81,20 @@ pub(crate) async fn read_frames(
                 volume.wait_out_pressure_of_frames().await;
                 volume.step(Input::Message { peer, bytes });
             }
-            Ok(None) => break "the peer said goodbye".to_owned(),
+            Ok(None) => {
+                // The end of the stream may come ahead of the word why.
+                let _ = tokio::time::timeout(LAST_WORD_WAIT, connection.closed()).await;
+                break "the peer said goodbye".to_owned();
+            }
             Err(error) => break error.to_string(),
         }
     };
-    connection.close(wayfs_net::CloseCode::GOODBYE, "");
+    // After a close of our own the peer's word is not to be had any more.
+    let has_left = matches!(connection.close_reason(), Some(Closed::ByPeer { code: CLOSE_LEFT, .. }));
+    connection.close(CloseCode::GOODBYE, "");
     if let Some(volume) = volume.upgrade() {
-        volume.detach(peer, &reason);
+        let end = if has_left { Input::PeerLeft { peer } } else { Input::PeerDown { peer } };
+        volume.detach_as(end, peer, &reason);
     }
 }
 

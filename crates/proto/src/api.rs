@@ -209,6 +209,12 @@ pub enum Input {
         /// The session.
         peer: PeerId,
     },
+    /// A session ended by its other end, which said that it trusts nothing any more that it was told in it. A driver says so to
+    /// its parent once it has fed [`Input::PeerDown`] to its own engine: from then on nobody waits for its caches.
+    PeerLeft {
+        /// The session.
+        peer: PeerId,
+    },
     /// An encoded [`wayfs_wire::Message`] of a session, in the session's order.
     Message {
         /// The session.

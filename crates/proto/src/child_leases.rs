@@ -3,11 +3,20 @@
 use crate::api::PeerId;
 use crate::children::{Child, ChildState, Children};
 use crate::lapses::Lapse;
-use crate::replica::{Replica, StepError};
+use crate::replica::{PeerRole, Replica, StepError};
 use crate::tables::{origin_key, table};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use wayfs_types::{MetaStore, OriginId, Time};
+
+/// How a session with a child ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parting {
+    /// Nobody knows whether the child does: it may trust what it was told until its lease ends.
+    Lost,
+    /// The child said that it trusts nothing any more that it was told.
+    Left,
+}
 
 impl Child {
     /// When to give it up: it is silent, or takes nothing of what it is sent.
@@ -46,6 +55,53 @@ impl Children {
 }
 
 impl<S: MetaStore> Replica<S> {
+    /// A child went of its own accord.
+    pub(crate) fn handle_peer_left(&mut self, peer: PeerId) {
+        if let Some(PeerRole::Child(origin)) = self.peers.get(&peer).copied() {
+            self.children.note_lapse(origin, self.now, self.config.lease);
+        }
+        self.part_from(peer, Parting::Left);
+    }
+
+    /// A child's session is over. A client that trusts its cache is waited for until its lease ends.
+    pub(crate) fn child_lost(&mut self, origin: OriginId, parting: Parting) {
+        self.note_holders_moved();
+        self.note_child_away();
+        self.locks_child_away(origin);
+        let (now, lease) = (self.now, self.config.lease);
+        let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
+        // One that never was live in its session trusts nothing.
+        let trusts = parting == Parting::Lost && child.state == ChildState::Live && now < child.heard + lease;
+        if child.is_station || !trusts {
+            return self.forget_child(origin);
+        }
+        child.peer = None;
+        child.outbox.clear();
+        child.echo_filter.forget();
+        child.asks.clear();
+        child.catches.clear();
+        child.state = ChildState::Detached;
+        child.unknown = false;
+        self.children.next_check = None;
+        self.children.unblock();
+    }
+
+    /// Nobody waits for a child's caches any more. Its locks it keeps for a lease: it may believe that it has them, and reclaim them.
+    fn forget_child(&mut self, origin: OriginId) {
+        self.child_rights.forget(origin);
+        let Some(child) = self.children.remove(origin) else { return };
+        if child.is_station {
+            self.children.station_cursors.insert(origin, child.cursor);
+            self.write_child_row(origin, true, child.cursor);
+        } else {
+            self.overlay.delete_raw(origin_key(table::CHILD, origin));
+        }
+        // One that is on its way to it from the home comes yet.
+        self.children.lock_leases.insert(origin, child.heard + self.config.lease);
+        self.children.next_check = None;
+        self.children.unblock();
+    }
+
     /// Ends sessions and detached clients whose lease is over.
     pub(crate) fn check_children(&mut self) -> Result<(), StepError> {
         if self.children.next_check.is_some_and(|next| self.now < next) {

@@ -14,6 +14,7 @@
 
 use crate::api::{Neighbour, PeerId, Role};
 use crate::catching::Catch;
+use crate::child_leases::Parting;
 use crate::history::Told;
 use crate::lapses::Lapses;
 use crate::omitting::EchoFilter;
@@ -62,7 +63,7 @@ pub(crate) struct Child {
     pub(crate) heard: Time,
     /// A detached client left over from before our restart: what it had received is not known.
     pub(crate) unknown: bool,
-    outbox: VecDeque<HeldMessage>,
+    pub(crate) outbox: VecDeque<HeldMessage>,
     /// Serial of the last images or answer sent.
     pub(crate) serial: u64,
     /// Sent and not yet received: serial, and the first change in it.
@@ -389,7 +390,7 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    fn write_child_row(&mut self, origin: OriginId, is_station: bool, cursor: u64) {
+    pub(crate) fn write_child_row(&mut self, origin: OriginId, is_station: bool, cursor: u64) {
         self.overlay.put_raw(origin_key(table::CHILD, origin), pack(&ChildRow { is_station, cursor }));
     }
 
@@ -439,45 +440,16 @@ impl<S: MetaStore> Replica<S> {
 
     /// A session is over.
     pub(crate) fn forget_peer(&mut self, peer: PeerId) {
+        self.part_from(peer, Parting::Lost);
+    }
+
+    /// The same, by how it ended.
+    pub(crate) fn part_from(&mut self, peer: PeerId, parting: Parting) {
         match self.peers.remove(&peer) {
             None => {}
             Some(PeerRole::Parent) => self.parent_lost(),
-            Some(PeerRole::Child(origin)) => self.child_lost(origin),
+            Some(PeerRole::Child(origin)) => self.child_lost(origin, parting),
         }
-    }
-
-    fn child_lost(&mut self, origin: OriginId) {
-        let lease_over = |child: &Child, now: Time, lease| now >= child.heard + lease;
-        self.note_holders_moved();
-        self.note_child_away();
-        self.locks_child_away(origin);
-        let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
-        if child.is_station {
-            let (cursor, lease_end) = (child.cursor, child.heard + self.config.lease);
-            self.children.station_cursors.insert(origin, cursor);
-            self.children.remove(origin);
-            if self.locks.is_holder(origin) {
-                self.children.lock_leases.insert(origin, lease_end);
-                self.children.next_check = None;
-            }
-            self.write_child_row(origin, true, cursor);
-            return;
-        }
-        let trusted = child.state == ChildState::Live && !lease_over(child, self.now, self.config.lease);
-        child.peer = None;
-        child.outbox.clear();
-        child.echo_filter.forget();
-        child.asks.clear();
-        child.catches.clear();
-        child.state = ChildState::Detached;
-        child.unknown = false;
-        // Until the lease ends it keeps its locks; one that never was Live trusts nothing.
-        if !trusted {
-            child.pending.clear();
-            child.unreceived.clear();
-        }
-        self.children.next_check = None;
-        self.children.unblock();
     }
 
     /// Whether no child has anything coming.

@@ -487,6 +487,7 @@ impl<S: MetaStore> Replica<S> {
             Input::Cancel { id } => self.handle_cancel(id),
             Input::PeerUp { peer, neighbour } => self.handle_peer_up(peer, neighbour)?,
             Input::PeerDown { peer } => self.handle_peer_down(peer)?,
+            Input::PeerLeft { peer } => self.handle_peer_left(peer),
             Input::Message { peer, bytes } => self.handle_message(peer, &bytes)?,
             Input::Stored { ticket } => {
                 self.handle_stored(ticket)?;

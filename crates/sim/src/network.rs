@@ -104,13 +104,16 @@ pub(crate) struct Session {
     pub(crate) since: Time,
     /// A message took long, its line was cut for a while, or an end slept: leases may have ended unnoticed.
     pub(crate) is_slow: bool,
+    /// The child ended it of its own accord, and its parent is told so.
+    pub(crate) was_left: bool,
     streams: [Stream; 2],
 }
 
 impl Session {
     pub(crate) fn new(peer: PeerId, child: usize, parent: usize, since: Time) -> Self {
-        let is_slow = false;
-        Self { peer, child, parent, alive: [true; 2], since, is_slow, streams: [Stream::default(), Stream::default()] }
+        let (is_slow, was_left) = (false, false);
+        let streams = [Stream::default(), Stream::default()];
+        Self { peer, child, parent, alive: [true; 2], since, is_slow, was_left, streams }
     }
 
     pub(crate) const fn host(&self, end: End) -> usize {

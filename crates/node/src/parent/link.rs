@@ -20,7 +20,7 @@ use super::throughput::{BUSY_LEN, Samples};
 use crate::clock;
 use crate::contents::message::{Ask, Reply};
 use crate::contents::push::ask;
-use crate::core::CLOSE_REPLACED;
+use crate::core::CLOSE_LEFT;
 use crate::greet::{self, Attach, GreetError, Welcomed};
 use crate::handshake::{ChildRole, Refusal};
 use crate::nearby::Nearby;
@@ -257,9 +257,11 @@ impl Drop for ParentLink {
     fn drop(&mut self) {
         self.task.abort();
         self.sampling.abort();
-        if let Some(connection) = self.shared.lock().connection.take() {
-            connection.close(CloseCode::GOODBYE, "");
+        let Some(connection) = self.shared.lock().connection.take() else { return };
+        if let Some(volume) = self.shared.volume.upgrade() {
+            volume.detach_parent("this machine needs it no longer");
         }
+        connection.close(CLOSE_LEFT, "");
     }
 }
 
@@ -522,7 +524,7 @@ impl Shared {
         let replaced = old.map(|old| (old.peer, MOVED));
         let peer = volume.attach_in_place_of(replaced, &connection, frames, wayfs_proto::Neighbour::Parent);
         if let Some(old) = old {
-            old.connection.close(CLOSE_REPLACED, MOVED);
+            old.connection.close(CLOSE_LEFT, MOVED);
         }
         if let Some(session) = volume.session(peer) {
             session.note_has(&welcomed.have);
@@ -574,7 +576,7 @@ impl Shared {
             };
             if !online {
                 self.detach(&live, "went offline");
-                live.connection.close(CloseCode::GOODBYE, "went offline");
+                live.connection.close(CLOSE_LEFT, "went offline");
                 return Ended::Unwanted;
             }
             if volume.directory().find(live.server.node).is_none() {

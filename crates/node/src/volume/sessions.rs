@@ -5,7 +5,7 @@ use crate::core::Orders;
 use crate::session::{self, Session, SessionReport};
 use std::sync::{Arc, Mutex, Weak};
 use wayfs_net::{Connection, FrameReceiver, FrameSender};
-use wayfs_proto::{Neighbour, PeerId};
+use wayfs_proto::{Input, Neighbour, PeerId};
 use wayfs_types::NodeId;
 
 impl Volume {
@@ -85,11 +85,24 @@ impl Volume {
     }
 
     pub(crate) fn detach(&self, peer: PeerId, reason: &str) {
+        self.detach_as(Input::PeerDown { peer }, peer, reason);
+    }
+
+    /// The same, with the word for the engine.
+    pub(crate) fn detach_as(&self, end: Input, peer: PeerId, reason: &str) {
         let mut orders = Orders::default();
-        if self.lock().detach(peer, reason, &mut orders) {
+        if self.lock().detach_as(end, peer, reason, &mut orders) {
             self.uploads.forget(peer);
         }
         self.carry_out(orders);
+    }
+
+    /// Ends the session with the parent, if there is one, for the engine.
+    pub(crate) fn detach_parent(&self, reason: &str) {
+        let parent = self.all_sessions().into_iter().find(|session| session.neighbour == Neighbour::Parent);
+        if let Some(parent) = parent {
+            self.detach(parent.peer, reason);
+        }
     }
 
     /// All live sessions.

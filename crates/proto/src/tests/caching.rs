@@ -107,6 +107,48 @@ fn a_writer_waits_for_the_callbacks_of_others_but_no_longer_than_a_lease() {
     assert!(!world.hosts[b].replica.progress().connected);
 }
 
+/// A client that was lost may trust its cache until its lease ends; one that left, to another parent for one, does not.
+#[test]
+fn a_writer_waits_for_a_client_that_was_lost_and_not_for_one_that_left() {
+    for has_left in [false, true] {
+        let (mut world, a, b, peer) = two_clients();
+        let file = world.create(a, FileId::ROOT, "x");
+        world.settle();
+        world.lookup(b, FileId::ROOT, "x").unwrap();
+        if has_left {
+            world.leave(peer)
+        } else {
+            world.close(peer)
+        }
+        assert!(!world.hosts[b].replica.is_trusted());
+        world.store(a, file, small("new"));
+        let wait = world.request_within(a, Request::Wait { record: None, until: Level::Safe }, Duration::from_secs(60));
+        world.settle();
+        assert_eq!(world.answer(a, wait).is_some(), has_left);
+        world.connect(b, HOME);
+        world.settle();
+        assert_eq!(world.lookup(b, FileId::ROOT, "x").unwrap().1.content, small("new"));
+    }
+}
+
+/// News of a conflict goes to all. A client whose session ended before it had caught up trusts nothing, and is not waited for.
+#[test]
+fn a_writer_does_not_wait_for_a_client_that_never_caught_up() {
+    let (mut world, a, b, peer) = two_clients();
+    let file = world.create(b, FileId::ROOT, "x");
+    world.settle();
+    world.lookup(a, FileId::ROOT, "x").unwrap();
+    world.close(peer);
+    world.pass(Duration::from_secs(11));
+    let peer = world.connect(b, HOME);
+    world.step_up(peer, 1);
+    world.close(peer);
+    world.store(a, file, small("new"));
+    let wait = world.request_within(a, Request::Wait { record: None, until: Level::Safe }, Duration::from_secs(60));
+    world.settle();
+    assert_eq!(world.answer(a, wait), Some(Ok(Answer::Reached)));
+}
+
 /// Over a thin line a minute's contents are ahead of each message.
 #[test]
 fn a_parent_whose_contents_come_is_not_given_up_for_its_silence() {

@@ -64,6 +64,27 @@ fn a_lost_client_keeps_its_locks_for_a_lease() {
     assert_eq!(world.ask(a, Request::Lock(exclusive(file, false))), Err(FsError::Locked));
 }
 
+/// What a client locked before it went to another parent is not another's until it must know that it has lost it.
+#[test]
+fn a_client_that_left_keeps_its_locks_for_a_lease() {
+    let mut world = World::new();
+    let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    let peer = world.connect(a, HOME);
+    world.connect(b, HOME);
+    world.settle();
+    let file = world.create(a, FileId::ROOT, "x");
+    assert_eq!(world.ask(a, Request::Lock(exclusive(file, false))), Ok(Answer::Done));
+    world.leave(peer);
+    world.pass(Duration::from_secs(4));
+    assert_eq!(world.ask(b, Request::Lock(exclusive(file, false))), Err(FsError::Locked));
+    let peer = world.connect(a, HOME);
+    world.settle();
+    assert_eq!(world.ask(b, Request::Lock(exclusive(file, false))), Err(FsError::Locked));
+    world.leave(peer);
+    world.pass(Duration::from_secs(11));
+    assert_eq!(world.ask(b, Request::Lock(exclusive(file, false))), Ok(Answer::Done));
+}
+
 #[test]
 fn who_gives_up_waiting_is_not_granted_later() {
     let mut world = World::new();

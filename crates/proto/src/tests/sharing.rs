@@ -205,6 +205,21 @@ fn nobody_waits_longer_than_a_lease_for_who_vanished() {
 }
 
 #[test]
+fn nobody_waits_for_what_a_client_had_alone_that_left() {
+    let (mut world, a, b) = site();
+    world.create(a, FileId::ROOT, "f");
+    world.settle();
+    let line = world.line_of(a);
+    world.leave(line);
+    assert!(is_done(Some(world.ask(b, look(FileId::ROOT, "f")))));
+    assert!(is_done(Some(world.ask(b, make(FileId::ROOT, "g")))));
+    // It comes back, and what it shows is what is there.
+    world.connect(a, HOME);
+    world.settle();
+    assert!(is_done(Some(world.ask(a, look(FileId::ROOT, "g")))));
+}
+
+#[test]
 fn who_comes_back_asks_before_it_shows_what_others_may_change() {
     let (mut world, a, b) = site();
     let directory = world.mkdir(a, FileId::ROOT, "d");

@@ -310,6 +310,15 @@ impl World {
     }
 
     pub(crate) fn close(&mut self, peer: PeerId) {
+        self.end(peer, Input::PeerDown { peer });
+    }
+
+    /// The child ends a session of its own accord, and its parent is told so.
+    pub(crate) fn leave(&mut self, peer: PeerId) {
+        self.end(peer, Input::PeerLeft { peer });
+    }
+
+    fn end(&mut self, peer: PeerId, for_parent: Input) {
         let Some(session) = self.sessions.iter_mut().find(|session| session.peer == peer) else { return };
         if !session.open {
             return;
@@ -320,7 +329,7 @@ impl World {
         session.down.clear();
         session.pushes.clear();
         self.input(child, Input::PeerDown { peer });
-        self.input(parent, Input::PeerDown { peer });
+        self.input(parent, for_parent);
     }
 
     pub(crate) fn is_open(&mut self, peer: PeerId) -> bool {

@@ -110,6 +110,7 @@ impl World {
         }
         let (host, child) = (session.host(end), session.child);
         let other_alive = session.alive[end.other().index()];
+        let was_left = session.was_left;
         if !other_alive {
             self.sessions.remove(&peer);
         }
@@ -119,11 +120,15 @@ impl World {
             let (later, life) = (self.millis(10, 1000), self.hosts[child].life);
             self.after(later, Event::Connect { host: child, life });
         }
+        if other_alive && end == End::Child && self.hosts[child].replica.is_some() && self.random.random_bool(0.5) {
+            self.sessions.entry(peer).and_modify(|session| session.was_left = true);
+        }
         if other_alive {
             let later = self.millis(1, IDLE_TIMEOUT.as_millis() as u64);
             self.after(later, Event::Notice { session: peer, end: end.other() });
         }
-        self.feed(host, Input::PeerDown { peer });
+        let is_told = end == End::Parent && was_left;
+        self.feed(host, if is_told { Input::PeerLeft { peer } } else { Input::PeerDown { peer } });
     }
 
     pub(super) fn cut_check(&mut self, link: (usize, usize), since: Time) {
