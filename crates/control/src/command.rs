@@ -452,6 +452,8 @@ impl Command {
             | Self::StationJoin { .. }
             | Self::VolumeDelete { .. }
             | Self::VolumePromote { .. }
+            // Everybody who is there is asked first.
+            | Self::VolumeAcceptLoss { .. }
             | Self::Online
             | Self::Stop => Some(LONG),
             Self::Status
@@ -473,7 +475,6 @@ impl Command {
             | Self::VolumeTicket { .. }
             | Self::VolumeRevoke { .. }
             | Self::VolumeQuota { .. }
-            | Self::VolumeAcceptLoss { .. }
             | Self::VolumeMembers { .. }
             | Self::LinkNotice { .. }
             | Self::Metrics => Some(SHORT),
