@@ -48,12 +48,7 @@ impl Shared {
                 return;
             }
             let servers = dialled.iter().map(|one| one.server.clone()).collect();
-            for again in self.dial_all(servers, Grace::AfterFirst).await {
-                if let Some(first) = dialled.iter_mut().find(|one| one.server.node == again.server.node) {
-                    first.rtt = first.rtt.min(again.rtt);
-                }
-                again.connection.close(CloseCode::GOODBYE, "");
-            }
+            keep_least(dialled, self.dial_all(servers, Grace::AfterFirst).await);
         }
     }
 
@@ -101,16 +96,27 @@ impl Shared {
         (why != Draw::Shared || may_join()).then_some(why)
     }
 
-    /// Measures the best and the parent again, until it was worth a move as often as it must be.
+    /// Measures the best and the parent again, and again, until it was worth a move as often as it must be.
     async fn still_better(&self, volume: &Volume, mut best: Dialled, why: Draw, live: &Live) -> Option<Dialled> {
         for _ in 1..ROUNDS {
             tokio::time::sleep(ROUND_PAUSE).await;
-            let (parent, mut again) = self.measure(vec![live.server.clone(), best.server.clone()], live).await;
+            let (parent, mut again) = self.measure_often(vec![live.server.clone(), best.server.clone()], live).await;
             let again = again.pop().filter(|again| self.drawn_to(volume, &parent, again, again.rtt) == Some(why));
             best.connection.close(CloseCode::GOODBYE, "");
             best = again?;
         }
         Some(best)
+    }
+
+    /// As [`Shared::measure`], with the least of some round trips of each: a machine or a line that is busy adds to most of them.
+    async fn measure_often(&self, servers: Vec<ServerInfo>, live: &Live) -> (Seen<Rank>, Vec<Dialled>) {
+        let (mut parent, mut others) = self.measure(servers.clone(), live).await;
+        for _ in 1..LOOKS_MAX {
+            let (again, dialled) = self.measure(servers.clone(), live).await;
+            parent.rtt = parent.rtt.min(again.rtt);
+            keep_least(&mut others, dialled);
+        }
+        (parent, others)
     }
 
     /// Dials servers and the parent: its round trip as a new connection sees it, as it sees those of the others, and these.
@@ -123,5 +129,15 @@ impl Shared {
             one.connection.close(CloseCode::GOODBYE, "");
         }
         (Seen { rtt: rtt.unwrap_or_else(|| live.connection.rtt()), rank: rank(&live.server) }, others)
+    }
+}
+
+/// Of what was measured before and again the least counts.
+fn keep_least(dialled: &mut [Dialled], again: Vec<Dialled>) {
+    for again in again {
+        if let Some(first) = dialled.iter_mut().find(|one| one.server.node == again.server.node) {
+            first.rtt = first.rtt.min(again.rtt);
+        }
+        again.connection.close(CloseCode::GOODBYE, "");
     }
 }
