@@ -44,6 +44,19 @@ pub struct Committed {
     pub is_moved: bool,
 }
 
+impl Committed {
+    /// A commit and the one that followed it at once.
+    fn both(one: Option<Self>, next: Option<Self>) -> Option<Self> {
+        match (one, next) {
+            (Some(one), Some(next)) => {
+                let (is_ours, is_moved) = (one.is_ours && next.is_ours, one.is_moved || next.is_moved);
+                Some(Self { base: one.base, stored: next.stored, is_ours, is_moved })
+            }
+            (one, next) => next.or(one),
+        }
+    }
+}
+
 /// The changes to commit and the bytes they lie over.
 struct Snapshot {
     base: Base,
@@ -103,30 +116,37 @@ impl OpenFile {
         let start = Instant::now();
         let _making = Making::begin(contents);
         let mut is_moved = false;
+        let mut before: Option<Committed> = None;
         for _ in 0..ATTEMPTS_MAX {
-            let Some(snapshot) = self.begin(contents) else { return Ok(None) };
+            let Some(snapshot) = self.begin(contents) else { return Ok(before) };
             match self.build(contents, files, &snapshot, wait_policy) {
                 Ok(content) => match self.store_if_new(contents, &snapshot, content) {
                     Err(OperationError::Failed(FsError::Changed)) => {
                         is_moved |= self.append_to_newest(contents, files)? == Appended::Moved;
                     }
+                    // The close is committed; what is left is tried again.
+                    Err(_) if before.is_some() => return Ok(before),
                     stored => {
                         self.state().rest_after(start.elapsed());
-                        return Ok(stored?.map(|committed| Committed { is_moved, ..committed }));
+                        let committed = stored?.map(|committed| Committed { is_moved, ..committed });
+                        before = Committed::both(before, committed);
+                        if !self.state().is_set_since_its_close() {
+                            return Ok(before);
+                        }
                     }
                 },
                 Err(Setback::Shrank) => self.give_up(),
                 Err(Setback::Removed) => {
                     self.give_up();
-                    return Ok(None);
+                    return Ok(before);
                 }
                 Err(Setback::OperationError(slow)) => {
                     self.give_up();
-                    return Err(slow);
+                    return before.map(Some).ok_or(slow);
                 }
             }
         }
-        Err(FsError::Io.into())
+        before.map(Some).ok_or(FsError::Io.into())
     }
 
     fn begin(&self, contents: &dyn Contents) -> Option<Snapshot> {
@@ -333,10 +353,14 @@ impl OpenFile {
         state.base.lender = None;
         state.base_limit = snapshot.size.min(state.unsaved.low_water.unwrap_or(u64::MAX));
         state.saving = None;
-        // What came while it was hashed, such as a time that was set just after the close, waits for no other close.
-        state.retry_at = (state.unsaved.is_any && state.writers == 0).then(Instant::now);
-        let closed = state.closing.take();
-        state.closed.extend(closed);
+        // What came while it was hashed, such as a time that was set just after the close, waits for no other close, and the file
+        // is not whole without it: a rename, and whoever looks elsewhere, would show the time of the write.
+        let is_set_since = state.is_set_since_its_close();
+        state.retry_at = is_set_since.then(Instant::now);
+        if !is_set_since {
+            let closed = state.closing.take();
+            state.closed.extend(closed);
+        }
         state.dirty_since = state.unsaved.is_any.then(Instant::now);
         state
     }
@@ -375,6 +399,11 @@ fn same_version(contents: &dyn Contents, snapshot: &Snapshot, content: &Content)
 }
 
 impl State {
+    /// Whether nobody has it open to write, and something is to be committed: no close will come for it.
+    fn is_set_since_its_close(&self) -> bool {
+        self.unsaved.is_any && self.writers == 0
+    }
+
     /// Takes what was written so far to be committed.
     fn freeze(&mut self) -> Snapshot {
         self.mark_past();

@@ -311,6 +311,20 @@ fn a_close_returns_early_and_the_commit_takes_the_note_back() {
     assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
 }
 
+/// Proves [S-close-large]: who renames the file, or looks at it elsewhere, waits for its commit, and finds the time that was set.
+#[test]
+fn a_time_that_is_set_while_a_closed_file_is_hashed_is_committed_with_it() {
+    let (bench, past) = closed_early(&noise(2 << 20, 8));
+    let open = Arc::clone(&past.open);
+    bench.close_past(past);
+    let asked = WallTime::from_nanos(1_000_000_000_000);
+    let setting = Arc::clone(&open);
+    *bench.fake.meanwhile.lock().unwrap() = Some(Box::new(move || assert!(setting.set_mtime_if_dirty(asked))));
+    bench.table.commit(&open, wait_policy()).unwrap().unwrap();
+    assert_eq!(bench.fake.inode(file(1)).unwrap().mtime, asked);
+    assert_eq!((bench.table.closing_len(), bench.notes().len()), (0, 0));
+}
+
 #[test]
 fn what_closes_early_is_bounded_and_whole() {
     let bench = bench();
