@@ -4,7 +4,7 @@ use crate::words::unix_ms;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use wayfs_control::{ControlError, ErrorKind, Event, EventKind};
+use wayfs_control::{ControlError, ErrorKind, Event, EventKind, EventsWanted};
 use wayfs_node::{LevelWatch, Reached, Volume, clock};
 use wayfs_types::{FileId, RecordId};
 
@@ -12,15 +12,26 @@ use wayfs_types::{FileId, RecordId};
 const WAITING_MAX: usize = 4096;
 /// Most listeners.
 const LISTENERS_MAX: usize = 64;
+/// Events kept for who asks what happened, some 3 MB: an hour of a busy day. More would be a log, which the volume has.
+const KEPT_MAX: usize = 8192;
 
-/// All that listen to a daemon.
-#[derive(Debug, Default)]
+/// All that listen to a daemon, and what happened lately.
+#[derive(Debug)]
 pub struct Listeners {
-    queues: Mutex<Vec<Weak<Queue>>>,
+    hub: Mutex<Hub>,
+}
+
+#[derive(Debug)]
+struct Hub {
+    queues: Vec<Weak<Queue>>,
+    kept: VecDeque<Event>,
+    /// What happened up to then is not kept, in milliseconds since 1970.
+    forgotten: i64,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
+    wanted: EventsWanted,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -31,14 +42,22 @@ struct State {
     lost: u64,
 }
 
-/// One listener; hears from now on, until it is dropped.
+/// One listener; hears what is kept, and then what happens, until it is dropped.
 #[derive(Debug)]
 pub struct Listener {
     queue: Arc<Queue>,
+    kept: Mutex<VecDeque<Event>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Default for Listeners {
+    fn default() -> Self {
+        let forgotten = unix_ms(clock::wall());
+        Self { hub: Mutex::new(Hub { queues: Vec::new(), kept: VecDeque::new(), forgotten }) }
+    }
 }
 
 impl Listeners {
@@ -46,25 +65,28 @@ impl Listeners {
     ///
     /// # Errors
     /// [`ErrorKind::Busy`] if 64 listen already.
-    pub fn listen(&self) -> Result<Listener, ControlError> {
-        let mut queues = lock(&self.queues);
-        queues.retain(|queue| queue.strong_count() > 0);
-        if queues.len() >= LISTENERS_MAX {
+    pub fn listen(&self, wanted: EventsWanted) -> Result<Listener, ControlError> {
+        let mut hub = lock(&self.hub);
+        hub.queues.retain(|queue| queue.strong_count() > 0);
+        if hub.queues.len() >= LISTENERS_MAX {
             return Err(ControlError::new(ErrorKind::Busy, "too many tools listen to events", "End some of them."));
         }
-        let queue = Arc::new(Queue::default());
-        queues.push(Arc::downgrade(&queue));
-        Ok(Listener { queue })
+        let kept = Mutex::new(hub.kept_for(&wanted));
+        let queue = Arc::new(Queue { wanted, ..Queue::default() });
+        hub.queues.push(Arc::downgrade(&queue));
+        Ok(Listener { queue, kept })
     }
 
     /// Whether anyone listens; saves the trouble of describing what nobody hears.
     pub fn are_there(&self) -> bool {
-        lock(&self.queues).iter().any(|queue| queue.strong_count() > 0)
+        lock(&self.hub).queues.iter().any(|queue| queue.strong_count() > 0)
     }
 
     /// Something happened. Never waits.
     pub fn tell(&self, event: &Event) {
-        for queue in lock(&self.queues).iter().filter_map(Weak::upgrade) {
+        let mut hub = lock(&self.hub);
+        hub.keep(event);
+        for queue in hub.queues.iter().filter_map(Weak::upgrade).filter(|queue| queue.wanted.wants(event)) {
             let mut state = lock(&queue.state);
             if state.events.len() < WAITING_MAX {
                 state.events.push_back(event.clone());
@@ -77,10 +99,43 @@ impl Listeners {
     }
 }
 
+impl Hub {
+    /// What is kept of what a listener wants, and first that more was there.
+    fn kept_for(&self, wanted: &EventsWanted) -> VecDeque<Event> {
+        let Some(since) = wanted.since_unix_ms else { return VecDeque::new() };
+        let kept = self.kept.iter().filter(|event| event.unix_ms >= since && wanted.wants(event));
+        let detail = "what happened before is not kept: a daemon keeps the last 8192 events since it began".to_owned();
+        let lost = Event { unix_ms: self.forgotten, ..event(EventKind::Lost, None, detail) };
+        (since <= self.forgotten).then_some(&lost).into_iter().chain(kept).cloned().collect()
+    }
+
+    /// How far updates came is not kept, nor each record: they are told only while somebody listens.
+    fn keep(&mut self, event: &Event) {
+        use EventKind::{Applied, Lost, Safe, Stable, Visible};
+        if matches!(event.kind, Safe | Visible | Stable | Applied | Lost) {
+            return;
+        }
+        if self.kept.len() >= KEPT_MAX
+            && let Some(oldest) = self.kept.pop_front()
+        {
+            self.forgotten = self.forgotten.max(oldest.unix_ms);
+        }
+        self.kept.push_back(event.clone());
+    }
+}
+
 impl Listener {
+    /// Whether all that was kept is told, and nothing else is wanted.
+    pub fn is_done(&self) -> bool {
+        self.queue.wanted.kept_only && lock(&self.kept).is_empty()
+    }
+
     /// The next event, if one comes soon enough. Lost ones are told as one event of their own, once those that
     /// wait are read.
     pub fn next(&self, longest: Duration) -> Option<Event> {
+        if let Some(event) = lock(&self.kept).pop_front() {
+            return Some(event);
+        }
         let mut state = lock(&self.queue.state);
         if state.events.is_empty() && state.lost == 0 {
             state = self.queue.changed.wait_timeout(state, longest).unwrap_or_else(PoisonError::into_inner).0;
@@ -101,6 +156,7 @@ pub fn event(kind: EventKind, volume: Option<&str>, detail: String) -> Event {
         kind,
         volume: volume.map(str::to_owned),
         path: None,
+        from: None,
         record: None,
         by: None,
         size_bytes: None,
@@ -149,12 +205,12 @@ mod tests {
     #[test]
     fn a_slow_listener_hears_how_much_it_missed() {
         let listeners = Listeners::default();
-        let slow = listeners.listen().unwrap();
+        let slow = listeners.listen(EventsWanted::default()).unwrap();
         for _ in 0..WAITING_MAX + 10 {
-            listeners.tell(&event(EventKind::Changed, None, String::new()));
+            listeners.tell(&event(EventKind::Edited, None, String::new()));
         }
         for _ in 0..WAITING_MAX {
-            assert_eq!(slow.next(Duration::ZERO).unwrap().kind, EventKind::Changed);
+            assert_eq!(slow.next(Duration::ZERO).unwrap().kind, EventKind::Edited);
         }
         let last = slow.next(Duration::ZERO).unwrap();
         assert!(last.kind == EventKind::Lost && last.detail.starts_with("10 "), "{last:?}");
@@ -162,12 +218,42 @@ mod tests {
     }
 
     #[test]
+    fn what_happened_before_is_told_as_far_as_it_is_kept() {
+        let listeners = Listeners::default();
+        let at = |unix_ms: i64, kind, path: &str| Event {
+            unix_ms,
+            path: Some(path.into()),
+            ..event(kind, Some("v"), String::new())
+        };
+        let begin = lock(&listeners.hub).forgotten;
+        listeners.tell(&at(begin + 1, EventKind::Created, "a/old"));
+        listeners.tell(&at(begin + 2, EventKind::Safe, "a/old"));
+        listeners.tell(&at(begin + 3, EventKind::Created, "b/x"));
+        listeners.tell(&Event { from: Some("a/y".into()), ..at(begin + 4, EventKind::Renamed, "b/y") });
+        let hears = |since, below: Option<&str>| {
+            let below = below.map(Into::into);
+            let wanted = EventsWanted { since_unix_ms: Some(since), below, kept_only: true };
+            let listener = listeners.listen(wanted).unwrap();
+            let next = || (!listener.is_done()).then(|| listener.next(Duration::ZERO)).flatten();
+            std::iter::from_fn(next).map(|event| (event.kind, event.unix_ms - begin)).collect::<Vec<_>>()
+        };
+        use EventKind::{Created, Lost, Renamed};
+        assert_eq!(hears(begin + 1, None), [(Created, 1), (Created, 3), (Renamed, 4)]);
+        assert_eq!(hears(begin + 2, Some("a")), [(Renamed, 4)]);
+        assert_eq!(hears(begin, Some("b/x")), [(Lost, 0), (Created, 3)]);
+        (0..KEPT_MAX).for_each(|_| listeners.tell(&at(begin + 5, EventKind::Edited, "c")));
+        let told = hears(begin + 4, None);
+        assert_eq!((told[0], told.len()), ((Lost, 4), KEPT_MAX + 1));
+    }
+
+    #[test]
     fn whoever_left_is_told_nothing_and_makes_room() {
         let listeners = Listeners::default();
-        let all: Vec<Listener> = (0..LISTENERS_MAX).map(|_| listeners.listen().unwrap()).collect();
-        assert_eq!(listeners.listen().unwrap_err().kind, ErrorKind::Busy);
+        let all: Vec<Listener> =
+            (0..LISTENERS_MAX).map(|_| listeners.listen(EventsWanted::default()).unwrap()).collect();
+        assert_eq!(listeners.listen(EventsWanted::default()).unwrap_err().kind, ErrorKind::Busy);
         drop(all);
         assert!(!listeners.are_there());
-        listeners.listen().unwrap();
+        listeners.listen(EventsWanted::default()).unwrap();
     }
 }

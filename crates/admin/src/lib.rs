@@ -15,6 +15,7 @@ pub mod contents;
 pub mod doctor;
 mod errors;
 pub mod events;
+pub mod happenings;
 pub mod ledger;
 mod local;
 mod pattern;

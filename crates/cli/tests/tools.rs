@@ -112,7 +112,7 @@ fn events_are_json_lines() {
     let events = machine.run(&["events"]);
     let lines: Vec<serde_json::Value> = out(&events).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 3);
-    assert_eq!(lines[2]["kind"], "changed");
+    assert_eq!(lines[2]["kind"], "edited");
 }
 
 #[test]
@@ -278,7 +278,7 @@ impl CommandHandler for Daemon {
                 role: TicketRole::Client,
                 expires_unix_ms: 0,
             })),
-            Command::Events => {
+            Command::Events(_) => {
                 for count in 0..3 {
                     let _ = out.event(&event(count));
                 }
@@ -293,9 +293,10 @@ impl CommandHandler for Daemon {
 fn event(unix_ms: i64) -> Event {
     Event {
         unix_ms,
-        kind: EventKind::Changed,
+        kind: EventKind::Edited,
         volume: None,
         path: None,
+        from: None,
         record: None,
         by: None,
         size_bytes: None,

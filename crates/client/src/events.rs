@@ -1,8 +1,10 @@
 //! What happens at a mount, passed on to whoever listens.
 
 use wayfs_admin::events::{Journeys, Listener, Listeners, event};
-use wayfs_control::{ControlError, Event, EventKind};
+use wayfs_admin::happenings::Paths;
+use wayfs_control::{ControlError, Event, EventKind, EventsWanted};
 use wayfs_node::Volume;
+use wayfs_proto::Happening;
 use wayfs_types::{FileId, RecordId};
 
 /// Passes events on.
@@ -12,20 +14,21 @@ pub struct Events {
     listeners: Listeners,
     /// Our own records on their way.
     journeys: Journeys,
+    paths: Paths,
 }
 
 impl Events {
     /// Of a volume.
     pub fn new(volume: String) -> Self {
-        Self { volume, listeners: Listeners::default(), journeys: Journeys::default() }
+        Self { volume, listeners: Listeners::default(), journeys: Journeys::default(), paths: Paths::default() }
     }
 
     /// Begins to listen.
     ///
     /// # Errors
     /// If too many listen.
-    pub fn listen(&self) -> Result<Listener, ControlError> {
-        self.listeners.listen()
+    pub fn listen(&self, wanted: EventsWanted) -> Result<Listener, ControlError> {
+        self.listeners.listen(wanted)
     }
 
     /// Whether anyone listens; saves the trouble of describing what nobody hears.
@@ -41,6 +44,11 @@ impl Events {
     /// Tells which records came further.
     pub fn tell_levels(&self, volume: &Volume) {
         self.journeys.tell(&self.listeners, &self.volume, volume);
+    }
+
+    /// Something happened to a file, whoever did it.
+    pub fn tell_of(&self, volume: &Volume, happening: &Happening) {
+        self.listeners.tell(&self.paths.tell(volume, &self.volume, happening));
     }
 
     /// Something happened. Never waits.

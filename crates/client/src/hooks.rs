@@ -6,11 +6,10 @@ use crate::inotify::Watchers;
 use crate::notices::{Notices, Stale};
 use crate::pins::Pins;
 use crate::vfs::Vfs;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use wayfs_control::EventKind;
 use wayfs_node::{Hooks, SessionChange, SessionEvent, Volume};
-use wayfs_proto::{Changed, Neighbour};
+use wayfs_proto::{Changed, Happening, Neighbour};
 use wayfs_types::{FileId, Name, RecordId};
 
 /// The mount's ears.
@@ -83,10 +82,6 @@ impl MountHooks {
         self.volume.get().and_then(Weak::upgrade)
     }
 
-    fn path_of(&self, file: FileId) -> Option<PathBuf> {
-        crate::paths::path_of(&*self.volume()?, file)
-    }
-
     fn is_directory(&self, file: FileId) -> bool {
         let inode = self.volume().and_then(|volume| volume.look(|replica| replica.inode(file)));
         inode.and_then(|inode| inode.ok().flatten()).is_some_and(|inode| inode.is_directory())
@@ -126,9 +121,6 @@ impl Hooks for MountHooks {
             Changed::Attributes => Stale::Attributes,
         };
         self.notices.inode(file, stale);
-        if self.events.is_heard() {
-            self.events.tell(EventKind::Changed, About { path: self.path_of(file), ..About::default() });
-        }
     }
 
     fn invalidate_entry(&self, parent: FileId, name: &Name) {
@@ -136,10 +128,6 @@ impl Hooks for MountHooks {
         self.notices.inode(parent, Stale::Pages);
         if let Some(watchers) = self.watchers.get() {
             watchers.entry(parent, name);
-        }
-        if self.events.is_heard() {
-            let path = self.path_of(parent).map(|path| path.join(name.as_os_str()));
-            self.events.tell(EventKind::Changed, About { path, ..About::default() });
         }
     }
 
@@ -160,6 +148,12 @@ impl Hooks for MountHooks {
                 volume.given_back(serial);
             }
         })
+    }
+
+    fn happened(&self, what: &Happening) {
+        if let Some(volume) = self.volume() {
+            self.events.tell_of(&volume, what);
+        }
     }
 
     fn conflict(&self, conflict: RecordId) {

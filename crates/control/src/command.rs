@@ -144,7 +144,7 @@ pub enum Command {
         ticket: TicketText,
     },
     /// Streams events until the tool hangs up. Result: [`crate::Done::Nothing`].
-    Events,
+    Events(EventsWanted),
     /// What a daemon can say about its own health. Result: [`crate::Done::Doctor`].
     DoctorFacts,
     /// Makes a volume with this server as home. Result: [`crate::Done::Volume`].
@@ -432,13 +432,36 @@ pub enum TicketRole {
     Reader,
 }
 
+/// Which events a tool wants.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventsWanted {
+    /// Also those that are kept since then, in milliseconds since 1970.
+    #[serde(default)]
+    pub since_unix_ms: Option<i64>,
+    /// Only those about what lies at or below this path; `None`: all events.
+    #[serde(with = "path_text::optional", default)]
+    pub below: Option<PathBuf>,
+    /// End when what is kept is told.
+    #[serde(default)]
+    pub kept_only: bool,
+}
+
+impl EventsWanted {
+    /// Whether an event is among them, whenever it was.
+    pub fn wants(&self, event: &crate::Event) -> bool {
+        let Some(below) = &self.below else { return true };
+        event.kind == crate::EventKind::Lost
+            || [&event.path, &event.from].into_iter().flatten().any(|path| path.starts_with(below))
+    }
+}
+
 impl Command {
     /// Longest silence that a caller should bear before it takes the daemon for hung; `None`: silence is normal.
     pub fn silence_max(&self) -> Option<Duration> {
         const SHORT: Duration = Duration::from_secs(15);
         const LONG: Duration = Duration::from_secs(120);
         match self {
-            Self::Events => None,
+            Self::Events(_) => None,
             Self::Sync { timeout_ms, .. } => timeout_ms.map(|ms| Duration::from_millis(ms).saturating_add(SHORT)),
             Self::Refresh { timeout_ms, .. } => Some(Duration::from_millis(*timeout_ms).saturating_add(SHORT)),
             Self::Umount { timeout_ms, .. } => Some(Duration::from_millis(*timeout_ms).saturating_add(LONG)),
@@ -505,7 +528,7 @@ impl Command {
             Self::StationWhy => "station why",
             Self::StationAddress { .. } => "station address",
             Self::StationJoin { .. } => "station join",
-            Self::Events => "events",
+            Self::Events(_) => "events",
             Self::DoctorFacts => "doctor",
             Self::VolumeCreate { .. } => "volume create",
             Self::VolumeList => "volume list",

@@ -35,8 +35,8 @@ mod tests;
 pub use caught::{catch_in_command, is_in_command};
 pub use client::{CallError, ControlClient, Watch};
 pub use command::{
-    Command, ConflictRef, CopyForm, Keep, LinkNotice, Owner, ParseKeepError, Privileges, Selection, TicketLimits,
-    TicketRole, TicketText,
+    Command, ConflictRef, CopyForm, EventsWanted, Keep, LinkNotice, Owner, ParseKeepError, Privileges, Selection,
+    TicketLimits, TicketRole, TicketText,
 };
 pub use handler::{CommandHandler, Gone, Sink, for_owner_only};
 pub use peer::Peer;

@@ -53,13 +53,16 @@ pub struct Event {
     /// About which file, from the volume's root.
     #[serde(with = "path_text::optional", default)]
     pub path: Option<PathBuf>,
-    /// A version, conflict or record, as text.
+    /// Where it was before; of `renamed`.
+    #[serde(with = "path_text::optional", default)]
+    pub from: Option<PathBuf>,
+    /// A version, conflict or record, as text: what did it, if that is known here.
     #[serde(default)]
     pub record: Option<String>,
-    /// Who, by label.
+    /// Who made the record, by label, if that is known here.
     #[serde(default)]
     pub by: Option<String>,
-    /// Bytes of the file; of `safe`, `visible` and `stable`.
+    /// Bytes of the file, if it is there and they are known here.
     #[serde(default)]
     pub size_bytes: Option<u64>,
     /// The rest, for people.
@@ -71,8 +74,18 @@ pub struct Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
-    /// A file, directory or attribute changed here, by us or by others.
-    Changed,
+    /// A file or directory got a name (`path`).
+    Created,
+    /// A file got other bytes.
+    Edited,
+    /// A file or directory is called otherwise (`path`) than before (`from`).
+    Renamed,
+    /// A file or directory lost a name (`path`), which stands for nothing since.
+    Removed,
+    /// A file or directory got another mode, owner or time, or an extended attribute.
+    Attributes,
+    /// Servers: a record of a member below took effect, whatever it did. Told only to who listens at that moment.
+    Applied,
     /// An update is durable at a station, its contents with it. One event for each record: `record` is the version.
     Safe,
     /// The home knows an update.
@@ -95,7 +108,7 @@ pub enum EventKind {
     Member,
     /// Something needs a person.
     Attention,
-    /// Events were lost because the reader was too slow; `detail` says how many.
+    /// Events are missing: the reader was too slow, or they are older than what is kept; `detail` says it.
     Lost,
 }
 

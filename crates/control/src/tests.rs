@@ -3,8 +3,8 @@
 use crate::report::{QueueReport, StatusReport};
 use crate::{
     CONNECTIONS_MAX, CONNECTIONS_OF_USER_MAX, CallError, Command, CommandHandler, ControlClient, ControlError,
-    ControlServer, DaemonKind, Done, ErrorKind, Event, EventKind, Level, Progress, Registration, Registry, Reply, Sink,
-    StartError, Watch,
+    ControlServer, DaemonKind, Done, ErrorKind, Event, EventKind, EventsWanted, Level, Progress, Registration,
+    Registry, Reply, Sink, StartError, Watch,
 };
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -32,14 +32,15 @@ impl CommandHandler for Echo {
                 }
                 Ok(Done::Nothing)
             }
-            Command::Events => {
+            Command::Events(_) => {
                 // Bounded, so that a failing test ends.
                 for count in 0..1000 {
                     let event = Event {
                         unix_ms: count,
-                        kind: EventKind::Changed,
+                        kind: EventKind::Edited,
                         volume: None,
                         path: None,
+                        from: None,
                         record: None,
                         by: None,
                         size_bytes: None,
@@ -86,7 +87,7 @@ fn a_daemon_sees_that_its_reader_hung_up() {
     let place = Place::new();
     let handler = Arc::new(Echo::default());
     let _server = ControlServer::start(&place.socket(), handler.clone()).unwrap();
-    let ended = place.client().call(&Command::Events, &mut |_| Watch::Stop);
+    let ended = place.client().call(&Command::Events(EventsWanted::default()), &mut |_| Watch::Stop);
     assert!(matches!(ended, Err(CallError::Broken { .. })));
     wait_until("the handler notices", || handler.left.load(Ordering::SeqCst) == 1);
 }
@@ -200,7 +201,8 @@ fn stopping_ends_readers_of_events() {
     let place = Place::new();
     let server = place.start();
     let client = place.client();
-    let reader = std::thread::spawn(move || client.call(&Command::Events, &mut |_| Watch::GoOn));
+    let reader =
+        std::thread::spawn(move || client.call(&Command::Events(EventsWanted::default()), &mut |_| Watch::GoOn));
     std::thread::sleep(Duration::from_millis(50));
     server.stop();
     assert!(matches!(reader.join().unwrap(), Ok(Done::Nothing) | Err(CallError::Broken { .. })));

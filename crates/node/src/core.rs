@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tracing::{debug, error, info, warn};
 use wayfs_net::{CloseCode, SendHere, Waiting};
-use wayfs_proto::{Changed, Input, Neighbour, Output, PeerId, Replica};
+use wayfs_proto::{Changed, Happening, Input, Neighbour, Output, PeerId, Replica};
 use wayfs_store::FjallMetaStore;
 use wayfs_types::request::{Answer, Outcome, RequestId};
 use wayfs_types::{Content, FileId, FsError, Name, RecordId, Ticket, Time};
@@ -37,6 +37,7 @@ pub(crate) enum Effect {
     InvalidateInode(FileId, Changed),
     InvalidateEntry(FileId, Name),
     InvalidateAll,
+    Happened(Happening),
     Conflict(RecordId),
     Applied(FileId, RecordId, Option<Content>),
     Shared(FileId, RecordId),
@@ -54,6 +55,7 @@ impl Effect {
             Self::InvalidateInode(file, changed) => hooks.invalidate_inode(file, changed),
             Self::InvalidateEntry(parent, name) => hooks.invalidate_entry(parent, &name),
             Self::InvalidateAll => hooks.invalidate_all(),
+            Self::Happened(what) => hooks.happened(&what),
             Self::Conflict(conflict) => hooks.conflict(conflict),
             Self::Applied(file, record, content) => hooks.applied(file, record, content.as_ref()),
             Self::Shared(file, version) => hooks.shared(file, version),
@@ -337,6 +339,7 @@ impl Core {
                     orders.effects.push(Effect::Applied(file, record, content));
                 }
                 Output::Shared { file, version } => orders.effects.push(Effect::Shared(file, version)),
+                Output::Happened(what) => orders.effects.push(Effect::Happened(what)),
                 Output::Conflict { conflict } => orders.effects.push(Effect::Conflict(conflict)),
                 Output::Lost { .. }
                 | Output::Forked { .. }

@@ -1,7 +1,7 @@
 //! What a volume tells whoever runs it.
 
 use std::net::SocketAddr;
-use wayfs_proto::{Changed, Neighbour};
+use wayfs_proto::{Changed, Happening, Neighbour};
 use wayfs_types::{Content, FileId, Name, NodeId, RecordId};
 
 /// Called by a [`Volume`](crate::Volume) without any of its locks held, on whatever thread
@@ -27,6 +27,11 @@ pub trait Hooks: Send + Sync + 'static {
     fn give_back(&self, serial: u64, directories: &[FileId], expire: bool) -> bool {
         let _ = (serial, directories, expire);
         false
+    }
+
+    /// A file was made, edited, moved, removed, here or elsewhere. Called in the order in which this replica heard of it.
+    fn happened(&self, what: &Happening) {
+        let _ = what;
     }
 
     /// First news of a conflict.

@@ -4,7 +4,7 @@ use crate::core::LiveReplica;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
-use wayfs_types::{FileId, Inode, Name, Op, Record, StorageError};
+use wayfs_types::{FileId, Inode, Name, Op, Place, Record, StorageError};
 
 /// Longest chain of directories followed upwards: deeper than `PATH_MAX` allows.
 const DEPTH_MAX: usize = 4096;
@@ -13,17 +13,26 @@ const PAGE: usize = 1024;
 
 /// The path of a file; `None` if it has none, or not all of it is known here.
 pub fn path_of(replica: &LiveReplica, file: FileId) -> Option<PathBuf> {
+    walk(replica, file, |inode| inode.places.into_iter().next())
+}
+
+fn walk(replica: &LiveReplica, file: FileId, place_of: impl Fn(Inode) -> Option<Place>) -> Option<PathBuf> {
     let mut names: Vec<Name> = Vec::new();
     let mut at = file;
     while at != FileId::ROOT {
         if names.len() >= DEPTH_MAX {
             return None;
         }
-        let place = replica.inode(at).ok().flatten()?.places.into_iter().next()?;
+        let place = place_of(*replica.inode(at).ok().flatten()?)?;
         names.push(place.name);
         at = place.parent;
     }
     Some(names.iter().rev().map(|name| OsStr::from_bytes(name.as_bytes())).collect())
+}
+
+/// The path of a file; of one that is removed, and of one in a directory that is, the last that it had.
+pub fn last_path_of(replica: &LiveReplica, file: FileId) -> Option<PathBuf> {
+    walk(replica, file, |inode| inode.places.into_iter().next().or(inode.removed_from))
 }
 
 /// The file at a path from the root of the volume, as far as it is known here. Symbolic links are not followed.

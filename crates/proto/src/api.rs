@@ -387,6 +387,9 @@ pub enum Output {
         /// The version that others had cached an older one of.
         version: RecordId,
     },
+    /// A file was made, edited, moved, removed: for people, by whatever way it came to be known here. Those that were found, rather
+    /// than changed, because this replica looked for the first time are not told.
+    Happened(crate::Happening),
     /// A conflict was found (first news of it in this replica).
     Conflict {
         /// Filed under.

@@ -662,6 +662,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Tells the kernel and the log of people what changed under them.
     fn announce(&mut self, changed: &[Changed], own: bool, learned: &BTreeSet<(FileId, Name)>) {
+        self.outputs.extend(crate::happenings::happenings(changed, learned).into_iter().map(Output::Happened));
         for change in changed {
             match (&change.key, &change.old, &change.new) {
                 (Key::Conflict(conflict), None, Some(new)) => {

@@ -5,11 +5,12 @@ use crate::propagation::Propagation;
 use crate::tickets::Tickets;
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use wayfs_admin::events::{Journeys, Listeners};
+use wayfs_admin::happenings::Paths;
 use wayfs_control::EventKind;
 use wayfs_node::{Hooks, ParentLink, SessionChange, SessionEvent, Volume};
-use wayfs_proto::Neighbour;
+use wayfs_proto::{Happening, Neighbour};
 use wayfs_types::{Content, FileId, NodeId, RecordId, VolumeId, WallTime};
 
 /// A volume, and what this server adds to it.
@@ -67,6 +68,8 @@ pub(crate) struct ServerHooks {
     seen: Mutex<BTreeMap<NodeId, WallTime>>,
     /// Records on their way, while somebody listens.
     journeys: Journeys,
+    paths: Paths,
+    volume: OnceLock<Weak<Volume>>,
 }
 
 impl ServerHooks {
@@ -79,7 +82,15 @@ impl ServerHooks {
             propagation: OnceLock::new(),
             seen: Mutex::default(),
             journeys: Journeys::default(),
+            paths: Paths::default(),
+            volume: OnceLock::new(),
         }
+    }
+
+    /// The volume, as soon as it is open.
+    pub(crate) fn attach(&self, volume: &Arc<Volume>) {
+        // Set once, when the volume is opened.
+        let _ = self.volume.set(Arc::downgrade(volume));
     }
 
     /// From now on the policy hears what happens.
@@ -99,9 +110,6 @@ impl ServerHooks {
     }
 
     fn event(&self, kind: EventKind, record: Option<RecordId>, detail: String) {
-        if !self.events.are_there() {
-            return;
-        }
         let mut event = wayfs_admin::events::event(kind, Some(&self.name), detail);
         event.record = record.map(|record| record.to_string());
         self.events.tell(&event);
@@ -109,6 +117,12 @@ impl ServerHooks {
 }
 
 impl Hooks for ServerHooks {
+    fn happened(&self, what: &Happening) {
+        if let Some(volume) = self.volume.get().and_then(Weak::upgrade) {
+            self.events.tell(&self.paths.tell(&volume, &self.name, what));
+        }
+    }
+
     fn conflict(&self, conflict: RecordId) {
         self.event(EventKind::Conflict, Some(conflict), "two updates met".into());
     }
@@ -120,7 +134,7 @@ impl Hooks for ServerHooks {
         if !self.events.are_there() {
             return;
         }
-        self.event(EventKind::Changed, Some(record), format!("file {file}"));
+        self.event(EventKind::Applied, Some(record), format!("file {file}"));
         self.journeys.follow(&self.events, record, file, content.map_or(0, Content::size));
     }
 

@@ -365,6 +365,7 @@ impl Shared {
         };
         let volume = Volume::open(settings, Arc::clone(&heard) as Arc<dyn Hooks>)
             .map_err(|source| StartError::Volume { name: name.clone(), source })?;
+        heard.attach(&volume);
         volume.directory().set_own(self.addresses());
         if role == Role::Home
             && let Some(address) = self.find_copy(&volume)

@@ -4,6 +4,7 @@ mod daemons;
 mod lab;
 mod link;
 mod nfs;
+mod since;
 mod tools;
 
 pub(crate) use daemons::{CloseArg, MountArgs, ServeArgs, SharingArg, UmountArgs};

@@ -1,5 +1,6 @@
 //! Arguments of the tools.
 
+use super::since::since;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use wayfs_control::{Keep, Level};
@@ -422,6 +423,15 @@ pub(crate) type KeepArg = Keep;
 /// Of `wayfs events`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct EventsArgs {
+    /// Only what lies at or below this path
+    pub(crate) path: Option<PathBuf>,
+    /// Also what happened since: so long ago (90s, 10m, 2h, 1d), a moment (2026-11-30T08:00:00Z), or an event's unix_ms. A daemon keeps the last 8192
+    /// events since it began
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    pub(crate) since: Option<i64>,
+    /// End when what happened since then is told
+    #[arg(long, requires = "since")]
+    pub(crate) kept_only: bool,
     /// For people instead of JSON lines
     #[arg(long)]
     pub(crate) text: bool,

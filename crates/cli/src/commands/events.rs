@@ -5,12 +5,16 @@ use crate::args::EventsArgs;
 use crate::failure::Failure;
 use crate::show;
 use std::io::Write;
-use wayfs_control::{Command, Event, Reply, Watch};
+use wayfs_control::{Command, Event, EventsWanted, Reply, Watch};
 
 pub(crate) fn run(context: &Context, args: &EventsArgs) -> Result<(), Failure> {
-    let client = context.connect(None)?;
+    let (client, below) = match &args.path {
+        Some(path) => context.connect_for(None, path).map(|(client, path)| (client, Some(path)))?,
+        None => (context.connect(None)?, None),
+    };
+    let wanted = EventsWanted { since_unix_ms: args.since, below, kept_only: args.kept_only };
     let mut reader_left = false;
-    let ended = client.call(&Command::Events, &mut |reply| {
+    let ended = client.call(&Command::Events(wanted), &mut |reply| {
         let Reply::Event(event) = reply else { return Watch::GoOn };
         match print(event, args.text) {
             Ok(()) => Watch::GoOn,

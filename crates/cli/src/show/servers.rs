@@ -289,7 +289,12 @@ fn not_in_backup(damaged_chunks: u64, versions_missing: u64) -> String {
 /// One event on one line.
 pub(crate) fn event(event: &Event) -> String {
     let kind = match event.kind {
-        EventKind::Changed => "changed",
+        EventKind::Created => "created",
+        EventKind::Edited => "edited",
+        EventKind::Renamed => "renamed",
+        EventKind::Removed => "removed",
+        EventKind::Attributes => "attributes",
+        EventKind::Applied => "applied",
         EventKind::Safe => "safe",
         EventKind::Visible => "visible",
         EventKind::Stable => "stable",
@@ -304,7 +309,9 @@ pub(crate) fn event(event: &Event) -> String {
         EventKind::Lost => "lost",
     };
     let mut text = format!("{}  {kind:<12}", date(event.unix_ms));
-    for part in [event.volume.clone(), event.path.as_deref().map(path_text), event.by.clone(), event.record.clone()] {
+    let from = event.from.as_deref().map(|from| format!("from {}", path_text(from)));
+    let path = event.path.as_deref().map(path_text);
+    for part in [event.volume.clone(), path, from, event.by.clone(), event.record.clone()] {
         if let Some(part) = part.filter(|part| !part.is_empty()) {
             let _ = write!(text, "  {}", clean(part));
         }
@@ -380,11 +387,12 @@ mod tests {
             kind: EventKind::Conflict,
             volume: Some("v".into()),
             path: Some("a\nb".into()),
+            from: Some("c".into()),
             record: None,
             by: Some("ann@lap".into()),
             size_bytes: None,
             detail: "kept".into(),
         });
-        assert_eq!(line, "1970-01-01 00:00:00 UTC  conflict      v  a\u{fffd}b  ann@lap  kept");
+        assert_eq!(line, "1970-01-01 00:00:00 UTC  conflict      v  a\u{fffd}b  from c  ann@lap  kept");
     }
 }

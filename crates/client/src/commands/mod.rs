@@ -23,9 +23,10 @@ use crate::vfs::Vfs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use wayfs_admin::happenings::Authors;
 use wayfs_admin::{Settling, conflicts, queue, resolve, scrub};
 use wayfs_control::report::UmountReport;
-use wayfs_control::{Command, CommandHandler, ControlError, DaemonKind, Done, ErrorKind, Peer, Sink};
+use wayfs_control::{Command, CommandHandler, ControlError, DaemonKind, Done, ErrorKind, EventsWanted, Peer, Sink};
 use wayfs_fuse::{Granted, UmountError, UmountMode};
 use wayfs_node::{ParentLink, Volume};
 use wayfs_types::FsError;
@@ -118,13 +119,16 @@ impl MountCommands {
         }
     }
 
-    fn events(&self, out: &mut dyn Sink) -> Result<Done, ControlError> {
-        let listener = self.parts.hooks.events.listen()?;
-        while !out.is_gone() && !self.parts.stopper.is_stopping() {
-            if let Some(event) = listener.next(LOOK_PERIOD)
-                && out.event(&event).is_err()
-            {
-                break;
+    fn events(&self, wanted: EventsWanted, out: &mut dyn Sink) -> Result<Done, ControlError> {
+        let listener = self.parts.hooks.events.listen(wanted)?;
+        let [local] = self.local(None);
+        let mut authors = Authors::default();
+        while !listener.is_done() && !out.is_gone() && !self.parts.stopper.is_stopping() {
+            if let Some(mut event) = listener.next(LOOK_PERIOD) {
+                authors.name(&mut event, &local);
+                if out.event(&event).is_err() {
+                    break;
+                }
             }
         }
         Ok(Done::Nothing)
@@ -205,7 +209,7 @@ impl MountCommands {
             Command::StationUse { station } => self.use_station(station.as_deref()),
             Command::StationAddress { server, addresses } => self.set_address(&server, &addresses).map(Done::Stations),
             Command::StationWhy => Ok(Done::Why(self.why())),
-            Command::Events => self.events(out),
+            Command::Events(wanted) => self.events(wanted, out),
             Command::DoctorFacts => Ok(Done::Doctor(self.doctor())),
             // The transport of a volume sees for itself what the link does.
             Command::LinkNotice { .. } => Ok(Done::Nothing),

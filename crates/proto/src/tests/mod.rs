@@ -15,6 +15,7 @@ mod fences;
 mod forking;
 mod former;
 mod guesses;
+mod happenings;
 mod home_words;
 mod interrupted;
 mod ledger;

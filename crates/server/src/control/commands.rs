@@ -8,11 +8,13 @@ use super::{
 use crate::backup::{self, BackupError};
 use crate::served::Served;
 use crate::server::Shared;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use wayfs_admin::happenings::Authors;
 use wayfs_admin::{Settling, conflicts, queue, resolve, scrub};
 use wayfs_control::report::{StationsReport, WhyReport};
-use wayfs_control::{Command, CommandHandler, ControlError, CopyForm, DaemonKind, Done, ErrorKind, Sink};
+use wayfs_control::{Command, CommandHandler, ControlError, CopyForm, DaemonKind, Done, ErrorKind, EventsWanted, Sink};
 
 /// How often a command that waits looks whether its caller is still there.
 pub(super) const LOOK_PERIOD: Duration = Duration::from_millis(200);
@@ -67,7 +69,7 @@ impl CommandHandler for ServerCommands {
                 Ok(Done::Stations(stations::set_address(server, &wanted, &addresses)?))
             }
             Command::StationJoin { ticket } => Ok(Done::Volume(volumes::join(server, &ticket.0)?)),
-            Command::Events => events(server, out),
+            Command::Events(wanted) => events(server, wanted, out),
             Command::DoctorFacts => Ok(Done::Doctor(doctor::report(server))),
             Command::VolumeCreate { .. }
             | Command::VolumeList
@@ -212,16 +214,21 @@ fn home(server: &Shared, name: &str) -> Result<Arc<Served>, ControlError> {
     ))
 }
 
-fn events(server: &Shared, out: &mut dyn Sink) -> Result<Done, ControlError> {
-    let listener = server.events.listen()?;
-    while !out.is_gone() {
+fn events(server: &Shared, wanted: EventsWanted, out: &mut dyn Sink) -> Result<Done, ControlError> {
+    let listener = server.events.listen(wanted)?;
+    let mut authors: BTreeMap<String, Authors> = BTreeMap::new();
+    while !listener.is_done() && !out.is_gone() {
         // Whoever listens drives the watch: without listeners there is none.
         for served in server.all() {
             served.heard.tell_levels(&served.volume);
         }
-        if let Some(event) = listener.next(LOOK_PERIOD)
-            && out.event(&event).is_err()
+        let Some(mut event) = listener.next(LOOK_PERIOD) else { continue };
+        if let Some(volume) = event.volume.clone()
+            && let Some(served) = server.find(&volume)
         {
+            authors.entry(volume).or_default().name(&mut event, &ServedVolume(served));
+        }
+        if out.event(&event).is_err() {
             break;
         }
     }

@@ -3,7 +3,7 @@ use crate::{Server, StartError};
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
 use wayfs_control::report::{StatusWord, VolumeRole};
-use wayfs_control::{Command, Done, ErrorKind, EventKind, TicketLimits, TicketRole};
+use wayfs_control::{Command, Done, ErrorKind, EventKind, EventsWanted, TicketLimits, TicketRole};
 use wayfs_node::testing::eventually;
 
 #[test]
@@ -122,7 +122,7 @@ fn events_and_stop_reach_whoever_asked() {
     let control = home.control();
     let listening = std::thread::spawn(move || {
         let mut sink = Deaf { hang_up_after: Some(1), ..Deaf::default() };
-        control.run(Command::Events, &mut sink).unwrap();
+        control.run(Command::Events(EventsWanted::default()), &mut sink).unwrap();
         sink.events
     });
     let station = start(&dir.path().join("station"));

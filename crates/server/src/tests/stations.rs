@@ -2,7 +2,9 @@ use super::harness::{Joiner, PATIENCE, config, create, join_station, run, start,
 use crate::Server;
 use std::path::Path;
 use std::sync::Arc;
-use wayfs_control::{Command, Done, Event, EventKind, Gone, Keep, Level, Progress, Selection, Sink, TicketRole};
+use wayfs_control::{
+    Command, Done, Event, EventKind, EventsWanted, Gone, Keep, Level, Progress, Selection, Sink, TicketRole,
+};
 use wayfs_node::testing::{eventually, name, noise};
 use wayfs_node::{LinkState, ParentLink, Volume};
 use wayfs_proto::Holder;
@@ -180,7 +182,7 @@ fn events_follow_a_version_to_the_home_with_its_path_and_size() {
         .map(|control| {
             std::thread::spawn(move || {
                 let mut ear = Ear::default();
-                control.run(Command::Events, &mut ear).unwrap();
+                control.run(Command::Events(EventsWanted::default()), &mut ear).unwrap();
                 ear.heard
             })
         })

@@ -100,6 +100,7 @@ impl World {
             Output::Lost { .. } => self.note_declared(index),
             Output::InvalidateInode { .. }
             | Output::InvalidateEntry { .. }
+            | Output::Happened(_)
             | Output::WentBack { .. }
             | Output::RoomsAbove { .. } => {}
             Output::Rescued { .. } | Output::Recovered { .. } => self.note_renamed(index),

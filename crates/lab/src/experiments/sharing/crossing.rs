@@ -117,19 +117,22 @@ fn wire_bytes(sites: &Sites, site: usize) -> (u64, u64) {
     (statistics.up.delivered_len, statistics.down.delivered_len)
 }
 
-fn events<'a>(said: &'a str, kind: &'a str) -> impl Iterator<Item = serde_json::Value> + 'a {
+fn events<'a>(said: &'a str, kinds: &'a [&str]) -> impl Iterator<Item = serde_json::Value> + 'a {
     let events = said.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    events.filter(move |event| event["kind"] == kind)
+    events.filter(move |event| kinds.iter().any(|kind| event["kind"] == *kind))
 }
 
 /// Records that took effect.
 fn records(said: &str) -> u64 {
-    events(said, "changed").filter(|event| event["record"].is_string()).count() as u64
+    events(said, &["applied"]).count() as u64
 }
 
 /// Paths that changed, from the root of the volume.
 fn paths(said: &str) -> BTreeSet<PathBuf> {
-    events(said, "changed").filter_map(|event| Some(PathBuf::from(event["path"].as_str()?))).collect()
+    let told = events(said, &["created", "edited", "renamed", "removed", "attributes"]);
+    let named =
+        told.flat_map(|event| [event["path"].as_str(), event["from"].as_str()].map(|path| path.map(PathBuf::from)));
+    named.flatten().collect()
 }
 
 /// Names that are made below a directory, by the kernel's notices.
@@ -209,8 +212,8 @@ mod tests {
 
     #[test]
     fn records_and_names_are_read_from_events() {
-        let said = "{\"kind\":\"changed\",\"record\":\"3:7\",\"path\":null}\n{\"kind\":\"visible\",\"record\":\"3:7\"}\n\
-                    {\"kind\":\"changed\",\"path\":\"tree/#cvs.lock\"}\nbroken";
+        let said = "{\"kind\":\"applied\",\"record\":\"3.7\",\"path\":null}\n{\"kind\":\"visible\",\"record\":\"3.7\"}\n\
+                    {\"kind\":\"removed\",\"path\":\"tree/#cvs.lock\"}\nbroken";
         assert_eq!(records(said), 1);
         assert_eq!(paths(said), BTreeSet::from([PathBuf::from("tree/#cvs.lock")]));
     }
