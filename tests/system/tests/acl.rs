@@ -136,6 +136,9 @@ fn lists_are_the_same_everywhere() {
         let again = root.join("again");
         fs::create_dir(&again).unwrap();
         run(Command::new("tar").args(["--acls", "-xf"]).arg(&archive).arg("-C").arg(&again)).ok();
-        assert_eq!((getfacl(&again.join("d")), getfacl(&again.join("d/file"))), (directory, less));
+        assert_eq!((getfacl(&again.join("d")), getfacl(&again.join("d/file"))), (directory.clone(), less.clone()));
+        let copy = root.join("copy");
+        run(Command::new("rsync").arg("-aA").arg(root.join("d/")).arg(&copy)).ok();
+        assert_eq!((getfacl(&copy), getfacl(&copy.join("file"))), (directory, less));
     });
 }

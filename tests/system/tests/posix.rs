@@ -487,7 +487,7 @@ except OSError as error:
     wayfs_system_tests::run_for(Duration::from_secs(30), python.arg("-c").arg(script).arg(&directory)).ok();
 }
 
-/// Proves the exception of SEMANTICS.md: what `pathconf` says of links is less than there may be; what it says of names is so.
+/// Proves the exception of SEMANTICS.md: what `pathconf` says of links and sizes is less than there may be; what it says of names is so.
 #[test]
 fn limits_that_programs_ask_for_hold() {
     in_mount("limits", |d| {
@@ -499,6 +499,8 @@ fn limits_that_programs_ask_for_hold() {
         let error = fs::write(d.join("n".repeat(limit("NAME_MAX") + 1)), "").unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENAMETOOLONG));
         fs::write(d.join("file"), "").unwrap();
+        let file = fs::File::options().write(true).open(d.join("file")).unwrap();
+        file.set_len(1 << limit("FILESIZEBITS")).unwrap();
         let links = limit("LINK_MAX") + 1;
         for number in 0..links {
             fs::hard_link(d.join("file"), d.join(format!("link-{number}"))).unwrap();
