@@ -5,7 +5,6 @@ use crate::children::{Child, ChildState, Children};
 use crate::lapses::Lapse;
 use crate::replica::{PeerRole, Replica, StepError};
 use crate::tables::{origin_key, table};
-use std::collections::BTreeMap;
 use std::time::Duration;
 use wayfs_types::{MetaStore, OriginId, Time};
 
@@ -33,7 +32,7 @@ impl Children {
     /// When the first lease ends, as things are.
     fn next_lease_end(&self, lease: Duration) -> Option<Time> {
         let sessions = self.by_origin.values().map(|child| child.lease_end(lease));
-        sessions.chain(self.lock_leases.values().copied()).min()
+        sessions.chain(self.kept_locks.next(lease)).min()
     }
 
     /// A child goes, or comes anew: if somebody waits for what it did not confirm, that is noted. Whoever was sent away for that and
@@ -97,7 +96,7 @@ impl<S: MetaStore> Replica<S> {
             self.overlay.delete_raw(origin_key(table::CHILD, origin));
         }
         // One that is on its way to it from the home comes yet.
-        self.children.lock_leases.insert(origin, child.heard + self.config.lease);
+        self.children.kept_locks.note_away(origin, child.is_station, child.heard);
         self.children.next_check = None;
         self.children.unblock();
     }
@@ -125,17 +124,13 @@ impl<S: MetaStore> Replica<S> {
                 continue;
             }
             self.child_rights.forget(origin);
+            // The locks of a station are kept for longer.
             if self.children.remove(origin).is_some_and(|child| !child.is_station) {
                 self.overlay.delete_raw(origin_key(table::CHILD, origin));
+                self.locks_release_child(origin);
             }
-            self.locks_release_child(origin);
         }
-        let leases = std::mem::take(&mut self.children.lock_leases);
-        let (over, left) = leases.into_iter().partition(|(_, until)| self.now >= *until);
-        self.children.lock_leases = left;
-        for (origin, _) in BTreeMap::<OriginId, Time>::into_iter(over) {
-            self.locks_release_child(origin);
-        }
+        self.check_kept_locks();
         self.children.unblock();
         self.children.next_check = self.children.next_lease_end(lease);
         Ok(())

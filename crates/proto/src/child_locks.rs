@@ -3,8 +3,7 @@
 //! A lock orders data: what a child did before it let go comes before the release in its session, so it is applied
 //! when the release takes effect; and who is granted the lock thereafter is told all of it first (`Child::grants`).
 
-use crate::children::ChildState;
-use crate::locks::{Asker, Holder, Verdict};
+use crate::locks::{Asker, Holder, Verdict, Which};
 use crate::replica::Replica;
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
 use wayfs_types::{FileId, MetaStore, OriginId};
@@ -14,7 +13,9 @@ impl<S: MetaStore> Replica<S> {
     /// What a child says about locks.
     pub(crate) fn handle_child_locks(&mut self, child: OriginId, up: Up) {
         match up {
-            Up::Lock { ask, request } => self.handle_child_lock(child, ask, request),
+            Up::Lock { ask, request } if self.is_relayed(&request) => self.relay_lock(child, ask, request),
+            Up::Lock { ask, request } => self.give_child_lock(child, ask, request),
+            Up::KeepLock { ask, request } => self.handle_child_keeps(child, ask, request),
             Up::TestLock { ask, request } => self.handle_child_test(child, ask, request),
             Up::Unlock { file, family, owner, range } => self.handle_child_unlock(child, (file, family), owner, range),
             Up::LockCancel { ask } if self.relay_cancel(child, ask) => {}
@@ -45,14 +46,20 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    fn handle_child_lock(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
+    /// A child wants to keep what it had in a former session.
+    fn handle_child_keeps(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
         let holder = Holder { origin: child, owner: request.owner };
         if self.is_relayed(&request) {
-            return self.relay_lock(child, ask, request);
+            return self.keep_relayed(child, ask, request);
         }
-        if self.comes_too_late(child, holder, &request) {
+        if self.comes_too_late(holder, &request) {
             return self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Refused });
         }
+        self.give_child_lock(child, ask, request);
+    }
+
+    fn give_child_lock(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
+        let holder = Holder { origin: child, owner: request.owner };
         let verdict = match self.locks.lock(Asker::Child(child, ask), holder, request) {
             Verdict::Granted => {
                 self.children.grant(child, ask, self.counters.change.0);
@@ -90,13 +97,12 @@ impl<S: MetaStore> Replica<S> {
         self.relay_unlock((file, family), holder, range, &held);
     }
 
-    /// Whether a child wants to keep, from a former session, what others may have had in the meantime. A server that was
-    /// opened a moment ago knows of no lock, and believes all.
-    fn comes_too_late(&self, child: OriginId, holder: Holder, request: &LockRequest) -> bool {
-        let is_returning = self.children.by_origin.get(&child).is_some_and(|row| row.state == ChildState::Ready);
+    /// Whether others may have had in the meantime what a child wants to keep. A server that was opened a moment ago knows of no
+    /// lock, and believes all.
+    fn comes_too_late(&self, holder: Holder, request: &LockRequest) -> bool {
         let is_decided_here = request.family == LockFamily::Claim || self.is_the_homes(request.file).unwrap_or(true);
         let is_believed = self.now < self.opened + self.config.lease;
-        is_returning && is_decided_here && !is_believed && !self.locks.has_kept(holder, request)
+        is_decided_here && !is_believed && !self.locks.has_kept(holder, request)
     }
 
     fn handle_child_lock_cancel(&mut self, child: OriginId, ask: AskId) {
@@ -124,17 +130,10 @@ impl<S: MetaStore> Replica<S> {
         self.abandon_relays(child);
     }
 
-    /// A child has reclaimed what it wants.
-    pub(crate) fn locks_child_started(&mut self, child: OriginId) {
-        let granted = self.locks.release_stale(child);
-        self.tell_granted(granted);
-        self.end_relays();
-    }
-
     /// A child's lease is over.
     pub(crate) fn locks_release_child(&mut self, child: OriginId) {
         if !self.locks.is_empty() {
-            let granted = self.locks.release_all(child);
+            let granted = self.locks.release_all(child, Which::All);
             self.tell_granted(granted);
         }
         self.abandon_relays(child);

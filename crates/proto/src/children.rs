@@ -16,6 +16,7 @@ use crate::api::{Neighbour, PeerId, Role};
 use crate::catching::Catch;
 use crate::child_leases::Parting;
 use crate::history::Told;
+use crate::kept_locks::KeptLocks;
 use crate::lapses::Lapses;
 use crate::omitting::EchoFilter;
 use crate::replica::{PeerRole, Replica, StepError};
@@ -91,6 +92,8 @@ pub(crate) struct Child {
     pub(crate) marks: BTreeMap<OriginId, Option<Mark>>,
     pub(crate) stable: BTreeSet<RecordId>,
     pub(crate) notices: Vec<Down>,
+    /// Among these is that locks are lost: no answer to a ping may overtake that, since the child would think that they are kept.
+    tells_of_loss: bool,
     /// Locks granted, each after a change of ours: told when it was told all that was done before.
     pub(crate) grants: Vec<(AskId, u64)>,
     /// What is said about rights, in order; a grant is told as one of a lock is.
@@ -160,6 +163,7 @@ impl Child {
             marks: BTreeMap::new(),
             stable: BTreeSet::new(),
             notices: Vec::new(),
+            tells_of_loss: false,
             grants: Vec::new(),
             rights_mail: VecDeque::new(),
             takes_rights: false,
@@ -225,8 +229,8 @@ pub(crate) struct Children {
     /// a sorted store as much as a look at as many that are there.
     pub(crate) tombstones_from: u64,
     pub(crate) next_check: Option<Time>,
-    /// Stations that are away and left locks here, and until when they keep them.
-    pub(crate) lock_leases: BTreeMap<OriginId, Time>,
+    /// Locks of stations that are away, or forgot them.
+    pub(crate) kept_locks: KeptLocks,
     /// Lives of the children's stores that had sessions here.
     pub(crate) lives: BTreeMap<OriginId, ChildLives>,
     /// Who kept others waiting.
@@ -244,6 +248,11 @@ pub(crate) struct ChildLives {
 }
 
 impl ChildLives {
+    /// Whether the child that comes in this life forgot what it knew when it was here last.
+    fn is_new(&self, life: Life) -> bool {
+        self.current != Life::NONE && self.current != life
+    }
+
     /// Whether another life came after this one. If not, it is the present one from now on.
     pub(crate) fn is_outlived(&mut self, life: Life) -> bool {
         if self.past.contains(&life) {
@@ -285,6 +294,7 @@ impl Children {
         if let Some(child) = self.greeted(origin)
             && child.notices.len() < STABLE_MAX
         {
+            child.tells_of_loss |= matches!(notice, Down::LockLost { .. });
             child.notices.push(notice);
             self.busy.insert(origin);
         }
@@ -422,7 +432,6 @@ impl<S: MetaStore> Replica<S> {
             self.children.unblock();
         }
         self.children.by_origin.insert(origin, Child::new(is_station, Some(peer), ChildState::Greeting, self.now));
-        self.children.lock_leases.remove(&origin);
         self.children.next_check = None;
         self.peers.insert(peer, PeerRole::Child(origin));
         self.note_holders_moved();
@@ -585,7 +594,7 @@ impl<S: MetaStore> Replica<S> {
             Up::Have { versions } => Ok(self.handle_have(origin, &versions)?),
             Up::Gone { versions, writer } => self.handle_gone(peer, origin, (versions, writer)),
             Up::Want { origin: of, through } => self.handle_child_want(peer, origin, of, through),
-            Up::Lock { .. } | Up::TestLock { .. } | Up::Unlock { .. } | Up::LockCancel { .. } => {
+            Up::Lock { .. } | Up::KeepLock { .. } | Up::TestLock { .. } | Up::Unlock { .. } | Up::LockCancel { .. } => {
                 self.handle_child_locks(origin, up);
                 Ok(())
             }
@@ -632,6 +641,8 @@ impl<S: MetaStore> Replica<S> {
         if !is_station {
             self.ask_for_lost_of(origin)?;
         }
+        let forgot = is_station && self.children.lives.get(&origin).is_some_and(|lives| lives.is_new(life));
+        self.children.kept_locks.note_back(origin, forgot, self.config.lease);
         let is_outlived = self.is_outlived(origin, life);
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
             child.is_outlived = is_outlived;
@@ -661,7 +672,9 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn answer_ping(&mut self, peer: PeerId, origin: OriginId, number: u64) {
-        let Some(child) = self.children.by_origin.get(&origin) else { return };
+        let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
+        child.tells_of_loss &= !(child.notices.is_empty() && child.outbox.is_empty());
+        let in_turn = child.tells_of_loss;
         let told = child.state == ChildState::Live
             && child.pending.is_empty()
             && child.unreceived.is_empty()
@@ -670,7 +683,11 @@ impl<S: MetaStore> Replica<S> {
         let through = told.then_some(self.counters.change);
         let home_ms =
             self.home_heard().map(|heard| u64::try_from(self.now.since(heard).as_millis()).unwrap_or(u64::MAX));
-        let bytes = wayfs_wire::encode(&Message::Down(Down::Pong { number, through, home_ms }));
+        let pong = Down::Pong { number, through, home_ms };
+        if in_turn {
+            return self.children.tell(origin, pong);
+        }
+        let bytes = wayfs_wire::encode(&Message::Down(pong));
         self.outputs.push_back(crate::api::Output::Send { peer, bytes });
     }
 

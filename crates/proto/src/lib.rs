@@ -32,6 +32,7 @@
 mod admission;
 mod ahead;
 mod api;
+mod kept_locks;
 mod report;
 pub mod testing;
 pub use ahead::AHEAD_MAX;
@@ -123,6 +124,7 @@ mod totals;
 mod upstream;
 mod usage;
 mod vanished;
+mod vouched;
 mod waits;
 mod watches;
 mod welcome;

@@ -12,11 +12,12 @@
 //! release goes up behind all that the station's log had then, which leaves at once (`Replica::gathered_at`).
 //!
 //! In a new session with the home the station reclaims first what it mirrors. What another may have had in the meantime is
-//! refused, and its holder is told (`Down::LockLost`). A client that comes from another server, or back after its lease, has lost
-//! its locks here: who has them for it at the home is its former station, until that hears no more of it for a lease.
+//! refused, and its holder is told (`Down::LockLost`). So it is when the home has not vouched for anything for a lease (`vouched.rs`).
+//! What a client wants to keep and the station does not know of, since it was restarted, it asks the home for; a client that comes
+//! from another server, or back after its lease, has lost its locks here: who has them for it at the home is its former
+//! station, until that hears no more of it for a lease.
 
 use crate::api::Role;
-use crate::children::ChildState;
 use crate::lock_requests::LockAsk;
 use crate::locks::{Asker, Holder, Verdict};
 use crate::replica::Replica;
@@ -41,16 +42,23 @@ pub(crate) enum Wish {
     Test(AskId),
     /// What it has is to stay in our new session with the home.
     Keep,
+    /// What it had by a former life of ours is to stay.
+    Regain(AskId),
     /// It waits for the answer no more.
     Nothing,
 }
 
 /// Whose lock on what.
-type Row = (FileId, LockFamily, Holder);
+pub(crate) type Row = (FileId, LockFamily, Holder);
 
-/// What of the mirror the home has.
+/// What is the home's among the locks of our children.
 #[derive(Debug, Default)]
-pub(crate) struct Relays(BTreeSet<Row>);
+pub(crate) struct Relays {
+    /// What of the mirror the home has.
+    rows: BTreeSet<Row>,
+    /// What children want to keep that we do not know of: the home is asked in our next session with it.
+    unasked: Vec<Relayed>,
+}
 
 impl Relayed {
     fn holder(&self) -> Holder {
@@ -86,9 +94,6 @@ impl<S: MetaStore> Replica<S> {
 
     pub(crate) fn relay_lock(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
         let relayed = Relayed { child, wish: Wish::Take(ask), request };
-        if self.children.by_origin.get(&child).is_some_and(|row| row.state == ChildState::Ready) {
-            return self.keep_or_refuse(&relayed, ask);
-        }
         if !self.is_trusted() {
             return self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Unreachable });
         }
@@ -99,16 +104,22 @@ impl<S: MetaStore> Replica<S> {
         if held.is_empty() { self.post_in_turn(up) } else { self.post_behind_log(up, Vec::new()) }
     }
 
-    /// A child in a new session wants to keep what it had in the last one: what we kept for it is still its.
-    fn keep_or_refuse(&mut self, relayed: &Relayed, ask: AskId) {
-        let (child, holder, request) = (relayed.child, relayed.holder(), relayed.request);
-        if self.relays.0.contains(&relayed.row())
+    /// A child in a new session wants to keep what it had in the last one: what we kept for it is still its; of what we do not know
+    /// the home decides.
+    pub(crate) fn keep_relayed(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
+        let relayed = Relayed { child, wish: Wish::Regain(ask), request };
+        let holder = relayed.holder();
+        if self.relays.rows.contains(&relayed.row())
             && self.locks.has_kept(holder, &request)
             && self.locks.lock(Asker::Child(child, ask), holder, request) == Verdict::Granted
         {
             return self.children.grant(child, ask, self.counters.change.0);
         }
-        self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Refused });
+        if self.upstream.is_none() {
+            return self.relays.unasked.push(relayed);
+        }
+        let id = self.ask_lock(LockAsk::Relay(relayed));
+        self.post_in_turn(Up::KeepLock { ask: id, request: for_home(holder, &request) });
     }
 
     pub(crate) fn relay_test(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
@@ -129,15 +140,36 @@ impl<S: MetaStore> Replica<S> {
         held: &[LockRequest],
     ) {
         let row = (file, family, holder);
-        if !self.relays.0.contains(&row) && !self.is_asked_for(row) {
+        let unasked = self.take_unasked(row, range);
+        if !unasked.is_empty() {
+            let up = Up::Unlock { file, family, owner: owner_at_home(holder), range: LockRange::WHOLE };
+            return self.post_behind_log(up, unasked);
+        }
+        if !self.relays.rows.contains(&row) && !self.is_asked_for(row) {
             return;
         }
         if self.locks.held_in(holder, file, family, LockRange::WHOLE).is_empty() {
-            self.relays.0.remove(&row);
+            self.remove_row(&row);
         }
         let owner = owner_at_home(holder);
         let held = held.iter().map(|held| for_home(holder, held)).collect();
         self.post_behind_log(Up::Unlock { file, family, owner, range }, held);
+    }
+
+    /// A child lets go of what the home was not asked for yet. It has then all of it no more, and the home is told so when it can be.
+    fn take_unasked(&mut self, row: Row, range: LockRange) -> Vec<LockRequest> {
+        let (its, others) = std::mem::take(&mut self.relays.unasked).into_iter().partition(|of| of.row() == row);
+        self.relays.unasked = others;
+        let is_all = row.1 == LockFamily::Flock || range == LockRange::WHOLE;
+        let mut taken = Vec::new();
+        for relayed in Vec::<Relayed>::into_iter(its) {
+            if let Wish::Regain(ask) = relayed.wish {
+                let verdict = if is_all { LockVerdict::Granted } else { LockVerdict::Refused };
+                self.children.tell(relayed.child, Down::LockAnswer { ask, verdict });
+            }
+            taken.push(for_home(relayed.holder(), &relayed.request));
+        }
+        taken
     }
 
     /// A child waits no more. Answers whether the home was asked for it.
@@ -152,7 +184,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn is_asked_for(&self, row: Row) -> bool {
-        let is_it = |of: &LockAsk| matches!(of, LockAsk::Relay(of) if of.row() == row && matches!(of.wish, Wish::Take(_) | Wish::Keep));
+        let is_it = |of: &LockAsk| matches!(of, LockAsk::Relay(of) if of.row() == row && !matches!(of.wish, Wish::Test(_) | Wish::Nothing));
         self.upstream.as_ref().is_some_and(|up| up.lock_asks.values().any(is_it))
     }
 
@@ -160,18 +192,22 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_relayed(&mut self, relayed: Relayed, verdict: LockVerdict) {
         let (child, request) = (relayed.child, relayed.request);
         match (relayed.wish, verdict) {
-            (Wish::Take(ask), LockVerdict::Granted) => {
+            (Wish::Take(ask) | Wish::Regain(ask), LockVerdict::Granted) => {
                 self.locks.mirror(relayed.holder(), &request);
-                self.relays.0.insert(relayed.row());
+                self.relays.rows.insert(relayed.row());
+                self.vouched.add(relayed.row());
                 self.children.grant(child, ask, self.counters.change.0);
             }
-            (Wish::Take(ask) | Wish::Test(ask), verdict) => {
+            (Wish::Take(ask) | Wish::Regain(ask) | Wish::Test(ask), verdict) => {
                 self.children.tell(child, Down::LockAnswer { ask, verdict });
             }
-            (Wish::Keep, LockVerdict::Granted) => {}
-            (Wish::Keep, _) => self.lose_relayed(&relayed),
+            (Wish::Keep, LockVerdict::Granted) => self.settle_vouched(),
+            (Wish::Keep, _) => {
+                self.lose_relayed(&relayed);
+                self.settle_vouched();
+            }
             (Wish::Nothing, LockVerdict::Granted) => {
-                if !self.relays.0.contains(&relayed.row()) && !self.is_asked_for(relayed.row()) {
+                if !self.relays.rows.contains(&relayed.row()) && !self.is_asked_for(relayed.row()) {
                     self.unlock_at_home(relayed.row());
                 }
             }
@@ -185,7 +221,7 @@ impl<S: MetaStore> Replica<S> {
         let granted = self.locks.unlock(holder, file, family, range);
         self.tell_granted(granted);
         if self.locks.held_in(holder, file, family, LockRange::WHOLE).is_empty() {
-            self.relays.0.remove(&relayed.row());
+            self.remove_row(&relayed.row());
         }
         self.children.tell(relayed.child, Down::LockLost { file, family, owner, range });
     }
@@ -197,12 +233,13 @@ impl<S: MetaStore> Replica<S> {
 
     /// What a child asked in a session that is over nobody waits for.
     pub(crate) fn abandon_relays(&mut self, child: OriginId) {
+        self.relays.unasked.retain(|relayed| relayed.child != child);
         let Some(upstream) = self.upstream.as_mut() else { return };
         let mut waiting = Vec::new();
         for (id, of) in &mut upstream.lock_asks {
             if let LockAsk::Relay(relayed) = of
                 && relayed.child == child
-                && matches!(relayed.wish, Wish::Take(_) | Wish::Test(_))
+                && matches!(relayed.wish, Wish::Take(_) | Wish::Regain(_) | Wish::Test(_))
             {
                 waiting.extend(matches!(relayed.wish, Wish::Take(_)).then_some(*id));
                 relayed.wish = Wish::Nothing;
@@ -217,33 +254,58 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn end_relays(&mut self) {
         let is_gone =
             |(file, family, holder): &Row| self.locks.held_in(*holder, *file, *family, LockRange::WHOLE).is_empty();
-        let gone: Vec<Row> = self.relays.0.iter().filter(|row| is_gone(row)).copied().collect();
+        let gone: Vec<Row> = self.relays.rows.iter().filter(|row| is_gone(row)).copied().collect();
         for row in gone {
-            self.relays.0.remove(&row);
+            self.remove_row(&row);
             self.unlock_at_home(row);
         }
     }
 
-    /// The session with the home is over: who waits for its word is told so.
-    pub(crate) fn refuse_relays(&mut self) {
+    /// The session with the home is over: who waits for its word is told so, but for what was had before.
+    pub(crate) fn part_from_home(&mut self) {
         let Some(upstream) = self.upstream.as_ref() else { return };
         let asks: Vec<LockAsk> = upstream.lock_asks.values().copied().collect();
         for ask in asks {
-            if let LockAsk::Relay(Relayed { child, wish: Wish::Take(ask) | Wish::Test(ask), .. }) = ask {
-                self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Unreachable });
+            let LockAsk::Relay(relayed) = ask else { continue };
+            match relayed.wish {
+                Wish::Take(ask) | Wish::Test(ask) => {
+                    let verdict = LockVerdict::Unreachable;
+                    self.children.tell(relayed.child, Down::LockAnswer { ask, verdict });
+                }
+                Wish::Regain(_) => self.relays.unasked.push(relayed),
+                Wish::Keep | Wish::Nothing => {}
             }
         }
     }
 
+    /// The home vouches for a lock of a child no more.
+    pub(crate) fn lose_row(&mut self, row: Row) {
+        let (file, family, holder) = row;
+        for request in self.locks.held_in(holder, file, family, LockRange::WHOLE) {
+            self.lose_relayed(&Relayed { child: holder.origin, wish: Wish::Keep, request });
+        }
+        self.unlock_at_home(row);
+    }
+
+    /// The mirror has no more of it.
+    fn remove_row(&mut self, row: &Row) {
+        self.relays.rows.remove(row);
+        self.vouched.remove(row);
+    }
+
     /// In a new session with the home: what our children have of it comes first.
     pub(crate) fn reclaim_relayed(&mut self) {
-        let rows: Vec<Row> = self.relays.0.iter().copied().collect();
+        let rows: Vec<Row> = self.relays.rows.iter().copied().collect();
         for (file, family, holder) in rows {
             for request in self.locks.held_in(holder, file, family, LockRange::WHOLE) {
                 let relayed = Relayed { child: holder.origin, wish: Wish::Keep, request };
                 let ask = self.ask_lock(LockAsk::Relay(relayed));
-                self.tell_parent(Up::Lock { ask, request: for_home(holder, &request) });
+                self.tell_parent(Up::KeepLock { ask, request: for_home(holder, &request) });
             }
+        }
+        for relayed in std::mem::take(&mut self.relays.unasked) {
+            let ask = self.ask_lock(LockAsk::Relay(relayed));
+            self.tell_parent(Up::KeepLock { ask, request: for_home(relayed.holder(), &relayed.request) });
         }
     }
 }

@@ -17,7 +17,7 @@
 //! for; until it has spoken, no other question of the same owner about the same file is put.
 
 use crate::api::Role;
-use crate::lock_relay::Relayed;
+use crate::lock_relay::{Relayed, Wish};
 use crate::locks::{Asker, Holder, Verdict};
 use crate::replica::Replica;
 use crate::upstream::UplinkState;
@@ -46,6 +46,11 @@ pub(crate) enum LockAsk {
 }
 
 impl LockAsk {
+    /// Whether our parent is still to say of something that we have whether it is ours in this session.
+    pub(crate) fn is_of_former_session(&self) -> bool {
+        matches!(self, Self::Reclaim(_) | Self::Relay(Relayed { wish: Wish::Keep, .. }))
+    }
+
     /// Whether nobody may ask anything in this owner's name about this file before this is answered.
     fn holds_back(&self, other: &LockRequest) -> bool {
         match self {
@@ -162,6 +167,7 @@ impl<S: MetaStore> Replica<S> {
         let holder = self.own_holder(owner);
         let held = self.locks.held_in(holder, file, family, range);
         let granted = self.locks.unlock(holder, file, family, range);
+        self.note_returned(file, family, owner);
         self.tell_granted(granted);
         if self.config.role == Role::Client && self.may_be_held_above(file, family, owner, &held) {
             self.post_unlock(Up::Unlock { file, family, owner, range }, held);
@@ -257,6 +263,7 @@ impl<S: MetaStore> Replica<S> {
             (LockAsk::Lock(id, request) | LockAsk::Cancelled(id, request), LockVerdict::Granted) => {
                 let holder = self.own_holder(request.owner);
                 self.locks.mirror(holder, &request);
+                self.note_lent(&request);
                 self.end_request(id, Ok(Answer::Done));
             }
             (LockAsk::Cancelled(id, request), LockVerdict::Refused) if request.wait => {
@@ -275,9 +282,10 @@ impl<S: MetaStore> Replica<S> {
                 let held_back = self.upstream.as_mut().map(|up| std::mem::take(&mut up.locks_held_back));
                 self.requests.wake(held_back.unwrap_or_default());
             }
-            (LockAsk::Reclaim(_), LockVerdict::Granted) => {}
+            (LockAsk::Reclaim(_), LockVerdict::Granted) => self.settle_vouched(),
             (LockAsk::Reclaim(LockRequest { file, family, owner, range, .. }), _) => {
                 self.lose_lock(file, family, owner, range);
+                self.settle_vouched();
             }
         }
     }
@@ -293,6 +301,7 @@ impl<S: MetaStore> Replica<S> {
             self.lost_locks.insert((file, family, owner));
         }
         let granted = self.locks.unlock(holder, file, family, range);
+        self.note_returned(file, family, owner);
         self.tell_granted(granted);
     }
 
@@ -322,7 +331,7 @@ impl<S: MetaStore> Replica<S> {
         let held = self.locks.held_by(self.config.origin);
         for request in let_go.into_iter().chain(held) {
             let ask = self.ask_lock(LockAsk::Reclaim(request));
-            self.tell_parent(Up::Lock { ask, request });
+            self.tell_parent(Up::KeepLock { ask, request });
         }
         self.reclaim_relayed();
         // Who waited for others of this machine alone waits for all of them from now on.

@@ -50,6 +50,20 @@ struct File {
     waiting: VecDeque<Waiter>,
 }
 
+/// Which of a replica's locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    All,
+    /// Claims on directories, which no program has.
+    Claims,
+}
+
+impl Which {
+    fn includes(self, family: LockFamily) -> bool {
+        self == Self::All || family == LockFamily::Claim
+    }
+}
+
 /// How an attempt at a lock ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -305,13 +319,19 @@ impl LockTable {
     }
 
     /// Releases all of a replica's locks that a predicate names.
-    fn release_where(&mut self, drop: impl Fn(&Held) -> bool, origin: OriginId) -> Vec<(Asker, LockRequest)> {
-        let keys: Vec<(FileId, u8)> = self.files.keys().copied().collect();
+    fn release_where(
+        &mut self,
+        which: Which,
+        origin: OriginId,
+        drop: impl Fn(&Held) -> bool,
+    ) -> Vec<(Asker, LockRequest)> {
+        let is_meant = |(_, family): &(FileId, u8)| which.includes(family_of(*family));
+        let keys: Vec<(FileId, u8)> = self.files.keys().copied().filter(is_meant).collect();
         let mut granted = Vec::new();
         for key in keys {
             let Some(file) = self.files.get_mut(&key) else { continue };
             let before = file.held.len() + file.waiting.len();
-            file.held.retain(|held| !drop(held));
+            file.held.retain(|held| held.holder.origin != origin || !drop(held));
             if file.held.len() + file.waiting.len() < before || file.is_empty() {
                 granted.extend(self.wake(key));
             }
@@ -321,8 +341,8 @@ impl LockTable {
     }
 
     /// Releases what a child did not reclaim.
-    pub(crate) fn release_stale(&mut self, origin: OriginId) -> Vec<(Asker, LockRequest)> {
-        self.release_where(|held| held.holder.origin == origin && held.stale, origin)
+    pub(crate) fn release_stale(&mut self, origin: OriginId, which: Which) -> Vec<(Asker, LockRequest)> {
+        self.release_where(which, origin, |held| held.stale)
     }
 
     /// Forgets what a replica waits for: its questions were of a session that is over, so nobody would hear an answer, and what
@@ -341,12 +361,12 @@ impl LockTable {
         granted
     }
 
-    /// Releases everything of a replica, waiters first.
-    pub(crate) fn release_all(&mut self, origin: OriginId) -> Vec<(Asker, LockRequest)> {
+    /// Releases what a replica has, and all that it waits for first.
+    pub(crate) fn release_all(&mut self, origin: OriginId, which: Which) -> Vec<(Asker, LockRequest)> {
         for file in self.files.values_mut() {
             file.waiting.retain(|waiter| waiter.holder.origin != origin);
         }
-        self.release_where(|held| held.holder.origin == origin, origin)
+        self.release_where(which, origin, |_| true)
     }
 
     /// Everything that a replica holds.
@@ -490,7 +510,7 @@ mod tests {
         table.mark_stale(OriginId::new(1).unwrap());
         assert_eq!(table.lock(own(2), holder(2, 1), posix(0, 9, LockKind::Write, false)), Verdict::Refused);
         assert_eq!(table.lock(own(3), holder(1, 2), posix(0, 9, LockKind::Write, false)), Verdict::Granted);
-        table.release_stale(OriginId::new(1).unwrap());
+        table.release_stale(OriginId::new(1).unwrap(), Which::All);
         assert_eq!(table.held_by(OriginId::new(1).unwrap()).len(), 1);
     }
 
@@ -500,9 +520,9 @@ mod tests {
         assert_eq!(table.lock(own(1), holder(1, 1), posix(0, 0, LockKind::Write, true)), Verdict::Granted);
         assert_eq!(table.lock(own(2), holder(2, 1), posix(0, 0, LockKind::Write, true)), Verdict::Waiting);
         table.mark_stale(OriginId::new(1).unwrap());
-        let granted = table.release_stale(OriginId::new(1).unwrap());
+        let granted = table.release_stale(OriginId::new(1).unwrap(), Which::All);
         assert_eq!(granted.len(), 1);
-        assert_eq!(table.release_all(OriginId::new(2).unwrap()).len(), 0);
+        assert_eq!(table.release_all(OriginId::new(2).unwrap(), Which::All).len(), 0);
         assert!(table.is_empty());
     }
 }

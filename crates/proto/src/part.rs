@@ -164,6 +164,7 @@ impl<S: MetaStore> Replica<S> {
                 Ok(Up::Watch { files: seen })
             }
             Up::Lock { request: LockRequest { file, .. }, .. }
+            | Up::KeepLock { request: LockRequest { file, .. }, .. }
             | Up::TestLock { request: LockRequest { file, .. }, .. }
                 if !is_seen(file)? =>
             {

@@ -30,6 +30,7 @@ use crate::tables::{self, image_key, pack, table, unpack};
 use crate::tentative::{Log, LogItem};
 use crate::totals::Totals;
 use crate::upstream::Upstream;
+use crate::vouched::Vouched;
 use crate::watches::Watches;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -220,6 +221,7 @@ pub struct Replica<S> {
     pub(crate) lock_mail: LockMail,
     /// Station: what of its children the home has.
     pub(crate) relays: Relays,
+    pub(crate) vouched: Vouched,
     /// Client: what it claims of the home for its changes.
     pub(crate) claims: Claims,
     pub(crate) rooms: Rooms,
@@ -309,6 +311,7 @@ impl<S: MetaStore> Replica<S> {
             lost_locks: BTreeSet::new(),
             lock_mail: LockMail::default(),
             relays: Relays::default(),
+            vouched: Vouched::default(),
             claims: Claims::default(),
             rooms: Rooms::default(),
             words: Words::default(),
@@ -475,6 +478,8 @@ impl<S: MetaStore> Replica<S> {
         self.now = self.now.max(now);
         self.wall = wall;
         self.more_work = false;
+        // First: what is asked is answered as things are at this time.
+        self.check_vouched();
         let outcome = self.dispatch(input).and_then(|()| Ok(self.commit()?));
         self.settle(outcome);
         let outcome = self.follow_up();
@@ -748,6 +753,7 @@ impl<S: MetaStore> Replica<S> {
             self.sync_at,
             self.requests.next_deadline(),
             self.upstream_timeout(),
+            self.vouched_timeout(),
             self.children_timeout(),
             self.rights_timeout(),
             replacing,

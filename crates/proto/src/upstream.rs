@@ -61,7 +61,7 @@ pub(crate) struct Upstream {
     began: Time,
     heard: Time,
     /// Our cache may be trusted until then.
-    lease_until: Time,
+    pub(crate) lease_until: Time,
     pings: VecDeque<(u64, Time)>,
     ping_number: u64,
     next_ping: Time,
@@ -225,7 +225,7 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn parent_lost(&mut self) {
         self.answer_fact_asks();
         self.refuse_catches();
-        self.refuse_relays();
+        self.part_from_home();
         self.claims.parent_lost();
         self.upstream = None;
         self.forget_rooms();
@@ -372,6 +372,7 @@ impl<S: MetaStore> Replica<S> {
         }
         if let Some(rtt) = rtt {
             self.note_rtt(rtt);
+            self.note_vouched();
         }
     }
 
@@ -506,6 +507,7 @@ impl<S: MetaStore> Replica<S> {
         self.locks_reclaim();
         self.tell_parent(Up::Start);
         self.set_standing(UplinkState::CatchingUp);
+        self.begin_vouched();
         Ok(())
     }
 

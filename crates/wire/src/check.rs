@@ -75,7 +75,7 @@ fn check_up(up: &Up) -> Checked {
             }
         }
         Up::Have { versions } => at_most(versions.len(), IDS_MAX, "versions"),
-        Up::Lock { request, .. } | Up::TestLock { request, .. } => check_lock(request),
+        Up::Lock { request, .. } | Up::TestLock { request, .. } | Up::KeepLock { request, .. } => check_lock(request),
         Up::Unlock { range, .. } => check_range(*range),
         Up::Start | Up::Received { .. } | Up::Want { .. } | Up::LockCancel { .. } => Ok(()),
         Up::Ping { .. } | Up::Renew { .. } | Up::Catch { .. } => Ok(()),

@@ -290,6 +290,13 @@ pub enum Up {
         /// One for each such record.
         seals: Vec<Sealed>,
     },
+    /// Take a lock that was granted in a former session: only if no other can have had it since.
+    KeepLock {
+        /// Chosen by the child.
+        ask: AskId,
+        /// What.
+        request: LockRequest,
+    },
 }
 
 /// A record, and its writer's signature over all that it wrote up to there in that life.

@@ -23,8 +23,6 @@ use wayfs_system_tests::{Site, eventually};
 
 /// How long the short run takes.
 const SHORT: Duration = Duration::from_secs(20);
-/// Who is silent for so long loses its locks.
-const LEASE: Duration = Duration::from_secs(10);
 /// Longest time for a client to come back.
 const BACK: Duration = Duration::from_secs(60);
 /// Pause of a program whose mount is gone.
@@ -40,8 +38,6 @@ struct Recorded {
     logs: Histories<LogInput, Vec<u64>>,
     makers: Histories<MakerInput, bool>,
     locks: Mutex<BTreeMap<usize, Vec<Hold>>>,
-    /// From when to when a client was away for so long that locks may be lost, and may be let go of before that is heard.
-    without_locks: Mutex<Vec<(u64, u64)>>,
     /// By client and life of its daemon: what a killed one had and nobody was promised may be gone. While a life is odd the daemon
     /// is killed and started again.
     sessions: Mutex<BTreeMap<(usize, u64), Vec<Seen>>>,
@@ -264,20 +260,18 @@ fn read_lines(file: &mut File) -> io::Result<Vec<u64>> {
     text.lines().map(|line| line.parse().map_err(io::Error::other)).collect()
 }
 
-/// The locks whose holders cannot have lost them.
+/// Who had which lock from when to when: of those that were lost their holders were told.
 fn locks(recorded: &Recorded) -> Histories<LockInput, ()> {
-    let lost = recorded.without_locks.lock().unwrap().clone();
     let locks = Histories::default();
     for (number, holds) in recorded.locks.lock().unwrap().iter() {
-        let is_sure = |hold: &&Hold| lost.iter().all(|(begin, end)| hold.left.1 < *begin || hold.taken.0 > *end);
-        let mut sure: Vec<&Hold> = holds.iter().filter(is_sure).collect();
-        sure.sort_by_key(|hold| hold.taken.1);
-        for pair in sure.windows(2).filter(|pair| pair[1].taken.1 < pair[0].left.0) {
+        let mut holds = holds.clone();
+        holds.sort_by_key(|hold| hold.taken.1);
+        for pair in holds.windows(2).filter(|pair| pair[1].taken.1 < pair[0].left.0) {
             println!("lock {number} was held twice: {pair:?}");
         }
-        for Hold { client, taken, left } in holds.iter().filter(is_sure) {
-            note(&locks, *number, Operation::answered(*client, *taken, LockInput::Take(*client), ()));
-            note(&locks, *number, Operation::answered(*client, *left, LockInput::Leave(*client), ()));
+        for Hold { client, taken, left } in holds {
+            note(&locks, *number, Operation::answered(client, taken, LockInput::Take(client), ()));
+            note(&locks, *number, Operation::answered(client, left, LockInput::Leave(client), ()));
         }
     }
     locks
@@ -307,9 +301,6 @@ fn disturb(site: &mut Site, random: &mut StdRng, recorded: &Recorded) {
     let what = ["offline", "client killed", "station killed", "moved"][what];
     println!("{what}, {which}: {} ms, from {since} to {}", away.as_millis(), now());
     std::thread::sleep(Duration::from_millis(random.random_range(2000..5000)));
-    if away >= LEASE / 2 {
-        recorded.without_locks.lock().unwrap().push((since, now()));
-    }
 }
 
 fn prepare(root: &Path) {
