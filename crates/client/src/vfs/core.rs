@@ -6,6 +6,7 @@ use super::handles::Handles;
 use super::identity::Identities;
 use super::locks::HeldLocks;
 use super::pending::{Pending, ReplySlot};
+use super::second_walks::SecondWalks;
 use super::shared_memory::SharedMemory;
 use crate::engine::Engine;
 use crate::files::{FileTable, WaitPolicy};
@@ -85,6 +86,7 @@ pub struct Vfs {
     pub(super) pending: Pending,
     pub(super) locks: HeldLocks,
     pub(super) shared_memory: SharedMemory,
+    pub(super) second_walks: SecondWalks,
     pub(super) warmed: super::warming::Warmed,
     pub(super) cold: super::cold::Cold,
     /// Reads from afar.
@@ -153,6 +155,7 @@ impl Vfs {
             pending: Pending::default(),
             locks: HeldLocks::default(),
             shared_memory: SharedMemory::default(),
+            second_walks: SecondWalks::default(),
             warmed: super::warming::Warmed::default(),
             cold: super::cold::Cold::default(),
             readers: Workers::start("read", READERS, WAITING_MAX)?,
@@ -303,11 +306,12 @@ impl Vfs {
         if let Some(removed) = self.files.find(file).and_then(|open| open.removed_inode()) {
             return then(self, reply, file, &removed);
         }
+        let thread = caller.pid;
         self.ask(caller, Ask::Attributes { file }, reply, move |vfs, reply, outcome| match outcome {
             Ok(Answer::File(file, inode)) if inode.is_removed() && !inode.is_directory() => {
-                vfs.with_removed(reply, file, then);
+                vfs.with_removed(thread, reply, file, then);
             }
-            Err(FsError::NotFound) => vfs.with_removed(reply, file, then),
+            Err(FsError::NotFound) => vfs.with_removed(thread, reply, file, then),
             Ok(Answer::File(file, inode)) => then(vfs, reply, file, &inode),
             other => refuse(reply, other),
         });
@@ -316,14 +320,18 @@ impl Vfs {
     /// Hands on a removed file's inode as it was last.
     fn with_removed(
         self: &Arc<Self>,
+        thread: u32,
         reply: Reply,
         file: FileId,
         then: impl FnOnce(&Arc<Self>, Reply, FileId, &Inode) + Send + 'static,
     ) {
-        match self.files.last_seen(file) {
+        match self.files.last_seen(file).or_else(|| self.second_walks.shown(thread, file)) {
             Some(last) => then(self, reply, file, &last),
-            // The kernel walks the path again, asking for each name.
-            None => refuse(reply, Err(FsError::Stale)),
+            None => {
+                // The kernel walks the path again, asking for each name.
+                self.second_walks.begin(thread);
+                refuse(reply, Err(FsError::Stale));
+            }
         }
     }
 

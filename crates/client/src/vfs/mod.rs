@@ -33,6 +33,7 @@ pub mod people;
 pub(crate) mod permission;
 mod rehearsing;
 pub mod saving;
+mod second_walks;
 mod shared_memory;
 #[cfg(test)]
 mod stale_tests;

@@ -60,7 +60,9 @@ impl Vfs {
         let asker = caller.clone();
         let known = self.ask(caller, Ask::Lookup { parent, name }, reply, move |vfs, reply, outcome| match outcome {
             Ok(Answer::File(file, inode)) => {
-                answered(reply.entry(&vfs.entry(file, &inode, asker.since, vfs.ttl(&asker, parent))));
+                let ttl = vfs.ttl(&asker, parent);
+                vfs.second_walks.found(asker.pid, ttl, (file, &inode));
+                answered(reply.entry(&vfs.entry(file, &inode, asker.since, ttl)));
             }
             Err(FsError::NotFound) => answered(reply.entry(&Entry::negative(vfs.ttl(&asker, parent)))),
             other => refuse(reply, other),

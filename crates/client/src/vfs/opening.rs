@@ -56,6 +56,7 @@ impl Vfs {
     fn open_as_known(self: &Arc<Self>, caller: &Caller, file: FileId, flags: i32, kill_suid_gid: bool, reply: Reply) {
         let asker = caller.clone();
         self.with_inode(caller, file, reply, move |vfs, reply, file, inode| {
+            vfs.second_walks.end(asker.pid);
             match vfs.open_inode(&asker, file, (inode, Found::Old), flags) {
                 Ok((handle, opened)) => {
                     if kill_suid_gid {
