@@ -59,11 +59,15 @@ pub enum Branch {
     Gone,
     /// Who made a name in an exclusive directory was told that it is there.
     MakerBeaten,
+    /// A program was granted a lock.
+    LockTaken,
+    /// A program that let go of a lock was told that it was lost.
+    LockLost,
 }
 
 impl Branch {
     /// Those that every long hunt must come by.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::PushInterrupted,
         Self::PushRefused,
         Self::FileRead,
@@ -89,6 +93,8 @@ impl Branch {
         Self::SaidAtRisk,
         Self::Gone,
         Self::MakerBeaten,
+        Self::LockTaken,
+        Self::LockLost,
     ];
 }
 
@@ -116,7 +122,9 @@ impl Branch {
             | Self::SaidSafe
             | Self::SaidStable
             | Self::SaidAtRisk
-            | Self::MakerBeaten => None,
+            | Self::MakerBeaten
+            | Self::LockTaken
+            | Self::LockLost => None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One simulated machine: disk, clock and, unless crashed, an engine.
 
 use crate::disk::DiskHandle;
+use crate::locks::LockUse;
 use crate::sharing::Asked;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_proto::{Config, PeerId, Replica, Role};
@@ -56,6 +57,8 @@ pub(crate) struct Host {
     pub(crate) parent_session: Option<PeerId>,
     pub(crate) next_request: u64,
     pub(crate) waiting: BTreeMap<RequestId, Expectation>,
+    /// What its program does with locks, where all is exclusive.
+    pub(crate) lock: LockUse,
     /// What it was asked, where clients take rights to change alone.
     pub(crate) asked: BTreeMap<RequestId, Asked>,
     /// The last record of its own of which is noted what it took a name from, where all is exclusive.
@@ -99,6 +102,7 @@ impl Host {
             parent_session: None,
             next_request: 1,
             waiting: BTreeMap::new(),
+            lock: LockUse::Idle,
             asked: BTreeMap::new(),
             noted: None,
             changes_asked: BTreeMap::new(),
@@ -185,6 +189,7 @@ impl Host {
         self.life += 1;
         self.parent_session = None;
         self.waiting.clear();
+        self.lock = LockUse::Idle;
         self.asked.clear();
         self.changes_asked.clear();
         self.wake_at = None;

@@ -15,6 +15,7 @@ mod exclusive;
 mod faults;
 mod history;
 mod host;
+mod locks;
 mod network;
 mod plan;
 pub mod planted;

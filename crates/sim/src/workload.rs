@@ -25,7 +25,10 @@ impl World {
         if self.hosts[index].replica.is_none() {
             return;
         }
-        self.step(index + 1, |world| world.operate(index));
+        self.step(index + 1, |world| {
+            world.operate(index);
+            world.use_lock(index);
+        });
     }
 
     fn operate(&mut self, index: usize) {

@@ -46,6 +46,7 @@ impl World {
         }
         if let Some(request) = self.hosts[index].changes_asked.remove(&id) {
             self.check_makers(index, &request, &outcome);
+            self.check_locks(index, &request, &outcome);
         }
         match (&expectation, &outcome) {
             (Expectation::Collected, _) => {
