@@ -170,18 +170,29 @@ impl Program<'_> {
         let [from, to] = [0, 1].map(|_| self.random.random_range(0..PLACES));
         let path = |place: usize| self.root.join(format!("place-{place}/token-{key}"));
         let asked = now();
+        let cwd = rustix::fs::CWD;
         let is_there = if from == to {
             told(fs::metadata(path(from)).map(drop), io::ErrorKind::NotFound)
         } else {
-            let cwd = rustix::fs::CWD;
             match rustix::fs::renameat_with(cwd, path(from), cwd, path(to), RenameFlags::NOREPLACE) {
-                // The kernel looks at the two names one after the other, and the file went from one to the other between.
-                Err(Errno::EXIST) => return,
+                Err(Errno::EXIST) => return self.saw_both(key, [from, to], asked),
                 moved => told(moved.map_err(io::Error::from), io::ErrorKind::NotFound),
             }
         };
-        let passed = Operation::answered(self.client, (asked, now()), TokenInput { from, to }, is_there);
-        note(&self.recorded.tokens, key, passed);
+        self.note_token(key, TokenInput { from, to }, (asked, now()), is_there);
+    }
+
+    /// The kernel refuses by itself what it finds at both names. It looks at one after the other, and nobody holds still what another
+    /// machine moves between: so it saw the file at each of them at some moment, and not at one and the same.
+    fn saw_both(&self, key: usize, places: [usize; 2], asked: u64) {
+        let span = (asked, now());
+        for place in places {
+            self.note_token(key, TokenInput { from: place, to: place }, span, true);
+        }
+    }
+
+    fn note_token(&self, key: usize, input: TokenInput, span: (u64, u64), is_there: bool) {
+        note(&self.recorded.tokens, key, Operation::answered(self.client, span, input, is_there));
     }
 }
 
