@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Steps of the search for one key.
 const STEPS_MAX: usize = 20_000_000;
 
+/// Moments before and after what cannot be explained of which all is told.
+const AROUND: u64 = 500;
+
 /// What was done, by key.
 pub type Histories<I, O> = Mutex<BTreeMap<usize, Vec<Operation<I, O>>>>;
 
@@ -28,6 +31,14 @@ pub fn note<I, O>(all: &Histories<I, O>, key: usize, operation: Operation<I, O>)
     all.lock().expect("nobody panicked").entry(key).or_default().push(operation);
 }
 
+/// What was asked about then.
+fn around<I, O>(history: &[Operation<I, O>], asked: u64) -> Vec<&Operation<I, O>> {
+    let span = asked.saturating_sub(AROUND)..asked + AROUND;
+    let mut around: Vec<_> = history.iter().filter(|operation| span.contains(&operation.asked)).collect();
+    around.sort_by_key(|operation| operation.asked);
+    around
+}
+
 /// Searches an order for what was done with each key. Answers how many operations there were.
 ///
 /// # Panics
@@ -41,12 +52,10 @@ pub fn judge<M: Model>(what: &str, all: &Histories<M::Input, M::Output>) -> usiz
             Checked::Undecided => println!("{what} {key}: not decided ({} operations)", history.len()),
             Checked::Impossible(longest) => {
                 let left: Vec<_> = (0..history.len()).filter(|at| !longest.contains(at)).collect();
-                let first = left.iter().map(|at| &history[*at]).min_by_key(|operation| operation.asked).map(|first| {
-                    format!(
-                        "client {} asked {:?} at {}, was told {:?}",
-                        first.client, first.input, first.asked, first.told
-                    )
-                });
+                let first = left.iter().map(|at| &history[*at]).min_by_key(|operation| operation.asked);
+                for operation in first.iter().flat_map(|first| around(history, first.asked)) {
+                    println!("{what} {key}: {operation:?}");
+                }
                 panic!(
                     "{what} {key}: {} operations have no order; of {} left the first: {first:?}",
                     history.len(),
