@@ -48,6 +48,7 @@ impl World {
         let contents: BTreeSet<&Content> = home.inodes.values().map(|inode| &inode.content).collect();
         let lost = self.history.updates.iter().find(|(record, update)| {
             self.history.is_safe(**record)
+                && !self.went_behind_a_fence(**record)
                 && !kept.contains(record)
                 && !self.history.is_said_lost(**record)
                 && !self.history.is_lost_with_another(**record)
@@ -77,6 +78,7 @@ impl World {
                 && self.history.is_of(*record, index)
                 && !self.history.is_uncertain(*record)
                 && !self.history.is_said_lost(*record)
+                && !self.fences.shut_out(*record)
         };
         let mut new = self.history.updates.iter().filter(|(record, _)| is_new(record));
         // Who had said so may be gone by then: its writer has it.

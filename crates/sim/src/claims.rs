@@ -251,7 +251,10 @@ impl World {
             let Some(replica) = self.hosts[index].replica.as_ref() else { return };
             let Ok(Some(state)) = replica.level(file) else { continue };
             let Some(update) = self.history.updates.get(&state.version) else { continue };
-            if self.history.is_uncertain(state.version) || self.history.is_said_lost(state.version) {
+            if self.history.is_uncertain(state.version)
+                || self.history.is_said_lost(state.version)
+                || self.fences.shut_out(state.version)
+            {
                 continue;
             }
             let truth = self.truth(state.version, update, servers);

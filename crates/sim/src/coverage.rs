@@ -63,11 +63,15 @@ pub enum Branch {
     LockTaken,
     /// A program that let go of a lock was told that it was lost.
     LockLost,
+    /// A member was removed that had written what the home had not.
+    Fenced,
+    /// Somebody was told that a quota is used up.
+    QuotaUsed,
 }
 
 impl Branch {
     /// Those that every long hunt must come by.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::PushInterrupted,
         Self::PushRefused,
         Self::FileRead,
@@ -95,6 +99,8 @@ impl Branch {
         Self::MakerBeaten,
         Self::LockTaken,
         Self::LockLost,
+        Self::Fenced,
+        Self::QuotaUsed,
     ];
 }
 
@@ -108,6 +114,8 @@ impl Branch {
             Self::WentBack | Self::Renewed => Some(Disaster::ClientBack),
             Self::Cloned => Some(Disaster::Clone),
             Self::Gone => Some(Disaster::ClientGone),
+            Self::Fenced => Some(Disaster::Fence),
+            Self::QuotaUsed => Some(Disaster::Quota),
             Self::PushInterrupted
             | Self::FileRead
             | Self::FetchedFromAbove

@@ -115,6 +115,8 @@ impl World {
             Disaster::StationBack => self.strike_role(Role::Station, Self::plan_to_go_back),
             Disaster::HomeBack => self.plan_to_go_back(0),
             Disaster::Clone => self.strike_role(Role::Client, Self::clone_store),
+            Disaster::Quota => self.set_quota(),
+            Disaster::Fence => self.strike_role(Role::Client, Self::draw_fence),
         }
     }
 

@@ -5,6 +5,7 @@
 //! time), then the world is healed and must converge (liveness). One seed is one
 //! trace.
 
+mod administrator;
 mod cancelled;
 mod check;
 mod claims;

@@ -31,11 +31,15 @@ pub enum Disaster {
     HomeBack,
     /// A client's store is copied, and both run.
     Clone,
+    /// The home bounds what a member, or all, may take up, for a while.
+    Quota,
+    /// The home removes a client with a fence, and the client is gone.
+    Fence,
 }
 
 impl Disaster {
     /// All of them, by the name that `cargo xtask sim --with` and `--without` take.
-    pub const ALL: [(&'static str, Self); 11] = [
+    pub const ALL: [(&'static str, Self); 13] = [
         ("torn", Self::Torn),
         ("full", Self::Full),
         ("damage", Self::Damage),
@@ -47,6 +51,8 @@ impl Disaster {
         ("station-back", Self::StationBack),
         ("home-back", Self::HomeBack),
         ("clone", Self::Clone),
+        ("quota", Self::Quota),
+        ("fence", Self::Fence),
     ];
     /// Those that the engine lives up to. Why the others are off: `docs/simulator.md`.
     pub const ON: [Self; 6] =

@@ -59,11 +59,13 @@ pub enum Bug {
     RightsNotHeard,
     /// Nobody takes notice of an exclusive directory: stations and clients decide there as elsewhere.
     ExclusiveIgnored,
+    /// The home removes a member without the fence that it was told to draw.
+    FenceIgnored,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::StoredBeforeDurable,
         Self::DiskLies,
         Self::ImageSkipped,
@@ -85,6 +87,7 @@ impl Bug {
         Self::CallbacksDropped,
         Self::RightsNotHeard,
         Self::ExclusiveIgnored,
+        Self::FenceIgnored,
     ];
 }
 
@@ -95,6 +98,7 @@ impl Bug {
             Self::DutyDroppedAtSafe | Self::DutyNotTold => &[Disaster::StationGone],
             Self::OldCopyAsNew => &[Disaster::HomeBack],
             Self::ChunksSyncedFirst => &[Disaster::Torn],
+            Self::FenceIgnored => &[Disaster::Fence],
             _ => &[],
         };
         let plan = Plan::with(seed, &Disaster::ON, does);

@@ -158,6 +158,7 @@ impl World {
         for index in 0..self.hosts.len() {
             self.start(index);
         }
+        self.lift_quotas();
         self.healed_at = Some(self.now);
         self.note(|| "healed".to_string());
     }
@@ -247,13 +248,17 @@ impl World {
             Err(line) => return self.violations.push(Violation::new("the home can be listed", line)),
         };
         self.check_tree(0, &home);
+        self.check_fences(0, &home);
         (0..self.hosts.len()).for_each(|index| self.check_usage(index));
         self.check_nothing_safe_lost(&home);
         self.check_holders(&home);
         self.check_readable(&home);
         for index in self.running().into_iter().skip(1) {
             match self.dump(index) {
-                Ok(dump) => self.check_same_tree(index, &home, &dump),
+                Ok(dump) => {
+                    self.check_fences(index, &dump);
+                    self.check_same_tree(index, &home, &dump);
+                }
                 Err(line) => self.violations.push(Violation::new("a connected replica can be listed", line)),
             }
         }

@@ -214,6 +214,10 @@ impl World {
 
     /// The last that was done with a name, if all that ever was is known and in the order that the station saw.
     fn last_touch(&self, key: &(FileId, Name), looker: Moment) -> Option<Touch> {
+        // A station that hears of a fence takes back what it showed behind it ([S-fence]).
+        if self.fences.are_drawn() {
+            return None;
+        }
         let touches = self.sharing.names.get(key)?;
         let is_known = |touches: &Vec<Touch>| touches.iter().all(|touch| self.is_shared(touch.moment, looker));
         // A rename that met another one of the same file, made far away, gave the name to nobody.
@@ -279,6 +283,9 @@ impl World {
         (file, shown): (FileId, RecordId),
     ) {
         let (Some(moment), Some(stored)) = (moment, self.sharing.stored.get(&file)) else { return };
+        if self.fences.are_drawn() {
+            return;
+        }
         // What was written far away may have come before, and what was closed here lies beside it.
         if !stored.iter().all(|stored| self.is_shared(stored.moment, moment)) {
             return;

@@ -11,7 +11,7 @@ use rand::Rng;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Outcome, RenameTarget, Request};
-use wayfs_types::{AttrChange, Conflict, Content, FileId, Inode, Kind, Name, Op, RecordId};
+use wayfs_types::{AttrChange, Conflict, Content, FileId, FsError, Inode, Kind, Name, Op, RecordId};
 
 impl World {
     /// One operation of a client, and the next one scheduled.
@@ -219,6 +219,7 @@ impl World {
                     self.hosts[index].remember(*file, inode.is_directory());
                 }
             }
+            Err(FsError::Quota) => self.cover(Branch::QuotaUsed, true),
             Ok(Answer::Lock(_) | Answer::Facts(_) | Answer::Reached | Answer::Done) | Err(_) => {}
         }
     }
@@ -275,6 +276,8 @@ impl World {
             && !self.is_reported(index, seen, version)
             // What a home that was put back lost nobody waits for, until somebody has written it again ([S-home-put-back]).
             && !self.history.is_lost_at_home(seen)
+            // What is behind a fence is taken back, and with it what was built upon it ([S-fence]).
+            && !self.history.line(seen).take_while(|upon| *upon != version).any(|upon| self.fences.shut_out(upon))
         {
             let line = format!("host {index} saw {version} of {file} after {seen}");
             self.violations.push(Violation::new("nobody sees the past undone", line));
@@ -325,6 +328,7 @@ impl World {
                 && self.history.updates.get(&report.record).is_some_and(|update| update.file == file)
                 && self.history.descends(report.record, version)
                 && session.since < report.at
+                && !self.fences.shut_out(report.record)
                 // The home had it meet another update, and it lies beside this one now.
                 && !self.is_reported(index, report.record, version)
         });

@@ -7,6 +7,7 @@ mod sessions;
 
 pub(crate) use event::Event;
 
+use crate::administrator::Fences;
 use crate::check::Violation;
 use crate::contents::Fetch;
 use crate::coverage::Coverage;
@@ -53,6 +54,10 @@ pub(crate) struct World {
     pub(crate) sharing: Sharing,
     /// Who was told that it made what, where all is exclusive.
     pub(crate) makers: Makers,
+    /// Members that were removed with a fence.
+    pub(crate) fences: Fences,
+    /// Quotas were set at some time.
+    pub(crate) has_quotas: bool,
     pub(crate) violations: Vec<Violation>,
     /// Pieces of every content that was made, by its root.
     pub(crate) trees: BTreeMap<Digest, Rc<[Digest]>>,
@@ -90,6 +95,8 @@ impl World {
             history: History::default(),
             sharing: Sharing::default(),
             makers: Makers::default(),
+            fences: Fences::default(),
+            has_quotas: false,
             violations: Vec::new(),
             trees: BTreeMap::new(),
             coverage: Coverage::new(),
@@ -209,6 +216,7 @@ impl World {
             Event::Sweep { host } => self.sweep_and_plan(host),
             Event::GoBack { host, copy } => self.go_back(host, *copy),
             Event::Speak { host } => self.speak_and_plan(host),
+            Event::LiftQuota { node } => self.lift_quota(node),
             Event::Room { host } => self.hosts[host].disk.0.borrow_mut().is_full = false,
             Event::PushConfirmed { session, version } => {
                 let Some(child) = self.living_end(session, End::Child) else { return };
@@ -263,6 +271,7 @@ impl World {
             | Event::Restart { .. }
             | Event::Reconnect { .. }
             | Event::GoBack { .. }
+            | Event::LiftQuota { .. }
             | Event::Room { .. } => return None,
         };
         (self.hosts[host].asleep_until > self.now).then_some(host)

@@ -4,7 +4,7 @@ use crate::contents::{Fetch, Push};
 use crate::disk::{Disk, SyncPoint};
 use crate::network::End;
 use wayfs_proto::PeerId;
-use wayfs_types::{Content, Digest, FileId, RecordId, Time};
+use wayfs_types::{Content, Digest, FileId, NodeId, RecordId, Time};
 
 /// Something that happens to someone at some time.
 #[derive(Debug, Clone)]
@@ -80,6 +80,10 @@ pub(crate) enum Event {
     /// A host says where it stands.
     Speak {
         host: usize,
+    },
+    /// A quota of a member, or of all, is lifted.
+    LiftQuota {
+        node: Option<NodeId>,
     },
     /// A full disk has room again.
     Room {

@@ -140,6 +140,7 @@ impl World {
         self.cover(Branch::Disconnected, true);
         let is_good = GOOD.iter().any(|good| reason.contains(good))
             || self.has_lost_server() && GOOD_AFTER_LOSS.iter().any(|good| reason.contains(good))
+            || self.has_quotas && reason.contains("sent records beyond")
             || self.has_copy() && PARTED.iter().any(|good| reason.contains(good));
         if !is_good {
             let line = format!("host {index} disconnected {peer:?}: {reason}");
