@@ -237,6 +237,50 @@ for way in (fcntl.lockf, fcntl.flock):
     run_for(BUSY, Command::new("python3").arg("-c").arg(script).args(&paths)).ok();
 }
 
+/// Proves [S-bounded]: timers of a program end no call on a name, though that waits for the other machine; what asks the program to
+/// end does, be it handled.
+#[test]
+fn a_timer_ends_no_wait_and_a_wish_to_end_does() {
+    let site = Site::new();
+    let paths = site.share("beside", b"x");
+    let script = r#"
+import ctypes, errno, os, signal, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+here, there = (os.path.dirname(path) for path in sys.argv[1:3])
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.siginterrupt(signal.SIGALRM, False)
+def call(what, *arguments):
+    if what(*arguments) < 0:
+        raise OSError(ctypes.get_errno(), what.__name__)
+signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0003)
+for turn in range(300):
+    mine, other = os.path.join(here, "m"), os.path.join(there, "o")
+    for path in (mine, other):
+        # Each looks at what the other has just changed, so that each change waits.
+        call(libc.mkdir, path.encode(), 0o755)
+        call(libc.rmdir, path.encode())
+signal.setitimer(signal.ITIMER_REAL, 0)
+# Nobody answers any more. The kernel tells of the timer only: that more came afterwards the mount finds out.
+os.kill(int(sys.argv[3]), signal.SIGSTOP)
+signal.signal(signal.SIGTERM, lambda *_: None)
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+child = os.fork()
+if child == 0:
+    time.sleep(1)
+    os.kill(os.getppid(), signal.SIGTERM)
+    os._exit(0)
+try:
+    call(libc.mkdir, os.path.join(here, "o").encode(), 0o755)
+    sys.exit("made without an answer")
+except OSError as error:
+    assert error.errno == errno.EINTR, error
+finally:
+    os.kill(int(sys.argv[3]), signal.SIGCONT)
+"#;
+    let server = site.home.1.process.id().to_string();
+    run_for(BUSY, Command::new("python3").arg("-c").arg(script).args(&paths).arg(server)).ok();
+}
+
 /// Proves [S-wal].
 #[test]
 fn a_database_with_a_write_ahead_log_is_of_one_machine_at_a_time() {

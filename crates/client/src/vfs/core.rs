@@ -5,7 +5,7 @@ use super::errno::errno;
 use super::handles::Handles;
 use super::identity::Identities;
 use super::locks::HeldLocks;
-use super::pending::{Pending, ReplySlot};
+use super::pending::{EndedBy, Pending, ReplySlot};
 use super::second_walks::SecondWalks;
 use super::shared_memory::SharedMemory;
 use crate::engine::Engine;
@@ -260,6 +260,7 @@ impl Vfs {
     ) -> Answered {
         let answered = Arc::new(AtomicBool::new(false));
         let (vfs, was_answered, unique) = (Arc::clone(self), Arc::clone(&answered), caller.unique);
+        let ended_by = if matches!(ask, Ask::Lock(_)) { EndedBy::AnySignal } else { EndedBy::WishToEnd };
         let callback = Box::new(move |outcome| {
             // The order matters: whoever registers the wait after this looks at the flag.
             was_answered.store(true, Ordering::SeqCst);
@@ -267,11 +268,11 @@ impl Vfs {
             then(&vfs, reply, outcome);
         });
         let Some(id) = self.engine.submit(ask, timeout, callback) else { return Answered::Here };
-        self.pending.wait_for_engine(unique, id);
+        self.pending.wait_for_engine((unique, caller.pid), id, ended_by);
         if answered.load(Ordering::SeqCst) {
             self.pending.done(unique);
         } else if caller.flag.is_set() {
-            self.pending.interrupt(unique, &*self.engine);
+            self.signalled(unique);
         }
         Answered::Elsewhere
     }
@@ -335,7 +336,7 @@ impl Vfs {
         }
     }
 
-    /// Runs work that may wait on a worker; a signal answers the caller at once.
+    /// Runs work that may wait on a worker; a signal that asks the caller to end answers it at once.
     pub(super) fn on_worker(
         self: &Arc<Self>,
         workers: &Workers,
@@ -345,7 +346,7 @@ impl Vfs {
     ) {
         let slot = ReplySlot::new(reply);
         let (vfs, unique, waiting) = (Arc::clone(self), caller.unique, Arc::clone(&slot));
-        self.pending.wait_for_worker(unique, &slot);
+        self.pending.wait_for_worker((unique, caller.pid), &slot);
         let queued = workers.run(move || {
             work(&vfs, &waiting);
             vfs.pending.worker_done(unique);
@@ -356,7 +357,7 @@ impl Vfs {
                 let _ = reply.error(Errno::TIMEDOUT);
             }
         } else if caller.flag.is_set() {
-            self.pending.interrupt(unique, &*self.engine);
+            self.signalled(unique);
         }
     }
 

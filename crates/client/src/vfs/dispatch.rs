@@ -40,7 +40,7 @@ impl Handler for Front {
     }
 
     fn interrupted(&self, unique: Unique) {
-        self.0.pending.interrupt(unique, &*self.0.engine);
+        self.0.signalled(unique);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What is known here is answered on the thread that read the request. What must wait for the
 //! network is answered later from the engine's callback or from a worker; no thread that reads
-//! requests ever waits for the network. Every wait has a bound, and a signal ends it.
+//! requests ever waits for the network. Every wait has a bound, and a signal that asks the program to end ends it.
 //!
 //! The kernel caches names, attributes and pages for a long time; the replica's hooks break what it
 //! caches through [`crate::notices`].
@@ -35,6 +35,7 @@ mod rehearsing;
 pub mod saving;
 mod second_walks;
 mod shared_memory;
+mod signals;
 #[cfg(test)]
 mod stale_tests;
 mod warming;

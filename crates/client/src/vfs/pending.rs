@@ -1,5 +1,6 @@
 //! Requests that are answered later, so that a signal can end the wait.
 
+use super::signals::is_asked_to_end;
 use crate::engine::Engine;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,44 +30,115 @@ enum Waiting {
     Worker(Arc<ReplySlot>),
 }
 
+/// Which signals end a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndedBy {
+    /// Any, as POSIX has it of locks.
+    AnySignal,
+    /// One that asks the program to end; see [`super::signals`].
+    WishToEnd,
+}
+
+struct Row {
+    waits: Waiting,
+    /// The thread that called.
+    caller: u32,
+    ended_by: EndedBy,
+    /// It got a signal and goes on waiting.
+    was_signalled: bool,
+}
+
+/// What became of a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// The wait is over, or was.
+    Over,
+    /// It goes on, as others do: somebody looks at them.
+    GoesOn,
+    /// It goes on, and nobody looks yet.
+    First,
+}
+
+#[derive(Default)]
+struct Rows {
+    rows: HashMap<Unique, Row>,
+    /// Somebody looks at those who go on waiting.
+    is_watched: bool,
+}
+
 /// All waiting requests. Bounded by what the kernel has in flight.
 #[derive(Default)]
 pub struct Pending {
-    waiting: Mutex<HashMap<Unique, Waiting>>,
+    waiting: Mutex<Rows>,
 }
 
 impl Pending {
-    fn waiting(&self) -> MutexGuard<'_, HashMap<Unique, Waiting>> {
+    fn waiting(&self) -> MutexGuard<'_, Rows> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request waits for the engine.
-    pub fn wait_for_engine(&self, unique: Unique, id: RequestId) {
-        self.waiting().insert(unique, Waiting::Engine(id));
+    /// A request of a thread waits for the engine.
+    pub fn wait_for_engine(&self, (unique, caller): (Unique, u32), id: RequestId, ended_by: EndedBy) {
+        let row = Row { waits: Waiting::Engine(id), caller, ended_by, was_signalled: false };
+        self.waiting().rows.insert(unique, row);
     }
 
-    /// A request waits for a worker.
-    pub fn wait_for_worker(&self, unique: Unique, slot: &Arc<ReplySlot>) {
-        self.waiting().insert(unique, Waiting::Worker(Arc::clone(slot)));
+    /// A request of a thread waits for a worker.
+    pub fn wait_for_worker(&self, (unique, caller): (Unique, u32), slot: &Arc<ReplySlot>) {
+        let waits = Waiting::Worker(Arc::clone(slot));
+        let row = Row { waits, caller, ended_by: EndedBy::WishToEnd, was_signalled: false };
+        self.waiting().rows.insert(unique, row);
     }
 
     /// It waits no longer.
     pub fn done(&self, unique: Unique) {
-        self.waiting().remove(&unique);
+        self.waiting().rows.remove(&unique);
     }
 
     /// A worker has done its part; the request may have gone on to wait for the engine.
     pub fn worker_done(&self, unique: Unique) {
         let mut waiting = self.waiting();
-        if matches!(waiting.get(&unique), Some(Waiting::Worker(_))) {
-            waiting.remove(&unique);
+        if matches!(waiting.rows.get(&unique), Some(Row { waits: Waiting::Worker(_), .. })) {
+            waiting.rows.remove(&unique);
         }
     }
 
-    /// Its caller got a signal.
-    pub fn interrupt(&self, unique: Unique, engine: &dyn Engine) {
-        let waiting = self.waiting().remove(&unique);
-        match waiting {
+    /// Its caller got a signal: if that asks it to end, it is answered.
+    pub fn signalled(&self, unique: Unique, engine: &dyn Engine) -> Told {
+        let Some((caller, ended_by)) = self.waiting().rows.get(&unique).map(|row| (row.caller, row.ended_by)) else {
+            return Told::Over;
+        };
+        if ended_by == EndedBy::AnySignal || is_asked_to_end(caller) {
+            self.interrupt(unique, engine);
+            return Told::Over;
+        }
+        let mut waiting = self.waiting();
+        let Some(row) = waiting.rows.get_mut(&unique) else { return Told::Over };
+        row.was_signalled = true;
+        if std::mem::replace(&mut waiting.is_watched, true) { Told::GoesOn } else { Told::First }
+    }
+
+    /// Answers those who went on waiting after a signal and are asked to end by now. Answers whether others are left: if not, nobody
+    /// looks any more.
+    pub fn interrupt_signalled(&self, engine: &dyn Engine, is_asked: impl Fn(u32) -> bool) -> bool {
+        let signalled: Vec<(Unique, u32)> = {
+            let waiting = self.waiting();
+            let signalled = waiting.rows.iter().filter(|(_, row)| row.was_signalled);
+            signalled.map(|(unique, row)| (*unique, row.caller)).collect()
+        };
+        for (unique, caller) in signalled {
+            if is_asked(caller) {
+                self.interrupt(unique, engine);
+            }
+        }
+        let mut waiting = self.waiting();
+        waiting.is_watched = waiting.rows.values().any(|row| row.was_signalled);
+        waiting.is_watched
+    }
+
+    fn interrupt(&self, unique: Unique, engine: &dyn Engine) {
+        let row = self.waiting().rows.remove(&unique);
+        match row.map(|row| row.waits) {
             Some(Waiting::Engine(id)) => engine.cancel(id),
             Some(Waiting::Worker(slot)) => {
                 if let Some(reply) = slot.take() {
@@ -79,6 +151,6 @@ impl Pending {
 
     /// How many wait.
     pub fn count(&self) -> usize {
-        self.waiting().len()
+        self.waiting().rows.len()
     }
 }
