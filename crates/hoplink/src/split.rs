@@ -85,7 +85,7 @@ struct Inner {
     mobile: Room,
     wire: Room,
     table: Mutex<Table>,
-    /// Connections whose sockets may be open: those in the table, and those that are being closed.
+    /// Connections whose sockets may be open: those in the table, and those that are being closed; and listening sockets.
     joined: AtomicUsize,
 }
 

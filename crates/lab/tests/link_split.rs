@@ -160,7 +160,7 @@ fn who_does_not_read_holds_the_sender_back_and_what_is_owed_is_told() {
 #[test]
 fn who_refuses_or_does_not_answer_does_so_to_the_one_who_asked() {
     with(|| {
-        let mut world = World::with_wire(BAD, "split")?;
+        let world = World::with_wire(BAD, "split")?;
         let nobody = Ipv4Addr::new(10, 99, 0, 1);
         world.ip("far", &format!("route add {nobody}/32 dev wayfs-link"));
         world.ip("near", &format!("route add {nobody}/32 dev to-wire"));
@@ -180,7 +180,16 @@ fn who_refuses_or_does_not_answer_does_so_to_the_one_who_asked() {
         assert_eq!(peer(&world)["connections"], 1);
         // A listener that is full for somebody else's sake, and a mobile that is gone, cost the others nothing.
         world.both_ways(50_000);
+        Ok(())
+    });
+}
 
+/// Over a hop that loses nothing: a reset that is lost nobody sends again.
+#[test]
+fn a_base_that_ends_tells_both_sides() {
+    with(|| {
+        let hop = "profile = \"wireless-1mb\"\nboth = { rate_mbps = 10.0 }";
+        let mut world = World::with_wire(hop, "split")?;
         let (mut asker, mut asked) = connected(&world, "far", wire(&world));
         interrupt(world.base.take());
         for stream in [&mut asker, &mut asked] {

@@ -149,8 +149,8 @@ impl Inner {
             *count += 1;
         } else {
             let socket = self.room(side).inside(|| socket::listening(at))?;
-            let listener = TcpListener::from_std(socket.into())?;
-            let task = tokio::spawn(take_all(Arc::downgrade(self), listener));
+            let listener = Listener { socket: TcpListener::from_std(socket.into())?, open: Open::new(self) };
+            let task = tokio::spawn(take_all(listener));
             table.listeners.insert((side, at), (task.abort_handle(), 1));
         }
         Ok(Listening { inner: Arc::downgrade(self), side, at })
@@ -167,10 +167,35 @@ impl Inner {
     }
 }
 
-async fn take_all(inner: Weak<Inner>, listener: TcpListener) {
+/// A listening socket. With it go the connections that nobody has taken from it yet: they are reset.
+struct Listener {
+    socket: TcpListener,
+    // Dropped last: what is counted as closed is closed.
+    open: Open,
+}
+
+/// Counts a listening socket as open.
+struct Open(Weak<Inner>);
+
+impl Open {
+    fn new(inner: &Arc<Inner>) -> Self {
+        inner.joined.fetch_add(1, Ordering::Release);
+        Self(Arc::downgrade(inner))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if let Some(inner) = self.0.upgrade() {
+            inner.joined.fetch_sub(1, Ordering::Release);
+        }
+    }
+}
+
+async fn take_all(listener: Listener) {
     loop {
-        let taken = listener.accept().await;
-        let Some(inner) = inner.upgrade() else { return };
+        let taken = listener.socket.accept().await;
+        let Some(inner) = listener.open.0.upgrade() else { return };
         match taken {
             Ok((stream, from)) => {
                 if let Ok(to) = stream.local_addr() {
