@@ -192,6 +192,11 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_relayed(&mut self, relayed: Relayed, verdict: LockVerdict) {
         let (child, request) = (relayed.child, relayed.request);
         match (relayed.wish, verdict) {
+            (Wish::Take(ask) | Wish::Regain(ask), LockVerdict::Granted) if self.comes_late(request.file) => {
+                self.unlock_at_home(relayed.row());
+                let verdict = LockVerdict::Unreachable;
+                self.children.tell(child, Down::LockAnswer { ask, verdict });
+            }
             (Wish::Take(ask) | Wish::Regain(ask), LockVerdict::Granted) => {
                 self.locks.mirror(relayed.holder(), &request);
                 self.relays.rows.insert(relayed.row());

@@ -260,6 +260,12 @@ impl<S: MetaStore> Replica<S> {
         match (of, verdict) {
             (LockAsk::Relay(relayed), verdict) => self.handle_relayed(relayed, verdict),
             (LockAsk::Claim(id, request), verdict) => self.handle_claim_answer(id, &request, verdict),
+            (LockAsk::Lock(id, request) | LockAsk::Cancelled(id, request), LockVerdict::Granted)
+                if self.comes_late(request.file) =>
+            {
+                self.put_back_lock(&request);
+                self.end_request(id, Err(FsError::Unreachable));
+            }
             (LockAsk::Lock(id, request) | LockAsk::Cancelled(id, request), LockVerdict::Granted) => {
                 let holder = self.own_holder(request.owner);
                 self.locks.mirror(holder, &request);

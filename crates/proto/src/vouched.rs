@@ -75,6 +75,11 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
+    /// Whether what our parent granted may be another's by now: the word came by a line that stood still.
+    pub(crate) fn comes_late(&self, file: FileId) -> bool {
+        self.now >= self.vouched.until && self.is_the_homes(file).unwrap_or(true)
+    }
+
     /// A program let go of a range.
     pub(crate) fn note_returned(&mut self, file: FileId, family: LockFamily, owner: LockOwner) {
         let holder = self.own_holder(owner);

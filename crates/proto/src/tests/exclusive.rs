@@ -469,6 +469,36 @@ fn a_lock_is_lost_a_lease_after_its_station_was_reached_last() {
     assert_eq!(site.release(0, file), Err(FsError::Io));
 }
 
+/// Proves [S-lock-lost]: a grant that comes by a line that stood still, a lease after the last question that was answered, is none. What
+/// is heard later than that answer keeps the session.
+#[test]
+fn a_grant_that_comes_late_is_none() {
+    let mut late = 0;
+    for wait in [0, 500, 1000, 1500, 2000] {
+        let mut site = Site::new();
+        let file = site.created(0, "x");
+        site.world.pass(Duration::from_millis(wait));
+        site.world.create(site.clients[1], FileId::ROOT, "news");
+        site.world.settle();
+        let line = site.world.line_of(site.clients[0]);
+        site.world.stall(line, true);
+        let request = Request::Lock(whole(file, false));
+        let asked = site.world.request_within(site.clients[0], request, Duration::from_secs(60));
+        site.world.step_up(line, 1);
+        site.world.pass(Duration::from_millis(9900));
+        site.world.stall(line, false);
+        site.world.settle();
+        match site.answer(0, asked) {
+            Some(Err(FsError::Unreachable)) => late += 1,
+            other => assert_eq!(other, Some(Ok(Answer::Done)), "{wait}"),
+        }
+        if site.release(0, file).is_err() {
+            site.take(1, file);
+        }
+    }
+    assert!(late > 0);
+}
+
 /// Proves [S-lock-lost]: so it is when the station is there, and the home cannot be reached.
 #[test]
 fn a_lock_is_lost_when_its_station_is_without_the_home_for_a_lease() {
