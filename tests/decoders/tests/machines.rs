@@ -1,5 +1,8 @@
 //! Machines with a memory, driven by whatever is said to them: what must hold, holds. What each checks stands with its function.
 
+// Helpers of tests may unwrap as the tests themselves do.
+#![allow(clippy::unwrap_used)]
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::net::IpAddr;

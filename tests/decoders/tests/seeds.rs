@@ -1,5 +1,8 @@
 //! Whatever is made of a seed by small changes is read or refused: nobody panics.
 
+// Helpers of tests may unwrap as the tests themselves do.
+#![allow(clippy::unwrap_used)]
+
 use std::path::{Path, PathBuf};
 
 /// Texts made of each seed.
