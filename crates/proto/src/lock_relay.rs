@@ -19,9 +19,9 @@
 
 use crate::api::Role;
 use crate::lock_requests::LockAsk;
-use crate::locks::{Asker, Holder, Verdict};
+use crate::locks::{Asker, Holder, LOCKS_MAX, Verdict};
 use crate::replica::Replica;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
 use wayfs_types::{FileId, MetaStore, OriginId};
 use wayfs_wire::{AskId, Down, LockVerdict, Up};
@@ -57,7 +57,7 @@ pub(crate) struct Relays {
     /// What of the mirror the home has.
     rows: BTreeSet<Row>,
     /// What children want to keep that we do not know of: the home is asked in our next session with it.
-    unasked: Vec<Relayed>,
+    unasked: BTreeMap<OriginId, Vec<Relayed>>,
 }
 
 impl Relayed {
@@ -116,10 +116,19 @@ impl<S: MetaStore> Replica<S> {
             return self.children.grant(child, ask, self.counters.change.0);
         }
         if self.upstream.is_none() {
-            return self.relays.unasked.push(relayed);
+            return self.wait_for_home(relayed, ask);
         }
         let id = self.ask_lock(LockAsk::Relay(relayed));
         self.post_in_turn(Up::KeepLock { ask: id, request: for_home(holder, &request) });
+    }
+
+    /// What we cannot ask for is asked for in our next session with the home; more than one replica may have is lost.
+    fn wait_for_home(&mut self, relayed: Relayed, ask: AskId) {
+        let unasked = self.relays.unasked.entry(relayed.child).or_default();
+        if unasked.len() < LOCKS_MAX {
+            return unasked.push(relayed);
+        }
+        self.children.tell(relayed.child, Down::LockAnswer { ask, verdict: LockVerdict::Overload });
     }
 
     pub(crate) fn relay_test(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
@@ -158,8 +167,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// A child lets go of what the home was not asked for yet. It has then all of it no more, and the home is told so when it can be.
     fn take_unasked(&mut self, row: Row, range: LockRange) -> Vec<LockRequest> {
-        let (its, others) = std::mem::take(&mut self.relays.unasked).into_iter().partition(|of| of.row() == row);
-        self.relays.unasked = others;
+        let Some(unasked) = self.relays.unasked.get_mut(&row.2.origin) else { return Vec::new() };
+        let (its, others) = std::mem::take(unasked).into_iter().partition(|of| of.row() == row);
+        *unasked = others;
         let is_all = row.1 == LockFamily::Flock || range == LockRange::WHOLE;
         let mut taken = Vec::new();
         for relayed in Vec::<Relayed>::into_iter(its) {
@@ -238,7 +248,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// What a child asked in a session that is over nobody waits for.
     pub(crate) fn abandon_relays(&mut self, child: OriginId) {
-        self.relays.unasked.retain(|relayed| relayed.child != child);
+        self.relays.unasked.remove(&child);
         let Some(upstream) = self.upstream.as_mut() else { return };
         let mut waiting = Vec::new();
         for (id, of) in &mut upstream.lock_asks {
@@ -277,7 +287,7 @@ impl<S: MetaStore> Replica<S> {
                     let verdict = LockVerdict::Unreachable;
                     self.children.tell(relayed.child, Down::LockAnswer { ask, verdict });
                 }
-                Wish::Regain(_) => self.relays.unasked.push(relayed),
+                Wish::Regain(ask) => self.wait_for_home(relayed, ask),
                 Wish::Keep | Wish::Nothing => {}
             }
         }
@@ -308,9 +318,31 @@ impl<S: MetaStore> Replica<S> {
                 self.tell_parent(Up::KeepLock { ask, request: for_home(holder, &request) });
             }
         }
-        for relayed in std::mem::take(&mut self.relays.unasked) {
+        for relayed in std::mem::take(&mut self.relays.unasked).into_values().flatten() {
             let ask = self.ask_lock(LockAsk::Relay(relayed));
             self.tell_parent(Up::KeepLock { ask, request: for_home(relayed.holder(), &relayed.request) });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::world::World;
+    use wayfs_types::request::LockKind;
+
+    #[test]
+    fn who_claims_for_ever_while_the_home_is_away_fills_no_memory() {
+        let mut world = World::new();
+        let station = world.add(Role::Station, "s@s");
+        let replica = &mut world.hosts[station].replica;
+        let child = OriginId::new(9).unwrap();
+        for number in 0..LOCKS_MAX as u64 + 5 {
+            let (family, range, kind) = (LockFamily::Flock, LockRange::WHOLE, LockKind::Write);
+            let owner = LockOwner(number);
+            let request = LockRequest { file: FileId::ROOT, family, owner, pid: 1, range, kind, wait: false };
+            replica.keep_relayed(child, AskId(number), request);
+        }
+        assert_eq!(replica.relays.unasked[&child].len(), LOCKS_MAX);
     }
 }

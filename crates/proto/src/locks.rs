@@ -9,7 +9,7 @@ use wayfs_types::{FileId, OriginId};
 use wayfs_wire::AskId;
 
 /// Most locks held and waited for by one replica's users.
-const LOCKS_MAX: usize = 16_384;
+pub(crate) const LOCKS_MAX: usize = 16_384;
 
 /// Whose lock: a replica's, and within it the kernel's owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -449,25 +449,6 @@ impl<S: MetaStore> Replica<S> {
         self.unvouched
     }
 
-    /// As if all tombstones had been purged: every cursor is void.
-    #[cfg(any(test, fuzzing))]
-    pub(crate) fn forget_traces(&mut self) {
-        self.counters.purged = self.counters.change;
-        self.put_image(Key::Conflict(RecordId::GENESIS), None).expect("a test's store");
-        self.commit().expect("a test's store");
-        self.counters.purged = CommitNumber(self.counters.purged.0);
-    }
-
-    #[cfg(any(test, fuzzing))]
-    pub(crate) fn keep_traces(&mut self, changes: u64) {
-        self.config.tombstones_kept = changes;
-    }
-
-    #[cfg(any(test, fuzzing))]
-    pub(crate) fn configure(&mut self, change: impl FnOnce(&mut Config)) {
-        change(&mut self.config);
-    }
-
     /// Works off one event. Effects wait in [`Replica::poll_output`].
     ///
     /// `now` must not run backwards; if it does, the newest seen counts.

@@ -1,7 +1,7 @@
 //! Locks over a station.
 
 use super::world::{HOME, World, small};
-use crate::Role;
+use crate::{PeerId, Role};
 use std::time::Duration;
 use wayfs_types::request::{Answer, LockFamily, LockKind, LockOwner, LockRange, LockRequest, Request};
 use wayfs_types::{Content, FileId, FsError};
@@ -37,8 +37,8 @@ fn one_client_excludes_another_until_it_lets_go() {
     assert_eq!(world.answer(b, wait), Some(Ok(Answer::Done)));
 }
 
-#[test]
-fn a_lost_client_keeps_its_locks_for_a_lease() {
+/// Two clients, of which the first, by this session, has a lock on this file.
+fn one_has_a_lock() -> (World, [usize; 2], PeerId, FileId) {
     let mut world = World::new();
     let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
     let peer = world.connect(a, HOME);
@@ -46,6 +46,12 @@ fn a_lost_client_keeps_its_locks_for_a_lease() {
     world.settle();
     let file = world.create(a, FileId::ROOT, "x");
     assert_eq!(world.ask(a, Request::Lock(exclusive(file, false))), Ok(Answer::Done));
+    (world, [a, b], peer, file)
+}
+
+#[test]
+fn a_lost_client_keeps_its_locks_for_a_lease() {
+    let (mut world, [a, b], peer, file) = one_has_a_lock();
     world.close(peer);
     assert_eq!(world.ask(b, Request::Lock(exclusive(file, false))), Err(FsError::Locked));
     // It returns in time and has its lock still.
@@ -67,13 +73,7 @@ fn a_lost_client_keeps_its_locks_for_a_lease() {
 /// What a client locked before it went to another parent is not another's until it must know that it has lost it.
 #[test]
 fn a_client_that_left_keeps_its_locks_for_a_lease() {
-    let mut world = World::new();
-    let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
-    let peer = world.connect(a, HOME);
-    world.connect(b, HOME);
-    world.settle();
-    let file = world.create(a, FileId::ROOT, "x");
-    assert_eq!(world.ask(a, Request::Lock(exclusive(file, false))), Ok(Answer::Done));
+    let (mut world, [a, b], peer, file) = one_has_a_lock();
     world.leave(peer);
     world.pass(Duration::from_secs(4));
     assert_eq!(world.ask(b, Request::Lock(exclusive(file, false))), Err(FsError::Locked));

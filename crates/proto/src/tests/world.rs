@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Outcome, RenameTarget, Request, RequestId};
 use wayfs_types::{
-    Admitted, Content, Digest, FileId, FsError, Image, Inode, Key, Kind, Life, Limits, Name, NodeId, OriginId,
-    RecordId, Standing, Ticket, Time, VolumeId, WallTime,
+    Admitted, CommitNumber, Content, Digest, FileId, FsError, Image, Inode, Key, Kind, Life, Limits, MetaStore, Name,
+    NodeId, OriginId, RecordId, Standing, Ticket, Time, VolumeId, WallTime,
 };
 
 /// Rounds after which a world that does not come to rest is taken for stuck.
@@ -762,5 +762,23 @@ impl World {
                 assert_eq!(inode.subdirectories, counted.get(file).copied().unwrap_or(0), "{key:?}");
             }
         }
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// As if all tombstones had been purged: every cursor is void.
+    pub(crate) fn forget_traces(&mut self) {
+        self.counters.purged = self.counters.change;
+        self.put_image(Key::Conflict(RecordId::GENESIS), None).expect("a test's store");
+        self.commit().expect("a test's store");
+        self.counters.purged = CommitNumber(self.counters.purged.0);
+    }
+
+    pub(crate) fn keep_traces(&mut self, changes: u64) {
+        self.config.tombstones_kept = changes;
+    }
+
+    pub(crate) fn configure(&mut self, change: impl FnOnce(&mut Config)) {
+        change(&mut self.config);
     }
 }
