@@ -113,6 +113,7 @@ impl Hooks for MountHooks {
                 }
                 if let Some(vfs) = self.vfs.get().and_then(Weak::upgrade) {
                     vfs.follow(file);
+                    return vfs.forget_pages(file);
                 }
                 Stale::Pages
             }

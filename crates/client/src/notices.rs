@@ -4,6 +4,9 @@
 //! it is never given from a thread on which an answer depends. Several threads, because one slow
 //! read must not hold up the news about all other files. Notices for one key coalesce.
 //!
+//! An answer that must not come before such news waits for it ([`Notices::pages_then`]), [`LATE`] at most: the kernel lets go
+//! of a page only when a read that fills it is answered, and that may wait for bytes from afar.
+//!
 //! Limit: past [`ENTRIES_MAX`] names the whole lot is replaced by one expiry of all cached entries;
 //! notices about inodes are bounded by the inodes that the kernel knows.
 
@@ -11,6 +14,7 @@ use crate::numbers::Numbers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use wayfs_fuse::{Inode, Notifier, NotifyError};
 use wayfs_types::{FileId, Name};
 
@@ -18,6 +22,11 @@ use wayfs_types::{FileId, Name};
 const ENTRIES_MAX: usize = 65_536;
 /// Threads: a slow read occupies one.
 const THREADS: usize = 4;
+/// How long an answer waits for what is told before it.
+const LATE: Duration = Duration::from_secs(2);
+
+/// Something to do when the kernel was told.
+type Told = Box<dyn FnOnce() + Send>;
 
 /// What of an inode is out of date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,15 +50,24 @@ pub struct Notices {
 
 #[derive(Default)]
 struct Queue {
-    inodes: BTreeMap<FileId, Stale>,
+    inodes: BTreeMap<FileId, News>,
+    /// What waits for news, by its number; the oldest first.
+    waiting: BTreeMap<u64, (Instant, Told)>,
+    waited: u64,
     entries: BTreeSet<(FileId, Name)>,
     all_entries: bool,
     at_work: usize,
     is_stopping: bool,
 }
 
+/// What is to be told of an inode, and what waits for that.
+struct News {
+    stale: Stale,
+    then: Vec<u64>,
+}
+
 enum Notice {
-    Inode(FileId, Stale),
+    Inode(FileId, News),
     Entry(FileId, Name),
     AllEntries,
 }
@@ -66,7 +84,17 @@ impl Queue {
         if let Some((parent, name)) = self.entries.pop_first() {
             return Some(Notice::Entry(parent, name));
         }
-        self.inodes.pop_first().map(|(file, stale)| Notice::Inode(file, stale))
+        self.inodes.pop_first().map(|(file, news)| Notice::Inode(file, news))
+    }
+
+    fn note(&mut self, file: FileId, stale: Stale) -> &mut News {
+        let news = self.inodes.entry(file).or_insert(News { stale, then: Vec::new() });
+        news.stale = news.stale.max(stale);
+        news
+    }
+
+    fn take(&mut self, waiting: &[u64]) -> Vec<Told> {
+        waiting.iter().filter_map(|number| self.waiting.remove(number)).map(|(_, then)| then).collect()
     }
 }
 
@@ -77,11 +105,29 @@ impl Notices {
 
     /// An inode is out of date.
     pub fn inode(&self, file: FileId, stale: Stale) {
+        self.queue().note(file, stale);
+        self.changed.notify_one();
+    }
+
+    /// The pages of an inode are out of date; `then` is to happen when the kernel has forgotten them, on a thread that must not wait.
+    pub fn pages_then(&self, file: FileId, then: impl FnOnce() + Send + 'static) {
         let mut queue = self.queue();
-        let known = queue.inodes.entry(file).or_insert(stale);
-        *known = (*known).max(stale);
+        queue.waited += 1;
+        let number = queue.waited;
+        queue.waiting.insert(number, (Instant::now(), Box::new(then)));
+        queue.note(file, Stale::Pages).then.push(number);
         drop(queue);
         self.changed.notify_one();
+    }
+
+    /// Waits no longer for what takes too long to be told; called once a second or so.
+    pub fn end_late(&self) {
+        let mut queue = self.queue();
+        let late = queue.waiting.iter().take_while(|(_, (since, _))| since.elapsed() >= LATE);
+        let late: Vec<u64> = late.map(|(number, _)| *number).collect();
+        let late = queue.take(&late);
+        drop(queue);
+        late.into_iter().for_each(|then| then());
     }
 
     /// What stands under a name is out of date.
@@ -112,14 +158,14 @@ impl Notices {
     }
 
     /// Waits until nothing is queued or being told, at most so long; for tests and for orderly ends.
-    pub fn drain(&self, wait_policy: std::time::Duration) -> bool {
-        let end = std::time::Instant::now() + wait_policy;
+    pub fn drain(&self, wait_policy: Duration) -> bool {
+        let end = Instant::now() + wait_policy;
         let mut queue = self.queue();
         loop {
             if queue.is_idle() {
                 return true;
             }
-            let Some(left) = end.checked_duration_since(std::time::Instant::now()) else { return false };
+            let Some(left) = end.checked_duration_since(Instant::now()) else { return false };
             queue = self.told.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -152,6 +198,14 @@ impl Notices {
             drop(queue);
             self.tell(notifier, &notice);
             queue = self.queue();
+            if let Notice::Inode(_, News { then, .. }) = &notice
+                && !then.is_empty()
+            {
+                let told = queue.take(then);
+                drop(queue);
+                told.into_iter().for_each(|then| then());
+                queue = self.queue();
+            }
             queue.at_work -= 1;
             self.told.notify_all();
         }
@@ -160,8 +214,8 @@ impl Notices {
     fn tell(&self, notifier: &Notifier, notice: &Notice) {
         let inode = |file: FileId| Inode::new(self.numbers.shown(file).inode_number());
         let outcome = match notice {
-            Notice::Inode(file, Stale::Attributes) => notifier.inval_inode(inode(*file), -1, 0),
-            Notice::Inode(file, Stale::Pages) => notifier.inval_inode(inode(*file), 0, 0),
+            Notice::Inode(file, News { stale: Stale::Attributes, .. }) => notifier.inval_inode(inode(*file), -1, 0),
+            Notice::Inode(file, News { stale: Stale::Pages, .. }) => notifier.inval_inode(inode(*file), 0, 0),
             // Expiring instead of dropping leaves alone what is in use below the name; the next use asks us.
             Notice::Entry(parent, name) => notifier.expire_entry(inode(*parent), name.as_os_str()),
             Notice::AllEntries => notifier.expire_all_entries(),
@@ -204,7 +258,7 @@ mod tests {
         notices.entry(FileId::ROOT, Name::new("a").unwrap());
         let mut queue = notices.queue();
         assert!(matches!(queue.pop(), Some(Notice::Entry(..))));
-        assert!(matches!(queue.pop(), Some(Notice::Inode(FileId::ROOT, Stale::Pages))));
+        assert!(matches!(queue.pop(), Some(Notice::Inode(FileId::ROOT, News { stale: Stale::Pages, .. }))));
         assert!(queue.pop().is_none());
     }
 

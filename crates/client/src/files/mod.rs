@@ -14,6 +14,7 @@
 //! * [`mapped`]: what programs store into a body that they mapped past us;
 //! * [`commit`]: from dirty ranges to a store record;
 //! * [`sharing`]: copies that take the content of another file for their base;
+//! * [`kernel_pages`]: of which version the kernel has pages;
 //! * [`recently_removed`]: what was removed while an open may have been on its way;
 //! * [`table`]: all of them;
 //! * [`contents`]: the seam to the engine and the chunk store.
@@ -32,6 +33,7 @@ pub mod closing;
 pub mod commit;
 pub mod contents;
 mod follow;
+mod kernel_pages;
 pub mod loading;
 mod mapped;
 pub mod open_file;
@@ -45,6 +47,7 @@ pub mod table;
 pub use closing::EarlyClose;
 pub use contents::{Contents, OldBase, OperationError, Store, Stored, WaitPolicy, Wanted};
 pub use follow::Followed;
+pub use kernel_pages::Renewal;
 pub use open_file::{Access, OpenFile, Overlay};
 pub use passthrough::Writes;
 pub use seek::Seek;

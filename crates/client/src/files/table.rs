@@ -5,6 +5,7 @@ use super::closing::{self, CLOSING_AGE, Orphan};
 use super::commit::Committed;
 use super::contents::{Contents, OperationError, Stored, WaitPolicy};
 use super::follow::Followed;
+use super::kernel_pages::{KernelPages, Renewal};
 use super::open_file::{Access, Extend, KernelOpens, OpenFile, Overlay, Refreshed};
 use super::passthrough::Writes;
 use super::recently_removed::RecentlyRemoved;
@@ -93,9 +94,7 @@ struct Map {
     idle: BTreeMap<u64, FileId>,
     idle_len: u64,
     tick: u64,
-    /// The version whose pages the kernel may have, for inodes that it knows. Not there where it may have pages of
-    /// several, which also holds when the file came back to a version that it was before.
-    pages: HashMap<FileId, RecordId>,
+    pages: KernelPages,
     /// Files that went by our own doing a moment ago.
     removed: RecentlyRemoved,
 }
@@ -204,7 +203,7 @@ impl FileTable {
     /// What the kernel read so far is of another version.
     fn note_refresh(&self, file: FileId, refreshed: Refreshed) {
         if refreshed == Refreshed::Yes {
-            self.map().pages.remove(&file);
+            self.map().pages.mix(file);
         }
     }
 
@@ -327,7 +326,7 @@ impl FileTable {
                         KernelOpens::Passthrough { file: Arc::clone(complete), backing, count: 1, behind: None };
                     drop(guard);
                     // Pages that the kernel has from before are not kept right while reads pass them by.
-                    self.map().pages.remove(&file.id());
+                    self.map().pages.mix(file.id());
                     return KernelWay::Passthrough(backing);
                 }
                 if writes == Writes::Passthrough
@@ -335,7 +334,7 @@ impl FileTable {
                 {
                     state.opens = KernelOpens::Passthrough { file: body, backing, count: 1, behind: None };
                     drop(guard);
-                    self.map().pages.remove(&file.id());
+                    self.map().pages.mix(file.id());
                     return KernelWay::Passthrough(backing);
                 }
                 state.opens = KernelOpens::Cached(1);
@@ -343,7 +342,7 @@ impl FileTable {
         }
         let version = state.base.version;
         drop(guard);
-        let keep = self.map().pages.insert(file.id(), version) == Some(version);
+        let keep = self.map().pages.open(file.id(), version);
         KernelWay::Cached { keep }
     }
 
@@ -363,7 +362,7 @@ impl FileTable {
                 drop(state);
                 if was_behind {
                     // What was read through the handle is not what others are told that the file is.
-                    self.map().pages.remove(&file.id());
+                    self.map().pages.mix(file.id());
                 }
                 None
             }
@@ -411,7 +410,43 @@ impl FileTable {
 
     /// The kernel dropped its inode, and its pages with it.
     pub fn kernel_forgot(&self, file: FileId) {
-        self.map().pages.remove(&file);
+        let mut map = self.map();
+        // It may have asked for it again before we hear of it.
+        match map.entries.get(&file).is_some_and(|entry| entry.handles > 0) {
+            true => map.pages.mix(file),
+            false => map.pages.forget(file),
+        }
+    }
+
+    /// The kernel put bytes into its pages where they are not.
+    pub fn pages_are_wrong(&self, file: FileId) {
+        self.map().pages.mix(file);
+    }
+
+    /// Which pages the kernel is to forget before it is told of a version of a file; `None`: it has none of another one.
+    pub fn pages_to_renew(&self, file: FileId, shown: RecordId) -> Option<Renewal> {
+        let are_of_it = self.map().pages.are_of(file, shown)?;
+        let open = self.find(file);
+        if are_of_it && open.as_ref().is_none_or(|open| open.state().base.version == shown) {
+            return None;
+        }
+        // The engine may know of a change of which it has not told yet: what is read when the pages are gone is to be new.
+        self.changed_elsewhere(file);
+        self.pages_of_others(file)
+    }
+
+    /// Which pages of other versions than the one that it reads here the kernel may have.
+    pub fn pages_of_others(&self, file: FileId) -> Option<Renewal> {
+        let version = match self.find(file) {
+            Some(open) => open.state().base.version,
+            None => self.contents.inode(file)?.version,
+        };
+        self.map().pages.renewal(file, version)
+    }
+
+    /// The kernel forgot them.
+    pub fn pages_renewed(&self, renewal: &Renewal) {
+        self.map().pages.renewed(renewal);
     }
 
     /// Reads.
@@ -501,15 +536,9 @@ impl FileTable {
         let mut map = self.map();
         match &outcome {
             Ok(Some(committed)) if !committed.is_ours || committed.is_moved => {
-                map.pages.remove(&file.id());
+                map.pages.mix(file.id());
             }
-            Ok(Some(committed)) => {
-                if let Some(version) = map.pages.get_mut(&file.id())
-                    && *version == committed.base
-                {
-                    *version = committed.stored.inode.version;
-                }
-            }
+            Ok(Some(committed)) => map.pages.commit(file.id(), committed.base, committed.stored.inode.version),
             Ok(None) | Err(_) => {}
         }
         self.settle(&mut map, file.id());
@@ -552,7 +581,7 @@ impl FileTable {
         let former = file.id();
         let stored = file.publish(&*self.contents, &self.files, wait_policy, make)?;
         let mut map = self.map();
-        map.pages.remove(&former);
+        map.pages.rename(former, file.id());
         if let Some(entry) = map.entries.remove(&former) {
             map.entries.insert(file.id(), entry);
         }

@@ -10,7 +10,7 @@ use crate::files::{Access, OpenFile, OperationError, WaitPolicy};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
-use wayfs_fuse::{Attributes, Errno, Reply, SetAttributes, TimeChange};
+use wayfs_fuse::{Errno, Reply, SetAttributes, TimeChange};
 use wayfs_types::request::{Answer, Change, Request as Ask};
 use wayfs_types::{AttrChange, FileId, FsError, Inode, Kind, WallTime, XattrName};
 
@@ -23,13 +23,14 @@ impl Vfs {
             // The root is always there, so that `df`, `cd` and unmounting never wait for anyone. What is
             // cached of it may be out of date, so the kernel asks again soon.
             let inode = self.engine.inode(file).unwrap_or_else(unknown_root);
-            return answered(reply.attributes(&self.attributes(file, &inode, caller.since), ROOT_TTL));
+            return self.answer_attributes(self.attributes(file, &inode, caller.since), ROOT_TTL, reply);
         }
         let asker = caller.clone();
         self.with_inode(caller, file, reply, move |vfs, reply, actual, inode| {
             let number = wayfs_fuse::Inode::new(file.inode_number());
-            let attributes = Attributes { inode: number, ..vfs.attributes(actual, inode, asker.since) };
-            let _ = reply.attributes(&attributes, vfs.file_ttl(&asker, file, inode));
+            let mut shown = vfs.attributes(actual, inode, asker.since);
+            shown.what.inode = number;
+            vfs.answer_attributes(shown, vfs.file_ttl(&asker, file, inode), reply);
         });
     }
 
@@ -131,9 +132,8 @@ impl Vfs {
             })
         });
         if let Some(inode) = changed_removed {
-            return answered(
-                reply.attributes(&self.attributes(file, &inode, caller.since), self.file_ttl(caller, file, &inode)),
-            );
+            let shown = self.attributes(file, &inode, caller.since);
+            return self.answer_attributes(shown, self.file_ttl(caller, file, &inode), reply);
         }
         if let Some(mtime) = change.mtime
             && self.files.find(file).is_some_and(|open| open.set_mtime_if_dirty(mtime))
@@ -141,9 +141,8 @@ impl Vfs {
             change.mtime = None;
         }
         if changes_nothing(&change, inode) {
-            return answered(
-                reply.attributes(&self.attributes(file, inode, caller.since), self.file_ttl(caller, file, inode)),
-            );
+            let shown = self.attributes(file, inode, caller.since);
+            return self.answer_attributes(shown, self.file_ttl(caller, file, inode), reply);
         }
         let ask = Ask::Change { user: self.user(caller), change: Change::SetAttr { file, change } };
         let asker = caller.clone();
@@ -157,8 +156,8 @@ impl Vfs {
                     inode,
                     reply,
                     Box::new(move |vfs, reply, inode| {
-                        let _ = reply
-                            .attributes(&vfs.attributes(file, inode, asker.since), vfs.file_ttl(&asker, file, inode));
+                        let shown = vfs.attributes(file, inode, asker.since);
+                        vfs.answer_attributes(shown, vfs.file_ttl(&asker, file, inode), reply);
                     }),
                 );
             }

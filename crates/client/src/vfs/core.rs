@@ -4,6 +4,7 @@ use super::attributes::attributes;
 use super::errno::errno;
 use super::handles::Handles;
 use super::identity::Identities;
+use super::in_step::Shown;
 use super::locks::HeldLocks;
 use super::pending::{EndedBy, Pending, ReplySlot};
 use super::second_walks::SecondWalks;
@@ -366,20 +367,22 @@ impl Vfs {
     /// The kernel keeps the answer, and nobody tells it of what is committed here: it wrote that itself. So it must
     /// not get what was before a commit that ended between the two looks, at the engine and at the open file (which
     /// may be gone by then): neither has what was written.
-    pub(super) fn attributes(&self, file: FileId, inode: &Inode, since: u64) -> Attributes {
+    pub(super) fn attributes(&self, file: FileId, inode: &Inode, since: u64) -> Shown<Attributes> {
         let number = file.inode_number();
         let (mut since, mut newer) = (since, None);
         loop {
             let overlay = self.files.overlay(file);
             let changes = self.engine.changes();
             let inode = newer.as_ref().unwrap_or(inode);
+            let show = || {
+                let what = self.identities().show(inode, attributes(number, inode, overlay));
+                Shown { file, version: inode.version, what }
+            };
             if overlay.is_some() || changes == since || inode.kind != Kind::File {
-                return self.identities().show(inode, attributes(number, inode, overlay));
+                return show();
             }
             since = changes;
-            let Some(now) = self.engine.inode(file).filter(|now| !now.is_removed()) else {
-                return self.identities().show(inode, attributes(number, inode, overlay));
-            };
+            let Some(now) = self.engine.inode(file).filter(|now| !now.is_removed()) else { return show() };
             newer = Some(now);
         }
     }
@@ -451,14 +454,11 @@ impl Vfs {
     }
 
     /// A name's answer; `since` as in [`Vfs::attributes`], `ttl` as [`Vfs::ttl`] has it.
-    pub(super) fn entry(&self, file: FileId, inode: &Inode, since: u64, ttl: Duration) -> Entry {
-        Entry {
-            inode: wayfs_fuse::Inode::new(self.notices.numbers.tell(file).inode_number()),
-            generation: 0,
-            entry_ttl: ttl,
-            attributes_ttl: ttl,
-            attributes: self.attributes(file, inode, since),
-        }
+    pub(super) fn entry(&self, file: FileId, inode: &Inode, since: u64, ttl: Duration) -> Shown<Entry> {
+        let Shown { version, what: attributes, .. } = self.attributes(file, inode, since);
+        let inode = wayfs_fuse::Inode::new(self.notices.numbers.tell(file).inode_number());
+        let what = Entry { inode, generation: 0, entry_ttl: ttl, attributes_ttl: ttl, attributes };
+        Shown { file, version, what }
     }
 
     /// For a read that may wait.

@@ -4,7 +4,6 @@ use super::core::{Caller, Vfs, answered};
 use super::errno::errno;
 use crate::files::open_file::{Extend, OpenFile};
 use crate::files::{Access, OperationError, Seek, WaitPolicy};
-use crate::notices::Stale;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wayfs_fuse::{Errno, FileHandle, FileSystemStatistics, Reply, SeekWhence};
@@ -86,7 +85,8 @@ impl Vfs {
                     // The kernel did not know where the file ends (another machine wrote on, or one program emptied it
                     // while another wrote): the pages that it keeps of what was appended are in the wrong place. It
                     // holds some of them until it has the answer, so it is told on another thread.
-                    self.notices.inode(open.file.id(), Stale::Pages);
+                    self.files.pages_are_wrong(open.file.id());
+                    self.forget_pages(open.file.id());
                 }
                 if place.kill_suid_gid
                     && let Some(inode) = self.engine.inode(open.file.id())

@@ -2,7 +2,6 @@
 
 use super::core::Vfs;
 use crate::files::{Followed, OpenFile};
-use crate::notices::Stale;
 use std::sync::Arc;
 use wayfs_types::FileId;
 
@@ -26,7 +25,7 @@ impl Vfs {
         // If too much waits already, the next look a second later does it.
         let _ = self.readers.run(move || match vfs.files.follow(&open, vfs.read_patience()) {
             // The kernel may have asked for the size since it was told, and the bytes were not there yet.
-            Ok(Followed::Yes) => vfs.notices.inode(open.id(), Stale::Pages),
+            Ok(Followed::Yes) => vfs.forget_pages(open.id()),
             Ok(Followed::No) => {}
             Err(error) => {
                 tracing::debug!(file = %open.id(), %error, "a file that is read directly stays behind for now")

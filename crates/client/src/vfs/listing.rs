@@ -7,6 +7,7 @@
 use super::attributes::file_kind;
 use super::core::{Caller, Vfs, answered, refuse};
 use super::handles::Handle;
+use super::in_step::Shown;
 use crate::notices::Stale;
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -228,7 +229,10 @@ impl Vfs {
                 name: name.as_os_str(),
             };
             let pushed = match (page.plus, here.since == since) {
-                (true, true) => buffer.push_plus(&entry, &self.entry(*file, inode, since, here.ttl)),
+                (true, true) => {
+                    let shown = self.entry(*file, inode, since, here.ttl);
+                    buffer.push_plus(&entry, &self.listed(shown))
+                }
                 (true, false) => {
                     let entry_by_now = self.entry_by_now((listing.directory, name), *file, (since, here.ttl));
                     buffer.push_plus(&entry, &entry_by_now)
@@ -248,9 +252,19 @@ impl Vfs {
         let place = Place { parent: directory, name: name.clone() };
         let stands = |inode: &Inode| self.engine.has_name(file, inode, &place);
         match self.engine.inode(file).filter(stands) {
-            Some(inode) => self.entry(file, &inode, since, ttl),
+            Some(inode) => self.listed(self.entry(file, &inode, since, ttl)),
             None => Entry::negative(Duration::ZERO),
         }
+    }
+
+    /// What the kernel is told of an entry: nothing, if it has to forget pages before, and asks by itself.
+    fn listed(&self, shown: Shown<Entry>) -> Entry {
+        if self.is_in_step(shown.file, shown.version) {
+            return shown.what;
+        }
+        let numbers = &self.notices.numbers;
+        numbers.forgotten(numbers.shown(shown.file), 1);
+        Entry::negative(Duration::ZERO)
     }
 
     fn parent_of(&self, directory: FileId) -> FileId {

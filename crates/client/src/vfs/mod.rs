@@ -19,6 +19,7 @@ pub mod errno;
 mod following;
 pub mod handles;
 pub mod identity;
+mod in_step;
 pub mod listing;
 pub mod locks;
 #[cfg(test)]

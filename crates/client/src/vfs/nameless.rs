@@ -36,7 +36,7 @@ impl Vfs {
             let Some(reply) = slot.take() else { return };
             match outcome {
                 Ok(()) => vfs.with_inode(&asker.clone(), open.id(), reply, move |vfs, reply, file, inode| {
-                    let _ = reply.entry(&vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, file, inode)));
+                    vfs.answer_entry(vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, file, inode)), reply);
                 }),
                 Err(slow) => answered(reply.error(errno(slow.into_error()))),
             }

@@ -62,7 +62,7 @@ impl Vfs {
             Ok(Answer::File(file, inode)) => {
                 let ttl = vfs.ttl(&asker, parent);
                 vfs.second_walks.found(asker.pid, ttl, (file, &inode));
-                answered(reply.entry(&vfs.entry(file, &inode, asker.since, ttl)));
+                vfs.answer_entry(vfs.entry(file, &inode, asker.since, ttl), reply);
             }
             Err(FsError::NotFound) => answered(reply.entry(&Entry::negative(vfs.ttl(&asker, parent)))),
             other => refuse(reply, other),
@@ -82,7 +82,7 @@ impl Vfs {
         }
         let asker = caller.clone();
         self.with_inode(caller, file, reply, move |vfs, reply, file, inode| {
-            let _ = reply.entry(&vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, file, inode)));
+            vfs.answer_entry(vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, file, inode)), reply);
         });
     }
 
@@ -142,7 +142,7 @@ impl Vfs {
                 inode,
                 reply,
                 Box::new(move |vfs, reply, inode| {
-                    let _ = reply.entry(&vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, file, inode)));
+                    vfs.answer_entry(vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, file, inode)), reply);
                 }),
             );
         });

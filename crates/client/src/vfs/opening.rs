@@ -2,12 +2,12 @@
 
 use super::core::{Answered, Caller, Vfs, answered, refuse};
 use super::handles::{Handle, OpenHandle};
+use super::in_step::Shown;
 use super::names::{NewMode, checked, set_lists};
 use super::write_pattern::{Kind as FileKind, WritePattern};
 use crate::files::body::BodyFile;
 use crate::files::table::{KernelWay, PASSTHROUGH_MIN};
 use crate::files::{Access, OpenFile, Writes};
-use crate::notices::Stale;
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -193,18 +193,35 @@ impl Vfs {
         }
     }
 
-    pub(super) fn answer_created_new(&self, caller: &Caller, file: FileId, inode: &Inode, flags: i32, reply: Reply) {
+    pub(super) fn answer_created_new(
+        self: &Arc<Self>,
+        caller: &Caller,
+        file: FileId,
+        inode: &Inode,
+        flags: i32,
+        reply: Reply,
+    ) {
         self.answer_created(caller, file, (inode, Found::New), flags & !libc::O_TRUNC, reply);
     }
 
-    fn answer_created(&self, caller: &Caller, file: FileId, (inode, found): (&Inode, Found), flags: i32, reply: Reply) {
+    fn answer_created(
+        self: &Arc<Self>,
+        caller: &Caller,
+        file: FileId,
+        (inode, found): (&Inode, Found),
+        flags: i32,
+        reply: Reply,
+    ) {
         match self.open_inode(caller, file, (inode, found), flags) {
             Ok((handle, opened)) => {
-                if reply.created(&self.entry(file, inode, caller.since, self.file_ttl(caller, file, inode)), &opened)
-                    == Delivery::Gone
-                {
-                    self.close_handle(handle);
-                }
+                let Shown { version, what: entry, .. } =
+                    self.entry(file, inode, caller.since, self.file_ttl(caller, file, inode));
+                let vfs = Arc::clone(self);
+                self.in_step(file, version, reply, move |reply| {
+                    if reply.created(&entry, &opened) == Delivery::Gone {
+                        vfs.close_handle(handle);
+                    }
+                });
             }
             Err(error) => answered(reply.error(super::errno::errno(error))),
         }
@@ -245,7 +262,7 @@ impl Vfs {
         self.files.close_file(&open.file, open.access);
         // When the handle is gone, so that the kernel does not hear of what it saw once more.
         if missed {
-            self.notices.inode(open.file.id(), Stale::Pages);
+            self.forget_pages(open.file.id());
         }
         Some(open)
     }

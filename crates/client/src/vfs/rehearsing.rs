@@ -76,7 +76,7 @@ impl Vfs {
     fn show_made(self: &Arc<Self>, caller: &Caller, made: FileId, reply: Reply) {
         let asker = caller.clone();
         self.with_inode(caller, made, reply, move |vfs, reply, file, inode| {
-            let _ = reply.entry(&vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, file, inode)));
+            vfs.answer_entry(vfs.entry(file, inode, asker.since, vfs.file_ttl(&asker, file, inode)), reply);
         });
     }
 }

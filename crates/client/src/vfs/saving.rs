@@ -12,7 +12,6 @@ use super::locks::GoneLocks;
 use super::pending::ReplySlot;
 use crate::files::commit::Committed;
 use crate::files::{Access, EarlyClose, OpenFile, OperationError, WaitPolicy};
-use crate::notices::Stale;
 use std::sync::Arc;
 use wayfs_fuse::{Errno, FileHandle, LockOwner, Reply};
 use wayfs_types::request::{Answer, Level, Request as Ask};
@@ -176,7 +175,7 @@ impl Vfs {
             tracing::warn!(%file, record = %committed.stored.record, "what was written met another version: see `wayfs conflicts`");
         }
         if !committed.is_ours || committed.is_moved {
-            self.notices.inode(file, Stale::Pages);
+            self.forget_pages(file);
         }
         self.cold.written(&committed.stored.inode);
         committed.stored.record
@@ -436,7 +435,7 @@ impl Vfs {
 
     fn watch_mappings(&self) {
         for file in self.files.watch_mappings() {
-            self.notices.inode(file, Stale::Pages);
+            self.forget_pages(file);
         }
     }
 
@@ -464,6 +463,7 @@ impl Vfs {
     pub fn commit_aged(self: &Arc<Self>) {
         self.watch_mappings();
         self.follow_all();
+        self.notices.end_late();
         for (file, error) in self.files.commit_older(self.settings.dirty_age, self.settings.read_timeout) {
             tracing::warn!(%file, %error, "commit of an open file: will be tried again");
         }

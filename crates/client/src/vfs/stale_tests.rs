@@ -90,6 +90,27 @@ fn what_is_appended_through_a_handle_from_before_the_file_grew_elsewhere_is_read
     eventually(|| mount.toy.bytes_of("log") == bytes);
 }
 
+/// What another machine appended to a file of which the kernel has pages is told with its size before the pages are told to be old:
+/// the end of the last page would read as zeros.
+#[test]
+fn no_size_is_told_before_the_pages_of_the_version_before_it_are_forgotten() {
+    let Some(mount) = mounted(Close::Asynchronous) else { return };
+    fs::write(mount.path("log"), b"1\n2\n").unwrap();
+    eventually(|| mount.vfs.open_handles() == 0);
+    assert_eq!(mount.vfs.commit_all(), []);
+    let mut reader = fs::File::open(mount.path("log")).unwrap();
+    let mut first = [0; 4];
+    reader.read_exact(&mut first).unwrap();
+    let file = mount.toy.change_behind("log", b"1\n2\n3\n4\n");
+    // The volume has the change and has yet to tell the hooks; the kernel asks for a reason of its own.
+    mount.notices.inode(file, Stale::Attributes);
+    mount.settle();
+    assert_eq!(fs::metadata(mount.path("log")).unwrap().len(), 8);
+    let mut rest = String::new();
+    reader.read_to_string(&mut rest).unwrap();
+    assert_eq!((&first, rest.as_str()), (b"1\n2\n", "3\n4\n"));
+}
+
 #[test]
 fn a_file_that_was_removed_and_came_back_is_shown_as_it_is_when_its_handles_are_gone() {
     let Some(mount) = mounted(Close::Asynchronous) else { return };
