@@ -1,9 +1,12 @@
 //! Members that were removed with a fence: what the home had not ordered then does nothing.
 
+use super::forking::{named, stay_connected, write};
+use super::put_back::{first_life, rejoin};
 use super::world::{HOME, World, name, small};
 use crate::{Held, Role};
+use std::time::Duration;
 use wayfs_types::request::Change;
-use wayfs_types::{Admitted, FileId};
+use wayfs_types::{Admitted, FileId, Life};
 
 /// A home, a station that cannot reach it and has what ann wrote, and bob at the home.
 struct Stage {
@@ -104,4 +107,38 @@ fn a_fence_may_be_drawn_later() {
     assert_eq!(stage.names(stage.bob), ["early"]);
     stage.revoke(Held::Taken);
     stage.world.assert_agrees(stage.station);
+}
+
+/// [S-fence] [S-clone]: a copy of a member's store has the member's key, and is turned away with it, whatever it is called since.
+#[test]
+fn a_copy_of_a_fenced_member_is_turned_away_with_it() {
+    let mut world = first_life();
+    let (station, ann) = (world.add(Role::Station, "st@s"), world.add(Role::Client, "ann@a"));
+    let line = stay_connected(&mut world, station, HOME);
+    world.configure(ann, |config| config.life = Life(5));
+    stay_connected(&mut world, ann, HOME);
+    write(&mut world, ann, &named("early", 2));
+    world.settle();
+    let store = world.snapshot(ann);
+    let twin = world.clone_of(ann, store, 9);
+    for round in 0..3 {
+        rejoin(&mut world, &[(ann, HOME), (twin, station)]);
+        write(&mut world, ann, &named(&format!("first-{round}"), 1));
+        write(&mut world, twin, &named(&format!("twin-{round}"), 1));
+    }
+    let origin = |world: &World, host: usize| world.hosts[host].replica.config().origin;
+    assert_ne!(origin(&world, twin), origin(&world, ann), "one of them is another member by now");
+    let (now, wall) = (world.now, world.wall());
+    let node = world.hosts[ann].replica.config().node;
+    assert_eq!(world.hosts[HOME].replica.revoke(now, wall, node, Held::Fenced), Ok(2), "both of its origins");
+    world.pass(Duration::from_secs(1));
+    assert!(world.is_open(line), "the station's session goes on");
+    for parent in [HOME, station] {
+        for host in [ann, twin] {
+            assert!(!world.has_session(host), "host {host} is put out");
+            world.connect(host, parent);
+            world.settle();
+            assert!(!world.has_session(host), "host {host} is turned away at {parent}");
+        }
+    }
 }
