@@ -174,10 +174,14 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn place_cursor(&mut self, resume: &Resume, is_station: bool) -> Cursor {
         let stamp = self.own_stamp();
         let current = self.counters.change;
-        if (resume.stamp.origin, resume.stamp.born) != (stamp.origin, stamp.born) {
+        if resume.stamp.origin != stamp.origin {
             // A station has no other parent than the home: this one took the place of the one that it knew.
-            let is_of_former = is_station && self.succession.is_some() && resume.stamp.origin != stamp.origin;
+            let is_of_former = is_station && self.succession.is_some();
             return if is_of_former { Cursor::Former } else { Cursor::Foreign };
+        }
+        if resume.stamp.born != stamp.born {
+            // No two stores are named after one origin: ours was put back to before it had its name, and got another.
+            return Cursor::Lost;
         }
         if stamp.life == Life::NONE || resume.stamp.life == Life::NONE {
             return if resume.cursor <= current { Cursor::Ours } else { Cursor::Foreign };

@@ -375,3 +375,40 @@ fn what_was_lent_and_is_lost_is_waited_for_by_its_new_name_only() {
         assert!(ledger.home_lacks.is_nothing(), "host {host}: {ledger:?}");
     }
 }
+
+/// Seed 9000233: a server's store has no name before its first child comes. One that is put back to before that gives itself
+/// another, and its children come with the one that it had.
+fn put_back_to_before_anybody_came(has_station: bool) {
+    let mut world = first_life();
+    let (station, a) = (world.add(Role::Station, "st@s"), world.add(Role::Client, "ann@a"));
+    world.settle();
+    let copy = world.snapshot(HOME);
+    world.pass(Duration::from_secs(1));
+    let parent = if has_station { station } else { HOME };
+    stay_connected(&mut world, station, HOME);
+    stay_connected(&mut world, a, parent);
+    write(&mut world, a, &named("lost", 3));
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    world.restore(HOME, copy, 4);
+    world.pass(Duration::from_secs(1));
+    rejoin(&mut world, &[(station, HOME), (a, parent)]);
+    let says_so = |event: &Output| matches!(event, Output::WentBack { .. });
+    assert!(world.hosts[HOME].events.iter().any(says_so), "it is told that it was put back");
+    for host in [HOME, station, a] {
+        assert!(host == HOME || world.has_session(host), "host {host} goes on");
+        assert_all_there(&mut world, host, &named("lost", 3));
+        assert_eq!(world.names(host, ROOT).unwrap().len(), 3, "no copies at {host}");
+    }
+    world.assert_agrees(a);
+}
+
+#[test]
+fn a_home_put_back_to_before_anybody_came_hears_so_from_a_station() {
+    put_back_to_before_anybody_came(true);
+}
+
+#[test]
+fn a_home_put_back_to_before_anybody_came_hears_so_from_a_client() {
+    put_back_to_before_anybody_came(false);
+}
