@@ -225,6 +225,11 @@ impl Contents {
         self.announced_set.remove(root).is_some()
     }
 
+    /// Whether the driver announced these contents, and no record of ours or of a child named them so far.
+    pub(crate) fn is_announced(&self, root: &Digest) -> bool {
+        self.announced_set.contains_key(root)
+    }
+
     /// A station has contents of a record that has not come yet. Past the bound one is forgotten: it is told again
     /// in the station's next session.
     fn note_early(&mut self, record: RecordId, child: OriginId) {

@@ -623,6 +623,7 @@ impl<S: MetaStore> Replica<S> {
         }
         self.note_touched()?;
         self.find_older(&cut)?;
+        self.owe_early(&cut)?;
         let parted = self.parted_in(&cut)?;
         if parted.is_empty() { self.take_cut(cut) } else { self.take_parted(cut, parted) }
     }

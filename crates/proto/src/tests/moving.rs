@@ -127,6 +127,34 @@ fn a_client_that_moved_hears_at_a_station_that_never_carried_its_records_when_th
     assert_eq!(world.wait(client, Level::Stable), Ok(Answer::Reached));
 }
 
+/// Seed 9000779: a station that cannot reach the home takes contents of a record of which it has not heard. Their writer is gone
+/// before it could account for them.
+#[test]
+fn contents_that_came_before_their_record_are_a_duty_when_the_home_names_it() {
+    let (mut world, [s1, _], client, [upper, _]) = two_stations();
+    let direct = world.connect(client, HOME);
+    world.settle();
+    world.close(upper);
+    world.hold_pushes(direct, true);
+    let file = world.create(client, FileId::ROOT, "f");
+    let version = world.store(client, file, big("f"));
+    world.settle();
+    world.close(direct);
+    world.connect(client, s1);
+    world.settle();
+    assert!(world.hosts[s1].chunks.contains(&big("f").root().unwrap()), "it was pushed");
+    world.destroy(client);
+    world.connect(s1, HOME);
+    world.pass(Duration::from_secs(1));
+    let ledger = world.hosts[s1].replica.ledger().unwrap();
+    assert_eq!(ledger.home_lacks.bytes, big("f").size(), "it says what it alone has: {ledger:?}");
+    world.input(s1, crate::Input::Propagate { file, version });
+    world.pass(Duration::from_secs(3));
+    assert!(world.hosts[HOME].chunks.contains(&big("f").root().unwrap()));
+    let ledger = world.hosts[s1].replica.ledger().unwrap();
+    assert!(ledger.home_lacks.is_nothing(), "{ledger:?}");
+}
+
 #[test]
 fn contents_that_the_former_station_took_stay_its_duty() {
     let (mut world, [s1, s2], client, [upper, _]) = two_stations();
