@@ -124,7 +124,9 @@ impl World {
         let is_visible = home.is_some_and(has);
         let is_lost = self.has_lost_server();
         let kept = if is_over { &Content::EMPTY } else { &update.content };
-        let is_kept = is_lost && (self.is_at_writer(record, kept) || self.is_beyond_promise(record));
+        // What a station had and left out, for what took its place, need be at no server any more (seed 9000655).
+        let is_kept = self.history.is_left_out(record)
+            || is_lost && (self.is_at_writer(record, kept) || self.is_beyond_promise(record));
         Truth {
             is_safe: is_kept || servers.iter().any(has) && servers.iter().any(is_at),
             is_visible,

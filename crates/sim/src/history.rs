@@ -68,6 +68,10 @@ pub(crate) struct History {
     holds: BTreeMap<RecordId, RecordId>,
     /// What a fork made its writer write again under another name: what it was called before.
     former: BTreeMap<RecordId, RecordId>,
+    /// The same the other way round, with all that one record stands for: a file is made again with what was stored into it.
+    went_into: BTreeMap<RecordId, BTreeSet<RecordId>>,
+    /// Updates that a station did not write again by its own name, since it had what took their place.
+    left_out: BTreeSet<RecordId>,
 }
 
 /// A report of *safe*.
@@ -153,6 +157,20 @@ impl History {
     /// A record was written again under another name.
     pub(crate) fn renamed(&mut self, former: RecordId, now: RecordId) {
         self.former.insert(now, former);
+        self.went_into.entry(former).or_default().insert(now);
+    }
+
+    /// A station wrote again by its own name what it had of an origin, but for what it had replaced or removed, too.
+    pub(crate) fn parted(&mut self, of: OriginId, had: &Origin) {
+        let is_its_own = |record: &RecordId| record.origin() == of && had.has(record.sequence());
+        let left = self.updates.keys().filter(|record| is_its_own(record) && !self.went_into.contains_key(record));
+        let left: Vec<RecordId> = left.copied().filter(|record| self.is_superseded(*record)).collect();
+        self.left_out.extend(left);
+    }
+
+    /// Whether a station left an update out when it wrote again what it had: no server has its record then.
+    pub(crate) fn is_left_out(&self, record: RecordId) -> bool {
+        self.left_out.contains(&record)
     }
 
     /// The name under which a record was answered for.
@@ -174,10 +192,14 @@ impl History {
         self.holds.get(&version).copied().unwrap_or_else(|| self.first(version))
     }
 
-    /// All names that a record has had.
+    /// All names that a record has had, be it that another one stands for it and more (seed 9000655).
     pub(crate) fn names(&self, record: RecordId) -> impl Iterator<Item = RecordId> {
-        let later = self.former.keys().copied().filter(move |name| self.first(*name) == record);
-        std::iter::once(record).chain(later)
+        let (mut names, mut open) = (BTreeSet::from([record]), vec![record]);
+        while let Some(name) = open.pop() {
+            let later = self.went_into.get(&name).into_iter().flatten();
+            open.extend(later.filter(|now| names.insert(**now)));
+        }
+        names.into_iter()
     }
 
     /// Whether a record is of a host's history.

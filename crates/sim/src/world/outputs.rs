@@ -10,7 +10,7 @@ use crate::planted::Bug;
 use rand::Rng;
 use std::time::Duration;
 use wayfs_proto::{Input, Output, PeerId, Replica, Role};
-use wayfs_types::{Content, FileId, Op, Record, Ticket};
+use wayfs_types::{Content, FileId, Op, OriginId, Record, Ticket};
 
 impl World {
     pub(super) fn drain(&mut self, index: usize) {
@@ -103,7 +103,11 @@ impl World {
             | Output::Happened(_)
             | Output::WentBack { .. }
             | Output::RoomsAbove { .. } => {}
-            Output::Rescued { .. } | Output::Recovered { .. } => self.note_renamed(index),
+            Output::Rescued { of, .. } => {
+                self.note_renamed(index);
+                self.note_parted(index, of);
+            }
+            Output::Recovered { .. } => self.note_renamed(index),
         }
     }
 
@@ -116,6 +120,14 @@ impl World {
             if let Ok(Some(Record { op: Op::Create { content, .. }, .. })) = replica.logged(now) {
                 self.history.made_again(now, &content);
             }
+        }
+    }
+
+    /// A station wrote again what it had of an origin. Its disk has what it had before: what it does now is not durable yet.
+    fn note_parted(&mut self, index: usize, of: OriginId) {
+        let origins = self.reopened(index).and_then(|station| station.origins().ok()).unwrap_or_default();
+        if let Some((_, had)) = origins.into_iter().find(|(origin, _)| *origin == of) {
+            self.history.parted(of, &had);
         }
     }
 
