@@ -20,6 +20,8 @@
 #   WAYFS_DBENCH_TIME=10    seconds of dbench
 #   WAYFS_STRESS_TIME=3s    how long each kind of operation of stress-ng goes on
 #   WAYFS_GIT_TESTS="t5*"   which tests of git, WAYFS_SQLITE_TESTS="wal lock" which of SQLite
+#   WAYFS_SUITES_JOBS=1     how many tests of git and SQLite run at once
+#   WAYFS_SUITES_KEEP=DIR   where results of git and SQLite and the words of what failed are kept; on the disk of this machine
 #   WAYFS_BIN=FILE          the program (default: target/debug/wayfs, built first)
 #
 # Sources: `apt-get source git`, then `make NO_CURL=1 NO_EXPAT=1 NO_OPENSSL=1 NO_GETTEXT=1 NO_TCLTK=1` in it; `apt-get source sqlite3`
@@ -149,43 +151,50 @@ run_bonnie() {
     echo "bonnie++: passed"
 }
 
-# Names of directories of tests stay after a failure; what failed is shown by git's own words.
-run_git() {
-    mkdir "$work/m/git"
-    failed=""
-    for test in $(cd "$WAYFS_GIT_SOURCE/t" && ls ${WAYFS_GIT_TESTS:-$git_tests}); do
-        name=${test%.sh}
-        case " $git_expected " in
-        *" ${name%%-*} "*) continue ;;
-        esac
-        (cd "$WAYFS_GIT_SOURCE/t" && sh "./$name.sh" --root="$work/m/git" >"$work/git.log" 2>&1) || {
-            grep -a '^not ok' "$work/git.log" | grep -av 'TODO known breakage' || tail -n 3 "$work/git.log"
-            failed="$failed $name"
-        }
+# Runs tests of git or SQLite, whose names come in, on the mount, and what fails there on the disk, too; see scripts/suite_test.sh.
+tests_of() {
+    mkdir "$work/m/$1"
+    disk=${WAYFS_SUITES_KEEP:-$work/kept}/$1
+    mkdir -p "$disk"
+    : >"$disk/results"
+    xargs -P "${WAYFS_SUITES_JOBS:-1}" -n 1 sh scripts/suite_test.sh "$1" "$work/m/$1" "$disk"
+    for outcome in passed nothing disk FAILED; do
+        echo "$1: $outcome $(grep -c "^$outcome " "$disk/results")"
     done
-    [ -z "$failed" ] || { echo "git: failed:$failed" >&2; return 1; }
+    sed -n 's/^disk /fails on the disk of this machine, too: /p' "$disk/results"
+    ! grep '^FAILED ' "$disk/results" >&2
 }
-# Those that ask the most of a file system: the index, objects and packs, refs and their locks, work trees, clones and pushes.
-git_tests="t0000-*.sh t000[1-9]-*.sh t0021-*.sh t1[0-4]*.sh t15*.sh t2[0-9]*.sh t3[0-5]*.sh t5[0-5]*.sh t7[0-5]*.sh"
-# None is expected to fail.
-git_expected=""
 
-# Each test in a process of its own, as SQLite's own `all` has it: many set up what others would find.
-run_sqlite() {
-    mkdir "$work/m/sqlite"
-    fixture=$WAYFS_SQLITE_SOURCE/testfixture
-    [ -x "$fixture" ] || fixture=$WAYFS_SQLITE_SOURCE/b/testfixture
-    failed=""
-    for test in ${WAYFS_SQLITE_TESTS:-$sqlite_tests}; do
-        (cd "$work/m/sqlite" && "$fixture" "$WAYFS_SQLITE_SOURCE/test/$test.test" >"$work/sqlite.log" 2>&1) || {
-            grep -a '^! ' "$work/sqlite.log" | head -n 20
-            tail -n 2 "$work/sqlite.log"
-            failed="$failed $test"
-        }
-    done
-    [ -z "$failed" ] || { echo "sqlite: failed:$failed" >&2; return 1; }
+run_git() {
+    export WAYFS_GIT_SOURCE
+    (cd "$WAYFS_GIT_SOURCE/t" && ls ${WAYFS_GIT_TESTS:-$git_tests}) | sed 's/\.sh$//' | tests_of git
 }
-# Those that have the file system do something: locks, journals of every mode, crashes in the middle, memory maps.
+# All: the index, objects and packs, refs and their locks, work trees, clones and pushes first. Those that want a web server, Subversion, CVS or
+# Perforce say themselves that they have nothing to do.
+git_tests="t[0-9]*.sh"
+
+# Each test in a process of its own: many set up what others would find.
+run_sqlite() {
+    export WAYFS_SQLITE_SOURCE
+    WAYFS_SQLITE_FIXTURE=$WAYFS_SQLITE_SOURCE/testfixture
+    [ -x "$WAYFS_SQLITE_FIXTURE" ] || WAYFS_SQLITE_FIXTURE=$WAYFS_SQLITE_SOURCE/b/testfixture
+    export WAYFS_SQLITE_FIXTURE
+    { if [ -n "${WAYFS_SQLITE_TESTS:-}" ]; then echo $WAYFS_SQLITE_TESTS; else echo $sqlite_tests && veryquick; fi; } | tr -s ' ' '\n' | awk '!seen[$0]++' | tests_of sqlite
+}
+# SQLite's own list "veryquick": all but failing allocations and disks, which are simulated inside the program, and what takes hours.
+veryquick() {
+    cat >"$work/list.tcl" <<'TCL'
+set argv0 [lindex $argv 0]/test/list.tcl
+set argv {}
+source [file dirname $argv0]/permutations.test
+array set suite $::testspec(veryquick)
+foreach file $suite(-files) { puts [file rootname [file tail $file]] }
+exit 0
+TCL
+    (cd "$work" && "$WAYFS_SQLITE_FIXTURE" list.tcl "$WAYFS_SQLITE_SOURCE")
+}
+# Before those, and whether they are in that list or not, those that have the file system do something: locks, journals of every mode, crashes in
+# the middle, memory maps, threads.
 sqlite_tests="lock lock2 lock3 lock4 lock5 lock6 lock7 exclusive exclusive2 journal1 journal2 journal3 jrnlmode jrnlmode2 jrnlmode3
     pager1 pager2 pager3 pager4 wal wal2 wal3 wal4 wal5 wal6 walbak walhook walmode walro walro2 walshared walthread waloverwrite
     crash crash2 crash3 crash4 crash5 crash6 crash7 crash8 walcrash walcrash2 walcrash3 savepoint6 io ioerr mmap1 mmap2 mmap3
