@@ -133,11 +133,10 @@ impl Hooks for MountHooks {
     }
 
     fn invalidate_all(&self) {
-        self.notices.all_entries();
-        // Whoever has a file open asks without walking to it.
-        let table = self.table.get().and_then(Weak::upgrade);
-        for file in table.iter().flat_map(|table| table.ids()) {
-            self.notices.inode(file, Stale::Attributes);
+        // At once, by whoever carries out what the engine says: what comes from the parent next may be that it vouches, and from
+        // then on the kernel must show nothing of before.
+        if let Some(vfs) = self.vfs.get().and_then(Weak::upgrade) {
+            vfs.expire_all();
         }
     }
 

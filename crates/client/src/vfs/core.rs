@@ -441,7 +441,8 @@ impl Vfs {
         self.givers.run(job).is_ok()
     }
 
-    fn expire_all(&self) {
+    /// Has the kernel ask for all names and attributes again before it shows them. Waits for no request in hand.
+    pub(crate) fn expire_all(&self) {
         if let Some(notifier) = self.notifier.get()
             && let Err(error) = notifier.expire_all_entries()
         {

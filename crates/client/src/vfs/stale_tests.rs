@@ -2,11 +2,15 @@
 
 use super::Close;
 use super::mount_tests::{eventually, mounted};
-use crate::notices::Stale;
+use crate::events::Events;
+use crate::hooks::MountHooks;
+use crate::notices::{Notices, Stale};
+use crate::pins::Pins;
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
+use wayfs_node::Hooks;
 use wayfs_types::Kind;
 
 /// Files of a directory that is listed by several requests out of one page.
@@ -51,6 +55,20 @@ fn a_listing_that_goes_on_brings_back_nothing_that_was_removed_or_changed_meanwh
         assert_eq!(kind, Err(std::io::ErrorKind::NotFound), "{gone}");
     }
     assert_eq!(fs::read(mount.path("elsewhere")).unwrap(), b"old");
+}
+
+/// A client that moved was at its new server, and its kernel showed for a moment what the last one had vouched for.
+#[test]
+fn what_nobody_vouches_for_any_more_is_asked_for_when_the_engine_goes_on() {
+    let Some(mount) = mounted(Close::Asynchronous) else { return };
+    let pins = Arc::new(Pins::load(&mount.point.join("../pins.json")).unwrap());
+    // Nobody tells the kernel what is queued here.
+    let hooks = MountHooks::new(Arc::new(Notices::default()), Arc::new(Events::new("work".to_owned())), pins);
+    hooks.attach_vfs(&mount.vfs);
+    assert!(!mount.path("made").exists());
+    mount.toy.make_behind("made", Kind::File);
+    hooks.invalidate_all();
+    assert!(mount.path("made").exists());
 }
 
 #[test]

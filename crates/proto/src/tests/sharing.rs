@@ -242,6 +242,44 @@ fn who_comes_back_asks_before_it_shows_what_others_may_change() {
     assert!(is_done(world.answer(b, seen)));
 }
 
+/// From the home to a station and back, each time to where the other closed something that nobody has heard of yet.
+#[test]
+fn who_moves_sees_at_its_first_look_what_was_closed_where_it_is_now() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "s1@s");
+    let clients = ["ann@a", "bob@b"].map(|label| world.add(Role::Client, label));
+    clients.into_iter().for_each(|client| world.configure(client, strict));
+    world.connect(station, HOME);
+    let [writer, reader] = clients;
+    world.connect(writer, station);
+    world.connect(reader, HOME);
+    world.settle();
+    let directory = world.mkdir(writer, FileId::ROOT, "d");
+    for turn in 0..6 {
+        let (there, text) = ([station, HOME][turn % 2], format!("f{turn}"));
+        world.connect(writer, there);
+        world.pass(Duration::from_secs(5));
+        for client in [writer, reader] {
+            assert_eq!(world.ask(client, look(directory, &text)), Err(FsError::NotFound), "turn {turn}");
+        }
+        world.create(writer, directory, &format!("before-{turn}"));
+        let line = world.line_of(writer);
+        world.stall(line, true);
+        let made = world.request(writer, make(directory, &text));
+        assert!(is_done(world.answer(writer, made)), "turn {turn}: it has the directory alone");
+        world.hosts[reader].events.clear();
+        world.connect(reader, there);
+        // Before it was even greeted there.
+        let seen = world.request(reader, look(directory, &text));
+        world.settle();
+        assert_eq!(world.answer(reader, seen), None, "turn {turn}: the holder is asked first");
+        assert!(world.hosts[reader].events.contains(&Output::InvalidateAll), "turn {turn}: the kernel asks, too");
+        world.stall(line, false);
+        world.settle();
+        assert!(is_done(world.answer(reader, seen)), "turn {turn}");
+    }
+}
+
 #[test]
 fn rights_are_taken_as_the_settings_have_it() {
     for (sharing, takes) in [(Sharing::Relaxed, false), (Sharing::Near(Duration::from_millis(20)), true)] {
