@@ -12,10 +12,18 @@ use wayfs_system_tests::{Site, eventually, run_for, within};
 
 /// Longest time for a workload on a busy machine.
 const BUSY: Duration = Duration::from_secs(120);
+/// The same for one turn of it, if there are more: `WAYFS_PROGRAM_ROUNDS` says how many turns each machine has of what programs do.
+const TURN: Duration = Duration::from_secs(5);
 /// Longest time for news to travel.
 const SOON: Duration = Duration::from_secs(20);
 /// How often a file is replaced while another machine reads it.
 const REPLACED: usize = 150;
+
+/// How long a program may be at work.
+fn busy() -> Duration {
+    let turns = std::env::var("WAYFS_PROGRAM_ROUNDS").ok().and_then(|turns| turns.parse::<u32>().ok());
+    turns.map_or(BUSY, |turns| BUSY.max(TURN * turns))
+}
 
 fn names(root: &Path) -> Vec<String> {
     let mut names: Vec<String> =
@@ -147,6 +155,7 @@ for root in roots:
 const LOCK_FILES_GIT_AND_MAIL: &str = r#"
 import os, subprocess, sys, threading, time
 roots = sys.argv[1:3]
+turns = lambda usual: int(os.environ.get("WAYFS_PROGRAM_ROUNDS", usual))
 def both(work):
     failed = []
     def run(n):
@@ -166,7 +175,7 @@ def soon(check):
 # A counter, and a lock file beside it.
 open(roots[0] + "/count", "w").write("0")
 def count(n):
-    for _ in range(25):
+    for _ in range(turns(25)):
         while True:
             try:
                 os.close(os.open(roots[n] + "/count.lock", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
@@ -179,13 +188,13 @@ def count(n):
         os.rename(roots[n] + "/count.new", roots[n] + "/count")
         os.unlink(roots[n] + "/count.lock")
 both(count)
-soon(lambda: open(roots[1] + "/count").read() == "50")
+soon(lambda: int(open(roots[1] + "/count").read()) == 2 * turns(25))
 # A mail folder: written in tmp, linked into new.
 for name in ("mail", "mail/tmp", "mail/new"):
     os.mkdir(roots[0] + "/" + name)
     soon(lambda: os.path.exists(roots[1] + "/" + name))
 def deliver(n):
-    for turn in range(25):
+    for turn in range(turns(25)):
         name = "%d.%d" % (n, turn)
         with open(roots[n] + "/mail/tmp/" + name, "w") as file:
             file.write("mail " + name)
@@ -193,7 +202,7 @@ def deliver(n):
         os.unlink(roots[n] + "/mail/tmp/" + name)
 both(deliver)
 for root in roots:
-    soon(lambda: len(os.listdir(root + "/mail/new")) == 50 and not os.listdir(root + "/mail/tmp"))
+    soon(lambda: len(os.listdir(root + "/mail/new")) == 2 * turns(25) and not os.listdir(root + "/mail/tmp"))
 # Both push to one repository.
 environment = dict(os.environ, GIT_CONFIG_NOSYSTEM="1", GIT_AUTHOR_NAME="n", GIT_AUTHOR_EMAIL="a@b.c",
     GIT_COMMITTER_NAME="n", GIT_COMMITTER_EMAIL="a@b.c", HOME=sys.argv[3])
@@ -206,7 +215,7 @@ def push(n):
     own = "%s/own-%d" % (sys.argv[3], n)
     git(roots[n], "clone", "-q", roots[n] + "/shared.git", own)
     git(own, "checkout", "-q", "-b", "from-%d" % n)
-    for turn in range(5):
+    for turn in range(turns(5)):
         git(own, "commit", "-q", "--allow-empty", "-m", "turn %d" % turn)
         end = time.time() + 60
         while git(own, "push", "-q", "origin", "from-%d" % n, check=False).returncode != 0:
@@ -214,7 +223,7 @@ def push(n):
 both(push)
 for root in roots:
     for n in range(2):
-        soon(lambda: git(root + "/shared.git", "rev-list", "--count", "from-%d" % n, check=False).stdout.strip() == "5")
+        soon(lambda: git(root + "/shared.git", "rev-list", "--count", "from-%d" % n, check=False).stdout.strip() == str(turns(5)))
     git(root + "/shared.git", "fsck", "--strict")
 for root in roots:
     litter = [name for _, _, names in os.walk(root) for name in names if ".conflict-" in name]
@@ -236,7 +245,7 @@ fn programs_without_locks_of_the_system_work_at_two_stations() {
 fn programs_without_locks(site: &Site) {
     let home = site.clients[0].0.path("home");
     let roots = [0, 1].map(|client| site.root(client));
-    run_for(BUSY, Command::new("python3").arg("-c").arg(LOCK_FILES_GIT_AND_MAIL).args(&roots).arg(home)).ok();
+    run_for(busy(), Command::new("python3").arg("-c").arg(LOCK_FILES_GIT_AND_MAIL).args(&roots).arg(home)).ok();
 }
 
 /// Proves [S-append].
@@ -326,6 +335,7 @@ fn whoever_follows_a_large_log_sees_what_another_machine_appends() {
 const BOTH: &str = r#"
 import os, subprocess, sys, threading, time
 roots = sys.argv[1:3]
+turns = lambda usual: int(os.environ.get("WAYFS_PROGRAM_ROUNDS", usual))
 def both(work):
     failed = []
     def run(n):
@@ -346,7 +356,7 @@ def no_litter():
 fn on_both(site: &Site, script: &str) {
     let roots = [0, 1].map(|client| site.root(client));
     let script = format!("{BOTH}{script}");
-    run_for(BUSY, Command::new("python3").arg("-c").arg(script).args(&roots)).ok();
+    run_for(busy(), Command::new("python3").arg("-c").arg(script).args(&roots)).ok();
 }
 
 /// Two machines build parts of one tree at once; then one builds what depends on both.
@@ -374,7 +384,7 @@ def make(n, *targets):
     done = subprocess.run(("make", "-s", "-j4", "-C", roots[n]) + targets, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 0, done.stdout
 tree(roots[0])
-for turn in range(4):
+for turn in range(turns(4)):
     writer = turn % 2
     with open(roots[writer] + "/common.h", "w") as file:
         file.write("common %d\n" % turn)
@@ -430,11 +440,11 @@ def in_place(root, text):
     write(root + "/text", text)
 write(roots[0] + "/text", "0")
 text = "0"
-for turn in range(60):
+for turn in range(turns(60)):
     n = turn % 2
     found = open(roots[n] + "/text").read()
     assert found == text, (turn, found, text)
-    text = "turn %d " % turn * (turn * 40)
+    text = "turn %d " % turn * (turn % 60 * 40)
     (vim, gedit, emacs, office, in_place)[turn % 5](roots[n], text)
 for root in roots:
     assert os.listdir(root) == ["text"], os.listdir(root)
@@ -453,7 +463,7 @@ write = lambda path, text: open(path, "w").write(text)
 write(roots[0] + "/status", "")
 def install(n):
     root = roots[n]
-    for turn in range(15):
+    for turn in range(turns(15)):
         while True:
             try:
                 os.close(os.open(root + "/lock", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
@@ -474,10 +484,10 @@ def install(n):
             log.write("installed %d-%d\n" % (n, turn))
         os.unlink(root + "/lock")
 both(install)
-wanted = sorted("package %d-%d" % (n, turn) for n in range(2) for turn in range(15))
+wanted = sorted("package %d-%d" % (n, turn) for n in range(2) for turn in range(turns(15)))
 for root in roots:
     assert sorted(open(root + "/status").read().split("\n")[:-1]) == wanted
-    assert len(open(root + "/log").read().splitlines()) == 30
+    assert len(open(root + "/log").read().splitlines()) == 2 * turns(15)
 no_litter()
 "#,
     );
