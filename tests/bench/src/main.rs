@@ -6,12 +6,14 @@
 //! the machine is noisy.
 
 mod hop;
+mod listening;
 mod measure;
 mod places;
 mod reconcile;
 mod safe;
 mod scale;
 mod table;
+mod two_at_work;
 
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -53,14 +55,21 @@ fn grow(mut arguments: &[&str]) -> Result<()> {
     scale::run(word, files_max, json)
 }
 
-/// Only the rows about files whose names contain one of the words, the time to safe for the word `safe`, and what the tools for a bad hop cost for the word `hop`: for
-/// measuring while working. A row that needs
+/// Only the rows about files whose names contain one of the words, the time to safe for the word `safe`, two machines at work for `two`, a lone
+/// one while a program listens for `events`, and what the tools for a bad hop cost for `hop`: for measuring while working. A row that needs
 /// the files of another (`rm -r` those of `tar` and `clone`) needs it to be chosen, too.
 fn some_rows(words: &[&str], rounds: usize) -> Result<()> {
     let places = places::Places::new()?;
-    let mut rows = measure::files(&places, rounds, |row| words.iter().any(|word| row.contains(word)))?;
+    let sources = measure::make_tree(places.scratch())?;
+    let mut rows = measure::files(&places, &sources, rounds, |row| words.iter().any(|word| row.contains(word)))?;
+    if words.contains(&"events") {
+        rows.extend(listening::costs(&places, rounds, &measure::lone_works(&sources))?);
+    }
     if words.contains(&"safe") {
         rows.extend(safe::time_to_safe(&places)?);
+    }
+    if words.contains(&"two") {
+        rows.extend(two_at_work::costs()?);
     }
     if words.contains(&"hop") {
         rows.extend(hop::costs()?);
@@ -71,8 +80,11 @@ fn some_rows(words: &[&str], rounds: usize) -> Result<()> {
 
 fn bench(rounds: usize, json: Option<PathBuf>) -> Result<()> {
     let places = places::Places::new()?;
-    let mut rows = measure::files(&places, rounds, |_| true)?;
+    let sources = measure::make_tree(places.scratch())?;
+    let mut rows = measure::files(&places, &sources, rounds, |_| true)?;
+    rows.extend(listening::costs(&places, rounds, &measure::lone_works(&sources))?);
     rows.extend(safe::time_to_safe(&places)?);
+    rows.extend(two_at_work::costs()?);
     rows.extend(reconcile::records()?);
     rows.extend(hop::costs()?);
     table::print(&rows);

@@ -1,5 +1,6 @@
 //! File operations at all places, interleaved.
 
+use crate::listening::Work;
 use crate::places::Places;
 use crate::table::Row;
 use anyhow::{Context, Result, ensure};
@@ -8,7 +9,7 @@ use rand::{Rng, SeedableRng};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -19,13 +20,35 @@ const SMALL: usize = 1000;
 /// Random accesses a round.
 const RANDOM: usize = 4000;
 
-/// One kind of measurement: name, unit, whether it is a time, the sight, and how it is done in a directory.
-type Measurement<'a> = (&'a str, &'static str, bool, &'a str, Box<dyn Fn(&Path) -> Result<f64> + 'a>);
+/// How something is measured in a directory.
+pub(crate) type Measure<'a> = Box<dyn Fn(&Path) -> Result<f64> + 'a>;
+
+/// One kind of measurement: name, unit, whether it is a time, the sight, and how it is done.
+type Measurement<'a> = (&'a str, &'static str, bool, &'a str, Measure<'a>);
+
+/// A source tree of 800 files of 6 KiB on average.
+pub(crate) struct Sources {
+    archive: PathBuf,
+    repository: PathBuf,
+}
+
+/// What a lone user does most.
+pub(crate) fn lone_works(sources: &Sources) -> Vec<Work<'_>> {
+    vec![
+        ("create, write 4 KiB, close", "k/s", false, Box::new(create_small)),
+        ("tar x, 800 files", "s", true, Box::new(|d| untar(d, &sources.archive))),
+        ("git clone, 800 files", "s", true, Box::new(|d| clone(d, &sources.repository))),
+    ]
+}
 
 /// Those that are chosen by name, `rounds` times, medians.
-pub(crate) fn files(places: &Places, rounds: usize, is_chosen: impl Fn(&str) -> bool) -> Result<Vec<Row>> {
-    let archive = make_tree(places.scratch())?;
-    let repository = places.scratch().join("tree");
+pub(crate) fn files(
+    places: &Places,
+    sources: &Sources,
+    rounds: usize,
+    is_chosen: impl Fn(&str) -> bool,
+) -> Result<Vec<Row>> {
+    let Sources { archive, repository } = sources;
     let mut measurements: Vec<Measurement<'_>> = vec![
         ("sequential write, 256 MiB, new", "MB/s", false, "0.9 of native", Box::new(write_new)),
         ("the same anew over itself", "MB/s", false, "0.9 of native for complete cached files", Box::new(write_big)),
@@ -38,8 +61,8 @@ pub(crate) fn files(places: &Places, rounds: usize, is_chosen: impl Fn(&str) -> 
         ("stat, warm", "k/s", false, "native: it must not leave the kernel", Box::new(stat_warm)),
         ("list 1000 with attributes", "k/s", false, "the loopback", Box::new(list)),
         ("open, read 4 KiB, close", "k/s", false, "the loopback", Box::new(read_small)),
-        ("tar x, 800 files", "s", true, "0.7 of the loopback", Box::new(|d| untar(d, &archive))),
-        ("git clone, 800 files", "s", true, "0.7 of the loopback", Box::new(|d| clone(d, &repository))),
+        ("tar x, 800 files", "s", true, "0.7 of the loopback", Box::new(|d| untar(d, archive))),
+        ("git clone, 800 files", "s", true, "0.7 of the loopback", Box::new(|d| clone(d, repository))),
         ("rm -r of both", "s", true, "the loopback", Box::new(remove)),
     ];
     measurements.retain(|(what, ..)| is_chosen(what));
@@ -208,8 +231,8 @@ fn read_small(directory: &Path) -> Result<f64> {
     Ok(rate(SMALL, start))
 }
 
-/// A source tree of 800 files of 6 KiB on average, as a repository and as an archive.
-fn make_tree(scratch: &Path) -> Result<std::path::PathBuf> {
+/// Makes the tree, as a repository and as an archive.
+pub(crate) fn make_tree(scratch: &Path) -> Result<Sources> {
     let root = scratch.join("tree");
     let mut random = StdRng::seed_from_u64(3);
     for directory in 0..40 {
@@ -227,7 +250,7 @@ fn make_tree(scratch: &Path) -> Result<std::path::PathBuf> {
         scratch,
         "tar -C tree -cf tree.tar . && cd tree && git init -q . && git add . && git -c user.name=n -c user.email=e commit -qm all",
     )?;
-    Ok(archive)
+    Ok(Sources { archive, repository: root })
 }
 
 fn shell(directory: &Path, script: &str) -> Result<()> {

@@ -15,8 +15,8 @@ pub(crate) struct Places {
     scratch: TempDir,
     pub(crate) home: Machine,
     pub(crate) server: Server,
-    _client: Machine,
-    mount: wayfs_system_tests::Mount,
+    pub(crate) client: Machine,
+    pub(crate) mount: wayfs_system_tests::Mount,
     loopback: Process,
 }
 
@@ -37,7 +37,7 @@ impl Places {
         server.wayfs(&home, &["volume", "create", "bench"]).ok();
         let client = Machine::new("client");
         let mount = client.mount(&server.ticket(&home, "bench"), &[]);
-        Ok(Self { scratch, home, server, _client: client, mount, loopback })
+        Ok(Self { scratch, home, server, client, mount, loopback })
     }
 
     /// Name and directory of each place.
