@@ -32,7 +32,7 @@ impl Children {
     /// When the first lease ends, as things are.
     fn next_lease_end(&self, lease: Duration) -> Option<Time> {
         let sessions = self.by_origin.values().map(|child| child.lease_end(lease));
-        sessions.chain(self.kept_locks.next(lease)).min()
+        sessions.chain(self.kept_locks.next(lease)).chain(self.lock_grace.next()).min()
     }
 
     /// A child goes, or comes anew: if somebody waits for what it did not confirm, that is noted. Whoever was sent away for that and
@@ -131,6 +131,7 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         self.check_kept_locks();
+        self.check_lock_grace();
         self.children.unblock();
         self.children.next_check = self.children.next_lease_end(lease);
         Ok(())

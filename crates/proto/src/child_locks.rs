@@ -4,17 +4,36 @@
 //! when the release takes effect; and who is granted the lock thereafter is told all of it first (`Child::grants`).
 
 use crate::locks::{Asker, Holder, Verdict, Which};
-use crate::replica::Replica;
+use crate::replica::{Replica, StepError};
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
 use wayfs_types::{FileId, MetaStore, OriginId};
 use wayfs_wire::{AskId, Down, LockVerdict, Up};
 
 impl<S: MetaStore> Replica<S> {
     /// What a child says about locks.
-    pub(crate) fn handle_child_locks(&mut self, child: OriginId, up: Up) {
+    ///
+    /// # Errors
+    /// [`StepError::Storage`] if it cannot be written down that it may have some.
+    pub(crate) fn handle_child_locks(&mut self, child: OriginId, up: Up) -> Result<(), StepError> {
+        if let Up::Lock { ask, request } | Up::KeepLock { ask, request } = up
+            && !self.is_relayed(&request)
+            && !self.note_may_hold(child, request.family)?
+        {
+            self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Overload });
+            return Ok(());
+        }
+        self.take_child_locks(child, up);
+        Ok(())
+    }
+
+    fn take_child_locks(&mut self, child: OriginId, up: Up) {
         match up {
             Up::Lock { ask, request } if self.is_relayed(&request) => self.relay_lock(child, ask, request),
-            Up::Lock { ask, request } => self.give_child_lock(child, ask, request),
+            Up::Lock { ask, request } => {
+                let holder = Holder { origin: child, owner: request.owner };
+                let verdict = self.locks.lock(Asker::Child(child, ask), holder, request);
+                self.tell_child_verdict(child, ask, &request, verdict);
+            }
             Up::KeepLock { ask, request } => self.handle_child_keeps(child, ask, request),
             Up::TestLock { ask, request } => self.handle_child_test(child, ask, request),
             Up::Unlock { file, family, owner, range } => self.handle_child_unlock(child, (file, family), owner, range),
@@ -55,15 +74,16 @@ impl<S: MetaStore> Replica<S> {
         if self.comes_too_late(holder, &request) {
             return self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Refused });
         }
-        self.give_child_lock(child, ask, request);
+        let verdict = self.locks.keep(Asker::Child(child, ask), holder, request);
+        self.tell_child_verdict(child, ask, &request, verdict);
     }
 
-    fn give_child_lock(&mut self, child: OriginId, ask: AskId, request: LockRequest) {
-        let holder = Holder { origin: child, owner: request.owner };
-        let verdict = match self.locks.lock(Asker::Child(child, ask), holder, request) {
+    /// What became of a child's question; if it waits on, nothing is said.
+    pub(crate) fn tell_child_verdict(&mut self, child: OriginId, ask: AskId, request: &LockRequest, verdict: Verdict) {
+        let verdict = match verdict {
             Verdict::Granted => {
                 self.children.grant(child, ask, self.counters.change.0);
-                let granted = self.locks.wake_beside(&request);
+                let granted = self.locks.wake_beside(request);
                 return self.tell_granted(granted);
             }
             Verdict::Refused => LockVerdict::Refused,
@@ -79,7 +99,16 @@ impl<S: MetaStore> Replica<S> {
             return self.relay_test(child, ask, request);
         }
         let holder = Holder { origin: child, owner: request.owner };
-        let verdict = self.locks.test(holder, &request).map_or(LockVerdict::Free, LockVerdict::Held);
+        if let Some(verdict) = self.locks.defers_test(Asker::Child(child, ask), holder, request) {
+            return self.tell_child_verdict(child, ask, &request, verdict);
+        }
+        let held = self.locks.test(holder, &request);
+        self.tell_child_tested(child, ask, held);
+    }
+
+    /// What is in the way of a lock of a child.
+    pub(crate) fn tell_child_tested(&mut self, child: OriginId, ask: AskId, held: Option<LockRequest>) {
+        let verdict = held.map_or(LockVerdict::Free, LockVerdict::Held);
         self.children.tell(child, Down::LockAnswer { ask, verdict });
     }
 
@@ -98,10 +127,15 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Whether others may have had in the meantime what a child wants to keep. A server that was opened a moment ago knows of no
-    /// lock, and believes all.
+    /// lock, and believes whom it waits for (`lock_grace.rs`). Claims, for which it does not wait, it believes all.
     fn comes_too_late(&self, holder: Holder, request: &LockRequest) -> bool {
-        let is_decided_here = request.family == LockFamily::Claim || self.is_the_homes(request.file).unwrap_or(true);
-        let is_believed = self.now < self.opened + self.config.lease;
+        let is_claim = request.family == LockFamily::Claim;
+        let is_decided_here = is_claim || self.is_the_homes(request.file).unwrap_or(true);
+        let is_believed = if is_claim {
+            self.now < self.opened + self.config.lease
+        } else {
+            self.children.lock_grace.waits_for(holder.origin)
+        };
         is_decided_here && !is_believed && !self.locks.has_kept(holder, request)
     }
 

@@ -18,6 +18,7 @@ use crate::child_leases::Parting;
 use crate::history::Told;
 use crate::kept_locks::KeptLocks;
 use crate::lapses::Lapses;
+use crate::lock_grace::LockGrace;
 use crate::omitting::EchoFilter;
 use crate::replica::{PeerRole, Replica, StepError};
 use crate::tables::{origin_key, pack, parse_origin_key, table, unpack};
@@ -231,6 +232,8 @@ pub(crate) struct Children {
     pub(crate) next_check: Option<Time>,
     /// Locks of stations that are away, or forgot them.
     pub(crate) kept_locks: KeptLocks,
+    /// Who may have locks, and whom we wait for after a start.
+    pub(crate) lock_grace: LockGrace,
     /// Lives of the children's stores that had sessions here.
     pub(crate) lives: BTreeMap<OriginId, ChildLives>,
     /// Who kept others waiting.
@@ -243,7 +246,7 @@ const CHILD_LIVES_MAX: usize = 8;
 /// The lives of a child's store, as far as they had sessions here since we were opened.
 #[derive(Debug, Default)]
 pub(crate) struct ChildLives {
-    current: Life,
+    pub(crate) current: Life,
     past: VecDeque<Life>,
 }
 
@@ -595,8 +598,7 @@ impl<S: MetaStore> Replica<S> {
             Up::Gone { versions, writer } => self.handle_gone(peer, origin, (versions, writer)),
             Up::Want { origin: of, through } => self.handle_child_want(peer, origin, of, through),
             Up::Lock { .. } | Up::KeepLock { .. } | Up::TestLock { .. } | Up::Unlock { .. } | Up::LockCancel { .. } => {
-                self.handle_child_locks(origin, up);
-                Ok(())
+                self.handle_child_locks(origin, up)
             }
             Up::TakesRights { .. } | Up::Claim { .. } | Up::GivenBack { .. } => {
                 self.handle_child_rights(origin, up);
@@ -643,6 +645,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let forgot = is_station && self.children.lives.get(&origin).is_some_and(|lives| lives.is_new(life));
         self.children.kept_locks.note_back(origin, forgot, self.config.lease);
+        self.children.lock_grace.note_back(origin, life);
         let is_outlived = self.is_outlived(origin, life);
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
             child.is_outlived = is_outlived;

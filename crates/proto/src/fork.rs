@@ -158,6 +158,7 @@ impl<S: MetaStore> Replica<S> {
         self.fork.lost_after = None;
         self.fork.lost_before.clear();
         self.requests.forget_own();
+        self.lose_locks_of(former);
         if records > 0 {
             self.requests.note_own(self.ticket, 1);
         }

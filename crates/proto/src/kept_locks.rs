@@ -46,7 +46,7 @@ impl Away {
 }
 
 /// Until when the locks of a station are kept.
-fn locks_end(heard: Time, lease: Duration) -> Time {
+pub(crate) fn locks_end(heard: Time, lease: Duration) -> Time {
     heard + lease + lease
 }
 
@@ -55,6 +55,11 @@ impl KeptLocks {
     pub(crate) fn next(&self, lease: Duration) -> Option<Time> {
         let away = self.away.values().map(|away| away.next(lease));
         away.chain(self.forgetful.values().copied()).min()
+    }
+
+    /// Whether a station came back without what it knew, and its clients may come back yet.
+    pub(crate) fn is_forgetful(&self, station: OriginId) -> bool {
+        self.forgetful.contains_key(&station)
     }
 
     /// A child went.
@@ -73,11 +78,12 @@ impl KeptLocks {
 impl<S: MetaStore> Replica<S> {
     /// A child has reclaimed what it knows of.
     pub(crate) fn locks_child_started(&mut self, child: OriginId) {
-        let is_forgetful = self.children.kept_locks.forgetful.contains_key(&child);
+        let is_forgetful = self.children.kept_locks.is_forgetful(child);
         let which = if is_forgetful { Which::Claims } else { Which::All };
         let granted = self.locks.release_stale(child, which);
         self.tell_granted(granted);
         self.end_relays();
+        self.end_grace_of(child);
     }
 
     /// Ends what was kept long enough.

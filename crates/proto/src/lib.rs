@@ -84,6 +84,7 @@ mod lapses;
 mod ledger;
 mod lent;
 mod lives;
+mod lock_grace;
 mod lock_mail;
 mod lock_relay;
 mod lock_requests;

@@ -111,7 +111,7 @@ impl<S: MetaStore> Replica<S> {
         let holder = relayed.holder();
         if self.relays.rows.contains(&relayed.row())
             && self.locks.has_kept(holder, &request)
-            && self.locks.lock(Asker::Child(child, ask), holder, request) == Verdict::Granted
+            && self.locks.keep(Asker::Child(child, ask), holder, request) == Verdict::Granted
         {
             return self.children.grant(child, ask, self.counters.change.0);
         }

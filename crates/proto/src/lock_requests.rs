@@ -18,12 +18,12 @@
 
 use crate::api::Role;
 use crate::lock_relay::{Relayed, Wish};
-use crate::locks::{Asker, Holder, Verdict};
+use crate::locks::{Asker, Holder, Verdict, Which};
 use crate::replica::Replica;
 use crate::upstream::UplinkState;
 use std::time::Duration;
 use wayfs_types::request::{Answer, LockFamily, LockOwner, LockRange, LockRequest, Outcome, RequestId};
-use wayfs_types::{FileId, FsError, MetaStore};
+use wayfs_types::{FileId, FsError, MetaStore, OriginId};
 use wayfs_wire::{AskId, Down, LockVerdict, Up};
 
 /// How long a signal waits for the parent to take a question back: a long round trip, and short for a person.
@@ -94,6 +94,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whose locks on a file ended without their doing and whatever they think: another may have had them since. Their owners are
     /// told at the next use, until they let go.
     pub fn lost_locks(&self, file: FileId) -> Vec<(LockFamily, LockOwner)> {
+        let file = self.file_called_now(file);
         let first = (file, LockFamily::Posix, LockOwner(0));
         let of_file = self.lost_locks.range(first..).take_while(|(of, ..)| *of == file);
         of_file.map(|(_, family, owner)| (*family, *owner)).collect()
@@ -122,17 +123,12 @@ impl<S: MetaStore> Replica<S> {
         if let Some(refused) = self.refuse_the_homes(request.file) {
             return Some(refused);
         }
-        match self.locks.lock(Asker::Own(id), self.own_holder(request.owner), request) {
-            Verdict::Granted => {
-                let granted = self.locks.wake_beside(&request);
-                self.tell_granted(granted);
-                Some(Ok(Answer::Done))
-            }
-            Verdict::Refused => Some(Err(FsError::Locked)),
-            Verdict::Deadlock => Some(Err(FsError::Deadlock)),
-            Verdict::Overload => Some(Err(FsError::NoSpace)),
-            Verdict::Waiting => None,
+        let verdict = self.locks.lock(Asker::Own(id), self.own_holder(request.owner), request);
+        if verdict == Verdict::Granted {
+            let granted = self.locks.wake_beside(&request);
+            self.tell_granted(granted);
         }
+        own_outcome(verdict)
     }
 
     pub(crate) fn test_lock(&mut self, id: RequestId, request: LockRequest) -> Option<Outcome> {
@@ -144,7 +140,11 @@ impl<S: MetaStore> Replica<S> {
         if let Some(refused) = self.refuse_the_homes(request.file) {
             return Some(refused);
         }
-        Some(Ok(Answer::Lock(self.locks.test(self.own_holder(request.owner), &request))))
+        let holder = self.own_holder(request.owner);
+        match self.locks.defers_test(Asker::Own(id), holder, request) {
+            Some(verdict) => own_outcome(verdict),
+            None => Some(Ok(Answer::Lock(self.locks.test(holder, &request)))),
+        }
     }
 
     /// Without a parent nobody gives locks that are the home's to give, nor those of which that cannot be read.
@@ -311,6 +311,20 @@ impl<S: MetaStore> Replica<S> {
         self.tell_granted(granted);
     }
 
+    /// We go on under another origin: nobody keeps for that what our programs had by the former one.
+    pub(crate) fn lose_locks_of(&mut self, former: OriginId) {
+        let held = self.locks.held_by(former);
+        let programs = held.iter().filter(|held| held.family != LockFamily::Claim);
+        let lost =
+            programs.map(|held| (held.file, held.family, held.owner)).chain(std::mem::take(&mut self.lost_locks));
+        self.lost_locks = lost.map(|(file, family, owner)| (self.file_called_now(file), family, owner)).collect();
+        for held in &held {
+            self.vouched.remove(&(held.file, held.family, Holder { origin: former, owner: held.owner }));
+        }
+        let granted = self.locks.release_all(former, Which::All);
+        self.tell_granted(granted);
+    }
+
     /// Makes the parent hold what we do where it granted what nobody waits for any more.
     fn put_back_lock(&mut self, request: &LockRequest) {
         let LockRequest { file, family, owner, range, .. } = *request;
@@ -355,6 +369,17 @@ impl<S: MetaStore> Replica<S> {
             self.end_request(id, Err(FsError::Interrupted));
         }
         self.requests.wake_locks();
+    }
+}
+
+/// What our own user is told; `None`: nothing yet.
+pub(crate) fn own_outcome(verdict: Verdict) -> Option<Outcome> {
+    match verdict {
+        Verdict::Granted => Some(Ok(Answer::Done)),
+        Verdict::Refused => Some(Err(FsError::Locked)),
+        Verdict::Deadlock => Some(Err(FsError::Deadlock)),
+        Verdict::Overload => Some(Err(FsError::NoSpace)),
+        Verdict::Waiting => None,
     }
 }
 

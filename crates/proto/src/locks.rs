@@ -1,7 +1,8 @@
 //! A table of advisory locks: byte ranges (`fcntl`) and whole files (`flock`), with
 //! queues in order of arrival.
 //!
-//! Pure bookkeeping: who may hold what. `lock_requests.rs` connects it with users and children.
+//! Pure bookkeeping: who may hold what. `lock_requests.rs` connects it with users and children. While it is paused
+//! (`lock_grace.rs`) nothing new is given.
 
 use std::collections::{BTreeMap, VecDeque};
 use wayfs_types::request::{LockFamily, LockKind, LockOwner, LockRange, LockRequest, RequestId};
@@ -42,6 +43,15 @@ struct Waiter {
     asker: Asker,
     holder: Holder,
     request: LockRequest,
+    wish: Wish,
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Take,
+    /// To hear what is in the way, once that is known.
+    Test,
 }
 
 #[derive(Debug, Default)]
@@ -74,11 +84,22 @@ pub(crate) enum Verdict {
     Overload,
 }
 
+/// What is known at last of a lock that waited while the table was paused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Decided {
+    /// It was asked for.
+    Taken(Verdict),
+    /// What is in its way was asked for.
+    Tested(Option<LockRequest>),
+}
+
 /// Locks of all files.
 #[derive(Debug, Default)]
 pub(crate) struct LockTable {
     files: BTreeMap<(FileId, u8), File>,
     counts: BTreeMap<OriginId, usize>,
+    /// What others have is not known yet: nothing new is given but claims, and all who ask wait.
+    is_paused: bool,
 }
 
 const fn family_number(family: LockFamily) -> u8 {
@@ -199,18 +220,43 @@ impl LockTable {
         self.counts.insert(origin, count);
     }
 
+    fn is_full(&mut self, origin: OriginId) -> bool {
+        let is_full = |counts: &BTreeMap<OriginId, usize>| counts.get(&origin).is_some_and(|count| *count >= LOCKS_MAX);
+        if is_full(&self.counts) {
+            self.count(origin);
+        }
+        is_full(&self.counts)
+    }
+
+    fn pauses(&self, family: LockFamily) -> bool {
+        self.is_paused && family != LockFamily::Claim
+    }
+
     /// Takes a lock, or queues for it.
     pub(crate) fn lock(&mut self, asker: Asker, holder: Holder, request: LockRequest) -> Verdict {
-        let count = self.counts.get(&holder.origin).copied().unwrap_or(0);
-        if count >= LOCKS_MAX {
-            self.count(holder.origin);
-            if self.counts.get(&holder.origin).copied().unwrap_or(0) >= LOCKS_MAX {
-                return Verdict::Overload;
-            }
+        if self.pauses(request.family) && !self.has_kept(holder, &request) {
+            return self.queue(Waiter { asker, holder, request, wish: Wish::Take });
+        }
+        self.keep(asker, holder, request)
+    }
+
+    fn queue(&mut self, waiter: Waiter) -> Verdict {
+        if self.is_full(waiter.holder.origin) {
+            return Verdict::Overload;
+        }
+        *self.counts.entry(waiter.holder.origin).or_insert(0) += 1;
+        let key = (waiter.request.file, family_number(waiter.request.family));
+        self.files.entry(key).or_default().waiting.push_back(waiter);
+        Verdict::Waiting
+    }
+
+    /// The same, also while the table is paused: for what its owner had before.
+    pub(crate) fn keep(&mut self, asker: Asker, holder: Holder, request: LockRequest) -> Verdict {
+        if self.is_full(holder.origin) {
+            return Verdict::Overload;
         }
         let range = range_of(&request);
-        let key = (request.file, family_number(request.family));
-        let file = self.files.entry(key).or_default();
+        let file = self.files.entry((request.file, family_number(request.family))).or_default();
         if file.is_free(holder, range, request.kind) {
             file.grant(holder, range, request.kind, request.pid);
             *self.counts.entry(holder.origin).or_insert(0) += 1;
@@ -222,10 +268,36 @@ impl LockTable {
         if request.family == LockFamily::Posix && self.would_deadlock(holder, &request) {
             return Verdict::Deadlock;
         }
-        *self.counts.entry(holder.origin).or_insert(0) += 1;
-        let file = self.files.entry(key).or_default();
-        file.waiting.push_back(Waiter { asker, holder, request });
-        Verdict::Waiting
+        self.queue(Waiter { asker, holder, request, wish: Wish::Take })
+    }
+
+    /// Gives nothing new until `resume`, but claims.
+    pub(crate) fn pause(&mut self) {
+        self.is_paused = true;
+    }
+
+    /// Decides what waited meanwhile, for each file in the order of its coming. Who waits on is not named.
+    pub(crate) fn resume(&mut self) -> Vec<(Asker, LockRequest, Decided)> {
+        self.is_paused = false;
+        let mut decided = Vec::new();
+        let waiting: Vec<Waiter> = self.files.values_mut().flat_map(|file| std::mem::take(&mut file.waiting)).collect();
+        for waiter in waiting {
+            let Waiter { asker, holder, request, wish } = waiter;
+            let what = match wish {
+                Wish::Test => Decided::Tested(self.test(holder, &request)),
+                Wish::Take => Decided::Taken(self.lock(asker, holder, request)),
+            };
+            if what != Decided::Taken(Verdict::Waiting) {
+                decided.push((asker, request, what));
+            }
+        }
+        self.files.retain(|_, file| !file.is_empty());
+        decided
+    }
+
+    /// Whether what is in a lock's way is not known yet: its asker is told by `resume`.
+    pub(crate) fn defers_test(&mut self, asker: Asker, holder: Holder, request: LockRequest) -> Option<Verdict> {
+        self.pauses(request.family).then(|| self.queue(Waiter { asker, holder, request, wish: Wish::Test }))
     }
 
     /// Whether some chain of holders that wait for others ends at this one.
@@ -283,8 +355,9 @@ impl LockTable {
     }
 
     fn wake(&mut self, key: (FileId, u8)) -> Vec<(Asker, LockRequest)> {
+        let is_paused = self.pauses(family_of(key.1));
         let Some(row) = self.files.get_mut(&key) else { return Vec::new() };
-        let granted = row.wake();
+        let granted = if is_paused { Vec::new() } else { row.wake() };
         if row.is_empty() {
             self.files.remove(&key);
         }
@@ -418,6 +491,14 @@ impl LockTable {
     /// Whether a replica holds anything.
     pub(crate) fn is_holder(&self, origin: OriginId) -> bool {
         self.files.values().any(|file| file.held.iter().any(|held| held.holder.origin == origin))
+    }
+
+    /// Whether a replica has, or waits for, a lock that a program may think to have: any but a claim.
+    pub(crate) fn is_of_programs(&self, origin: OriginId) -> bool {
+        self.files.iter().filter(|((_, family), _)| family_of(*family) != LockFamily::Claim).any(|(_, file)| {
+            file.held.iter().any(|held| held.holder.origin == origin)
+                || file.waiting.iter().any(|waiter| waiter.holder.origin == origin)
+        })
     }
 
     /// Whether an owner still has all of what it wants to keep in a new session of its replica.

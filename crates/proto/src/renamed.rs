@@ -156,6 +156,13 @@ impl<S: MetaStore> Replica<S> {
         renamed_request(request, &|name| self.called_now(name), &versions)
     }
 
+    /// A file in the names of now.
+    pub(crate) fn file_called_now(&self, named: FileId) -> FileId {
+        let mut now = named;
+        file(&|name| self.called_now(name), &mut now);
+        now
+    }
+
     /// A record of a log that is written again under a new id, in the names of now.
     pub(crate) fn as_written_now(&self, record: Record, id: RecordId) -> Record {
         let names = |name| self.written_now(name);

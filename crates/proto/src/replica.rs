@@ -369,6 +369,7 @@ impl<S: MetaStore> Replica<S> {
             self.take_key()?;
         }
         if self.config.role != Role::Client {
+            self.begin_lock_grace()?;
             self.begin_usage()?;
             self.quotas.of_volume = self.quota_of_volume()?;
             self.begin_life()?;

@@ -111,6 +111,7 @@ impl<S: MetaStore> Replica<S> {
             tentative,
         };
         self.overlay.put_raw(SUCCESSION.to_vec(), pack(&succession));
+        self.note_all_may_hold();
         self.take_role()?;
         self.commit()?;
         tracing::warn!(?succession, "this station takes the place of the home");

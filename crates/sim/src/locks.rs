@@ -2,7 +2,7 @@
 //! whatever breaks ([S-exclusive-mode], [S-lock-lost] of SEMANTICS.md).
 //!
 //! A program has a lock from when it is told so until it asks to let go of it. If another was given it by then, it is
-//! to be told that its lock was lost. Not judged: what was held while the home was restarted, which forgets what it gave.
+//! to be told that its lock was lost.
 
 use crate::coverage::Branch;
 use crate::host::Expectation;
@@ -37,8 +37,6 @@ pub(crate) struct Wanted {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Held {
     wanted: Wanted,
-    /// The life of the home in which it was given.
-    home_life: u32,
     /// Who was given it meanwhile.
     met: Option<usize>,
 }
@@ -104,14 +102,13 @@ impl World {
                 held.met = Some(index);
             }
         }
-        let home_life = self.hosts[0].life;
-        self.hosts[index].lock = LockUse::Has(Held { wanted, home_life, met: None });
+        self.hosts[index].lock = LockUse::Has(Held { wanted, met: None });
         self.cover(Branch::LockTaken, true);
     }
 
     fn lock_left(&mut self, index: usize, held: &Held, outcome: &Outcome) {
         self.cover(Branch::LockLost, outcome == &Err(FsError::Io));
-        let Some(other) = held.met.filter(|_| outcome.is_ok() && held.home_life == self.hosts[0].life) else { return };
+        let Some(other) = held.met.filter(|_| outcome.is_ok()) else { return };
         let line = format!("host {index} let go of its lock on {}, which host {other} had by then", held.wanted.file);
         self.violate("a lock that another had meanwhile is told to be lost", line);
     }

@@ -10,18 +10,18 @@ use wayfs_types::request::{
 use wayfs_types::{FileId, FsError, Inode, WallTime, XattrName};
 
 /// The first life of a station that is restarted later.
-const FIRST_LIFE: u32 = 7;
+pub(super) const FIRST_LIFE: u32 = 7;
 
 /// Two stations of a home, a client at each, and an exclusive directory.
-struct Site {
-    world: World,
-    stations: [usize; 2],
-    clients: [usize; 2],
+pub(super) struct Site {
+    pub(super) world: World,
+    pub(super) stations: [usize; 2],
+    pub(super) clients: [usize; 2],
     directory: FileId,
 }
 
 impl Site {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut world = World::new();
         let stations = ["s@s", "t@t"].map(|label| world.add(Role::Station, label));
         let clients = ["ann@a", "bob@b"].map(|label| world.add(Role::Client, label));
@@ -51,44 +51,48 @@ impl Site {
         self.world.answer(self.clients[client], id).expect("it is answered without time passing")
     }
 
-    fn created(&mut self, client: usize, text: &str) -> FileId {
+    pub(super) fn created(&mut self, client: usize, text: &str) -> FileId {
         file_of(self.change(client, create(self.directory, text)))
     }
 
-    fn lock(&mut self, client: usize, file: FileId, wait: bool) -> RequestId {
-        self.world.request(self.clients[client], Request::Lock(whole(file, wait)))
+    pub(super) fn lock(&mut self, client: usize, file: FileId, wait: bool) -> RequestId {
+        self.world.request_within(self.clients[client], Request::Lock(whole(file, wait)), Duration::from_secs(60))
+    }
+
+    pub(super) fn test(&mut self, client: usize, file: FileId) -> RequestId {
+        self.world.request_within(self.clients[client], Request::TestLock(whole(file, false)), Duration::from_secs(60))
     }
 
     /// The lock is free, and a client takes it.
-    fn take(&mut self, client: usize, file: FileId) {
+    pub(super) fn take(&mut self, client: usize, file: FileId) {
         let id = self.lock(client, file, false);
         self.world.settle();
         assert_eq!(self.answer(client, id), Some(Ok(Answer::Done)));
     }
 
     /// One client has a lock, for all that it and the other know.
-    fn is_held(&mut self, client: usize, file: FileId) {
+    pub(super) fn is_held(&mut self, client: usize, file: FileId) {
         let tried = self.lock(1 - client, file, false);
         self.world.settle();
         assert_eq!(self.answer(1 - client, tried), Some(Err(FsError::Locked)));
         assert_eq!(self.world.hosts[self.clients[client]].replica.lost_locks(file), Vec::new());
     }
 
-    fn answer(&mut self, client: usize, id: RequestId) -> Option<Outcome> {
+    pub(super) fn answer(&mut self, client: usize, id: RequestId) -> Option<Outcome> {
         self.world.answer(self.clients[client], id)
     }
 
-    fn unlock(&mut self, client: usize, file: FileId) {
+    pub(super) fn unlock(&mut self, client: usize, file: FileId) {
         assert_eq!(self.release(client, file), Ok(Answer::Done));
     }
 
-    fn release(&mut self, client: usize, file: FileId) -> Outcome {
+    pub(super) fn release(&mut self, client: usize, file: FileId) -> Outcome {
         let (family, owner, range) = (LockFamily::Flock, LockOwner(9), LockRange::WHOLE);
         self.world.ask(self.clients[client], Request::Unlock { file, family, owner, range })
     }
 
     /// The first station dies and is back at the home at once, in another life; its client is not back yet, unless it is the first life.
-    fn restart_station(&mut self, life: u32) {
+    pub(super) fn restart_station(&mut self, life: u32) {
         let (station, client) = (self.stations[0], self.clients[0]);
         let store = self.world.snapshot(station);
         self.world.restore(station, store, life);
@@ -98,6 +102,13 @@ impl Site {
             self.world.connect(client, station);
             self.world.pass(Duration::from_secs(3));
         }
+    }
+
+    /// The home dies and is back at once, in another life, and nobody is back at it.
+    pub(super) fn restart_home(&mut self) {
+        let store = self.world.snapshot(HOME);
+        let life = self.world.hosts[HOME].replica.config().life.0 + 1;
+        self.world.restore(HOME, store, life);
     }
 
     fn no_conflict(&mut self) {
@@ -136,7 +147,7 @@ fn a_lock_is_not_given_alone_where_it_cannot_be_read_whose_it_is() {
     }
 }
 
-fn whole(file: FileId, wait: bool) -> LockRequest {
+pub(super) fn whole(file: FileId, wait: bool) -> LockRequest {
     let (owner, range) = (LockOwner(9), LockRange::WHOLE);
     LockRequest { file, family: LockFamily::Flock, owner, pid: 1, range, kind: LockKind::Write, wait }
 }

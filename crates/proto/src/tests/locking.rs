@@ -1,5 +1,6 @@
 //! Locks over a station.
 
+use super::forking::{stay_connected, was_renewed};
 use super::world::{HOME, World, small};
 use crate::{PeerId, Role};
 use std::time::Duration;
@@ -314,4 +315,31 @@ fn who_shares_a_lock_that_it_held_alone_shows_what_it_did() {
     assert_eq!(content_at_grant(&mut world, b, file, wait), small("new"));
     world.settle();
     assert_eq!(world.answer(a, share), Some(Ok(Answer::Done)));
+}
+
+/// Another copy of its store was opened, and a machine goes on under another origin: nobody keeps for that what the former one had.
+#[test]
+fn who_goes_on_under_another_origin_has_lost_its_locks() {
+    let mut world = World::new();
+    let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    let store = world.snapshot(a);
+    world.restore(a, store, 5);
+    let peer = stay_connected(&mut world, a, HOME);
+    world.connect(b, HOME);
+    let file = world.create(a, FileId::ROOT, "x");
+    world.pass(Duration::from_secs(2));
+    let copy = world.snapshot(a);
+    assert_eq!(world.ask(a, Request::Lock(exclusive(file, false))), Ok(Answer::Done));
+    world.close(peer);
+    let copied = world.clone_of(a, copy, 6);
+    stay_connected(&mut world, copied, HOME);
+    world.create(copied, FileId::ROOT, "y");
+    world.pass(Duration::from_secs(1));
+    let line = world.line_of(copied);
+    world.close(line);
+    stay_connected(&mut world, a, HOME);
+    assert!(was_renewed(&world, a).is_some());
+    world.pass(Duration::from_secs(21));
+    assert_eq!(world.ask(b, Request::Lock(exclusive(file, false))), Ok(Answer::Done));
+    assert_eq!(world.ask(a, unlock(file)), Err(FsError::Io));
 }

@@ -23,6 +23,7 @@ mod ledger;
 mod liars;
 mod limited;
 mod links;
+mod lock_grace;
 mod locking;
 mod lost;
 mod moving;
