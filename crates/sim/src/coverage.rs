@@ -63,6 +63,8 @@ pub enum Branch {
     LockTaken,
     /// A program that let go of a lock was told that it was lost.
     LockLost,
+    /// A program counted under a lock that it had all the time.
+    Counted,
     /// A member was removed that had written what the home had not.
     Fenced,
     /// Somebody was told that a quota is used up.
@@ -71,7 +73,7 @@ pub enum Branch {
 
 impl Branch {
     /// Those that every long hunt must come by.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::PushInterrupted,
         Self::PushRefused,
         Self::FileRead,
@@ -99,6 +101,7 @@ impl Branch {
         Self::MakerBeaten,
         Self::LockTaken,
         Self::LockLost,
+        Self::Counted,
         Self::Fenced,
         Self::QuotaUsed,
     ];
@@ -132,7 +135,8 @@ impl Branch {
             | Self::SaidAtRisk
             | Self::MakerBeaten
             | Self::LockTaken
-            | Self::LockLost => None,
+            | Self::LockLost
+            | Self::Counted => None,
         }
     }
 }

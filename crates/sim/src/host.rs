@@ -200,5 +200,9 @@ impl Host {
 
 /// One of a few names, so that clients meet.
 pub(crate) fn name(number: u32) -> Name {
-    Name::new(format!("n{number}")).expect("a plain name")
+    name_of(&format!("n{number}"))
+}
+
+pub(crate) fn name_of(text: &str) -> Name {
+    Name::new(text).expect("a plain name")
 }

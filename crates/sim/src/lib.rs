@@ -10,6 +10,7 @@ mod cancelled;
 mod check;
 mod claims;
 mod contents;
+mod counter;
 mod coverage;
 mod disk;
 mod exclusive;

@@ -4,6 +4,7 @@
 //! A program has a lock from when it is told so until it asks to let go of it. If another was given it by then, it is
 //! to be told that its lock was lost.
 
+use crate::counter::Counting;
 use crate::coverage::Branch;
 use crate::host::Expectation;
 use crate::plan::Disaster;
@@ -18,6 +19,8 @@ pub(crate) enum LockUse {
     /// Nothing.
     #[default]
     Idle,
+    /// It opens a file that it reads when it has one.
+    Opens(Wanted),
     /// It asked for one.
     Takes(Wanted),
     /// It was told that it has it.
@@ -36,14 +39,16 @@ pub(crate) struct Wanted {
 /// A lock that a program has, for all that it knows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Held {
-    wanted: Wanted,
+    pub(crate) wanted: Wanted,
     /// Who was given it meanwhile.
-    met: Option<usize>,
+    pub(crate) met: Option<usize>,
+    /// What it does under it.
+    pub(crate) counting: Counting,
 }
 
 impl World {
     /// Whether what was told is kept: nobody's disk went back, and nobody is there twice.
-    fn judges_locks(&self) -> bool {
+    pub(crate) fn judges_locks(&self) -> bool {
         const FORGET: [Disaster; 5] =
             [Disaster::HomeGone, Disaster::HomeBack, Disaster::StationBack, Disaster::ClientBack, Disaster::Clone];
         self.plan.exclusive && !FORGET.iter().any(|disaster| self.plan.disasters.contains(disaster))
@@ -56,13 +61,14 @@ impl World {
         }
         match self.hosts[index].lock {
             LockUse::Idle => self.take_lock(index),
+            LockUse::Has(Held { counting: Counting::Asked(_), .. }) => {}
             LockUse::Has(held) => {
                 self.hosts[index].lock = LockUse::Leaves(held);
                 let Wanted { file, owner } = held.wanted;
                 let (family, range) = (LockFamily::Flock, LockRange::WHOLE);
                 self.ask(index, Request::Unlock { file, family, owner, range }, Expectation::Nothing);
             }
-            LockUse::Takes(_) | LockUse::Leaves(_) => {}
+            LockUse::Opens(_) | LockUse::Takes(_) | LockUse::Leaves(_) => {}
         }
     }
 
@@ -74,7 +80,15 @@ impl World {
             return;
         }
         let owner = LockOwner(self.hosts[index].next_request);
-        self.hosts[index].lock = LockUse::Takes(Wanted { file, owner });
+        let wanted = Wanted { file, owner };
+        if !self.open_counter(index, wanted) {
+            self.ask_for_lock(index, wanted);
+        }
+    }
+
+    pub(crate) fn ask_for_lock(&mut self, index: usize, wanted: Wanted) {
+        let Wanted { file, owner } = wanted;
+        self.hosts[index].lock = LockUse::Takes(wanted);
         let (family, range, kind, wait) =
             (LockFamily::Flock, LockRange::WHOLE, LockKind::Write, self.random.random_bool(0.7));
         let request = LockRequest { file, family, owner, pid: 1, range, kind, wait };
@@ -84,12 +98,14 @@ impl World {
     /// What became of it.
     pub(crate) fn check_locks(&mut self, index: usize, request: &Request, outcome: &Outcome) {
         match (self.hosts[index].lock, request) {
+            (LockUse::Opens(wanted), _) => self.opening_answered(index, wanted, request, outcome),
             (LockUse::Takes(wanted), Request::Lock(_)) if outcome.is_ok() => self.lock_taken(index, wanted),
             (LockUse::Takes(_), Request::Lock(_)) => self.hosts[index].lock = LockUse::Idle,
             (LockUse::Leaves(held), Request::Unlock { .. }) => {
                 self.hosts[index].lock = LockUse::Idle;
                 self.lock_left(index, &held, outcome);
             }
+            (LockUse::Has(held), _) => self.counting_answered(index, held, request, outcome),
             _ => {}
         }
     }
@@ -102,13 +118,19 @@ impl World {
                 held.met = Some(index);
             }
         }
-        self.hosts[index].lock = LockUse::Has(Held { wanted, met: None });
+        let held = Held { wanted, met: None, counting: Counting::Not };
+        self.hosts[index].lock = LockUse::Has(held);
+        self.count(index, held);
         self.cover(Branch::LockTaken, true);
     }
 
     fn lock_left(&mut self, index: usize, held: &Held, outcome: &Outcome) {
         self.cover(Branch::LockLost, outcome == &Err(FsError::Io));
-        let Some(other) = held.met.filter(|_| outcome.is_ok()) else { return };
+        let Some(other) = held.met.filter(|_| outcome.is_ok()) else {
+            return if outcome.is_ok() {
+                self.counted(index, held.counting)
+            };
+        };
         let line = format!("host {index} let go of its lock on {}, which host {other} had by then", held.wanted.file);
         self.violate("a lock that another had meanwhile is told to be lost", line);
     }

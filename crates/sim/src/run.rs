@@ -99,6 +99,7 @@ impl World {
         self.hosts[0].origins = vec![home_origin];
         self.start(0);
         self.make_exclusive();
+        self.make_counter();
         for number in 0..stations + clients {
             let index = number + 1;
             let (role, admitted) =

@@ -75,8 +75,11 @@ impl World {
     }
 
     fn file(&mut self, index: usize) -> Option<FileId> {
+        // Only who has the lock writes to that one.
+        let counter = self.counter_file();
         let files = &self.hosts[index].files;
-        (!files.is_empty()).then(|| files[self.random.random_range(0..files.len())])
+        let drawn = (!files.is_empty()).then(|| files[self.random.random_range(0..files.len())]);
+        drawn.filter(|file| counter != Some(*file))
     }
 
     fn change(&mut self, index: usize, change: Change, expectation: Expectation) {

@@ -10,6 +10,7 @@ pub(crate) use event::Event;
 use crate::administrator::Fences;
 use crate::check::Violation;
 use crate::contents::Fetch;
+use crate::counter::Counter;
 use crate::coverage::Coverage;
 use crate::exclusive::Makers;
 use crate::history::History;
@@ -54,6 +55,7 @@ pub(crate) struct World {
     pub(crate) sharing: Sharing,
     /// Who was told that it made what, where all is exclusive.
     pub(crate) makers: Makers,
+    pub(crate) counter: Counter,
     /// Members that were removed with a fence.
     pub(crate) fences: Fences,
     /// Quotas were set at some time.
@@ -95,6 +97,7 @@ impl World {
             history: History::default(),
             sharing: Sharing::default(),
             makers: Makers::default(),
+            counter: Counter::default(),
             fences: Fences::default(),
             has_quotas: false,
             violations: Vec::new(),
