@@ -1,12 +1,12 @@
 #!/bin/sh
 # One test of git's or SQLite's own, for scripts/suites.sh: on the mount, and, if it fails there, on the disk of this machine. What fails in the
 # same way on the disk is no defect of the mount. Adds a line to DISK/results: "passed", "nothing" (the test has nothing to do here), "disk",
-# "FAILED", and the name; the words of a test that failed are in DISK/NAME.mount and DISK/NAME.disk.
+# "late" (it did not end in time), "FAILED", and the name; the words of a test that failed are in DISK/NAME.mount and DISK/NAME.disk.
 #
 #   scripts/suite_test.sh git|sqlite MOUNT DISK NAME
 set -u
 kind=$1 mount=$2 disk=$3 name=$4
-# Longest time of a test, in seconds: the slowest ones take some minutes alone.
+# The slowest ones take some minutes on a machine at rest.
 longest=${WAYFS_TEST_SECONDS:-1200}
 
 # Runs it in a place, with its words in a file; fails if the test does, or if its directory cannot be removed.
@@ -44,10 +44,15 @@ words=$disk/$name
 if run "$mount" "$words.mount"; then
     did_something "$words.mount" && outcome=passed || outcome=nothing
     rm -f "$words.mount"
+elif grep -q '^exit 124$' "$words.mount"; then
+    outcome=late
 elif run "$disk" "$words.disk" || [ "$(failures "$words.mount")" != "$(failures "$words.disk")" ]; then
     outcome=FAILED
 else
     outcome=disk
 fi
 echo "$outcome $name" >>"$disk/results"
-[ "$outcome" != FAILED ] || echo "failed on the mount only: $name (see $words.mount)"
+case $outcome in
+FAILED) echo "failed on the mount only: $name (see $words.mount)" ;;
+late) echo "not done after $longest s on the mount: $name" ;;
+esac

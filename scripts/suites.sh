@@ -20,6 +20,7 @@
 #   WAYFS_DBENCH_TIME=10    seconds of dbench
 #   WAYFS_STRESS_TIME=3s    how long each kind of operation of stress-ng goes on
 #   WAYFS_GIT_TESTS="t5*"   which tests of git, WAYFS_SQLITE_TESTS="wal lock" which of SQLite
+#   WAYFS_TEST_SECONDS=1200 longest time of one of git's or SQLite's tests
 #   WAYFS_SUITES_JOBS=1     how many tests of git and SQLite run at once
 #   WAYFS_SUITES_KEEP=DIR   where results of git and SQLite and the words of what failed are kept; on the disk of this machine
 #   WAYFS_BIN=FILE          the program (default: target/debug/wayfs, built first)
@@ -158,11 +159,11 @@ tests_of() {
     mkdir -p "$disk"
     : >"$disk/results"
     xargs -P "${WAYFS_SUITES_JOBS:-1}" -n 1 sh scripts/suite_test.sh "$1" "$work/m/$1" "$disk"
-    for outcome in passed nothing disk FAILED; do
+    for outcome in passed nothing disk late FAILED; do
         echo "$1: $outcome $(grep -c "^$outcome " "$disk/results")"
     done
     sed -n 's/^disk /fails on the disk of this machine, too: /p' "$disk/results"
-    ! grep '^FAILED ' "$disk/results" >&2
+    ! grep -E '^(FAILED|late) ' "$disk/results" >&2
 }
 
 run_git() {

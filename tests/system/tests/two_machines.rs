@@ -13,7 +13,7 @@ use wayfs_system_tests::{Site, eventually, run_for, within};
 /// Longest time for a workload on a busy machine.
 const BUSY: Duration = Duration::from_secs(120);
 /// The same for one turn of it, if there are more: `WAYFS_PROGRAM_ROUNDS` says how many turns each machine has of what programs do.
-const TURN: Duration = Duration::from_secs(5);
+const TURN: Duration = Duration::from_secs(20);
 /// Longest time for news to travel.
 const SOON: Duration = Duration::from_secs(20);
 /// How often a file is replaced while another machine reads it.
