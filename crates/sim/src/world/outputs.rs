@@ -103,10 +103,7 @@ impl World {
             | Output::Happened(_)
             | Output::WentBack { .. }
             | Output::RoomsAbove { .. } => {}
-            Output::Rescued { of, .. } => {
-                self.note_renamed(index);
-                self.note_parted(index, of);
-            }
+            Output::Rescued { of, .. } => self.note_parted(index, of),
             Output::Recovered { .. } => self.note_renamed(index),
         }
     }
@@ -125,6 +122,7 @@ impl World {
 
     /// A station wrote again what it had of an origin. Its disk has what it had before: what it does now is not durable yet.
     fn note_parted(&mut self, index: usize, of: OriginId) {
+        self.note_renamed(index);
         let origins = self.reopened(index).and_then(|station| station.origins().ok()).unwrap_or_default();
         if let Some((_, had)) = origins.into_iter().find(|(origin, _)| *origin == of) {
             self.history.parted(of, &had);
