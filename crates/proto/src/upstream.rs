@@ -397,6 +397,8 @@ impl<S: MetaStore> Replica<S> {
             upstream.rights.note_rtt(rtt);
             upstream.applied = applied.iter().map(|of| (of.origin, of.through)).collect();
         }
+        // Noted first: who goes on under another number, since its own history forked, too, has no cursor that shows it again.
+        self.counters.rescues |= went_back && self.config.role == Role::Station;
         if let Some(reason) = self.fork_in_welcome(own, &applied)? {
             self.begin_fork(reason);
             return Ok(());
@@ -423,7 +425,7 @@ impl<S: MetaStore> Replica<S> {
         }
         if self.config.role == Role::Station {
             let is_behind = theirs < self.confirmed_applied(own)?;
-            self.counters.rescues |= went_back || is_behind;
+            self.counters.rescues |= is_behind;
             if is_behind {
                 // What we wrote next would follow what it does not have.
                 self.begin_fork(format!("the home was put back to an older copy, which has {theirs} records of ours"));

@@ -412,3 +412,33 @@ fn a_home_put_back_to_before_anybody_came_hears_so_from_a_station() {
 fn a_home_put_back_to_before_anybody_came_hears_so_from_a_client() {
     put_back_to_before_anybody_came(false);
 }
+
+/// Seeds 9301139 and 9400216: a station has to give up its own number for what it wrote since the copy that it was put back to, and
+/// hears by the same welcome that the home was put back, too.
+#[test]
+fn a_station_that_was_put_back_takes_over_the_state_of_a_home_that_was_put_back() {
+    let mut world = first_life();
+    let (station, a) = (world.add(Role::Station, "st@s"), world.add(Role::Client, "ann@a"));
+    stay_connected(&mut world, station, HOME);
+    stay_connected(&mut world, a, HOME);
+    write(&mut world, a, &named("early", 2));
+    world.pass(Duration::from_secs(3));
+    let older = world.snapshot(HOME);
+    write(&mut world, a, &named("lost", 3));
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    let old = world.snapshot(station);
+    world.destroy(a);
+    world.restore(HOME, older, 4);
+    rejoin(&mut world, &[(station, HOME)]);
+    let all = [named("early", 2), named("lost", 3)].concat();
+    assert_all_there(&mut world, HOME, &all);
+    world.restore(station, old, 5);
+    rejoin(&mut world, &[(station, HOME)]);
+    assert!(world.has_session(station), "its session stays");
+    for host in [HOME, station] {
+        assert_all_there(&mut world, host, &all);
+        assert_eq!(world.names(host, ROOT).unwrap().len(), all.len(), "no copies at {host}");
+    }
+    world.assert_agrees(station);
+}
