@@ -7,6 +7,8 @@ use wayfs_types::{Name, WallTime};
 
 /// What stands between the base and the rest.
 const MARK: &[u8] = b".conflict-";
+/// A time in a name, and the hyphen behind it: `YYYYMMDD-HHMMSS-`.
+const TIME_LEN: usize = 16;
 /// Longest extension that is kept; more is a sentence with a dot in it.
 const EXTENSION_LEN_MAX: usize = 16;
 /// Longest label that goes into a name: the longest that an origin may have.
@@ -32,8 +34,8 @@ pub(crate) fn conflict_name(name: &Name, time: WallTime, label: &str, suffix: &s
     Name::new(bytes).expect("not empty, at most 255 bytes by the choice of room, no separator in any part")
 }
 
-/// Whether `candidate` is a conflict name that was made from `name`.
-pub(crate) fn is_conflict_name_of(candidate: &Name, name: &Name) -> bool {
+/// Whether `candidate` is a conflict name that was made from `name` for a writer with this label.
+pub(crate) fn is_conflict_name_of(candidate: &Name, name: &Name, label: &str) -> bool {
     let (base, extension) = split(name.as_bytes());
     let Some(front) = candidate.as_bytes().strip_suffix(extension) else {
         return false;
@@ -42,7 +44,14 @@ pub(crate) fn is_conflict_name_of(candidate: &Name, name: &Name) -> bool {
     let Some(at) = front.windows(MARK.len()).rposition(|part| part == MARK) else {
         return false;
     };
-    base.starts_with(&front[..at])
+    base.starts_with(&front[..at]) && is_labelled(&front[at + MARK.len()..], label)
+}
+
+/// Whether what follows the mark of a conflict name is a time and a label, and perhaps a suffix.
+fn is_labelled(rest: &[u8], label: &str) -> bool {
+    let label: Vec<u8> = clean_label(label).collect();
+    let suffix = rest.get(TIME_LEN..).and_then(|rest| rest.strip_prefix(label.as_slice()));
+    suffix.is_some_and(|suffix| suffix.is_empty() || suffix.starts_with(b"-"))
 }
 
 /// Base and extension (with its dot).
@@ -141,7 +150,9 @@ mod tests {
                 prop_assert!(copy.as_bytes().len() <= Name::LEN_MAX);
                 // A label may itself hold the mark; such a copy is merely not followed.
                 if !label.contains(".conflict-") {
-                    prop_assert!(is_conflict_name_of(&copy, &name));
+                    prop_assert!(is_conflict_name_of(&copy, &name, &label));
+                    let another = format!("x{label}");
+                    prop_assert!(!is_conflict_name_of(&copy, &name, &another) || label.starts_with('x'));
                 }
             }
         }

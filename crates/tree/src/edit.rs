@@ -45,7 +45,7 @@ pub(crate) fn later(last: WallTime, now: WallTime) -> WallTime {
 pub(crate) struct Edit<'a, V> {
     pub(crate) view: &'a mut V,
     pub(crate) record: &'a Record,
-    label: String,
+    pub(crate) label: String,
 }
 
 impl<'a, V: ViewMut> Edit<'a, V> {

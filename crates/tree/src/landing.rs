@@ -85,6 +85,7 @@ fn revive<V: ViewMut>(edit: &mut Edit<'_, V>, directory: FileId, parent: FileId)
 
 /// Where a file stands that its writer knows as `name` in `parent`: there, or
 /// under a conflict name beside it that an earlier record of the writer got.
+/// Another's conflict name is a name that the writer knows as such.
 pub(crate) fn place_of<V: ViewMut>(
     edit: &Edit<'_, V>,
     file: FileId,
@@ -99,7 +100,7 @@ pub(crate) fn place_of<V: ViewMut>(
     if has_name(edit.view, file, &inode, &exact)? {
         return Ok(Some(exact));
     }
-    let renamed = |place: &&Place| place.parent == parent && is_conflict_name_of(&place.name, name);
+    let renamed = |place: &&Place| place.parent == parent && is_conflict_name_of(&place.name, name, &edit.label);
     if let Some(listed) = inode.places.iter().find(renamed) {
         return Ok(Some(listed.clone()));
     }

@@ -56,6 +56,24 @@ fn a_file_stored_apart_and_then_removed_stays_and_so_does_the_copy() {
     assert_eq!(w.listing().len(), 2);
 }
 
+/// Seed 9301421: a name that somebody else took away meanwhile is not the copy that the file got its other name as.
+#[test]
+fn a_copy_whose_second_name_two_remove_stays_under_its_first() {
+    let copy = "a.conflict-19700101-001644-user1@host1.txt";
+    let mut w = with_file();
+    w.write(0, "a.txt", "zero");
+    w.write(1, "a.txt", "one");
+    assert_eq!(w.settle(), [ConflictKind::StoreStore]);
+    w.unlink(0, "a.txt");
+    w.link(0, copy, "a.txt");
+    assert_eq!(w.settle(), []);
+    assert_eq!(w.listing(), [format!("{copy}=one"), "a.txt=one".to_owned()]);
+    w.unlink(0, "a.txt");
+    w.unlink(2, "a.txt");
+    w.settle();
+    assert_eq!(w.listing(), [format!("{copy}=one")]);
+}
+
 #[test]
 fn a_third_writer_upon_the_losing_version_goes_on_in_the_copy() {
     let mut w = with_file();
