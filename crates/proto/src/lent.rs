@@ -64,7 +64,7 @@ pub(crate) struct Replacing {
     claims: BTreeMap<OriginId, Time>,
     /// What stations told in their present sessions that they have.
     told: BTreeSet<(RecordId, OriginId)>,
-    /// What they were asked for in their present sessions, since they are on record for it and had not told.
+    /// What they were asked for in their present sessions, since they are on record for it (or as who could give it) and had not told.
     asked: BTreeSet<(RecordId, OriginId)>,
 }
 
@@ -330,14 +330,13 @@ impl<S: MetaStore> Replica<S> {
         let origin = version.origin();
         let known = self.missing(version)?;
         if self.config.role == Role::Home {
-            if known.as_ref().is_some_and(|missing| missing.holders.contains(&child)) {
-                self.contents.replacing.note_told(version, child);
-            }
+            self.contents.replacing.note_told(version, child);
             match known {
                 Some(missing) => self.put_spare(version, missing, child, to),
                 None if self.is_revived(version, child, false)? => {}
                 None if self.has_record(version)? => {
                     // It is here, or was replaced by somebody who had seen it.
+                    self.contents.replacing.end(version);
                     self.children.tell_stable(child, version);
                 }
                 None => self.contents.note_early_spare(version, child),
@@ -485,9 +484,8 @@ impl<S: MetaStore> Replica<S> {
     /// Who is to be asked for contents in place of those who have them on record: nobody as long as one of these is
     /// there, or was lately.
     fn replacements(&mut self, missing: &Missing, version: RecordId) -> Replacements {
-        let with_session = |child: &&OriginId| self.children.peer_of(**child).is_some();
-        let spares: Vec<OriginId> = missing.spares.iter().filter(with_session).copied().collect();
-        let (mut is_lately, mut silent) = (false, Vec::new());
+        let (spares, mut silent) = self.spares_there(missing, version);
+        let mut is_lately = false;
         for holder in &missing.holders {
             let is_there = self.children.peer_of(*holder).is_some();
             // A client pushes what it has without being asked.
@@ -519,6 +517,18 @@ impl<S: MetaStore> Replica<S> {
             return if silent.is_empty() { Replacements::Held } else { Replacements::Silent(silent) };
         }
         Replacements::Ask(spares)
+    }
+}
+
+impl<S: MetaStore> Replica<S> {
+    /// Who is there and could give contents; and stations that are on record as such and have not told so in their present sessions:
+    /// if we were put back to an older copy, they may have been told since that we have them.
+    fn spares_there(&self, missing: &Missing, version: RecordId) -> (Vec<OriginId>, Vec<OriginId>) {
+        let there = missing.spares.iter().copied().filter(|spare| self.children.peer_of(*spare).is_some());
+        there.partition(|spare| {
+            let is_station = self.children.by_origin.get(spare).is_some_and(|row| row.is_station);
+            !is_station || self.contents.replacing.told.contains(&(version, *spare))
+        })
     }
 }
 

@@ -188,3 +188,36 @@ fn what_a_writer_stores_again_does_not_replace_what_another_wrote_since() {
     assert_eq!(world.lookup(HOME, ROOT, "plan").unwrap().1.content, small("bob's"));
     assert_eq!(world.names(HOME, ROOT).unwrap().len(), 2, "Ann's is beside it");
 }
+
+/// Seed 9302438 of `home-back`: the copy names a station that has contents, and another below which their writer was. Both were told
+/// since that the home has them, and say nothing of them any more.
+#[test]
+fn who_is_on_record_by_an_old_copy_is_asked_whether_it_still_has_contents() {
+    let mut world = first_life();
+    let [s1, s2] = [world.add(Role::Station, "s1@s"), world.add(Role::Station, "s2@s")];
+    let a = world.add(Role::Client, "ann@a");
+    for station in [s1, s2] {
+        stay_connected(&mut world, station, HOME);
+    }
+    let line = stay_connected(&mut world, a, s1);
+    world.pass(Duration::from_secs(3));
+    let file = world.create(a, ROOT, "film");
+    let version = world.store(a, file, big("film"));
+    assert_eq!(world.wait(a, Level::Safe), Ok(Answer::Reached));
+    world.close(line);
+    let line = stay_connected(&mut world, a, s2);
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(HOME);
+    world.input(s1, Input::Propagate { file, version });
+    world.pass(Duration::from_secs(3));
+    assert!(world.hosts[HOME].chunks.contains(&big("film").root().unwrap()));
+    assert!(world.hosts[s1].replica.ledger().unwrap().home_lacks.is_nothing(), "it was told that the home has it");
+    world.close(line);
+    world.destroy(a);
+    world.restore(HOME, copy, 4);
+    world.hosts[HOME].chunks.clear();
+    rejoin(&mut world, &[(s1, HOME), (s2, HOME)]);
+    world.pass(Duration::from_secs(120));
+    let ledger = world.hosts[s1].replica.ledger().unwrap();
+    assert_eq!(ledger.home_lacks.bytes, big("film").size(), "it answers for it again: {ledger:?}");
+}
