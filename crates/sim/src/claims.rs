@@ -230,9 +230,11 @@ impl World {
     fn check_station(&mut self, index: usize, ledger: &Ledger, servers: &[Server]) {
         let Some(own) = servers.iter().find(|server| server.host == index) else { return };
         let others: Vec<usize> = (0..self.hosts.len()).filter(|other| *other != index).collect();
+        // What a fence shuts out does nothing, and nobody answers for its contents (seeds 9304389 and 9304629).
         let is_here_only = |(record, update): &(&RecordId, &Update)| {
             let is_here = |root| self.is_whole_durable(index, root);
             own.has(**record)
+                && !self.fences.shut_out(**record)
                 && update.content.root().is_some_and(|root| {
                     is_here(root) && !others.iter().any(|other| self.is_whole_durable(*other, root))
                 })
