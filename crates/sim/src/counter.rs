@@ -80,15 +80,22 @@ impl World {
             Request::Refresh if outcome.is_ok() => {
                 self.ask(index, Request::Attributes { file }, Expectation::Read);
             }
-            Request::Attributes { file: of } if *of == file && outcome.is_ok() => self.ask_for_lock(index, wanted),
+            Request::Attributes { file: of } if *of == file && outcome.is_ok() => {
+                let opened = self.hosts[index].parent_session;
+                self.ask_for_lock(index, Wanted { opened, ..wanted });
+            }
             Request::Attributes { file: of } if *of != file => {}
             Request::Refresh | Request::Attributes { .. } => self.hosts[index].lock = LockUse::Idle,
             _ => {}
         }
     }
 
-    /// A program that opened the file was granted the lock.
+    /// A program was granted the lock. If it opened the file in this session, it is told of each change of it; after another one
+    /// began its kernel would ask first.
     pub(crate) fn count(&mut self, index: usize, held: Held) {
+        if held.wanted.opened.is_none() || held.wanted.opened != self.hosts[index].parent_session {
+            return;
+        }
         let Some(file) = self.counter.file else { return };
         let Some(inode) = self.inode(index, file) else { return };
         let (number, (counted, by)) = (number_in(&inode), self.counter.counted);

@@ -10,6 +10,7 @@ use crate::host::Expectation;
 use crate::plan::Disaster;
 use crate::world::World;
 use rand::Rng;
+use wayfs_proto::PeerId;
 use wayfs_types::request::{LockFamily, LockKind, LockOwner, LockRange, LockRequest, Outcome, Request};
 use wayfs_types::{FileId, FsError};
 
@@ -32,8 +33,10 @@ pub(crate) enum LockUse {
 /// A lock that a program asks for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
-    file: FileId,
-    owner: LockOwner,
+    pub(crate) file: FileId,
+    pub(crate) owner: LockOwner,
+    /// The session in which it opened the file that it reads when it has the lock.
+    pub(crate) opened: Option<PeerId>,
 }
 
 /// A lock that a program has, for all that it knows.
@@ -64,7 +67,7 @@ impl World {
             LockUse::Has(Held { counting: Counting::Asked(_), .. }) => {}
             LockUse::Has(held) => {
                 self.hosts[index].lock = LockUse::Leaves(held);
-                let Wanted { file, owner } = held.wanted;
+                let Wanted { file, owner, .. } = held.wanted;
                 let (family, range) = (LockFamily::Flock, LockRange::WHOLE);
                 self.ask(index, Request::Unlock { file, family, owner, range }, Expectation::Nothing);
             }
@@ -80,14 +83,14 @@ impl World {
             return;
         }
         let owner = LockOwner(self.hosts[index].next_request);
-        let wanted = Wanted { file, owner };
+        let wanted = Wanted { file, owner, opened: None };
         if !self.open_counter(index, wanted) {
             self.ask_for_lock(index, wanted);
         }
     }
 
     pub(crate) fn ask_for_lock(&mut self, index: usize, wanted: Wanted) {
-        let Wanted { file, owner } = wanted;
+        let Wanted { file, owner, .. } = wanted;
         self.hosts[index].lock = LockUse::Takes(wanted);
         let (family, range, kind, wait) =
             (LockFamily::Flock, LockRange::WHOLE, LockKind::Write, self.random.random_bool(0.7));
