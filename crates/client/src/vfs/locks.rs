@@ -6,6 +6,7 @@
 
 use super::core::{Caller, Vfs, answered, refuse};
 use super::pending::ReplySlot;
+use super::shared_memory::MACHINE;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -242,6 +243,7 @@ impl Vfs {
     /// to hear of that.
     pub(super) fn has_lost_lock(&self, file: FileId, handle: FileHandle) -> bool {
         let is_of = |(family, owner): &(ask::LockFamily, ask::LockOwner)| match family {
+            ask::LockFamily::Flock if *owner == MACHINE => self.shared_memory.is_used_through(file, handle),
             ask::LockFamily::Flock => flock_owner(handle).number() == owner.0,
             ask::LockFamily::Posix => self.locks.was_asked_through(file, handle, LockOwner::new(owner.0)),
             ask::LockFamily::Claim => false,

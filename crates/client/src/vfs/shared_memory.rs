@@ -16,32 +16,70 @@ use wayfs_types::{FileId, FsError};
 /// How names of such files end.
 const SUFFIX: &[u8] = b"-shm";
 /// Who holds the file for the machine. No handle has this number.
-const MACHINE: ask::LockOwner = ask::LockOwner(u64::MAX);
+pub(super) const MACHINE: ask::LockOwner = ask::LockOwner(u64::MAX);
 
-/// Files that are taken for this machine, with the handles through which they are used.
+/// Files that are taken for this machine, or are about to be.
 #[derive(Default)]
-pub(super) struct SharedMemory(Mutex<BTreeMap<FileId, BTreeSet<FileHandle>>>);
+pub(super) struct SharedMemory(Mutex<BTreeMap<FileId, Use>>);
+
+/// How this machine uses one of them.
+#[derive(Debug, Default)]
+struct Use {
+    is_ours: bool,
+    /// Questions for it on their way.
+    asking: usize,
+    /// Handles through which it is used.
+    handles: BTreeSet<FileHandle>,
+}
 
 impl SharedMemory {
-    fn taken(&self) -> MutexGuard<'_, BTreeMap<FileId, BTreeSet<FileHandle>>> {
+    fn uses(&self) -> MutexGuard<'_, BTreeMap<FileId, Use>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the machine has it already; then one more handle uses it.
+    /// Whether the machine has it already; then one more handle uses it. Else it is about to be asked for.
     fn join(&self, place: Place) -> bool {
-        self.taken().get_mut(&place.file).map(|handles| handles.insert(place.handle)).is_some()
+        let mut uses = self.uses();
+        let used = uses.entry(place.file).or_default();
+        if used.is_ours {
+            used.handles.insert(place.handle);
+        } else {
+            used.asking += 1;
+        }
+        used.is_ours
     }
 
-    fn take(&self, place: Place) {
-        self.taken().entry(place.file).or_default().insert(place.handle);
+    /// What was asked for is the machine's, or not.
+    fn asked(&self, place: Place, is_ours: bool) {
+        if let Some(used) = self.uses().get_mut(&place.file) {
+            used.asking = used.asking.saturating_sub(1);
+            if is_ours {
+                used.is_ours = true;
+                used.handles.insert(place.handle);
+            }
+        }
+    }
+
+    /// Whether it is used through this handle.
+    pub(super) fn is_used_through(&self, file: FileId, handle: FileHandle) -> bool {
+        self.uses().get(&file).is_some_and(|used| used.handles.contains(&handle))
     }
 
     /// A handle went; answers whether that was the last.
     pub(super) fn handle_gone(&self, file: FileId, handle: FileHandle) -> bool {
-        let mut taken = self.taken();
-        let Some(handles) = taken.get_mut(&file) else { return false };
-        handles.remove(&handle);
-        handles.is_empty() && taken.remove(&file).is_some()
+        let mut uses = self.uses();
+        let Some(used) = uses.get_mut(&file) else { return false };
+        used.handles.remove(&handle) && used.handles.is_empty()
+    }
+
+    /// Lets go of what is used through no handle and asked for by nobody. Who asks for it from now on asks behind `let_go`.
+    fn leave(&self, file: FileId, let_go: impl FnOnce()) {
+        let mut uses = self.uses();
+        if uses.get(&file).is_some_and(|used| used.handles.is_empty() && used.asking == 0)
+            && uses.remove(&file).is_some_and(|used| used.is_ours)
+        {
+            let_go();
+        }
     }
 }
 
@@ -59,7 +97,13 @@ impl Vfs {
         reply: Reply,
         then: impl FnOnce(&Arc<Self>, Reply) + Send + 'static,
     ) {
-        if !self.is_shared_memory(place.file) || self.shared_memory.join(place) {
+        if !self.is_shared_memory(place.file) {
+            return then(self, reply);
+        }
+        if self.has_lost_memory(place.file) {
+            return refuse(reply, Err(FsError::Io));
+        }
+        if self.shared_memory.join(place) {
             return then(self, reply);
         }
         let request = ask::LockRequest {
@@ -78,18 +122,75 @@ impl Vfs {
                     "a database with a write-ahead log is in use on another machine: close it there, or use another journal mode (SEMANTICS.md, S-wal)"
                 );
             }
+            vfs.shared_memory.asked(place, outcome.is_ok());
             match outcome {
-                Ok(_) => {
-                    vfs.shared_memory.take(place);
-                    then(vfs, reply);
+                Ok(_) => then(vfs, reply),
+                other => {
+                    vfs.leave_shared_memory(place.file);
+                    refuse(reply, other);
                 }
-                other => refuse(reply, other),
             }
         });
     }
 
-    /// No handle is left through which this machine used the file.
+    /// Another machine may have had the file since this one took it: what programs here have in memory is not what is there.
+    fn has_lost_memory(&self, file: FileId) -> bool {
+        self.engine.lost_locks(file).contains(&(ask::LockFamily::Flock, MACHINE))
+    }
+
+    /// If no handle is left through which this machine uses the file, another may have it.
     pub(super) fn leave_shared_memory(&self, file: FileId) {
-        self.unlock_for(file, ask::LockFamily::Flock, MACHINE);
+        self.shared_memory.leave(file, || self.unlock_for(file, ask::LockFamily::Flock, MACHINE));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(number: u64) -> Place {
+        Place { file: FileId::ROOT, handle: FileHandle::new(number) }
+    }
+
+    fn lets_go(memory: &SharedMemory) -> bool {
+        let mut lets_go = false;
+        memory.leave(FileId::ROOT, || lets_go = true);
+        lets_go
+    }
+
+    #[test]
+    fn who_opens_it_before_it_is_let_go_keeps_it() {
+        let memory = SharedMemory::default();
+        assert!(!memory.join(place(1)));
+        memory.asked(place(1), true);
+        assert!(memory.handle_gone(FileId::ROOT, place(1).handle));
+        // What the last one wrote is committed first.
+        assert!(memory.join(place(2)), "nobody else was let in yet");
+        assert!(!lets_go(&memory));
+        assert!(memory.handle_gone(FileId::ROOT, place(2).handle));
+        assert!(lets_go(&memory));
+        assert!(!memory.join(place(3)));
+    }
+
+    #[test]
+    fn what_is_asked_for_is_not_let_go_behind_the_question() {
+        let memory = SharedMemory::default();
+        assert!(!memory.join(place(1)) && !memory.join(place(2)));
+        memory.asked(place(1), true);
+        assert!(memory.handle_gone(FileId::ROOT, place(1).handle));
+        assert!(!lets_go(&memory), "the other question would be answered before it");
+        memory.asked(place(2), true);
+        assert!(memory.handle_gone(FileId::ROOT, place(2).handle));
+        assert!(lets_go(&memory));
+    }
+
+    #[test]
+    fn what_was_refused_is_nobodys() {
+        let memory = SharedMemory::default();
+        assert!(!memory.join(place(1)));
+        memory.asked(place(1), false);
+        assert!(!memory.handle_gone(FileId::ROOT, place(1).handle));
+        assert!(!lets_go(&memory));
+        assert!(!memory.join(place(1)), "it is asked for anew");
     }
 }
