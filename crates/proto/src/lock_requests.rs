@@ -378,7 +378,7 @@ pub(crate) fn own_outcome(verdict: Verdict) -> Option<Outcome> {
         Verdict::Granted => Some(Ok(Answer::Done)),
         Verdict::Refused => Some(Err(FsError::Locked)),
         Verdict::Deadlock => Some(Err(FsError::Deadlock)),
-        Verdict::Overload => Some(Err(FsError::NoSpace)),
+        Verdict::Overload => Some(Err(FsError::NoLocks)),
         Verdict::Waiting => None,
     }
 }
@@ -387,7 +387,7 @@ pub(crate) fn own_outcome(verdict: Verdict) -> Option<Outcome> {
 pub(crate) fn lock_error(verdict: LockVerdict) -> FsError {
     match verdict {
         LockVerdict::Deadlock => FsError::Deadlock,
-        LockVerdict::Overload => FsError::NoSpace,
+        LockVerdict::Overload => FsError::NoLocks,
         LockVerdict::Unreachable => FsError::Unreachable,
         LockVerdict::Granted | LockVerdict::Refused | LockVerdict::Free | LockVerdict::Held(_) => FsError::Locked,
     }

@@ -68,6 +68,9 @@ pub enum FsError {
     /// The lock is held by somebody who waits for the asker (`EDEADLK`).
     #[error("waiting for this lock would never end")]
     Deadlock,
+    /// No room for one more lock: so many are held or waited for as may be, or the disk of who gives them is full (`ENOLCK`).
+    #[error("no locks available")]
+    NoLocks,
     /// The request was interrupted by a signal (`EINTR`).
     #[error("interrupted")]
     Interrupted,

@@ -86,6 +86,7 @@ fn is_passing(error: FsError) -> bool {
         | FsError::FileTooLarge
         | FsError::NoAttribute
         | FsError::Deadlock
+        | FsError::NoLocks
         | FsError::Stale
         | FsError::Io
         | FsError::Unsupported => false,

@@ -27,6 +27,7 @@ pub fn errno(error: FsError) -> Errno {
         FsError::TimedOut => Errno::TIMEDOUT,
         FsError::Locked => Errno::AGAIN,
         FsError::Deadlock => Errno::DEADLK,
+        FsError::NoLocks => Errno::NOLCK,
         FsError::Interrupted => Errno::INTR,
         FsError::Stale | FsError::Changed => Errno::STALE,
         FsError::Io => Errno::IO,

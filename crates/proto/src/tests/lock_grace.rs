@@ -214,7 +214,7 @@ fn a_server_without_room_on_its_disk_gives_no_first_lock() {
     let file = world.create(client, FileId::ROOT, "x");
     world.pass(Duration::from_secs(3));
     world.hosts[HOME].replica.store_mut().set_room(Some(0));
-    assert_eq!(world.ask(client, Request::Lock(whole(file, false))), Err(FsError::NoSpace));
+    assert_eq!(world.ask(client, Request::Lock(whole(file, false))), Err(FsError::NoLocks));
     world.hosts[HOME].replica.store_mut().set_room(None);
     assert_eq!(world.ask(client, Request::Lock(whole(file, false))), Ok(Answer::Done));
 }
