@@ -55,8 +55,18 @@ impl Disaster {
         ("fence", Self::Fence),
     ];
     /// Those that the engine lives up to. Why the others are off: `docs/simulator.md`.
-    pub const ON: [Self; 6] =
-        [Self::ClientGone, Self::StationGone, Self::Damage, Self::ChunkGone, Self::Torn, Self::Full];
+    pub const ON: [Self; 10] = [
+        Self::ClientGone,
+        Self::StationGone,
+        Self::ClientBack,
+        Self::StationBack,
+        Self::Damage,
+        Self::ChunkGone,
+        Self::Torn,
+        Self::Full,
+        Self::Quota,
+        Self::Fence,
+    ];
 
     /// Whether it happens at a moment of its own, rather than with a crash or a claim.
     pub(crate) const fn strikes(self) -> bool {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Seeds that every test run goes through.
 const SEEDS: u64 = 1000;
 /// Seeds in which each planted bug is to be found (`cargo xtask sim --planted` says in which it is).
-const PLANTED_SEEDS: u64 = 200;
+const PLANTED_SEEDS: u64 = 300;
 
 #[test]
 fn a_thousand_seeds_run_clean() {
