@@ -93,6 +93,13 @@ impl Queue {
         news
     }
 
+    /// What waited too long by then.
+    fn take_late(&mut self, now: Instant) -> Vec<Told> {
+        let late = self.waiting.iter().take_while(|(_, (since, _))| now.saturating_duration_since(*since) >= LATE);
+        let late: Vec<u64> = late.map(|(number, _)| *number).collect();
+        self.take(&late)
+    }
+
     fn take(&mut self, waiting: &[u64]) -> Vec<Told> {
         waiting.iter().filter_map(|number| self.waiting.remove(number)).map(|(_, then)| then).collect()
     }
@@ -117,17 +124,29 @@ impl Notices {
         queue.waiting.insert(number, (Instant::now(), Box::new(then)));
         queue.note(file, Stale::Pages).then.push(number);
         drop(queue);
-        self.changed.notify_one();
+        // One tells it, and another sees to it that this does not take too long.
+        self.changed.notify_all();
     }
 
-    /// Waits no longer for what takes too long to be told; called once a second or so.
+    /// Waits no longer for what takes too long to be told; a thread that has nothing to tell does it in time, and whoever calls this
+    /// once a second or so where all of them are held up.
     pub fn end_late(&self) {
-        let mut queue = self.queue();
-        let late = queue.waiting.iter().take_while(|(_, (since, _))| since.elapsed() >= LATE);
-        let late: Vec<u64> = late.map(|(number, _)| *number).collect();
-        let late = queue.take(&late);
-        drop(queue);
+        let late = self.queue().take_late(Instant::now());
         late.into_iter().for_each(|then| then());
+    }
+
+    /// Until there is something to tell, or something waited too long.
+    fn rest<'a>(&'a self, queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+        let Some((_, (since, _))) = queue.waiting.first_key_value() else {
+            return self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        };
+        let left = LATE.saturating_sub(since.elapsed());
+        if !left.is_zero() {
+            return self.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        drop(queue);
+        self.end_late();
+        self.queue()
     }
 
     /// What stands under a name is out of date.
@@ -191,7 +210,7 @@ impl Notices {
                 return;
             }
             let Some(notice) = queue.pop() else {
-                queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue = self.rest(queue);
                 continue;
             };
             queue.at_work += 1;
@@ -260,6 +279,22 @@ mod tests {
         assert!(matches!(queue.pop(), Some(Notice::Entry(..))));
         assert!(matches!(queue.pop(), Some(Notice::Inode(FileId::ROOT, News { stale: Stale::Pages, .. }))));
         assert!(queue.pop().is_none());
+    }
+
+    #[test]
+    fn what_waits_for_news_waits_for_so_long_and_is_done_once() {
+        let notices = Notices::default();
+        let done = Arc::new(Mutex::new(0));
+        let counted = Arc::clone(&done);
+        notices.pages_then(FileId::ROOT, move || *counted.lock().unwrap() += 1);
+        let asked = Instant::now();
+        assert!(notices.queue().take_late(asked).is_empty());
+        let late = notices.queue().take_late(asked + LATE);
+        assert_eq!(late.len(), 1);
+        late.into_iter().for_each(|then| then());
+        let Some(Notice::Inode(_, news)) = notices.queue().pop() else { panic!("the news is told all the same") };
+        assert!(notices.queue().take(&news.then).is_empty());
+        assert_eq!(*done.lock().unwrap(), 1);
     }
 
     #[test]

@@ -330,13 +330,15 @@ impl<S: MetaStore> Replica<S> {
         let origin = version.origin();
         let known = self.missing(version)?;
         if self.config.role == Role::Home {
-            self.contents.replacing.note_told(version, child);
             match known {
-                Some(missing) => self.put_spare(version, missing, child, to),
-                None if self.is_revived(version, child, false)? => {}
+                Some(missing) => {
+                    self.contents.replacing.note_told(version, child);
+                    self.put_spare(version, missing, child, to);
+                }
+                // Only of what is missing: a child may name any number of versions.
+                None if self.is_revived(version, child, false)? => self.contents.replacing.note_told(version, child),
                 None if self.has_record(version)? => {
                     // It is here, or was replaced by somebody who had seen it.
-                    self.contents.replacing.end(version);
                     self.children.tell_stable(child, version);
                 }
                 None => self.contents.note_early_spare(version, child),

@@ -81,6 +81,11 @@ impl KernelPages {
         self.of_file.get(&file).map(|pages| *pages == Pages::Of(version))
     }
 
+    /// Whether the kernel may have pages of any version.
+    pub(super) fn may_be_there(&self, file: FileId) -> bool {
+        self.of_file.contains_key(&file)
+    }
+
     /// What it is to forget before it is told of a version; `None`: nothing.
     pub(super) fn renewal(&self, file: FileId, version: RecordId) -> Option<Renewal> {
         let had = *self.of_file.get(&file).filter(|pages| **pages != Pages::Of(version))?;

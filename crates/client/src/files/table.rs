@@ -437,6 +437,9 @@ impl FileTable {
 
     /// Which pages of other versions than the one that it reads here the kernel may have.
     pub fn pages_of_others(&self, file: FileId) -> Option<Renewal> {
+        if !self.map().pages.may_be_there(file) {
+            return None;
+        }
         let version = match self.find(file) {
             Some(open) => open.state().base.version,
             None => self.contents.inode(file)?.version,

@@ -72,7 +72,9 @@ impl SharedMemory {
         used.handles.remove(&handle) && used.handles.is_empty()
     }
 
-    /// Lets go of what is used through no handle and asked for by nobody. Who asks for it from now on asks behind `let_go`.
+    /// Lets go of what is used through no handle and asked for by nobody. Who asks for it from now on asks behind `let_go`, which is
+    /// called with the table in hand: it must answer no question for such a file (an unlock by the machine answers none, since nobody
+    /// asks for this file, and questions for others are not its business).
     fn leave(&self, file: FileId, let_go: impl FnOnce()) {
         let mut uses = self.uses();
         if uses.get(&file).is_some_and(|used| used.handles.is_empty() && used.asking == 0)
