@@ -74,6 +74,7 @@ mod sites;
 mod summary;
 mod topology;
 mod tun;
+pub mod usage;
 mod wireless;
 
 pub use context::{Context, Options, Progress};

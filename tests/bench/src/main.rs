@@ -5,37 +5,55 @@
 //! operations), and a mounted volume. Figures are medians of the rounds; read the ratios,
 //! the machine is noisy.
 
+mod beside;
+mod bytes;
+mod edits;
+mod ground;
 mod hop;
+mod idle;
+mod large_files;
 mod listening;
 mod measure;
+mod meter;
+mod metrics;
+mod options;
 mod places;
 mod reconcile;
+mod removed;
 mod safe;
 mod scale;
+mod site;
+mod size;
+mod small_files;
 mod table;
 mod two_at_work;
 
 use anyhow::{Context, Result};
-use std::path::{Path, PathBuf};
+use options::Options;
+use size::Size;
+use std::path::Path;
+use table::Row;
 
 /// Most files unless said: that takes a few minutes; a million are measured on demand.
 const FILES_MAX: usize = 100_000;
 
+/// Rows with a station and a home beside the mount, by the word that chooses them, with how often each is measured.
+type Group = (&'static str, fn(Size, usize) -> Result<Vec<Row>>);
+/// All of them, those last that wait for long.
+const GROUPS: [Group; 5] = [
+    ("small", small_files::rows),
+    ("large", large_files::rows),
+    ("edits", edits::rows),
+    ("idle", idle::rows),
+    ("removed", removed::rows),
+];
+
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["loopback", source, mountpoint] => places::serve_loopback(Path::new(source), Path::new(mountpoint)),
-        [] => bench(3, None),
-        ["--rounds", rounds] => bench(rounds.parse().context("--rounds takes a number")?, None),
-        ["--json", file] => bench(3, Some(PathBuf::from(file))),
+        ["loopback", source, mountpoint] => ground::serve_loopback(Path::new(source), Path::new(mountpoint)),
         ["scale", rest @ ..] => grow(rest),
-        ["--rows", words, "--rounds", rounds] => {
-            let words: Vec<&str> = words.split(',').collect();
-            some_rows(&words, rounds.parse().context("--rounds takes a number")?)
-        }
-        _ => anyhow::bail!(
-            "usage: wayfs-bench [--rounds N | --json FILE | --rows WORD,… --rounds N | scale [--only WORD] [--files-max N] [--json FILE]]"
-        ),
+        arguments => bench(&Options::read(arguments)?),
     }
 }
 
@@ -55,42 +73,42 @@ fn grow(mut arguments: &[&str]) -> Result<()> {
     scale::run(word, files_max, json)
 }
 
-/// Only the rows about files whose names contain one of the words, the time to safe for the word `safe`, two machines at work for `two`, a lone
-/// one while a program listens for `events`, and what the tools for a bad hop cost for `hop`: for measuring while working. A row that needs
-/// the files of another (`rm -r` those of `tar` and `clone`) needs it to be chosen, too.
-fn some_rows(words: &[&str], rounds: usize) -> Result<()> {
-    let places = places::Places::new()?;
-    let sources = measure::make_tree(places.scratch())?;
-    let mut rows = measure::files(&places, &sources, rounds, |row| words.iter().any(|word| row.contains(word)))?;
-    if words.contains(&"events") {
-        rows.extend(listening::costs(&places, rounds, &measure::lone_works(&sources))?);
-    }
-    if words.contains(&"safe") {
-        rows.extend(safe::time_to_safe(&places)?);
-    }
-    if words.contains(&"two") {
-        rows.extend(two_at_work::costs()?);
-    }
-    if words.contains(&"hop") {
-        rows.extend(hop::costs()?);
+fn bench(options: &Options) -> Result<()> {
+    let mut rows = alone(options)?;
+    for (word, group) in GROUPS.into_iter().filter(|(word, _)| options.has_group(word)) {
+        rows.extend(group(options.size, options.rounds).with_context(|| format!("the rows {word}"))?);
     }
     table::print(&rows);
-    Ok(())
-}
-
-fn bench(rounds: usize, json: Option<PathBuf>) -> Result<()> {
-    let places = places::Places::new()?;
-    let sources = measure::make_tree(places.scratch())?;
-    let mut rows = measure::files(&places, &sources, rounds, |_| true)?;
-    rows.extend(listening::costs(&places, rounds, &measure::lone_works(&sources))?);
-    rows.extend(safe::time_to_safe(&places)?);
-    rows.extend(two_at_work::costs()?);
-    rows.extend(reconcile::records()?);
-    rows.extend(hop::costs()?);
-    table::print(&rows);
-    if let Some(file) = json {
-        std::fs::write(&file, serde_json::to_vec_pretty(&table::json(&rows))?)
+    if let Some(file) = &options.json {
+        std::fs::write(file, serde_json::to_vec_pretty(&table::json(&rows))?)
             .with_context(|| format!("write {}", file.display()))?;
     }
     Ok(())
+}
+
+/// A mount at a home, without a station, and what needs no mount.
+fn alone(options: &Options) -> Result<Vec<Row>> {
+    let groups: Vec<&str> = GROUPS.iter().map(|(word, _)| *word).collect();
+    if options.has_only(&groups) {
+        return Ok(Vec::new());
+    }
+    let places = places::Places::new()?;
+    let sources = measure::make_tree(places.scratch())?;
+    let mut rows = measure::files(&places, &sources, options.rounds, |row| options.has_row(row))?;
+    if options.has_group("events") {
+        rows.extend(listening::costs(&places, options.rounds, &measure::lone_works(&sources))?);
+    }
+    if options.has_group("safe") {
+        rows.extend(safe::time_to_safe(&places)?);
+    }
+    if options.has_group("two") {
+        rows.extend(two_at_work::costs()?);
+    }
+    if options.has_group("reconcile") {
+        rows.extend(reconcile::records()?);
+    }
+    if options.has_group("hop") {
+        rows.extend(hop::costs()?);
+    }
+    Ok(rows)
 }

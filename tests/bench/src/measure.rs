@@ -94,7 +94,8 @@ pub(crate) fn median(samples: &mut [f64]) -> Option<f64> {
     samples.get(samples.len() / 2).copied()
 }
 
-fn rate(count: usize, start: Instant) -> f64 {
+/// Thousands a second.
+pub(crate) fn rate(count: usize, start: Instant) -> f64 {
     count as f64 / start.elapsed().as_secs_f64() / 1000.0
 }
 
@@ -253,13 +254,15 @@ pub(crate) fn make_tree(scratch: &Path) -> Result<Sources> {
     Ok(Sources { archive, repository: root })
 }
 
-fn shell(directory: &Path, script: &str) -> Result<()> {
+/// Runs a script.
+pub(crate) fn shell(directory: &Path, script: &str) -> Result<()> {
     let status = Command::new("sh").args(["-ec", script]).current_dir(directory).stdout(Stdio::null()).status()?;
     ensure!(status.success(), "{script}: {status}");
     Ok(())
 }
 
-fn timed(directory: &Path, script: &str) -> Result<f64> {
+/// Runs a script and gives the seconds that it took.
+pub(crate) fn timed(directory: &Path, script: &str) -> Result<f64> {
     let start = Instant::now();
     shell(directory, script)?;
     Ok(start.elapsed().as_secs_f64())

@@ -4,61 +4,47 @@
 //! other: a way there and back twice (`docs/decisions/0024-rights-to-change-alone.md`).
 
 use crate::measure::median;
+use crate::site::{Client, Site};
 use crate::table::Row;
 use anyhow::{Context, Result, ensure};
 use std::fs::{self, File};
 use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use wayfs_system_tests::{Machine, Mount, Server, eventually, free_port};
+use wayfs_system_tests::eventually;
 
 /// Turns: in each a file is made, opened, edited and looked at.
 const TURNS: usize = 300;
-/// Longest time for a client to come to the station.
+/// Longest time for a client to be told how it shares.
 const SOON: Duration = Duration::from_secs(30);
 
-/// A home, a station and two clients of it.
+/// Two clients of one station.
 struct Together {
-    _home: (Machine, Server),
-    _station: (Machine, Server),
-    clients: [(Machine, Mount); 2],
+    clients: [Client; 2],
+    _site: Site,
 }
 
 impl Together {
     fn new() -> Self {
-        let machine = Machine::new("home");
-        let home = machine.serve(free_port(), &[]);
-        home.wayfs(&machine, &["volume", "create", "two"]).ok();
-        let site = Machine::new("station");
-        let station = site.serve(free_port(), &[]);
-        station.wayfs(&site, &["station", "join", &home.station_ticket(&machine, "two")]).ok();
-        let address = format!("127.0.0.1:{}", station.port);
+        let site = Site::new();
         let clients = ["ann", "bob"].map(|name| {
-            let client = Machine::new(name);
-            let mount = client.mount(&home.ticket(&machine, "two"), &["--sharing", "close-to-open"]);
-            eventually("the client knows the station", SOON, || {
-                mount.wayfs(&client, &["station", "use", &address]).status.success()
-            });
-            let is_there =
-                || parent(&client, &mount).is_some_and(|parent| parent["addresses"].to_string().contains(&address));
-            eventually("the client is at the station", SOON, is_there);
-            (client, mount)
+            let client = site.client(name, &["--sharing", "close-to-open"]);
+            eventually("the client sees at its next look what the other closes", SOON, || is_close_to_open(&client));
+            client
         });
-        Self { _home: (machine, home), _station: (site, station), clients }
+        Self { clients, _site: site }
     }
 
     /// The round trip to the station as the sessions measured it, in us.
     fn round_trip(&self) -> Result<f64> {
-        let trips = self.clients.iter().filter_map(|(client, mount)| parent(client, mount)?["rtt_ms"].as_f64());
-        median(&mut trips.map(|ms| ms * 1e3).collect::<Vec<_>>()).context("no session to the station")
+        let mut trips = self.clients.iter().map(Site::round_trip).collect::<Result<Vec<_>>>()?;
+        median(&mut trips).context("no session to the station")
     }
 }
 
-/// Where a client is connected, once it sees at its next look what the other closes.
-fn parent(client: &Machine, mount: &Mount) -> Option<serde_json::Value> {
-    let status = mount.wayfs(client, &["status", "--json"]).ok().json();
-    let volume = &status[0]["volumes"][0];
-    (volume["sharing"] == "close-to-open").then(|| volume["parent"].clone())
+fn is_close_to_open(client: &Client) -> bool {
+    let status = client.mount.wayfs(&client.machine, &["status", "--json"]).ok().json();
+    status[0]["volumes"][0]["sharing"] == "close-to-open"
 }
 
 /// What the turns took, in us: medians.
@@ -73,7 +59,7 @@ struct Turns {
 pub(crate) fn costs() -> Result<Vec<Row>> {
     eprintln!("two at work");
     let site = Together::new();
-    let [ann, bob] = [0, 1].map(|client| site.clients[client].1.path(""));
+    let [ann, bob] = [0, 1].map(|client| site.clients[client].mount.path(""));
     for name in ["apart", "shared"] {
         fs::create_dir(ann.join(name))?;
     }
