@@ -292,6 +292,17 @@ impl Sites {
         })
     }
 
+    /// Where a host keeps what it has of the volume: a client's cache, a server's data.
+    ///
+    /// # Errors
+    /// [`LabError`] if there is no such host, or the client of that name has no mount.
+    pub fn files_of(&self, host: &str) -> Result<PathBuf, LabError> {
+        match self.clients.iter().find(|client| client.host == host) {
+            Some(client) => self.cache(client),
+            None => self.data(host),
+        }
+    }
+
     /// The line between a site's station and the home.
     pub fn wide(&self, site: usize) -> Link {
         self.wide[site]

@@ -12,7 +12,9 @@ mod safe;
 mod scenarios;
 mod sensitivity;
 mod sharing;
+mod space;
 mod tcp;
+mod throughput;
 mod visibility;
 
 pub(crate) use replay::read_all as read_trace;
@@ -34,6 +36,7 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &safe::Safe,
     &sensitivity::Sensitivity,
     &sharing::Sharing,
+    &space::Space,
     &tcp::Validate,
     &tcp::Tables(tcp::Which::Lan),
     &tcp::Tables(tcp::Which::Wan),
@@ -43,6 +46,7 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &tcp::Beyond::Multihop,
     &tcp::Beyond::Web,
     &tcp::Recorded,
+    &throughput::Throughput,
     &visibility::Visibility,
     &on_air::OnAir,
 ];
