@@ -4,8 +4,9 @@ use super::{Cell, PAUSE, Sample, WIDE, disk_name};
 use crate::{Aim, Axis, Context, Estimate, Figure, Findings, LabError, Origin, Row, Series, Verdict};
 use std::time::Duration;
 
-/// What the median is to stay under, as a multiple of a round trip and a group commit.
-const RATIO_MAX: f64 = 1.5;
+/// What the median is to stay under, as a multiple of a round trip and a group commit: on machines of their own. Here client, station,
+/// home and the emulator share the cores of one.
+const RATIO_MAX: f64 = 1.3;
 
 impl Cell {
     fn milliseconds(&self, of: impl Fn(&Sample) -> Duration) -> Vec<f64> {
@@ -178,10 +179,10 @@ mod tests {
 
     #[test]
     fn the_median_is_judged_by_the_median_limit() {
-        let rows = rows(&[cell("near", 10, 4, 1), cell("far", 10, 8, 2)]);
+        let rows = rows(&[cell("near", 10, 4, 1), cell("far", 10, 9, 2)]);
         let verdict = |what: &str| rows.iter().find(|row| row.what == what).unwrap().verdict();
         assert_eq!(verdict("time to safe by its limit, near"), Verdict::Missed, "14 by 5");
-        assert_eq!(verdict("time to safe by its limit, far"), Verdict::Met, "14 by 10");
+        assert_eq!(verdict("time to safe by its limit, far"), Verdict::Met, "14 by 11");
         assert_eq!(verdict("closes that returned before the file was safe"), Verdict::Met);
     }
 

@@ -4,6 +4,8 @@ use super::cell::Cell;
 use super::{Extent, Load, PERIOD};
 use crate::{Aim, Axis, Context, Estimate, Figure, Findings, LabError, Origin, Row, Series, Style, Verdict};
 
+/// What a lag behind a backlog is to be at most beyond a round trip. On the thinnest line one packet takes longer.
+const BEYOND_MAX_MS: f64 = 200.0;
 /// Below this share of the line, the backlog was not what the small files had to compete with.
 const USED_MIN: f64 = 50.0;
 
@@ -53,6 +55,13 @@ fn rows(cells: &[Cell]) -> Vec<Row> {
                 .note(format!("bound: two periods and a round trip{rtt}")),
         );
         if cell.load == Load::Backlog {
+            let (p99, trip) = (cell.quantile_ms(0.99), round_trip_ms(cell));
+            let beyond = Estimate { mean: p99.mean - trip, low: p99.low - trip, high: p99.high - trip, ..p99 };
+            rows.push(
+                Row::new(format!("lag beyond a round trip, {name}, {load}, p99"), "ms", beyond)
+                    .aim(Aim::AtMost(BEYOND_MAX_MS))
+                    .note("contents are to delay what is closed by no more than this"),
+            );
             rows.push(
                 Row::new(format!("line used meanwhile, {name}, {load}"), "%", Estimate::exact(100.0 * cell.used))
                     .aim(Aim::AtLeast(USED_MIN))
