@@ -17,7 +17,7 @@
 //!   disk has come (`Replica::own_through`).
 //! * A client that loses records which it had sent ahead gets their effects back
 //!   as images, and goes on behind their numbers: the first record of every life
-//!   but the first is an [`Op::Skip`] over as many numbers as can have been ahead.
+//!   is an [`Op::Skip`] over as many numbers as can have been ahead.
 
 use crate::api::Role;
 use crate::contents::content_of;

@@ -4,7 +4,7 @@ use crate::api::Role;
 use crate::replica::{OpenError, Replica};
 use crate::tables::{pack, table, unpack};
 use serde::{Deserialize, Serialize};
-use wayfs_types::{MetaStore, OriginId, StorageError};
+use wayfs_types::{Life, MetaStore, OriginId, StorageError};
 
 /// Identity of the store: volume, role, origin.
 pub(crate) const IDENTITY: &[u8] = &[table::META, b'i'];
@@ -36,6 +36,8 @@ impl<S: MetaStore> Replica<S> {
         let mine = Identity { volume: self.config.volume, role, origin: self.config.origin, former: Vec::new() };
         let Some(bytes) = self.store.get(IDENTITY)? else {
             self.overlay.put_raw(IDENTITY.to_vec(), pack(&mine));
+            // What is empty may be a copy, too: of a machine that had joined and not written yet.
+            self.skips = self.config.role == Role::Client && self.config.life != Life::NONE;
             // Not with the first input: it may come to nothing.
             self.commit()?;
             return Ok(false);

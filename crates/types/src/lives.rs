@@ -1,11 +1,11 @@
 //! The lives of a writer's store: which numbers it gave, and which it left out.
 //!
-//! The first record of each life but the first lies behind a gap in the numbers. Only another copy of the writer's store can have
+//! The first record of each life of a client's store lies behind a gap in the numbers. Only another copy of the writer's store can have
 //! written a number of a gap, so whoever has later numbers of this one does not have it.
 
 use serde::{Deserialize, Serialize};
 
-/// Lives of a store that its origin's image tells of, beside the first. A store that was opened oftener is known less well.
+/// Lives of a store that its origin's image tells of. A store that was opened oftener is known less well.
 pub const LIVES_MAX: usize = 16;
 /// Of so many the gaps are always known: what they wrote is what may still be on its way.
 const LIVES_EXACT: usize = 8;
@@ -30,7 +30,7 @@ pub struct LifeSpan {
     pub from: u64,
 }
 
-/// The lives of a writer's store, oldest first, without its first one: [`LIVES_MAX`] at most.
+/// The lives of a writer's store, oldest first, without a first one that left out no numbers: [`LIVES_MAX`] at most.
 ///
 /// At the bound two old neighbours become one, those that gave the fewest numbers between: what the older of the two wrote counts
 /// as numbers of the gap then, so that nobody says of it that it is where later numbers are.
@@ -39,7 +39,7 @@ pub struct LifeSpan {
 pub struct KnownLives(Vec<LifeSpan>);
 
 impl KnownLives {
-    /// The newest life; [`Life::NONE`] until the store was opened for a second time.
+    /// The newest life; [`Life::NONE`] until a record named one.
     pub fn newest(&self) -> Life {
         self.0.last().map_or(Life::NONE, |span| span.life)
     }

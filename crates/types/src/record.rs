@@ -152,7 +152,7 @@ pub enum Op {
     },
     /// Nothing: keeps the place of a record that log cancellation took away.
     Touch,
-    /// Nothing: the first record of a writer whose disk may have lost its newest ones, which it had sent ahead.
+    /// Nothing: the first record of a life of a client's store, whose disk may have lost its newest ones, which it had sent ahead.
     /// Sequences between `after` and this record's own are given up where they did not arrive.
     Skip {
         /// The last sequence that the writer is sure of.

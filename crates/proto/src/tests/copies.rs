@@ -1,11 +1,12 @@
 //! What two copies of one store say of what only one of them wrote.
 
 use super::forking::{assert_all_there, named, stay_connected, write};
-use super::world::{HOME, World, big};
+use super::world::{HOME, World, big, small};
+use crate::testing::MemoryStore;
 use crate::{PeerId, Role};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Request};
-use wayfs_types::{FileId, Life};
+use wayfs_types::{Content, FileId, Life};
 
 const ROOT: FileId = FileId::ROOT;
 const LONG: Duration = Duration::from_secs(600);
@@ -110,6 +111,35 @@ fn a_copy_does_not_vouch_for_what_only_the_other_wrote() {
     let state = world.hosts[b].replica.level(film).unwrap().expect("it was seen");
     assert_eq!(state.version, version);
     assert!(!state.facts.safe.holds(), "no server has it: {state:?}");
+}
+
+/// [S-clone] A machine that joined and wrote nothing is copied: its store is empty or not there yet. The simulator found it (seeds 1932
+/// and 9402197): both copies began with one number, so that one name stood for two files.
+#[test]
+fn two_copies_of_an_empty_store_give_no_number_twice() {
+    let mut world = World::new();
+    let a = world.add(Role::Client, "ann@a");
+    world.restore(a, MemoryStore::new(), 20_003);
+    let b = world.clone_of(a, MemoryStore::new(), 200_003);
+    for host in [a, b] {
+        let peer = stay_connected(&mut world, host, HOME);
+        world.names(host, ROOT).unwrap();
+        world.close(peer);
+    }
+    let mine = world.create(a, ROOT, "mine");
+    let theirs = world.create(b, ROOT, "theirs");
+    assert_ne!(mine, theirs, "each its own");
+    stay_connected(&mut world, b, HOME);
+    assert_eq!(world.wait(b, Level::Stable), Ok(Answer::Reached));
+    stay_connected(&mut world, a, HOME);
+    // A program that has its file open.
+    let mtime = world.wall();
+    world.hosts[a].chunks.extend(small("mine").root());
+    world.change(a, Change::Store { file: mine, base: mine.maker(), content: small("mine"), mtime }).unwrap();
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    assert_eq!(world.lookup(HOME, ROOT, "mine").unwrap().1.content, small("mine"));
+    assert_eq!(world.lookup(HOME, ROOT, "theirs").unwrap().1.content, Content::EMPTY);
+    assert_eq!(world.names(HOME, ROOT).unwrap().len(), 2, "nothing beside them");
 }
 
 /// The simulator found it (seed 1040): a station sent what followed a gap in which the home had another copy's records, and wrote it
