@@ -71,6 +71,13 @@ pub(crate) struct Moved {
     pub(crate) user: u32,
 }
 
+impl Moved {
+    /// Nothing was known of it but that the record which made it had come: not even the trace of its removal was left.
+    fn is_traceless(&self) -> bool {
+        self.to.is_empty() && self.by.is_empty() && self.stale.is_none()
+    }
+}
+
 impl Lost {
     pub(crate) fn is_empty(&self) -> bool {
         self.gone.is_empty()
@@ -232,10 +239,31 @@ impl<S: MetaStore> Replica<S> {
         }
         if before.kind == Kind::File && before.content != now.content {
             // A version that we never heard of was made since: then ours goes beside it.
-            let upon = if knew_version && !now.is_removed() { now.version } else { before.version };
+            // So is what was a copy beside this file here, and is its content there: the parent got them in another order.
+            let had_seen = knew_version && !now.is_removed() && !self.was_copy(file, now.version)?;
+            let upon = if had_seen { now.version } else { before.version };
             self.fork.lost.add_older(file, upon, before);
         }
         Ok(())
+    }
+
+    /// Whether what was stored into a file became a copy beside it, as the parent had told it.
+    fn was_copy(&mut self, file: FileId, version: RecordId) -> Result<bool, StorageError> {
+        let copy = FileId::made_by(version);
+        Ok(copy != file && self.confirmed_image(&Key::Inode(copy))?.is_some())
+    }
+
+    /// Of the files that went without a trace, those that the parent shows as copies under a report: of the record that made such a
+    /// one it may have become a copy there only, since the parent got the records in another order than we.
+    fn copies_there(&mut self, lost: &Lost) -> Result<BTreeSet<FileId>, StorageError> {
+        let traceless = lost.moved.iter().filter(|(_, moved)| moved.is_traceless()).map(|(file, _)| *file);
+        let mut copies = BTreeSet::new();
+        for file in traceless {
+            if wayfs_tree::View::image(&self.tx(), &Key::Conflict(file.maker()))?.is_some() {
+                copies.insert(file);
+            }
+        }
+        Ok(copies)
     }
 
     fn moved(&mut self, now: &Inode, before: &Inode) -> Result<Moved, StorageError> {
@@ -277,6 +305,7 @@ impl<S: MetaStore> Replica<S> {
         lost.older.retain(|_, (_, inode)| !has(inode.version));
         lost.changed.retain(|_, (_, inode)| !has(inode.attr_version));
         let placed_since = std::mem::take(&mut lost.placed_since);
+        let copies = self.copies_there(&lost)?;
         for (file, names) in given {
             let Some(moved) = lost.moved.get_mut(&file) else { continue };
             moved.to = names.into_iter().filter(|(_, record)| !has(*record)).map(|(place, _)| place).collect();
@@ -284,7 +313,7 @@ impl<S: MetaStore> Replica<S> {
         lost.moved.retain(|file, moved| {
             // Who gives a crowded file one more name says nothing of the others.
             let was_placed = moved.stale.is_none() && placed_since.contains(file);
-            !was_placed && !moved.by.iter().any(|record| has(*record))
+            !was_placed && !copies.contains(file) && !moved.by.iter().any(|record| has(*record))
         });
         Ok(lost)
     }

@@ -43,5 +43,6 @@ mod station_back;
 mod storms;
 mod succeeding;
 mod taken_over;
+mod two_orders;
 mod volume;
 pub(crate) mod world;
