@@ -100,8 +100,8 @@ impl History {
         self.removals.insert(record, removal);
     }
 
-    /// Two copies of a store that had written nothing begin with the same number. Which of the two records others
-    /// speak of then nobody can tell by its name, so nothing is promised of either.
+    /// Two copies of a store give one number where their lives begin near each other by chance. Which of the two records
+    /// others speak of then nobody can tell by its name, so nothing is promised of either.
     fn made_by(&mut self, host: usize, record: RecordId) {
         let keepers = self.keepers.entry(record).or_default();
         keepers.insert(host);
