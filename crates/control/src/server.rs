@@ -10,11 +10,11 @@ use crate::{
     Command, CommandHandler, ControlError, ErrorKind, Event, Gone, Peer, Progress, Reply, Sink, catch_in_command,
     socket,
 };
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,7 +65,14 @@ pub enum StartError {
 pub struct ControlServer {
     path: PathBuf,
     shared: Arc<Shared>,
-    accepting: Option<JoinHandle<()>>,
+    accepting: Option<Accepting>,
+}
+
+/// The thread that takes connections. It sleeps until one comes, or until this end of the pair is gone.
+#[derive(Debug)]
+struct Accepting {
+    thread: JoinHandle<()>,
+    asleep_until_closed: UnixStream,
 }
 
 /// Whom a socket is for.
@@ -124,11 +131,12 @@ impl ControlServer {
         let (stopping, connections, changed) = (AtomicBool::new(false), Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared { access, stopping, connections, changed });
         let for_thread = Arc::clone(&shared);
-        let accepting = thread::Builder::new()
+        let (asleep_until_closed, ending) = UnixStream::pair().map_err(fail)?;
+        let thread = thread::Builder::new()
             .name("control".into())
-            .spawn(move || accept_all(&listener, &handler, &for_thread))
+            .spawn(move || accept_all(&listener, &ending, &handler, &for_thread))
             .map_err(fail)?;
-        Ok(Self { path: path.to_owned(), shared, accepting: Some(accepting) })
+        Ok(Self { path: path.to_owned(), shared, accepting: Some(Accepting { thread, asleep_until_closed }) })
     }
 
     /// Where it listens.
@@ -142,9 +150,10 @@ impl ControlServer {
     }
 
     fn end(&mut self) {
-        let Some(accepting) = self.accepting.take() else { return };
+        let Some(Accepting { thread, asleep_until_closed }) = self.accepting.take() else { return };
         self.shared.stopping.store(true, Ordering::SeqCst);
-        if accepting.join().is_err() {
+        drop(asleep_until_closed);
+        if thread.join().is_err() {
             warn!("control thread panicked");
         }
         let deadline = Instant::now() + STOP_GRACE;
@@ -182,11 +191,10 @@ fn make_room(path: &Path) -> Result<(), StartError> {
     }
 }
 
-fn accept_all(listener: &UnixListener, handler: &Arc<dyn CommandHandler>, shared: &Arc<Shared>) {
-    let step = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+fn accept_all(listener: &UnixListener, ending: &UnixStream, handler: &Arc<dyn CommandHandler>, shared: &Arc<Shared>) {
     while !shared.stopping.load(Ordering::SeqCst) {
-        let ready = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&step));
-        if !matches!(ready, Ok(1..)) {
+        let mut waited_for = [listener.as_fd(), ending.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        if !matches!(poll(&mut waited_for, None), Ok(1..)) {
             continue;
         }
         match listener.accept() {
