@@ -331,3 +331,59 @@ a.close()
     run_for(BUSY, python.arg("-c").arg(script).args(&paths)).ok();
     assert_eq!(names(&site.root(0)), ["w.db"], "no conflict copy");
 }
+
+/// Proves [S-wal], where the machine that has the database loses it: it was away for a lease, and another machine wrote meanwhile.
+/// Its connection, which stayed open, must hear of that before it writes what the other does not know of.
+#[test]
+fn who_was_away_while_another_wrote_a_write_ahead_log_hears_of_it_first() {
+    let site = Site::new();
+    let script = r#"
+import os, signal, sqlite3, sys, time
+def connect(path):
+    return sqlite3.connect(path, timeout=0.2, isolation_level=None)
+def soon(what):
+    end = time.time() + 90
+    while True:
+        try:
+            return what()
+        except (sqlite3.OperationalError, OSError) as error:
+            assert time.time() < end, error
+            time.sleep(0.2)
+a = connect(sys.argv[1])
+assert a.execute("pragma journal_mode=wal").fetchone()[0] == "wal"
+a.execute("create table t(v)")
+for k in range(20):
+    a.execute("insert into t values(?)", (k,))
+soon(lambda: os.stat(sys.argv[2]))
+os.kill(int(sys.argv[3]), signal.SIGSTOP)
+try:
+    b = connect(sys.argv[2])
+    soon(lambda: b.execute("insert into t values(1000)"))
+finally:
+    os.kill(int(sys.argv[3]), signal.SIGCONT)
+kept = b.execute("select count(*) from t").fetchone()[0]
+assert kept == 21, kept
+# From the moment at which it is back, it is told. Before that it works offline.
+open(sys.argv[2] + ".seen", "w").close()
+soon(lambda: os.stat(sys.argv[1] + ".seen"))
+os.remove(sys.argv[2] + ".seen")
+try:
+    a.execute("insert into t values(2000)")
+    sys.exit("written into a log that another machine has")
+except sqlite3.OperationalError as error:
+    print("told:", error)
+soon(lambda: b.execute("insert into t values(1001)"))
+b.close()
+a.close()
+a = soon(lambda: connect(sys.argv[1]))
+rows = soon(lambda: a.execute("select count(*), max(v) from t").fetchone())
+assert rows == (22, 1001), rows
+assert a.execute("pragma integrity_check").fetchone()[0] == "ok"
+a.close()
+"#;
+    let paths = [0, 1].map(|client| site.root(client).join("w.db"));
+    let away = site.clients[0].1.process.id().to_string();
+    let mut python = Command::new("python3");
+    run_for(BUSY, python.arg("-c").arg(script).args(&paths).arg(away)).ok();
+    assert_eq!(names(&site.root(0)), ["w.db"], "no conflict copy");
+}

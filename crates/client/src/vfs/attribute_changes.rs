@@ -62,6 +62,9 @@ impl Vfs {
         (size, changes): (u64, SetAttributes),
         reply: Reply,
     ) {
+        if self.is_of_lost_memory(file) {
+            return answered(reply.error(Errno::IO));
+        }
         let through = changes.handle.and_then(|handle| self.handles.file(handle));
         if let Some(open) = through.filter(|open| open.file.id() == file && open.access == Access::Write) {
             return match self.files.truncate(&open.file, size, self.user(caller)) {

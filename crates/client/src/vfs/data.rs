@@ -70,6 +70,9 @@ impl Vfs {
         if open.access != Access::Write {
             return answered(reply.error(Errno::BADF));
         }
+        if self.is_of_lost_memory(open.file.id()) {
+            return answered(reply.error(Errno::IO));
+        }
         if !self.has_room(data.len() as u64) {
             return answered(reply.error(Errno::NOSPC));
         }

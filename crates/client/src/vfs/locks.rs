@@ -176,6 +176,9 @@ impl Vfs {
                 vfs.unlock(&asker, file, &wish, reply);
             });
         };
+        if self.is_of_lost_memory(file) {
+            return refuse(reply, Err(FsError::Io));
+        }
         if wish.scope == LockScope::Flock {
             return self.begin_lock(caller, place, &wish, request, reply);
         }
@@ -204,10 +207,21 @@ impl Vfs {
 
     fn lock(self: &Arc<Self>, caller: &Caller, request: ask::LockRequest, reply: Reply) {
         let timeout = if request.wait { WAIT_MAX } else { self.settings.metadata_timeout };
-        self.ask_within(caller, ask::Request::Lock(request), timeout, reply, |vfs, reply, outcome| match outcome {
-            Ok(_) => vfs.answer_granted(reply),
-            other => refuse(reply, other),
-        });
+        self.ask_within(
+            caller,
+            ask::Request::Lock(request),
+            timeout,
+            reply,
+            move |vfs, reply, outcome| match outcome {
+                // That may have been found out while this one was asked for.
+                Ok(_) if vfs.is_of_lost_memory(request.file) => {
+                    vfs.unlock_for(request.file, request.family, request.owner);
+                    refuse(reply, Err(FsError::Io));
+                }
+                Ok(_) => vfs.answer_granted(reply),
+                other => refuse(reply, other),
+            },
+        );
     }
 
     /// A lock was granted. Its owner reads on when the kernel has forgotten what changed before; a signal cannot end

@@ -4,17 +4,23 @@
 //! moment. No network file system can do that, and a database that two machines used so would lose rows. So the first lock on such
 //! a file takes the file for this machine, at the parent, as long as a handle stays open through which it was locked;
 //! another machine's lock is refused meanwhile, and SQLite says "locking protocol" or "database is locked". Programs of one machine notice nothing.
+//!
+//! A machine that another took the file from while it was away has in memory what is no longer in the log. It may lock and write neither the
+//! log nor the database until its programs have closed them: SQLite's last close copies what the memory says from the log into the database,
+//! with no more than a lock on the database, and removes the log with all that the other machine wrote.
 
 use super::core::{Caller, Vfs, refuse};
-use super::locks::Place;
+use super::locks::Place as Asked;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wayfs_fuse::{FileHandle, Reply};
 use wayfs_types::request as ask;
-use wayfs_types::{FileId, FsError};
+use wayfs_types::{FileId, FsError, Name, Place};
 
-/// How names of such files end.
+/// How names of such files end; before it stands the name of the database.
 const SUFFIX: &[u8] = b"-shm";
+/// How the name of a database's log ends.
+const LOG_SUFFIX: &[u8] = b"-wal";
 /// Who holds the file for the machine. No handle has this number.
 pub(super) const MACHINE: ask::LockOwner = ask::LockOwner(u64::MAX);
 
@@ -30,6 +36,20 @@ struct Use {
     asking: usize,
     /// Handles through which it is used.
     handles: BTreeSet<FileHandle>,
+    /// Where its database was when it was first used.
+    database: Option<Place>,
+}
+
+/// The database whose file for shared memory is called so.
+fn database(memory: &Place) -> Option<Place> {
+    let name = memory.name.as_bytes().strip_suffix(SUFFIX)?;
+    Some(Place { parent: memory.parent, name: Name::new(name).ok()? })
+}
+
+/// Whether a file that is called so is that database, or its log.
+fn belongs_to(place: &Place, database: &Place) -> bool {
+    let name = place.name.as_bytes();
+    place.parent == database.parent && name.strip_suffix(LOG_SUFFIX).unwrap_or(name) == database.name.as_bytes()
 }
 
 impl SharedMemory {
@@ -38,9 +58,10 @@ impl SharedMemory {
     }
 
     /// Whether the machine has it already; then one more handle uses it. Else it is about to be asked for.
-    fn join(&self, place: Place) -> bool {
+    fn join(&self, place: Asked, database: Option<Place>) -> bool {
         let mut uses = self.uses();
         let used = uses.entry(place.file).or_default();
+        used.database = database.or(used.database.take());
         if used.is_ours {
             used.handles.insert(place.handle);
         } else {
@@ -50,7 +71,7 @@ impl SharedMemory {
     }
 
     /// What was asked for is the machine's, or not.
-    fn asked(&self, place: Place, is_ours: bool) {
+    fn asked(&self, place: Asked, is_ours: bool) {
         if let Some(used) = self.uses().get_mut(&place.file) {
             used.asking = used.asking.saturating_sub(1);
             if is_ours {
@@ -58,6 +79,11 @@ impl SharedMemory {
                 used.handles.insert(place.handle);
             }
         }
+    }
+
+    /// What is used, and of which databases.
+    fn used(&self) -> Vec<(FileId, Option<Place>)> {
+        self.uses().iter().map(|(file, used)| (*file, used.database.clone())).collect()
     }
 
     /// Whether it is used through this handle.
@@ -86,26 +112,27 @@ impl SharedMemory {
 }
 
 impl Vfs {
-    fn is_shared_memory(&self, file: FileId) -> bool {
-        let inode = self.engine.inode(file);
-        inode.is_some_and(|inode| inode.places.iter().any(|place| place.name.as_bytes().ends_with(SUFFIX)))
+    /// The database whose processes share memory by a file, if it is such a one.
+    fn shares_memory_of(&self, file: FileId) -> Option<Place> {
+        self.engine.inode(file)?.places.iter().find_map(database)
     }
 
     /// Goes on if the file shares no memory, or shares it on this machine alone.
     pub(super) fn on_one_machine(
         self: &Arc<Self>,
         caller: &Caller,
-        place: Place,
+        place: Asked,
         reply: Reply,
         then: impl FnOnce(&Arc<Self>, Reply) + Send + 'static,
     ) {
-        if !self.is_shared_memory(place.file) {
+        let database = self.shares_memory_of(place.file);
+        if database.is_none() {
             return then(self, reply);
         }
         if self.has_lost_memory(place.file) {
             return refuse(reply, Err(FsError::Io));
         }
-        if self.shared_memory.join(place) {
+        if self.shared_memory.join(place, database) {
             return then(self, reply);
         }
         let request = ask::LockRequest {
@@ -140,6 +167,18 @@ impl Vfs {
         self.engine.lost_locks(file).contains(&(ask::LockFamily::Flock, MACHINE))
     }
 
+    /// The same, of a file by which memory is shared, of the database, or of its log.
+    pub(super) fn is_of_lost_memory(&self, file: FileId) -> bool {
+        let is_of = |database: &Place| {
+            let inode = self.engine.inode(file);
+            inode.is_some_and(|inode| inode.places.iter().any(|place| belongs_to(place, database)))
+        };
+        let used = self.shared_memory.used();
+        let mut of_it =
+            used.iter().filter(|(memory, database)| *memory == file || database.as_ref().is_some_and(is_of));
+        of_it.any(|(memory, _)| self.has_lost_memory(*memory))
+    }
+
     /// If no handle is left through which this machine uses the file, another may have it.
     pub(super) fn leave_shared_memory(&self, file: FileId) {
         self.shared_memory.leave(file, || self.unlock_for(file, ask::LockFamily::Flock, MACHINE));
@@ -150,8 +189,8 @@ impl Vfs {
 mod tests {
     use super::*;
 
-    fn place(number: u64) -> Place {
-        Place { file: FileId::ROOT, handle: FileHandle::new(number) }
+    fn place(number: u64) -> Asked {
+        Asked { file: FileId::ROOT, handle: FileHandle::new(number) }
     }
 
     fn lets_go(memory: &SharedMemory) -> bool {
@@ -163,21 +202,21 @@ mod tests {
     #[test]
     fn who_opens_it_before_it_is_let_go_keeps_it() {
         let memory = SharedMemory::default();
-        assert!(!memory.join(place(1)));
+        assert!(!memory.join(place(1), None));
         memory.asked(place(1), true);
         assert!(memory.handle_gone(FileId::ROOT, place(1).handle));
         // What the last one wrote is committed first.
-        assert!(memory.join(place(2)), "nobody else was let in yet");
+        assert!(memory.join(place(2), None), "nobody else was let in yet");
         assert!(!lets_go(&memory));
         assert!(memory.handle_gone(FileId::ROOT, place(2).handle));
         assert!(lets_go(&memory));
-        assert!(!memory.join(place(3)));
+        assert!(!memory.join(place(3), None));
     }
 
     #[test]
     fn what_is_asked_for_is_not_let_go_behind_the_question() {
         let memory = SharedMemory::default();
-        assert!(!memory.join(place(1)) && !memory.join(place(2)));
+        assert!(!memory.join(place(1), None) && !memory.join(place(2), None));
         memory.asked(place(1), true);
         assert!(memory.handle_gone(FileId::ROOT, place(1).handle));
         assert!(!lets_go(&memory), "the other question would be answered before it");
@@ -189,10 +228,18 @@ mod tests {
     #[test]
     fn what_was_refused_is_nobodys() {
         let memory = SharedMemory::default();
-        assert!(!memory.join(place(1)));
+        assert!(!memory.join(place(1), None));
         memory.asked(place(1), false);
         assert!(!memory.handle_gone(FileId::ROOT, place(1).handle));
         assert!(!lets_go(&memory));
-        assert!(!memory.join(place(1)), "it is asked for anew");
+        assert!(!memory.join(place(1), None), "it is asked for anew");
+    }
+
+    #[test]
+    fn a_database_and_its_log_belong_to_the_memory() {
+        let at = |name: &str| Place { parent: FileId::ROOT, name: Name::new(name).unwrap() };
+        let database = database(&at("notes.db-shm")).unwrap();
+        assert!(belongs_to(&at("notes.db"), &database) && belongs_to(&at("notes.db-wal"), &database));
+        assert!(!belongs_to(&at("other.db"), &database) && !belongs_to(&at("notes.db-journal"), &database));
     }
 }
