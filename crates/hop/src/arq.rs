@@ -15,6 +15,15 @@
 //! With [`ArqConfig::reservation`] the sender asks for room (RTS) and has never more on its way than the receiver said (CTS), so a
 //! receiver's buffer does not overflow.
 
+mod config;
+mod receiving;
+#[cfg(test)]
+mod tests;
+mod timers;
+
+use config::SHARED_LEN_MAX;
+pub use config::{ArqConfig, ArqStatistics, Losses, Order};
+
 use crate::estimate::RoundTrip;
 use crate::frame::{Frame, Report};
 use crate::packet::Packet;
@@ -25,108 +34,12 @@ use wayfs_types::Time;
 
 /// Polls whose distance grows by a constant; from then on it doubles.
 const LINEAR: u32 = 3;
-/// Longest time between polls.
-const POLL_MAX: Duration = Duration::from_secs(1);
 /// A packet of at most so many bytes is small: it may wait to share a frame.
 const SMALL: usize = 200;
-/// Bytes of a frame that small packets share.
-const SHARED_LEN_MAX: usize = 1400;
 /// While at least so many frames wait at the other end, small packets and reports may wait here.
 const BACKLOG_TO_HOLD: u32 = 3;
 /// A report that was asked for waits so long for a packet that takes it along.
 const REPORT_DELAY: Duration = Duration::from_millis(8);
-/// Most ranges of a report.
-const RANGES_MAX: usize = 16;
-
-/// In which order packets are handed on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// As they were given, except for those that were given up.
-    Kept,
-    /// As they come; each once.
-    AsTheyCome,
-}
-
-/// How losses are found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Losses {
-    /// By reports that repeat, and by the timer.
-    Duplicates,
-    /// By reports of what arrived later.
-    Selective,
-}
-
-/// Settings of an end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ArqConfig {
-    /// Default: kept.
-    pub order: Order,
-    /// Default: selective.
-    pub losses: Losses,
-    /// Frames on their way, at most. Default 128.
-    pub window: u32,
-    /// Bytes that wait to be sent, at most; what comes then is refused. Default 256 KiB.
-    pub queue_len_max: usize,
-    /// Bytes received and not taken, at most. Default 256 KiB.
-    pub receive_len_max: usize,
-    /// Transmissions of a frame, at most. Default 64.
-    pub tries_max: u32,
-    /// Longest time from a packet's arrival until it is given up. Default 5 s.
-    pub delay_max: Duration,
-    /// Shortest time of silence after which something goes again. Default 10 ms; published: 200 ms.
-    pub timeout_min: Duration,
-    /// The same before any round trip was measured. Default 30 ms: right where the air is given frame by frame.
-    pub timeout_initial: Duration,
-    /// How long small packets and reports may wait while the other end has a backlog. Default 50 ms; zero: never.
-    pub hold: Duration,
-    /// Frames after which a report goes by itself. Default 32.
-    pub report_every: u32,
-    /// Whether room is asked for before something is sent. Default: no.
-    pub reservation: bool,
-    /// Bytes of a frame that small packets share. Default 1400.
-    pub shared_len_max: usize,
-}
-
-impl Default for ArqConfig {
-    fn default() -> Self {
-        Self {
-            order: Order::Kept,
-            losses: Losses::Selective,
-            window: 128,
-            queue_len_max: 256 * 1024,
-            receive_len_max: 256 * 1024,
-            tries_max: 64,
-            delay_max: Duration::from_secs(5),
-            timeout_min: Duration::from_millis(10),
-            timeout_initial: Duration::from_millis(30),
-            hold: Duration::from_millis(50),
-            report_every: 32,
-            reservation: false,
-            shared_len_max: SHARED_LEN_MAX,
-        }
-    }
-}
-
-/// What an end did.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct ArqStatistics {
-    /// Frames with packets sent for the first time.
-    pub sent: u64,
-    /// Frames sent again.
-    pub retransmitted: u64,
-    /// Frames without packets.
-    pub bare: u64,
-    /// Times that silence made a frame go again.
-    pub polls: u64,
-    /// Packets given up.
-    pub given_up: u64,
-    /// Packets refused by the full queue.
-    pub refused: u64,
-    /// Frames that arrived again.
-    pub duplicates: u64,
-    /// Frames that the full receive buffer did not take.
-    pub overflowed: u64,
-}
 
 /// A frame that was sent and is not reported.
 #[derive(Debug)]
@@ -355,98 +268,6 @@ impl<P: Packet> Arq<P> {
         }
     }
 
-    fn receive(&mut self, now: Time, frame: Frame<P>) {
-        let len: usize = frame.packets.iter().map(Packet::packet_len).sum();
-        let known = frame.number < self.next || self.waiting.contains_key(&frame.number);
-        let beyond = frame.number >= self.next.saturating_add(u64::from(self.config.window));
-        if known {
-            self.statistics.duplicates += 1;
-            self.due = Due::By(now);
-            return;
-        }
-        if beyond || self.receive_room() < len && self.receive_room() < self.config.receive_len_max {
-            self.statistics.overflowed += 1;
-            return;
-        }
-        match self.config.order {
-            Order::Kept => {
-                self.waiting.insert(frame.number, Some(frame.packets));
-                self.waiting_len += len;
-            }
-            Order::AsTheyCome => {
-                self.waiting.insert(frame.number, None);
-                self.ready_len += len;
-                self.ready.extend(frame.packets);
-            }
-        }
-        self.take_in_order();
-        self.waiting_since = if self.waiting.is_empty() { None } else { self.waiting_since.or(Some(now)) };
-        self.unreported += 1;
-        let every = self.unreported >= self.config.report_every;
-        let by = if every || self.config.losses == Losses::Duplicates || self.config.hold.is_zero() {
-            now
-        } else if frame.wants_report {
-            now + REPORT_DELAY
-        } else {
-            now + self.config.hold
-        };
-        self.due = Due::By(self.due_at().map_or(by, |at| at.min(by)));
-    }
-
-    const fn due_at(&self) -> Option<Time> {
-        match self.due {
-            Due::Nothing => None,
-            Due::By(at) => Some(at),
-        }
-    }
-
-    fn take_in_order(&mut self) {
-        while let Some(packets) = self.waiting.remove(&self.next) {
-            self.next += 1;
-            self.hand_on(packets);
-        }
-    }
-
-    fn hand_on(&mut self, packets: Option<Vec<P>>) {
-        for packet in packets.into_iter().flatten() {
-            self.waiting_len -= packet.packet_len();
-            self.ready_len += packet.packet_len();
-            self.ready.push_back(packet);
-        }
-    }
-
-    /// Nothing below will come any more.
-    fn raise_floor(&mut self, floor: u64) {
-        while self.next < floor {
-            let first = self.waiting.first_key_value().map_or(floor, |(number, _)| (*number).min(floor));
-            self.next = self.next.max(first);
-            self.take_in_order();
-            if first == floor {
-                break;
-            }
-        }
-        if self.waiting.is_empty() {
-            self.waiting_since = None;
-        }
-    }
-
-    fn report(&self) -> Report {
-        let (mut have, mut told): (Vec<(u64, u64)>, u64) = (Vec::new(), u64::MAX);
-        for number in self.waiting.keys() {
-            let full = have.len() >= RANGES_MAX;
-            match have.last_mut() {
-                Some((_, end)) if end == number => *end += 1,
-                Some((_, end)) if full => {
-                    told = *end;
-                    break;
-                }
-                Some(_) | None => have.push((*number, number + 1)),
-            }
-        }
-        let room = u32::try_from(self.receive_room()).unwrap_or(u32::MAX);
-        Report { next: self.next, order: self.order_seen, have, told, room }
-    }
-
     fn take_report(&mut self, now: Time, report: &Report) {
         self.room = Some(report.room);
         (self.requested, self.request_due) = (None, false);
@@ -639,112 +460,4 @@ impl<P: Packet> Arq<P> {
         self.asked = frame.wants_report.then_some(now);
         frame
     }
-
-    /// When silence becomes suspicious.
-    fn poll_at(&self) -> Option<Time> {
-        if self.held.is_empty() || self.poll_due {
-            return None;
-        }
-        let timeout = self.round_trip.timeout(self.config.timeout_min, self.config.timeout_initial);
-        if self.polls == 0
-            && let Some(last) = self.flowing.filter(|_| self.least.is_some() && self.asked.is_none())
-        {
-            // Reports that waited together come together; only the next one's due time says when it may be missed.
-            let soonest = self.config.hold + self.config.timeout_min + self.least.unwrap_or_default();
-            return Some(last + self.gaps.timeout(soonest, timeout + self.config.hold));
-        }
-        // Nothing is on its way before a question, so its answer takes the shortest time.
-        let asking = self.least.filter(|_| self.polls > 0).map(|least| least * 2 + REPORT_DELAY);
-        let timeout = asking.map_or(timeout, |asking| asking.max(self.config.timeout_min));
-        let factor = if self.polls <= LINEAR { 1 + self.polls } else { (1 + LINEAR) << (self.polls - LINEAR).min(10) };
-        let wait = (timeout * factor).min(POLL_MAX);
-        let asked = self.asked.map(|at| at + wait);
-        // Whoever was not asked reports after its hold at the latest.
-        let silent = self.silent_since.map(|at| at + self.config.hold + wait);
-        asked.into_iter().chain(silent).min()
-    }
-
-    fn request_at(&self, now: Time) -> Option<Time> {
-        if !self.config.reservation || self.request_due || !self.held.is_empty() {
-            return None;
-        }
-        let (_, packet) = self.queue.front()?;
-        let short = self.room.is_none_or(|room| packet.packet_len() > room as usize);
-        short.then(|| self.requested.map_or(now, |at| at + self.config.timeout_min))
-    }
-
-    fn give_up_at(&self) -> Option<Time> {
-        // Numbers are given in the order in which packets came: the first is the oldest.
-        let held = self.held.first_key_value().map(|(_, held)| held.since);
-        let queued = self.queue.front().map(|(since, _)| *since);
-        held.into_iter().chain(queued).min().map(|since| since + self.config.delay_max)
-    }
-
-    /// When to be woken. [`Self::wants_air`] may become true then.
-    pub fn poll_timeout(&self, now: Time) -> Option<Time> {
-        let held = self.queue.front().and_then(|(since, _)| self.hold_until(*since)).filter(|at| *at > now);
-        let due = self.due_at().filter(|at| *at > now);
-        let waiting = self.waiting_since.map(|since| since + self.config.delay_max);
-        let times = [self.poll_at(), self.request_at(now), self.give_up_at(), held, due, waiting];
-        times.into_iter().flatten().min()
-    }
-
-    /// Lets timers end whose time has come.
-    pub fn handle_timeout(&mut self, now: Time) {
-        if self.poll_at().is_some_and(|at| at <= now) {
-            self.polls += 1;
-            self.poll_due = true;
-            self.statistics.polls += 1;
-            (self.asked, self.silent_since, self.flowing) = (None, None, None);
-        }
-        if self.request_at(now).is_some_and(|at| at <= now) {
-            self.request_due = true;
-        }
-        self.give_up(now);
-        if self.waiting_since.is_some_and(|since| since + self.config.delay_max <= now)
-            && let Some(last) = self.waiting.keys().next_back().copied()
-        {
-            // What is missing is older than the other end keeps it.
-            self.raise_floor(last);
-        }
-    }
-
-    fn give_up(&mut self, now: Time) {
-        let (tries, delay) = (self.config.tries_max, self.config.delay_max);
-        let hopeless = |number: &u64, held: &Held<P>| {
-            held.since + delay <= now || held.tries >= tries && (self.lost.contains(number) || self.polls > 0)
-        };
-        let numbers: Vec<u64> =
-            self.held.iter().filter(|(number, held)| hopeless(number, held)).map(|(number, _)| *number).collect();
-        let mut count = 0;
-        for number in &numbers {
-            if let Some(held) = self.held.remove(number) {
-                self.held_len -= held.len;
-                self.lost.remove(number);
-                count += held.packets.len();
-            }
-        }
-        while self.queue.front().is_some_and(|(since, _)| *since + delay <= now) {
-            if let Some((_, packet)) = self.queue.pop_front() {
-                self.queue_len -= packet.packet_len();
-                count += 1;
-            }
-        }
-        if count == 0 {
-            return;
-        }
-        self.statistics.given_up += count as u64;
-        self.signals.push_back(Signal::GivenUp(u32::try_from(count).unwrap_or(u32::MAX)));
-        if self.polls > 0 && !std::mem::replace(&mut self.down, true) {
-            self.signals.push_back(Signal::Down);
-        }
-        if self.held.is_empty() {
-            // The next packet tries the channel anew; the other end learns the floor from it.
-            (self.polls, self.poll_due, self.silent_since, self.asked) = (0, false, None, None);
-            self.due = Due::By(now);
-        }
-    }
 }
-
-#[cfg(test)]
-mod tests;

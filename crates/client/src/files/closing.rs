@@ -14,8 +14,9 @@
 //! a fork copied are closed in the middle of what the program writes, so this happens.
 
 use super::body::{Body, BodyFile};
-use super::open_file::{Changes, OpenFile, State};
+use super::open_file::OpenFile;
 use super::ranges::RangeSet;
+use super::state::{Changes, State};
 use super::table::FileTable;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;

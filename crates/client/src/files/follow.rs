@@ -8,8 +8,9 @@
 use super::body::{Body, BodyFile, host_error};
 use super::contents::{Contents, OperationError, WaitPolicy};
 use super::loading::{self, Base, NodeCache, Piece};
-use super::open_file::{KernelOpens, OpenFile, State};
+use super::open_file::OpenFile;
 use super::ranges::RangeSet;
+use super::state::{KernelOpens, State};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;

@@ -9,7 +9,8 @@
 //!   else has it open. Until then it is neither replaced by news from elsewhere nor dropped.
 
 use super::body::{Body, BodyFile};
-use super::open_file::{OpenFile, State};
+use super::open_file::OpenFile;
+use super::state::State;
 use std::os::fd::AsFd;
 use std::time::SystemTime;
 use wayfs_types::WallTime;

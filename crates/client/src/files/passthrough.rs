@@ -11,9 +11,9 @@
 //! are right at any moment for whoever asks.
 
 use super::body::{Body, BodyFile, BodyFiles, MEMORY_MAX, read_at_quietly};
-use super::open_file::State;
+use super::kernel_way::Register;
 use super::ranges::RangeSet;
-use super::table::Register;
+use super::state::State;
 use std::sync::Arc;
 use wayfs_fuse::BackingId;
 

@@ -3,8 +3,10 @@
 use super::Seek;
 use super::closing::CLOSING_LEN_MAX;
 use super::closing::EarlyClose::{BehindAnother, Noted, Unfit};
-use super::open_file::{Changes, Extend};
-use super::table::{DirtyFile, KernelWay, TableSettings};
+use super::kernel_way::KernelWay;
+use super::open_file::Extend;
+use super::state::Changes;
+use super::table::{DirtyFile, TableSettings};
 use super::testing::{Fake, file, record};
 use super::*;
 use std::fs::File;

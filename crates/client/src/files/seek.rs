@@ -3,8 +3,9 @@
 use super::body::{Body, BodyFile};
 use super::contents::{Contents, OperationError, WaitPolicy};
 use super::loading::{self, Base, NodeCache};
-use super::open_file::{OpenFile, State};
+use super::open_file::OpenFile;
 use super::ranges::RangeSet;
+use super::state::State;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use wayfs_types::Content;

@@ -13,8 +13,9 @@
 use super::body::MEMORY_MAX;
 use super::contents::{Contents, OperationError, WaitPolicy, Wanted};
 use super::loading::{self, Base};
-use super::open_file::{Changes, KernelOpens, OpenFile, State};
+use super::open_file::OpenFile;
 use super::ranges::RangeSet;
+use super::state::{Changes, KernelOpens, State};
 use std::cell::RefCell;
 use std::ops::Range;
 use wayfs_content::{ContentError, ContentReader, Span};

@@ -1,8 +1,9 @@
 //! The table by example.
 
 use super::Seek;
+use super::kernel_way::KernelWay;
 use super::open_file::Extend;
-use super::table::{KernelWay, TableSettings};
+use super::table::TableSettings;
 use super::testing::{Fake, file, record};
 use super::*;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Handles that the kernel has.
 
-use crate::files::table::KernelWay;
+use crate::files::kernel_way::KernelWay;
 use crate::files::{Access, OpenFile};
 use crate::vfs::listing::Listing;
 use crate::vfs::write_pattern::Kind;

@@ -6,7 +6,7 @@ use super::in_step::Shown;
 use super::names::{NewMode, checked, set_lists};
 use super::write_pattern::{Kind as FileKind, WritePattern};
 use crate::files::body::BodyFile;
-use crate::files::table::{KernelWay, PASSTHROUGH_MIN};
+use crate::files::kernel_way::{KernelWay, PASSTHROUGH_MIN};
 use crate::files::{Access, OpenFile, Writes};
 use std::ffi::OsStr;
 use std::os::fd::AsFd;

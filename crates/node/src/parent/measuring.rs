@@ -1,7 +1,9 @@
 //! Measures the other servers beside the parent, and says which is worth a move.
 
 use super::choice::{Draw, LOOKS_MAX, ROUND_PAUSE, ROUNDS, Seen, draw, in_order_of_choice, is_contested};
-use super::link::{Grace, Live, Shared};
+use super::dialling::Grace;
+use super::link::Shared;
+use super::watching::Live;
 use crate::core::LiveReplica;
 use crate::servers::{ServerInfo, ServerKind, exchange};
 use crate::volume::Volume;
