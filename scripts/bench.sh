@@ -5,7 +5,7 @@
 #
 #   scripts/bench.sh [--rounds N] [--size small|whole] [--rows WORD,...] [--json FILE]
 #
-# Words: parts of the names of rows about files, and events, safe, two, reconcile, hop, small, large, edits, idle, removed.
+# Words: parts of the names of rows about files, and events, safe, two, reconcile, hop, small, large, edits, door, idle, removed.
 set -eu
 cd "$(dirname "$0")/.."
 cargo build --release --package wayfs --package wayfs-bench

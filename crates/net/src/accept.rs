@@ -7,12 +7,14 @@ use crate::close::CloseCode;
 use crate::connection::Connection;
 use crate::door::{Door, Network};
 use crate::frame::GREETING;
+use crate::pace::Pace;
 use crate::path_state::PathState;
 use crate::traffic::Ledger;
 use quinn::{RecvStream, SendStream};
 use rustls::pki_types::CertificateDer;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -29,11 +31,14 @@ pub(crate) async fn accept_all(
     let mut handshakes = JoinSet::new();
     let under_way = UnderWay::default();
     let door = Door::default();
+    // A flood from elsewhere keeps nobody out who comes from where others were admitted.
+    let [mut known, mut unknown] = [(); 2].map(|()| Pace::new(config.handshakes_a_second, Instant::now()));
     loop {
         tokio::select! {
             incoming = quic.accept() => {
                 let Some(incoming) = incoming else { return };
                 let network = Network::of(incoming.remote_address().ip());
+                let (pace, now) = (if door.knows(network) { &mut known } else { &mut unknown }, Instant::now());
                 if handshakes.len() >= config.handshakes_max
                     // Those that are over and wait for the last of their packets do not count: strangers leave many.
                     || ledger.alive() >= config.connections_max
@@ -41,10 +46,14 @@ pub(crate) async fn accept_all(
                 {
                     debug!(from = %incoming.remote_address(), "refused: too many connections");
                     incoming.refuse();
-                } else if handshakes.len() >= config.handshakes_max / 4 && incoming.may_retry() {
+                } else if (handshakes.len() >= config.handshakes_max / 4 || pace.is_low(now)) && incoming.may_retry() {
                     // Under load, an address must prove that it is there before it costs
                     // memory: forged ones never come back. Failing means it just did.
                     let _ = incoming.retry();
+                } else if !pace.begin(now) {
+                    // A handshake takes a third of a millisecond of processor. Its first packet comes again.
+                    debug!(from = %incoming.remote_address(), "not heard: too many begin");
+                    incoming.ignore();
                 } else {
                     let (config, ledger) = (Arc::clone(&config), Arc::clone(&ledger));
                     let (ready, door, by) = (ready.clone(), door.clone(), by.clone());

@@ -3,6 +3,9 @@
 use crate::{Congestion, FramePacking, Probing, Resolver};
 use std::time::Duration;
 
+/// Default of [`NetConfig::handshakes_a_second`].
+const HANDSHAKES_A_SECOND: u32 = 500;
+
 /// Settings of an [`Endpoint`](crate::Endpoint); `NetConfig::default()` is right for most.
 #[derive(Debug, Clone)]
 pub struct NetConfig {
@@ -38,6 +41,9 @@ pub struct NetConfig {
     pub body_len_max: u64,
     /// Handshakes under way at once; past it, newcomers are refused. Default 256.
     pub handshakes_max: usize,
+    /// Handshakes that may begin in a second from networks of which somebody was admitted, and as many from all others; what comes
+    /// beyond is not heard, and comes again. Default 500, a second's worth of them at once: both together less than half of a core.
+    pub handshakes_a_second: u32,
     /// Connections open at once; past it, newcomers are refused. Default 4096.
     pub connections_max: usize,
     /// Frames waiting to be sent before [`FrameSender`](crate::FrameSender) is full. Default 1024.
@@ -70,6 +76,7 @@ impl Default for NetConfig {
             requests_max: 256,
             body_len_max: 1 << 40,
             handshakes_max: 256,
+            handshakes_a_second: HANDSHAKES_A_SECOND,
             connections_max: 4096,
             frame_queue_len_max: 1024,
             frame_queue_bytes_max: 16 << 20,
@@ -121,6 +128,7 @@ impl NetConfig {
         }
         let counts = [
             (self.handshakes_max, "handshakes_max"),
+            (self.handshakes_a_second as usize, "handshakes_a_second"),
             (self.connections_max, "connections_max"),
             (self.frame_queue_len_max, "frame_queue_len_max"),
         ];

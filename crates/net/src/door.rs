@@ -16,7 +16,7 @@ use wayfs_types::NodeId;
 const PLACES_MAX: usize = 64;
 /// Places for one network: 256 neighbouring addresses of IPv4, a customer's range of IPv6.
 const PLACES_OF_NETWORK_MAX: usize = 8;
-/// Keys remembered as admitted, the oldest forgotten first.
+/// Keys remembered as admitted, and networks.
 const KNOWN_MAX: usize = 4096;
 
 /// Bytes that a peer may have unread before it is admitted, all streams together.
@@ -67,9 +67,38 @@ struct State {
     next: u64,
     /// Oldest first.
     standing: VecDeque<Place>,
-    known: BTreeSet<NodeId>,
-    /// The same, oldest first.
-    known_order: VecDeque<NodeId>,
+    /// Keys that were admitted, and the networks that they came from.
+    keys: Remembered<NodeId>,
+    networks: Remembered<Network>,
+}
+
+/// Up to [`KNOWN_MAX`] of a kind; the oldest is forgotten first.
+struct Remembered<T> {
+    all: BTreeSet<T>,
+    order: VecDeque<T>,
+}
+
+impl<T> Default for Remembered<T> {
+    fn default() -> Self {
+        Self { all: BTreeSet::new(), order: VecDeque::new() }
+    }
+}
+
+impl<T: Copy + Ord> Remembered<T> {
+    fn note(&mut self, one: T) {
+        if self.all.insert(one) {
+            self.order.push_back(one);
+        }
+        if self.order.len() > KNOWN_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.all.remove(&oldest);
+        }
+    }
+
+    fn contains(&self, one: &T) -> bool {
+        self.all.contains(one)
+    }
 }
 
 struct Place {
@@ -83,10 +112,16 @@ struct Place {
 pub(crate) struct Pass {
     door: Door,
     number: u64,
+    network: Network,
     peer: NodeId,
 }
 
 impl Door {
+    /// Whether somebody was admitted who came from there.
+    pub(crate) fn knows(&self, network: Network) -> bool {
+        self.lock().networks.contains(&network)
+    }
+
     /// Takes a place. Whoever stood longest among those that compete for it is turned away.
     pub(crate) fn enter(&self, network: Network, peer: NodeId, who: impl Standing + 'static) -> Pass {
         let mut state = self.lock();
@@ -105,7 +140,7 @@ impl Door {
             debug!(peer = %place.peer.short(), "turned away at the door: others want in, too");
             place.who.turn_away("others want in, too: come again");
         }
-        Pass { door: self.clone(), number, peer }
+        Pass { door: self.clone(), number, network, peer }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -117,27 +152,18 @@ impl State {
     /// Who stands longest; strangers before those that were admitted once.
     fn oldest(&self, among: impl Fn(&Place) -> bool) -> Option<usize> {
         let find = |is_known: bool| {
-            self.standing.iter().position(|place| among(place) && self.known.contains(&place.peer) == is_known)
+            self.standing.iter().position(|place| among(place) && self.keys.contains(&place.peer) == is_known)
         };
         find(false).or_else(|| find(true))
-    }
-
-    fn remember(&mut self, peer: NodeId) {
-        if self.known.insert(peer) {
-            self.known_order.push_back(peer);
-        }
-        if self.known_order.len() > KNOWN_MAX
-            && let Some(oldest) = self.known_order.pop_front()
-        {
-            self.known.remove(&oldest);
-        }
     }
 }
 
 impl Pass {
-    /// The peer goes in: its place is free, and its key is remembered.
+    /// The peer goes in: its place is free, and its key and where it came from are remembered.
     pub(crate) fn admit(self) {
-        self.door.lock().remember(self.peer);
+        let mut state = self.door.lock();
+        state.keys.note(self.peer);
+        state.networks.note(self.network);
     }
 }
 
@@ -208,15 +234,17 @@ mod tests {
     }
 
     #[test]
-    fn places_come_back_and_keys_are_remembered_so_far_only() {
+    fn places_come_back_and_who_was_admitted_is_remembered_so_far_only() {
         let door = Door::default();
         for number in 0..u16::try_from(KNOWN_MAX).unwrap() + 10 {
             door.enter(network(0), key(number), Guest::default()).admit();
         }
         let state = door.lock();
         assert!(state.standing.is_empty());
-        assert_eq!((state.known.len(), state.known_order.len()), (KNOWN_MAX, KNOWN_MAX));
-        assert!(!state.known.contains(&key(0)) && state.known.contains(&key(100)));
+        assert_eq!((state.keys.all.len(), state.keys.order.len()), (KNOWN_MAX, KNOWN_MAX));
+        assert!(!state.keys.contains(&key(0)) && state.keys.contains(&key(100)));
+        drop(state);
+        assert!(door.knows(network(0)) && !door.knows(network(1)));
     }
 
     #[test]

@@ -37,6 +37,7 @@ mod identity_file;
 mod key_change;
 mod loss;
 mod outbox;
+mod pace;
 mod packing;
 mod packing_rule;
 mod passphrase;

@@ -7,6 +7,7 @@
 
 mod beside;
 mod bytes;
+mod door;
 mod edits;
 mod ground;
 mod hop;
@@ -40,10 +41,11 @@ const FILES_MAX: usize = 100_000;
 /// Rows with a station and a home beside the mount, by the word that chooses them, with how often each is measured.
 type Group = (&'static str, fn(Size, usize) -> Result<Vec<Row>>);
 /// All of them, those last that wait for long.
-const GROUPS: [Group; 5] = [
+const GROUPS: [Group; 6] = [
     ("small", small_files::rows),
     ("large", large_files::rows),
     ("edits", edits::rows),
+    ("door", door::rows),
     ("idle", idle::rows),
     ("removed", removed::rows),
 ];

@@ -14,6 +14,7 @@
 )]
 
 mod contents;
+mod crowd;
 mod parent;
 mod peer;
 mod records;

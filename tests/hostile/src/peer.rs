@@ -5,6 +5,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::future::Future;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use wayfs_net::{Address, CloseCode, Connection, Endpoint, NetConfig, NodeIdentity, Ticket};
@@ -79,11 +80,16 @@ impl Default for Peer {
 impl Peer {
     /// A machine on loopback with a fresh key.
     pub fn new() -> Self {
+        Self::at(Ipv4Addr::LOCALHOST)
+    }
+
+    /// The same at an address of its own; all that begin with 127 are on loopback.
+    pub fn at(address: Ipv4Addr) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let key = NodeIdentity::generate().unwrap();
         let endpoint = {
             let _inside = runtime.enter();
-            Endpoint::bind("127.0.0.1:0".parse().unwrap(), &key, NetConfig::default()).unwrap()
+            Endpoint::bind((address, 0).into(), &key, NetConfig::default()).unwrap()
         };
         Self { runtime, endpoint, key }
     }
