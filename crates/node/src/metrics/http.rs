@@ -1,17 +1,30 @@
 //! A responder for scrapes: one question, one answer, on loopback.
 
-use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::timeout;
 use tracing::debug;
 
-/// Longest time that a scraper has for its whole request, and again for all of the answer.
+/// Longest time that a scraper has for its headers, and for the whole scrape.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Longest request that is read.
-const REQUEST_LEN_MAX: usize = 4096;
+/// Longest request that is read: the least that the library takes.
+const REQUEST_LEN_MAX: usize = 8192;
+/// Most scrapes at once, each of which holds one text; others wait their turn, one patience at most.
+const SCRAPES_MAX: usize = 8;
+/// How long nothing is accepted after an error, which is of the process (descriptors, memory) and would come again at once.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Why metrics cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +46,8 @@ pub enum MetricsError {
 #[derive(Debug)]
 pub struct MetricsServer {
     address: SocketAddr,
-    stop: Arc<AtomicBool>,
+    /// Ends the thread when it is dropped.
+    stop: Option<oneshot::Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -42,30 +56,30 @@ impl MetricsServer {
     ///
     /// # Errors
     /// [`MetricsError`].
-    pub fn start(address: SocketAddr, render: impl Fn() -> String + Send + 'static) -> Result<Self, MetricsError> {
+    pub fn start(
+        address: SocketAddr,
+        render: impl Fn() -> String + Send + Sync + 'static,
+    ) -> Result<Self, MetricsError> {
         if !address.ip().is_loopback() {
             return Err(MetricsError::NotLoopback(address));
         }
         let fail = |source| MetricsError::Bind { address, source };
-        let listener = TcpListener::bind(address).map_err(fail)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(fail)?;
+        let listener = runtime.block_on(TcpListener::bind(address)).map_err(fail)?;
         let address = listener.local_addr().map_err(fail)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopping = Arc::clone(&stop);
+        let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new()
             .name("metrics".into())
             .spawn(move || {
-                for stream in listener.incoming() {
-                    if stopping.load(Ordering::Acquire) {
-                        return;
+                runtime.block_on(async {
+                    tokio::select! {
+                        () = accept(&listener, Arc::new(render)) => {}
+                        _ = stopped => {}
                     }
-                    // Scrapes come one at a time; a second scraper waits its turn, for some patiences at most.
-                    if let Err(error) = stream.and_then(|stream| answer(stream, &render)) {
-                        debug!(%error, "a scrape failed");
-                    }
-                }
+                });
             })
             .map_err(fail)?;
-        Ok(Self { address, stop, thread: Some(thread) })
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
     /// Where it listens.
@@ -76,80 +90,81 @@ impl MetricsServer {
 
 impl Drop for MetricsServer {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        // Wakes the thread out of its wait for the next scrape.
-        let _ = TcpStream::connect_timeout(&self.address, PATIENCE);
+        drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-fn answer(mut stream: TcpStream, render: &impl Fn() -> String) -> std::io::Result<()> {
-    let mut request = [0; REQUEST_LEN_MAX];
-    let mut len = 0;
-    let started = Instant::now();
-    while len < request.len() && !request[..len].windows(4).any(|end| end == b"\r\n\r\n") {
-        // For all of it: one byte now and then would hold up every other scraper.
-        let left = PATIENCE.saturating_sub(started.elapsed());
-        if left.is_zero() {
-            return Err(std::io::ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut request[len..])? {
-            0 => break,
-            more => len += more,
+async fn accept<F: Fn() -> String + Send + Sync + 'static>(listener: &TcpListener, render: Arc<F>) {
+    let places = Arc::new(Semaphore::new(SCRAPES_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let render = Arc::clone(&render);
+                tokio::spawn(async move {
+                    // For all of it: who reads one byte now and then holds a place for no longer.
+                    match timeout(PATIENCE, serve(stream, &*render)).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(error)) => debug!(%error, "a scrape failed"),
+                        Err(_) => debug!("a scrape took too long"),
+                    }
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                debug!(%error, "a scrape was not accepted");
+                tokio::time::sleep(PAUSE).await;
+            }
         }
     }
-    let wanted = request.starts_with(b"GET /metrics ") || request.starts_with(b"GET / ");
-    let (status, body) = match (is_for_here(&request[..len]), wanted) {
-        (false, _) => ("403 Forbidden", "ask by a loopback address or as localhost\n".to_owned()),
-        (true, true) => ("200 OK", render()),
-        (true, false) => ("404 Not Found", "see /metrics\n".to_owned()),
-    };
-    let answer = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
-    );
-    send(&mut stream, answer.as_bytes())
 }
 
-/// Sends all of an answer within [`PATIENCE`], however little the scraper takes at a time.
-fn send(stream: &mut TcpStream, mut answer: &[u8]) -> std::io::Result<()> {
-    let started = Instant::now();
-    while !answer.is_empty() {
-        let left = PATIENCE.saturating_sub(started.elapsed());
-        if left.is_zero() {
-            return Err(std::io::ErrorKind::TimedOut.into());
-        }
-        stream.set_write_timeout(Some(left))?;
-        match stream.write(answer)? {
-            0 => return Err(std::io::ErrorKind::WriteZero.into()),
-            taken => answer = &answer[taken..],
-        }
-    }
-    Ok(())
+/// One question and its answer.
+async fn serve(stream: TcpStream, render: &impl Fn() -> String) -> hyper::Result<()> {
+    let service = service_fn(async |request: Request<Incoming>| Ok::<_, Infallible>(answer(&request, render)));
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .keep_alive(false)
+        .max_buf_size(REQUEST_LEN_MAX)
+        .serve_connection(TokioIo::new(stream), service)
+        .await
+}
+
+fn answer(request: &Request<Incoming>, render: &impl Fn() -> String) -> Response<Full<Bytes>> {
+    let wanted = *request.method() == Method::GET && matches!(request.uri().path(), "/metrics" | "/");
+    let (status, text) = match (is_for_here(request.headers()), wanted) {
+        (false, _) => (StatusCode::FORBIDDEN, "ask by a loopback address or as localhost\n".to_owned()),
+        (true, true) => (StatusCode::OK, render()),
+        (true, false) => (StatusCode::NOT_FOUND, "see /metrics\n".to_owned()),
+    };
+    let mut answer = Response::new(Full::new(text.into()));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4"));
+    answer
 }
 
 /// Whether a request names this machine by a loopback address, as `localhost`, or not at all. A page of the web that was
 /// told that its own name is 127.0.0.1 asks by that name, and must not read metrics.
-fn is_for_here(request: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(request);
-    let mut hosts = text.split("\r\n").skip(1).filter_map(|line| {
-        let (field, value) = line.split_once(':')?;
-        field.trim().eq_ignore_ascii_case("host").then(|| value.trim().to_owned())
-    });
-    hosts.all(|host| {
-        let name = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
-        let name = name.map_or(host.as_str(), |(name, _)| name);
-        let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-        name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
-    })
+fn is_for_here(headers: &HeaderMap) -> bool {
+    headers.get_all(HOST).iter().all(|host| host.to_str().is_ok_and(names_this_machine))
+}
+
+fn names_this_machine(host: &str) -> bool {
+    let name = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let name = name.map_or(host, |(name, _)| name);
+    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpStream;
 
     #[test]
     fn a_scrape_gets_the_text_and_others_do_not() {
