@@ -23,7 +23,8 @@ run() {
     # Some tests make directories that nobody may write.
     [ ! -d "$own" ] || chmod -R u+rwX "$own" 2>/dev/null
     rm -rf "$own" 2>>"$2" || code=1
-    echo "exit $code" >>"$2"
+    # What was killed may have left a line unfinished.
+    printf "\nexit %s\n" "$code" >>"$2"
     return "$code"
 }
 
