@@ -103,8 +103,10 @@ mod tests {
             let plan = Plan { bug: Some(Bug::ImageSkipped), ..Plan::of_seed(seed) };
             shrink(plan, 60)
         };
-        let shrunk = (0..50).find_map(find).expect("the bug is found soon");
-        assert!(shrunk.report.script.len() < shrunk.steps_before, "{} steps left", shrunk.report.script.len());
+        // Some hang on the moment at which they happen, and what is made usual may take more steps.
+        let found: Vec<_> = (0..50).filter_map(find).take(4).collect();
+        let shrunk = found.into_iter().min_by_key(|shrunk| shrunk.report.script.len()).expect("the bug is found soon");
+        assert!(shrunk.report.script.len() < shrunk.steps_before / 2, "{} steps left", shrunk.report.script.len());
         let again = run_planned(shrunk.plan.clone(), None, false);
         assert_eq!(again.violations, shrunk.report.violations, "what is left fails by itself");
         assert!(run_planned(Plan { bug: None, ..shrunk.plan }, None, false).violations.is_empty());
