@@ -51,7 +51,7 @@ pub(crate) async fn accept_all(
                     // memory: forged ones never come back. Failing means it just did.
                     let _ = incoming.retry();
                 } else if !pace.begin(now) {
-                    // A handshake takes a third of a millisecond of processor. Its first packet comes again.
+                    // A handshake takes a millisecond of processor. Its first packet comes again.
                     debug!(from = %incoming.remote_address(), "not heard: too many begin");
                     incoming.ignore();
                 } else {

@@ -4,7 +4,7 @@ use crate::{Congestion, FramePacking, Probing, Resolver};
 use std::time::Duration;
 
 /// Default of [`NetConfig::handshakes_a_second`].
-const HANDSHAKES_A_SECOND: u32 = 500;
+const HANDSHAKES_A_SECOND: u32 = 200;
 
 /// Settings of an [`Endpoint`](crate::Endpoint); `NetConfig::default()` is right for most.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ pub struct NetConfig {
     /// Handshakes under way at once; past it, newcomers are refused. Default 256.
     pub handshakes_max: usize,
     /// Handshakes that may begin in a second from networks of which somebody was admitted, and as many from all others; what comes
-    /// beyond is not heard, and comes again. Default 500, a second's worth of them at once: both together less than half of a core.
+    /// beyond is not heard, and comes again. Default 200, a second's worth of them at once: both together less than half of a core.
     pub handshakes_a_second: u32,
     /// Connections open at once; past it, newcomers are refused. Default 4096.
     pub connections_max: usize,
