@@ -65,7 +65,7 @@ struct Cost {
     cores: f64,
     /// What its memory grew by at most, MiB.
     grown: f64,
-    /// What a member took to get in, ms; infinite if it did not.
+    /// What a member took to get in, ms; infinite where it was refused.
     entries: Vec<f64>,
 }
 
@@ -108,7 +108,7 @@ fn crowd(home: &Server, (peer, member): (&Peer, &Member), come: impl Fn(&AtomicB
     })
 }
 
-/// What a member takes from its first packet to its welcome, ms.
+/// What a member takes from its first packet to its welcome, ms; ends the run if no connection comes about.
 fn enter(peer: &Peer, member: &Member) -> Option<f64> {
     let begin = Instant::now();
     peer.attach(member).ok().map(|_session| begin.elapsed().as_secs_f64() * 1e3)

@@ -137,6 +137,9 @@ impl Vfs {
         if open.access != Access::Write {
             return answered(reply.error(Errno::BADF));
         }
+        if self.is_of_lost_memory(open.file.id()) {
+            return answered(reply.error(Errno::IO));
+        }
         let Some(end) = offset.checked_add(length) else { return answered(reply.error(Errno::FBIG)) };
         let keeps_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
         let outcome = match mode & !libc::FALLOC_FL_KEEP_SIZE {

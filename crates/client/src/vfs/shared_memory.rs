@@ -167,13 +167,15 @@ impl Vfs {
         self.engine.lost_locks(file).contains(&(ask::LockFamily::Flock, MACHINE))
     }
 
-    /// The same, of a file by which memory is shared, of the database, or of its log.
+    /// The same, of a file by which memory is shared, of the database, or of its log. Costs next to nothing where no memory is shared, and
+    /// one look at the file where some is.
     pub(super) fn is_of_lost_memory(&self, file: FileId) -> bool {
-        let is_of = |database: &Place| {
-            let inode = self.engine.inode(file);
-            inode.is_some_and(|inode| inode.places.iter().any(|place| belongs_to(place, database)))
-        };
         let used = self.shared_memory.used();
+        if used.is_empty() {
+            return false;
+        }
+        let places = self.engine.inode(file).map(|inode| inode.places).unwrap_or_default();
+        let is_of = |database: &Place| places.iter().any(|place| belongs_to(place, database));
         let mut of_it =
             used.iter().filter(|(memory, database)| *memory == file || database.as_ref().is_some_and(is_of));
         of_it.any(|(memory, _)| self.has_lost_memory(*memory))
