@@ -37,7 +37,12 @@ impl<S: MetaStore> Replica<S> {
     /// The parent, or the home behind it, went back: what others made meanwhile and we saw may be lost. What is known until
     /// now stays readable, and no answer has to know of it: it would never come.
     pub(crate) fn forget_what_was_seen(&mut self) {
-        self.forgot_at = self.counters.change.0 + 1;
+        self.forget_seen_before(self.counters.change.0 + 1);
+    }
+
+    /// The same of what was known before this change.
+    pub(crate) fn forget_seen_before(&mut self, change: u64) {
+        self.forgot_at = self.forgot_at.max(change);
         self.overlay.put_raw(FORGOT_AT.to_vec(), pack(&self.forgot_at));
     }
 

@@ -87,6 +87,29 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
+    /// The parent was put back, or heard that the home was. What we saw and the home lacks is lost, and no question may wait for
+    /// it. But a station that was put back lacks what the home has, too, until it has caught up: it is asked to, with each ping
+    /// until it has.
+    pub(crate) fn ask_what_is_lost(&mut self) {
+        let is_due = |up: &crate::upstream::Upstream| up.lost_before.is_some() && up.loss_ask.is_none();
+        if self.config.role != Role::Client || !self.upstream.as_ref().is_some_and(is_due) {
+            return;
+        }
+        let ask = self.ask_catch();
+        if let Some(upstream) = self.upstream.as_mut() {
+            upstream.loss_ask = ask;
+        }
+    }
+
+    /// The parent was told all that the home has, or cannot reach it.
+    fn end_loss(&mut self, reached: bool) {
+        let Some(upstream) = self.upstream.as_mut() else { return };
+        upstream.loss_ask = None;
+        if reached && let Some(change) = upstream.lost_before.take() {
+            self.forget_seen_before(change);
+        }
+    }
+
     /// The parent was told all that the home has, or cannot reach it.
     fn end_migration(&mut self, reached: bool) {
         let own = self.config.origin;
@@ -142,6 +165,9 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role == Role::Client {
             if self.upstream.as_ref().is_some_and(|upstream| upstream.migration == Some(ask)) {
                 return self.end_migration(reached);
+            }
+            if self.upstream.as_ref().is_some_and(|upstream| upstream.loss_ask == Some(ask)) {
+                return self.end_loss(reached);
             }
             return if reached { self.requests.answered_plainly(ask) } else { self.requests.refused(ask) };
         }

@@ -97,6 +97,10 @@ pub(crate) struct Upstream {
     pub(crate) by_question: BTreeMap<Question, AskId>,
     /// Client: its question whether the home still has what it confirmed of ours.
     pub(crate) migration: Option<AskId>,
+    /// Client: the parent was put back, or heard that the home was: what we knew before this change may be lost.
+    pub(crate) lost_before: Option<u64>,
+    /// Client: its question whether the parent has caught up since.
+    pub(crate) loss_ask: Option<AskId>,
     /// Questions about facts, our own and those of children.
     pub(crate) fact_asks: BTreeMap<AskId, FactAsk>,
     pub(crate) next_ask: u64,
@@ -186,6 +190,8 @@ impl<S: MetaStore> Replica<S> {
             asks: BTreeMap::new(),
             by_question: BTreeMap::new(),
             migration: None,
+            lost_before: None,
+            loss_ask: None,
             fact_asks: BTreeMap::new(),
             next_ask: 1,
             lock_asks: BTreeMap::new(),
@@ -404,9 +410,11 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let theirs = self.parent_has(own);
-        if went_back && self.config.role == Role::Client {
-            self.forget_what_was_seen();
+        let change = self.counters.change.0 + 1;
+        if let Some(upstream) = self.upstream.as_mut() {
+            upstream.lost_before = went_back.then_some(change);
         }
+        self.ask_what_is_lost();
         let confirmed = self.confirmed_applied(own)?;
         // Another server may not have heard yet of what the last one confirmed.
         let is_same = self.counters.resume.is_some_and(|known| known.stamp.is_same_store(&stamp));
@@ -752,6 +760,7 @@ impl<S: MetaStore> Replica<S> {
             self.ping();
             self.ask_renewal();
             self.ask_whether_lost();
+            self.ask_what_is_lost();
             self.ask_about_former()?;
         }
         Ok(())

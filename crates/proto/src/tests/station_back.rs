@@ -1,7 +1,8 @@
 //! A station that was put back to an older copy: what it forgot, and who is asked for it.
 
 use super::forking::stay_connected;
-use super::world::{HOME, World, big};
+use super::world::{HOME, World, big, small};
+use crate::testing::MemoryStore;
 use crate::{Held, Input, Role};
 use std::time::Duration;
 use wayfs_types::FileId;
@@ -18,7 +19,7 @@ struct Stage {
     station: usize,
     client: usize,
     file: FileId,
-    copy: crate::testing::MemoryStore,
+    copy: MemoryStore,
 }
 
 fn stage(is_home_there: bool) -> Stage {
@@ -61,6 +62,34 @@ fn a_station_put_back_does_not_say_that_it_has_what_its_client_lent_it() {
     stage.world.pass(ASKED);
     assert_eq!(stage.world.wait(stage.client, Level::Stable), Ok(Answer::Reached));
     assert!(stage.world.hosts[HOME].chunks.contains(&big("f").root().unwrap()), "it was got from its writer");
+}
+
+/// Seed 9600986: a station that was put back, and cannot reach the home, told its clients that it was. What they had seen counted as lost
+/// at once, though the home has it.
+#[test]
+fn what_was_seen_at_a_station_that_was_put_back_is_not_undone() {
+    let mut world = World::new();
+    let (station, reader, writer) =
+        (world.add(Role::Station, "st@s"), world.add(Role::Client, "bob@b"), world.add(Role::Client, "ann@a"));
+    world.restore(station, MemoryStore::new(), 7);
+    let up = stay_connected(&mut world, station, HOME);
+    stay_connected(&mut world, writer, HOME);
+    stay_connected(&mut world, reader, station);
+    let file = world.create(writer, ROOT, "f");
+    world.store(writer, file, small("first"));
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(station);
+    world.store(writer, file, small("second"));
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.lookup(reader, ROOT, "f").unwrap().1.content, small("second"));
+    world.close(up);
+    world.restore(station, copy, 9);
+    stay_connected(&mut world, reader, station);
+    world.pass(Duration::from_secs(10));
+    assert_eq!(world.lookup(reader, ROOT, "f").unwrap().1.content, small("second"), "the home has it");
+    stay_connected(&mut world, station, HOME);
+    world.pass(Duration::from_secs(10));
+    assert_eq!(world.lookup(reader, ROOT, "f").unwrap().1.content, small("second"));
 }
 
 /// The writer was not there when the home asked, and comes back as another member.
