@@ -146,6 +146,20 @@ impl<S: MetaStore> Replica<S> {
         Ok(fork)
     }
 
+    /// A client's history forked, and its parent was put back: what that lost of ours is written again, too. If another copy wrote
+    /// the newest number that it has, it has of ours what lies before one of its gaps.
+    pub(crate) fn note_lost_beside_fork(&mut self, ends: &[u64]) -> Result<(), StorageError> {
+        let own = self.config.origin;
+        let newest = self.upstream.as_ref().map_or(0, |upstream| upstream.applied_of(own));
+        let ours = ends.iter().copied().chain([newest]).filter(|number| !self.is_of_another_copy(*number));
+        let has = ours.max().unwrap_or(0);
+        if self.config.role == Role::Client && has < self.confirmed_applied(own)? {
+            self.fork.lost_after = Some(has);
+            self.fork.lost_before = self.lost_of_former()?;
+        }
+        Ok(())
+    }
+
     /// What the parent's images say of our history.
     pub(crate) fn fork_in_images(&mut self, images: &[KeyImage]) -> Result<Option<String>, StorageError> {
         let own = self.config.origin;

@@ -301,11 +301,11 @@ impl<S: MetaStore> Replica<S> {
                 self.handle_home_word(position, at, seal);
                 Ok(())
             }
-            Down::Welcome { stamp, current, resume, applied, went_back } => {
+            Down::Welcome { stamp, current, resume, applied, ends, went_back } => {
                 if greeted {
                     return Err(StepError::Peer(peer, "welcomed twice".to_owned()));
                 }
-                self.handle_welcome(peer, (stamp, current), (resume, went_back), applied)
+                self.handle_welcome(peer, (stamp, current), (resume, went_back), (applied, &ends))
             }
             // So that what is sent upon the welcome is what there is room for.
             Down::Rooms { rooms } if !is_forked => self.handle_rooms(rooms),
@@ -387,7 +387,7 @@ impl<S: MetaStore> Replica<S> {
         peer: PeerId,
         (stamp, current): (Stamp, CommitNumber),
         (resume, went_back): (bool, bool),
-        applied: Vec<Applied>,
+        (applied, ends): (Vec<Applied>, &[u64]),
     ) -> Result<(), StepError> {
         let own = self.config.origin;
         self.forget_rooms_of_former();
@@ -405,7 +405,11 @@ impl<S: MetaStore> Replica<S> {
         }
         // Noted first: who goes on under another number, since its own history forked, too, has no cursor that shows it again.
         self.counters.rescues |= went_back && self.config.role == Role::Station;
+        let is_same = self.counters.resume.is_some_and(|known| known.stamp.is_same_store(&stamp));
         if let Some(reason) = self.fork_in_welcome(own, &applied)? {
+            if went_back && is_same {
+                self.note_lost_beside_fork(ends)?;
+            }
             self.begin_fork(reason);
             return Ok(());
         }
@@ -417,7 +421,6 @@ impl<S: MetaStore> Replica<S> {
         self.ask_what_is_lost();
         let confirmed = self.confirmed_applied(own)?;
         // Another server may not have heard yet of what the last one confirmed.
-        let is_same = self.counters.resume.is_some_and(|known| known.stamp.is_same_store(&stamp));
         let caught_up = self.fork.caught_up.take().filter(|known| known.is_same_store(&stamp));
         if self.config.role == Role::Client && is_same && (went_back || resume) && theirs < confirmed {
             // Whoever confirmed more than it has now was put back.

@@ -58,6 +58,8 @@ impl<S: MetaStore> Replica<S> {
                 self.add_subject(origin, of);
             }
         }
+        let image = if is_station { None } else { self.origin_image(origin)? };
+        let ends = image.map(|image| image.lives.ends().collect()).unwrap_or_default();
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
             child.state = ChildState::Ready;
             child.part = part;
@@ -68,7 +70,7 @@ impl<S: MetaStore> Replica<S> {
             let anew = if is_station { 0 } else { current.0 };
             child.next = resume.map_or(anew, |resume| resume.cursor.0);
             child.cursor = child.next;
-            let welcome = Down::Welcome { stamp, current, resume: resume.is_some(), applied, went_back };
+            let welcome = Down::Welcome { stamp, current, resume: resume.is_some(), applied, ends, went_back };
             child.notices.push(welcome);
         }
         Ok(())

@@ -59,6 +59,11 @@ impl KnownLives {
         }
     }
 
+    /// The last numbers before the gaps, oldest first.
+    pub fn ends(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().map(|span| span.after)
+    }
+
     /// In which life a number was given; `None` if it lies in a gap, or if that is not known any more.
     pub fn life_at(&self, sequence: u64) -> Option<Life> {
         let begun = self.0.partition_point(|span| span.from <= sequence);

@@ -2,7 +2,7 @@
 
 use crate::message::{Down, KeyImage, Message, Omitted, Question, Up};
 use wayfs_types::request::{LockRange, LockRequest};
-use wayfs_types::{Content, Image, Inode, Key, Kind, Op, Record};
+use wayfs_types::{Content, Image, Inode, Key, Kind, LIVES_MAX, Op, Record};
 
 /// Most records in a message.
 const RECORDS_MAX: usize = 8192;
@@ -104,7 +104,10 @@ fn check_up(up: &Up) -> Checked {
 
 fn check_down(down: &Down) -> Checked {
     match down {
-        Down::Welcome { applied, .. } => at_most(applied.len(), IDS_MAX, "origins"),
+        Down::Welcome { applied, ends, .. } => {
+            at_most(applied.len(), IDS_MAX, "origins")?;
+            at_most(ends.len(), LIVES_MAX, "lives")
+        }
         Down::Images { images, omitted, .. } => {
             check_images(images)?;
             at_most(omitted.len(), images.len(), "contents left out")?;

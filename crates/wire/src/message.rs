@@ -445,6 +445,9 @@ pub enum Down {
         resume: bool,
         /// What the parent has of the origins named in `Hello`.
         applied: Vec<Applied>,
+        /// To a client: the last numbers of its own origin before each gap that the parent knows of, oldest first. If another copy
+        /// of its store wrote the newest that the parent has, they tell what that has of this one's.
+        ends: Vec<u64>,
         /// The child was told more by this store than the store knows: it was put back to an older copy. Or, to a client
         /// that comes from another server: that happened lately, and what it saw there may be lost.
         went_back: bool,

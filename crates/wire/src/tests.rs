@@ -10,7 +10,8 @@ use proptest::prelude::*;
 use wayfs_types::request::{LockFamily, LockKind, LockOwner, LockRange, LockRequest};
 use wayfs_types::{
     AttrChange, Chain, CommitNumber, Conflict, ConflictKind, Content, Digest, Entry, FileId, Image, Inode, Key, Kind,
-    Life, Name, Op, OriginId, Place, Record, RecordId, Replaced, Seal, UserId, VolumeId, WallTime, XattrName,
+    LIVES_MAX, Life, Name, Op, OriginId, Place, Record, RecordId, Replaced, Seal, UserId, VolumeId, WallTime,
+    XattrName,
 };
 
 fn origin() -> impl Strategy<Value = OriginId> {
@@ -362,6 +363,13 @@ fn bounds_are_held() {
     assert!(!malformed(told(vec![entry.clone()], Vec::new())));
     assert!(malformed(told(vec![entry.clone()], omitted(0))), "an entry has no contents");
     assert!(malformed(told(vec![entry], omitted(1))), "there is no such image");
+    let stamp = Stamp { origin: OriginId::GENESIS, born: WallTime::EPOCH, life: Life::NONE };
+    let welcome = |ends: usize| {
+        let (current, applied, ends) = (CommitNumber(1), Vec::new(), vec![1; ends]);
+        Message::Down(Down::Welcome { stamp, current, resume: false, applied, ends, went_back: false })
+    };
+    assert!(!malformed(welcome(LIVES_MAX)));
+    assert!(malformed(welcome(LIVES_MAX + 1)));
     assert_eq!(decode(&vec![1; LEN_MAX + 1]), Err(WireError::TooLong(LEN_MAX + 1)));
     assert_eq!(decode(&[9, 0, 0]), Err(WireError::Version(9)));
     assert!(decode(&[]).is_err());
@@ -371,17 +379,17 @@ fn bounds_are_held() {
 #[test]
 fn golden_vectors() {
     let hex = |message: &Message| data_encoding_hex(&encode(message));
-    assert_eq!(hex(&Message::Up(Up::Ping { number: 300 })), "06000eac02");
-    assert_eq!(hex(&Message::Up(Up::Start)), "060004");
+    assert_eq!(hex(&Message::Up(Up::Ping { number: 300 })), "07000eac02");
+    assert_eq!(hex(&Message::Up(Up::Start)), "070004");
     let pong = Down::Pong { number: 300, through: Some(CommitNumber(5)), home_ms: None };
-    assert_eq!(hex(&Message::Down(pong)), "060108ac02010500");
+    assert_eq!(hex(&Message::Down(pong)), "070108ac02010500");
     let lookup = Question::Lookup { parent: FileId::ROOT, name: Name::new("a").unwrap() };
     assert_eq!(
         hex(&Message::Up(Up::Ask { ask: AskId(1), question: lookup, seen: Vec::new() })),
-        "06000701000101 6100".replace(' ', "")
+        "07000701000101 6100".replace(' ', "")
     );
     let answer = Down::LockAnswer { ask: AskId(2), verdict: LockVerdict::Granted };
-    assert_eq!(hex(&Message::Down(answer)), "0601070200");
+    assert_eq!(hex(&Message::Down(answer)), "0701070200");
     let image = KeyImage {
         key: Key::Entry(FileId::ROOT, Name::new("a").unwrap()),
         image: Some(Image::Entry(Entry { file: FileId::ROOT, version: RecordId::GENESIS })),
@@ -394,11 +402,11 @@ fn golden_vectors() {
         through: CommitNumber(9),
         images: vec![image],
     };
-    assert_eq!(hex(&Message::Down(images)), "06010201010009010101016101010101");
+    assert_eq!(hex(&Message::Down(images)), "07010201010009010101016101010101");
     let mut told = vec![KeyImage { key: Key::Entry(FileId::ROOT, Name::new("a").unwrap()), image: None }];
     let omitted = left_out(&mut told);
     let images = Down::Images { serial: 1, through: CommitNumber(9), more: true, images: told, omitted };
-    assert_eq!(hex(&Message::Down(images)), "0601010109010101010161 0000".replace(' ', ""));
+    assert_eq!(hex(&Message::Down(images)), "0701010109010101010161 0000".replace(' ', ""));
     let omitted = Omitted { index: 3, digest: Digest::from_bytes([0xab; 32]) };
     assert_eq!(data_encoding_hex(&postcard::to_allocvec(&omitted).unwrap()), format!("03{}", "ab".repeat(32)));
 }

@@ -124,7 +124,7 @@ fn answers(up: &Up, script: &Script, (own, child): (OriginId, OriginId), serial:
         Up::Hello { .. } => {
             let stamp = Stamp { origin: own, born: WallTime::from_nanos(77), life: Life(5) };
             let applied = vec![Applied { origin: child, through: 0, chain: Chain::START }];
-            vec![Down::Welcome { stamp, current: through, resume: false, applied, went_back: false }]
+            vec![Down::Welcome { stamp, current: through, resume: false, applied, ends: Vec::new(), went_back: false }]
         }
         Up::Start => {
             *serial += 1;

@@ -235,7 +235,14 @@ fn is_parent_refused(images: Vec<(FileId, Inode)>) -> bool {
         .map(|(file, inode)| KeyImage { key: Key::Inode(file), image: Some(Image::Inode(Box::new(inode))) });
     let current = CommitNumber(9);
     let says = [
-        Down::Welcome { stamp: stamp(), current, resume: false, applied: Vec::new(), went_back: false },
+        Down::Welcome {
+            stamp: stamp(),
+            current,
+            resume: false,
+            applied: Vec::new(),
+            ends: Vec::new(),
+            went_back: false,
+        },
         Down::Images { serial: 1, through: current, more: false, images: key_images.collect(), omitted: Vec::new() },
     ];
     for down in says {

@@ -1,6 +1,6 @@
 //! A home that was put back to an older copy: what it must not give twice, and who comes back to it by which way.
 
-use super::forking::{assert_all_there, named, stay_connected, write};
+use super::forking::{assert_all_there, named, stay_connected, was_renewed, write};
 use super::world::{HOME, World, big, name as path_name, small};
 use crate::{Output, Role};
 use std::time::Duration;
@@ -411,6 +411,38 @@ fn a_home_put_back_to_before_anybody_came_hears_so_from_a_station() {
 #[test]
 fn a_home_put_back_to_before_anybody_came_hears_so_from_a_client() {
     put_back_to_before_anybody_came(false);
+}
+
+/// Seed 9606932: a home was put back, and another copy of a client's store wrote there before that client was back. It heard of its
+/// fork, and wrote again what nobody had confirmed only, not what the home had lost.
+#[test]
+fn a_client_that_forks_writes_what_a_home_that_was_put_back_lost_again() {
+    let mut world = first_life();
+    let a = world.add(Role::Client, "ann@a");
+    world.configure(a, |config| config.life = Life(5));
+    let line = stay_connected(&mut world, a, HOME);
+    write(&mut world, a, &named("common", 3));
+    world.names(a, ROOT).unwrap();
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(a);
+    write(&mut world, a, &named("kept", 2));
+    world.pass(Duration::from_secs(3));
+    let homes = world.snapshot(HOME);
+    write(&mut world, a, &named("lost", 2));
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.close(line);
+    world.restore(HOME, homes, 4);
+    let b = world.clone_of(a, copy, 200_003);
+    stay_connected(&mut world, b, HOME);
+    write(&mut world, b, &named("theirs", 2));
+    world.pass(Duration::from_secs(3));
+    assert_eq!(was_renewed(&world, b), None, "nobody has told it of the other");
+    stay_connected(&mut world, a, HOME);
+    world.pass(Duration::from_secs(30));
+    for names in [named("common", 3), named("kept", 2), named("lost", 2), named("theirs", 2)] {
+        assert_all_there(&mut world, HOME, &names);
+    }
+    assert_eq!(world.names(HOME, ROOT).unwrap().len(), 9, "nothing beside them");
 }
 
 /// Seeds 9301139 and 9400216: a station has to give up its own number for what it wrote since the copy that it was put back to, and

@@ -154,6 +154,7 @@ fn welcome(origin: OriginId) -> Message {
         current: CommitNumber(9),
         resume: false,
         applied: Vec::new(),
+        ends: Vec::new(),
         went_back: false,
     })
 }
