@@ -12,6 +12,7 @@ use crate::api::{Output, Role};
 use crate::replica::Replica;
 use crate::tables::{number_key, parse_image_key, table, unpack};
 use crate::tentative::Shadow;
+use std::collections::BTreeSet;
 use wayfs_types::{Key, MetaStore, Place, StorageError};
 use wayfs_wire::KeyImage;
 
@@ -58,7 +59,7 @@ impl<S: MetaStore> Replica<S> {
             Ok(())
         })?;
         // What this very cut names has its old row still.
-        unnamed.extend(old.into_iter().filter(|key| !self.overlay.is_touched(key)));
+        let mut old: BTreeSet<Key> = old.into_iter().filter(|key| !self.overlay.is_touched(key)).collect();
         let mut shadowed = Vec::new();
         let mut from = vec![table::SHADOW];
         loop {
@@ -69,12 +70,15 @@ impl<S: MetaStore> Replica<S> {
             for (key, value) in pairs {
                 let key = parse_image_key(&key)?;
                 let Shadow { number, image } = unpack(&value)?;
+                // Its old row tells what tentative records made of it, not what the home said.
+                old.remove(&key);
                 let is_unnamed = unnamed.remove(&key) || number <= reset.0;
                 if is_unnamed && image.is_some() {
                     shadowed.push(key);
                 }
             }
         }
+        unnamed.extend(old);
         Ok((unnamed.into_iter().collect(), shadowed))
     }
 

@@ -154,6 +154,42 @@ fn a_name_that_the_home_lost_and_a_client_moved_meanwhile_goes_at_the_station() 
     volume.assert_names(&["third"]);
 }
 
+/// Seed 9602975 of `home-back`: a client had removed a file, and nobody had confirmed that, when the station took over what the home
+/// named, that name among it. The station took the name for one that the home had lost, and lacked it for good once somebody had
+/// written to the file: then it stays.
+#[test]
+fn a_name_that_the_home_has_and_a_client_removed_meanwhile_stays_with_what_was_written() {
+    let mut volume = Volume::new();
+    let (station, ann, bob) = (volume.station, volume.ann, volume.bob);
+    let cid = volume.world.add(Role::Client, "cid@c");
+    stay_connected(&mut volume.world, cid, HOME);
+    write(&mut volume.world, ann, &["f".into()]);
+    volume.calm();
+    let (file, _) = volume.world.lookup(cid, ROOT, "f").unwrap();
+    let copy = volume.world.snapshot(HOME);
+    write(&mut volume.world, ann, &["lost".into()]);
+    volume.calm();
+    volume.lose_home();
+    volume.world.lookup(bob, ROOT, "f").unwrap();
+    volume.unlink(bob, "f");
+    volume.calm();
+    volume.world.restore(HOME, copy, 4);
+    let is_over = |event: &Output| matches!(event, Output::Recovered { .. });
+    while !volume.world.hosts[station].events.iter().any(is_over) {
+        if !volume.world.has_session(station) {
+            volume.world.connect(station, HOME);
+        }
+        volume.world.step();
+    }
+    volume.lose_home();
+    stay_connected(&mut volume.world, cid, HOME);
+    volume.world.store(cid, file, small("since"));
+    volume.calm();
+    volume.come_back();
+    volume.assert_names(&["f", "lost"]);
+    assert_eq!(volume.world.lookup(station, ROOT, "f").unwrap().1.content, small("since"));
+}
+
 #[test]
 fn names_that_changed_places_since_the_copy_change_them_again() {
     let mut volume = Volume::new();
