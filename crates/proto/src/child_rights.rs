@@ -265,7 +265,9 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn give_alone(&mut self, origin: OriginId, directory: FileId) {
         let takes = self.children.by_origin.get(&origin).is_some_and(|child| child.takes_rights);
         let is_claimed = self.child_rights.claims.iter().any(|claim| claim.files.contains(&directory));
-        if !takes || is_claimed || !self.others_among(origin, &BTreeSet::from([directory])).is_empty() {
+        // Whoever claimed it may be gone. The child's word that it gives back would take away what is given now.
+        let is_called = self.child_rights.is_called(origin, |file| *file == directory);
+        if !takes || is_claimed || is_called || !self.others_among(origin, &BTreeSet::from([directory])).is_empty() {
             return;
         }
         if self.child_rights.alone.insert(directory, origin) != Some(origin) {

@@ -334,6 +334,39 @@ fn a_right_that_is_claimed_while_it_is_given_back_is_known_to_both() {
     }
 }
 
+/// Seed 9702384: a client was called back from a directory for a claim, the claimer left, and the client looked again before it had heard
+/// the call. It got the directory alone with the answer, and its word for the call ended that right at the home only: another
+/// one was shown what had been before.
+#[test]
+fn a_right_is_not_given_to_one_that_is_still_to_give_back() {
+    let (mut world, a, b) = site();
+    for client in [a, b] {
+        assert_eq!(world.ask(client, look(FileId::ROOT, "first")), Err(FsError::NotFound));
+    }
+    let (claimer, line) = (world.line_of(a), world.line_of(b));
+    world.stall(line, true);
+    world.request(a, make(FileId::ROOT, "claimed"));
+    world.settle();
+    world.leave(claimer);
+    let looked = world.request(b, look(FileId::ROOT, "second"));
+    world.step_up(line, 1);
+    world.stall(line, false);
+    world.settle();
+    assert_eq!(world.answer(b, looked), Some(Err(FsError::NotFound)));
+    world.stall(line, true);
+    let made = world.request(b, make(FileId::ROOT, "second"));
+    world.connect(a, HOME);
+    world.settle();
+    let seen = world.request(a, look(FileId::ROOT, "second"));
+    world.settle();
+    let is_missed = world.answer(a, seen) == Some(Err(FsError::NotFound));
+    assert!(!(is_done(world.answer(b, made)) && is_missed), "it was made, and a later look does not see it");
+    world.stall(line, false);
+    world.pass(Duration::from_secs(1));
+    assert!(is_done(world.answer(b, made)));
+    assert!(is_done(Some(world.ask(a, look(FileId::ROOT, "second")))));
+}
+
 /// A store that comes after the removal brings the file back to where it was: whoever looks at it must hear of that as of
 /// any other change there.
 #[test]
