@@ -287,8 +287,8 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn without_known(&mut self, mut lost: Lost) -> Result<Lost, StorageError> {
         let given = self.settle_names(&mut lost)?;
         let made = lost.gone.keys().map(|file| file.maker());
-        let stored = lost.older.values().chain(lost.changed.values());
-        let stored = stored.flat_map(|(_, inode)| [inode.version, inode.attr_version]);
+        let others = lost.older.values().chain(lost.changed.values()).map(|(_, inode)| inode);
+        let stored = lost.gone.values().chain(others).flat_map(|inode| [inode.version, inode.attr_version]);
         let moved = lost.moved.values().flat_map(|moved| moved.by.iter().copied());
         let moved = moved.chain(given.values().flatten().map(|(_, record)| *record));
         let mut known: BTreeMap<OriginId, Option<Origin>> = BTreeMap::new();
@@ -301,7 +301,9 @@ impl<S: MetaStore> Replica<S> {
             let image = known.get(&record.origin()).and_then(Option::as_ref);
             record.origin() == OriginId::GENESIS || image.is_some_and(|image| image.has(record.sequence()))
         };
-        lost.gone.retain(|file, _| !has(file.maker()));
+        // The record that made it may have become an edit there, and a copy beside the file here only: what was stored into the copy
+        // since is lost all the same.
+        lost.gone.retain(|file, inode| !has(file.maker()) || (inode.kind == Kind::File && !has(inode.version)));
         lost.older.retain(|_, (_, inode)| !has(inode.version));
         lost.changed.retain(|_, (_, inode)| !has(inode.attr_version));
         let placed_since = std::mem::take(&mut lost.placed_since);

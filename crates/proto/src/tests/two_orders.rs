@@ -77,16 +77,22 @@ impl Volume {
     }
 
     fn assert_both_are_there(&mut self) {
+        let names = self.assert_there(&["anns", "bobs"]);
+        assert_eq!(names.len(), 2, "the file, and one copy beside it: {names:?}");
+    }
+
+    /// Answers which names there are.
+    fn assert_there(&mut self, contents: &[&str]) -> Vec<String> {
         let names = self.world.names(HOME, ROOT).unwrap();
         let mut there: Vec<Content> = Vec::new();
         for text in &names {
             there.push(self.world.lookup(HOME, ROOT, text).unwrap().1.content);
         }
-        for text in ["anns", "bobs"] {
+        for text in contents {
             assert!(there.contains(&small(text)), "{text} is lost: {names:?} with {there:?}");
         }
-        assert_eq!(names.len(), 2, "the file, and one copy beside it: {names:?}");
         self.world.check_tree(HOME);
+        names
     }
 }
 
@@ -111,4 +117,21 @@ fn an_edit_is_not_taken_for_what_came_before_the_file_beside_which_it_was_a_copy
     assert_eq!(volume.world.names(HOME, ROOT).unwrap().len(), 2);
     volume.come_back_to_the_copy(bobs, both);
     volume.assert_both_are_there();
+}
+
+/// As before, and somebody had written to the copy: the home has the record that made it, and nothing of the copy.
+#[test]
+fn what_was_stored_into_a_copy_is_not_lost_with_it() {
+    let mut volume = Volume::new();
+    let (both, bobs, ann, file) = (volume.both, volume.bobs, volume.ann, volume.file);
+    volume.bring_home(both);
+    let names = volume.world.names(ann, ROOT).unwrap();
+    let mut files = names.iter().map(|text| volume.world.lookup(ann, ROOT, text).unwrap().0);
+    let copy = files.find(|found| *found != file).expect("a copy beside it");
+    volume.world.store(ann, copy, small("more"));
+    volume.world.pass(Duration::from_secs(3));
+    volume.bring_home(both);
+    volume.assert_there(&["anns", "more"]);
+    volume.come_back_to_the_copy(bobs, both);
+    volume.assert_there(&["anns", "more"]);
 }
