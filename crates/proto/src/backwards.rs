@@ -46,12 +46,13 @@ impl<S: MetaStore> Replica<S> {
         self.overlay.put_raw(FORGOT_AT.to_vec(), pack(&self.forgot_at));
     }
 
-    /// Our own records of an origin beyond this one are lost, and were written again under another.
-    pub(crate) fn note_lost_after(&mut self, origin: OriginId, after: u64) {
-        self.lost_after.insert(origin, after);
+    /// Our own records of an origin after the first of these and up to the second are lost, or nobody has confirmed them: they were
+    /// written again under another.
+    pub(crate) fn note_lost_after(&mut self, origin: OriginId, (after, through): (u64, u64)) {
+        self.lost_after.insert(origin, (after, through));
         let mut key = LOST_AFTER.to_vec();
         key.extend(origin.raw().to_be_bytes());
-        self.overlay.put_raw(key, pack(&after));
+        self.overlay.put_raw(key, pack(&(after, through)));
     }
 
     /// Whether an image was known before the home went back.
@@ -254,7 +255,9 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn is_foreign(&self, record: RecordId) -> bool {
-        let is_lost = || self.lost_after.get(&record.origin()).is_some_and(|after| record.sequence() > *after);
-        record.origin() != self.config.origin && record.origin() != OriginId::GENESIS && !is_lost()
+        let (origin, sequence) = (record.origin(), record.sequence());
+        let lost = || self.lost_after.get(&origin);
+        let is_lost = || lost().is_some_and(|(after, through)| *after < sequence && sequence <= *through);
+        origin != self.config.origin && origin != OriginId::GENESIS && !is_lost()
     }
 }

@@ -197,7 +197,7 @@ impl<S: MetaStore> Replica<S> {
         }
         self.change_origin(origin)?;
         self.keep_admission(admission);
-        self.counters.sequence = 0;
+        let last = std::mem::take(&mut self.counters.sequence);
         self.counters.resume = None;
         self.skips = false;
         self.sent_through = 0;
@@ -206,7 +206,11 @@ impl<S: MetaStore> Replica<S> {
             self.put_image(Key::Origin(origin), Some(Image::Origin(renewed)))?;
         }
         for (origin, after) in &lost_of {
-            self.note_lost_after(*origin, *after);
+            self.note_lost_after(*origin, (*after, u64::MAX));
+        }
+        if self.fork.lost_after.is_none() {
+            // What we saw of it at a station that wrote it again, too, comes from nobody by this name.
+            self.note_lost_after(former, (visible, last));
         }
         self.take_out_lost(&lost, &entries)?;
         let lost = lost.without(&entries);

@@ -209,8 +209,8 @@ pub struct Replica<S> {
     pub(crate) forgot_at: u64,
     /// All children are to begin anew.
     pub(crate) ends_children: bool,
-    /// Former origins of ours, and the record after which all of them were lost.
-    pub(crate) lost_after: BTreeMap<OriginId, u64>,
+    /// Former origins of ours, and between which records of them all were lost, or written again since nobody had confirmed them.
+    pub(crate) lost_after: BTreeMap<OriginId, (u64, u64)>,
     /// Since when this life counts what was seen before the move, and nobody has.
     pub(crate) moved_since: Option<Time>,
     pub(crate) contents: Contents,

@@ -367,7 +367,8 @@ impl<S: MetaStore> Replica<S> {
         let mut lost = BTreeMap::new();
         for origin in self.former_origins(FORMER_NAMED_MAX)? {
             let has = self.upstream.as_ref().map_or(0, |upstream| upstream.applied_of(origin));
-            let had = self.lost_after.get(&origin).copied().unwrap_or(u64::MAX).min(self.confirmed_applied(origin)?);
+            let left = self.lost_after.get(&origin).map_or(u64::MAX, |(after, _)| *after);
+            let had = left.min(self.confirmed_applied(origin)?);
             if has < had {
                 lost.insert(origin, has);
             }

@@ -1,6 +1,6 @@
 //! What two copies of one store say of what only one of them wrote.
 
-use super::forking::{assert_all_there, named, stay_connected, write};
+use super::forking::{assert_all_there, named, stay_connected, was_renewed, write};
 use super::world::{HOME, World, big, small};
 use crate::testing::MemoryStore;
 use crate::{PeerId, Role};
@@ -191,6 +191,49 @@ fn a_station_sends_nothing_of_a_history_before_it_knows_whose_the_homes_is() {
     }
     let there = world.names(HOME, ROOT).unwrap();
     assert_eq!(there.len(), 10, "nothing beside them: {there:?}");
+}
+
+/// Seed 9304948: a client saw its own records at a station, which wrote them again by its own name, since the home had another copy's.
+/// The client forked and wrote them again, too, and its listings waited for those by its former name.
+#[test]
+fn nobody_waits_for_what_was_seen_by_a_name_that_was_given_up() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "st@s");
+    let up = stay_connected(&mut world, station, HOME);
+    let a = world.add(Role::Client, "ann@a");
+    world.configure(a, |config| config.life = Life(5));
+    let peer = stay_connected(&mut world, a, station);
+    write(&mut world, a, &named("common", 3));
+    world.names(a, ROOT).unwrap();
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(a);
+    world.close(up);
+    write(&mut world, a, &named("mine", 2));
+    world.pass(Duration::from_secs(3));
+    world.close(peer);
+    // It goes on behind what the other copy will write.
+    let store = world.snapshot(a);
+    world.restore(a, store, 250_001);
+    let peer = stay_connected(&mut world, a, station);
+    write(&mut world, a, &named("later", 2));
+    assert_eq!(world.wait(a, Level::Safe), Ok(Answer::Reached));
+    world.names(a, ROOT).unwrap();
+    world.close(peer);
+    let b = world.clone_of(a, copy, 20_003);
+    stay_connected(&mut world, b, HOME);
+    write(&mut world, b, &named("theirs", 2));
+    world.pass(Duration::from_secs(3));
+    stay_connected(&mut world, station, HOME);
+    world.pass(Duration::from_secs(3));
+    stay_connected(&mut world, a, station);
+    world.pass(Duration::from_secs(10));
+    assert!(was_renewed(&world, a).is_some(), "it gave way");
+    for host in [HOME, a] {
+        for names in [named("mine", 2), named("later", 2), named("theirs", 2)] {
+            assert_all_there(&mut world, host, &names);
+        }
+        assert_eq!(world.names(host, ROOT).unwrap().len(), 9, "host {host}");
+    }
 }
 
 /// The simulator found it (seed 715): a home called stable what it had never heard of, since another copy had written numbers beyond.
