@@ -458,7 +458,15 @@ impl<S: MetaStore> Replica<S> {
             self.tell_parent(Up::Renew { of, life });
             return Ok(());
         }
-        let Some(origin) = self.renew(peer, of, life)? else { return Ok(()) };
+        let granted = match self.renew(peer, of, life) {
+            // A station passes on what others want, and may not have heard yet that they have no access.
+            Err(StepError::Peer(_, why)) if of != child => {
+                tracing::warn!(%child, %of, why, "a wish that a station passed on is not granted");
+                return Ok(());
+            }
+            granted => granted?,
+        };
+        let Some(origin) = granted else { return Ok(()) };
         let node = self.origin_image(origin)?.map(|image| image.node);
         let admission = node.and_then(|node| self.sign_admission(node, origin));
         self.children.tell(child, Down::Renewed { of, life, origin, admission });

@@ -3,7 +3,7 @@
 use super::forking::{named, stay_connected, write};
 use super::put_back::{first_life, rejoin};
 use super::world::{HOME, World, name, small};
-use crate::{Held, Role};
+use crate::{Held, Output, Role};
 use std::time::Duration;
 use wayfs_types::request::Change;
 use wayfs_types::{Admitted, FileId, Life};
@@ -107,6 +107,30 @@ fn a_fence_may_be_drawn_later() {
     assert_eq!(stage.names(stage.bob), ["early"]);
     stage.revoke(Held::Taken);
     stage.world.assert_agrees(stage.station);
+}
+
+/// Seed 9800605: a station passed on the wish for a new origin of one who was removed meanwhile, and lost its session for it.
+#[test]
+fn a_station_that_passes_on_the_wish_of_one_who_was_removed_keeps_its_session() {
+    let mut world = first_life();
+    let (station, ann) = (world.add(Role::Station, "st@s"), world.add(Role::Client, "ann@a"));
+    let up = stay_connected(&mut world, station, HOME);
+    stay_connected(&mut world, ann, station);
+    write(&mut world, ann, &named("early", 1));
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(ann);
+    write(&mut world, ann, &named("later", 100));
+    world.pass(Duration::from_secs(3));
+    world.restore(ann, copy, 77);
+    world.stall(up, true);
+    world.connect(ann, station);
+    world.settle();
+    assert!(world.hosts[ann].events.iter().any(|event| matches!(event, Output::Forked { .. })));
+    let (now, wall, node) = (world.now, world.wall(), world.hosts[ann].replica.config().node);
+    assert_eq!(world.hosts[HOME].replica.revoke(now, wall, node, Held::Fenced), Ok(1));
+    world.stall(up, false);
+    world.pass(Duration::from_secs(1));
+    assert!(world.is_open(up), "it did nothing wrong");
 }
 
 /// [S-fence] [S-clone]: a copy of a member's store has the member's key, and is turned away with it, whatever it is called since.
