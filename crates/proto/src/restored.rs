@@ -411,7 +411,12 @@ fn removal_of(file: FileId, marker: &Inode) -> Option<(Op, u32)> {
     let Place { parent, name } = marker.removed_from.clone()?;
     let op = match marker.kind {
         Kind::Directory => Op::Rmdir { parent, name, file },
-        _ => Op::Unlink { parent, name, file, version: marker.version },
+        // Who had removed what he had written himself had seen all of his own before: whatever of that the parent shows now.
+        _ => {
+            let is_his = marker.version.origin() == marker.attr_version.origin();
+            let version = if is_his { marker.attr_version } else { marker.version };
+            Op::Unlink { parent, name, file, version }
+        }
     };
     Some((op, marker.uid))
 }

@@ -69,7 +69,12 @@ pub(crate) fn holds_or_lost(
 ///
 /// One renewal is followed, and no more: after two the current version may be of another copy of the writer's store, which went on
 /// under the number that this one gave up, and was never seen. Then a copy beside it is right.
-fn is_lost_heir(view: &impl View, by: OriginId, current: RecordId, base: RecordId) -> Result<bool, StorageError> {
+pub(crate) fn is_lost_heir(
+    view: &impl View,
+    by: OriginId,
+    current: RecordId,
+    base: RecordId,
+) -> Result<bool, StorageError> {
     let former = base.origin();
     if former == by || current.origin() != former {
         return Ok(false);

@@ -4,11 +4,11 @@
 
 use crate::edit::Edit;
 use crate::landing::place_of;
-use crate::lineage::{follow, holds_or_lost};
+use crate::lineage::{follow, holds_or_lost, is_lost_heir};
 use crate::lost::forget_loss;
-use crate::view::ViewMut;
+use crate::view::{ViewMut, entry};
 use crate::{Effect, Outcome};
-use wayfs_types::{ConflictKind, FileId, Name, Place, RecordId, StorageError};
+use wayfs_types::{ConflictKind, FileId, Inode, Name, Place, RecordId, StorageError};
 
 /// Takes a name from a file that is not a directory.
 pub(crate) fn unlink<V: ViewMut>(
@@ -24,7 +24,11 @@ pub(crate) fn unlink<V: ViewMut>(
     let Some(inode) = edit.living(file)?.filter(|inode| !inode.is_directory()) else {
         return Ok(Effect::on(Outcome::NoEffect, file));
     };
-    let Some(place) = place_of(edit, file, parent, name)? else {
+    let stands = match place_of(edit, file, parent, name)? {
+        None => place_before_loss(edit, seen.base, &inode)?,
+        there => there,
+    };
+    let Some(place) = stands else {
         return edit.refuse(ConflictKind::StoreUnlink, file, Some(asked));
     };
     // What the remover saw may have become a conflict copy. That stays, too: it may have had
@@ -39,6 +43,19 @@ pub(crate) fn unlink<V: ViewMut>(
         forget_loss(edit, inode.version)?;
     }
     Ok(Effect::on(Outcome::AsMeant, file).removing(removed))
+}
+
+/// Where a file with one name stands, if its remover gave it that name and what he did later is lost here: the home was put back to a copy
+/// of before he moved it, and removed it.
+fn place_before_loss<V: ViewMut>(
+    edit: &Edit<'_, V>,
+    base: RecordId,
+    inode: &Inode,
+) -> Result<Option<Place>, StorageError> {
+    let Some(place) = inode.places.first().filter(|_| inode.has_one_name()) else { return Ok(None) };
+    let Some(entry) = entry(edit.view, place.parent, &place.name)? else { return Ok(None) };
+    let is_his = is_lost_heir(edit.view, edit.record.id.origin(), entry.version, base)?;
+    Ok(is_his.then(|| place.clone()))
 }
 
 /// Removes a directory if it is empty here, too.

@@ -260,6 +260,40 @@ fn what_a_client_removed_goes_again() {
     }
 }
 
+/// Seed 2789 of `home-back`: what a client had moved, and then removed, stands under its first name in the copy, and came back.
+#[test]
+fn what_a_client_moved_and_removed_goes_again() {
+    let mut world = first_life();
+    let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    stay_connected(&mut world, a, HOME);
+    write(&mut world, a, &named("early", 4));
+    let (edited, _) = world.lookup(a, ROOT, "early-0").unwrap();
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(HOME);
+    for number in [0, 1, 3] {
+        world.rename(a, (ROOT, &format!("early-{number}")), (ROOT, &format!("moved-{number}"))).unwrap();
+    }
+    world.store(a, edited, small("later"));
+    for number in [0, 1, 3] {
+        world.change(a, Change::Unlink { parent: ROOT, name: path_name(&format!("moved-{number}")) }).unwrap();
+    }
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    let line = world.line_of(a);
+    world.close(line);
+    world.restore(HOME, copy, 4);
+    stay_connected(&mut world, b, HOME);
+    world.names(b, ROOT).unwrap();
+    world.rename(b, (ROOT, "early-3"), (ROOT, "of-bob")).unwrap();
+    world.pass(Duration::from_secs(3));
+    rejoin(&mut world, &[(a, HOME), (b, HOME)]);
+    assert_eq!(world.names(HOME, ROOT).unwrap(), ["early-2", "of-bob"], "what was moved since stays");
+    world.check_tree(HOME);
+    for host in [a, b] {
+        world.assert_agrees(host);
+    }
+}
+
 fn is_seek(output: &Output) -> bool {
     matches!(output, Output::Seek { .. })
 }
