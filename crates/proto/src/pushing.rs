@@ -84,8 +84,11 @@ impl<S: MetaStore> Replica<S> {
 
     /// Pushes what is to be pushed, and tells the parent what we have.
     pub(crate) fn pump_contents(&mut self) -> Result<(), StorageError> {
-        self.tell_haves();
-        self.tell_spares()?;
+        // A home that was put back has forgotten records whose contents go by another name when its state was taken over.
+        if !self.counters.rescues {
+            self.tell_haves();
+            self.tell_spares()?;
+        }
         let due = match self.config.role {
             Role::Home => return Ok(()),
             Role::Station => self.wanted_due()?,

@@ -2,10 +2,11 @@
 
 use super::forking::{assert_all_there, named, stay_connected, write};
 use super::world::{HOME, World, big, name, small};
-use crate::{Output, Role};
+use crate::{Input, Neighbour, Output, PeerId, Role};
 use std::time::Duration;
 use wayfs_types::request::{Change, Level};
-use wayfs_types::{AttrChange, FileId};
+use wayfs_types::{AttrChange, CommitNumber, FileId, Life, OriginId, RecordId, WallTime};
+use wayfs_wire::{Down, Message, Stamp, Up, decode, encode};
 
 const ROOT: FileId = FileId::ROOT;
 
@@ -255,6 +256,48 @@ fn records_are_confirmed_and_written_again_by_one_cut() {
     assert_all_there(&mut volume.world, HOME, &named("cid", 2));
     volume.come_back();
     volume.assert_names(&["cid-0", "cid-1", "renamed"]);
+}
+
+/// Seed 9801692: a station told a home that was put back, before it had taken over its state, that it has contents of a record which the
+/// home had forgotten, and let go of that name then. Their writer came with the record, by another way, and the home took its
+/// word for the contents, which nobody has by this name.
+#[test]
+fn a_station_names_no_contents_before_it_knows_what_the_home_forgot() {
+    let mut volume = Volume::new();
+    let (station, ann) = (volume.station, volume.ann);
+    let film = volume.world.create(ann, ROOT, "film");
+    let version = volume.world.store(ann, film, big("film"));
+    volume.calm();
+    assert!(volume.world.hosts[station].chunks.contains(&big("film").root().unwrap()));
+    assert_eq!(volume.world.hosts[station].replica.holder(film, version), Ok(crate::Holder::Here));
+    volume.lose_home();
+    let mut said = |input: Input| {
+        volume.world.input(station, input);
+        volume.world.settle();
+        haves(std::mem::take(&mut volume.world.hosts[station].events))
+    };
+    let down = |down: Down| Input::Message { peer: STRANGER, bytes: encode(&Message::Down(down)) };
+    assert_eq!(said(Input::PeerUp { peer: STRANGER, neighbour: Neighbour::Parent }), []);
+    let (stamp, current) = (Stamp { origin: OriginId::GENESIS, born: WallTime::EPOCH, life: Life(4) }, CommitNumber(9));
+    let (applied, ends) = (Vec::new(), Vec::new());
+    let welcome = Down::Welcome { stamp, current, resume: false, applied, ends, went_back: true };
+    assert_eq!(said(down(welcome)), [], "it does not know yet what was forgotten");
+    let whole = Down::Images { serial: 1, through: current, more: false, images: Vec::new(), omitted: Vec::new() };
+    let named = said(down(whole));
+    assert!(!named.is_empty() && !named.contains(&version), "by its new name only: {named:?}");
+}
+
+const STRANGER: PeerId = PeerId(9999);
+
+/// Of which versions a child told this parent that it has their contents.
+fn haves(events: Vec<Output>) -> Vec<RecordId> {
+    let sent = events.into_iter().filter_map(|event| match event {
+        Output::Send { peer: STRANGER, bytes } => decode(&bytes).ok(),
+        _ => None,
+    });
+    let told =
+        sent.filter_map(|message| if let Message::Up(Up::Have { versions }) = message { Some(versions) } else { None });
+    told.flatten().collect()
 }
 
 /// What the station wrote again is not at the home yet when that is put back once more, to before what it is about.
