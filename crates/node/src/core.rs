@@ -152,7 +152,7 @@ enum InputKind {
 impl InputKind {
     fn of(input: &Input) -> Self {
         match input {
-            Input::Message { .. } | Input::Stored { .. } | Input::ContentHere { .. } | Input::Pushed { .. } => {
+            Input::Message { .. } | Input::Stored { .. } | Input::ContentsHere { .. } | Input::Pushed { .. } => {
                 Self::News
             }
             Input::Request { .. } | Input::Cancel { .. } | Input::PeerUp { .. } => Self::Other,

@@ -5,7 +5,7 @@
 //!  session tasks ── frames ───────────┤  one lock  ├── frames, in order (under the lock)
 //!  timer ── Tick ─────────────────────┼─▶ engine ──┼── Sync ─▶ syncer thread ─▶ Stored
 //!  syncer ── Stored ──────────────────┤            └── Push ─▶ uploader tasks ─▶ Pushed
-//!  serving tasks ── ContentHere ──────┘
+//!  serving tasks ── ContentsHere ─────┘
 //! ```
 //!
 //! **Order of locks**: the core; then any one of the leaves (sync queue, timer, uploads, fetches, recency,
@@ -16,7 +16,7 @@ mod requests;
 mod servers;
 mod sessions;
 
-use crate::contents::{Contents, Fetches, Former, Sent, Uploads};
+use crate::contents::{Contents, Fetches, Former, News, Sent, Uploads};
 use crate::core::{CLOSE_STOPPING, Core, LiveReplica, Orders};
 use crate::error::OpenError;
 use crate::hooks::Hooks;
@@ -64,6 +64,7 @@ pub struct Volume {
     pub(crate) contents: Contents,
     pub(crate) uploads: Uploads,
     pub(crate) sent: Sent,
+    pub(crate) news: News,
     pub(crate) fetches: Fetches,
     /// Versions that went over slow paths. A leaf in the order of locks.
     pub(crate) former: Mutex<Former>,
@@ -128,6 +129,7 @@ impl Volume {
             contents,
             uploads: Uploads::new(settings.pushes_max),
             sent: Sent::default(),
+            news: News::default(),
             fetches: Fetches::default(),
             former: Mutex::default(),
             directory,

@@ -5,7 +5,7 @@
 //!     kernel, tool ── Input::Request ─────────▶  │
 //!     network ─────── Input::{PeerUp, Message} ▶ │ ── commit ──▶ MetaStore
 //!     syncer ──────── Input::Stored ───────────▶ │
-//!     chunk store ─── Input::ContentHere ──────▶ │
+//!     chunk store ─── Input::ContentsHere ─────▶ │
 //!                     ◀── Output::{Answer, Send, Sync, Invalidate, …}
 //! ```
 //!
@@ -227,15 +227,15 @@ pub enum Input {
         /// The newest durable batch.
         ticket: Ticket,
     },
-    /// All bytes of this content are durable in the chunk store of this replica.
-    ContentHere {
-        /// Root of the content.
-        root: Digest,
+    /// All bytes of these contents are durable in the chunk store of this replica.
+    ContentsHere {
+        /// Roots of the contents.
+        roots: Vec<Digest>,
     },
     /// The contents behind [`Output::Push`] arrived and are durable at the parent.
     Pushed {
-        /// The version pushed.
-        version: RecordId,
+        /// The versions pushed.
+        versions: Vec<RecordId>,
     },
     /// Station: of a push under way so many bytes have gone, for its writer to see. About once a second.
     Sent {
@@ -377,7 +377,7 @@ pub enum Output {
         /// The record.
         record: RecordId,
         /// The content if it is a tree that is not known to be here. If the driver's chunk store has all of
-        /// it already, it says [`Input::ContentHere`] at once; else the child will push it.
+        /// it already, it says [`Input::ContentsHere`] at once; else the child will push it.
         content: Option<Content>,
     },
     /// The parent broke callbacks because of this version (the signal of the invalidation heuristic).

@@ -10,12 +10,12 @@
 //! ```text
 //!   client        station                     home
 //!   owed ───────▶ missing, awaited            missing: holder station
-//!        push     │ ContentHere               │
+//!        push     │ ContentsHere              │
 //!   lent  ◀─safe──┘ owed ──Have─────────────▶ │
 //!     │                  push, when a policy, │
 //!     │                  a reader, or a full  │
 //!     │                  cache wants it       │
-//!     │                                       │ ContentHere, superseded
+//!     │                                       │ ContentsHere, superseded
 //!     ▼           (released) ◀────── Stable ──┘
 //!   (released) ◀──Stable──┘
 //! ```
@@ -481,7 +481,12 @@ impl<S: MetaStore> Replica<S> {
         pairs.iter().map(|(key, _)| parse_root_key(key)).collect()
     }
 
-    pub(crate) fn handle_content_here(&mut self, root: Digest) -> Result<(), StepError> {
+    /// [`crate::Input::ContentsHere`].
+    pub(crate) fn handle_contents_here(&mut self, roots: &[Digest]) -> Result<(), StepError> {
+        roots.iter().try_for_each(|root| self.handle_content_here(*root))
+    }
+
+    fn handle_content_here(&mut self, root: Digest) -> Result<(), StepError> {
         let named = self.records_with_root(&root)?;
         if named.is_empty() {
             self.contents.announce(root, self.now);
@@ -687,7 +692,7 @@ impl<S: MetaStore> Replica<S> {
         Ok(first)
     }
 
-    /// Roots that the driver announced lately by [`crate::Input::ContentHere`] before any record named them:
+    /// Roots that the driver announced lately by [`crate::Input::ContentsHere`] before any record named them:
     /// garbage collection keeps them, too. At most 16,384, for [`crate::Config::announced_grace`].
     pub fn roots_announced(&self) -> Vec<Digest> {
         self.contents.announced_set.keys().copied().collect()

@@ -157,7 +157,7 @@ impl<S: MetaStore> Replica<S> {
     /// The home's driver looked for contents, and asked everybody: those of a version that is sought, or what would be shown instead.
     pub(crate) fn end_look(&mut self, version: RecordId, content: &Content, is_here: bool) -> Result<(), StepError> {
         if let Some(root) = content.root().filter(|_| is_here) {
-            self.handle_content_here(root)?;
+            self.handle_contents_here(&[root])?;
         }
         let to_read = self.previous_to_read(version, content, is_here)?;
         if !self.contents.seeking.is_sought(version) {

@@ -12,11 +12,14 @@ use wayfs_wire::{Down, Up};
 const WANTED_MAX: usize = 4096;
 
 impl<S: MetaStore> Replica<S> {
-    pub(crate) fn handle_pushed(&mut self, version: RecordId) -> Result<(), StorageError> {
-        if self.contents.pushing.remove(&version) {
-            self.contents.pushed.insert(version);
+    pub(crate) fn handle_pushed(&mut self, versions: &[RecordId]) -> Result<(), StorageError> {
+        for version in versions {
+            if self.contents.pushing.remove(version) {
+                self.contents.pushed.insert(*version);
+            }
         }
-        if version.origin() == self.config.origin { Ok(()) } else { self.ask_about_former() }
+        let is_former = |version: &RecordId| version.origin() != self.config.origin;
+        if versions.iter().any(is_former) { self.ask_about_former() } else { Ok(()) }
     }
 
     /// [`crate::Input::Propagate`]: a policy, or someone who waits, wants a version at our parent.

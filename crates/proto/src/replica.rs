@@ -479,12 +479,12 @@ impl<S: MetaStore> Replica<S> {
             Input::Stored { ticket } => {
                 self.handle_stored(ticket)?;
             }
-            Input::ContentHere { root } => self.handle_content_here(root)?,
+            Input::ContentsHere { roots } => self.handle_contents_here(&roots)?,
             Input::ContentGone { file, version, content } => self.handle_content_gone(file, version, &content)?,
             Input::Sought { file, version, content, is_here } => {
                 self.handle_found((file, version), content, is_here)?
             }
-            Input::Pushed { version } => self.handle_pushed(version)?,
+            Input::Pushed { versions } => self.handle_pushed(&versions)?,
             Input::Sent { version, bytes } if self.config.role == Role::Station => {
                 self.children.tell(version.origin(), Down::Sent { version, bytes });
             }

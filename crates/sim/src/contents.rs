@@ -154,7 +154,7 @@ impl World {
         let Some((file, content)) = self.content_of(index, push.root) else {
             // It is stable by another way, or was replaced.
             self.hosts[index].pushing.remove(&push.version);
-            return self.feed(index, Input::Pushed { version: push.version });
+            return self.feed(index, Input::Pushed { versions: vec![push.version] });
         };
         let wanted = Wanted { file, version: push.version, piece };
         if self.obtain(index, None, wanted, HOPS_MAX) {
@@ -260,7 +260,7 @@ impl World {
             // A sweep took a piece of what no record named so far.
             return self.push_step(Push { sent: 0, ..push });
         }
-        self.feed(parent, Input::ContentHere { root: push.root });
+        self.feed(parent, Input::ContentsHere { roots: vec![push.root] });
         let Some(session) = self.sessions.get(&push.session) else { return };
         let delay = self.links[&(session.child, session.parent)].delay();
         self.after(delay, Event::PushConfirmed { session: push.session, version: push.version });
@@ -279,7 +279,7 @@ impl World {
     pub(crate) fn whole(&mut self, index: usize, root: Digest, chunk_writes: u64) {
         self.hosts[index].disk.0.borrow_mut().sync_chunks(chunk_writes);
         if self.is_whole(index, root) {
-            self.feed(index, Input::ContentHere { root });
+            self.feed(index, Input::ContentsHere { roots: vec![root] });
         }
     }
 

@@ -224,7 +224,7 @@ impl World {
             Event::PushConfirmed { session, version } => {
                 let Some(child) = self.living_end(session, End::Child) else { return };
                 self.hosts[child].pushing.remove(&version);
-                self.feed(child, Input::Pushed { version });
+                self.feed(child, Input::Pushed { versions: vec![version] });
             }
             Event::GivenBack { host, life, serial } => {
                 if self.hosts[host].life == life {

@@ -228,7 +228,7 @@ pub(crate) async fn complete(volume: &Arc<Volume>, file: FileId, version: Record
         Ok(Walk::Complete) => match volume.contents_durable().await {
             Ok(()) => {
                 debug!(%file, %version, "contents arrived");
-                volume.step(Input::ContentHere { root });
+                volume.note_here(root);
                 Reply::Durable
             }
             Err(error) => reply_of(error),

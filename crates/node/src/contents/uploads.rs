@@ -137,7 +137,7 @@ async fn run(volume: Weak<Volume>, runtime: Handle, order: PushOrder) {
         let result = push::push(&strong, &session, &order).await;
         match result {
             Ok(()) => {
-                strong.step(Input::Pushed { version: order.version });
+                strong.note_pushed(order.version);
                 break;
             }
             Err(PushError::Session(error)) => {

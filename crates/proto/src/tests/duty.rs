@@ -251,7 +251,7 @@ fn what_was_announced_is_kept_until_a_record_names_it_or_its_grace_is_over() {
     let station = stage.stations[0];
     let announced = |stage: &Stage| stage.world.hosts[station].replica.roots_announced();
     let root = |text: &str| big(text).root().unwrap();
-    stage.world.input(station, Input::ContentHere { root: root("stray") });
+    stage.world.input(station, Input::ContentsHere { roots: vec![root("stray")] });
     assert_eq!(announced(&stage), [root("stray")]);
     stage.safe_file("f");
     assert_eq!(announced(&stage), [root("stray")], "a record names the other");
@@ -298,7 +298,7 @@ fn a_parent_does_not_wait_for_contents_that_the_home_has() {
         let root = big(&format!("text {number}")).root().unwrap();
         for host in [stations[0], HOME] {
             world.hosts[host].chunks.insert(root);
-            world.input(host, Input::ContentHere { root });
+            world.input(host, Input::ContentsHere { roots: vec![root] });
         }
     }
     world.settle();

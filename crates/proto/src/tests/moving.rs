@@ -356,7 +356,7 @@ fn contents_that_come_before_the_account_of_them_are_safe() {
     world.close(first);
     let root = big("f").root().unwrap();
     // Said once: a driver need not say it again when the account is taken.
-    world.input(s2, crate::Input::ContentHere { root });
+    world.input(s2, crate::Input::ContentsHere { roots: vec![root] });
     let second = world.connect(client, s2);
     world.hold_pushes(second, true);
     world.pass(Duration::from_secs(1));

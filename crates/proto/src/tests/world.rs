@@ -228,7 +228,7 @@ impl World {
             Output::Applied { content: Some(content), .. } => {
                 let root = content.root().unwrap();
                 if self.hosts[host].chunks.contains(&root) {
-                    self.input(host, Input::ContentHere { root });
+                    self.input(host, Input::ContentsHere { roots: vec![root] });
                 }
             }
             Output::Failed { reason } if self.damage == 0 => panic!("host {host} failed: {reason}"),
@@ -408,8 +408,8 @@ impl World {
                 && let Some((version, root)) = self.sessions[index].pushes.pop_front()
             {
                 self.hosts[parent].chunks.insert(root);
-                self.input(parent, Input::ContentHere { root });
-                self.input(child, Input::Pushed { version });
+                self.input(parent, Input::ContentsHere { roots: vec![root] });
+                self.input(child, Input::Pushed { versions: vec![version] });
                 return true;
             }
         }
@@ -552,7 +552,7 @@ impl World {
         self.hosts[host].replica = Replica::open(config, store, self.now).unwrap();
         self.drain(host);
         for root in self.hosts[host].chunks.clone() {
-            self.input(host, Input::ContentHere { root });
+            self.input(host, Input::ContentsHere { roots: vec![root] });
         }
         self.settle();
     }
