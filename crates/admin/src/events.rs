@@ -83,10 +83,9 @@ impl Listeners {
     }
 
     /// Something happened. Never waits.
-    pub fn tell(&self, event: &Event) {
+    pub fn tell(&self, event: Event) {
         let mut hub = lock(&self.hub);
-        hub.keep(event);
-        for queue in hub.queues.iter().filter_map(Weak::upgrade).filter(|queue| queue.wanted.wants(event)) {
+        for queue in hub.queues.iter().filter_map(Weak::upgrade).filter(|queue| queue.wanted.wants(&event)) {
             let mut state = lock(&queue.state);
             if state.events.len() < WAITING_MAX {
                 state.events.push_back(event.clone());
@@ -96,6 +95,7 @@ impl Listeners {
             drop(state);
             queue.changed.notify_one();
         }
+        hub.keep(event);
     }
 }
 
@@ -110,7 +110,7 @@ impl Hub {
     }
 
     /// How far updates came is not kept, nor each record: they are told only while somebody listens.
-    fn keep(&mut self, event: &Event) {
+    fn keep(&mut self, event: Event) {
         use EventKind::{Applied, Lost, Safe, Stable, Visible};
         if matches!(event.kind, Safe | Visible | Stable | Applied | Lost) {
             return;
@@ -120,7 +120,7 @@ impl Hub {
         {
             self.forgotten = self.forgotten.max(oldest.unix_ms);
         }
-        self.kept.push_back(event.clone());
+        self.kept.push_back(event);
     }
 }
 
@@ -189,11 +189,11 @@ impl Journeys {
         for Reached { record, level, path, size_bytes } in steps {
             let Some(kind) = EventKind::of_level(level) else { continue };
             let (record, size_bytes) = (Some(record.to_string()), Some(size_bytes));
-            listeners.tell(&Event { path, record, size_bytes, ..event(kind, Some(name), String::new()) });
+            listeners.tell(Event { path, record, size_bytes, ..event(kind, Some(name), String::new()) });
         }
         if overlooked > 0 {
             let detail = format!("the ways of {overlooked} updates are not told: there are too many at once");
-            listeners.tell(&event(EventKind::Lost, Some(name), detail));
+            listeners.tell(event(EventKind::Lost, Some(name), detail));
         }
     }
 }
@@ -207,7 +207,7 @@ mod tests {
         let listeners = Listeners::default();
         let slow = listeners.listen(EventsWanted::default()).unwrap();
         for _ in 0..WAITING_MAX + 10 {
-            listeners.tell(&event(EventKind::Edited, None, String::new()));
+            listeners.tell(event(EventKind::Edited, None, String::new()));
         }
         for _ in 0..WAITING_MAX {
             assert_eq!(slow.next(Duration::ZERO).unwrap().kind, EventKind::Edited);
@@ -226,10 +226,10 @@ mod tests {
             ..event(kind, Some("v"), String::new())
         };
         let begin = lock(&listeners.hub).forgotten;
-        listeners.tell(&at(begin + 1, EventKind::Created, "a/old"));
-        listeners.tell(&at(begin + 2, EventKind::Safe, "a/old"));
-        listeners.tell(&at(begin + 3, EventKind::Created, "b/x"));
-        listeners.tell(&Event { from: Some("a/y".into()), ..at(begin + 4, EventKind::Renamed, "b/y") });
+        listeners.tell(at(begin + 1, EventKind::Created, "a/old"));
+        listeners.tell(at(begin + 2, EventKind::Safe, "a/old"));
+        listeners.tell(at(begin + 3, EventKind::Created, "b/x"));
+        listeners.tell(Event { from: Some("a/y".into()), ..at(begin + 4, EventKind::Renamed, "b/y") });
         let hears = |since, below: Option<&str>| {
             let below = below.map(Into::into);
             let wanted = EventsWanted { since_unix_ms: Some(since), below, kept_only: true };
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(hears(begin + 1, None), [(Created, 1), (Created, 3), (Renamed, 4)]);
         assert_eq!(hears(begin + 2, Some("a")), [(Renamed, 4)]);
         assert_eq!(hears(begin, Some("b/x")), [(Lost, 0), (Created, 3)]);
-        (0..KEPT_MAX).for_each(|_| listeners.tell(&at(begin + 5, EventKind::Edited, "c")));
+        (0..KEPT_MAX).for_each(|_| listeners.tell(at(begin + 5, EventKind::Edited, "c")));
         let told = hears(begin + 4, None);
         assert_eq!((told[0], told.len()), ((Lost, 4), KEPT_MAX + 1));
     }

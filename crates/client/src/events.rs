@@ -48,14 +48,14 @@ impl Events {
 
     /// Something happened to a file, whoever did it.
     pub fn tell_of(&self, volume: &Volume, happening: &Happening) {
-        self.listeners.tell(&self.paths.tell(volume, &self.volume, happening));
+        self.listeners.tell(self.paths.tell(volume, &self.volume, happening));
     }
 
     /// Something happened. Never waits.
     pub fn tell(&self, kind: EventKind, about: About) {
         let About { path, record, size_bytes, detail } = about;
         let record = record.map(|record| record.to_string());
-        self.listeners.tell(&Event { path, record, size_bytes, ..event(kind, Some(&self.volume), detail) });
+        self.listeners.tell(Event { path, record, size_bytes, ..event(kind, Some(&self.volume), detail) });
     }
 }
 

@@ -52,7 +52,7 @@ impl Admission for HomeAdmission {
                     Some(served.name()),
                     format!("{} joined", request.label),
                 );
-                server.events.tell(&event);
+                server.events.tell(event);
                 origin
             }
         };

@@ -41,7 +41,7 @@ impl Shared {
         self.volumes.write().unwrap_or_else(PoisonError::into_inner).remove(&served.id);
         served.stop();
         let detail = "the volume was deleted".to_owned();
-        self.events.tell(&wayfs_admin::events::event(EventKind::Attention, Some(served.name()), detail));
+        self.events.tell(wayfs_admin::events::event(EventKind::Attention, Some(served.name()), detail));
         self.layout.clear_grave(served.id)
     }
 }

@@ -79,7 +79,7 @@ impl Shared {
         drop(served);
         let served = self.serve_when_free(&file)?;
         let detail = "this station took the place of the home".to_owned();
-        self.events.tell(&wayfs_admin::events::event(EventKind::Attention, Some(served.name()), detail));
+        self.events.tell(wayfs_admin::events::event(EventKind::Attention, Some(served.name()), detail));
         Ok(())
     }
 

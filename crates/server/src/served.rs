@@ -112,14 +112,14 @@ impl ServerHooks {
     fn event(&self, kind: EventKind, record: Option<RecordId>, detail: String) {
         let mut event = wayfs_admin::events::event(kind, Some(&self.name), detail);
         event.record = record.map(|record| record.to_string());
-        self.events.tell(&event);
+        self.events.tell(event);
     }
 }
 
 impl Hooks for ServerHooks {
     fn happened(&self, what: &Happening) {
         if let Some(volume) = self.volume.get().and_then(Weak::upgrade) {
-            self.events.tell(&self.paths.tell(&volume, &self.name, what));
+            self.events.tell(self.paths.tell(&volume, &self.name, what));
         }
     }
 

@@ -328,7 +328,7 @@ impl Shared {
     fn note_broken(&self, broken: Broken) {
         tracing::error!(volume = %broken.name, "this volume is not served: {} {}", broken.why, broken.next_step);
         let detail = format!("not served: {}", broken.why);
-        self.events.tell(&wayfs_admin::events::event(wayfs_control::EventKind::Attention, Some(&broken.name), detail));
+        self.events.tell(wayfs_admin::events::event(wayfs_control::EventKind::Attention, Some(&broken.name), detail));
         if let (Some(id), Some(host)) = (broken.id, self.host.read().unwrap_or_else(PoisonError::into_inner).as_ref()) {
             host.note_broken(id);
         }
