@@ -20,6 +20,7 @@ use crate::api::{Output, PeerId, Role};
 use crate::contents::{HOLDERS_MAX, Missing, Owed, size_of};
 use crate::replica::{PAGE, Replica, StepError};
 use crate::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
+use crate::totals::Totals;
 use crate::vanished::VANISHED;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,17 +131,20 @@ impl<S: MetaStore> Replica<S> {
         if floor > through {
             return Ok(());
         }
+        if self.rows_of(of) == 0 {
+            self.contents.raise_floor(of, origin, through + 1);
+            return Ok(());
+        }
         let (mut from, _) = origin_range(of, origin, floor);
         let (until, _) = origin_range(of, origin, through + 1);
         let mut first_kept = None;
         loop {
             let pairs = self.tx().scan_raw(&from, &until, PAGE)?;
-            let Some((last, _)) = pairs.last() else {
-                self.contents.raise_floor(of, origin, first_kept.unwrap_or(through + 1));
-                return Ok(());
-            };
-            from.clone_from(last);
-            from.push(0);
+            if let Some((last, _)) = pairs.last() {
+                from.clone_from(last);
+                from.push(0);
+            }
+            let is_end = pairs.len() < PAGE;
             for (key, _) in pairs {
                 let record = parse_record_key(&key)?;
                 // What was declared lost and is here: it goes home first.
@@ -150,6 +154,20 @@ impl<S: MetaStore> Replica<S> {
                 }
                 step(self, record)?;
             }
+            if is_end {
+                self.contents.raise_floor(of, origin, first_kept.unwrap_or(through + 1));
+                return Ok(());
+            }
+        }
+    }
+
+    /// Rows of a table of contents that this client answers for.
+    fn rows_of(&self, of: u8) -> i64 {
+        let sum = |count: fn(&Totals) -> i64| count(&self.totals) + count(&self.staged.totals);
+        match of {
+            table::OWED => sum(|totals| totals.owed),
+            table::LENT => sum(|totals| totals.lent),
+            _ => sum(|totals| totals.vanished),
         }
     }
 

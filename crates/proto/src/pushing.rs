@@ -203,10 +203,7 @@ impl<S: MetaStore> Replica<S> {
         while due.len() < room {
             let (from, _) = origin_range(table::OWED, origin, self.contents.push_cursor + 1);
             let rows = self.tx().scan_raw(&from, &until, room)?;
-            if rows.is_empty() {
-                self.contents.push_cursor = durable;
-                break;
-            }
+            let is_end = rows.len() < room;
             for (key, value) in rows {
                 let version = parse_record_key(&key)?;
                 if due.len() == room {
@@ -216,6 +213,11 @@ impl<S: MetaStore> Replica<S> {
                 if !self.contents.pushing.contains(&version) && !self.contents.pushed.contains(&version) {
                     due.push((version, unpack(&value)?));
                 }
+            }
+            // What did not fit is looked for again from the last that did.
+            if is_end && due.len() < room {
+                self.contents.push_cursor = durable;
+                break;
             }
         }
         Ok(due)

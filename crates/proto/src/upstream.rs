@@ -725,9 +725,14 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role != Role::Client {
             return Ok(());
         }
+        let Some(first) = self.log.from(0).next().map(|(_, item)| item.id.sequence()) else { return Ok(()) };
         let own = self.config.origin;
         let marks = self.marks(own)?;
-        let through = marks.visible.min(marks.safe).min(self.own_durable()).min(self.confirmed_applied(own)?);
+        let told = marks.visible.min(marks.safe).min(self.own_durable());
+        if told < first {
+            return Ok(());
+        }
+        let through = told.min(self.confirmed_applied(own)?);
         let done: Vec<u64> = self
             .log
             .from(0)
