@@ -60,7 +60,7 @@ impl<S: MetaStore> Replica<S> {
         if self.forgot_at == 0 {
             return Ok(false);
         }
-        let known = crate::tables::read_view(&self.store, key)?;
+        let known = self.row_of(key)?;
         Ok(known.is_some_and(|known| known.number.0 < self.forgot_at))
     }
 

@@ -25,11 +25,12 @@ use crate::interest::directories_of;
 use crate::lock_requests::{LockAsk, lock_error};
 use crate::replica::{Replica, StepError};
 use crate::requests::{Attempt, On, Waiting};
+use crate::tables::Numbered;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::request::{
     Answer, Change, LockFamily, LockKind, LockOwner, LockRange, LockRequest, Outcome, RequestId,
 };
-use wayfs_types::{FileId, FsError, Key, MetaStore, Name, RecordId, StorageError};
+use wayfs_types::{FileId, FsError, Image, Key, MetaStore, Name, RecordId, StorageError};
 use wayfs_wire::{LockVerdict, Question, Up};
 
 /// How often a request begins its claims anew, because what it is about moved meanwhile.
@@ -107,6 +108,13 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn is_exclusive(&self, directory: FileId) -> Result<bool, StorageError> {
+        let (is_exclusive, into) = self.views.look(&self.store, &Key::Inode(directory), |row| match row {
+            Some(Numbered { image: Image::Inode(inode), .. }) => (inode.is_exclusive(), inode.merged_into),
+            Some(_) | None => (false, None),
+        })?;
+        if into.is_none() {
+            return Ok(is_exclusive);
+        }
         Ok(self.inode_meant(directory)?.is_some_and(|inode| inode.is_exclusive()))
     }
 

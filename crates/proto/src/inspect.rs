@@ -269,7 +269,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn may_write(&self, origin: OriginId) -> Result<bool, StorageError> {
-        Ok(match crate::tables::read_view(&self.store, &Key::Origin(origin))?.map(|numbered| numbered.image) {
+        Ok(match self.image(&Key::Origin(origin))? {
             Some(Image::Origin(origin)) => !matches!(origin.admitted, Admitted::Reader | Admitted::Revoked),
             _ => false,
         })
@@ -346,7 +346,7 @@ impl<S: MetaStore> Replica<S> {
         let key = Key::Origin(origin);
         let image = match self.store.get(&image_key(table::SHADOW, &key))? {
             Some(bytes) => unpack::<crate::tentative::Shadow>(&bytes)?.image,
-            None => crate::tables::read_view(&self.store, &key)?.map(|numbered| numbered.image),
+            None => self.image(&key)?,
         };
         Ok(match image {
             Some(Image::Origin(origin)) => origin.applied,

@@ -125,6 +125,7 @@ mod totals;
 mod upstream;
 mod usage;
 mod vanished;
+mod view_cache;
 mod vouched;
 mod waits;
 mod watches;

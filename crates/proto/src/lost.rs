@@ -406,7 +406,7 @@ impl<S: MetaStore> Replica<S> {
         if self.store.get(&record_key(VANISHED, version))?.is_some() && !is_waited_for()? {
             return Ok(true);
         }
-        let image = crate::tables::read_view(&self.store, &Key::Conflict(version))?.map(|numbered| numbered.image);
+        let image = self.image(&Key::Conflict(version))?;
         Ok(matches!(image, Some(Image::Conflict(report)) if report.is_bare_loss()))
     }
 
@@ -416,7 +416,7 @@ impl<S: MetaStore> Replica<S> {
     /// [`StorageError`] if it cannot be read.
     pub fn lost_of(&self, file: FileId, version: RecordId) -> Result<Option<LostContent>, StorageError> {
         let key = Key::Conflict(version);
-        let image = crate::tables::read_view(&self.store, &key)?.map(|numbered| numbered.image);
+        let image = self.image(&key)?;
         let path = self.path_of(file)?;
         if let Some(Image::Conflict(report)) = image
             && report.is_loss()

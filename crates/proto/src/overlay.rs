@@ -5,9 +5,9 @@
 //! is dropped and nothing happened.
 
 use crate::names::{index, stored_names};
-use crate::tables::{self, Numbered, entries_from, entries_until, image_key, read_view, table};
+use crate::tables::{self, Numbered, entries_from, entries_until, image_key, table};
 use crate::usage::UsageChange;
-use std::cell::RefCell;
+use crate::view_cache::ViewCache;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_tree::{NameCursor, View, ViewMut};
 use wayfs_types::{Batch, CommitNumber, FileId, Image, Key, MetaStore, Name, Pairs, Place, StorageError};
@@ -39,8 +39,6 @@ pub(crate) struct Overlay {
     pinned: BTreeMap<Key, u64>,
     /// While a record is applied: what it touched, with the image before.
     touched: Option<BTreeMap<Key, Option<Image>>>,
-    /// Images read and not changed, so that a rule that looks twice reads once.
-    seen: RefCell<BTreeMap<Key, Option<Numbered>>>,
 }
 
 impl Overlay {
@@ -78,6 +76,7 @@ impl Overlay {
 /// The store seen through the overlay.
 pub(crate) struct Tx<'a, S> {
     pub(crate) store: &'a S,
+    pub(crate) views: &'a ViewCache,
     pub(crate) overlay: &'a mut Overlay,
     /// Whether the whole volume is in it.
     pub(crate) is_whole: bool,
@@ -108,12 +107,7 @@ impl<S: MetaStore> Tx<'_, S> {
         if let Some(slot) = self.overlay.slots.get(key) {
             return Ok(slot.new.clone().map(|image| Numbered { number: CommitNumber(u64::MAX), image }));
         }
-        if let Some(seen) = self.overlay.seen.borrow().get(key) {
-            return Ok(seen.clone());
-        }
-        let read = read_view(self.store, key)?;
-        self.overlay.seen.borrow_mut().insert(key.clone(), read.clone());
-        Ok(read)
+        self.views.look(self.store, key, |row| row.cloned())
     }
 
     /// Change at which the parent vouched for a key as it was before this input's own changes; a key of which
@@ -124,7 +118,7 @@ impl<S: MetaStore> Tx<'_, S> {
         }
         let old = match self.overlay.slots.get(key) {
             Some(slot) => slot.old.as_ref().map(|old| old.number),
-            None => read_view(self.store, key)?.map(|old| old.number),
+            None => self.views.look(self.store, key, |row| row.map(|row| row.number))?,
         };
         Ok(old.map_or(u64::MAX, |number| number.0))
     }

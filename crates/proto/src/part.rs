@@ -11,7 +11,6 @@ use crate::api::PeerId;
 use crate::names::Committed;
 use crate::overlay::Changed;
 use crate::replica::{Replica, StepError};
-use crate::tables::read_view;
 use wayfs_tree::{Lies, View, lies};
 use wayfs_types::request::LockRequest;
 use wayfs_types::{FileId, Image, Inode, Key, MetaStore, Name, OriginId, Place, StorageError};
@@ -37,7 +36,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn part_of(&self, origin: OriginId) -> Result<Option<FileId>, StorageError> {
-        Ok(match read_view(&self.store, &Key::Origin(origin))?.map(|numbered| numbered.image) {
+        Ok(match self.image(&Key::Origin(origin))? {
             Some(Image::Origin(origin)) => origin.limits.below,
             _ => None,
         })

@@ -235,7 +235,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn applied_by(&self, origin: OriginId) -> Result<u64, StorageError> {
-        Ok(match crate::tables::read_view(&self.store, &Key::Origin(origin))?.map(|numbered| numbered.image) {
+        Ok(match self.image(&Key::Origin(origin))? {
             Some(Image::Origin(image)) => image.applied,
             _ => 0,
         })

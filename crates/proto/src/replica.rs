@@ -26,10 +26,11 @@ use crate::overlay::{self, Changed, Indexing, Overlay, Tx};
 use crate::quota::{Grown, Quotas};
 use crate::requests::Requests;
 use crate::rooms::Rooms;
-use crate::tables::{self, image_key, pack, table, unpack};
+use crate::tables::{Numbered, image_key, pack, table, unpack};
 use crate::tentative::{Log, LogItem};
 use crate::totals::Totals;
 use crate::upstream::Upstream;
+use crate::view_cache::ViewCache;
 use crate::vouched::Vouched;
 use crate::watches::Watches;
 use serde::{Deserialize, Serialize};
@@ -178,6 +179,7 @@ pub struct Replica<S> {
     pub(crate) counters: Counters,
     pub(crate) saved: Counters,
     pub(crate) overlay: Overlay,
+    pub(crate) views: ViewCache,
     pub(crate) staged: Staged,
     pub(crate) totals: Totals,
     pub(crate) now: Time,
@@ -282,6 +284,7 @@ impl<S: MetaStore> Replica<S> {
             counters,
             saved: counters,
             overlay: Overlay::default(),
+            views: ViewCache::default(),
             staged: Staged::default(),
             totals: Totals::default(),
             now,
@@ -571,7 +574,12 @@ impl<S: MetaStore> Replica<S> {
 
     /// The store seen through what this input changed so far.
     pub(crate) fn tx(&mut self) -> Tx<'_, S> {
-        Tx { store: &self.store, overlay: &mut self.overlay, is_whole: self.config.role != Role::Client }
+        Tx {
+            store: &self.store,
+            views: &self.views,
+            overlay: &mut self.overlay,
+            is_whole: self.config.role != Role::Client,
+        }
     }
 
     pub(crate) fn put_image(&mut self, key: Key, image: Option<Image>) -> Result<(), StorageError> {
@@ -595,6 +603,7 @@ impl<S: MetaStore> Replica<S> {
         self.counters.change = done.last;
         let mut batch: Batch = done.batch;
         batch.put(COUNTERS.to_vec(), pack(&self.counters));
+        self.views.forget(&batch);
         self.ticket = self.store.commit(batch)?;
         self.saved = self.counters;
         self.watches.committed();
@@ -649,6 +658,9 @@ impl<S: MetaStore> Replica<S> {
 
     /// Tells the kernel and the log of people what changed under them.
     fn announce(&mut self, changed: &[Changed], own: bool, learned: &BTreeSet<(FileId, Name)>) {
+        if changed.is_empty() {
+            return;
+        }
         self.outputs.extend(crate::happenings::happenings(changed, learned).into_iter().map(Output::Happened));
         for change in changed {
             match (&change.key, &change.old, &change.new) {
@@ -746,12 +758,22 @@ impl<S: MetaStore> Replica<S> {
         .min()
     }
 
+    /// A row of the committed view.
+    pub(crate) fn row_of(&self, key: &Key) -> Result<Option<Numbered>, StorageError> {
+        self.views.look(&self.store, key, |row| row.cloned())
+    }
+
+    /// Its image.
+    pub(crate) fn image(&self, key: &Key) -> Result<Option<Image>, StorageError> {
+        self.views.look(&self.store, key, |row| row.map(|row| row.image.clone()))
+    }
+
     /// A file's inode in the view; of a removed or merged file its marker.
     ///
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn inode(&self, file: FileId) -> Result<Option<Box<wayfs_types::Inode>>, StorageError> {
-        Ok(match tables::read_view(&self.store, &Key::Inode(file))?.map(|numbered| numbered.image) {
+        Ok(match self.image(&Key::Inode(file))? {
             Some(Image::Inode(inode)) => Some(inode),
             _ => None,
         })
@@ -762,7 +784,7 @@ impl<S: MetaStore> Replica<S> {
     /// # Errors
     /// [`StorageError`] if it cannot be read.
     pub fn entry(&self, parent: FileId, name: &Name) -> Result<Option<wayfs_types::Entry>, StorageError> {
-        Ok(match tables::read_view(&self.store, &Key::Entry(parent, name.clone()))?.map(|numbered| numbered.image) {
+        Ok(match self.image(&Key::Entry(parent, name.clone()))? {
             Some(Image::Entry(entry)) => Some(entry),
             _ => None,
         })

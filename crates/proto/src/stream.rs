@@ -4,7 +4,7 @@ use crate::children::{Child, ChildState, ParkedAsk};
 use crate::interest::is_interesting;
 use crate::names::{crowded_in, stored_names};
 use crate::replica::Replica;
-use crate::tables::{self, entries_from, entries_until, parse_image_key, read_view, table};
+use crate::tables::{self, entries_from, entries_until, parse_image_key, table};
 use crate::told::{ImageFrame, Row, Told};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -168,7 +168,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn image_now(&self, key: &Key) -> Result<Option<Image>, StorageError> {
-        Ok(read_view(&self.store, key)?.map(|numbered| numbered.image))
+        Ok(self.image(key)?)
     }
 
     fn is_full(&self, frame: &ImageFrame) -> bool {

@@ -7,7 +7,7 @@
 
 use crate::omitting::EchoFilter;
 use crate::replica::Replica;
-use crate::tables::{number_key, parse_image_key, parse_number_key, read_view, table};
+use crate::tables::{number_key, parse_image_key, parse_number_key, table};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(row) = told.rows.get(&number) {
             return Ok(Arc::clone(row));
         }
-        let image = read_view(&self.store, key)?.map(|numbered| numbered.image);
+        let image = self.image(key)?;
         let row = Arc::new(Row::new(number, KeyImage { key: key.clone(), image }));
         if told.rows.len() < ROWS_MAX {
             told.rows.insert(number, Arc::clone(&row));

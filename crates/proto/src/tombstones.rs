@@ -55,7 +55,7 @@ impl<S: MetaStore> Replica<S> {
             self.overlay.delete_raw(key);
             self.counters.purged = CommitNumber(number);
             self.children.tombstones_from = self.children.tombstones_from.max(number + 1);
-            if crate::tables::read_view(&self.store, &parsed)?.is_some() {
+            if self.row_of(&parsed)?.is_some() {
                 // A marker: only the home decides that no late record can name it any more.
                 if self.config.role == Role::Home {
                     self.put_image(parsed, None)?;

@@ -107,7 +107,7 @@ impl<S: MetaStore> Replica<S> {
         for _ in 0..RENEWALS_MAX {
             let Some(origin) = at else { break };
             sum = sum.and(self.usage_row(origin)?);
-            at = match tables::read_view(&self.store, &Key::Origin(origin))?.map(|numbered| numbered.image) {
+            at = match self.image(&Key::Origin(origin))? {
                 Some(Image::Origin(image)) => image.renews.map(|renews| renews.of),
                 _ => None,
             };

@@ -9,7 +9,7 @@
 use crate::api::{Changed, Output, Role};
 use crate::interest::seen_at;
 use crate::replica::Replica;
-use crate::tables::{image_key, number_key, pack, parse_number_key, read_view, table, unpack};
+use crate::tables::{image_key, number_key, pack, parse_number_key, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_types::{FileId, Image, Inode, Key, MetaStore, Name, StorageError};
@@ -285,7 +285,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// The inode, if what is cached of it may be trusted.
     pub(crate) fn trusted_inode(&self, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {
-        let Some(numbered) = read_view(&self.store, &Key::Inode(file))? else { return Ok(None) };
+        let Some(numbered) = self.row_of(&Key::Inode(file))? else { return Ok(None) };
         let Image::Inode(inode) = numbered.image else { return Ok(None) };
         let trusted = self.config.role != Role::Client || self.is_covered(file, numbered.number.0, &inode)?;
         Ok(trusted.then_some(inode))
@@ -294,7 +294,7 @@ impl<S: MetaStore> Replica<S> {
     /// What a name stands for, if that may be trusted: `Some(None)` is a trusted nothing.
     pub(crate) fn trusted_entry(&self, parent: FileId, name: &Name) -> Result<Option<Option<FileId>>, StorageError> {
         let key = Key::Entry(parent, name.clone());
-        let cached = read_view(&self.store, &key)?;
+        let cached = self.row_of(&key)?;
         if self.config.role != Role::Client {
             return Ok(Some(match cached.map(|numbered| numbered.image) {
                 Some(Image::Entry(entry)) => Some(entry.file),

@@ -1,0 +1,168 @@
+//! Rows of the committed view that were read lately, decoded. One change looks at a few rows dozens of times: its file, its
+//! directory, its origin.
+//!
+//! Two generations: what is read comes into the young one, and when that is full it becomes the old one, whose rows go unless
+//! they are read again. A commit takes out what it writes.
+
+use crate::tables::{Numbered, image_key, table, unpack_view};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use wayfs_types::{Batch, Key, MetaStore, StorageError};
+
+/// Most rows of each generation.
+const ROWS_MAX: usize = 512;
+/// Longest row that is kept, in encoded bytes.
+const ROW_LEN_MAX: usize = 4096;
+
+type Rows = BTreeMap<Vec<u8>, Option<Numbered>>;
+
+/// Of one replica: all that is committed there goes through [`ViewCache::forget`].
+#[derive(Debug, Default)]
+pub(crate) struct ViewCache(RefCell<Generations>);
+
+#[derive(Debug, Default)]
+struct Generations {
+    young: Rows,
+    old: Rows,
+}
+
+impl ViewCache {
+    /// Looks at a row of the committed view, and must not look at another meanwhile.
+    pub(crate) fn look<T>(
+        &self,
+        store: &impl MetaStore,
+        key: &Key,
+        look: impl FnOnce(Option<&Numbered>) -> T,
+    ) -> Result<T, StorageError> {
+        let row = image_key(table::VIEW, key);
+        let mut generations = self.0.borrow_mut();
+        if let Some(known) = generations.young.get(&row) {
+            return Ok(look(known.as_ref()));
+        }
+        let known = match generations.old.remove(&row) {
+            Some(known) => known,
+            None => {
+                let bytes = store.get(&row)?;
+                let read = bytes.as_deref().map(unpack_view).transpose()?;
+                if bytes.is_some_and(|bytes| bytes.len() > ROW_LEN_MAX) {
+                    return Ok(look(read.as_ref()));
+                }
+                read
+            }
+        };
+        let looked = look(known.as_ref());
+        generations.keep(row, known);
+        Ok(looked)
+    }
+
+    /// A commit writes these rows.
+    pub(crate) fn forget(&mut self, batch: &Batch) {
+        let Generations { young, old } = self.0.get_mut();
+        for (row, _) in batch.changes.iter().filter(|(row, _)| row.first() == Some(&table::VIEW)) {
+            young.remove(row);
+            old.remove(row);
+        }
+    }
+}
+
+impl Generations {
+    fn keep(&mut self, row: Vec<u8>, known: Option<Numbered>) {
+        if self.young.len() >= ROWS_MAX {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(row, known);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::pack_view;
+    use crate::testing::MemoryStore;
+    use std::cell::Cell;
+    use wayfs_types::{CommitNumber, Content, Entry, FileId, Image, Name, Pairs, RecordId, Ticket};
+
+    /// Counts what is read.
+    #[derive(Default)]
+    struct Counting {
+        store: MemoryStore,
+        reads: Cell<usize>,
+    }
+
+    impl MetaStore for Counting {
+        fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+            self.reads.set(self.reads.get() + 1);
+            self.store.get(key)
+        }
+
+        fn scan(&self, from: &[u8], until: &[u8], limit: usize) -> Result<Pairs, StorageError> {
+            self.store.scan(from, until, limit)
+        }
+
+        fn scan_back(&self, from: &[u8], until: &[u8], limit: usize) -> Result<Pairs, StorageError> {
+            self.store.scan_back(from, until, limit)
+        }
+
+        fn commit(&mut self, batch: Batch) -> Result<Ticket, StorageError> {
+            self.store.commit(batch)
+        }
+    }
+
+    fn key(n: usize) -> Key {
+        Key::Entry(FileId::ROOT, Name::new(format!("name {n}")).unwrap())
+    }
+
+    fn write(store: &mut Counting, views: &mut ViewCache, key: &Key, number: u64, image: Image) {
+        let mut batch = Batch::default();
+        batch.put(image_key(table::VIEW, key), pack_view(CommitNumber(number), &image));
+        views.forget(&batch);
+        store.commit(batch).unwrap();
+    }
+
+    fn entry() -> Image {
+        Image::Entry(Entry { file: FileId::ROOT, version: RecordId::try_from(1).unwrap() })
+    }
+
+    fn number(store: &Counting, views: &ViewCache, key: &Key) -> Option<u64> {
+        views.look(store, key, |row| row.map(|row| row.number.0)).unwrap()
+    }
+
+    #[test]
+    fn what_a_commit_writes_is_what_is_seen_behind_it() {
+        let (mut store, mut views) = (Counting::default(), ViewCache::default());
+        assert_eq!(number(&store, &views, &key(1)), None);
+        assert_eq!(
+            (number(&store, &views, &key(1)), store.reads.get()),
+            (None, 1),
+            "that nothing is there is kept, too"
+        );
+        write(&mut store, &mut views, &key(1), 7, entry());
+        assert_eq!(number(&store, &views, &key(1)), Some(7));
+        // In the old generation it is written, too.
+        (10..10 + ROWS_MAX).for_each(|n| assert_eq!(number(&store, &views, &key(n)), None));
+        write(&mut store, &mut views, &key(1), 8, entry());
+        assert_eq!(number(&store, &views, &key(1)), Some(8));
+    }
+
+    #[test]
+    fn what_is_looked_at_again_and_again_stays_and_the_rest_goes() {
+        let (store, views) = (Counting::default(), ViewCache::default());
+        for n in 1..ROWS_MAX * 4 {
+            number(&store, &views, &key(0));
+            number(&store, &views, &key(n));
+        }
+        assert_eq!(store.reads.get(), ROWS_MAX * 4);
+        let generations = views.0.borrow();
+        assert!(generations.young.len() <= ROWS_MAX && generations.old.len() <= ROWS_MAX);
+    }
+
+    #[test]
+    fn a_long_row_is_not_kept() {
+        let (mut store, mut views) = (Counting::default(), ViewCache::default());
+        let mut root = wayfs_tree::root_inode();
+        root.content = Content::Inline(vec![7; ROW_LEN_MAX].into());
+        write(&mut store, &mut views, &key(1), 7, Image::Inode(Box::new(root)));
+        assert_eq!((number(&store, &views, &key(1)), number(&store, &views, &key(1))), (Some(7), Some(7)));
+        assert_eq!((store.reads.get(), views.0.borrow().young.len()), (2, 0));
+    }
+}
