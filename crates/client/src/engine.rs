@@ -1,7 +1,7 @@
 //! The seam between the mount and the replica.
 
 use std::time::Duration;
-use wayfs_proto::Room;
+use wayfs_proto::{Keeping, Room};
 use wayfs_types::request::{Level, LockFamily, LockOwner, Outcome, Request, RequestId};
 use wayfs_types::{FileId, Inode, OriginId, Place, StorageError};
 
@@ -48,12 +48,8 @@ pub trait Engine: Send + Sync + 'static {
     /// Whether a parent vouches at present for what it told.
     fn is_vouched_for(&self) -> bool;
 
-    /// Whether the kernel may keep what it is told of a directory until it is told otherwise: nobody else changes it before
-    /// this machine is asked, or callbacks are all that is promised.
-    fn may_keep(&self, directory: FileId) -> bool;
-
-    /// Whether no other client of the parent looks at a directory, or callbacks are all that is promised.
-    fn has_alone(&self, directory: FileId) -> bool;
+    /// How the kernel may keep what it is told of a directory.
+    fn keeping(&self, directory: FileId) -> Keeping;
 
     /// Whether what is closed here is seen by the next look of any other client of the parent.
     fn is_close_to_open(&self) -> bool;

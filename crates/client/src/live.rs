@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use wayfs_node::LiveReplica;
 use wayfs_node::{ContentsError, FetchError, Volume};
-use wayfs_proto::Holder;
+use wayfs_proto::{Holder, Keeping};
 use wayfs_types::request::{Answer, Change, Level, LockFamily, LockOwner, Outcome, Request, RequestId};
 use wayfs_types::{Digest, Fact, Facts, FileId, FsError, Inode, OriginId, Place, StorageError, WallTime};
 
@@ -133,12 +133,8 @@ impl Engine for Live {
         self.volume.look(LiveReplica::is_trusted).unwrap_or(false)
     }
 
-    fn may_keep(&self, directory: FileId) -> bool {
-        self.volume.look(|replica| replica.may_keep(directory)).unwrap_or(false)
-    }
-
-    fn has_alone(&self, directory: FileId) -> bool {
-        self.volume.look(|replica| replica.has_alone(directory)).unwrap_or(false)
+    fn keeping(&self, directory: FileId) -> Keeping {
+        self.volume.look(|replica| replica.keeping(directory)).unwrap_or(Keeping::No)
     }
 
     fn is_close_to_open(&self) -> bool {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
+use wayfs_proto::Keeping;
 use wayfs_types::request::{
     Answer, Change, Level, LockRequest, Outcome, Removed, RenameTarget, Request, RequestId, XattrPresence,
 };
@@ -494,12 +495,8 @@ impl Engine for Toy {
         !self.state().is_offline
     }
 
-    fn may_keep(&self, _directory: FileId) -> bool {
-        true
-    }
-
-    fn has_alone(&self, _directory: FileId) -> bool {
-        true
+    fn keeping(&self, _directory: FileId) -> Keeping {
+        Keeping::Relaxed
     }
 
     fn is_close_to_open(&self) -> bool {

@@ -43,6 +43,7 @@ pub use home_word::HomeWord;
 pub use ledger::{Amount, Ledger};
 pub use lost::{GivenUp, is_waiting_for};
 pub use report::*;
+pub use rights::Keeping;
 pub use seals::Sealer;
 pub use usage::Usage;
 pub use wayfs_wire::{Full, QuotaRoom, Room, ServerRoom};

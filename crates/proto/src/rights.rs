@@ -110,10 +110,35 @@ impl OwnRights {
     }
 }
 
+/// How the kernel may keep what it is told of a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeping {
+    /// Not at all: others change it unasked, or what is told there is to be seen at once.
+    No,
+    /// Until it is told otherwise: callbacks are all that is promised.
+    Relaxed,
+    /// Until it is told otherwise. No other client of the parent looks at it before this machine is asked.
+    Alone,
+    /// Until it is told otherwise. Others look at it, too, and whoever changes it asks this machine before.
+    Shared,
+}
+
 impl<S: MetaStore> Replica<S> {
     /// Whether what this client closed is seen by the next look of any other at the same parent, and the other way round.
     pub fn is_close_to_open(&self) -> bool {
         self.upstream.as_ref().is_some_and(|up| up.rights.takes && up.state == UplinkState::Live)
+    }
+
+    /// How the kernel may keep what it is told of a directory.
+    pub fn keeping(&self, directory: FileId) -> Keeping {
+        if !self.may_keep(directory) {
+            return Keeping::No;
+        }
+        match (self.is_close_to_open(), self.has_alone(directory)) {
+            (false, _) => Keeping::Relaxed,
+            (true, true) => Keeping::Alone,
+            (true, false) => Keeping::Shared,
+        }
     }
 
     /// Whether the kernel may keep what it is told of a directory: nobody else changes it before we are asked. Without

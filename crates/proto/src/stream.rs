@@ -1,5 +1,6 @@
 //! What flows down to the children: images, answers, marks.
 
+use crate::api::Role;
 use crate::children::{Child, ChildState, ParkedAsk};
 use crate::interest::is_interesting;
 use crate::names::{crowded_in, stored_names};
@@ -25,6 +26,11 @@ const BEHIND_MAX: Duration = Duration::from_secs(2);
 impl<S: MetaStore> Replica<S> {
     /// Gives every child that has something to get what fits.
     pub(crate) fn pump_children(&mut self) -> Result<(), StorageError> {
+        if self.config.role == Role::Client {
+            // It has none, and is asked at every step.
+            self.children.dirty.clear();
+            return Ok(());
+        }
         self.children.unblock();
         for origin in std::mem::take(&mut self.children.dirty) {
             let subjects: Vec<OriginId> = self.children.subjects.get(&origin).into_iter().flatten().copied().collect();

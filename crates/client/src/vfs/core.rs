@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use wayfs_fuse::{Attributes, Entry, Errno, InterruptFlag, Notifier, Reply, Request, Unique};
+use wayfs_proto::Keeping;
 use wayfs_types::request::{Answer, Change, Level, Outcome, Removed, Request as Ask};
 use wayfs_types::{FileId, FsError, Inode, Kind};
 
@@ -395,14 +396,17 @@ impl Vfs {
     /// How long the kernel may keep what it is told of a directory in answer to a request: as long as nothing breaks it, if
     /// somebody vouches for it who would tell, and not at all otherwise.
     pub(super) fn ttl(&self, caller: &Caller, directory: FileId) -> Duration {
-        if self.engine.unvouched() != caller.unvouched || !self.engine.may_keep(directory) {
+        if self.engine.unvouched() != caller.unvouched {
             return Duration::ZERO;
         }
-        if !self.engine.is_close_to_open() || self.can_expire() {
-            return self.settings.ttl;
+        match self.engine.keeping(directory) {
+            Keeping::No => Duration::ZERO,
+            Keeping::Relaxed => self.settings.ttl,
+            Keeping::Alone | Keeping::Shared if self.can_expire() => self.settings.ttl,
+            // Where the kernel cannot be told at once to ask for all names again, it does so by itself.
+            Keeping::Alone => TTL_WITHOUT_EXPIRY,
+            Keeping::Shared => Duration::ZERO,
         }
-        // Where the kernel cannot be told at once to ask for all names again, it does so by itself.
-        if self.engine.has_alone(directory) { TTL_WITHOUT_EXPIRY } else { Duration::ZERO }
     }
 
     /// As [`Vfs::ttl`], for a file in whatever directories it stands. Of one with names that it does not list, who changes it

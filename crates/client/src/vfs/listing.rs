@@ -15,6 +15,7 @@ use std::time::Duration;
 use wayfs_fuse::{
     DirectoryBuffer, DirectoryEntry, Entry, Errno, FileHandle, FileKind, OpenFlags, Opened, Pushed, Reply,
 };
+use wayfs_proto::Keeping;
 use wayfs_types::request::{Answer, Request as Ask};
 use wayfs_types::{FileId, Inode, Name, Place};
 
@@ -132,7 +133,7 @@ impl Vfs {
     /// Whoever opens a directory lists it. What nobody tells us of yet is asked for right here, since the kernel keeps a listing only
     /// if the directory is watched when it is opened.
     pub(super) fn open_directory(self: &Arc<Self>, caller: &Caller, directory: FileId, reply: Reply) {
-        if !self.engine.is_vouched_for() || self.engine.may_keep(directory) {
+        if !self.engine.is_vouched_for() || self.engine.keeping(directory) != Keeping::No {
             return self.opened_directory(directory, State::default(), reply);
         }
         let ask = Ask::List { directory, after: None, limit: PAGE };
@@ -152,7 +153,8 @@ impl Vfs {
         let listing = Listing { directory, state: Mutex::new(state) };
         let handle = self.handles.insert(Handle::Directory(Arc::new(listing)));
         // The kernel keeps a listing only as long as somebody tells what changes in it.
-        let is_kept = self.engine.is_vouched_for() && self.engine.may_keep(directory) && self.notices.is_idle();
+        let is_kept =
+            self.engine.is_vouched_for() && self.engine.keeping(directory) != Keeping::No && self.notices.is_idle();
         let flags = match is_kept {
             true if self.cold.take(directory) => OpenFlags::CACHE_DIR,
             true => OpenFlags::CACHE_DIR | OpenFlags::KEEP_CACHE,
