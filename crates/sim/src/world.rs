@@ -69,6 +69,8 @@ pub(crate) struct World {
     pub(crate) healed: bool,
     /// Since when it has been healed, and everybody awake.
     pub(crate) healed_at: Option<Time>,
+    /// How much the home had declared lost when its tree was listed for the comparison with others.
+    pub(crate) declared_at_listing: usize,
     /// A running digest of everything that happened, for the same-seed check.
     pub(crate) trace: u64,
     pub(crate) notes: Notes,
@@ -105,6 +107,7 @@ impl World {
             coverage: Coverage::new(),
             healed: false,
             healed_at: None,
+            declared_at_listing: 0,
             trace: 0xcbf2_9ce4_8422_2325,
             notes,
             script: Vec::new(),
