@@ -338,7 +338,7 @@ a.close()
 fn who_was_away_while_another_wrote_a_write_ahead_log_hears_of_it_first() {
     let site = Site::new();
     let script = r#"
-import os, signal, sqlite3, sys, time
+import os, signal, sqlite3, subprocess, sys, time
 def connect(path):
     return sqlite3.connect(path, timeout=0.2, isolation_level=None)
 def soon(what):
@@ -349,6 +349,9 @@ def soon(what):
         except (sqlite3.OperationalError, OSError) as error:
             assert time.time() < end, error
             time.sleep(0.2)
+other = sys.argv[1] + ".other"
+with open(other, "wb") as file:
+    file.write(bytes(range(256)) * 4096)
 a = connect(sys.argv[1])
 assert a.execute("pragma journal_mode=wal").fetchone()[0] == "wal"
 a.execute("create table t(v)")
@@ -372,6 +375,23 @@ try:
     sys.exit("written into a log that another machine has")
 except sqlite3.OperationalError as error:
     print("told:", error)
+# Neither does a program get in beside the connection.
+by = """
+import errno, os, sys
+source, database = os.open(sys.argv[1], os.O_RDONLY), os.open(sys.argv[2], os.O_RDWR)
+for change in (
+    lambda: os.copy_file_range(source, database, 1 << 20),
+    lambda: os.pwrite(database, b'x', 0),
+    lambda: os.posix_fallocate(database, 0, 1 << 20),
+    lambda: os.ftruncate(database, 0),
+):
+    try:
+        sys.exit(f'done to a database that another machine has: {change()}')
+    except OSError as error:
+        assert error.errno == errno.EIO, error
+"""
+subprocess.run([sys.executable, "-c", by, other, sys.argv[1]], check=True)
+os.remove(other)
 soon(lambda: b.execute("insert into t values(1001)"))
 b.close()
 a.close()

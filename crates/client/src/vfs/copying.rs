@@ -67,6 +67,9 @@ impl Vfs {
         if target.access != Access::Write {
             return answered(reply.error(Errno::BADF));
         }
+        if self.is_of_lost_memory(target.file.id()) {
+            return answered(reply.error(Errno::IO));
+        }
         if Arc::ptr_eq(&source.file, &target.file) || from.offset != to.offset {
             return answered(reply.error(Errno::OPNOTSUPP));
         }

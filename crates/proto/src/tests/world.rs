@@ -404,12 +404,13 @@ impl World {
                 self.input(child, Input::Message { peer, bytes });
                 return true;
             }
-            if !self.sessions[index].holds_pushes
-                && let Some((version, root)) = self.sessions[index].pushes.pop_front()
-            {
-                self.hosts[parent].chunks.insert(root);
-                self.input(parent, Input::ContentsHere { roots: vec![root] });
-                self.input(child, Input::Pushed { versions: vec![version] });
+            if !self.sessions[index].holds_pushes && !self.sessions[index].pushes.is_empty() {
+                // As one sync has them all.
+                let pushes = std::mem::take(&mut self.sessions[index].pushes);
+                let (versions, roots): (Vec<_>, Vec<_>) = pushes.into_iter().unzip();
+                self.hosts[parent].chunks.extend(&roots);
+                self.input(parent, Input::ContentsHere { roots });
+                self.input(child, Input::Pushed { versions });
                 return true;
             }
         }
@@ -551,9 +552,8 @@ impl World {
         self.hosts[host].role = Role::Home;
         self.hosts[host].replica = Replica::open(config, store, self.now).unwrap();
         self.drain(host);
-        for root in self.hosts[host].chunks.clone() {
-            self.input(host, Input::ContentsHere { roots: vec![root] });
-        }
+        let roots = self.hosts[host].chunks.iter().copied().collect();
+        self.input(host, Input::ContentsHere { roots });
         self.settle();
     }
 
