@@ -91,6 +91,9 @@ pub struct Config {
     /// Changes that nobody waits for are gathered so long for one sync, and at a client for one message. Default 5 ms.
     /// Zero: each goes by itself, and costs every machine on its way a sync, a message and an acknowledgement.
     pub sync_gather: Duration,
+    /// Rows of the committed view that are kept decoded in memory: those that were read last, up to twice so many, of at most
+    /// 4 KiB each. Default 512. Zero: none.
+    pub view_rows_kept: usize,
     /// Client: small records that somebody waits for are sent while the own disk still syncs them, so that the time
     /// to safe is one round trip and one group commit. Default true.
     pub sends_ahead: bool,
@@ -154,6 +157,7 @@ impl Config {
             reconcile_period: Duration::from_secs(1),
             reconcile_gather: Duration::from_millis(50),
             sync_gather: Duration::from_millis(5),
+            view_rows_kept: 512,
             sends_ahead: true,
             lease: Duration::from_secs(10),
             records_per_message: 512,

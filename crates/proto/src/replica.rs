@@ -284,7 +284,7 @@ impl<S: MetaStore> Replica<S> {
             counters,
             saved: counters,
             overlay: Overlay::default(),
-            views: ViewCache::default(),
+            views: ViewCache::of(config.view_rows_kept),
             staged: Staged::default(),
             totals: Totals::default(),
             now,

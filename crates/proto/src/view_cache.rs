@@ -9,16 +9,18 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use wayfs_types::{Batch, Key, MetaStore, StorageError};
 
-/// Most rows of each generation.
-const ROWS_MAX: usize = 512;
 /// Longest row that is kept, in encoded bytes.
 const ROW_LEN_MAX: usize = 4096;
 
 type Rows = BTreeMap<Vec<u8>, Option<Numbered>>;
 
 /// Of one replica: all that is committed there goes through [`ViewCache::forget`].
-#[derive(Debug, Default)]
-pub(crate) struct ViewCache(RefCell<Generations>);
+#[derive(Debug)]
+pub(crate) struct ViewCache {
+    generations: RefCell<Generations>,
+    /// Most rows of each generation.
+    rows_max: usize,
+}
 
 #[derive(Debug, Default)]
 struct Generations {
@@ -27,6 +29,11 @@ struct Generations {
 }
 
 impl ViewCache {
+    /// With so many rows in each generation; zero: every look reads the store.
+    pub(crate) fn of(rows_max: usize) -> Self {
+        Self { generations: RefCell::default(), rows_max }
+    }
+
     /// Looks at a row of the committed view, and must not look at another meanwhile.
     pub(crate) fn look<T>(
         &self,
@@ -35,7 +42,7 @@ impl ViewCache {
         look: impl FnOnce(Option<&Numbered>) -> T,
     ) -> Result<T, StorageError> {
         let row = image_key(table::VIEW, key);
-        let mut generations = self.0.borrow_mut();
+        let mut generations = self.generations.borrow_mut();
         if let Some(known) = generations.young.get(&row) {
             return Ok(look(known.as_ref()));
         }
@@ -44,20 +51,20 @@ impl ViewCache {
             None => {
                 let bytes = store.get(&row)?;
                 let read = bytes.as_deref().map(unpack_view).transpose()?;
-                if bytes.is_some_and(|bytes| bytes.len() > ROW_LEN_MAX) {
+                if self.rows_max == 0 || bytes.is_some_and(|bytes| bytes.len() > ROW_LEN_MAX) {
                     return Ok(look(read.as_ref()));
                 }
                 read
             }
         };
         let looked = look(known.as_ref());
-        generations.keep(row, known);
+        generations.keep(row, known, self.rows_max);
         Ok(looked)
     }
 
     /// A commit writes these rows.
     pub(crate) fn forget(&mut self, batch: &Batch) {
-        let Generations { young, old } = self.0.get_mut();
+        let Generations { young, old } = self.generations.get_mut();
         for (row, _) in batch.changes.iter().filter(|(row, _)| row.first() == Some(&table::VIEW)) {
             young.remove(row);
             old.remove(row);
@@ -66,8 +73,8 @@ impl ViewCache {
 }
 
 impl Generations {
-    fn keep(&mut self, row: Vec<u8>, known: Option<Numbered>) {
-        if self.young.len() >= ROWS_MAX {
+    fn keep(&mut self, row: Vec<u8>, known: Option<Numbered>, rows_max: usize) {
+        if self.young.len() >= rows_max {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(row, known);
@@ -81,6 +88,8 @@ mod tests {
     use crate::testing::MemoryStore;
     use std::cell::Cell;
     use wayfs_types::{CommitNumber, Content, Entry, FileId, Image, Name, Pairs, RecordId, Ticket};
+
+    const ROWS_MAX: usize = 64;
 
     /// Counts what is read.
     #[derive(Default)]
@@ -129,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_a_commit_writes_is_what_is_seen_behind_it() {
-        let (mut store, mut views) = (Counting::default(), ViewCache::default());
+        let (mut store, mut views) = (Counting::default(), ViewCache::of(ROWS_MAX));
         assert_eq!(number(&store, &views, &key(1)), None);
         assert_eq!(
             (number(&store, &views, &key(1)), store.reads.get()),
@@ -146,23 +155,30 @@ mod tests {
 
     #[test]
     fn what_is_looked_at_again_and_again_stays_and_the_rest_goes() {
-        let (store, views) = (Counting::default(), ViewCache::default());
+        let (store, views) = (Counting::default(), ViewCache::of(ROWS_MAX));
         for n in 1..ROWS_MAX * 4 {
             number(&store, &views, &key(0));
             number(&store, &views, &key(n));
         }
         assert_eq!(store.reads.get(), ROWS_MAX * 4);
-        let generations = views.0.borrow();
+        let generations = views.generations.borrow();
         assert!(generations.young.len() <= ROWS_MAX && generations.old.len() <= ROWS_MAX);
     }
 
     #[test]
     fn a_long_row_is_not_kept() {
-        let (mut store, mut views) = (Counting::default(), ViewCache::default());
+        let (mut store, mut views) = (Counting::default(), ViewCache::of(ROWS_MAX));
         let mut root = wayfs_tree::root_inode();
         root.content = Content::Inline(vec![7; ROW_LEN_MAX].into());
         write(&mut store, &mut views, &key(1), 7, Image::Inode(Box::new(root)));
         assert_eq!((number(&store, &views, &key(1)), number(&store, &views, &key(1))), (Some(7), Some(7)));
-        assert_eq!((store.reads.get(), views.0.borrow().young.len()), (2, 0));
+        assert_eq!((store.reads.get(), views.generations.borrow().young.len()), (2, 0));
+    }
+
+    #[test]
+    fn where_none_is_to_be_kept_each_look_reads() {
+        let (store, views) = (Counting::default(), ViewCache::of(0));
+        assert_eq!((number(&store, &views, &key(1)), number(&store, &views, &key(1))), (None, None));
+        assert_eq!(store.reads.get(), 2);
     }
 }
