@@ -366,6 +366,8 @@ finally:
     os.kill(int(sys.argv[3]), signal.SIGCONT)
 kept = b.execute("select count(*) from t").fetchone()[0]
 assert kept == 21, kept
+# An empty log is the one into which a copy would be shared.
+assert b.execute("pragma wal_checkpoint(truncate)").fetchone()[0] == 0
 # From the moment at which it is back, it is told. Before that it works offline.
 open(sys.argv[2] + ".seen", "w").close()
 soon(lambda: os.stat(sys.argv[1] + ".seen"))
@@ -379,8 +381,10 @@ except sqlite3.OperationalError as error:
 by = """
 import errno, os, sys
 source, database = os.open(sys.argv[1], os.O_RDONLY), os.open(sys.argv[2], os.O_RDWR)
+log = os.open(sys.argv[2] + '-wal', os.O_RDWR)
+assert os.fstat(log).st_size == 0
 for change in (
-    lambda: os.copy_file_range(source, database, 1 << 20),
+    lambda: os.copy_file_range(source, log, 1 << 20),
     lambda: os.pwrite(database, b'x', 0),
     lambda: os.posix_fallocate(database, 0, 1 << 20),
     lambda: os.ftruncate(database, 0),
