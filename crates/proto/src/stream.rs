@@ -174,7 +174,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     fn image_now(&self, key: &Key) -> Result<Option<Image>, StorageError> {
-        Ok(self.image(key)?)
+        self.image(key)
     }
 
     fn is_full(&self, frame: &ImageFrame) -> bool {

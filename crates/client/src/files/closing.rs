@@ -281,12 +281,13 @@ impl FileTable {
         self.contents.is_free(id)
     }
 
-    /// Files that were closed and have no record yet, and those that an open emptied and nobody has written to.
+    /// Files that were closed and have no record yet, be it of a time that was set while they were committed, and those that an
+    /// open emptied and nobody has written to.
     pub fn closed_or_emptied(&self) -> Vec<FileId> {
         let is_done = |file: &FileId| {
             self.find(*file).is_some_and(|file| {
                 let state = file.state();
-                state.closing.is_some() || state.is_only_emptied
+                state.closing.is_some() || state.is_only_emptied || state.writers == 0
             })
         };
         self.dirty().into_iter().map(|dirty| dirty.file).filter(is_done).collect()
