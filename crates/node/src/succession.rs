@@ -3,7 +3,7 @@
 use crate::contents::{CallOff, Piece, Walk, walk};
 use crate::volume::Volume;
 use std::sync::Arc;
-use wayfs_proto::{Prospect, Role, Succession};
+use wayfs_proto::{Input, Prospect, Role, Succession};
 use wayfs_types::{FileId, StorageError};
 
 /// Files looked at in one step.
@@ -67,7 +67,7 @@ impl Volume {
             let Some(volume) = volume.upgrade() else { return };
             if let Err(error) = volume.each_content(|root, _, _, is_here| {
                 if is_here {
-                    volume.note_here(root);
+                    volume.step(Input::ContentsHere { roots: vec![root] });
                 }
             }) {
                 tracing::error!(%error, "look which contents the new home has");

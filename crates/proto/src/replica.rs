@@ -26,7 +26,7 @@ use crate::overlay::{self, Changed, Indexing, Overlay, Tx};
 use crate::quota::{Grown, Quotas};
 use crate::requests::Requests;
 use crate::rooms::Rooms;
-use crate::tables::{Numbered, image_key, pack, table, unpack};
+use crate::tables::{image_key, pack, table, unpack};
 use crate::tentative::{Log, LogItem};
 use crate::totals::Totals;
 use crate::upstream::Upstream;
@@ -756,16 +756,6 @@ impl<S: MetaStore> Replica<S> {
         .into_iter()
         .flatten()
         .min()
-    }
-
-    /// A row of the committed view.
-    pub(crate) fn row_of(&self, key: &Key) -> Result<Option<Numbered>, StorageError> {
-        self.views.look(&self.store, key, |row| row.cloned())
-    }
-
-    /// Its image.
-    pub(crate) fn image(&self, key: &Key) -> Result<Option<Image>, StorageError> {
-        self.views.look(&self.store, key, |row| row.map(|row| row.image.clone()))
     }
 
     /// A file's inode in the view; of a removed or merged file its marker.

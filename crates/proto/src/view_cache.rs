@@ -4,10 +4,11 @@
 //! Two generations: what is read comes into the young one, and when that is full it becomes the old one, whose rows go unless
 //! they are read again. A commit takes out what it writes.
 
+use crate::replica::Replica;
 use crate::tables::{Numbered, image_key, table, unpack_view};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use wayfs_types::{Batch, Key, MetaStore, StorageError};
+use wayfs_types::{Batch, Image, Key, MetaStore, StorageError};
 
 /// Longest row that is kept, in encoded bytes.
 const ROW_LEN_MAX: usize = 4096;
@@ -81,13 +82,25 @@ impl Generations {
     }
 }
 
+impl<S: MetaStore> Replica<S> {
+    /// A row of the committed view.
+    pub(crate) fn row_of(&self, key: &Key) -> Result<Option<Numbered>, StorageError> {
+        self.views.look(&self.store, key, |row| row.cloned())
+    }
+
+    /// Its image.
+    pub(crate) fn image(&self, key: &Key) -> Result<Option<Image>, StorageError> {
+        self.views.look(&self.store, key, |row| row.map(|row| row.image.clone()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::tables::pack_view;
     use crate::testing::MemoryStore;
     use std::cell::Cell;
-    use wayfs_types::{CommitNumber, Content, Entry, FileId, Image, Name, Pairs, RecordId, Ticket};
+    use wayfs_types::{CommitNumber, Content, Entry, FileId, Name, Pairs, RecordId, Ticket};
 
     const ROWS_MAX: usize = 64;
 
