@@ -14,8 +14,8 @@ use wayfs_proto::{Holder, Keeping};
 use wayfs_types::request::{Answer, Change, Level, LockFamily, LockOwner, Outcome, Request, RequestId};
 use wayfs_types::{Digest, Fact, Facts, FileId, FsError, Inode, OriginId, Place, StorageError, WallTime};
 
-/// Most read-ahead fetches under way: past it, reading ahead would only delay who waits.
-const PREFETCH_MAX: usize = 8;
+/// Most chunks asked for ahead: twice as many as a line has under way. Past it, reading ahead would only delay who waits.
+const PREFETCH_MAX: usize = 128;
 /// Longest silence in which a read-ahead goes on.
 const PREFETCH_TIMEOUT: Duration = Duration::from_secs(20);
 /// Longest wait for the engine to take a store. It answers at once unless it forgot the file.
@@ -31,6 +31,7 @@ const CONFLICTS_MAX: usize = 1000;
 pub struct Live {
     volume: Arc<Volume>,
     events: Arc<Events>,
+    /// Chunks asked for ahead that are not here yet.
     prefetching: Arc<AtomicUsize>,
     ahead: Arc<LiveAhead>,
 }
@@ -323,15 +324,20 @@ impl Contents for Live {
         Ok(())
     }
 
+    fn window(&self) -> u64 {
+        self.volume.fetch_window()
+    }
+
     fn prefetch(&self, wanted: Wanted) {
-        if self.prefetching.fetch_add(1, Ordering::Relaxed) >= PREFETCH_MAX {
-            self.prefetching.fetch_sub(1, Ordering::Relaxed);
+        let Wanted { file, version, digests } = wanted;
+        let count = digests.len();
+        if self.prefetching.fetch_add(count, Ordering::Relaxed) >= PREFETCH_MAX {
+            self.prefetching.fetch_sub(count, Ordering::Relaxed);
             return;
         }
         let prefetching = Arc::clone(&self.prefetching);
-        let Wanted { file, version, digests } = wanted;
         self.volume.fetch_then(file, version, digests, PREFETCH_TIMEOUT, move |_| {
-            prefetching.fetch_sub(1, Ordering::Relaxed);
+            prefetching.fetch_sub(count, Ordering::Relaxed);
         });
     }
 

@@ -537,6 +537,10 @@ impl Contents for Toy {
         Err(FsError::Unreachable)
     }
 
+    fn window(&self) -> u64 {
+        0
+    }
+
     fn prefetch(&self, _wanted: Wanted) {}
 
     fn put(&self, digest: Digest, bytes: Bytes) -> Result<(), FsError> {

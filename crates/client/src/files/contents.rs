@@ -23,6 +23,9 @@ pub trait Contents: Send + Sync + 'static {
     /// [`FsError::Unreachable`], [`FsError::TimedOut`] or [`FsError::NoSpace`].
     fn fetch(&self, wanted: Wanted, patience: Duration) -> Result<(), FsError>;
 
+    /// Bytes that the line to those who have contents is to have under way, as far as that is known.
+    fn window(&self) -> u64;
+
     /// Begins to bring chunks onto this machine; returns at once and may do nothing.
     fn prefetch(&self, wanted: Wanted);
 

@@ -12,6 +12,7 @@
 //! * [`loading`]: bytes of the base, chunk by chunk, from the chunk store or from afar;
 //! * [`past`]: what programs write into a body that they got from the kernel;
 //! * [`closing`]: closed, and not cut and hashed yet;
+//! * [`read_ahead`]: what is asked for ahead of a program that reads in order;
 //! * [`mapped`]: what programs store into a body that they mapped past us;
 //! * [`commit`]: from dirty ranges to a store record;
 //! * [`sharing`]: copies that take the content of another file for their base;
@@ -42,6 +43,7 @@ mod mapped;
 pub mod open_file;
 mod passthrough;
 pub mod ranges;
+mod read_ahead;
 mod recently_removed;
 mod seek;
 pub mod sharing;

@@ -3,6 +3,7 @@
 use super::body::{self, Body, BodyFile, BodyFiles, MEMORY_MAX, host_error};
 use super::contents::{Contents, OperationError, WaitPolicy};
 use super::loading::{self, Base, NodeCache, Piece};
+use super::read_ahead::ReadAhead;
 use super::state::{KernelOpens, State, fill};
 use bytes::Bytes;
 use std::ops::Range;
@@ -15,9 +16,6 @@ use wayfs_types::{Content, FileId, FsError, Inode, WallTime};
 pub const SIZE_MAX: u64 = 1 << 48;
 /// A read that finds its range gone again and again (truncated, refreshed) gives up after so many looks.
 const READ_ATTEMPTS_MAX: usize = 16;
-/// Read-ahead beyond a read that had to wait, in bytes: eight chunks of average length, enough to
-/// keep a path of 50 ms busy at 40 MB/s.
-const READ_AHEAD: u64 = 2 << 20;
 
 /// What a handle may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +50,8 @@ pub struct OpenFile {
     pub(super) following: Mutex<()>,
     state: Mutex<State>,
     pub(super) nodes: NodeCache,
+    /// A leaf in the order of locks.
+    ahead: Mutex<ReadAhead>,
 }
 
 /// Where bytes come from, found out under the lock and used without it.
@@ -70,6 +70,7 @@ impl OpenFile {
             following: Mutex::new(()),
             state: Mutex::new(State::new(id, inode)),
             nodes: NodeCache::default(),
+            ahead: Mutex::default(),
         }
     }
 
@@ -188,9 +189,7 @@ impl OpenFile {
                 }
                 Source::Base(base, range) => {
                     let pieces = loading::load(contents, &self.nodes, &base, range.clone(), wait_policy)?;
-                    if wait_policy != WaitPolicy::None {
-                        self.read_ahead(contents, &base, range.end);
-                    }
+                    self.read_ahead(contents, &base, &range, wait_policy);
                     if let Some(bytes) = self.keep(files, &base, &range, &pieces) {
                         return Ok(bytes);
                     }
@@ -236,9 +235,20 @@ impl OpenFile {
         }
     }
 
-    fn read_ahead(&self, contents: &dyn Contents, base: &Base, from: u64) {
-        let until = from.saturating_add(READ_AHEAD).min(base.content.size());
-        let digests = loading::absent(contents, &self.nodes, base, from..until);
+    /// Asks for what comes next. A read that may wait is one that found nothing without.
+    fn read_ahead(&self, contents: &dyn Contents, base: &Base, read: &Range<u64>, wait_policy: WaitPolicy) {
+        let size = base.content.size();
+        let next = {
+            let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+            match wait_policy {
+                WaitPolicy::None => ahead.went_on(read, size, contents.window()),
+                WaitPolicy::Silence(_) => ahead.waited(read, size, contents.window()),
+            }
+        };
+        if next.is_empty() {
+            return;
+        }
+        let digests = loading::absent(contents, &self.nodes, base, next);
         if !digests.is_empty() {
             contents.prefetch(base.wanted(digests));
         }

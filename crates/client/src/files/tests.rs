@@ -129,6 +129,29 @@ fn what_is_far_away_is_told_and_then_fetched_chunk_by_chunk() {
     assert!(bench.read_all(&open) == bytes);
 }
 
+#[test]
+fn who_reads_in_order_waits_once_if_all_that_was_asked_for_ahead_comes() {
+    const READ: u64 = 128 << 10;
+    let bench = bench();
+    let bytes = noise(12 << 20);
+    bench.fake.make(file(1), &bytes);
+    bench.fake.send_away();
+    let open = bench.open(1, Access::Read);
+    let (mut waits, mut brought) = (0, 0);
+    for read in 0..bytes.len() as u64 / READ {
+        let range = read * READ..(read + 1) * READ;
+        let here = bench.table.read(&open, range.clone(), WaitPolicy::None);
+        let here = here.or_else(|_| {
+            waits += 1;
+            bench.table.read(&open, range.clone(), WaitPolicy::Silence(SOON))
+        });
+        assert!(here.unwrap() == bytes[range.start as usize..range.end as usize]);
+        brought += bench.fake.bring_ahead();
+    }
+    assert_eq!(waits, 1);
+    assert!(brought > 20, "{brought} chunks came ahead");
+}
+
 /// Proves [S-partial-offline].
 #[test]
 fn without_a_network_a_missing_range_is_an_error_and_what_is_here_is_served() {

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tracing::debug;
-use wayfs_content::CHUNK_MAX;
+use wayfs_content::{CHUNK_AVG, CHUNK_MAX};
 use wayfs_net::{Priority, RequestError, SignsOfProgress};
 use wayfs_proto::{Holder, Neighbour, PeerId, Role};
 use wayfs_types::{Content, Digest, FileId, OriginId, RecordId};
@@ -194,6 +194,11 @@ impl Volume {
             let result = ended.unwrap_or_else(|error| Err(FetchError::Refused(error.to_string())));
             first = first.and(result);
         }
+    }
+
+    /// Bytes of contents that the line to the parent is to have under way, by what it brings.
+    pub fn fetch_window(&self) -> u64 {
+        (self.chunks_at_once() * CHUNK_AVG) as u64
     }
 
     /// Chunks of one fetch that are under way at once, by what the line to the parent brings.

@@ -10,14 +10,16 @@ use wayfs_content::CHUNK_AVG;
 
 /// Fewest: the next one is on its way while one is checked and stored.
 const MIN: usize = 2;
-/// Most: 4 MiB are what a line of 1 Gb/s has under way in 30 ms.
-const MAX: usize = 16;
+/// Most: 16 MiB are what a line of 200 Mb/s has under way in 600 ms. A server keeps fewer than a hundred chunks in memory.
+const MAX: usize = 64;
 /// While nothing is known of the line: a second of a line of 8 Mb/s.
 pub(crate) const UNKNOWN: usize = 4;
 /// Fewer bytes tell more about the round trip than about the line.
 const MEASURED_LEN_MIN: u64 = 64 << 10;
-/// What is asked for beyond a round trip's worth. Chunks differ in length by a factor of sixteen, and whoever gives them may have to
-/// get them first.
+/// Round trips' worth that is asked for: a line that carries more than was seen is found to do so.
+const ROUND_TRIPS: u32 = 2;
+/// What is asked for beyond them. Chunks differ in length by a factor of sixteen, and whoever gives them may have to get them first,
+/// over a longer line.
 const RESERVE: Duration = Duration::from_secs(1);
 
 /// What a line brings, in bytes per second, once that was seen. A leaf in the order of locks.
@@ -38,7 +40,7 @@ impl Pace {
     /// How many chunks are to be under way on a line of this round trip.
     pub(crate) fn at_once(&self, rtt: Duration) -> usize {
         let Some(rate) = *self.0.lock().unwrap_or_else(PoisonError::into_inner) else { return UNKNOWN };
-        let ahead = rate as f64 * (rtt + RESERVE).as_secs_f64();
+        let ahead = rate as f64 * (ROUND_TRIPS * rtt + RESERVE).as_secs_f64();
         ((ahead / CHUNK_AVG as f64) as usize).clamp(MIN, MAX)
     }
 }
@@ -60,24 +62,34 @@ mod tests {
     }
 
     #[test]
-    fn a_thin_line_has_two_and_a_fast_one_sixteen() {
+    fn a_thin_line_has_two_and_a_fast_one_sixty_four() {
         let (near, far) = (Duration::from_millis(1), Duration::from_millis(200));
         assert_eq!(at_once(15_000, far), 2, "0.12 Mb/s");
         assert_eq!(at_once(125_000, near), 2, "1 Mb/s");
         assert_eq!(at_once(1_250_000, near), 4, "10 Mb/s");
-        assert_eq!(at_once(12_500_000, near), 16, "100 Mb/s");
-        assert_eq!(at_once(12_500_000, far), 16, "and far away");
+        assert_eq!(at_once(12_500_000, near), 47, "100 Mb/s");
+        assert_eq!(at_once(12_500_000, far), MAX, "and far away");
+    }
+
+    #[test]
+    fn a_long_line_has_under_way_what_fits_into_it() {
+        // Megabits a second, milliseconds there and back.
+        for (rate, rtt) in [(1_000, 40), (300, 100), (100, 600)] {
+            let (rate, rtt) = (rate * 125_000, Duration::from_millis(rtt));
+            let under_way = (at_once(rate, rtt) * CHUNK_AVG) as f64;
+            assert!(under_way >= rate as f64 * rtt.as_secs_f64(), "{under_way} bytes on {rate}, {rtt:?}");
+        }
     }
 
     #[test]
     fn a_line_that_became_thin_is_seen_and_so_is_one_that_recovered() {
         let pace = Pace::default();
         pace.note(4 << 20, Duration::from_millis(40));
-        assert_eq!(pace.at_once(Duration::ZERO), 16);
+        assert_eq!(pace.at_once(Duration::ZERO), MAX);
         pace.note(4 << 20, Duration::from_secs(300));
         assert_eq!(pace.at_once(Duration::ZERO), 2);
         pace.note(1 << 20, Duration::from_millis(10));
-        assert_eq!(pace.at_once(Duration::ZERO), 16);
+        assert_eq!(pace.at_once(Duration::ZERO), MAX);
     }
 
     #[test]

@@ -7,20 +7,23 @@ use super::sent;
 use crate::contents::ContentsError;
 use crate::core::PushOrder;
 use crate::session::Session;
-use crate::volume::Volume;
+use crate::volume::{CHUNKS_UP_MAX, Volume};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 use tracing::debug;
+use wayfs_content::CHUNK_AVG;
 use wayfs_net::{Connection, Priority, RequestError};
 use wayfs_proto::{Input, Role};
 use wayfs_types::Digest;
 
 /// Largest content that is sent without asking first, as one request.
 const WHOLE_LEN_MAX: u64 = wayfs_content::CHUNK_MAX as u64;
-/// Chunks of one content under way at once.
-const CHUNKS_AT_ONCE: usize = 8;
+/// Fewest chunks of one content under way at once.
+const CHUNKS_MIN: usize = 8;
+/// Congestion windows' worth of them: while the transport may send, it never waits for the answer to a chunk.
+const WINDOWS: u64 = 2;
 /// Rounds of "complete?" and "these lack": more mean that the parent loses what it takes.
 const ROUNDS_MAX: usize = 8;
 /// Longest answer body: none is expected.
@@ -161,7 +164,7 @@ struct Sending<'a> {
 
 impl Sending<'_> {
     async fn send(&mut self, digest: Digest, counted: u64, sent: &sent::Sending<'_>) -> Result<(), PushError> {
-        if self.tasks.len() >= CHUNKS_AT_ONCE {
+        while self.tasks.len() >= chunks_at_once(self.session.connection.stats().congestion_window) {
             self.join_one(sent).await?;
         }
         let (volume, session, order) = (Arc::clone(self.volume), self.session.clone(), self.order.clone());
@@ -189,12 +192,19 @@ impl Sending<'_> {
     }
 }
 
+/// Chunks under way, by the bytes that the transport may have in flight.
+fn chunks_at_once(congestion_window: u64) -> usize {
+    let chunks = congestion_window.saturating_mul(WINDOWS) / CHUNK_AVG as u64;
+    usize::try_from(chunks).unwrap_or(usize::MAX).clamp(CHUNKS_MIN, CHUNKS_UP_MAX)
+}
+
 async fn send_chunk(
     volume: &Arc<Volume>,
     session: &Session,
     order: &PushOrder,
     digest: Digest,
 ) -> Result<(), PushError> {
+    let _room = volume.chunks_up.acquire().await;
     let chunk = volume.contents.read(digest).await?;
     let ask = |form, bases| Ask::Take { digest, form, bases };
     match upload_chunk(volume, session, order, (digest, chunk), ask).await? {
@@ -291,5 +301,17 @@ fn name(reply: &Reply) -> &'static str {
         Reply::Servers { .. } => "servers",
         Reply::Labels(_) => "labels",
         Reply::BaseGone => "base gone",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_push_has_under_way_what_the_transport_may_send_and_its_answers() {
+        assert_eq!(chunks_at_once(12_000), 8, "a thin line");
+        assert_eq!(chunks_at_once(4 << 20), 32, "300 Mb/s, 100 ms");
+        assert_eq!(chunks_at_once(1 << 40), CHUNKS_UP_MAX);
     }
 }
