@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
+use wayfs_control::report::StatusWord;
 use wayfs_control::{Command, ControlClient, Done, Registry};
 use wayfs_net::{Address, Endpoint, NetConfig, NodeIdentity, Ticket, TicketParts, TicketRole, TicketSecret};
 use wayfs_node::{
@@ -291,6 +292,33 @@ fn a_mount_starts_offline_from_its_cache_and_is_heard_later() {
     let b = bob.mount(home.ticket());
     assert_eq!(fs::read(b.path("offline")).unwrap(), b"written offline");
     assert!(b.end().is_safe());
+    home.stop();
+}
+
+#[test]
+fn a_file_that_was_cut_and_is_open_is_on_this_machine_only() {
+    if !can_mount() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let home = Home::start(directory.path(), 0);
+    let ann = Machine::new();
+    let a = ann.mount(home.ticket());
+    fs::write(a.path("cut"), b"of some bytes").unwrap();
+    a.sync(Level::Stable);
+    let at_risk = || {
+        let Done::Doctor(doctor) = a.ask(Command::DoctorFacts) else { panic!("facts") };
+        doctor.facts.into_iter().find(|fact| fact.check == "data at risk").unwrap().detail
+    };
+    assert_eq!(at_risk(), "everything is safe");
+    let cut = File::create(a.path("cut")).unwrap();
+    assert!(at_risk().contains("1 open files"), "{}", at_risk());
+    let Done::Status(status) = a.ask(Command::Status) else { panic!("a status") };
+    assert_eq!(status.volumes[0].word, StatusWord::Dirty);
+    drop(cut);
+    a.sync(Level::Stable);
+    assert_eq!(at_risk(), "everything is safe");
+    assert!(a.end().is_safe());
     home.stop();
 }
 

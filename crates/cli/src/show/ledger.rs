@@ -22,6 +22,21 @@ pub(crate) fn amount(amount: &AmountReport) -> String {
     parts.join(", ")
 }
 
+/// What is on a mount's machine only. Writes to open files may have no byte: a file that was cut.
+fn only_here(ledger: &LedgerReport) -> String {
+    if ledger.is_safe() {
+        return "nothing".to_owned();
+    }
+    let mut parts = Vec::new();
+    if !ledger.unsafe_amount().is_nothing() {
+        parts.push(amount(&ledger.unsafe_amount()));
+    }
+    if ledger.open_files > 0 {
+        parts.push(format!("{} with changes", count(ledger.open_files, "open file")));
+    }
+    format!("{} (`wayfs queue`)", parts.join("; "))
+}
+
 /// The lines of a screen: what is on one machine only stands there even if it is nothing.
 pub(crate) fn lines(ledger: &LedgerReport, role: VolumeRole) -> Vec<(&'static str, String)> {
     let hint = |known: &AmountReport| {
@@ -37,7 +52,7 @@ pub(crate) fn lines(ledger: &LedgerReport, role: VolumeRole) -> Vec<(&'static st
     match role {
         VolumeRole::Client => {
             more("at station", ledger.station_amount());
-            lines.insert(0, ("only here", hint(&ledger.unsafe_amount())));
+            lines.insert(0, ("only here", only_here(ledger)));
         }
         VolumeRole::Station => {
             more("at clients", ledger.unsafe_amount());
@@ -46,4 +61,21 @@ pub(crate) fn lines(ledger: &LedgerReport, role: VolumeRole) -> Vec<(&'static st
         VolumeRole::Home => lines.push(("not here yet", hint(&ledger.home_lacks))),
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_file_that_is_open_is_only_here_without_a_byte() {
+        let mut ledger = LedgerReport::default();
+        let only_here = |ledger: &LedgerReport| lines(ledger, VolumeRole::Client)[0].clone();
+        assert_eq!(only_here(&ledger), ("only here", "nothing".to_owned()));
+        ledger.open_files = 1;
+        assert_eq!(only_here(&ledger), ("only here", "1 open file with changes (`wayfs queue`)".to_owned()));
+        ledger.not_safe = Some(AmountReport { records: 2, bytes: 1, ..AmountReport::default() });
+        let text = "2 updates, 1 B; 1 open file with changes (`wayfs queue`)".to_owned();
+        assert_eq!(only_here(&ledger), ("only here", text));
+    }
 }

@@ -86,15 +86,16 @@ impl MountCommands {
     /// What is on this machine only. It is well while it is under way, and not while it cannot go.
     fn not_safe_fact(&self, ledger: &LedgerReport) -> DoctorFact {
         let amount = ledger.unsafe_amount();
-        if amount.is_nothing() {
+        if ledger.is_safe() {
             let is_home = ledger.is_nothing() || self.volume().full().is_none();
             let detail = if is_home { "everything is safe" } else { "nothing is on this machine only" };
             return fact("data at risk", Verdict::Good, detail, "");
         }
         let age = amount.oldest_ms.unwrap_or(0);
         let detail = format!(
-            "{} updates, {} KiB are on this machine only, the oldest for {} s: {}",
+            "{} updates, {} open files, {} KiB are on this machine only, the oldest for {} s: {}",
             amount.records,
+            ledger.open_files,
             amount.bytes.div_ceil(1024),
             age / 1000,
             ledger.why

@@ -75,9 +75,7 @@ impl MountCommands {
             LinkState::Connected if not_safe.records > 0 || not_safe.versions > 0 => {
                 say("on its way to the station", "")
             }
-            LinkState::Connected if !not_safe.is_nothing() => {
-                say("written to open files, not yet closed or synced", "")
-            }
+            LinkState::Connected if !ledger.is_safe() => say("written to open files, not yet closed or synced", ""),
             LinkState::Connected if ledger.home_lacks.records > 0 => {
                 say("the station's next reconciliation with the home", "")
             }

@@ -34,7 +34,7 @@ impl MountCommands {
     fn volume_status(&self, progress: Option<&Progress>) -> VolumeStatus {
         let link = self.parts.link.status();
         let ledger = self.ledger();
-        let (word, cause, next_step) = self.word(progress, &link.state, !ledger.unsafe_amount().is_nothing());
+        let (word, cause, next_step) = self.word(progress, &link.state, !ledger.is_safe());
         let settings = self.volume().settings();
         let signed = self.volume().look(wayfs_node::LiveReplica::home_word).flatten();
         VolumeStatus {

@@ -69,6 +69,11 @@ impl LedgerReport {
         self.at_station.unwrap_or_default()
     }
 
+    /// Whether nothing is on a mount's machine only. A file that was cut or made, and not closed, may have no byte to count.
+    pub fn is_safe(&self) -> bool {
+        self.unsafe_amount().is_nothing() && self.open_files == 0
+    }
+
     /// Whether all has come all the way.
     pub const fn is_nothing(&self) -> bool {
         self.home_lacks.is_nothing() && self.open_files == 0

@@ -129,7 +129,8 @@ fn words(status: &Value, doctor: &Value) -> Option<String> {
         fact.and_then(|fact| fact["detail"].as_str()).unwrap_or_default().to_owned()
     };
     let risk = said("data at risk");
-    if (risk == "everything is safe") != is_nothing(&ledger["not_safe"]) {
+    let is_safe = is_nothing(&ledger["not_safe"]) && number(&ledger["open_files"]) == 0;
+    if ["everything is safe", "nothing is on this machine only"].contains(&risk.as_str()) != is_safe {
         return Some(format!("doctor says of data at risk {risk:?}, status {ledger}"));
     }
     let station = said("data not at the home");
