@@ -1,7 +1,8 @@
 //! Getting chunks that are not here from whoever holds them.
 //!
 //! Any number may want the same chunk: one task gets it, all wait for that task, each as long as it
-//! likes: so long a silence, for as long as bytes come a wait goes on. Who asked us is not asked back.
+//! likes: so long a silence, for as long as bytes come a wait goes on. Who asked us is not asked back, nor kept waiting for its own
+//! answer: while the task asks it, it gets a look of its own. So no machine waits for itself by way of others.
 
 use super::bases::Offer;
 use super::chunks::Keep;
@@ -71,11 +72,39 @@ pub(crate) struct Want {
 type Fetched = Result<(), FetchError>;
 type Progress = watch::Receiver<Standing>;
 
-/// How it stands with a chunk that is looked for. Changes whenever something came of it, or of what shares its line.
+/// How it stands with a chunk that is looked for.
 #[derive(Debug, Clone)]
 enum Standing {
-    UnderWay,
+    UnderWay {
+        /// Who is asked at the moment.
+        asked: Option<PeerId>,
+        /// How often something came of it, or of what shares its line.
+        moves: u64,
+    },
     Over(Fetched),
+}
+
+impl Standing {
+    const BEGUN: Self = Self::UnderWay { asked: None, moves: 0 };
+
+    fn moved(&mut self) {
+        if let Self::UnderWay { moves, .. } = self {
+            *moves += 1;
+        }
+    }
+
+    fn asks(&mut self, peer: PeerId) {
+        if let Self::UnderWay { asked, .. } = self {
+            *asked = Some(peer);
+        }
+    }
+}
+
+/// How a wait for somebody else's look ended.
+enum Waited {
+    Over(Fetched),
+    /// That look waits for the one on whose behalf this wait is.
+    AsksTheAsker,
 }
 
 /// Chunks under way. A leaf in the order of locks.
@@ -230,7 +259,11 @@ impl Volume {
                 return Ok(());
             }
             let (mut progress, is_own) = self.begin_or_join(want, asker, wait.left());
-            match until_over(&mut progress, wait).await {
+            let result = match until_over(&mut progress, asker, wait).await {
+                Waited::Over(result) => result,
+                Waited::AsksTheAsker => return self.find(want, asker, wait, (ASKED_MAX, &|_| ())).await,
+            };
+            match result {
                 // It began before us, and its patience was over, not ours. The next one began after us, and what it
                 // says counts: of many who wait for an absent parent, none waits for all the others.
                 Err(FetchError::TimedOut | FetchError::Unreachable)
@@ -249,14 +282,15 @@ impl Volume {
         if let Some(progress) = under_way.get(&want.digest) {
             return (progress.clone(), false);
         }
-        let (report, progress) = watch::channel(Standing::UnderWay);
+        let (report, progress) = watch::channel(Standing::BEGUN);
         under_way.insert(want.digest, progress.clone());
         let volume = Arc::clone(self);
         self.settings.runtime.spawn(async move {
             let started = Instant::now();
             // Every one who waits may have given up.
-            let tell = || report.send_modify(|_| ());
-            let result = volume.find(want, asker, &mut Wait::new(patience, &tell), ASKED_MAX).await;
+            let tell = || report.send_modify(Standing::moved);
+            let asks = |peer| report.send_modify(|standing| standing.asks(peer));
+            let result = volume.find(want, asker, &mut Wait::new(patience, &tell), (ASKED_MAX, &asks)).await;
             volume.fetches.lock().remove(&want.digest);
             volume.metrics.fetched(volume.role(), started.elapsed(), result.is_ok());
             report.send_replace(Standing::Over(result));
@@ -268,17 +302,17 @@ impl Volume {
     pub(crate) async fn find_below(self: &Arc<Self>, want: Want, patience: Duration) -> Fetched {
         let parent = self.lock().parent().map(|session| session.peer);
         let everybody = self.all_sessions().len() * ROUNDS_MAX;
-        self.find(want, parent, &mut Wait::new(patience, &|| ()), everybody.max(ASKED_MAX)).await
+        self.find(want, parent, &mut Wait::new(patience, &|| ()), (everybody.max(ASKED_MAX), &|_| ())).await
     }
 
     /// Asks one after the other of those who may have the chunk until it is here, so many were asked, or nothing came for
-    /// too long.
+    /// too long; `asks` hears of each before it is asked.
     async fn find(
         self: &Arc<Self>,
         want: Want,
         asker: Option<PeerId>,
         wait: &mut Wait<'_>,
-        asked_max: usize,
+        (asked_max, asks): (usize, &(dyn Fn(PeerId) + Sync)),
     ) -> Fetched {
         let (mut last, mut refusals, mut rounds) = (FetchError::NotHeld, 0, 0);
         let mut refused = BTreeSet::new();
@@ -288,6 +322,7 @@ impl Volume {
             }
             match self.source(want, asker, &refused) {
                 Source::Ask(session) => {
+                    asks(session.peer);
                     match self.ask_for(&session, want, wait).await {
                         Ok(()) => return Ok(()),
                         Err(error @ FetchError::Local(_)) => return Err(error),
@@ -305,6 +340,8 @@ impl Volume {
                     if wait.left() > LOOK_PERIOD {
                         continue;
                     }
+                    // That one has it not says nothing of those who were not asked yet.
+                    return Err(if last == FetchError::NotHeld { FetchError::TimedOut } else { last });
                 }
                 Source::Away => {
                     last = FetchError::Unreachable;
@@ -438,7 +475,7 @@ impl Volume {
     pub(crate) async fn fetch_under_way(&self, digest: &Digest, wait: &mut Wait<'_>) {
         let Some(mut progress) = self.fetches.lock().get(digest).cloned() else { return };
         // Whether it came is seen when it is read.
-        let _ = until_over(&mut progress, wait).await;
+        let _ = until_over(&mut progress, None, wait).await;
     }
 
     /// A chunk came up from a child: perhaps the version is whole by now, and then we hold it, too.
@@ -495,16 +532,23 @@ impl Volume {
     }
 }
 
-/// Waits for the end of a look for a chunk, as long as it moves.
-async fn until_over(progress: &mut Progress, wait: &mut Wait<'_>) -> Fetched {
+/// Waits for the end of a look for a chunk, as long as it moves and does not ask `asker`.
+async fn until_over(progress: &mut Progress, asker: Option<PeerId>, wait: &mut Wait<'_>) -> Waited {
+    let mut seen = None;
     loop {
-        if let Standing::Over(result) = &*progress.borrow_and_update() {
-            return result.clone();
+        match &*progress.borrow_and_update() {
+            Standing::Over(result) => return Waited::Over(result.clone()),
+            Standing::UnderWay { asked, .. } if asker.is_some() && *asked == asker => return Waited::AsksTheAsker,
+            Standing::UnderWay { moves, .. } => {
+                if seen.replace(*moves).is_some_and(|before| before != *moves) {
+                    wait.moved();
+                }
+            }
         }
         match tokio::time::timeout_at(wait.patience.end().into(), progress.changed()).await {
-            Err(_) => return Err(FetchError::TimedOut),
-            Ok(Err(_)) => return Err(FetchError::Unreachable),
-            Ok(Ok(())) => wait.moved(),
+            Err(_) => return Waited::Over(Err(FetchError::TimedOut)),
+            Ok(Err(_)) => return Waited::Over(Err(FetchError::Unreachable)),
+            Ok(Ok(())) => {}
         }
     }
 }

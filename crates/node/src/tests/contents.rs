@@ -216,6 +216,52 @@ fn who_joins_a_search_that_is_given_up_goes_on_for_as_long_as_it_has_patience() 
     });
 }
 
+/// One below a station and one below the home look for what is at a dead station, and both join a search of the home's that ends
+/// before theirs: the next one there is on behalf of one of them, and asks the other, that waits for it. Something else comes over
+/// their lines meanwhile, a sign to each that it moves.
+#[test]
+fn two_who_look_for_what_nobody_can_give_are_not_kept_waiting_by_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let dead = Machine::below(&home, &dir.path().join("dead"), ChildRole::Station, &[&home]);
+    let station = Machine::below(&home, &dir.path().join("s"), ChildRole::Station, &[&home]);
+    let writer = Machine::below(&home, &dir.path().join("w"), ChildRole::Client, &[&dead]);
+    let near = Machine::below(&home, &dir.path().join("near"), ChildRole::Client, &[&station]);
+    let far = Machine::below(&home, &dir.path().join("far"), ChildRole::Client, &[&home]);
+    let others = [("n", &near, 41), ("f", &far, 42)].map(|(name, writer, seed)| {
+        let written = writer.write(name, &noise(90_000, seed));
+        writer.wait(Level::Stable);
+        written
+    });
+    let (file, inode) = writer.write("photo", &noise(90_000, 43));
+    writer.wait(Level::Visible);
+    eventually("both see it", || [&near, &far].iter().all(|reader| reader.find(FileId::ROOT, "photo").is_some()));
+    drop(writer);
+    let node = dead.endpoint.id();
+    dead.crash();
+    eventually("the home noticed", || home.volume.sessions().iter().all(|session| session.node != node));
+    let root = inode.content.root().unwrap();
+    let look = |machine: &Machine, seconds| {
+        let (end, ended) = std::sync::mpsc::channel();
+        let patience = Duration::from_secs(seconds);
+        machine.volume.fetch_then(file, inode.version, vec![root], patience, move |result| {
+            let _ = end.send(result);
+        });
+        ended
+    };
+    let first = look(&home, 2);
+    eventually("the home looks for it", || home.volume.fetches_under_way() > 0);
+    let both = [look(&near, 12), look(&far, 12)];
+    first.recv().unwrap().unwrap_err();
+    for (reader, (file, inode)) in [&far, &near].iter().zip(others) {
+        reader.volume.fetch(file, inode.version, &[inode.content.root().unwrap()], crate::testing::PATIENCE).unwrap();
+    }
+    for ended in both {
+        let error = ended.recv_timeout(Duration::from_secs(40)).expect("it ends").unwrap_err();
+        assert!(matches!(error, crate::FetchError::Unreachable | crate::FetchError::TimedOut), "{error:?}");
+    }
+}
+
 /// Flips one bit of some bytes wherever they lie in the chunks of a machine.
 pub(super) fn flip_a_bit(machine: &Machine, bytes: &[u8]) {
     let mut flipped = 0;
