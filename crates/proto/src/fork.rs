@@ -47,6 +47,8 @@ pub(crate) struct Fork {
     pub(crate) parted: BTreeSet<OriginId>,
     /// Records that were written again, and as which.
     pub(crate) renamed: BTreeMap<RecordId, RecordId>,
+    /// Requests that wait may name some of them as they were called before.
+    pub(crate) renames_waiting: bool,
     /// Of those that became one: whose content the record has.
     pub(crate) stands_for: BTreeMap<RecordId, RecordId>,
     /// Into which file a record stored that was written again: copies that tell of it may be gone before the programs that
@@ -243,6 +245,7 @@ impl<S: MetaStore> Replica<S> {
         let Rewritten { left, dropped } = rewritten(entries, &kept);
         for former in dropped {
             self.let_go(former)?;
+            self.note_renamed(former, Again::nothing());
         }
         let mut count = 0;
         for Rewrite { record, held, formers } in left {
@@ -308,6 +311,7 @@ impl<S: MetaStore> Replica<S> {
         self.overlay.put_raw(record_key(RENAMED, former), pack(&again));
         let Again { record: id, stored_into } = again;
         self.fork.renamed.insert(former, id);
+        self.fork.renames_waiting = true;
         self.fork.stored_into.extend(stored_into.map(|file| (id, file)));
         if self.fork.stored_into.len() > RENAMED_MAX {
             self.fork.stored_into.pop_first();

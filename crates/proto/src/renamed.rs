@@ -14,6 +14,7 @@ pub(crate) const RENAMED: u8 = b'y';
 /// A row of it: what a record was written again as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Again {
+    /// [`RecordId::GENESIS`]: nothing stands for it any more.
     pub(crate) record: RecordId,
     /// The file that it stored into, if that is what it did.
     pub(crate) stored_into: Option<FileId>,
@@ -23,6 +24,12 @@ impl Again {
     pub(crate) fn of(record: &Record) -> Self {
         let stored_into = if let Op::Store { file, .. } = record.op { Some(file) } else { None };
         Self { record: record.id, stored_into }
+    }
+
+    /// As nothing: what was stored was stored over, what was made was removed. Whoever goes on from it has seen nothing that
+    /// anybody else has: so says the version that no content ever had.
+    pub(crate) const fn nothing() -> Self {
+        Self { record: RecordId::GENESIS, stored_into: None }
     }
 }
 
@@ -38,7 +45,7 @@ fn version(renamed: Names, version: &mut RecordId) {
 }
 
 fn file(renamed: Names, file: &mut FileId) {
-    if let Some(now) = renamed(file.maker()) {
+    if let Some(now) = renamed(file.maker()).filter(|now| *now != RecordId::GENESIS) {
         *file = FileId::made_by(now);
     }
 }
@@ -154,6 +161,17 @@ impl<S: MetaStore> Replica<S> {
             Some(self.version_of(now, name))
         };
         renamed_request(request, &|name| self.called_now(name), &versions)
+    }
+
+    /// Records were written again: what waits names what it is about as it is called since.
+    pub(crate) fn call_waiting_by_new_names(&mut self) {
+        if std::mem::take(&mut self.fork.renames_waiting) {
+            let mut requests = std::mem::take(&mut self.requests);
+            for request in requests.waiting_requests() {
+                *request = self.as_called_now(request.clone());
+            }
+            self.requests = requests;
+        }
     }
 
     /// A file in the names of now.

@@ -90,6 +90,11 @@ impl Requests {
         self.waiting.len()
     }
 
+    /// What is asked by those that wait.
+    pub(crate) fn waiting_requests(&mut self) -> impl Iterator<Item = &mut Request> {
+        self.waiting.values_mut().map(|waiting| &mut waiting.request)
+    }
+
     /// The parent answered a question.
     pub(crate) fn answered(&mut self, ask: AskId, verdict: Verdict, listed: Option<(bool, Option<Name>)>) {
         for id in self.by_ask.remove(&ask).unwrap_or_default() {
@@ -316,6 +321,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Looks again at requests whose time or condition came.
     pub(crate) fn retry_requests(&mut self) {
+        self.call_waiting_by_new_names();
         self.check_deadlines();
         if std::mem::take(&mut self.levels_moved) {
             let waiting: Vec<RequestId> = self.requests.on_level.iter().copied().collect();

@@ -36,6 +36,7 @@ mod put_back_contents;
 mod put_back_twice;
 mod quotas;
 pub(crate) mod random_peers;
+mod renamed;
 mod reports;
 mod seals;
 mod sharing;
