@@ -3,7 +3,8 @@
 //! The rules are `wayfs_tree::Canceller`'s. They run once when a session begins,
 //! over the records that were never sent to anyone: those written since the
 //! replica was opened and not offered to a parent so far. (What may have been sent
-//! stays: somebody may know it and wait for its contents.) If anything is
+//! stays: somebody may know it and wait for its contents. So does what the parent has of
+//! ours all the same: another copy of this store sent it.) If anything is
 //! cancelled, the log is rewritten and replayed in the same batch.
 //!
 //! Nothing is cancelled of a file of which a later version's bytes are gone here:
@@ -38,10 +39,11 @@ fn counts_with(records: &[Record]) -> BTreeMap<RecordId, u64> {
 impl<S: MetaStore> Replica<S> {
     /// Cancels what can be cancelled of the unsent log.
     pub(crate) fn cancel_unsent(&mut self) -> Result<(), StorageError> {
+        let sent_through = self.sent_through.max(self.parent_has(self.config.origin));
         let unsent: Vec<u64> = self
             .log
             .from(0)
-            .filter(|(_, item)| item.tentative && item.id.sequence() > self.sent_through)
+            .filter(|(_, item)| item.tentative && item.id.sequence() > sent_through)
             .map(|(position, _)| position)
             .collect();
         if unsent.len() < 2 {

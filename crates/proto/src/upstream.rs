@@ -494,7 +494,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// What the parent has of an origin, as far as it said.
-    fn parent_has(&self, origin: OriginId) -> u64 {
+    pub(crate) fn parent_has(&self, origin: OriginId) -> u64 {
         self.upstream.as_ref().map_or(0, |up| up.applied_of(origin))
     }
 

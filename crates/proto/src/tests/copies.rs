@@ -142,6 +142,35 @@ fn two_copies_of_an_empty_store_give_no_number_twice() {
     assert_eq!(world.names(HOME, ROOT).unwrap().len(), 2, "nothing beside them");
 }
 
+/// [S-clone] The simulator showed it (seed 9820825): a file was made, a copy taken that told the home of it, and the file removed where
+/// it was made. Making and removing it were cancelled there, as if nobody had heard, and the file stayed.
+#[test]
+fn what_is_removed_is_not_cancelled_against_what_a_copy_sent() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "st@s");
+    let up = stay_connected(&mut world, station, HOME);
+    let (a, peer) = client(&mut world);
+    world.close(peer);
+    let file = world.create(a, ROOT, "scratch");
+    world.store(a, file, small("scratch"));
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(a);
+    world.change(a, Change::Unlink { parent: ROOT, name: super::world::name("scratch") }).unwrap();
+    world.pass(Duration::from_secs(3));
+    let b = world.clone_of(a, copy, 200_003);
+    let line = stay_connected(&mut world, b, station);
+    assert_eq!(world.wait(b, Level::Stable), Ok(Answer::Reached));
+    assert_eq!(world.lookup(HOME, ROOT, "scratch").unwrap().0, file, "the copy told of it");
+    for line in [line, up] {
+        world.close(line);
+    }
+    world.destroy(b);
+    stay_connected(&mut world, a, HOME);
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    assert!(was_renewed(&world, a).is_none(), "the copy wrote nothing of its own");
+    assert!(world.lookup(HOME, ROOT, "scratch").is_err(), "it was removed");
+}
+
 /// The simulator found it (seed 1040): a station sent what followed a gap in which the home had another copy's records, and wrote it
 /// again when it saw those.
 #[test]
