@@ -122,10 +122,12 @@ impl World {
     }
 
     /// Whether the home, when it was put back, lost the contents of an update that it had had whole, and has them not again. Its
-    /// writer had been told *stable* of them, and let them go ([S-losses], "what the copy has"; seed 473 of `home-back`).
+    /// writer had been told *stable* of them, and let them go ([S-losses], "what the copy has"; seed 473 of `home-back`). So it is with
+    /// what had been written over there and swept before, and stands in the copy, which is of before its bytes came (seed 9821230).
     fn lacks_bytes_at_home(&self, record: RecordId) -> bool {
         let root = self.history.updates.get(&record).and_then(|update| update.content.root());
-        self.history.are_bytes_lost_at_home(record) && root.is_some_and(|root| !self.is_whole_durable(0, root))
+        let had = self.history.are_bytes_lost_at_home(record) || self.history.let_go.contains(&record);
+        had && root.is_some_and(|root| !self.is_whole_durable(0, root))
     }
 
     /// Whether a station, or its writer, has the contents of an update.
