@@ -54,7 +54,8 @@ fn range_after(of: u8, after: Option<&Key>) -> (Vec<u8>, Vec<u8>) {
 impl<S: MetaStore> Replica<S> {
     /// Records that a fork made this store write again: the former name of each, and the present one. The oldest are forgotten.
     pub fn renamed(&self) -> impl Iterator<Item = (RecordId, RecordId)> {
-        self.fork.renamed.iter().map(|(former, now)| (*former, *now))
+        let all = self.fork.renamed.iter().map(|(former, now)| (*former, *now));
+        all.filter(|(_, now)| *now != RecordId::GENESIS)
     }
 
     /// Entries of a directory in the view, in order of name, from after a name.

@@ -113,7 +113,7 @@ pub(crate) struct Upstream {
     pub(crate) locks_held_back: Vec<RequestId>,
     /// Sequence up to which the parent was asked to make us stable.
     pub(crate) asked_stable: u64,
-    /// Station: origins of which the home has other records than we; nothing of them is sent.
+    /// Station: origins of which the home has other records than we; nothing of them is sent until its image of them was taken over.
     pub(crate) doubtful: BTreeSet<OriginId>,
     /// Origins of which the parent has a record that we do not know: until its first images say whose, nothing that comes
     /// after is sent.
@@ -147,6 +147,15 @@ impl Upstream {
         self.in_flight_len += 1;
         self.in_flight_bytes += len;
     }
+}
+
+/// The origins that images are of.
+fn origins_in(cut: &[KeyImage]) -> BTreeSet<OriginId> {
+    let origin = |pair: &KeyImage| match (&pair.key, &pair.image) {
+        (Key::Origin(origin), Some(_)) => Some(*origin),
+        _ => None,
+    };
+    cut.iter().filter_map(origin).collect()
 }
 
 impl<S: MetaStore> Replica<S> {
@@ -629,16 +638,23 @@ impl<S: MetaStore> Replica<S> {
             self.keep_what_was_seen(&mut cut)?;
         }
         if self.counters.rescues {
-            self.fork.named.extend(cut.iter().filter_map(|pair| match (&pair.key, &pair.image) {
-                (Key::Origin(origin), Some(_)) => Some(*origin),
-                _ => None,
-            }));
+            self.fork.named.extend(origins_in(&cut));
         }
         self.note_touched()?;
         self.find_older(&cut)?;
         self.owe_early(&cut)?;
         let parted = self.parted_in(&cut)?;
-        if parted.is_empty() { self.take_cut(cut) } else { self.take_parted(cut, parted) }
+        let told = origins_in(&cut);
+        if parted.is_empty() {
+            self.take_cut(cut)?
+        } else {
+            self.take_parted(cut, parted)?
+        }
+        if let Some(upstream) = self.upstream.as_mut() {
+            // Whose its records are is known here, and what we had instead is written again.
+            upstream.doubtful.retain(|origin| !told.contains(origin));
+        }
+        Ok(())
     }
 
     /// Applies those parts of a large cut that meet nothing tentative; the rest waits for its end.

@@ -31,6 +31,7 @@ mod namesakes;
 mod noise;
 mod omitting;
 mod overtaken;
+mod parted;
 mod put_back;
 mod put_back_contents;
 mod put_back_twice;
