@@ -236,13 +236,11 @@ impl World {
 
     fn check_everything(&mut self) {
         // A moment for what the last records set in motion: downward images, callbacks. What was seen at a server whose disk is
-        // gone is forgotten in its time. Of two copies one takes another number: whoever has contents on record by the former is
-        // waited for before others are asked.
-        let patience = match (self.has_lost_server(), self.has_copy()) {
-            (true, _) => SEEN_KEPT + Duration::from_secs(20),
-            (false, true) => DECIDED,
-            (false, false) => Duration::ZERO,
-        };
+        // gone is forgotten in its time. So is what a station showed of one copy of a store before it parted from that, and
+        // which has another name since (seed 12000177). Of two copies one takes another number: whoever has contents on record
+        // by the former is waited for before others are asked.
+        let is_waiting = self.has_lost_server() || self.has_copy();
+        let patience = if is_waiting { SEEN_KEPT + Duration::from_secs(20) } else { Duration::ZERO };
         let settle = self.now + Duration::from_secs(5) + patience;
         self.run_until(settle);
         let home = match self.dump_home() {
