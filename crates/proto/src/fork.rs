@@ -67,6 +67,8 @@ pub(crate) struct Fork {
     pub(crate) lost_after: Option<u64>,
     /// Client: and of the origins that we had before only so many.
     pub(crate) lost_before: BTreeMap<OriginId, u64>,
+    /// Client: who had told all that is known here when this store took another number, in which of its lives.
+    pub(crate) told_by: Option<Stamp>,
     /// Client: this parent said in the session before that it has all that the home has, and lacked records of ours.
     pub(crate) caught_up: Option<Stamp>,
     /// Station: what children wrote and the home, that was put back, has not. It is written again when all that it was upon is.
@@ -200,7 +202,7 @@ impl<S: MetaStore> Replica<S> {
         self.change_origin(origin)?;
         self.keep_admission(admission);
         let last = std::mem::take(&mut self.counters.sequence);
-        self.counters.resume = None;
+        self.fork.told_by = self.counters.resume.take().map(|known| known.stamp);
         self.skips = false;
         self.sent_through = 0;
         if let Some(image) = image {

@@ -452,8 +452,10 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(());
             }
         }
+        // In the same life of its store it has forgotten nothing that it told.
+        let is_back = self.fork.told_by.take() == Some(stamp);
         if !resume {
-            self.begin_anew();
+            self.begin_anew(is_back);
         }
         match self.config.role {
             Role::Station => {
@@ -475,9 +477,11 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The parent cannot tell what changed since we left: a client verifies its cache on use, a station
-    /// takes the whole state over.
-    fn begin_anew(&mut self) {
-        self.note_move();
+    /// takes the whole state over. `is_back`: this parent told us all that we know, so what it says takes that back.
+    fn begin_anew(&mut self, is_back: bool) {
+        if !is_back {
+            self.note_move();
+        }
         self.counters.resume = None;
         if let Some(upstream) = self.upstream.as_mut() {
             upstream.anew = true;

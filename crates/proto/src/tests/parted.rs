@@ -1,49 +1,109 @@
 //! A station that has records of one copy of a client's store while the home has those of another, by the same numbers.
 
-use super::forking::{assert_all_there, named, stay_connected, write};
+use super::forking::{assert_all_there, named, stay_connected, was_renewed, write};
 use super::world::{HOME, World};
-use crate::{Output, Role};
+use crate::{Output, PeerId, Role};
 use std::time::Duration;
+use wayfs_types::FileId;
+
+const ROOT: FileId = FileId::ROOT;
+
+/// A client below a station that wrote `mine` there, and a copy of its store that wrote `theirs` at the home, less and by the same
+/// numbers. The station is not connected, and neither is the copy.
+struct Parted {
+    world: World,
+    station: usize,
+    copy: usize,
+    /// Another client, which knows the station.
+    reader: usize,
+    mine: Vec<String>,
+    theirs: Vec<String>,
+}
+
+impl Parted {
+    fn new() -> Self {
+        let mut world = World::new();
+        let station = world.add(Role::Station, "st@s");
+        let up = stay_connected(&mut world, station, HOME);
+        let (a, reader) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "ben@b"));
+        let lines = [a, reader].map(|client| stay_connected(&mut world, client, station));
+        write(&mut world, a, &named("common", 3));
+        for client in [a, reader] {
+            world.names(client, ROOT).unwrap();
+        }
+        world.pass(Duration::from_secs(3));
+        let store = world.snapshot(a);
+        for line in lines.into_iter().chain([up]) {
+            world.close(line);
+        }
+        world.restore(a, store.clone(), 77);
+        let peer = stay_connected(&mut world, a, station);
+        let mine = named("mine", 3);
+        write(&mut world, a, &mine);
+        world.pass(Duration::from_secs(3));
+        world.close(peer);
+        // A life that begins at the same number.
+        let copy = world.clone_of(a, store, 77 + (1 << 18));
+        let theirs = named("theirs", 1);
+        write_at_home(&mut world, copy, &theirs);
+        Self { world, station, copy, reader, mine, theirs }
+    }
+
+    /// The station hears from the home, and writes again what it has.
+    fn part(&mut self) -> PeerId {
+        let up = stay_connected(&mut self.world, self.station, HOME);
+        self.world.pass(Duration::from_secs(3));
+        let is_rescue = |event: &Output| matches!(event, Output::Rescued { .. });
+        assert!(self.world.hosts[self.station].events.iter().any(is_rescue), "the station parts from what it had");
+        up
+    }
+}
+
+fn write_at_home(world: &mut World, client: usize, names: &[String]) {
+    let line = stay_connected(world, client, HOME);
+    write(world, client, names);
+    world.pass(Duration::from_secs(3));
+    world.close(line);
+}
 
 /// [S-clone] The simulator found it (seed 10001730): the copy whose records the home has goes on at the station. Nothing of it went home
 /// as long as the session stayed in which the station had seen whose these are.
 #[test]
 fn what_follows_the_homes_history_is_sent_when_the_station_has_taken_that_over() {
-    let mut world = World::new();
-    let station = world.add(Role::Station, "st@s");
-    let up = stay_connected(&mut world, station, HOME);
-    let a = world.add(Role::Client, "ann@a");
-    let peer = stay_connected(&mut world, a, station);
-    write(&mut world, a, &named("common", 3));
-    world.names(a, wayfs_types::FileId::ROOT).unwrap();
-    world.pass(Duration::from_secs(3));
-    let copy = world.snapshot(a);
-    for line in [peer, up] {
-        world.close(line);
-    }
-    world.restore(a, copy.clone(), 77);
-    let peer = stay_connected(&mut world, a, station);
-    let mine = named("mine", 1);
-    write(&mut world, a, &mine);
-    world.pass(Duration::from_secs(3));
-    world.close(peer);
-    // A life that begins at the same number.
-    let b = world.clone_of(a, copy, 77 + (1 << 18));
-    let line = stay_connected(&mut world, b, HOME);
-    let theirs = named("theirs", 1);
-    write(&mut world, b, &theirs);
-    world.pass(Duration::from_secs(3));
-    world.close(line);
-    let up = stay_connected(&mut world, station, HOME);
-    world.pass(Duration::from_secs(3));
-    let is_rescue = |event: &Output| matches!(event, Output::Rescued { .. });
-    assert!(world.hosts[station].events.iter().any(is_rescue), "the station parts from what it had");
-    stay_connected(&mut world, b, station);
+    let mut parted = Parted::new();
+    let up = parted.part();
+    let Parted { world, station, copy, mine, theirs, .. } = &mut parted;
+    stay_connected(world, *copy, *station);
     let more = named("more", 1);
-    write(&mut world, b, &more);
+    write(world, *copy, &more);
     world.pass(Duration::from_secs(5));
-    assert!(world.is_open(up), "{:?}", world.hosts[station].events);
-    for names in [&mine, &theirs, &more] {
-        assert_all_there(&mut world, HOME, names);
+    assert!(world.is_open(up), "{:?}", world.hosts[*station].events);
+    for names in [mine, theirs, &more] {
+        assert_all_there(world, HOME, names);
     }
+}
+
+/// [S-clone] The simulator found it (seed 12000177): a client saw there what the station writes again, and does not hear so, since its own
+/// history forks in the same moment. It comes back to the station that told it, and waits for nothing that this does not know any more.
+#[test]
+fn who_comes_back_under_another_number_believes_the_server_that_told_it_before() {
+    let mut parted = Parted::new();
+    let Parted { world, station, reader, mine, .. } = &mut parted;
+    let (station, reader) = (*station, *reader);
+    let store = world.snapshot(reader);
+    world.restore(reader, store.clone(), 20_003);
+    let copy = world.clone_of(reader, store, 200_003);
+    stay_connected(world, reader, station);
+    write(world, reader, &named("read", 1));
+    assert_all_there(world, reader, mine);
+    let before = world.lookup(reader, ROOT, "mine-2").unwrap().0;
+    write_at_home(world, copy, &named("other", 1));
+    parted.part();
+    let world = &mut parted.world;
+    stay_connected(world, reader, station);
+    world.pass(Duration::from_secs(3));
+    assert!(was_renewed(world, reader).is_some(), "its own history forked");
+    let there = world.lookup(HOME, ROOT, "mine-2").unwrap().0;
+    assert_ne!(there, before, "it is written again");
+    assert_eq!(world.lookup(reader, ROOT, "mine-2").unwrap().0, there);
 }
