@@ -30,7 +30,7 @@ pub use error::StartError;
 pub use promotion::{Outlook, PromotionError};
 pub use repair::repair;
 pub use rotation::{KeyState, Rotation, RotationError, rotate_key};
-pub use server::Server;
+pub use server::{Server, ServerStopper};
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use rand::TryRngCore as _;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tracing::info;
@@ -36,6 +36,19 @@ const STOP_MAX: Duration = Duration::from_secs(3);
 const ADDRESSES_PERIOD: Duration = Duration::from_secs(60);
 /// Longest that the start of a server waits in all for other copies of its homes. Each volume goes on looking afterwards.
 const COPY_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Asks a server to stop, if it is still there.
+#[derive(Debug, Clone)]
+pub struct ServerStopper(Weak<Shared>);
+
+impl ServerStopper {
+    /// As [`Server::request_stop`].
+    pub fn request_stop(&self) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.request_stop();
+        }
+    }
+}
 
 /// What all parts of a server share.
 pub(crate) struct Shared {
@@ -221,18 +234,25 @@ impl Server {
     /// Waits until someone asked the server to stop (`wayfs stop`, or [`Server::request_stop`]), at most `patience`;
     /// whether someone did.
     pub fn wait_stop(&self, patience: Duration) -> bool {
-        let end = Instant::now() + patience;
-        let mut wanted = self.shared.stop_wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*wanted {
-            let Some(left) = end.checked_duration_since(Instant::now()) else { return false };
-            wanted = self.shared.stop_changed.wait_timeout(wanted, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
+        let wanted = self.shared.stop_wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.shared.stop_changed.wait_timeout_while(wanted, patience, |wanted| !*wanted);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Ends [`Server::wait_stop`]; may be called from a thread that handles signals.
+    /// The same for as long as it takes. Nothing wakes the thread before.
+    pub fn wait_for_stop(&self) {
+        let wanted = self.shared.stop_wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.shared.stop_changed.wait_while(wanted, |wanted| !*wanted));
+    }
+
+    /// Ends [`Server::wait_stop`].
     pub fn request_stop(&self) {
         self.shared.request_stop();
+    }
+
+    /// What a thread that handles signals has to ask it to stop.
+    pub fn stopper(&self) -> ServerStopper {
+        ServerStopper(Arc::downgrade(&self.shared))
     }
 
     /// Ends cleanly: children are told, everything is durable, the port and the directory are free. Idempotent.

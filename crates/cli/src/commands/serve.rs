@@ -6,13 +6,9 @@ use crate::config::{ServeSettings, passphrase};
 use crate::failure::{Exit, Failure};
 use crate::{cores, daemon, label, logging, panics, sd_notify, signals};
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
 use wayfs_control::link_signals::LinkSource;
 use wayfs_control::{DaemonKind, Registered, Registration};
-use wayfs_server::{Server, ServerConfig, StartError};
-
-/// Time between two looks at signals.
-const STEP: Duration = Duration::from_millis(200);
+use wayfs_server::{Server, ServerConfig, ServerStopper, StartError};
 
 pub(crate) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
     let settings = ServeSettings::new(args, &context.config);
@@ -30,7 +26,8 @@ pub(crate) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
     config.passphrase = passphrase(settings.passphrase_file.as_deref())?;
     let mut server = Server::start(config).map_err(|error| start_failure(&error))?;
     let registered = register(context, &settings)?;
-    serve(&server, &ended);
+    stop_on_signal(server.stopper(), ended).map_err(|e| Failure::io("start a thread", &e))?;
+    serve(&server);
     sd_notify::notify("STOPPING=1");
     server.stop();
     drop(registered);
@@ -38,14 +35,24 @@ pub(crate) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
 }
 
 /// Says that it serves, and returns when someone asks it to end.
-fn serve(server: &Server, ended: &Receiver<signals::Ending>) {
+fn serve(server: &Server) {
     if !daemon::is_background() {
         // A standard output that is closed is no reason to stop serving.
         let _ = write_out(&format!("Serves at {}. End it with Ctrl-C or `wayfs stop`.\n", server.address()));
     }
     daemon::report_ready();
     sd_notify::notify("READY=1");
-    while ended.try_recv().is_err() && !server.wait_stop(STEP) {}
+    server.wait_for_stop();
+}
+
+fn stop_on_signal(stopper: ServerStopper, ended: Receiver<signals::Ending>) -> std::io::Result<()> {
+    let thread = std::thread::Builder::new().name("stop-on-signal".into());
+    thread.spawn(move || {
+        if ended.recv().is_ok() {
+            stopper.request_stop();
+        }
+    })?;
+    Ok(())
 }
 
 fn register(context: &Context, settings: &ServeSettings) -> Result<Registered, Failure> {
