@@ -190,36 +190,44 @@ pub(super) fn compare_umount(world: &mut World, at: usize) -> Result<(), String>
 /// # Errors
 /// Who says otherwise.
 pub(super) fn nothing_is_left(world: &World) -> Result<(), String> {
+    let mut told = Vec::new();
     for station in &world.stations {
         // Whether that was enough is what the numbers say.
-        station.tool(&["sync", "--until", "stable", "--timeout", "60"]);
+        let answer = station.tool(&["sync", "--until", "stable", "--timeout", "60", "--json"]);
+        told.push(format!("{} was told to send: {} {}", station.disk, answer.code(), answer.out.trim()));
     }
     let end = Instant::now() + QUIET;
     loop {
         let left = left(world)?;
-        let Some(left) = left else { return Ok(()) };
+        if left.is_empty() {
+            return Ok(());
+        }
         if Instant::now() > end {
-            return Err(format!("all is stable, and something is counted: {left}"));
+            let all: Vec<String> = left.into_iter().chain(told).collect();
+            return Err(format!("all is stable, and something is counted: {}", all.join("\n")));
         }
         std::thread::sleep(Duration::from_millis(300));
     }
 }
 
-fn left(world: &World) -> Result<Option<String>, String> {
+/// What daemons count that is left, and their queues.
+fn left(world: &World) -> Result<Vec<String>, String> {
     let names = ["not_safe", "at_station", "home_lacks"];
     let is_left = |ledger: &Value| names.iter().any(|name| !ledger[name].is_null() && !is_nothing(&ledger[name]));
+    let mut left = Vec::new();
     for client in &world.clients {
         let status = status_of(client)?;
         if is_left(&status["ledger"]) {
-            return Ok(Some(format!("{}: {}", client.disk, status["ledger"])));
+            let queue = client.tool(&["queue", "--json"]).out;
+            left.push(format!("{}: {} {}", client.disk, status["ledger"], queue.trim()));
         }
     }
     for site in world.stations.iter().chain([&world.home]) {
         let status = site.tool(&["status", "--json"]).ok().json();
         let ledger = &volume_of(&status)["ledger"];
         if is_left(ledger) {
-            return Ok(Some(format!("{}: {ledger}", site.disk)));
+            left.push(format!("{}: {ledger} {}", site.disk, site.tool(&["queue", "--json"]).out.trim()));
         }
     }
-    Ok(None)
+    Ok(left)
 }
