@@ -16,6 +16,8 @@ const STUCK_MS: u64 = 60_000;
 const ITEMS_MAX: usize = 10_000;
 /// Items read from the tables at a time.
 const PAGE: usize = 512;
+/// How often a queue is listed anew that moves meanwhile. What is listed then is of two moments.
+const LOOKS_MAX: usize = 4;
 
 /// The oldest items of volumes that the one who asks may see, at most `limit` (at most 10,000), with the sums of all.
 ///
@@ -25,17 +27,32 @@ pub fn run<V: LocalVolume>(volumes: &[V], limit: usize) -> Result<QueueReport, C
     let limit = limit.min(ITEMS_MAX);
     let mut report = QueueReport::default();
     for local in volumes {
-        let ledger = local.ledger();
-        let held_up = local.held_up();
-        report.items.extend(local.unwritten().into_iter().take(limit));
-        add_records(local, held_up.as_deref(), limit, &mut report)?;
-        add_contents(local, held_up.as_deref(), limit, &mut report)?;
-        report.items_total += records_on_their_way(local.role(), &ledger);
-        report.bytes_total += ledger.home_lacks.bytes;
-        report.ledger = std::mem::take(&mut report.ledger).plus(ledger);
+        let mut listed = list(local, limit)?;
+        for _ in 1..LOOKS_MAX {
+            if local.ledger().counts() == listed.ledger.counts() {
+                break;
+            }
+            listed = list(local, limit)?;
+        }
+        report.items.append(&mut listed.items);
+        report.items_total += listed.items_total;
+        report.bytes_total += listed.bytes_total;
+        report.ledger = std::mem::take(&mut report.ledger).plus(listed.ledger);
     }
     report.items.sort_by_key(|item| std::cmp::Reverse(item.age_ms));
     report.items.truncate(limit);
+    Ok(report)
+}
+
+/// The queue of one volume.
+fn list(local: &impl LocalVolume, limit: usize) -> Result<QueueReport, ControlError> {
+    let mut report = QueueReport { ledger: local.ledger(), ..QueueReport::default() };
+    let held_up = local.held_up();
+    report.items.extend(local.unwritten().into_iter().take(limit));
+    add_records(local, held_up.as_deref(), limit, &mut report)?;
+    add_contents(local, held_up.as_deref(), limit, &mut report)?;
+    report.items_total += records_on_their_way(local.role(), &report.ledger);
+    report.bytes_total += report.ledger.home_lacks.bytes;
     Ok(report)
 }
 

@@ -40,8 +40,9 @@ const DEVIATION_MIN: Duration = Duration::from_millis(10);
 const PATIENCE_UNKNOWN: Duration = Duration::from_millis(250);
 /// Longer silence is an outage however thin the line: 1500 bytes at 12 kb/s.
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
-/// Who sends now and then is not woken for each message: so long it looks by itself.
-const LINGER: Duration = Duration::from_secs(1);
+/// Who sends much is not woken for each message: so long it looks by itself. Longer would cost more looks than it saves, since machines at
+/// rest say something every second or so.
+const LINGER: Duration = Duration::from_millis(100);
 /// How often it looks while nothing is under way.
 const LOOK: Duration = Duration::from_millis(25);
 

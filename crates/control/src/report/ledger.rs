@@ -74,6 +74,17 @@ impl LedgerReport {
         self.unsafe_amount().is_nothing() && self.open_files == 0
     }
 
+    /// All that is counted, without ages and words: two of the same moment have the same.
+    pub fn counts(&self) -> [u64; 10] {
+        let of = |amount: AmountReport| [amount.records, amount.versions, amount.bytes];
+        let [not_safe, at_station, lacks] = [self.unsafe_amount(), self.station_amount(), self.home_lacks].map(of);
+        let mut counts = [self.open_files; 10];
+        for (place, amount) in counts.chunks_mut(3).zip([not_safe, at_station, lacks]) {
+            place.copy_from_slice(&amount);
+        }
+        counts
+    }
+
     /// Whether all has come all the way.
     pub const fn is_nothing(&self) -> bool {
         self.home_lacks.is_nothing() && self.open_files == 0
@@ -96,5 +107,28 @@ impl LedgerReport {
             why,
             next_step,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_moves_shows_in_the_counts_and_age_does_not() {
+        let ledger = LedgerReport::default();
+        let amount = |records, versions, bytes| AmountReport { records, versions, bytes, oldest_ms: None };
+        let aged = AmountReport { oldest_ms: Some(7), ..AmountReport::default() };
+        assert_eq!(LedgerReport { home_lacks: aged, ..ledger.clone() }.counts(), ledger.counts());
+        for change in [amount(1, 0, 0), amount(0, 1, 0), amount(0, 0, 1)] {
+            for changed in [
+                LedgerReport { not_safe: Some(change), ..ledger.clone() },
+                LedgerReport { at_station: Some(change), ..ledger.clone() },
+                LedgerReport { home_lacks: change, ..ledger.clone() },
+            ] {
+                assert_ne!(changed.counts(), ledger.counts());
+            }
+        }
+        assert_ne!(LedgerReport { open_files: 1, ..ledger.clone() }.counts(), ledger.counts());
     }
 }
