@@ -698,6 +698,12 @@ impl<S: MetaStore> Replica<S> {
         self.contents.announced_set.keys().copied().collect()
     }
 
+    /// What was told of single versions may not be so any more.
+    pub(crate) fn forget_told(&mut self) {
+        self.contents.stable.clear();
+        self.contents.told = crate::fact_asks::FactsTold::default();
+    }
+
     /// When one version became stable, if that was told by itself.
     pub(crate) fn stable_alone(&self, version: RecordId) -> Option<WallTime> {
         self.contents.stable.get(&version).copied()

@@ -5,14 +5,17 @@ use crate::contents::{AWAITED, HOLDERS_MAX, Missing};
 use crate::replica::Replica;
 use crate::report::VersionState;
 use crate::tables::{
-    after_prefix, milestone_key, origin_key, pack, parse_root_key, record_key, root_prefix, table, unpack,
+    after_prefix, milestone_key, origin_key, pack, parse_origin_key, parse_root_key, record_key, root_prefix, table,
+    unpack,
 };
 use serde::{Deserialize, Serialize};
 use wayfs_tree::ALIAS_CHAIN_MAX;
 use wayfs_types::request::Level;
 use wayfs_types::{Content, Fact, Facts, FileId, Inode, MetaStore, OriginId, RecordId, StorageError, WallTime};
-use wayfs_wire::Mark;
+use wayfs_wire::{Mark, Up};
 
+/// The place of *stable* among the steps.
+const STABLE: usize = 2;
 /// Steps of each level of an origin whose times are kept.
 const MILESTONES: u64 = 1024;
 
@@ -74,6 +77,48 @@ impl<S: MetaStore> Replica<S> {
             self.staged.marks_moved |= mark.origin == self.config.origin;
         }
         Ok(marks)
+    }
+
+    /// The home was put back to an older copy: what it had told to be stable may not be there. It tells anew what is; of what it is not
+    /// told about, this replica does not know.
+    pub(crate) fn forget_stable(&mut self) -> Result<(), StorageError> {
+        for origin in self.marked()? {
+            self.lower_stable(origin, 0)?;
+        }
+        self.forget_told();
+        Ok(())
+    }
+
+    /// Origins of which a mark is known.
+    pub(crate) fn marked(&self) -> Result<Vec<OriginId>, StorageError> {
+        let mut origins = Vec::new();
+        self.each(&[table::MARK], &[table::MARK + 1], |key, _| {
+            origins.push(parse_origin_key(key)?);
+            Ok(())
+        })?;
+        Ok(origins)
+    }
+
+    /// What an origin wrote is at the home up to `through` only: contents that had been there are not any more. A station brings what
+    /// it has of them, and tells its clients.
+    pub(crate) fn lower_stable(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
+        let mut marks = self.marks(origin)?;
+        let before = marks.stable;
+        if through >= before {
+            return Ok(());
+        }
+        // Steps only go forward, so those of before go, too.
+        (marks.stable, marks.steps[STABLE]) = (through, 0);
+        self.overlay.put_raw(origin_key(table::MARK, origin), pack(&marks));
+        self.staged.marks_moved |= origin == self.config.origin;
+        self.staged.marks.insert(origin);
+        self.forget_told();
+        if self.config.role == Role::Station {
+            self.lives.lost_at = Some(self.now);
+            self.handle_want(origin, before)?;
+            self.tell_parent(Up::Want { origin, through: before });
+        }
+        Ok(())
     }
 
     /// The marks of an origin as this replica vouches for them to a child.
@@ -263,7 +308,12 @@ impl<S: MetaStore> Replica<S> {
         };
         // What was sent ahead of our own disk is called safe when that has it, too.
         let safe = marks.safe.min(self.own_durable());
-        Ok(Facts { safe: fact(0, safe)?, visible: fact(1, marks.visible)?, stable: fact(2, marks.stable)? })
+        let stable = match fact(2, marks.stable)? {
+            // Of a number that this machine gave up no mark is told any more.
+            Fact::No if origin != self.config.origin => Fact::Unknown,
+            told => told,
+        };
+        Ok(Facts { safe: fact(0, safe)?, visible: fact(1, marks.visible)?, stable })
     }
 
     /// The row that says that contents are not here, be it under the name of another record whose contents are equal.

@@ -50,13 +50,22 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// In a new session the parent is told again who waits below us, be it that it heard nothing of it in the last: it is
-    /// to bring the contents home, and tells only those who asked how far an origin has come.
+    /// to bring the contents home, and tells only those who asked how far an origin has come. It is asked as well whether all is there
+    /// that it told to be stable: it may have been put back to a copy that lacks nothing but contents.
     pub(crate) fn retell_wants(&mut self) -> Result<(), StorageError> {
         for (origin, through) in std::mem::take(&mut self.contents.wanted_through) {
             if self.marks(origin)?.stable < through {
                 self.contents.wanted_through.insert(origin, through);
-                self.tell_parent(Up::Want { origin, through });
             }
+        }
+        let mut wants = self.contents.wanted_through.clone();
+        for origin in self.marked()? {
+            let stable = self.marks(origin)?.stable;
+            let through = wants.entry(origin).or_insert(0);
+            *through = stable.max(*through);
+        }
+        for (origin, through) in wants.into_iter().filter(|(_, through)| *through > 0) {
+            self.tell_parent(Up::Want { origin, through });
         }
         Ok(())
     }

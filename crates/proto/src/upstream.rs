@@ -89,6 +89,8 @@ pub(crate) struct Upstream {
     pub(crate) former_wanted: BTreeMap<OriginId, u64>,
     /// The parent goes on where we left off with it.
     pub(crate) resumed: bool,
+    /// Client: the parent has told how much of ours is stable, in this session or the last.
+    pub(crate) told_stable: bool,
     /// The parent could not resume: what it does not name of small tables is no more.
     anew: bool,
     /// The cut so far.
@@ -211,6 +213,7 @@ impl<S: MetaStore> Replica<S> {
             doubtful: BTreeSet::new(),
             unplaced: BTreeSet::new(),
             marks_ahead: BTreeMap::new(),
+            told_stable: false,
             told: BTreeMap::new(),
         });
         self.peers.insert(peer, PeerRole::Parent);
@@ -405,16 +408,20 @@ impl<S: MetaStore> Replica<S> {
         {
             return Err(StepError::Peer(peer, "resumes what we never had".to_owned()));
         }
+        let is_same = self.counters.resume.is_some_and(|known| known.stamp.is_same_store(&stamp));
         if let Some(upstream) = self.upstream.as_mut() {
             upstream.stamp = Some(stamp);
             upstream.resumed = resume;
+            upstream.told_stable = is_same;
             let rtt = self.now.since(upstream.began);
             upstream.rights.note_rtt(rtt);
             upstream.applied = applied.iter().map(|of| (of.origin, of.through)).collect();
         }
+        if went_back {
+            self.forget_stable()?;
+        }
         // Noted first: who goes on under another number, since its own history forked, too, has no cursor that shows it again.
         self.counters.rescues |= went_back && self.config.role == Role::Station;
-        let is_same = self.counters.resume.is_some_and(|known| known.stamp.is_same_store(&stamp));
         if let Some(reason) = self.fork_in_welcome(own, &applied)? {
             if went_back && is_same {
                 self.note_lost_beside_fork(ends)?;
@@ -712,6 +719,10 @@ impl<S: MetaStore> Replica<S> {
                 }
                 Role::Home | Role::Station => Mark { safe: 0, visible: 0, ..*mark },
             };
+            if self.may_go_back(is_own) {
+                self.lower_stable(mark.origin, known.stable)?;
+            }
+            self.advance_marks(known)?;
             self.advance_marks(known)?;
             self.staged.marks.insert(mark.origin);
             if is_own && self.config.role == Role::Client {
@@ -724,6 +735,17 @@ impl<S: MetaStore> Replica<S> {
             self.start_stream()?;
         }
         Ok(())
+    }
+
+    /// Whether what the parent tells to be stable counts where it is less than is known: the home knows, and whoever told more
+    /// before. Another station may not have heard yet how far a client that comes to it is.
+    fn may_go_back(&mut self, is_own: bool) -> bool {
+        let Some(upstream) = self.upstream.as_mut() else { return false };
+        match self.config.role {
+            Role::Home => false,
+            Role::Station => true,
+            Role::Client => is_own && std::mem::replace(&mut upstream.told_stable, true),
+        }
     }
 
     fn note_applied(&mut self, origin: OriginId, applied: u64) {

@@ -508,3 +508,45 @@ fn a_station_that_was_put_back_takes_over_the_state_of_a_home_that_was_put_back(
     }
     world.assert_agrees(station);
 }
+
+/// Claims 31007 and 40001 [S-home-put-back]: the copy has the record of a file and not its contents, which the home had had. Nobody says
+/// that they are stable until they are there again, and who has them brings them.
+#[test]
+fn contents_that_a_home_lost_and_whose_record_it_has_are_not_stable_until_they_are_there_again() {
+    let mut world = first_life();
+    let station = world.add(Role::Station, "st@s");
+    let a = world.add(Role::Client, "ann@a");
+    stay_connected(&mut world, station, HOME);
+    stay_connected(&mut world, a, station);
+    world.names(a, ROOT).unwrap();
+    let file = world.create(a, ROOT, "film");
+    world.store(a, file, big("film"));
+    assert_eq!(world.wait(a, Level::Visible), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(HOME);
+    let root = big("film").root().unwrap();
+    assert!(!world.hosts[HOME].chunks.contains(&root), "it is at the station only");
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    let is_stable = |world: &World, host: usize| {
+        let shown = world.hosts[host].replica.level(file).unwrap().unwrap();
+        shown.facts.stable.holds()
+    };
+    assert!([HOME, station, a].iter().all(|host| is_stable(&world, *host)));
+    world.restore(HOME, copy, 4);
+    world.hosts[HOME].chunks.remove(&root);
+    rejoin(&mut world, &[(station, HOME), (a, station)]);
+    world.pass(Duration::from_secs(3));
+    assert!(!world.hosts[HOME].chunks.contains(&root));
+    for host in [HOME, station, a] {
+        assert!(!is_stable(&world, host), "said at {host}");
+    }
+    // Who is on record is asked after a while.
+    world.pass(Duration::from_secs(120));
+    assert!(world.hosts[HOME].chunks.contains(&root), "the station brought them without being told to");
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    for host in [HOME, station, a] {
+        assert!(is_stable(&world, host), "not said at {host}");
+        let ledger = world.hosts[host].replica.ledger().unwrap();
+        assert!(ledger.home_lacks.is_nothing(), "host {host}: {ledger:?}");
+    }
+}
