@@ -104,6 +104,7 @@ fn lose_station(world: &mut World) -> bool {
     let disk = world.stations[at].disk;
     world.diary.lose(disk);
     drop(world.stations.remove(at));
+    world.station_is_lost();
     start_home(world);
     let station = world.new_station();
     world.stations.insert(at, station);

@@ -246,7 +246,14 @@ impl World {
         self.deaf = stations.chain(self.clients.iter().map(|client| client.disk)).map(|disk| (disk, now)).collect();
     }
 
-    /// Whether a client is not known to have heard of the home since it was put back.
+    /// A station's disk is lost. A client that is offline says what it was told by it until it has heard of the home again, and
+    /// cannot know better.
+    pub(super) fn station_is_lost(&mut self) {
+        let now = Instant::now();
+        self.deaf.extend(self.clients.iter().filter(|client| client.is_offline).map(|client| (client.disk, now)));
+    }
+
+    /// Whether a client is not known to have heard of the home since it was put back, or a station was lost.
     pub(super) fn is_deaf(&self, at: usize) -> bool {
         self.deaf.contains_key(&self.clients[at].disk)
     }
