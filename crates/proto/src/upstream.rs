@@ -423,7 +423,8 @@ impl<S: MetaStore> Replica<S> {
         // Noted first: who goes on under another number, since its own history forked, too, has no cursor that shows it again.
         self.counters.rescues |= went_back && self.config.role == Role::Station;
         if let Some(reason) = self.fork_in_welcome(own, &applied)? {
-            if went_back && is_same {
+            // What another server lost was noted already: this one may be the home, and have lost more.
+            if went_back && (is_same || self.fork.lost_after.is_some()) {
                 self.note_lost_beside_fork(ends)?;
             }
             self.begin_fork(reason);
@@ -459,10 +460,8 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(());
             }
         }
-        // In the same life of its store it has forgotten nothing that it told.
-        let is_back = self.fork.told_by.take() == Some(stamp);
         if !resume {
-            self.begin_anew(is_back);
+            self.begin_anew(stamp);
         }
         match self.config.role {
             Role::Station => {
@@ -484,9 +483,10 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The parent cannot tell what changed since we left: a client verifies its cache on use, a station
-    /// takes the whole state over. `is_back`: this parent told us all that we know, so what it says takes that back.
-    fn begin_anew(&mut self, is_back: bool) {
-        if !is_back {
+    /// takes the whole state over.
+    fn begin_anew(&mut self, stamp: Stamp) {
+        // A parent that told us all that we know has forgotten nothing of it in the same life of its store: what it says takes that back.
+        if self.fork.told_by.take() != Some(stamp) {
             self.note_move();
         }
         self.counters.resume = None;

@@ -1,6 +1,6 @@
 //! A client that goes on under another number since its home was put back, when that happens once more.
 
-use super::forking::stay_connected;
+use super::forking::{assert_all_there, named, stay_connected, write};
 use super::put_back::{first_life, rejoin};
 use super::put_back_contents::{ASKED, is_declared, let_go};
 use super::world::{HOME, World, big};
@@ -148,4 +148,44 @@ fn who_is_taken_in_anew_writes_again_what_it_wrote_under_all_its_numbers() {
     rejoin(&mut world, &[(a, HOME)]);
     assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
     assert_both_are_there(&mut world);
+}
+
+/// Seed 9833204 of `home-back`, `station-back` and `station-gone`: a client hears of its station that this was put back, and gets its new
+/// number from the home, which was put back to before all that the client wrote.
+#[test]
+fn who_noticed_a_loss_at_its_station_writes_again_what_its_home_lost_too() {
+    let mut world = first_life();
+    let station = world.add(Role::Station, "st@s");
+    let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "ben@b"));
+    for (child, parent) in [(station, HOME), (a, station), (b, HOME)] {
+        stay_connected(&mut world, child, parent);
+        world.names(child, ROOT).unwrap();
+    }
+    let store = world.snapshot(station);
+    world.restore(station, store, 7);
+    rejoin(&mut world, &[(station, HOME), (a, station)]);
+    let home = world.snapshot(HOME);
+    let (early, late) = (named("early", 2), named("late", 2));
+    write(&mut world, a, &early);
+    write(&mut world, b, &named("other", 1));
+    world.pass(Duration::from_secs(3));
+    let older = world.snapshot(station);
+    write(&mut world, a, &late);
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    for child in [station, a, b] {
+        let line = world.line_of(child);
+        world.close(line);
+    }
+    world.restore(HOME, home, 4);
+    rejoin(&mut world, &[(b, HOME)]);
+    world.restore(station, older, 8);
+    world.connect(a, station);
+    world.settle();
+    world.destroy(station);
+    rejoin(&mut world, &[(a, HOME)]);
+    for names in [&early, &late] {
+        assert_all_there(&mut world, HOME, names);
+    }
+    world.check_tree(HOME);
 }
