@@ -667,9 +667,12 @@ impl<S: MetaStore> Replica<S> {
         if !is_station && !self.speaks_for(origin, of)? {
             return Err(StepError::Peer(peer, "wants for a foreign origin".to_owned()));
         }
-        // Whoever asks is told how far they come, be it that their records came by another way.
+        // Whoever asks is told how far they come, be it that their records came by another way, or that it was told before.
         if self.origin_image(of)?.is_some() {
             self.add_subject(origin, of);
+            if let Some(row) = self.children.by_origin.get_mut(&origin) {
+                row.marks.insert(of, None);
+            }
         }
         Ok(self.forward_want(of, through)?)
     }

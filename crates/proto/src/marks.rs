@@ -113,6 +113,10 @@ impl<S: MetaStore> Replica<S> {
         self.staged.marks_moved |= origin == self.config.origin;
         self.staged.marks.insert(origin);
         self.forget_told();
+        if let Some(upstream) = self.upstream.as_mut().filter(|_| origin == self.config.origin) {
+            // Who waits for it asks again.
+            upstream.asked_stable = 0;
+        }
         if self.config.role == Role::Station {
             self.lives.lost_at = Some(self.now);
             self.handle_want(origin, before)?;

@@ -64,7 +64,7 @@ impl<S: MetaStore> Replica<S> {
             let through = wants.entry(origin).or_insert(0);
             *through = stable.max(*through);
         }
-        for (origin, through) in wants.into_iter().filter(|(_, through)| *through > 0) {
+        for (origin, through) in wants {
             self.tell_parent(Up::Want { origin, through });
         }
         Ok(())

@@ -706,6 +706,10 @@ impl<S: MetaStore> Replica<S> {
                 }
                 continue;
             }
+            // What was told before counts no more, and what is stable may go back.
+            if let Some(upstream) = self.upstream.as_mut() {
+                upstream.marks_ahead.remove(&mark.origin);
+            }
             self.note_applied(mark.origin, mark.applied);
             // What a station's records are to its own children it says itself; of the home's word only
             // *stable* is news.

@@ -550,3 +550,55 @@ fn contents_that_a_home_lost_and_whose_record_it_has_are_not_stable_until_they_a
         assert!(ledger.home_lacks.is_nothing(), "host {host}: {ledger:?}");
     }
 }
+
+/// The same where the writer is at the home itself, and nobody else has them.
+#[test]
+fn contents_that_a_home_lost_come_again_from_a_writer_that_is_there() {
+    let mut world = first_life();
+    let a = world.add(Role::Client, "ann@a");
+    let line = world.connect(a, HOME);
+    world.settle();
+    world.hold_pushes(line, true);
+    let file = world.create(a, ROOT, "film");
+    world.store(a, file, big("film"));
+    world.create(a, ROOT, "later");
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(HOME);
+    let root = big("film").root().unwrap();
+    assert!(!world.hosts[HOME].chunks.contains(&root), "it is at its writer only");
+    world.hold_pushes(line, false);
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    world.restore(HOME, copy, 4);
+    world.hosts[HOME].chunks.remove(&root);
+    rejoin(&mut world, &[(a, HOME)]);
+    let is_stable = |world: &World| world.hosts[a].replica.level(file).unwrap().unwrap().facts.stable.holds();
+    assert!(world.hosts[HOME].chunks.contains(&root) == is_stable(&world));
+    world.pass(Duration::from_secs(150));
+    assert!(world.hosts[HOME].chunks.contains(&root));
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    assert!(is_stable(&world));
+    for host in [HOME, a] {
+        let ledger = world.hosts[host].replica.ledger().unwrap();
+        assert!(ledger.home_lacks.is_nothing(), "host {host}: {ledger:?}");
+    }
+}
+
+/// Claims 32022: a client that took back what it had been told waits for the word of a parent that had told it already.
+#[test]
+fn who_waits_for_stable_is_told_again_how_far_it_has_come() {
+    let mut world = first_life();
+    let a = world.add(Role::Client, "ann@a");
+    stay_connected(&mut world, a, HOME);
+    let file = world.create(a, ROOT, "film");
+    world.store(a, file, big("film"));
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    let origin = world.hosts[a].origin;
+    let replica = &mut world.hosts[a].replica;
+    replica.lower_stable(origin, 0).unwrap();
+    replica.commit().unwrap();
+    let is_stable = |world: &World| world.hosts[a].replica.level(file).unwrap().unwrap().facts.stable.holds();
+    assert!(!is_stable(&world));
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    assert!(is_stable(&world));
+}
