@@ -463,6 +463,18 @@ impl<S: MetaStore> Replica<S> {
         if !resume {
             self.begin_anew(stamp);
         }
+        self.retell()?;
+        let ready = self.config.role != Role::Client || theirs >= self.confirmed_applied(own)?;
+        if ready {
+            self.start_stream()?;
+        } else {
+            self.set_standing(UplinkState::Migrating);
+        }
+        Ok(())
+    }
+
+    /// What the parent is told anew in each session.
+    fn retell(&mut self) -> Result<(), StorageError> {
         match self.config.role {
             Role::Station => {
                 self.retell_haves()?;
@@ -472,14 +484,7 @@ impl<S: MetaStore> Replica<S> {
             Role::Client => self.cancel_unsent()?,
             Role::Home => {}
         }
-        self.retell_gone()?;
-        let ready = self.config.role != Role::Client || theirs >= self.confirmed_applied(own)?;
-        if ready {
-            self.start_stream()?;
-        } else {
-            self.set_standing(UplinkState::Migrating);
-        }
-        Ok(())
+        self.retell_gone()
     }
 
     /// The parent cannot tell what changed since we left: a client verifies its cache on use, a station
