@@ -329,12 +329,13 @@ impl Contents for Live {
     }
 
     fn prefetch(&self, wanted: Wanted) {
-        let Wanted { file, version, digests } = wanted;
+        let Wanted { file, version, mut digests } = wanted;
+        let more = |under_way: usize| {
+            (under_way < PREFETCH_MAX).then(|| under_way + digests.len().min(PREFETCH_MAX - under_way))
+        };
+        let Ok(before) = self.prefetching.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) else { return };
+        digests.truncate(PREFETCH_MAX - before);
         let count = digests.len();
-        if self.prefetching.fetch_add(count, Ordering::Relaxed) >= PREFETCH_MAX {
-            self.prefetching.fetch_sub(count, Ordering::Relaxed);
-            return;
-        }
         let prefetching = Arc::clone(&self.prefetching);
         self.volume.fetch_then(file, version, digests, PREFETCH_TIMEOUT, move |_| {
             prefetching.fetch_sub(count, Ordering::Relaxed);

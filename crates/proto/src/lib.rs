@@ -115,6 +115,7 @@ mod sending;
 mod stream;
 mod succession;
 mod tables;
+mod taken_back;
 mod takeover;
 mod tentative;
 #[cfg(any(test, fuzzing))]
@@ -131,6 +132,7 @@ mod vouched;
 mod waits;
 mod watches;
 mod welcome;
+mod welcomed;
 
 pub use replica::{GrantError, OpenError, Replica};
 pub use succession::{Prospect, Succession};

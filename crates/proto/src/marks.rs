@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use wayfs_tree::ALIAS_CHAIN_MAX;
 use wayfs_types::request::Level;
 use wayfs_types::{Content, Fact, Facts, FileId, Inode, MetaStore, OriginId, RecordId, StorageError, WallTime};
-use wayfs_wire::{Mark, Up};
+use wayfs_wire::Mark;
 
 /// The place of *stable* among the steps.
 const STABLE: usize = 2;
@@ -50,7 +50,7 @@ impl<S: MetaStore> Replica<S> {
         bytes.map_or_else(|| Ok(Marks::default()), |bytes| unpack(&bytes))
     }
 
-    /// Moves an origin's marks forward, never back, and notes when.
+    /// Moves an origin's marks forward, never back, and notes when. (`taken_back` tells when what is stable goes back.)
     pub(crate) fn advance_marks(&mut self, mark: Mark) -> Result<Marks, StorageError> {
         let mut marks = self.marks(mark.origin)?;
         let before = marks;
@@ -79,16 +79,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(marks)
     }
 
-    /// The home was put back to an older copy: what it had told to be stable may not be there. It tells anew what is; of what it is not
-    /// told about, this replica does not know.
-    pub(crate) fn forget_stable(&mut self) -> Result<(), StorageError> {
-        for origin in self.marked()? {
-            self.lower_stable(origin, 0)?;
-        }
-        self.forget_told();
-        Ok(())
-    }
-
     /// Origins of which a mark is known.
     pub(crate) fn marked(&self) -> Result<Vec<OriginId>, StorageError> {
         let mut origins = Vec::new();
@@ -99,30 +89,19 @@ impl<S: MetaStore> Replica<S> {
         Ok(origins)
     }
 
-    /// What an origin wrote is at the home up to `through` only: contents that had been there are not any more. A station brings what
-    /// it has of them, and tells its clients.
-    pub(crate) fn lower_stable(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
+    /// Moves the mark of what is stable of an origin back; answers where it was, if it was further.
+    pub(crate) fn lower_stable(&mut self, origin: OriginId, through: u64) -> Result<Option<u64>, StorageError> {
         let mut marks = self.marks(origin)?;
         let before = marks.stable;
         if through >= before {
-            return Ok(());
+            return Ok(None);
         }
         // Steps only go forward, so those of before go, too.
         (marks.stable, marks.steps[STABLE]) = (through, 0);
         self.overlay.put_raw(origin_key(table::MARK, origin), pack(&marks));
         self.staged.marks_moved |= origin == self.config.origin;
         self.staged.marks.insert(origin);
-        self.forget_told();
-        if let Some(upstream) = self.upstream.as_mut().filter(|_| origin == self.config.origin) {
-            // Who waits for it asks again.
-            upstream.asked_stable = 0;
-        }
-        if self.config.role == Role::Station {
-            self.lives.lost_at = Some(self.now);
-            self.handle_want(origin, before)?;
-            self.tell_parent(Up::Want { origin, through: before });
-        }
-        Ok(())
+        Ok(Some(before))
     }
 
     /// The marks of an origin as this replica vouches for them to a child.

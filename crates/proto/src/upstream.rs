@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use wayfs_types::request::RequestId;
 use wayfs_types::{CommitNumber, Image, Key, MetaStore, OriginId, RecordId, StorageError, Time};
-use wayfs_wire::{Applied, AskId, Down, KeyImage, Mark, Message, Question, Resume, Stamp, Up};
+use wayfs_wire::{AskId, Down, KeyImage, Mark, Message, Question, Resume, Stamp, Up};
 
 /// Batches that nobody waits for are synced after so long.
 pub(crate) const SYNC_PERIOD: Duration = Duration::from_secs(1);
@@ -58,7 +58,7 @@ pub(crate) struct Upstream {
     pub(crate) state: UplinkState,
     /// Our own change after which all that the parent vouched for came in this session.
     pub(crate) since: u64,
-    began: Time,
+    pub(crate) began: Time,
     heard: Time,
     /// Our cache may be trusted until then.
     pub(crate) lease_until: Time,
@@ -92,7 +92,7 @@ pub(crate) struct Upstream {
     /// Client: the parent has told how much of ours is stable, in this session or the last.
     pub(crate) told_stable: bool,
     /// The parent could not resume: what it does not name of small tables is no more.
-    anew: bool,
+    pub(crate) anew: bool,
     /// The cut so far.
     pub(crate) partial: Vec<KeyImage>,
     pub(crate) asks: BTreeMap<AskId, Asked>,
@@ -394,123 +394,6 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    fn handle_welcome(
-        &mut self,
-        peer: PeerId,
-        (stamp, current): (Stamp, CommitNumber),
-        (resume, went_back): (bool, bool),
-        (applied, ends): (Vec<Applied>, &[u64]),
-    ) -> Result<(), StepError> {
-        let own = self.config.origin;
-        self.forget_rooms_of_former();
-        if resume
-            && self.counters.resume.is_none_or(|known| !known.stamp.is_same_store(&stamp) || known.cursor > current)
-        {
-            return Err(StepError::Peer(peer, "resumes what we never had".to_owned()));
-        }
-        let is_same = self.counters.resume.is_some_and(|known| known.stamp.is_same_store(&stamp));
-        if let Some(upstream) = self.upstream.as_mut() {
-            upstream.stamp = Some(stamp);
-            upstream.resumed = resume;
-            upstream.told_stable = is_same;
-            let rtt = self.now.since(upstream.began);
-            upstream.rights.note_rtt(rtt);
-            upstream.applied = applied.iter().map(|of| (of.origin, of.through)).collect();
-        }
-        if went_back {
-            self.forget_stable()?;
-        }
-        // Noted first: who goes on under another number, since its own history forked, too, has no cursor that shows it again.
-        self.counters.rescues |= went_back && self.config.role == Role::Station;
-        if let Some(reason) = self.fork_in_welcome(own, &applied)? {
-            // What another server lost was noted already: this one may be the home, and have lost more.
-            if went_back && (is_same || self.fork.lost_after.is_some()) {
-                self.note_lost_beside_fork(ends)?;
-            }
-            self.begin_fork(reason);
-            return Ok(());
-        }
-        let theirs = self.parent_has(own);
-        let change = self.counters.change.0 + 1;
-        if let Some(upstream) = self.upstream.as_mut() {
-            upstream.lost_before = went_back.then_some(change);
-        }
-        self.ask_what_is_lost();
-        let confirmed = self.confirmed_applied(own)?;
-        // Another server may not have heard yet of what the last one confirmed.
-        let caught_up = self.fork.caught_up.take().filter(|known| known.is_same_store(&stamp));
-        if self.config.role == Role::Client && is_same && (went_back || resume) && theirs < confirmed {
-            // Whoever confirmed more than it has now was put back.
-            self.fork.lost_after = Some(theirs);
-            self.fork.lost_before = self.lost_of_former()?;
-            self.begin_fork(format!("the parent was put back to an older copy, which has {theirs} records of ours"));
-            return Ok(());
-        }
-        if caught_up.is_some() && theirs < confirmed && !self.is_on_its_way(theirs) {
-            self.fork.lost_before = self.lost_of_former()?;
-            self.begin_after_a_loss(theirs);
-            return Ok(());
-        }
-        if self.config.role == Role::Station {
-            let is_behind = theirs < self.confirmed_applied(own)?;
-            self.counters.rescues |= is_behind;
-            if is_behind {
-                // What we wrote next would follow what it does not have.
-                self.begin_fork(format!("the home was put back to an older copy, which has {theirs} records of ours"));
-                return Ok(());
-            }
-        }
-        if !resume {
-            self.begin_anew(stamp);
-        }
-        self.retell()?;
-        let ready = self.config.role != Role::Client || theirs >= self.confirmed_applied(own)?;
-        if ready {
-            self.start_stream()?;
-        } else {
-            self.set_standing(UplinkState::Migrating);
-        }
-        Ok(())
-    }
-
-    /// What the parent is told anew in each session.
-    fn retell(&mut self) -> Result<(), StorageError> {
-        match self.config.role {
-            Role::Station => {
-                self.retell_haves()?;
-                self.retell_spares()?;
-                self.retell_wants()?;
-            }
-            Role::Client => self.cancel_unsent()?,
-            Role::Home => {}
-        }
-        self.retell_gone()
-    }
-
-    /// The parent cannot tell what changed since we left: a client verifies its cache on use, a station
-    /// takes the whole state over.
-    fn begin_anew(&mut self, stamp: Stamp) {
-        // A parent that told us all that we know has forgotten nothing of it in the same life of its store: what it says takes that back.
-        if self.fork.told_by.take() != Some(stamp) {
-            self.note_move();
-        }
-        self.counters.resume = None;
-        if let Some(upstream) = self.upstream.as_mut() {
-            upstream.anew = true;
-        }
-        match self.config.role {
-            Role::Client => self.drop_watches(),
-            Role::Station => {
-                self.counters.reset = Some(self.counters.change);
-                self.fork.named.clear();
-                self.fork.unwritten.clear();
-                self.fork.unnamed.clear();
-                self.fork.touched.clear();
-            }
-            Role::Home => {}
-        }
-    }
-
     pub(crate) fn set_standing(&mut self, state: UplinkState) {
         if let Some(upstream) = self.upstream.as_mut() {
             upstream.state = state;
@@ -524,7 +407,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Says what we watch and asks for images.
-    fn start_stream(&mut self) -> Result<(), StorageError> {
+    pub(crate) fn start_stream(&mut self) -> Result<(), StorageError> {
         if self.config.role == Role::Client {
             self.begin_rights();
             let watches = Watches::in_force(&self.watches);
@@ -729,9 +612,8 @@ impl<S: MetaStore> Replica<S> {
                 Role::Home | Role::Station => Mark { safe: 0, visible: 0, ..*mark },
             };
             if self.may_go_back(is_own) {
-                self.lower_stable(mark.origin, known.stable)?;
+                self.take_back_stable(mark.origin, known.stable)?;
             }
-            self.advance_marks(known)?;
             self.advance_marks(known)?;
             self.staged.marks.insert(mark.origin);
             if is_own && self.config.role == Role::Client {
@@ -744,17 +626,6 @@ impl<S: MetaStore> Replica<S> {
             self.start_stream()?;
         }
         Ok(())
-    }
-
-    /// Whether what the parent tells to be stable counts where it is less than is known: the home knows, and whoever told more
-    /// before. Another station may not have heard yet how far a client that comes to it is.
-    fn may_go_back(&mut self, is_own: bool) -> bool {
-        let Some(upstream) = self.upstream.as_mut() else { return false };
-        match self.config.role {
-            Role::Home => false,
-            Role::Station => true,
-            Role::Client => is_own && std::mem::replace(&mut upstream.told_stable, true),
-        }
     }
 
     fn note_applied(&mut self, origin: OriginId, applied: u64) {

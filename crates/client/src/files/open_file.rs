@@ -237,13 +237,14 @@ impl OpenFile {
 
     /// Asks for what comes next. A read that may wait is one that found nothing without.
     fn read_ahead(&self, contents: &dyn Contents, base: &Base, read: &Range<u64>, wait_policy: WaitPolicy) {
-        let size = base.content.size();
-        let next = {
-            let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
-            match wait_policy {
-                WaitPolicy::None => ahead.went_on(read, size, contents.window()),
-                WaitPolicy::Silence(_) => ahead.waited(read, size, contents.window()),
-            }
+        let ahead = || self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        if wait_policy == WaitPolicy::None && !ahead().is_begun() {
+            return;
+        }
+        let (size, window) = (base.content.size(), contents.window());
+        let next = match wait_policy {
+            WaitPolicy::None => ahead().went_on(read, size, window),
+            WaitPolicy::Silence(_) => ahead().waited(read, size, window),
         };
         if next.is_empty() {
             return;

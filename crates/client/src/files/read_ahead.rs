@@ -26,6 +26,11 @@ pub(super) struct ReadAhead {
 }
 
 impl ReadAhead {
+    /// Whether a read had to wait that others may go on from.
+    pub(super) fn is_begun(&self) -> bool {
+        self.asked > 0
+    }
+
     /// A read that had to wait: which bytes are to be asked for. `window`: what the line has under way, in bytes.
     pub(super) fn waited(&mut self, read: &Range<u64>, size: u64, window: u64) -> Range<u64> {
         self.note(read);
@@ -38,7 +43,7 @@ impl ReadAhead {
     /// A read that found its bytes here. Nothing is asked for unless it goes on from one that had to wait.
     pub(super) fn went_on(&mut self, read: &Range<u64>, size: u64, window: u64) -> Range<u64> {
         self.note(read);
-        if self.asked == 0 { 0..0 } else { self.next(size, window) }
+        if self.is_begun() { self.next(size, window) } else { 0..0 }
     }
 
     fn note(&mut self, read: &Range<u64>) {

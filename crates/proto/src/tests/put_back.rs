@@ -509,6 +509,10 @@ fn a_station_that_was_put_back_takes_over_the_state_of_a_home_that_was_put_back(
     world.assert_agrees(station);
 }
 
+fn is_stable(world: &World, host: usize, file: FileId) -> bool {
+    world.hosts[host].replica.level(file).unwrap().unwrap().facts.stable.holds()
+}
+
 /// Claims 31007 and 40001 [S-home-put-back]: the copy has the record of a file and not its contents, which the home had had. Nobody says
 /// that they are stable until they are there again, and who has them brings them.
 #[test]
@@ -527,25 +531,21 @@ fn contents_that_a_home_lost_and_whose_record_it_has_are_not_stable_until_they_a
     let root = big("film").root().unwrap();
     assert!(!world.hosts[HOME].chunks.contains(&root), "it is at the station only");
     assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
-    let is_stable = |world: &World, host: usize| {
-        let shown = world.hosts[host].replica.level(file).unwrap().unwrap();
-        shown.facts.stable.holds()
-    };
-    assert!([HOME, station, a].iter().all(|host| is_stable(&world, *host)));
+    assert!([HOME, station, a].iter().all(|host| is_stable(&world, *host, file)));
     world.restore(HOME, copy, 4);
     world.hosts[HOME].chunks.remove(&root);
     rejoin(&mut world, &[(station, HOME), (a, station)]);
     world.pass(Duration::from_secs(3));
     assert!(!world.hosts[HOME].chunks.contains(&root));
     for host in [HOME, station, a] {
-        assert!(!is_stable(&world, host), "said at {host}");
+        assert!(!is_stable(&world, host, file), "said at {host}");
     }
     // Who is on record is asked after a while.
     world.pass(Duration::from_secs(120));
     assert!(world.hosts[HOME].chunks.contains(&root), "the station brought them without being told to");
     assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
     for host in [HOME, station, a] {
-        assert!(is_stable(&world, host), "not said at {host}");
+        assert!(is_stable(&world, host, file), "not said at {host}");
         let ledger = world.hosts[host].replica.ledger().unwrap();
         assert!(ledger.home_lacks.is_nothing(), "host {host}: {ledger:?}");
     }
@@ -572,12 +572,11 @@ fn contents_that_a_home_lost_come_again_from_a_writer_that_is_there() {
     world.restore(HOME, copy, 4);
     world.hosts[HOME].chunks.remove(&root);
     rejoin(&mut world, &[(a, HOME)]);
-    let is_stable = |world: &World| world.hosts[a].replica.level(file).unwrap().unwrap().facts.stable.holds();
-    assert!(world.hosts[HOME].chunks.contains(&root) == is_stable(&world));
+    assert!(world.hosts[HOME].chunks.contains(&root) == is_stable(&world, a, file));
     world.pass(Duration::from_secs(150));
     assert!(world.hosts[HOME].chunks.contains(&root));
     assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
-    assert!(is_stable(&world));
+    assert!(is_stable(&world, a, file));
     for host in [HOME, a] {
         let ledger = world.hosts[host].replica.ledger().unwrap();
         assert!(ledger.home_lacks.is_nothing(), "host {host}: {ledger:?}");
@@ -593,12 +592,10 @@ fn who_waits_for_stable_is_told_again_how_far_it_has_come() {
     let file = world.create(a, ROOT, "film");
     world.store(a, file, big("film"));
     assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
-    let origin = world.hosts[a].origin;
     let replica = &mut world.hosts[a].replica;
-    replica.lower_stable(origin, 0).unwrap();
+    replica.forget_stable().unwrap();
     replica.commit().unwrap();
-    let is_stable = |world: &World| world.hosts[a].replica.level(file).unwrap().unwrap().facts.stable.holds();
-    assert!(!is_stable(&world));
+    assert!(!is_stable(&world, a, file));
     assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
-    assert!(is_stable(&world));
+    assert!(is_stable(&world, a, file));
 }

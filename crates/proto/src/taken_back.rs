@@ -1,0 +1,62 @@
+//! What a home told to be stable, and is not there any more.
+//!
+//! A home that was put back to an older copy, or whose disk lost a chunk, has less than it had told. Its mark for an origin says so, and
+//! what was told before is taken back: whoever waits for *stable* waits for what is so now. A station brings what it has of it at once,
+//! whatever its policy is, since its users were told that it is at the home.
+//!
+//! ```text
+//!   home (lacks contents) ──Welcome: went back, or Marks: less than before──▶ station ──Marks──▶ clients
+//!                         ◀──Want (what was stable), contents ───────────────
+//! ```
+
+use crate::api::Role;
+use crate::replica::Replica;
+use wayfs_types::{MetaStore, OriginId, StorageError};
+use wayfs_wire::Up;
+
+impl<S: MetaStore> Replica<S> {
+    /// The parent lost what it had told. It tells anew what is stable; of what it is not told about, this replica does not know. What it
+    /// asks the parent about goes with the rest that is told anew in each session.
+    pub(crate) fn forget_stable(&mut self) -> Result<(), StorageError> {
+        self.forget_told();
+        for origin in self.marked()? {
+            self.go_back(origin, 0)?;
+        }
+        Ok(())
+    }
+
+    /// What an origin wrote is at the home up to `through` only, of what was told to be.
+    pub(crate) fn take_back_stable(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
+        let Some(before) = self.go_back(origin, through)? else { return Ok(()) };
+        self.forget_told();
+        if self.config.role == Role::Station {
+            self.tell_parent(Up::Want { origin, through: before });
+        }
+        Ok(())
+    }
+
+    fn go_back(&mut self, origin: OriginId, through: u64) -> Result<Option<u64>, StorageError> {
+        let Some(before) = self.lower_stable(origin, through)? else { return Ok(None) };
+        if let Some(upstream) = self.upstream.as_mut().filter(|_| origin == self.config.origin) {
+            // Who waits for it asks again.
+            upstream.asked_stable = 0;
+        }
+        if self.config.role == Role::Station {
+            // Clients that come are told that something was lost, and forget, too.
+            self.lives.lost_at = Some(self.now);
+            self.handle_want(origin, before)?;
+        }
+        Ok(Some(before))
+    }
+
+    /// Whether what the parent tells to be stable counts where it is less than is known: the home knows, and whoever told more
+    /// before. Another station may not have heard yet how far a client that comes to it is.
+    pub(crate) fn may_go_back(&mut self, is_own: bool) -> bool {
+        let Some(upstream) = self.upstream.as_mut() else { return false };
+        match self.config.role {
+            Role::Home => false,
+            Role::Station => true,
+            Role::Client => is_own && std::mem::replace(&mut upstream.told_stable, true),
+        }
+    }
+}

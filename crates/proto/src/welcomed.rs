@@ -1,0 +1,127 @@
+//! The child's half of a welcome: whether the parent goes on where it left off, has forgotten something, or has another history.
+
+use crate::api::{PeerId, Role};
+use crate::replica::{Replica, StepError};
+use crate::upstream::UplinkState;
+use wayfs_types::{CommitNumber, MetaStore, StorageError};
+use wayfs_wire::{Applied, Stamp};
+
+impl<S: MetaStore> Replica<S> {
+    /// The parent says who it is, and what it has of each origin.
+    pub(crate) fn handle_welcome(
+        &mut self,
+        peer: PeerId,
+        (stamp, current): (Stamp, CommitNumber),
+        (resume, went_back): (bool, bool),
+        (applied, ends): (Vec<Applied>, &[u64]),
+    ) -> Result<(), StepError> {
+        let own = self.config.origin;
+        self.forget_rooms_of_former();
+        if resume
+            && self.counters.resume.is_none_or(|known| !known.stamp.is_same_store(&stamp) || known.cursor > current)
+        {
+            return Err(StepError::Peer(peer, "resumes what we never had".to_owned()));
+        }
+        let is_same = self.counters.resume.is_some_and(|known| known.stamp.is_same_store(&stamp));
+        if let Some(upstream) = self.upstream.as_mut() {
+            upstream.stamp = Some(stamp);
+            upstream.resumed = resume;
+            upstream.told_stable = is_same;
+            let rtt = self.now.since(upstream.began);
+            upstream.rights.note_rtt(rtt);
+            upstream.applied = applied.iter().map(|of| (of.origin, of.through)).collect();
+        }
+        if went_back {
+            self.forget_stable()?;
+        }
+        // Noted first: who goes on under another number, since its own history forked, too, has no cursor that shows it again.
+        self.counters.rescues |= went_back && self.config.role == Role::Station;
+        if let Some(reason) = self.fork_in_welcome(own, &applied)? {
+            // What another server lost was noted already: this one may be the home, and have lost more.
+            if went_back && (is_same || self.fork.lost_after.is_some()) {
+                self.note_lost_beside_fork(ends)?;
+            }
+            self.begin_fork(reason);
+            return Ok(());
+        }
+        let theirs = self.parent_has(own);
+        let change = self.counters.change.0 + 1;
+        if let Some(upstream) = self.upstream.as_mut() {
+            upstream.lost_before = went_back.then_some(change);
+        }
+        self.ask_what_is_lost();
+        let confirmed = self.confirmed_applied(own)?;
+        // Another server may not have heard yet of what the last one confirmed.
+        let caught_up = self.fork.caught_up.take().filter(|known| known.is_same_store(&stamp));
+        if self.config.role == Role::Client && is_same && (went_back || resume) && theirs < confirmed {
+            // Whoever confirmed more than it has now was put back.
+            self.fork.lost_after = Some(theirs);
+            self.fork.lost_before = self.lost_of_former()?;
+            self.begin_fork(format!("the parent was put back to an older copy, which has {theirs} records of ours"));
+            return Ok(());
+        }
+        if caught_up.is_some() && theirs < confirmed && !self.is_on_its_way(theirs) {
+            self.fork.lost_before = self.lost_of_former()?;
+            self.begin_after_a_loss(theirs);
+            return Ok(());
+        }
+        if self.config.role == Role::Station {
+            let is_behind = theirs < self.confirmed_applied(own)?;
+            self.counters.rescues |= is_behind;
+            if is_behind {
+                // What we wrote next would follow what it does not have.
+                self.begin_fork(format!("the home was put back to an older copy, which has {theirs} records of ours"));
+                return Ok(());
+            }
+        }
+        if !resume {
+            self.begin_anew(stamp);
+        }
+        self.retell()?;
+        let ready = self.config.role != Role::Client || theirs >= self.confirmed_applied(own)?;
+        if ready {
+            self.start_stream()?;
+        } else {
+            self.set_standing(UplinkState::Migrating);
+        }
+        Ok(())
+    }
+
+    /// What the parent is told anew in each session.
+    fn retell(&mut self) -> Result<(), StorageError> {
+        match self.config.role {
+            Role::Station => {
+                self.retell_haves()?;
+                self.retell_spares()?;
+                self.retell_wants()?;
+            }
+            Role::Client => self.cancel_unsent()?,
+            Role::Home => {}
+        }
+        self.retell_gone()
+    }
+
+    /// The parent cannot tell what changed since we left: a client verifies its cache on use, a station
+    /// takes the whole state over.
+    fn begin_anew(&mut self, stamp: Stamp) {
+        // A parent that told us all that we know has forgotten nothing of it in the same life of its store: what it says takes that back.
+        if self.fork.told_by.take() != Some(stamp) {
+            self.note_move();
+        }
+        self.counters.resume = None;
+        if let Some(upstream) = self.upstream.as_mut() {
+            upstream.anew = true;
+        }
+        match self.config.role {
+            Role::Client => self.drop_watches(),
+            Role::Station => {
+                self.counters.reset = Some(self.counters.change);
+                self.fork.named.clear();
+                self.fork.unwritten.clear();
+                self.fork.unnamed.clear();
+                self.fork.touched.clear();
+            }
+            Role::Home => {}
+        }
+    }
+}
