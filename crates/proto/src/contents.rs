@@ -630,7 +630,7 @@ impl<S: MetaStore> Replica<S> {
             }
             if self.config.role == Role::Station {
                 let is_awaited = self.tx().get_raw(&record_key(AWAITED, *record))?.is_some();
-                if is_awaited && !self.is_over(record.origin())? {
+                if is_awaited && self.children.peer_of(record.origin()).is_some() {
                     // Its writer is to push it to us, or to say that it need not, before we call anything safe.
                     continue;
                 }
@@ -648,12 +648,14 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// What the home has of an origin, its writer is told and lets go, be it that it did not come to push it here: nothing of it is
-    /// waited for any more, it is safe where it is. As long as the writer is away it may have more to say.
+    /// waited for any more, it is safe where it is. A writer that is connected first accounts for it; one that is not may have moved
+    /// for good, and what it holds that the home lost meanwhile it says when it comes.
     pub(crate) fn settle_awaited(&mut self, origin: OriginId) -> Result<(), StorageError> {
-        let Some(row) = self.children.by_origin.get(&origin).filter(|row| !row.is_station && row.peer.is_some()) else {
-            return Ok(());
+        let told = match self.children.by_origin.get(&origin) {
+            Some(row) if row.is_station => return Ok(()),
+            Some(row) if row.peer.is_some() => row.accounted,
+            Some(_) | None => u64::MAX,
         };
-        let told = row.accounted;
         let through = self.marks(origin)?.stable.min(told);
         while let Some(first) = self.first_awaited(origin)?.filter(|first| *first <= through) {
             let Ok(record) = RecordId::new(origin, first) else { return Ok(()) };

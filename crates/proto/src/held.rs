@@ -12,7 +12,7 @@ use crate::contents::{AWAITED, Missing, Owed, size_of};
 use crate::replica::{Replica, StepError};
 use crate::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
 use std::collections::BTreeSet;
-use wayfs_types::{Admitted, Content, FileId, Image, Key, MetaStore, Origin, OriginId, RecordId, StorageError};
+use wayfs_types::{Content, FileId, Image, Key, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::{HeldVersion, KeyImage, Up};
 
 /// Most versions in one message.
@@ -136,17 +136,6 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         Ok(())
-    }
-
-    /// Whether nobody comes to speak for an origin's records: its machine is turned away, or its history forked and it goes on
-    /// under another that was granted since. Should it come after all, it accounts for what it has.
-    pub(crate) fn is_over(&mut self, origin: OriginId) -> Result<bool, StorageError> {
-        if self.children.peer_of(origin).is_some() {
-            return Ok(false);
-        }
-        let Some(image) = self.origin_image(origin)? else { return Ok(false) };
-        let is_successor = |(other, one): &(OriginId, Origin)| *other > origin && one.node == image.node;
-        Ok(image.admitted == Admitted::Revoked || self.origins()?.iter().any(is_successor))
     }
 
     /// A client of ours holds the contents of a version that came to us by another way, and will push them.

@@ -335,13 +335,14 @@ fn a_station_waits_no_more_for_what_its_client_pushed_elsewhere() {
     assert_eq!(Some(progress.safe_through), progress.last_record.map(wayfs_types::RecordId::sequence));
 }
 
+/// [S-one-account]: whoever left for good does not come to say that it need not push.
 #[test]
-fn a_station_calls_nothing_safe_while_its_writer_is_away() {
-    let (mut world, [s1, client], file, version) = pushed_elsewhere();
+fn a_station_does_not_wait_for_what_the_home_has_of_a_client_that_moved_away() {
+    let (mut world, [s1, _], file, version) = pushed_elsewhere();
     world.pass(Duration::from_secs(3));
-    // The home's word may be of a push that a crash took from the client's account: the writer has to say it.
-    let origin = world.hosts[client].origin;
-    assert_eq!(world.hosts[s1].replica.holder(file, version).unwrap(), crate::Holder::Child(origin, None));
+    assert_eq!(world.hosts[s1].replica.holder(file, version).unwrap(), crate::Holder::Parent);
+    let ledger = world.hosts[s1].replica.ledger().unwrap();
+    assert!(ledger.home_lacks.is_nothing(), "{ledger:?}");
 }
 
 #[test]
