@@ -67,6 +67,8 @@ impl<S: MetaStore> Replica<S> {
         self.note_holders_moved();
         self.note_child_away();
         self.locks_child_away(origin);
+        // It does not come to account for what the home has of it by now.
+        self.children.dirty.insert(origin);
         let (now, lease) = (self.now, self.config.lease);
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
         // One that never was live in its session trusts nothing.

@@ -107,9 +107,6 @@ impl<S: MetaStore> Replica<S> {
     /// The marks of an origin as this replica vouches for them to a child.
     pub(crate) fn mark_for_child(&mut self, origin: OriginId) -> Result<Mark, StorageError> {
         let (applied, chain) = wayfs_tree::applied_chain(&self.tx(), origin)?;
-        if self.config.role == Role::Station {
-            self.settle_awaited(origin)?;
-        }
         let awaited = self.first_awaited(origin)?.map_or(applied, |first| first - 1);
         let callbacks = self.children.first_blocked(origin).map_or(applied, |first| first - 1);
         let child = self.children.by_origin.get(&origin).filter(|child| !child.is_station && child.peer.is_some());

@@ -33,6 +33,10 @@ impl<S: MetaStore> Replica<S> {
         }
         self.children.unblock();
         for origin in std::mem::take(&mut self.children.dirty) {
+            if self.config.role == Role::Station {
+                // Be it that nobody below asks about this origin.
+                self.settle_awaited(origin)?;
+            }
             let subjects: Vec<OriginId> = self.children.subjects.get(&origin).into_iter().flatten().copied().collect();
             if subjects.is_empty() {
                 continue;

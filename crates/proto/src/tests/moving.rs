@@ -345,6 +345,34 @@ fn a_station_does_not_wait_for_what_the_home_has_of_a_client_that_moved_away() {
     assert!(ledger.home_lacks.is_nothing(), "{ledger:?}");
 }
 
+/// The same where the station was away when the home got them, and nobody below it asks about their writer.
+#[test]
+fn a_station_that_was_away_does_not_wait_for_what_the_home_got_of_a_client_meanwhile() {
+    let (mut world, [s1, _], client, uppers) = two_stations();
+    let first = world.connect(client, s1);
+    world.settle();
+    let file = world.create(client, FileId::ROOT, "f");
+    world.hold_pushes(first, true);
+    let version = world.store(client, file, big("f"));
+    world.pass(Duration::from_secs(2));
+    world.close(first);
+    world.close(uppers[0]);
+    let second = world.connect(client, HOME);
+    assert_eq!(world.wait(client, Level::Stable), Ok(Answer::Reached));
+    world.close(second);
+    world.pass(Duration::from_secs(60));
+    let origin = world.hosts[client].origin;
+    assert_eq!(
+        world.hosts[s1].replica.holder(file, version).unwrap(),
+        crate::Holder::Child(origin, None),
+        "it cannot know"
+    );
+    world.connect(s1, HOME);
+    world.pass(Duration::from_secs(3));
+    let ledger = world.hosts[s1].replica.ledger().unwrap();
+    assert!(ledger.home_lacks.is_nothing(), "{ledger:?}");
+}
+
 #[test]
 fn contents_that_come_before_the_account_of_them_are_safe() {
     let (mut world, [s1, s2], client, _) = two_stations();
