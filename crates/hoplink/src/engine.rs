@@ -123,18 +123,22 @@ impl Engine {
                     Order::Fail(error) => return Err(error),
                 }
             }
-            let from_socket = self.read_socket(&mut buffer)?;
-            let from_device = self.read_device(&mut buffer)?;
-            let from_rooms = self.read_rooms(&mut buffer)?;
-            let now = clock::now();
-            self.handle_timeouts(now)?;
-            let sent = self.send_all(now);
-            self.hand_on(now)?;
-            self.tell(now);
-            // Whoever filled a batch may have more.
-            let busy = from_socket == BATCH || from_device == BATCH || from_rooms >= BATCH || sent == SENT_BATCH;
+            let busy = self.turn(&mut buffer, &mut |_| {})?;
             self.sleep(if busy { Some(Duration::ZERO) } else { None })?;
         }
+    }
+
+    /// Moves what is there, and shows each segment that a room has for a mobile. Whoever filled a batch may have more.
+    fn turn(&mut self, buffer: &mut [u8], show: &mut dyn FnMut(&IpPacket)) -> Result<bool, LinkError> {
+        let from_socket = self.read_socket(buffer)?;
+        let from_device = self.read_device(buffer)?;
+        let from_rooms = self.read_rooms(buffer, show)?;
+        let now = clock::now();
+        self.handle_timeouts(now)?;
+        let sent = self.send_all(now);
+        self.hand_on(now)?;
+        self.tell(now);
+        Ok(from_socket == BATCH || from_device == BATCH || from_rooms >= BATCH || sent == SENT_BATCH)
     }
 
     fn sleep(&mut self, given: Option<Duration>) -> Result<(), LinkError> {

@@ -96,6 +96,8 @@ struct Table {
     listeners: BTreeMap<(Side, SocketAddr), (AbortHandle, usize)>,
     /// Openings that found no place.
     turned_away: u64,
+    /// The base leaves: nobody is joined any more.
+    is_closed: bool,
 }
 
 impl Table {
@@ -129,7 +131,7 @@ impl Split {
             return Ok(false);
         }
         match packet.opening() {
-            Some((asker, asked)) if !self.inner.is_open(Ends { from: asker, to: asked }) => {
+            Some((asker, asked)) if self.inner.is_to_be_asked_for(Ends { from: asker, to: asked }) => {
                 self.begin(from, Ends { from: asker, to: asked }, packet);
             }
             // What belongs to no connection the room's kernel refuses.
@@ -174,13 +176,16 @@ impl Split {
         }
     }
 
-    /// Ends the connections of a mobile, or of all, with a reset to both sides.
-    pub(crate) fn reset(&self, of: Option<&Addresses>) {
-        for connection in self.inner.table().connections.values() {
-            if of.is_none_or(|addresses| addresses.hold(connection.mobile())) {
-                connection.end();
-            }
-        }
+    /// Ends the connections of a mobile with a reset to both sides.
+    pub(crate) fn reset(&self, of: &Addresses) {
+        self.inner.table().connections.values().filter(|it| of.hold(it.mobile())).for_each(|it| it.end());
+    }
+
+    /// Ends all connections so, and refuses others from now on.
+    pub(crate) fn close(&self) {
+        let mut table = self.inner.table();
+        table.is_closed = true;
+        table.connections.values().for_each(|connection| connection.end());
     }
 
     /// Whether nobody is joined, and all sockets are closed: what the kernel says of that can be read.
@@ -213,8 +218,10 @@ impl Inner {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_open(&self, ends: Ends) -> bool {
-        self.table().connections.get(&ends).is_some_and(|connection| connection.is_open())
+    /// Whether the other side is to be asked before an opening goes into its room.
+    fn is_to_be_asked_for(&self, ends: Ends) -> bool {
+        let table = self.table();
+        !table.is_closed && !table.connections.get(&ends).is_some_and(|connection| connection.is_open())
     }
 }
 

@@ -199,6 +199,21 @@ fn a_base_that_ends_tells_both_sides() {
     });
 }
 
+/// The last segment of the handshake is on its way still when the base ends.
+#[test]
+fn a_base_that_ends_tells_who_has_just_connected() {
+    with(|| {
+        let hop = "profile = \"wireless-1mb\"\nboth = { rate_mbps = 10.0, delay_ms = 60.0 }";
+        let mut world = World::with_wire(hop, "split")?;
+        let (mut asker, mut asked) = connected(&world, "far", wire(&world));
+        interrupt(world.base.take());
+        for stream in [&mut asker, &mut asked] {
+            assert_eq!(stream.read(&mut [0; 10]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+        }
+        Ok(())
+    });
+}
+
 /// Several mobiles around a base, and a host on the wire behind it.
 fn many(mobiles: &[&str]) -> Result<(World, Vec<Process>), LabError> {
     let mut world = World::around(mobiles, BAD)?;

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use std::net::IpAddr;
 use std::time::Duration;
 use wayfs_hop::IpPacket;
+use wayfs_types::Time;
 
 /// Longest time in which joined connections are ended.
 const LEAVE_WITHIN: Duration = Duration::from_millis(500);
@@ -25,17 +26,16 @@ impl Engine {
             return;
         };
         if let Some(split) = &self.table.peers[*owner].split {
-            split.reset(Some(addresses));
+            split.reset(addresses);
         }
     }
 
-    /// Segments of joined connections, for mobiles and for the wire. Gives how many came from one room at most.
-    pub(super) fn read_rooms(&mut self, buffer: &mut [u8]) -> Result<usize, LinkError> {
-        self.read_rooms_and(buffer, &mut |_| {})
-    }
-
-    /// The same, and shows each segment for a mobile.
-    fn read_rooms_and(&mut self, buffer: &mut [u8], show: &mut dyn FnMut(&IpPacket)) -> Result<usize, LinkError> {
+    /// Segments of joined connections, for mobiles and for the wire; shows each for a mobile. Gives how many came from one room at most.
+    pub(super) fn read_rooms(
+        &mut self,
+        buffer: &mut [u8],
+        show: &mut dyn FnMut(&IpPacket),
+    ) -> Result<usize, LinkError> {
         let mut most = 0;
         for split in self.table.splits.clone() {
             for side in [Side::Mobile, Side::Wire] {
@@ -68,37 +68,40 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells both sides of joined connections that they are over: nobody will carry what is owed.
+    /// Tells both sides of joined connections that they are over: nobody will carry what is owed. What mobiles had sent before
+    /// they heard of it (the last segment of a handshake, for one) comes in still, and is refused like the rest.
     pub(super) fn end_joined(&mut self) -> Result<(), LinkError> {
-        self.table.splits.iter().for_each(|split| split.reset(None));
-        let mut buffer = vec![0; 65_536];
+        if self.table.splits.iter().all(|split| split.is_empty()) {
+            return Ok(());
+        }
+        self.table.splits.iter().for_each(|split| split.close());
         let mut last = Vec::new();
         let end = clock::now() + LEAVE_WITHIN;
-        loop {
-            let now = clock::now();
-            let is_over = self.table.splits.iter().all(|split| split.is_empty()) || end <= now;
-            let read = self.read_rooms_and(&mut buffer, &mut |packet| {
-                if last.len() < LAST_MAX {
-                    last.push(packet.clone());
-                }
-            })?;
-            let moved = read + self.send_all(now);
-            if is_over && moved == 0 {
-                break;
-            }
-            std::thread::sleep(SLEEP_MIN);
+        while self.table.splits.iter().any(|split| !split.is_empty()) && clock::now() < end {
+            self.go_on_until(clock::now() + SLEEP_MIN, &mut last)?;
         }
-        self.say_again(&last)
-    }
-
-    fn say_again(&mut self, last: &[IpPacket]) -> Result<(), LinkError> {
-        let times = if last.is_empty() { 0 } else { SAID_AGAIN };
-        for _ in 0..times {
-            std::thread::sleep(AGAIN);
-            for packet in last {
+        for _ in 0..SAID_AGAIN {
+            self.go_on_until(clock::now() + AGAIN, &mut last)?;
+            for packet in &last {
                 self.leave_room(Side::Mobile, packet.clone())?;
             }
-            while self.send_all(clock::now()) > 0 {}
+        }
+        while self.send_all(clock::now()) > 0 {}
+        Ok(())
+    }
+
+    /// Moves packets until then, and notes what goes to mobiles.
+    fn go_on_until(&mut self, end: Time, noted: &mut Vec<IpPacket>) -> Result<(), LinkError> {
+        let mut buffer = vec![0; 65_536];
+        while clock::now() < end {
+            let busy = self.turn(&mut buffer, &mut |packet| {
+                if noted.len() < LAST_MAX {
+                    noted.push(packet.clone());
+                }
+            })?;
+            if !busy {
+                std::thread::sleep(SLEEP_MIN);
+            }
         }
         Ok(())
     }
