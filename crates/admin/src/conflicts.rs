@@ -5,6 +5,7 @@ use crate::local::LocalVolume;
 use crate::words::unix_ms;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use wayfs_control::report::{ConflictReport, ConflictsReport, DiffReport, SideReport};
 use wayfs_control::{ConflictRef, ControlError, ErrorKind};
 use wayfs_node::paths::{at_path, path_of};
@@ -160,7 +161,7 @@ fn side(
     version: RecordId,
     labels: &BTreeMap<OriginId, String>,
 ) -> SideReport {
-    let inode: Option<Box<Inode>> = file.and_then(|file| replica.inode(file).ok().flatten());
+    let inode: Option<Arc<Inode>> = file.and_then(|file| replica.inode(file).ok().flatten());
     let writer = version.origin();
     SideReport {
         by: labels.get(&writer).cloned().unwrap_or_else(|| format!("member {writer}")),

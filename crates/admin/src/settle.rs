@@ -4,6 +4,7 @@ use crate::conflicts::{Case, cases, find};
 use crate::contents::fetch_whole;
 use crate::local::{LocalVolume, Touched};
 use crate::pattern::Pattern;
+use std::sync::Arc;
 use std::time::Duration;
 use wayfs_control::report::{ResolveFailure, ResolveReport, ResolvedConflict, SideReport};
 use wayfs_control::{ControlError, Keep, Progress, Selection, Sink};
@@ -126,7 +127,7 @@ fn take_other(local: &impl LocalVolume, case: &Case) -> Result<(), String> {
 }
 
 fn inode_of(local: &impl LocalVolume, file: FileId) -> Option<Inode> {
-    local.volume().look(|replica| replica.inode(file))?.ok().flatten().map(|inode| *inode)
+    local.volume().look(|replica| replica.inode(file))?.ok().flatten().map(|inode| Arc::unwrap_or_clone(inode))
 }
 
 fn choose(case: &Case, keep: &Keep) -> Result<Choice, String> {

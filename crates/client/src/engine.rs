@@ -1,5 +1,6 @@
 //! The seam between the mount and the replica.
 
+use std::sync::Arc;
 use std::time::Duration;
 use wayfs_proto::{Keeping, Room};
 use wayfs_types::request::{Level, LockFamily, LockOwner, Outcome, Request, RequestId};
@@ -24,11 +25,11 @@ pub trait Engine: Send + Sync + 'static {
     fn cancel(&self, id: RequestId);
 
     /// A file as seen here at present, without waiting.
-    fn inode(&self, file: FileId) -> Option<Inode>;
+    fn inode(&self, file: FileId) -> Option<Arc<Inode>>;
 
     /// The names of a file that are known here. Takes as long as it has names.
     fn names(&self, file: FileId) -> Vec<Place> {
-        self.inode(file).map(|inode| inode.places).unwrap_or_default()
+        self.inode(file).map(|inode| inode.places.clone()).unwrap_or_default()
     }
 
     /// Whether a place is one of the names of a file whose inode is given.

@@ -96,14 +96,14 @@ impl Engine for Live {
         self.volume.cancel(id);
     }
 
-    fn inode(&self, file: FileId) -> Option<Inode> {
+    fn inode(&self, file: FileId) -> Option<Arc<Inode>> {
         let mut at = file;
         for _ in 0..ALIASES_MAX {
             match self.volume.look(|replica| replica.inode(at))? {
                 Ok(None) => return None,
                 Ok(Some(inode)) => match inode.merged_into {
                     Some(next) => at = next,
-                    None => return Some(*inode),
+                    None => return Some(inode),
                 },
                 Err(error) => {
                     tracing::error!(%file, %error, "read an inode");
@@ -346,7 +346,7 @@ impl Contents for Live {
         self.volume.contents().put_new(digest, bytes).map_err(|error| contents_error(&error))
     }
 
-    fn inode(&self, file: FileId) -> Option<Inode> {
+    fn inode(&self, file: FileId) -> Option<Arc<Inode>> {
         Engine::inode(self, file)
     }
 
@@ -363,7 +363,7 @@ impl Contents for Live {
         let outcome = self.volume.request(Request::Change { user, change }, STORE_TIMEOUT);
         follow(&self.events, &outcome);
         match outcome? {
-            Answer::Changed { record, inode, .. } => Ok(Stored { record, inode: *inode }),
+            Answer::Changed { record, inode, .. } => Ok(Stored { record, inode }),
             answer => {
                 tracing::error!(?answer, "the replica answered a store with something else");
                 Err(FsError::Io)

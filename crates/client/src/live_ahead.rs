@@ -129,7 +129,7 @@ impl Tree for View<'_> {
 
 fn node(replica: &LiveReplica, file: FileId) -> Node {
     let Ok(Some(inode)) = replica.inode(file) else { return Node::Other };
-    match (inode.kind, &inode.content) {
+    match (&inode.kind, &inode.content) {
         (Kind::Directory, _) => Node::Directory(file),
         (_, Content::Tree { size, root, depth: 0, .. }) if *size <= FILE_LEN_MAX => {
             Node::File(SmallFile { file, version: inode.version, digest: *root, len: *size })

@@ -1,6 +1,7 @@
 //! Between paths from the volume's root and files.
 
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use wayfs_node::Volume;
 use wayfs_types::request::{Answer, Request};
@@ -46,7 +47,7 @@ pub(crate) fn resolve_through(
 
 fn file_at(volume: &Volume, request: Request, timeout: Duration) -> Result<(FileId, Inode), FsError> {
     match volume.request(request, timeout)? {
-        Answer::File(file, inode) => Ok((file, *inode)),
+        Answer::File(file, inode) => Ok((file, Arc::unwrap_or_clone(inode))),
         answer => {
             tracing::error!(?answer, "the replica answered a lookup with something else");
             Err(FsError::Io)
@@ -65,7 +66,7 @@ pub fn entries(volume: &Volume, directory: FileId, timeout: Duration) -> Result<
         match volume.request(Request::List { directory, after, limit: 1024 }, timeout)? {
             Answer::List { entries, end } => {
                 let is_last = end || entries.is_empty();
-                all.extend(entries.into_iter().map(|(name, file, inode)| (name, file, *inode)));
+                all.extend(entries.into_iter().map(|(name, file, inode)| (name, file, Arc::unwrap_or_clone(inode))));
                 if is_last {
                     return Ok(all);
                 }

@@ -103,7 +103,7 @@ impl Pins {
                     let Ok(Some(inode)) = replica.inode(next) else { continue };
                     let names = if inode.is_crowded() { replica.names_of(next).ok() } else { None };
                     let parents: BTreeSet<FileId> =
-                        names.unwrap_or(inode.places).iter().map(|place| place.parent).collect();
+                        names.as_ref().unwrap_or(&inode.places).iter().map(|place| place.parent).collect();
                     left += parents.len().saturating_sub(1);
                     at.extend(parents);
                 }

@@ -4,6 +4,7 @@ use crate::engine::{Callback, Engine};
 use crate::files::{Contents, Store, Stored, Wanted};
 use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use wayfs_proto::Keeping;
@@ -126,7 +127,7 @@ impl State {
             if let Kind::Symlink(target) = &mut inode.kind {
                 target.clear();
             }
-            return Some(Removed { file, inode: Box::new(last) });
+            return Some(Removed { file, inode: Arc::new(last) });
         }
         None
     }
@@ -282,9 +283,9 @@ impl State {
         match request {
             Request::Lookup { parent, name } => {
                 let file = self.entry(parent, &name)?;
-                Ok(Answer::File(file, Box::new(self.inode(file)?.clone())))
+                Ok(Answer::File(file, Arc::new(self.inode(file)?.clone())))
             }
-            Request::Attributes { file } => Ok(Answer::File(file, Box::new(self.inode(file)?.clone()))),
+            Request::Attributes { file } => Ok(Answer::File(file, Arc::new(self.inode(file)?.clone()))),
             Request::List { directory, after, limit } => {
                 self.inode(directory)?;
                 let found: Vec<_> = self
@@ -294,14 +295,14 @@ impl State {
                         *parent == directory && after.as_ref().is_none_or(|after| name > after)
                     })
                     .take(limit)
-                    .map(|((_, name), file)| (name.clone(), *file, Box::new(self.inodes[file].clone())))
+                    .map(|((_, name), file)| (name.clone(), *file, Arc::new(self.inodes[file].clone())))
                     .collect();
                 let end = found.len() < limit;
                 Ok(Answer::List { entries: found, end })
             }
             Request::Change { change, .. } => {
                 let (file, removed, record) = self.change(change)?;
-                Ok(Answer::Changed { record, file, inode: Box::new(self.inodes[&file].clone()), removed })
+                Ok(Answer::Changed { record, file, inode: Arc::new(self.inodes[&file].clone()), removed })
             }
             Request::Wait { .. } => Ok(Answer::Reached),
             Request::Refresh => Ok(Answer::Done),
@@ -479,8 +480,8 @@ impl Engine for Toy {
         }
     }
 
-    fn inode(&self, file: FileId) -> Option<Inode> {
-        self.state().inodes.get(&file).cloned()
+    fn inode(&self, file: FileId) -> Option<Arc<Inode>> {
+        self.state().inodes.get(&file).cloned().map(Arc::new)
     }
 
     fn changes(&self) -> u64 {
@@ -548,7 +549,7 @@ impl Contents for Toy {
         Ok(())
     }
 
-    fn inode(&self, file: FileId) -> Option<Inode> {
+    fn inode(&self, file: FileId) -> Option<Arc<Inode>> {
         Engine::inode(self, file)
     }
 
@@ -556,7 +557,7 @@ impl Contents for Toy {
         let Store { file, base, content, mtime, .. } = store;
         let mut state = self.state();
         let (_, _, record) = state.change(Change::Store { file, base, content, mtime })?;
-        Ok(Stored { record, inode: state.inodes[&file].clone() })
+        Ok(Stored { record, inode: Arc::new(state.inodes[&file].clone()) })
     }
 
     fn sync(&self) -> Result<(), FsError> {

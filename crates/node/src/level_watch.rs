@@ -86,7 +86,7 @@ impl LevelWatch {
                 let inode = replica.inode(watched.file).ok().flatten();
                 let own = inode.filter(|inode| inode.version == *record);
                 watched.size_bytes = own.as_ref().map_or(watched.size_bytes, |inode| inode.content.size());
-                watched.content = own.map(|inode| inode.content);
+                watched.content = own.map(|inode| inode.content.clone());
             }
             let Ok(facts) = replica.facts_of(*record, watched.content.as_ref()) else { continue };
             let steps = [(Level::Safe, facts.safe), (Level::Visible, facts.visible), (Level::Stable, facts.stable)];

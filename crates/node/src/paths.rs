@@ -13,17 +13,17 @@ const PAGE: usize = 1024;
 
 /// The path of a file; `None` if it has none, or not all of it is known here.
 pub fn path_of(replica: &LiveReplica, file: FileId) -> Option<PathBuf> {
-    walk(replica, file, |inode| inode.places.into_iter().next())
+    walk(replica, file, |inode| inode.places.first().cloned())
 }
 
-fn walk(replica: &LiveReplica, file: FileId, place_of: impl Fn(Inode) -> Option<Place>) -> Option<PathBuf> {
+fn walk(replica: &LiveReplica, file: FileId, place_of: impl Fn(&Inode) -> Option<Place>) -> Option<PathBuf> {
     let mut names: Vec<Name> = Vec::new();
     let mut at = file;
     while at != FileId::ROOT {
         if names.len() >= DEPTH_MAX {
             return None;
         }
-        let place = place_of(*replica.inode(at).ok().flatten()?)?;
+        let place = replica.inode(at).ok().flatten().and_then(|inode| place_of(&inode))?;
         names.push(place.name);
         at = place.parent;
     }
@@ -32,7 +32,7 @@ fn walk(replica: &LiveReplica, file: FileId, place_of: impl Fn(Inode) -> Option<
 
 /// The path of a file; of one that is removed, and of one in a directory that is, the last that it had.
 pub fn last_path_of(replica: &LiveReplica, file: FileId) -> Option<PathBuf> {
-    walk(replica, file, |inode| inode.places.into_iter().next().or(inode.removed_from))
+    walk(replica, file, |inode| inode.places.first().or(inode.removed_from.as_ref()).cloned())
 }
 
 /// The file at a path from the root of the volume, as far as it is known here. Symbolic links are not followed.

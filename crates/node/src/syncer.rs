@@ -16,6 +16,10 @@ type Done = Box<dyn FnOnce(Result<(), StorageError>) + Send>;
 /// Most contents that may wait for one sync; the next ones are refused.
 const WAITING_MAX: usize = 65_536;
 
+/// How long contents wait for others that come at the same time, to share one sync: a sync costs more than what most contents are,
+/// and whoever sends many waits for none of them alone.
+const GATHER: Duration = Duration::from_millis(2);
+
 /// How long commits that nobody wants durable stay in the memory of this process: that much a killed process may
 /// lose of them. As long as a few syncs of a slow disk; less costs a wake-up and a write for each change.
 const WRITE_AFTER: Duration = Duration::from_millis(10);
@@ -25,12 +29,49 @@ struct State {
     wanted: Ticket,
     durable: Ticket,
     contents: Vec<Done>,
+    /// When the first of them came.
+    contents_since: Option<Instant>,
+    /// Contents that are on their way in.
+    arriving: usize,
     /// When the first commit came that was neither written nor synced.
     unwritten_since: Option<Instant>,
     /// The thread sleeps until it is woken. Else it looks by itself within [`WRITE_AFTER`].
     is_asleep: bool,
     failed: Option<StorageError>,
     stop: bool,
+}
+
+impl State {
+    /// How long contents still wait for others. One alone does not wait.
+    fn gathers_for(&self) -> Option<Duration> {
+        let since = self.contents_since.filter(|_| self.arriving + self.contents.len() > 1)?;
+        GATHER.checked_sub(since.elapsed()).filter(|left| !left.is_zero())
+    }
+}
+
+/// Contents that come in, until they wait for the disk themselves.
+pub(crate) struct Arriving(Option<Arc<SyncQueue>>);
+
+impl Arriving {
+    fn came(mut self, state: &mut State) {
+        state.arriving -= 1;
+        self.0 = None;
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        let Some(queue) = &self.0 else { return };
+        let is_last = {
+            let mut state = queue.lock();
+            state.arriving -= 1;
+            state.arriving == 0 && !state.contents.is_empty()
+        };
+        // Who was waited for does not come.
+        if is_last {
+            queue.work.notify_one();
+        }
+    }
 }
 
 /// What is to be made durable. A leaf in the order of locks. Whoever wakes the thread has let go of the lock: the thread would
@@ -77,9 +118,12 @@ impl SyncQueue {
         }
     }
 
-    /// Calls back when all chunks put so far are durable.
-    pub(crate) fn want_contents(&self, done: Done) {
+    /// Calls back when all chunks put so far are durable, among them those that were arriving.
+    pub(crate) fn want_contents(&self, arrived: Option<Arriving>, done: Done) {
         let mut state = self.lock();
+        if let Some(arrived) = arrived {
+            arrived.came(&mut state);
+        }
         if let Some(error) = &state.failed {
             let error = error.clone();
             drop(state);
@@ -90,8 +134,15 @@ impl SyncQueue {
             return done(Err(StorageError::Io("the queue of the syncer is closed or full".into())));
         }
         state.contents.push(done);
+        state.contents_since.get_or_insert_with(Instant::now);
         drop(state);
         self.work.notify_one();
+    }
+
+    /// Contents come in, as long as the answer lives: those that came already may wait for them a moment.
+    pub(crate) fn arriving(self: &Arc<Self>) -> Arriving {
+        self.lock().arriving += 1;
+        Arriving(Some(Arc::clone(self)))
     }
 
     /// Blocks until `ticket` is durable.
@@ -137,9 +188,14 @@ impl SyncQueue {
             let is_broken = state.failed.is_some();
             let records = state.wanted > state.durable && !is_broken;
             if records || !state.contents.is_empty() {
+                if let Some(left) = state.gathers_for().filter(|_| !records) {
+                    state = self.work.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+                    continue;
+                }
                 if records {
                     state.unwritten_since = None;
                 }
+                state.contents_since = None;
                 return Some(Turn::Sync { records, contents: std::mem::take(&mut state.contents) });
             }
             let Some(since) = state.unwritten_since.filter(|_| !is_broken) else {
@@ -310,7 +366,7 @@ mod tests {
     fn whoever_waits_when_it_stops_is_told() {
         let queue = Arc::new(SyncQueue::default());
         let (send, receive) = mpsc::channel();
-        queue.want_contents(Box::new(move |result| send.send(result.is_err()).unwrap()));
+        queue.want_contents(None, Box::new(move |result| send.send(result.is_err()).unwrap()));
         queue.stop();
         assert!(receive.recv_timeout(Duration::from_secs(5)).unwrap());
         assert!(queue.wait(Ticket(1), Duration::from_millis(10)).is_err());

@@ -248,7 +248,7 @@ impl Machine {
     /// When it is refused.
     pub fn change(&self, change: Change) -> (FileId, Inode) {
         match self.ask(Request::Change { user: 0, change }) {
-            Ok(Answer::Changed { file, inode, .. }) => (file, *inode),
+            Ok(Answer::Changed { file, inode, .. }) => (file, Arc::unwrap_or_clone(inode)),
             other => panic!("changed nothing: {other:?}"),
         }
     }
@@ -256,7 +256,7 @@ impl Machine {
     /// The file under a name in a directory.
     pub fn find(&self, parent: FileId, name: &str) -> Option<(FileId, Inode)> {
         match self.ask(Request::Lookup { parent, name: self::name(name) }) {
-            Ok(Answer::File(file, inode)) => Some((file, *inode)),
+            Ok(Answer::File(file, inode)) => Some((file, Arc::unwrap_or_clone(inode))),
             _ => None,
         }
     }

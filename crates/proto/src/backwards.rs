@@ -12,6 +12,7 @@ use crate::replica::Replica;
 use crate::seen::Seen;
 use crate::tables::{FORGOT_AT, LOST_AFTER, MOVED_AT, pack, parse_origin_key, unpack};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use wayfs_types::{Entry, FileId, Image, Inode, Key, MetaStore, Name, OriginId, Place, RecordId, StorageError};
 use wayfs_wire::KeyImage;
 
@@ -71,7 +72,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// A file, if a parent's answer has to know of what it is.
-    pub(crate) fn seen_inode(&self, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {
+    pub(crate) fn seen_inode(&self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
         if self.is_forgotten(&Key::Inode(file))? { Ok(None) } else { self.inode(file) }
     }
 
@@ -232,7 +233,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// What we know of a file without this parent's word.
-    fn unvouched_inode(&mut self, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {
+    fn unvouched_inode(&mut self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
         Ok(match self.unvouched_image(&Key::Inode(file))? {
             Some(Image::Inode(inode)) => Some(inode),
             _ => None,

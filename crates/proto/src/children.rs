@@ -25,6 +25,7 @@ use crate::tables::{origin_key, pack, parse_origin_key, table, unpack};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use wayfs_types::{FileId, Image, Key, Life, MetaStore, OriginId, Quota, RecordId, StorageError, Ticket, Time};
 use wayfs_wire::{AskId, Down, Mark, Message, Question, ServerRoom, Up};
 
@@ -706,7 +707,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// What the home said of an origin.
-    pub(crate) fn origin_image(&mut self, origin: OriginId) -> Result<Option<wayfs_types::Origin>, StorageError> {
+    pub(crate) fn origin_image(&mut self, origin: OriginId) -> Result<Option<Arc<wayfs_types::Origin>>, StorageError> {
         Ok(match wayfs_tree::View::image(&self.tx(), &Key::Origin(origin))? {
             Some(Image::Origin(origin)) => Some(origin),
             _ => None,

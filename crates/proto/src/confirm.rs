@@ -20,6 +20,7 @@ use crate::replica::Replica;
 use crate::tables::{image_key, number_key, pack, parse_image_key, table, unpack};
 use crate::tentative::{Shadow, TOUCH, echo_hash};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use wayfs_tree::View;
 use wayfs_types::{Image, Inode, Key, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::KeyImage;
@@ -317,9 +318,9 @@ impl<S: MetaStore> Replica<S> {
             mtime: view.mtime.max(after.mtime),
             ctime: view.ctime.max(after.ctime),
             subdirectories: u32::try_from(subdirectories).unwrap_or(u32::MAX),
-            ..*view
+            ..Arc::unwrap_or_clone(view)
         };
-        self.put_image(key, Some(Image::Inode(Box::new(merged))))
+        self.put_image(key, Some(Image::Inode(Arc::new(merged))))
     }
 
     /// Back to what the parent confirmed, then the rest of the log through the rules.

@@ -206,8 +206,8 @@ impl<S: MetaStore> Replica<S> {
         self.skips = false;
         self.sent_through = 0;
         if let Some(image) = image {
-            let renewed = Origin::admitted(image.admitted, image.node, image.label).limited(image.limits);
-            self.put_image(Key::Origin(origin), Some(Image::Origin(renewed)))?;
+            let renewed = Origin::admitted(image.admitted, image.node, image.label.clone()).limited(image.limits);
+            self.put_image(Key::Origin(origin), Some(Image::Origin(renewed.into())))?;
         }
         for (origin, after) in &lost_of {
             self.note_lost_after(*origin, (*after, u64::MAX));
@@ -498,7 +498,7 @@ impl<S: MetaStore> Replica<S> {
         let Some(origin) = self.free_origin()? else { return refused("wants an origin, and none is left") };
         let renewed = Origin::admitted(image.admitted, image.node, image.label.clone()).limited(image.limits);
         let renewed = Origin { renews: Some(renewal), ..renewed };
-        self.put_image(Key::Origin(origin), Some(Image::Origin(renewed)))?;
+        self.put_image(Key::Origin(origin), Some(Image::Origin(renewed.into())))?;
         Ok(Some(origin))
     }
 }

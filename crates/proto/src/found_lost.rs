@@ -8,6 +8,7 @@ use crate::replica::Replica;
 use crate::restored::{Lost, Moved};
 use crate::tables::{pack, parse_record_key, record_key, table, unpack};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use wayfs_types::{FileId, Inode, MetaStore, Pairs, RecordId, StorageError};
 
 /// Rows of what was found: this prefix, the kind, and the file.
@@ -26,9 +27,9 @@ pub(crate) enum Kind {
 /// The same with what it was before.
 #[derive(Debug, Serialize, Deserialize)]
 enum Found {
-    Older(RecordId, Box<Inode>),
+    Older(RecordId, Arc<Inode>),
     Moved(Moved),
-    Changed(RecordId, Box<Inode>),
+    Changed(RecordId, Arc<Inode>),
     PlacedSince,
 }
 

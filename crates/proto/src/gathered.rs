@@ -181,8 +181,8 @@ impl<S: MetaStore> Replica<S> {
         Ok(messages(records, &spans, (self.config.records_per_message, &may_end)))
     }
 
-    /// Files of which a content took another's place and is not here, or not any more: if it dies with its writer, the
-    /// one before is what is left. That one may be on its way here still, and be called safe first.
+    /// Files of which a content took another's place and is not here, or not any more, or with nobody below: if it dies with its
+    /// writer, or has died, the one before is what is left. That one may be on its way here still, and be called safe first.
     pub(crate) fn files_with_a_last_whole_content<'a>(
         &mut self,
         records: impl Iterator<Item = &'a Record>,
@@ -194,7 +194,9 @@ impl<S: MetaStore> Replica<S> {
             };
             if !earlier.insert(file)
                 && content.root().is_some()
-                && (self.missing(record.id)?.is_some() || self.is_vanished(record.id)?)
+                && (self.missing(record.id)?.is_some()
+                    || self.is_vanished(record.id)?
+                    || !self.is_held(record, true)?)
             {
                 found.insert(file);
             }

@@ -19,6 +19,7 @@ use crate::replica::{Replica, StepError};
 use crate::seals::Written;
 use crate::tentative::LogItem;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use wayfs_tree::{applied_chain, chained};
 use wayfs_types::{Chain, Image, Key, MetaStore, Op, Origin, OriginId, Record, RecordId, Seal, StorageError, WallTime};
 use wayfs_wire::{Applied, KeyImage, Mark, SentRecord, Up};
@@ -85,7 +86,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// What the parent has confirmed of an origin.
-    pub(crate) fn confirmed_origin(&mut self, origin: OriginId) -> Result<Option<Origin>, StorageError> {
+    pub(crate) fn confirmed_origin(&mut self, origin: OriginId) -> Result<Option<Arc<Origin>>, StorageError> {
         let key = Key::Origin(origin);
         let image = match self.shadow(&key)? {
             Some(shadow) => shadow.image,
@@ -273,7 +274,10 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn end_span(&mut self, record: RecordId, chain: Chain) -> Result<(), StorageError> {
         let Some(image) = self.origin_image(record.origin())? else { return Ok(()) };
         if image.applied == record.sequence() && image.chain != chain {
-            self.put_image(Key::Origin(record.origin()), Some(Image::Origin(Origin { chain, ..image })))?;
+            self.put_image(
+                Key::Origin(record.origin()),
+                Some(Image::Origin(Arc::new(Origin { chain, ..Arc::unwrap_or_clone(image) }))),
+            )?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use crate::api::Role;
 use crate::replica::{GrantError, Replica};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use wayfs_types::{
     Admitted, Digest, Image, Key, Life, Limits, MetaStore, NodeId, Origin, OriginId, Seal, Standing, StorageError,
     Time, VolumeId, WallTime,
@@ -59,7 +60,7 @@ impl<S: MetaStore> Replica<S> {
         let origin = self.free_origin()?.ok_or(GrantError::Exhausted)?;
         let Standing { admitted, limits } = standing.into();
         let image = Origin::admitted(admitted, node, label.to_owned()).limited(limits);
-        self.put_image(Key::Origin(origin), Some(Image::Origin(image)))?;
+        self.put_image(Key::Origin(origin), Some(Image::Origin(image.into())))?;
         self.finish_admission()?;
         Ok(origin)
     }
@@ -112,7 +113,7 @@ impl<S: MetaStore> Replica<S> {
         self.now = self.now.max(now);
         self.wall = wall;
         let image = Origin::admitted(member.admitted, member.node, member.label).limited(member.limits);
-        self.put_image(Key::Origin(origin), Some(Image::Origin(image)))?;
+        self.put_image(Key::Origin(origin), Some(Image::Origin(image.into())))?;
         self.finish_admission()?;
         Ok(true)
     }
@@ -135,7 +136,7 @@ impl<S: MetaStore> Replica<S> {
             }
             let limits = Limits { is_fenced: image.limits.is_fenced || held == Held::Fenced, ..image.limits };
             let revoked = Origin { admitted: Admitted::Revoked, limits, ..image };
-            self.put_image(Key::Origin(origin), Some(Image::Origin(revoked)))?;
+            self.put_image(Key::Origin(origin), Some(Image::Origin(revoked.into())))?;
             count += 1;
         }
         self.finish_admission()?;
@@ -165,7 +166,10 @@ impl<S: MetaStore> Replica<S> {
         // A quota is no matter of tickets.
         let limits = Limits { quota: image.limits.quota, ..limits };
         if (image.admitted, image.limits) != (admitted, limits) {
-            self.put_image(Key::Origin(origin), Some(Image::Origin(Origin { admitted, limits, ..image })))?;
+            self.put_image(
+                Key::Origin(origin),
+                Some(Image::Origin(Arc::new(Origin { admitted, limits, ..Arc::unwrap_or_clone(image) }))),
+            )?;
             self.finish_admission()?;
         }
         Ok(true)

@@ -1,6 +1,7 @@
 //! The key of the home, which may change (`docs/decisions/0040-a-home-changes-its-key.md`).
 
 use crate::replica::Replica;
+use std::sync::Arc;
 use wayfs_types::{Image, Key, MetaStore, NodeId, Origin, StorageError};
 
 impl<S: MetaStore> Replica<S> {
@@ -10,7 +11,10 @@ impl<S: MetaStore> Replica<S> {
         let Some(image) = self.origin_image(own)?.filter(|image| self.config.former_keys.contains(&image.node)) else {
             return Ok(());
         };
-        self.put_image(Key::Origin(own), Some(Image::Origin(Origin { node, ..image })))?;
+        self.put_image(
+            Key::Origin(own),
+            Some(Image::Origin(Arc::new(Origin { node, ..Arc::unwrap_or_clone(image) }))),
+        )?;
         self.commit()?;
         self.sync_wanted = true;
         self.ask_sync();

@@ -12,6 +12,7 @@ use crate::tables::{
     record_key, table, unpack, unpack_view,
 };
 use crate::tentative::LogEntry;
+use std::sync::Arc;
 use wayfs_types::request::Level;
 use wayfs_types::{
     Admitted, Content, Entry, Facts, FileId, Image, Key, MetaStore, Name, NodeId, Op, Origin, OriginId, RecordId,
@@ -241,7 +242,7 @@ impl<S: MetaStore> Replica<S> {
         let mut origins = Vec::new();
         self.each(&from, &until, |key, value| {
             if let (Key::Origin(id), Image::Origin(origin)) = (parse_image_key(key)?, unpack_view(value)?.image) {
-                origins.push((id, origin));
+                origins.push((id, Arc::unwrap_or_clone(origin)));
             }
             Ok(())
         })?;
@@ -320,7 +321,7 @@ impl<S: MetaStore> Replica<S> {
                     contents.push(ContentInUse {
                         file,
                         version: Some(inode.version),
-                        content: inode.content,
+                        content: inode.content.clone(),
                         owed: false,
                     });
                 }

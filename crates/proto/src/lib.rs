@@ -7,7 +7,7 @@
 //!     pub fn poll_output(&mut self) -> Option<Output>;
 //!     pub fn poll_timeout(&self) -> Option<Time>;
 //!     // reading
-//!     pub fn inode(&self, file: FileId) -> Result<Option<Box<Inode>>, StorageError>;
+//!     pub fn inode(&self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError>;
 //!     pub fn entry(&self, parent: FileId, name: &Name) -> Result<Option<Entry>, StorageError>;
 //!     pub fn list(&self, directory: FileId, after: Option<&Name>, limit: usize) -> Result<Vec<(Name, Entry)>, StorageError>;
 //!     pub fn path_of(&self, file: FileId) -> Result<Option<String>, StorageError>;

@@ -9,6 +9,7 @@ use crate::tables::{
     unpack,
 };
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use wayfs_tree::ALIAS_CHAIN_MAX;
 use wayfs_types::request::Level;
 use wayfs_types::{Content, Fact, Facts, FileId, Inode, MetaStore, OriginId, RecordId, StorageError, WallTime};
@@ -181,7 +182,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The inode of a file, be it asked for by the id of one that was merged into it: such a marker names no content.
-    pub(crate) fn inode_meant(&self, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {
+    pub(crate) fn inode_meant(&self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
         let mut inode = self.inode(file)?;
         for _ in 0..ALIAS_CHAIN_MAX {
             let Some(into) = inode.as_ref().and_then(|inode| inode.merged_into) else { break };

@@ -15,6 +15,7 @@ use crate::replica::{Replica, StepError};
 use crate::tentative::LogEntry;
 use bytes::Bytes;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use wayfs_types::{Content, Digest, Image, Inode, Key, MetaStore, OriginId, Record, RecordId};
 use wayfs_wire::{KeyImage, Omitted};
 
@@ -59,7 +60,9 @@ impl EchoFilter {
                 self.told.push((*origin, image.applied));
                 None
             }
-            (Key::Inode(_), Some(Image::Inode(inode))) if self.records.contains(&inode.version) => take_out(inode),
+            (Key::Inode(_), Some(Image::Inode(inode))) if self.records.contains(&inode.version) => {
+                take_out(Arc::make_mut(inode))
+            }
             _ => None,
         }
     }
@@ -113,7 +116,7 @@ impl<S: MetaStore> Replica<S> {
             let pair = images.get_mut(*index as usize).ok_or_else(protocol_violation)?;
             let Some(Image::Inode(inode)) = &mut pair.image else { return Err(protocol_violation()) };
             let bytes = self.sent_contents(inode.version)?.filter(|bytes| Digest::of(bytes) == *digest);
-            inode.content = Content::Inline(bytes.ok_or_else(protocol_violation)?);
+            Arc::make_mut(inode).content = Content::Inline(bytes.ok_or_else(protocol_violation)?);
         }
         Ok(())
     }

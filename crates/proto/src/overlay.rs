@@ -7,7 +7,7 @@
 use crate::names::{index, stored_names};
 use crate::tables::{self, Numbered, entries_from, entries_until, image_key, table};
 use crate::usage::UsageChange;
-use crate::view_cache::ViewCache;
+use crate::view_cache::{ViewCache, Written};
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_tree::{NameCursor, View, ViewMut};
 use wayfs_types::{Batch, CommitNumber, FileId, Image, Key, MetaStore, Name, Pairs, Place, StorageError};
@@ -224,6 +224,8 @@ pub(crate) enum Indexing {
 pub(crate) struct Finished {
     pub(crate) batch: Batch,
     pub(crate) changed: Vec<Changed>,
+    /// The rows of the view among what the batch writes.
+    pub(crate) rows: Vec<Written>,
     pub(crate) last: CommitNumber,
 }
 
@@ -237,7 +239,7 @@ pub(crate) fn finish<S: MetaStore>(
     last: CommitNumber,
     indexing: Indexing,
 ) -> Result<Finished, StorageError> {
-    let mut done = Finished { batch: Batch::default(), changed: Vec::new(), last };
+    let mut done = Finished { batch: Batch::default(), changed: Vec::new(), rows: Vec::new(), last };
     let usage = UsageChange::of(&overlay);
     let Overlay { slots, raw, renewed, pinned, .. } = overlay;
     for (key, Slot { old, new }) in slots {
@@ -254,7 +256,9 @@ pub(crate) fn finish<S: MetaStore>(
             (Indexing::Nothing, None, Some(old)) => old.number,
             (Indexing::Nothing, None, None) => done.last,
         };
-        write_view(store, &mut done.batch, &key, (&old, &new), number, indexing)?;
+        let len = write_view(store, &mut done.batch, &key, (&old, &new), number, indexing)?;
+        let row = new.clone().map(|image| Numbered { number, image });
+        done.rows.push(Written { key: key.clone(), row, len });
         if !same {
             let old = old.map(|numbered| numbered.image);
             index(&mut done.batch, &key, old.as_ref(), new.as_ref());
@@ -268,6 +272,7 @@ pub(crate) fn finish<S: MetaStore>(
     Ok(done)
 }
 
+/// Writes a row, and what indexes say of it. Answers how many bytes the row has.
 fn write_view<S: MetaStore>(
     store: &S,
     batch: &mut Batch,
@@ -275,7 +280,7 @@ fn write_view<S: MetaStore>(
     (old, new): (&Option<Numbered>, &Option<Image>),
     number: CommitNumber,
     indexing: Indexing,
-) -> Result<(), StorageError> {
+) -> Result<usize, StorageError> {
     let view_key = image_key(table::VIEW, key);
     let gone_key = image_key(table::GONE, key);
     if indexing == Indexing::ForChildren {
@@ -300,8 +305,15 @@ fn write_view<S: MetaStore>(
         }
     }
     match new {
-        Some(image) => batch.put(view_key, tables::pack_view(number, image)),
-        None => batch.delete(view_key),
+        Some(image) => {
+            let row = tables::pack_view(number, image);
+            let len = row.len();
+            batch.put(view_key, row);
+            Ok(len)
+        }
+        None => {
+            batch.delete(view_key);
+            Ok(0)
+        }
     }
-    Ok(())
 }

@@ -61,7 +61,7 @@ impl<S: MetaStore> Replica<S> {
         let (view, mut at, mut way) = (Committed(&self.store), top, Vec::new());
         while way.len() < wayfs_tree::PART_DEPTH_MAX {
             let inode = wayfs_tree::inode(&view, at)?.filter(|inode| !inode.is_removed());
-            let Some(place) = inode.and_then(|inode| inode.places.into_iter().next()) else { break };
+            let Some(place) = inode.and_then(|inode| inode.places.first().cloned()) else { break };
             let parent = place.parent;
             way.push((place, at));
             at = parent;

@@ -35,6 +35,7 @@ use crate::vouched::Vouched;
 use crate::watches::Watches;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use wayfs_tree::View;
 use wayfs_types::request::{LockFamily, LockOwner};
 use wayfs_types::{
@@ -384,9 +385,9 @@ impl<S: MetaStore> Replica<S> {
         let label = self.config.label.clone();
         let own = Origin::admitted(Admitted::Home, self.config.node, label);
         let origin = self.config.origin;
-        let root = Image::Inode(Box::new(wayfs_tree::root_inode()));
+        let root = Image::Inode(Arc::new(wayfs_tree::root_inode()));
         self.put_image(Key::Inode(FileId::ROOT), Some(root))?;
-        self.put_image(Key::Origin(origin), Some(Image::Origin(own)))?;
+        self.put_image(Key::Origin(origin), Some(Image::Origin(own.into())))?;
         self.commit()?;
         self.sync_wanted = true;
         self.ask_sync();
@@ -603,8 +604,10 @@ impl<S: MetaStore> Replica<S> {
         self.counters.change = done.last;
         let mut batch: Batch = done.batch;
         batch.put(COUNTERS.to_vec(), pack(&self.counters));
-        self.views.forget(&batch);
-        self.ticket = self.store.commit(batch)?;
+        // A commit that fails may have come through all the same.
+        let ticket = self.store.commit(batch).inspect_err(|_| self.views.forget_all())?;
+        self.views.wrote(done.rows);
+        self.ticket = ticket;
         self.saved = self.counters;
         self.watches.committed();
         if self.sync_at.is_none() {
@@ -762,7 +765,7 @@ impl<S: MetaStore> Replica<S> {
     ///
     /// # Errors
     /// [`StorageError`] if it cannot be read.
-    pub fn inode(&self, file: FileId) -> Result<Option<Box<wayfs_types::Inode>>, StorageError> {
+    pub fn inode(&self, file: FileId) -> Result<Option<Arc<wayfs_types::Inode>>, StorageError> {
         Ok(match self.image(&Key::Inode(file))? {
             Some(Image::Inode(inode)) => Some(inode),
             _ => None,

@@ -7,6 +7,7 @@ use crate::needs::QUESTIONS_MAX;
 use crate::replica::{Replica, StepError};
 use crate::tables::{entries_from, entries_until, parse_image_key, table};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 use wayfs_tree::{Author, BuildError};
 use wayfs_types::request::{Answer, Change, Outcome, Removed, Request, RequestId};
@@ -615,7 +616,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The file that a record unlinks or puts another in place of, as it is now.
-    fn loser_of(&mut self, op: &Op) -> Result<Option<Box<Inode>>, StorageError> {
+    fn loser_of(&mut self, op: &Op) -> Result<Option<Arc<Inode>>, StorageError> {
         let file = if let Op::Unlink { file, .. } = op {
             *file
         } else if let Op::Rename { replaced: Some(replaced), .. } = op {
@@ -624,10 +625,10 @@ impl<S: MetaStore> Replica<S> {
             return Ok(None);
         };
         let loser = wayfs_tree::inode(&self.tx(), file)?;
-        Ok(loser.map(|inode| Box::new(Inode { places: Vec::new(), unlisted: 0, ..*inode })))
+        Ok(loser.map(|inode| Arc::new(Inode { places: Vec::new(), unlisted: 0, ..Arc::unwrap_or_clone(inode) })))
     }
 
-    fn inode_after(&mut self, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {
+    fn inode_after(&mut self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
         wayfs_tree::inode(&self.tx(), file)
     }
 }

@@ -25,6 +25,7 @@ use crate::upstream::FORMER_NAMED_MAX;
 use serde::{Deserialize, Serialize};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use wayfs_types::{FileId, Image, Inode, Key, Kind, MetaStore, Op, Origin, OriginId, Place, RecordId, StorageError};
 use wayfs_wire::KeyImage;
 
@@ -32,13 +33,13 @@ use wayfs_wire::KeyImage;
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
     /// Files and directories that it does not name any more.
-    pub(crate) gone: BTreeMap<FileId, Box<Inode>>,
+    pub(crate) gone: BTreeMap<FileId, Inode>,
     /// Files of which it has an older version: upon which version ours is to be stored.
-    pub(crate) older: BTreeMap<FileId, (RecordId, Box<Inode>)>,
+    pub(crate) older: BTreeMap<FileId, (RecordId, Arc<Inode>)>,
     /// What has other names, or none.
     pub(crate) moved: BTreeMap<FileId, Moved>,
     /// What has newer attributes than those that it shows, of a version that we knew.
-    pub(crate) changed: BTreeMap<FileId, (RecordId, Box<Inode>)>,
+    pub(crate) changed: BTreeMap<FileId, (RecordId, Arc<Inode>)>,
     /// What it shows under a name by a record of which we had not heard.
     placed_since: BTreeSet<FileId>,
     /// Which names of files with many it had and lacks, and which it shows and had not: their inodes do not list them.
@@ -98,16 +99,15 @@ impl Lost {
     }
 
     /// `names`: all that it had, as far as they are known.
-    pub(crate) fn add_gone(&mut self, file: FileId, mut inode: Box<Inode>, names: Vec<Place>) {
+    pub(crate) fn add_gone(&mut self, file: FileId, inode: Arc<Inode>, names: Vec<Place>) {
         if !inode.is_removed() && !names.is_empty() {
-            (inode.places, inode.unlisted) = (names, 0);
-            self.gone.insert(file, inode);
+            self.gone.insert(file, Inode { places: names, unlisted: 0, ..Arc::unwrap_or_clone(inode) });
         }
     }
 
     // What was found first stays: in a takeover that was interrupted, the second comparison is with what the first one took over.
 
-    pub(crate) fn add_older(&mut self, file: FileId, upon: RecordId, inode: Box<Inode>) {
+    pub(crate) fn add_older(&mut self, file: FileId, upon: RecordId, inode: Arc<Inode>) {
         self.older.entry(file).or_insert((upon, inode));
         self.unkept.insert((Found::Older, file));
     }
@@ -117,7 +117,7 @@ impl Lost {
         self.unkept.insert((Found::Moved, file));
     }
 
-    pub(crate) fn add_changed(&mut self, file: FileId, upon: RecordId, inode: Box<Inode>) {
+    pub(crate) fn add_changed(&mut self, file: FileId, upon: RecordId, inode: Arc<Inode>) {
         self.changed.entry(file).or_insert((upon, inode));
         self.unkept.insert((Found::Changed, file));
     }
@@ -220,7 +220,7 @@ impl<S: MetaStore> Replica<S> {
         Ok(origin == OriginId::GENESIS || record.sequence() <= self.confirmed_applied(origin)?)
     }
 
-    fn compare_with_before(&mut self, file: FileId, now: &Inode, before: Box<Inode>) -> Result<(), StorageError> {
+    fn compare_with_before(&mut self, file: FileId, now: &Inode, before: Arc<Inode>) -> Result<(), StorageError> {
         if before.merged_into.is_some() || now.merged_into.is_some() || before.kind != now.kind {
             return Ok(());
         }
@@ -287,11 +287,11 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn without_known(&mut self, mut lost: Lost) -> Result<Lost, StorageError> {
         let given = self.settle_names(&mut lost)?;
         let made = lost.gone.keys().map(|file| file.maker());
-        let others = lost.older.values().chain(lost.changed.values()).map(|(_, inode)| inode);
+        let others = lost.older.values().chain(lost.changed.values()).map(|(_, inode)| &**inode);
         let stored = lost.gone.values().chain(others).flat_map(|inode| [inode.version, inode.attr_version]);
         let moved = lost.moved.values().flat_map(|moved| moved.by.iter().copied());
         let moved = moved.chain(given.values().flatten().map(|(_, record)| *record));
-        let mut known: BTreeMap<OriginId, Option<Origin>> = BTreeMap::new();
+        let mut known: BTreeMap<OriginId, Option<Arc<Origin>>> = BTreeMap::new();
         for record in made.chain(stored).chain(moved).collect::<BTreeSet<RecordId>>() {
             if let Entry::Vacant(unknown) = known.entry(record.origin()) {
                 unknown.insert(self.confirmed_origin(record.origin())?);

@@ -16,6 +16,7 @@ use crate::replica::Replica;
 use crate::restored::{Lost, Moved};
 use crate::tentative::LogEntry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use wayfs_types::{
     AttrChange, FileId, Image, Inode, Key, Kind, MetaStore, Name, Op, Place, Record, RecordId, StorageError, UserId,
 };
@@ -25,7 +26,7 @@ const DEPTH_MAX: usize = 256;
 
 /// Whose names are not yet as they were.
 struct Names {
-    gone: BTreeMap<FileId, Box<Inode>>,
+    gone: BTreeMap<FileId, Inode>,
     moved: BTreeMap<FileId, Moved>,
     /// Those that wait until what stands in their way is gone.
     waiting: BTreeSet<FileId>,
@@ -63,7 +64,7 @@ impl<S: MetaStore> Replica<S> {
             });
             if let Some(version) = first {
                 let before = Inode { version, ..(**inode).clone() };
-                self.put_image(Key::Inode(*file), Some(Image::Inode(Box::new(before))))?;
+                self.put_image(Key::Inode(*file), Some(Image::Inode(Arc::new(before))))?;
             }
         }
         Ok(())
@@ -79,7 +80,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let mut count = names.written;
         for (file, (upon, inode)) in older {
-            let op = Op::Store { file, base: upon, content: inode.content, mtime: inode.mtime };
+            let op = Op::Store { file, base: upon, content: inode.content.clone(), mtime: inode.mtime };
             count += self.write_op(op, inode.uid, Some(inode.version))?;
         }
         for (file, (upon, inode)) in changed {
@@ -106,7 +107,7 @@ impl<S: MetaStore> Replica<S> {
         }
         while let Some(file) = chain.pop() {
             if let Some(inode) = names.gone.remove(&file) {
-                self.make_again(file, *inode, names, depth)?;
+                self.make_again(file, inode, names, depth)?;
             } else if let Some(moved) = names.moved.remove(&file) {
                 self.move_back(file, moved, names, depth)?;
             }

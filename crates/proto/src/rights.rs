@@ -30,6 +30,7 @@ use crate::replica::Replica;
 use crate::requests::{Attempt, On, Waiting};
 use crate::upstream::UplinkState;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 use wayfs_types::request::Change;
 use wayfs_types::{FileId, Inode, MetaStore, Name, StorageError, Time};
@@ -383,7 +384,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Where others see a file.
-    fn add_seen(&self, file: FileId, files: &mut BTreeSet<FileId>) -> Result<Option<Box<Inode>>, StorageError> {
+    fn add_seen(&self, file: FileId, files: &mut BTreeSet<FileId>) -> Result<Option<Arc<Inode>>, StorageError> {
         let inode = self.inode(file)?;
         if let Some(inode) = &inode {
             files.extend(seen_at(file, inode));

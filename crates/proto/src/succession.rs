@@ -21,6 +21,7 @@ use crate::replica::{PAGE, Replica};
 use crate::tables::{KeyKind, kind_range, pack, parse_image_key, record_key, root_key, table, unpack, unpack_view};
 use crate::tentative::TOUCH;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use wayfs_types::{
     Admitted, CommitNumber, FileId, Image, Inode, Key, Limits, MetaStore, NodeId, Origin, OriginId, StorageError,
 };
@@ -85,12 +86,12 @@ impl<S: MetaStore> Replica<S> {
             if image.admitted == Admitted::Home && origin != own {
                 former = Some((origin, image.node));
                 let revoked = Origin { admitted: Admitted::Revoked, ..image };
-                self.put_image(Key::Origin(origin), Some(Image::Origin(revoked)))?;
+                self.put_image(Key::Origin(origin), Some(Image::Origin(revoked.into())))?;
             } else if origin == own {
                 // The volume's quota stands in the row of its home.
                 let limits = Limits { quota, ..image.limits };
                 let home = Origin { admitted: Admitted::Home, limits, ..image };
-                self.put_image(Key::Origin(origin), Some(Image::Origin(home)))?;
+                self.put_image(Key::Origin(origin), Some(Image::Origin(home.into())))?;
             }
         }
         let overlay = std::mem::take(&mut self.overlay);
@@ -142,7 +143,7 @@ impl<S: MetaStore> Replica<S> {
             from.push(0);
             for (key, value) in &rows {
                 if let (Key::Inode(file), Image::Inode(inode)) = (parse_image_key(key)?, unpack_view(value)?.image) {
-                    self.note_unheld_of(file, *inode)?;
+                    self.note_unheld_of(file, Arc::unwrap_or_clone(inode))?;
                 }
             }
             self.commit()?;

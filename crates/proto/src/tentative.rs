@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_tree::{Effect, View};
 use wayfs_types::{
-    Chain, Digest, Image, Key, Life, MetaStore, Op, OriginId, Record, RecordId, Seal, StorageError, Ticket, WallTime,
+    Chain, Digest, Image, Inode, Key, Life, MetaStore, Op, OriginId, Record, RecordId, Seal, StorageError, Ticket,
+    WallTime,
 };
 
 /// A record as the log keeps it.
@@ -307,7 +308,7 @@ pub(crate) fn echo_hash(image: Option<&Image>) -> u64 {
     let bytes = match image {
         None => return 0,
         Some(Image::Inode(inode)) if inode.is_directory() => {
-            let mut plain = inode.clone();
+            let mut plain = Inode::clone(inode);
             plain.mtime = WallTime::EPOCH;
             plain.ctime = WallTime::EPOCH;
             plain.subdirectories = 0;

@@ -1,26 +1,36 @@
-//! Rows of the committed view that were read lately, decoded. One change looks at a few rows dozens of times: its file, its
-//! directory, its origin.
+//! Rows of the committed view that were read or written lately, decoded. One change looks at a few rows dozens of times: its file,
+//! its directory, its origin.
 //!
-//! Two generations: what is read comes into the young one, and when that is full it becomes the old one, whose rows go unless
-//! they are read again. A commit takes out what it writes.
+//! Two generations: what is read or written comes into the young one, and when that is full it becomes the old one, whose rows go
+//! unless they are read again. A row is cheap to copy: what is long in it is shared.
 
 use crate::replica::Replica;
 use crate::tables::{Numbered, image_key, table, unpack_view};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use wayfs_types::{Batch, Image, Key, MetaStore, StorageError};
+use wayfs_types::{Image, Key, MetaStore, StorageError};
 
 /// Longest row that is kept, in encoded bytes.
 const ROW_LEN_MAX: usize = 4096;
 
-type Rows = BTreeMap<Vec<u8>, Option<Numbered>>;
+type Rows = BTreeMap<Key, Option<Numbered>>;
 
-/// Of one replica: all that is committed there goes through [`ViewCache::forget`].
+/// Of one replica: all that is committed there goes through [`ViewCache::wrote`].
 #[derive(Debug)]
 pub(crate) struct ViewCache {
     generations: RefCell<Generations>,
     /// Most rows of each generation.
     rows_max: usize,
+}
+
+/// A row that a batch writes.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) key: Key,
+    /// `None`: it is removed.
+    pub(crate) row: Option<Numbered>,
+    /// Its encoded bytes.
+    pub(crate) len: usize,
 }
 
 #[derive(Debug, Default)]
@@ -42,47 +52,70 @@ impl ViewCache {
         key: &Key,
         look: impl FnOnce(Option<&Numbered>) -> T,
     ) -> Result<T, StorageError> {
-        let row = image_key(table::VIEW, key);
         let mut generations = self.generations.borrow_mut();
-        if let Some(known) = generations.young.get(&row) {
+        if let Some(known) = generations.young.get(key) {
             return Ok(look(known.as_ref()));
         }
-        let known = match generations.old.remove(&row) {
+        let (key, known) = match generations.old.remove_entry(key) {
             Some(known) => known,
             None => {
-                let bytes = store.get(&row)?;
+                let bytes = store.get(&image_key(table::VIEW, key))?;
                 let read = bytes.as_deref().map(unpack_view).transpose()?;
                 if self.rows_max == 0 || bytes.is_some_and(|bytes| bytes.len() > ROW_LEN_MAX) {
                     return Ok(look(read.as_ref()));
                 }
-                read
+                (key.clone(), read)
             }
         };
         let looked = look(known.as_ref());
-        generations.keep(row, known, self.rows_max);
+        generations.keep(key, known, self.rows_max);
         Ok(looked)
     }
 
-    /// A commit writes these rows.
-    pub(crate) fn forget(&mut self, batch: &Batch) {
-        let Generations { young, old } = self.generations.get_mut();
-        for (row, _) in batch.changes.iter().filter(|(row, _)| row.first() == Some(&table::VIEW)) {
-            young.remove(row);
-            old.remove(row);
+    /// The store was given a batch that writes these rows, and no others of the view.
+    pub(crate) fn wrote(&mut self, rows: Vec<Written>) {
+        let generations = self.generations.get_mut();
+        for Written { key, row, len } in rows {
+            generations.old.remove(&key);
+            if self.rows_max == 0 || len > ROW_LEN_MAX {
+                generations.young.remove(&key);
+            } else {
+                generations.keep(key, row, self.rows_max);
+            }
         }
+    }
+
+    /// What the store has may be anything.
+    pub(crate) fn forget_all(&mut self) {
+        *self.generations.get_mut() = Generations::default();
     }
 }
 
 impl Generations {
-    fn keep(&mut self, row: Vec<u8>, known: Option<Numbered>, rows_max: usize) {
-        if self.young.len() >= rows_max {
+    fn keep(&mut self, key: Key, known: Option<Numbered>, rows_max: usize) {
+        if self.young.len() >= rows_max && !self.young.contains_key(&key) {
             self.old = std::mem::take(&mut self.young);
         }
-        self.young.insert(row, known);
+        self.young.insert(key, known);
     }
 }
 
 impl<S: MetaStore> Replica<S> {
+    /// A row that is kept in memory and is another one in the store, if there is one. Reads all that are kept.
+    ///
+    /// # Errors
+    /// [`StorageError`] if they cannot be read.
+    pub fn kept_row_is_wrong(&self) -> Result<Option<String>, StorageError> {
+        let generations = self.views.generations.borrow();
+        for (key, kept) in generations.young.iter().chain(&generations.old) {
+            let stored = crate::tables::read_view(&self.store, key)?;
+            if stored != *kept {
+                return Ok(Some(format!("{key:?} is kept as {kept:?} and stored as {stored:?}")));
+            }
+        }
+        Ok(None)
+    }
+
     /// A row of the committed view.
     pub(crate) fn row_of(&self, key: &Key) -> Result<Option<Numbered>, StorageError> {
         self.views.look(&self.store, key, |row| row.cloned())
@@ -100,7 +133,8 @@ mod tests {
     use crate::tables::pack_view;
     use crate::testing::MemoryStore;
     use std::cell::Cell;
-    use wayfs_types::{CommitNumber, Content, Entry, FileId, Name, Pairs, RecordId, Ticket};
+    use std::sync::Arc;
+    use wayfs_types::{Batch, CommitNumber, Content, Entry, FileId, Name, Pairs, RecordId, Ticket};
 
     const ROWS_MAX: usize = 64;
 
@@ -136,9 +170,12 @@ mod tests {
 
     fn write(store: &mut Counting, views: &mut ViewCache, key: &Key, number: u64, image: Image) {
         let mut batch = Batch::default();
-        batch.put(image_key(table::VIEW, key), pack_view(CommitNumber(number), &image));
-        views.forget(&batch);
+        let packed = pack_view(CommitNumber(number), &image);
+        let row = Some(Numbered { number: CommitNumber(number), image });
+        let written = Written { key: key.clone(), row, len: packed.len() };
+        batch.put(image_key(table::VIEW, key), packed);
         store.commit(batch).unwrap();
+        views.wrote(vec![written]);
     }
 
     fn entry() -> Image {
@@ -159,7 +196,7 @@ mod tests {
             "that nothing is there is kept, too"
         );
         write(&mut store, &mut views, &key(1), 7, entry());
-        assert_eq!(number(&store, &views, &key(1)), Some(7));
+        assert_eq!((number(&store, &views, &key(1)), store.reads.get()), (Some(7), 1), "what was written is kept");
         // In the old generation it is written, too.
         (10..10 + ROWS_MAX).for_each(|n| assert_eq!(number(&store, &views, &key(n)), None));
         write(&mut store, &mut views, &key(1), 8, entry());
@@ -183,7 +220,7 @@ mod tests {
         let (mut store, mut views) = (Counting::default(), ViewCache::of(ROWS_MAX));
         let mut root = wayfs_tree::root_inode();
         root.content = Content::Inline(vec![7; ROW_LEN_MAX].into());
-        write(&mut store, &mut views, &key(1), 7, Image::Inode(Box::new(root)));
+        write(&mut store, &mut views, &key(1), 7, Image::Inode(Arc::new(root)));
         assert_eq!((number(&store, &views, &key(1)), number(&store, &views, &key(1))), (Some(7), Some(7)));
         assert_eq!((store.reads.get(), views.generations.borrow().young.len()), (2, 0));
     }

@@ -12,6 +12,7 @@ use crate::replica::Replica;
 use crate::tables::{image_key, number_key, pack, parse_number_key, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use wayfs_types::{FileId, Image, Inode, Key, MetaStore, Name, StorageError};
 use wayfs_wire::Up;
 
@@ -284,7 +285,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The inode, if what is cached of it may be trusted.
-    pub(crate) fn trusted_inode(&self, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {
+    pub(crate) fn trusted_inode(&self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
         let Some(numbered) = self.row_of(&Key::Inode(file))? else { return Ok(None) };
         let Image::Inode(inode) = numbered.image else { return Ok(None) };
         let trusted = self.config.role != Role::Client || self.is_covered(file, numbered.number.0, &inode)?;

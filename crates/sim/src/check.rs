@@ -277,6 +277,16 @@ impl World {
         }
     }
 
+    /// What a replica keeps of its store in memory is what the store has.
+    pub(crate) fn check_kept_rows(&mut self, index: usize) {
+        let Some(replica) = &self.hosts[index].replica else { return };
+        let wrong = replica.kept_row_is_wrong().unwrap_or_else(|error| Some(error.to_string()));
+        if let Some(line) = wrong {
+            let line = format!("host {index}: {line}");
+            self.violations.push(Violation::new("rows kept in memory are those of the store", line));
+        }
+    }
+
     /// Invariant 8: every current version has a live holder on record, and it has it.
     pub(crate) fn check_holders(&mut self, home: &TreeDump) {
         for (file, inode) in &home.inodes {

@@ -9,6 +9,7 @@ use crate::plan::Disaster;
 use crate::world::{Event, World};
 use rand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 use wayfs_proto::Role;
 use wayfs_types::{Content, Digest, FileId, Image, Inode, Key, Origin, OriginId, RecordId};
@@ -209,7 +210,7 @@ impl World {
         let inode = |(key, image)| {
             if let (Key::Inode(file), Image::Inode(inode)) = (key, image) { Some((file, inode)) } else { None }
         };
-        let inodes: BTreeMap<FileId, Box<Inode>> = images.into_iter().filter_map(inode).collect();
+        let inodes: BTreeMap<FileId, Arc<Inode>> = images.into_iter().filter_map(inode).collect();
         let empty = self.history.updates.iter().filter(|(_, update)| update.content == Content::EMPTY);
         let empty: Vec<(RecordId, FileId)> = empty.map(|(record, update)| (*record, update.file)).collect();
         for (record, file) in empty {

@@ -249,7 +249,10 @@ impl World {
         };
         self.check_tree(0, &home);
         self.check_fences(0, &home);
-        (0..self.hosts.len()).for_each(|index| self.check_usage(index));
+        for index in 0..self.hosts.len() {
+            self.check_usage(index);
+            self.check_kept_rows(index);
+        }
         self.check_nothing_safe_lost(&home);
         self.check_holders(&home);
         self.check_readable(&home);

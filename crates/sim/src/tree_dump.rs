@@ -3,6 +3,7 @@
 use crate::host::Expectation;
 use crate::world::World;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use wayfs_types::request::{Answer, Request};
 use wayfs_types::{FileId, Inode, Place};
@@ -26,7 +27,7 @@ impl World {
     pub(crate) fn dump(&mut self, index: usize) -> Result<TreeDump, String> {
         let mut dump = TreeDump::default();
         match self.ask_and_wait(index, Request::Attributes { file: FileId::ROOT })? {
-            Answer::File(file, inode) => dump.inodes.insert(file, *inode),
+            Answer::File(file, inode) => dump.inodes.insert(file, Arc::unwrap_or_clone(inode)),
             other => return Err(format!("host {index} answered {other:?} for the root")),
         };
         let mut open = vec![FileId::ROOT];
@@ -42,7 +43,7 @@ impl World {
                     if inode.is_directory() && !dump.inodes.contains_key(&file) {
                         open.push(file);
                     }
-                    dump.inodes.insert(file, *inode);
+                    dump.inodes.insert(file, Arc::unwrap_or_clone(inode));
                     dump.entries.insert(Place { parent: directory, name }, file);
                 }
                 if end {

@@ -9,6 +9,7 @@ use crate::world::{Event, World};
 use bytes::Bytes;
 use rand::Rng;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Outcome, RenameTarget, Request};
 use wayfs_types::{AttrChange, Conflict, Content, FileId, FsError, Inode, Kind, Name, Op, RecordId};
@@ -202,7 +203,7 @@ impl World {
         self.ask(index, Request::List { directory, after: None, limit: 16 }, Expectation::Nothing);
     }
 
-    pub(crate) fn inode(&self, index: usize, file: FileId) -> Option<Box<Inode>> {
+    pub(crate) fn inode(&self, index: usize, file: FileId) -> Option<Arc<Inode>> {
         self.hosts[index].replica.as_ref()?.inode(file).ok()?.filter(|inode| !inode.is_removed())
     }
 

@@ -12,6 +12,7 @@ use crate::chain::chained;
 use crate::edit::Edit;
 use crate::view::{ViewMut, inode};
 use crate::{Effect, Outcome, attributes, exchange, limits, lost, make, remove, rename, store};
+use std::sync::Arc;
 use wayfs_types::{FileId, Image, Key, LifeSpan, Limits, Op, Record, StorageError};
 
 /// Applies a record to whatever tree it finds, and notes it in its origin's image, if the view holds that.
@@ -41,13 +42,14 @@ pub fn apply(view: &mut impl ViewMut, record: &Record) -> Result<Effect, Storage
         _ if limits.is_none() => dispatch(&mut Edit::new(view, record, label), &record.op)?,
         _ => limits::dispatch_limited(&mut Edit::new(view, record, label), &limits, dispatch)?,
     };
-    if let Some(mut origin) = origin {
+    if let Some(origin) = origin {
+        let mut origin = Arc::unwrap_or_clone(origin);
         if let Op::Skip { life, .. } = record.op {
             origin.lives.begin(LifeSpan { life, after: origin.applied, from: record.id.sequence() });
         }
         origin.applied = record.id.sequence();
         origin.chain = chained(origin.chain, record);
-        view.put(origin_key, Some(Image::Origin(origin)))?;
+        view.put(origin_key, Some(Image::Origin(origin.into())))?;
     }
     Ok(effect)
 }

@@ -5,6 +5,7 @@ use crate::lineage::holds;
 use crate::view::ViewMut;
 use crate::{Effect, Outcome};
 use bytes::Bytes;
+use std::sync::Arc;
 use wayfs_types::{AttrChange, ConflictKind, FileId, Inode, Key, RecordId, StorageError, XattrName};
 
 /// Changes attributes: the later in order wins.
@@ -18,7 +19,7 @@ pub(crate) fn set_attr<V: ViewMut>(
     let Some(inode) = edit.living(file)? else {
         return Ok(Effect::on(Outcome::NoEffect, file));
     };
-    let mut inode = *inode;
+    let mut inode = Arc::unwrap_or_clone(inode);
     let overrides = differs(&inode, change) && !holds(file, inode.attr_version, base);
     let winner = edit.record.id;
     inode.mode = change.mode.map_or(inode.mode, |mode| mode & 0o7777);
@@ -55,7 +56,7 @@ pub(crate) fn set_xattr<V: ViewMut>(
     let Some(inode) = edit.living(file)? else {
         return Ok(Effect::on(Outcome::NoEffect, file));
     };
-    let mut inode = *inode;
+    let mut inode = Arc::unwrap_or_clone(inode);
     if inode.xattrs.get(name) == value {
         return Ok(Effect::on(Outcome::AsMeant, file));
     }

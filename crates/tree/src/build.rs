@@ -13,6 +13,7 @@ use crate::make::SYMLINK_TARGET_LEN_MAX;
 use crate::rename::is_within;
 use crate::view::{View, entry, inode, resolve};
 use bytes::Bytes;
+use std::sync::Arc;
 use wayfs_types::request::{Change, RenameTarget, XattrPresence};
 use wayfs_types::{
     AttrChange, Content, FileId, FsError, Image, Inode, Key, Kind, Limits, Name, Op, Record, RecordId, Replaced,
@@ -115,7 +116,7 @@ fn check_kind(kind: &Kind) -> Result<(), FsError> {
 }
 
 /// A living file and what its id means.
-fn living(view: &impl View, file: FileId) -> Result<(FileId, Box<Inode>), BuildError> {
+fn living(view: &impl View, file: FileId) -> Result<(FileId, Arc<Inode>), BuildError> {
     let file = resolve(view, file)?;
     match inode(view, file)? {
         Some(inode) if !inode.is_removed() => Ok((file, inode)),
@@ -138,7 +139,7 @@ fn free_name(view: &impl View, parent: FileId, name: &Name) -> Result<FileId, Bu
 }
 
 /// Directory, file and inode of a name.
-fn named(view: &impl View, parent: FileId, name: &Name) -> Result<(FileId, FileId, Box<Inode>), BuildError> {
+fn named(view: &impl View, parent: FileId, name: &Name) -> Result<(FileId, FileId, Arc<Inode>), BuildError> {
     let parent = directory(view, parent)?;
     let entry = entry(view, parent, name)?.ok_or(FsError::NotFound)?;
     let (file, inode) = living(view, entry.file)?;
@@ -235,7 +236,8 @@ fn set_xattr(
     value: Option<&Bytes>,
     presence: XattrPresence,
 ) -> Result<Op, BuildError> {
-    let (file, mut inode) = living(view, file)?;
+    let (file, inode) = living(view, file)?;
+    let mut inode = Arc::unwrap_or_clone(inode);
     let old = inode.xattrs.remove(name);
     match (presence, value, &old) {
         (XattrPresence::MustBeNew, Some(_), Some(_)) => return Err(FsError::Exists.into()),

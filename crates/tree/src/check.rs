@@ -170,6 +170,7 @@ impl Tree<'_> {
 mod tests {
     use super::*;
     use crate::{MemoryView, ViewMut, root_inode};
+    use std::sync::Arc;
     use wayfs_types::RecordId;
 
     fn file(number: u64) -> FileId {
@@ -189,7 +190,7 @@ mod tests {
         for (own, parent) in [(8, 9), (9, 8)] {
             let place = Place { parent: file(parent), name: name.clone() };
             let inode = Inode { places: vec![place], subdirectories: 1, ..root_inode() };
-            view.put(Key::Inode(file(own)), Some(Image::Inode(Box::new(inode)))).unwrap();
+            view.put(Key::Inode(file(own)), Some(Image::Inode(Arc::new(inode)))).unwrap();
             let entry = Entry { file: file(own), version: file(own).maker() };
             view.put(Key::Entry(file(parent), name.clone()), Some(Image::Entry(entry))).unwrap();
         }
@@ -203,7 +204,7 @@ mod tests {
         let entry = Entry { file: file(8), version: file(8).maker() };
         view.put(Key::Entry(FileId::ROOT, name.clone()), Some(Image::Entry(entry))).unwrap();
         let root = Inode { subdirectories: 3, ..root_inode() };
-        view.put(Key::Inode(FileId::ROOT), Some(Image::Inode(Box::new(root)))).unwrap();
+        view.put(Key::Inode(FileId::ROOT), Some(Image::Inode(Arc::new(root)))).unwrap();
         let found = check(view.iter());
         assert_eq!(found, [Violation::Subdirectories(FileId::ROOT), Violation::EntryToNothing(FileId::ROOT, name)]);
     }

@@ -5,6 +5,7 @@ use crate::conflict_name::conflict_name;
 use crate::view::{NameCursor, ViewMut, entry, inode, resolve};
 use crate::{Effect, Outcome};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use wayfs_types::{
     Conflict, ConflictKind, Content, Entry, FileId, Image, Inode, Key, Kind, Name, Place, Record, RecordId,
     StorageError, WallTime,
@@ -80,12 +81,12 @@ impl<'a, V: ViewMut> Edit<'a, V> {
         self.new_inode(Kind::Directory, mode, uid, gid, Content::EMPTY)
     }
 
-    pub(crate) fn inode(&self, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {
+    pub(crate) fn inode(&self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
         inode(self.view, file)
     }
 
     /// The inode unless the file is unknown, a marker or an alias.
-    pub(crate) fn living(&self, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {
+    pub(crate) fn living(&self, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
         Ok(self.inode(file)?.filter(|inode| !inode.is_removed()))
     }
 
@@ -98,7 +99,7 @@ impl<'a, V: ViewMut> Edit<'a, V> {
     }
 
     pub(crate) fn put_inode(&mut self, file: FileId, inode: Inode) -> Result<(), StorageError> {
-        self.view.put(Key::Inode(file), Some(Image::Inode(Box::new(inode))))
+        self.view.put(Key::Inode(file), Some(Image::Inode(Arc::new(inode))))
     }
 
     /// Gives a file (whose inode is given, and written here) a place whose name is free.
@@ -119,7 +120,7 @@ impl<'a, V: ViewMut> Edit<'a, V> {
         let Some(inode) = self.inode(file)? else {
             return Ok(None);
         };
-        let mut inode = *inode;
+        let mut inode = Arc::unwrap_or_clone(inode);
         self.view.put(Key::Entry(place.parent, place.name.clone()), None)?;
         take_name(&mut inode, place);
         self.list_names(file, &mut inode)?;
@@ -149,7 +150,7 @@ impl<'a, V: ViewMut> Edit<'a, V> {
         let Some(inode) = self.inode(file)? else {
             return Ok(());
         };
-        let mut inode = *inode;
+        let mut inode = Arc::unwrap_or_clone(inode);
         take_name(&mut inode, from);
         inode.ctime = later(inode.ctime, self.record.time);
         self.view.put(Key::Entry(from.parent, from.name.clone()), None)?;
@@ -162,7 +163,7 @@ impl<'a, V: ViewMut> Edit<'a, V> {
         let mut directories = [0, 0];
         for (at, ((file, from), (_, to))) in [(&one, &other), (&other, &one)].into_iter().enumerate() {
             let Some(inode) = self.inode(*file)? else { continue };
-            let mut inode = *inode;
+            let mut inode = Arc::unwrap_or_clone(inode);
             take_name(&mut inode, from);
             add_name(&mut inode, to);
             inode.ctime = later(inode.ctime, self.record.time);
@@ -265,13 +266,14 @@ impl<'a, V: ViewMut> Edit<'a, V> {
     }
 
     fn entries_changed(&mut self, directory: FileId, subdirectories: i32) -> Result<(), StorageError> {
-        let Some(mut inode) = self.inode(directory)? else {
+        let Some(inode) = self.inode(directory)? else {
             return Ok(());
         };
+        let mut inode = Arc::unwrap_or_clone(inode);
         inode.mtime = later(inode.mtime, self.record.time);
         inode.ctime = later(inode.ctime, self.record.time);
         inode.subdirectories = inode.subdirectories.saturating_add_signed(subdirectories);
-        self.put_inode(directory, *inode)
+        self.put_inode(directory, inode)
     }
 }
 

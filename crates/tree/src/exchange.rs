@@ -9,6 +9,7 @@ use crate::names::has_name;
 use crate::rename::{Spot, is_within};
 use crate::view::ViewMut;
 use crate::{Effect, Outcome};
+use std::sync::Arc;
 use wayfs_types::{ConflictKind, FileId, Place, StorageError};
 
 /// Puts what stands at one spot to the other, and the other way round.
@@ -30,10 +31,10 @@ pub(crate) fn exchange<V: ViewMut>(
         return Ok(Effect::on(Outcome::Merged, file));
     }
     if inode.is_removed() {
-        return edit.refuse_removed(ConflictKind::RenameRename, file, *inode, wanted);
+        return edit.refuse_removed(ConflictKind::RenameRename, file, Arc::unwrap_or_clone(inode), wanted);
     }
     if there.is_removed() {
-        return edit.refuse_removed(ConflictKind::RenameRename, other, *there, left);
+        return edit.refuse_removed(ConflictKind::RenameRename, other, Arc::unwrap_or_clone(there), left);
     }
     let source = place_of(edit, file, from.parent, from.name)?;
     let target = place_of(edit, other, to.parent, to.name)?;

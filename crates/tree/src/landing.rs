@@ -8,6 +8,7 @@ use crate::conflict_name::is_conflict_name_of;
 use crate::edit::Edit;
 use crate::names::{each_name_in, has_name};
 use crate::view::{View, ViewMut, inode, resolve};
+use std::sync::Arc;
 use wayfs_types::{FileId, Name, Place, StorageError};
 
 /// Removed directories brought back at most by one record: deeper ones are only met by damaged or half-known state.
@@ -41,7 +42,7 @@ pub(crate) fn locate(view: &impl View, directory: FileId) -> Result<Landing, Sto
                 return Ok(Landing { living: at, revived, is_homeless: false });
             }
             Some(inode) if inode.is_directory() => {
-                let Some(last) = inode.removed_from else {
+                let Some(last) = &inode.removed_from else {
                     break;
                 };
                 revived.push(at);
@@ -79,7 +80,7 @@ fn revive<V: ViewMut>(edit: &mut Edit<'_, V>, directory: FileId, parent: FileId)
         return Ok(taken.file);
     }
     let place = edit.free_place(&place)?;
-    edit.attach(directory, *marker, place)?;
+    edit.attach(directory, Arc::unwrap_or_clone(marker), place)?;
     Ok(directory)
 }
 

@@ -12,6 +12,7 @@
 use crate::edit::{Edit, Met};
 use crate::effect::{Effect, Outcome};
 use crate::view::{NameCursor, View, ViewMut, inode, resolve};
+use std::sync::Arc;
 use wayfs_types::request::Change;
 use wayfs_types::{
     AttrChange, ConflictKind, Content, FileId, FsError, Image, Inode, Key, Kind, Limits, Name, Op, Place, Record,
@@ -150,15 +151,16 @@ fn settle_owner<V: ViewMut>(edit: &mut Edit<'_, V>, limits: &Limits, effect: &Ef
         && let Some(made) = edit.living(file)?
         && (made.uid, made.gid) != (squash.uid, squash.gid)
     {
-        edit.put_inode(file, Inode { uid: squash.uid, gid: squash.gid, ..*made })?;
+        edit.put_inode(file, Inode { uid: squash.uid, gid: squash.gid, ..Arc::unwrap_or_clone(made) })?;
     }
     let Some(stored) = effect.stored.filter(|_| limits.no_setid) else { return Ok(()) };
-    let Some(mut written) = edit.living(stored.file)?.filter(|inode| inode.kind == Kind::File) else { return Ok(()) };
+    let Some(written) = edit.living(stored.file)?.filter(|inode| inode.kind == Kind::File) else { return Ok(()) };
+    let mut written = Arc::unwrap_or_clone(written);
     let before = (written.mode, written.xattrs.len());
     written.mode &= !SET_ID;
     written.xattrs.retain(|name, _| !is_of_the_system(name));
     if (written.mode, written.xattrs.len()) != before {
-        edit.put_inode(stored.file, *written)?;
+        edit.put_inode(stored.file, written)?;
     }
     Ok(())
 }

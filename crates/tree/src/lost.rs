@@ -8,6 +8,7 @@ use crate::edit::{Edit, later};
 use crate::lineage::follow;
 use crate::view::ViewMut;
 use crate::{Effect, Outcome};
+use std::sync::Arc;
 use wayfs_types::{Conflict, ConflictKind, Content, FileId, Image, Key, Kind, RecordId, StorageError, WallTime};
 
 /// Takes a lost version out of the place of the current one.
@@ -26,7 +27,7 @@ pub(crate) fn lost<V: ViewMut>(
     if inode.version != seen.base {
         return Ok(Effect::on(Outcome::NoEffect, seen.file));
     }
-    let mut inode = *inode;
+    let mut inode = Arc::unwrap_or_clone(inode);
     let place = inode.places.first().cloned();
     inode.version = id;
     inode.ctime = later(inode.ctime, edit.record.time);

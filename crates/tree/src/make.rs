@@ -4,6 +4,7 @@ use crate::edit::{Edit, Met, later};
 use crate::landing::{Landing, locate, settle};
 use crate::view::ViewMut;
 use crate::{Effect, Outcome};
+use std::sync::Arc;
 use wayfs_types::{ConflictKind, FileId, Inode, Kind, Name, Place, StorageError};
 
 /// Longest target of a symbolic link in bytes (`PATH_MAX` without its closing zero).
@@ -43,8 +44,8 @@ fn inherit<V: ViewMut>(edit: &mut Edit<'_, V>, directory: FileId, inode: &mut In
         return Ok(());
     }
     let Some(above) = edit.living(directory)? else { return Ok(()) };
-    let mode = above.xattrs.into_iter().find(|(name, _)| name.as_bytes() == Inode::EXCLUSIVE);
-    inode.xattrs.extend(mode);
+    let mode = above.xattrs.iter().find(|(name, _)| name.as_bytes() == Inode::EXCLUSIVE);
+    inode.xattrs.extend(mode.map(|(name, value)| (name.clone(), value.clone())));
     Ok(())
 }
 
@@ -76,7 +77,7 @@ pub(crate) fn link<V: ViewMut>(
     let Some(inode) = edit.inode(file)? else {
         return Ok(Effect::new(Outcome::NoEffect));
     };
-    let mut inode = *inode;
+    let mut inode = Arc::unwrap_or_clone(inode);
     if inode.is_removed() {
         let place = Place { parent, name: name.clone() };
         return edit.refuse_removed(ConflictKind::StoreUnlink, file, inode, place);

@@ -8,6 +8,7 @@ use crate::make::{is_equal, landed};
 use crate::names::has_name;
 use crate::view::{View, ViewMut, inode};
 use crate::{Effect, Outcome};
+use std::sync::Arc;
 use wayfs_types::{ConflictKind, FileId, Inode, Name, OriginId, Place, Replaced, StorageError};
 
 /// Directories above one another at most; only damaged or half-known state has more.
@@ -33,7 +34,7 @@ pub(crate) fn rename<V: ViewMut>(
     };
     let wanted = Place { parent: edit.resolve(to.parent)?, name: to.name.clone() };
     if inode.is_removed() {
-        return edit.refuse_removed(ConflictKind::RenameRename, file, *inode, wanted);
+        return edit.refuse_removed(ConflictKind::RenameRename, file, Arc::unwrap_or_clone(inode), wanted);
     }
     let Some(source) = place_of(edit, file, from.parent, from.name)? else {
         if has_name(edit.view, file, &inode, &wanted)? {

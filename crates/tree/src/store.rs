@@ -14,6 +14,7 @@ use crate::lost::forget_loss;
 use crate::make::landed;
 use crate::view::{View, ViewMut, applied, inode, resolve};
 use crate::{Effect, Outcome};
+use std::sync::Arc;
 use wayfs_types::{
     ConflictKind, Content, FileId, Image, Inode, Key, Kind, Name, Op, Place, Record, RecordId, StorageError, WallTime,
 };
@@ -37,13 +38,13 @@ pub(crate) fn store<V: ViewMut>(
         return come_late(edit, seen.file, seen.base, &inode);
     }
     let effect = if inode.is_removed() {
-        bring_back(edit, seen.file, *inode, &new)?
+        bring_back(edit, seen.file, Arc::unwrap_or_clone(inode), &new)?
     } else if holds_or_lost(edit.view, edit.record.id.origin(), seen, inode.version)? {
         forget_loss(edit, inode.version)?;
         if inode.version != seen.base {
             expect(edit, seen.base, seen.file)?;
         }
-        let inode = new.written_into(*inode, id, edit.record.time);
+        let inode = new.written_into(Arc::unwrap_or_clone(inode), id, edit.record.time);
         edit.put_inode(seen.file, inode)?;
         Effect::on(Outcome::AsMeant, seen.file).storing(seen.file, id)
     } else if inode.content == *content {

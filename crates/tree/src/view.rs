@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::sync::Arc;
 use wayfs_types::{Chain, Entry, FileId, Image, Inode, Key, Name, OriginId, Place, StorageError};
 
 /// Longest chain of aliases that is followed. An alias is made towards a file
@@ -87,7 +88,7 @@ pub trait ViewMut: View {
 ///
 /// # Errors
 /// [`StorageError`] if it cannot be read.
-pub fn inode(view: &impl View, file: FileId) -> Result<Option<Box<Inode>>, StorageError> {
+pub fn inode(view: &impl View, file: FileId) -> Result<Option<Arc<Inode>>, StorageError> {
     Ok(match view.image(&Key::Inode(file))? {
         Some(Image::Inode(inode)) => Some(inode),
         _ => None,
@@ -161,7 +162,7 @@ impl MemoryView {
 
     /// An empty volume: a root directory (mode 0755, owner 0) and nothing else.
     pub fn with_root() -> Self {
-        let root = Image::Inode(Box::new(crate::edit::root_inode()));
+        let root = Image::Inode(Arc::new(crate::edit::root_inode()));
         Self { images: BTreeMap::from([(Key::Inode(FileId::ROOT), root)]), names: BTreeSet::new() }
     }
 

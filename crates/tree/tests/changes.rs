@@ -5,6 +5,7 @@
 mod world;
 
 use bytes::Bytes;
+use std::sync::Arc;
 use wayfs_tree::{BuildError, Outcome, ViewMut, XATTR_VALUE_LEN_MAX, inode};
 use wayfs_types::request::{Change, RenameTarget, XattrPresence};
 use wayfs_types::{Content, FileId, FsError, Image, Inode, Key, Kind, WallTime, XattrName};
@@ -159,9 +160,9 @@ fn links_are_for_files_and_have_a_limit() {
     let file = w.file(0, "f");
     assert_eq!(refusal(&mut w, &link(file, "g")), FsError::Exists);
     let view = &mut w.clients[0].view;
-    let mut full = *inode(view, file).unwrap().unwrap();
+    let mut full = Arc::unwrap_or_clone(inode(view, file).unwrap().unwrap());
     full.unlisted = u32::try_from(Inode::LINKS_MAX - full.places.len()).unwrap();
-    view.put(Key::Inode(file), Some(Image::Inode(Box::new(full)))).unwrap();
+    view.put(Key::Inode(file), Some(Image::Inode(Arc::new(full)))).unwrap();
     assert_eq!(refusal(&mut w, &link(file, "h")), FsError::TooManyLinks);
 }
 

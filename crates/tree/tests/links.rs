@@ -23,7 +23,7 @@ fn crowded(links: usize) -> (World, FileId) {
 }
 
 fn shown(w: &World, file: FileId) -> Inode {
-    *inode(&w.home, file).unwrap().unwrap()
+    Inode::clone(&inode(&w.home, file).unwrap().unwrap())
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::{
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What an image is of.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -24,13 +25,13 @@ pub enum Key {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Image {
     /// Of [`Key::Inode`].
-    Inode(Box<Inode>),
+    Inode(Arc<Inode>),
     /// Of [`Key::Entry`].
     Entry(Entry),
     /// Of [`Key::Conflict`].
     Conflict(Box<Conflict>),
     /// Of [`Key::Origin`].
-    Origin(Origin),
+    Origin(Arc<Origin>),
 }
 
 /// What a file is.

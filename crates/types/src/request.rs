@@ -6,6 +6,7 @@
 use crate::{AttrChange, Content, Facts, FileId, FsError, Inode, Kind, Name, RecordId, WallTime, XattrName};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Ties an answer to its request; chosen by the driver, unique while it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -303,11 +304,11 @@ pub struct LockRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// A file and its inode.
-    File(FileId, Box<Inode>),
+    File(FileId, Arc<Inode>),
     /// Entries in order of name.
     List {
         /// Name, file, inode.
-        entries: Vec<(Name, FileId, Box<Inode>)>,
+        entries: Vec<(Name, FileId, Arc<Inode>)>,
         /// Whether the directory ends here.
         end: bool,
     },
@@ -318,7 +319,7 @@ pub enum Answer {
         /// The file it was about.
         file: FileId,
         /// Its inode afterwards (of a removed file: the marker; of a purged one: as it was last).
-        inode: Box<Inode>,
+        inode: Arc<Inode>,
         /// A file that lost its last name to it (unlink, rename over).
         removed: Option<Removed>,
     },
@@ -338,7 +339,7 @@ pub struct Removed {
     /// The file.
     pub file: FileId,
     /// What it was, but for its names.
-    pub inode: Box<Inode>,
+    pub inode: Arc<Inode>,
 }
 
 /// How a request ends.

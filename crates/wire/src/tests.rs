@@ -7,6 +7,7 @@ use crate::{
 };
 use bytes::Bytes;
 use proptest::prelude::*;
+use std::sync::Arc;
 use wayfs_types::request::{LockFamily, LockKind, LockOwner, LockRange, LockRequest};
 use wayfs_types::{
     AttrChange, Chain, CommitNumber, Conflict, ConflictKind, Content, Digest, Entry, FileId, Image, Inode, Key, Kind,
@@ -149,7 +150,7 @@ fn key_image() -> impl Strategy<Value = KeyImage> {
     prop_oneof![
         (file(), proptest::option::of(inode())).prop_map(|(file, inode)| KeyImage {
             key: Key::Inode(file),
-            image: inode.map(|i| Image::Inode(Box::new(i)))
+            image: inode.map(|i| Image::Inode(Arc::new(i)))
         }),
         (file(), name(), file(), id()).prop_map(|(parent, name, file, version)| KeyImage {
             key: Key::Entry(parent, name),
@@ -176,7 +177,7 @@ fn left_out(images: &mut [KeyImage]) -> Vec<Omitted> {
     let mut omitted = Vec::new();
     for (index, pair) in images.iter_mut().enumerate() {
         if let Some(Image::Inode(inode)) = &mut pair.image {
-            inode.content = Content::EMPTY;
+            Arc::make_mut(inode).content = Content::EMPTY;
             omitted.push(Omitted { index: index as u32, digest: Digest::of(b"left out") });
         }
     }

@@ -4,6 +4,7 @@
 
 use serde_json::json;
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 use wayfs_hostile_tests::{As, FORGED, Member, Parent, Peer, Script, Session, create, inode, record};
 use wayfs_system_tests::{Machine, Mount, World, eventually};
@@ -127,7 +128,7 @@ fn a_tree_that_cannot_be_is_not_believed() {
     // It has written nothing: else it would ask first what became of that, and believe nothing until it was told.
     let world = World::default();
     let file = |number| FileId::made_by(RecordId::new(OriginId::new(77).unwrap(), number).unwrap());
-    let image = |file, inode| KeyImage { key: Key::Inode(file), image: Some(Image::Inode(Box::new(inode))) };
+    let image = |file, inode| KeyImage { key: Key::Inode(file), image: Some(Image::Inode(Arc::new(inode))) };
     let circle =
         vec![image(file(1), inode(Kind::File, Some(file(2)))), image(file(2), inode(Kind::File, Some(file(1))))];
     let lies = [vec![image(FileId::ROOT, inode(Kind::File, None))], circle];
@@ -165,7 +166,7 @@ fn origin_of(session: &mut Session<'_>, label: &str) -> (OriginId, Origin) {
         let Down::Images { images, .. } = down else { return None };
         images.iter().find_map(|pair| match (&pair.key, &pair.image) {
             (Key::Origin(id), Some(Image::Origin(origin))) if origin.label.contains(label) => {
-                Some((*id, origin.clone()))
+                Some((*id, Origin::clone(origin)))
             }
             _ => None,
         })

@@ -3,6 +3,7 @@
 use super::{MountCommands, PATIENCE, refused};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use wayfs_admin::contents::fetch_whole;
 use wayfs_control::report::{PinReport, PinsReport};
 use wayfs_control::{ControlError, ErrorKind, Progress, Sink};
@@ -82,9 +83,9 @@ impl MountCommands {
     }
 
     fn pin_report(&self, file: FileId) -> Option<PinReport> {
-        let inode = *self.volume().look(|replica| replica.inode(file))?.ok()??;
+        let inode = self.volume().look(|replica| replica.inode(file))?.ok()??;
         let path = crate::paths::path_of(self.volume(), file)?;
-        let files = self.files_below(file, inode, &path).unwrap_or_default();
+        let files = self.files_below(file, Arc::unwrap_or_clone(inode), &path).unwrap_or_default();
         let mut report = PinReport { path, files: files.len() as u64, total_bytes: 0, cached_bytes: 0 };
         for (_, _, inode) in &files {
             let len = inode.content.size();

@@ -85,7 +85,7 @@ impl OpenFile {
             state.unsaved.is_appended = false;
             return Ok(Appended::AsWritten);
         };
-        let (version, content) = (newest.version, newest.content);
+        let (version, content) = (newest.version, newest.content.clone());
         let base = Base { file: state.base.file, version, content, lender: None };
         let before = (state.base.clone(), state.base_limit, state.size, state.body.clone(), state.unsaved.clone());
         let outcome = state.append_to(contents, files, base, &bytes);

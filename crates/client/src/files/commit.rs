@@ -211,7 +211,7 @@ impl OpenFile {
         let mut state = self.settle(snapshot, content);
         let file = FileId::made_by(stored.record);
         (state.base.file, state.base.version) = (file, stored.inode.version);
-        *state.opened_as = Inode { content: Content::EMPTY, ..stored.inode.clone() };
+        state.opened_as = Arc::new(Inode { content: Content::EMPTY, ..Inode::clone(&stored.inode) });
         state.removed = None;
         self.set_id(file);
     }

@@ -1,6 +1,7 @@
 //! The seam between open files and the rest: chunks below, the engine beside.
 
 use bytes::Bytes;
+use std::sync::Arc;
 use std::time::Duration;
 use wayfs_types::{Content, Digest, FileId, FsError, Inode, RecordId, WallTime};
 
@@ -52,7 +53,7 @@ pub trait Contents: Send + Sync + 'static {
     }
 
     /// The file as this replica sees it at present, if it does; never waits.
-    fn inode(&self, file: FileId) -> Option<Inode>;
+    fn inode(&self, file: FileId) -> Option<Arc<Inode>>;
 
     /// Records that a file has a new content.
     ///
@@ -119,7 +120,7 @@ pub struct Stored {
     /// The record in the log.
     pub record: RecordId,
     /// The file's inode afterwards.
-    pub inode: Inode,
+    pub inode: Arc<Inode>,
 }
 
 /// How long an operation on a file may wait for others.

@@ -5,6 +5,7 @@
 //! rename was answered, so the file must be known as it was for as long as an open may be on its way.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use wayfs_types::{FileId, Inode};
 
 /// Files remembered. An open arrives within milliseconds, a thousand renames take a hundred. With 4 KiB inside each
@@ -14,14 +15,14 @@ const MAX: usize = 1024;
 /// The last removed files.
 #[derive(Debug, Default)]
 pub(super) struct RecentlyRemoved {
-    inodes: HashMap<FileId, Box<Inode>>,
+    inodes: HashMap<FileId, Arc<Inode>>,
     /// The oldest first.
     order: VecDeque<FileId>,
 }
 
 impl RecentlyRemoved {
     /// Keeps one more; past the bound the oldest is forgotten.
-    pub(super) fn keep(&mut self, file: FileId, inode: Box<Inode>) {
+    pub(super) fn keep(&mut self, file: FileId, inode: Arc<Inode>) {
         if self.order.len() >= MAX
             && let Some(oldest) = self.order.pop_front()
         {
@@ -32,7 +33,7 @@ impl RecentlyRemoved {
     }
 
     /// A file as it was.
-    pub(super) fn find(&self, file: FileId) -> Option<Box<Inode>> {
+    pub(super) fn find(&self, file: FileId) -> Option<Arc<Inode>> {
         self.inodes.get(&file).cloned()
     }
 }

@@ -57,7 +57,7 @@ impl World {
     }
 
     fn content(&self, number: u64) -> Content {
-        self.fake.inode(file(number)).unwrap().content
+        self.fake.inode(file(number)).unwrap().content.clone()
     }
 
     fn put_len(&self) -> usize {

@@ -45,9 +45,9 @@ pub(super) struct State {
     pub(super) readers: u32,
     pub(super) writers: u32,
     /// The inode as it was at the first open, without its content.
-    pub(super) opened_as: Box<Inode>,
+    pub(super) opened_as: Arc<Inode>,
     /// The inode as it was when the last name went.
-    pub(super) removed: Option<Box<Inode>>,
+    pub(super) removed: Option<Arc<Inode>>,
     /// It never had a name and is being given one: its bytes are wanted.
     pub(super) is_naming: bool,
     /// A commit failed: when to try again.
@@ -113,7 +113,7 @@ impl State {
             user: inode.uid,
             readers: 0,
             writers: 0,
-            opened_as: Box::new(Inode { content: Content::EMPTY, ..inode.clone() }),
+            opened_as: Arc::new(Inode { content: Content::EMPTY, ..inode.clone() }),
             removed: None,
             is_naming: false,
             retry_at: None,

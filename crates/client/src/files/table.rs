@@ -164,7 +164,7 @@ impl FileTable {
         // The caller asked the engine a while ago; a commit may have come between, and taking the older
         // word would undo it for this handle. Under the file's lock the engine's word is not older.
         let newest = self.contents.inode(id);
-        let refreshed = state.refresh(newest.as_ref().unwrap_or(inode));
+        let refreshed = state.refresh(newest.as_deref().unwrap_or(inode));
         if state.removed.is_none() && newest.is_none_or(|inode| inode.is_removed()) {
             state.removed = removed;
         }
@@ -381,7 +381,7 @@ impl FileTable {
     }
 
     /// A file without a name (`O_TMPFILE`): it is there for its handles, and goes with the last of them.
-    pub fn begin_nameless(&self, id: FileId, inode: Box<Inode>) {
+    pub fn begin_nameless(&self, id: FileId, inode: Arc<Inode>) {
         let file = OpenFile::new(id, &inode);
         file.state().removed = Some(inode);
         self.map().entries.insert(id, Entry::new(file));
@@ -410,7 +410,7 @@ impl FileTable {
     }
 
     /// A removed file as it was last, if it is open or was removed by our own doing a moment ago.
-    pub fn last_seen(&self, id: FileId) -> Option<Box<Inode>> {
+    pub fn last_seen(&self, id: FileId) -> Option<Arc<Inode>> {
         if let Some(inode) = self.map().removed.find(id) {
             return Some(inode);
         }

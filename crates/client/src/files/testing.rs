@@ -3,6 +3,7 @@
 use super::contents::{Contents, OldBase, Store, Stored, Wanted};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -178,8 +179,8 @@ impl Contents for Fake {
         Ok(())
     }
 
-    fn inode(&self, file: FileId) -> Option<Inode> {
-        self.inodes.lock().unwrap().get(&file).cloned()
+    fn inode(&self, file: FileId) -> Option<Arc<Inode>> {
+        self.inodes.lock().unwrap().get(&file).cloned().map(Arc::new)
     }
 
     fn store(&self, store: Store) -> Result<Stored, FsError> {
@@ -202,7 +203,7 @@ impl Contents for Fake {
             inode.content = store.content.clone();
             inode.mtime = store.mtime;
         }
-        let inode = inode.clone();
+        let inode = Arc::new(inode.clone());
         stores.push(store);
         Ok(Stored { record, inode })
     }

@@ -43,7 +43,7 @@ impl Bench {
     /// A program of this machine removes a file.
     fn remove(&self, number: u64) {
         let last = self.fake.mark_removed(file(number));
-        self.table.removed(Removed { file: file(number), inode: Box::new(last) });
+        self.table.removed(Removed { file: file(number), inode: Arc::new(last) });
     }
 
     fn seek(&self, open: &OpenFile, offset: u64, seek: Seek) -> Option<u64> {
@@ -209,7 +209,7 @@ fn a_file_opened_just_after_it_was_removed_is_what_it_was() {
     bench.remove(1);
     let last = bench.table.last_seen(file(1)).expect("it is remembered");
     let open = bench.table.open_file(file(1), &last, Access::Write);
-    assert_eq!((bench.read_all(&open), last.content), (b"all of it".to_vec(), before.content));
+    assert_eq!((bench.read_all(&open), last.content.clone()), (b"all of it".to_vec(), before.content));
     bench.table.write(&open, Some(0), b"ALL", 0).unwrap();
     assert_eq!(bench.table.commit(&open, WaitPolicy::None), Ok(None), "it has no name, so no record is made");
     bench.table.close_file(&open, Access::Write);

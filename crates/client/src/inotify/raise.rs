@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use wayfs_types::request::{Answer, Request};
 use wayfs_types::{FileId, FsError, Inode, Kind, Name, OriginId, RecordId};
@@ -53,7 +54,7 @@ impl<'a> Raiser<'a> {
         }
     }
 
-    fn inode(&self, file: FileId) -> Option<Inode> {
+    fn inode(&self, file: FileId) -> Option<Arc<Inode>> {
         self.engine.inode(file).filter(|inode| !inode.is_removed())
     }
 
@@ -104,7 +105,7 @@ impl<'a> Raiser<'a> {
             if names.len() >= DEPTH_MAX {
                 return None;
             }
-            let place = self.inode(at)?.places.into_iter().next()?;
+            let place = self.inode(at)?.places.first()?.clone();
             at = place.parent;
             names.push(place.name);
         }

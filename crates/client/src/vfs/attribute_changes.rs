@@ -22,7 +22,7 @@ impl Vfs {
         if file == FileId::ROOT {
             // The root is always there, so that `df`, `cd` and unmounting never wait for anyone. What is
             // cached of it may be out of date, so the kernel asks again soon.
-            let inode = self.engine.inode(file).unwrap_or_else(unknown_root);
+            let inode = self.engine.inode(file).unwrap_or_else(|| Arc::new(unknown_root()));
             return self.answer_attributes(self.attributes(file, &inode, caller.since), ROOT_TTL, reply);
         }
         let asker = caller.clone();
@@ -107,7 +107,7 @@ impl Vfs {
             return answered(reply.error(errno(slow.into_error())));
         }
         let inode = self.engine.inode(open.id());
-        self.change_attributes(caller, open.id(), inode.as_ref().unwrap_or(before), changes, reply);
+        self.change_attributes(caller, open.id(), inode.as_deref().unwrap_or(before), changes, reply);
     }
 
     /// Everything but the size.

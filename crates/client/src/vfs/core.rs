@@ -374,7 +374,7 @@ impl Vfs {
         loop {
             let overlay = self.files.overlay(file);
             let changes = self.engine.changes();
-            let inode = newer.as_ref().unwrap_or(inode);
+            let inode = newer.as_deref().unwrap_or(inode);
             let show = || {
                 let what = self.identities().show(inode, attributes(number, inode, overlay));
                 Shown { file, version: inode.version, what }
@@ -486,7 +486,7 @@ pub(super) struct Changed {
     /// The file it was about.
     pub(super) file: FileId,
     /// Its inode afterwards.
-    pub(super) inode: Box<Inode>,
+    pub(super) inode: Arc<Inode>,
     /// A file that lost its last name.
     pub(super) removed: Option<Removed>,
 }

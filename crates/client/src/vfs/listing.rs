@@ -77,7 +77,7 @@ struct Here {
 }
 
 /// Entries of a page.
-type Entries = Vec<(Name, FileId, Box<Inode>)>;
+type Entries = Vec<(Name, FileId, Arc<Inode>)>;
 
 /// Where the next entries come from.
 enum Next {
@@ -252,7 +252,7 @@ impl Vfs {
     /// the present one, and was told since of what changed between them. What is gone is listed and not kept.
     fn entry_by_now(&self, (directory, name): (FileId, &Name), file: FileId, (since, ttl): (u64, Duration)) -> Entry {
         let place = Place { parent: directory, name: name.clone() };
-        let stands = |inode: &Inode| self.engine.has_name(file, inode, &place);
+        let stands = |inode: &Arc<Inode>| self.engine.has_name(file, inode, &place);
         match self.engine.inode(file).filter(stands) {
             Some(inode) => self.listed(self.entry(file, &inode, since, ttl)),
             None => Entry::negative(Duration::ZERO),
@@ -286,7 +286,7 @@ mod tests {
                 (
                     Name::new(format!("{number:08}")).unwrap(),
                     crate::files::testing::file(number + 1),
-                    Box::new(inode.clone()),
+                    Arc::new(inode.clone()),
                 )
             })
             .collect()

@@ -23,7 +23,7 @@ impl Vfs {
         let Some(file) = self.notices.numbers.give() else { return answered(reply.error(Errno::NOSPC)) };
         let mut inode = nameless(parent, &owner, self.files.now());
         inode.xattrs.extend(owner.lists.of_file());
-        self.files.begin_nameless(file, Box::new(inode.clone()));
+        self.files.begin_nameless(file, Arc::new(inode.clone()));
         self.answer_created_new(caller, file, &inode, new.flags, reply);
     }
 
@@ -61,7 +61,7 @@ impl Vfs {
         let stored = self.files.give_name(open, self.read_patience(), &mut make)?;
         let file = open.id();
         self.notices.numbers.named(first, file);
-        for (name, value) in before.xattrs {
+        for (name, value) in before.xattrs.clone() {
             let presence = XattrPresence::Any;
             self.changed_here(user, Change::SetXattr { file, name, value: Some(value), presence })?;
         }
@@ -74,7 +74,7 @@ impl Vfs {
 
     fn changed_here(&self, user: u32, change: Change) -> Result<Stored, FsError> {
         match self.engine.request(Ask::Change { user, change }, self.settings.metadata_timeout)? {
-            Answer::Changed { record, inode, .. } => Ok(Stored { record, inode: *inode }),
+            Answer::Changed { record, inode, .. } => Ok(Stored { record, inode }),
             answer => {
                 tracing::error!(?answer, "the replica answered a change with something else");
                 Err(FsError::Io)

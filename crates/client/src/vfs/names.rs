@@ -97,9 +97,9 @@ impl Vfs {
     /// Owner, group and mode of something new: a directory with the set-group-id bit hands on its group.
     pub(super) fn ownership(&self, caller: &Caller, parent: FileId, mode: NewMode) -> Result<Ownership, Errno> {
         let (identities, directory) = (self.identities(), self.engine.inode(parent));
-        let uid = identities.owner_of_new(directory.as_ref(), caller.uid)?;
-        let mut gid = identities.group_of_new(directory.as_ref(), caller.gid)?;
-        let (mut mode, lists) = self.inherited(directory.as_ref(), mode);
+        let uid = identities.owner_of_new(directory.as_deref(), caller.uid)?;
+        let mut gid = identities.group_of_new(directory.as_deref(), caller.gid)?;
+        let (mut mode, lists) = self.inherited(directory.as_deref(), mode);
         if let Some(directory) = directory
             && directory.mode & SET_GID != 0
         {
@@ -153,7 +153,7 @@ impl Vfs {
         self: &Arc<Self>,
         caller: &Caller,
         mut changes: VecDeque<Change>,
-        inode: Box<Inode>,
+        inode: Arc<Inode>,
         reply: Reply,
         then: WithInode,
     ) {

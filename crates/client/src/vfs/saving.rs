@@ -287,7 +287,8 @@ impl Vfs {
             return;
         }
         for file in self.files.closed_or_emptied() {
-            let stands_in = |inode: wayfs_types::Inode| inode.places.iter().any(|at| directories.contains(&at.parent));
+            let stands_in =
+                |inode: Arc<wayfs_types::Inode>| inode.places.iter().any(|at| directories.contains(&at.parent));
             // One with names that it does not list is given back itself.
             if (directories.contains(&file) || self.engine.inode(file).is_some_and(stands_in))
                 && let Some(open) = self.files.find(file)

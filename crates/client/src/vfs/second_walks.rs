@@ -9,7 +9,10 @@
 //! The kernel says which thread asks. One that was told `ESTALE` and asks for a name is on its second walk.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wayfs_types::{FileId, Inode};
@@ -28,7 +31,7 @@ pub(super) struct SecondWalks {
 struct Walk {
     thread: u32,
     /// What the last name led to, as it was then.
-    found: Option<(FileId, Box<Inode>)>,
+    found: Option<(FileId, Arc<Inode>)>,
 }
 
 impl SecondWalks {
@@ -55,12 +58,12 @@ impl SecondWalks {
         if self.is_used.load(Ordering::Acquire)
             && let Some(walk) = self.walks().iter_mut().find(|walk| walk.thread == thread)
         {
-            walk.found = ttl.is_zero().then(|| (file, Box::new(inode.clone())));
+            walk.found = ttl.is_zero().then(|| (file, Arc::new(inode.clone())));
         }
     }
 
     /// A file as the present walk of a thread found it, if it did.
-    pub(super) fn shown(&self, thread: u32, file: FileId) -> Option<Box<Inode>> {
+    pub(super) fn shown(&self, thread: u32, file: FileId) -> Option<Arc<Inode>> {
         if !self.is_used.load(Ordering::Acquire) {
             return None;
         }

@@ -174,7 +174,7 @@ impl Vfs {
         if used.is_empty() {
             return false;
         }
-        let places = self.engine.inode(file).map(|inode| inode.places).unwrap_or_default();
+        let places = self.engine.inode(file).map(|inode| inode.places.clone()).unwrap_or_default();
         let is_of = |database: &Place| places.iter().any(|place| belongs_to(place, database));
         let mut of_it =
             used.iter().filter(|(memory, database)| *memory == file || database.as_ref().is_some_and(is_of));

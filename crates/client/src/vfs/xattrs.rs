@@ -179,7 +179,7 @@ impl Vfs {
             if mode.is_some_and(|mode| mode != inode.mode) {
                 changes.push_back(Change::SetAttr { file, change: AttrChange { mode, ..AttrChange::default() } });
             }
-            let before = Box::new(inode.clone());
+            let before = Arc::new(inode.clone());
             vfs.change_all(&asker, changes, before, reply, Box::new(|_, reply, _| answered(reply.ok())));
         });
     }

@@ -210,12 +210,12 @@ impl Volume {
     /// The content that a chunk belongs to and where it stands, if it is of the version that the view shows.
     fn present(&self, want: Want) -> Option<(Place, Content)> {
         let (place, inode) = self.place_of(want.file)?;
-        (inode.version == want.version).then_some((place, inode.content))
+        (inode.version == want.version).then_some((place, inode.content.clone()))
     }
 
     /// A file as the view shows it, and the first of its names.
-    fn place_of(&self, file: FileId) -> Option<(Place, Inode)> {
-        let inode = *self.look(|replica| replica.inode(file).ok().flatten()).flatten()?;
+    fn place_of(&self, file: FileId) -> Option<(Place, Arc<Inode>)> {
+        let inode = self.look(|replica| replica.inode(file).ok().flatten()).flatten()?;
         Some((inode.places.first()?.clone(), inode))
     }
 

@@ -43,7 +43,7 @@ pub(super) async fn may_have(volume: &Arc<Volume>, peer: PeerId, want: Want, pat
         let is_confined = replica.part_of(origin)?.is_some();
         let is_in = !is_confined || replica.is_in_part(origin, want.file)?;
         let inode = if is_confined && is_in { replica.inode(want.file)? } else { None };
-        Ok::<_, wayfs_types::StorageError>((is_confined, is_in, inode.map(|inode| inode.content)))
+        Ok::<_, wayfs_types::StorageError>((is_confined, is_in, inode.map(|inode| inode.content.clone())))
     });
     match looked {
         Some(Ok((false, ..))) => true,

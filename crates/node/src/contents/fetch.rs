@@ -12,6 +12,7 @@ use super::patience::Wait;
 use super::serve;
 use crate::contents::ContentsError;
 use crate::session::Session;
+use crate::syncer::Arriving;
 use crate::volume::Volume;
 use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;
@@ -484,7 +485,8 @@ impl Volume {
             return;
         }
         let content = self.look(|replica| replica.inode(want.file).ok().flatten()).flatten();
-        let Some(content) = content.filter(|inode| inode.version == want.version).map(|inode| inode.content) else {
+        let Some(content) = content.filter(|inode| inode.version == want.version).map(|inode| inode.content.clone())
+        else {
             return;
         };
         let (Some(root), volume) = (content.root(), Arc::clone(self)) else { return };
@@ -496,17 +498,23 @@ impl Volume {
             tokio::time::sleep(pause).await;
             // From here on a chunk that comes wants a check of its own.
             volume.contents.end_check(&root);
-            serve::complete(&volume, want.file, want.version, content).await;
+            serve::complete(&volume, want.file, want.version, content, None).await;
         });
     }
 
     /// Waits until all chunks put so far are durable.
     pub(crate) async fn contents_durable(&self) -> Result<(), ContentsError> {
+        self.arrived_durable(None).await
+    }
+
+    /// The same, where some of them were arriving.
+    pub(crate) async fn arrived_durable(&self, arrived: Option<Arriving>) -> Result<(), ContentsError> {
         let (send, receive) = tokio::sync::oneshot::channel();
-        self.syncs.want_contents(Box::new(move |result| {
+        let done = move |result| {
             // The asker may have given up.
             let _ = send.send(result);
-        }));
+        };
+        self.syncs.want_contents(arrived, Box::new(done));
         match receive.await {
             Ok(result) => result.map_err(ContentsError::from),
             Err(_) => Err(ContentsError::Stopped),
@@ -523,7 +531,7 @@ impl Volume {
         version: RecordId,
         content: Content,
     ) -> Result<(), ContentsError> {
-        match serve::complete(self, file, version, content).await {
+        match serve::complete(self, file, version, content, None).await {
             Reply::Durable => Ok(()),
             Reply::Missing(list) => Err(ContentsError::Missing(list.first().copied().unwrap_or(Digest::of(&[])))),
             Reply::NoSpace => Err(ContentsError::NoSpace),

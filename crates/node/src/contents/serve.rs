@@ -15,6 +15,7 @@ use super::recent::RECENT_LEN_MAX;
 use crate::contents::ContentsError;
 use crate::servers::exchange;
 use crate::session::Session;
+use crate::syncer::Arriving;
 use crate::volume::Volume;
 use bytes::Bytes;
 use std::future::Future;
@@ -87,15 +88,16 @@ async fn serve(volume: &Arc<Volume>, peer: PeerId, ask: Ask, body: RecvBody) -> 
             Ok(()) => Reply::Taken,
             Err(reply) => reply,
         },
-        Ask::Complete { file, version, content } => complete_for(volume, peer, file, version, content).await,
+        Ask::Complete { file, version, content } => complete_for(volume, peer, file, version, content, None).await,
         Ask::TakeWhole { file, version, content, form, bases } => {
             let Content::Tree { root, depth: 0, .. } = content else {
                 return Reply::Invalid("only a content of one chunk comes whole".into());
             };
+            let arrived = volume.syncs.arriving();
             match take(volume, root, (form, &bases), body).await {
                 Ok(()) => {
                     volume.metrics.pushes_in.add(1);
-                    complete_for(volume, peer, file, version, content).await
+                    complete_for(volume, peer, file, version, content, Some(arrived)).await
                 }
                 Err(reply) => reply,
             }
@@ -197,8 +199,15 @@ fn store_now(
 }
 
 /// Completes a version for a neighbour.
-async fn complete_for(volume: &Arc<Volume>, peer: PeerId, file: FileId, version: RecordId, content: Content) -> Reply {
-    let reply = complete(volume, file, version, content.clone()).await;
+async fn complete_for(
+    volume: &Arc<Volume>,
+    peer: PeerId,
+    file: FileId,
+    version: RecordId,
+    content: Content,
+    arrived: Option<Arriving>,
+) -> Reply {
+    let reply = complete(volume, file, version, content.clone(), arrived).await;
     if reply == Reply::Durable
         && let Some(session) = volume.session(peer)
     {
@@ -208,7 +217,13 @@ async fn complete_for(volume: &Arc<Volume>, peer: PeerId, file: FileId, version:
 }
 
 /// Checks that all is here, makes it durable, and tells the engine.
-pub(crate) async fn complete(volume: &Arc<Volume>, file: FileId, version: RecordId, content: Content) -> Reply {
+pub(crate) async fn complete(
+    volume: &Arc<Volume>,
+    file: FileId,
+    version: RecordId,
+    content: Content,
+    arrived: Option<Arriving>,
+) -> Reply {
     let (Some(top), Some(root)) = (Piece::top(&content), content.root()) else { return Reply::Durable };
     volume.contents.protect_tree(top);
     let call_off = CallOff::default();
@@ -225,7 +240,7 @@ pub(crate) async fn complete(volume: &Arc<Volume>, file: FileId, version: Record
         Ok(Walk::Missing(list)) => Reply::Missing(list),
         Ok(Walk::CalledOff) => reply_of(ContentsError::Stopped),
         Ok(Walk::Invalid) => Reply::Invalid("its list nodes do not fit together".into()),
-        Ok(Walk::Complete) => match volume.contents_durable().await {
+        Ok(Walk::Complete) => match volume.arrived_durable(arrived).await {
             Ok(()) => {
                 debug!(%file, %version, "contents arrived");
                 volume.note_here(root);

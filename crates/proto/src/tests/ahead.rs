@@ -48,7 +48,7 @@ fn stored_while_no_disk_syncs() -> Ahead {
 }
 
 fn content_at_home(world: &World, file: FileId) -> Option<wayfs_types::Content> {
-    world.hosts[HOME].replica.inode(file).unwrap().map(|inode| inode.content)
+    world.hosts[HOME].replica.inode(file).unwrap().map(|inode| inode.content.clone())
 }
 
 #[test]

@@ -292,6 +292,32 @@ fn saves_that_a_station_gathered_arrive_as_the_last() {
     assert_all_is_over(&mut world, [station, client]);
 }
 
+/// Seed 20001478: a client that is put back has not got what it wrote last, and says so to a station that cannot reach the home. What
+/// that took the place of, and the station has, is the last content that is whole.
+#[test]
+fn what_lost_bytes_took_the_place_of_is_sent_as_it_was() {
+    let (mut world, station, client) = gathering_station();
+    let file = world.create(client, FileId::ROOT, "notes");
+    assert_eq!(world.wait(client, Level::Stable), Ok(Answer::Reached));
+    let (up, line) = (world.line_of(station), world.line_of(client));
+    world.close(up);
+    world.store(client, file, big("first"));
+    assert_eq!(world.wait(client, Level::Safe), Ok(Answer::Reached));
+    let copy = world.snapshot(client);
+    world.hold_pushes(line, true);
+    world.store(client, file, big("second"));
+    world.pass(Duration::from_secs(2));
+    world.lose(client, &big("second"));
+    world.restore(client, copy, 7);
+    world.connect(client, station);
+    world.pass(Duration::from_secs(2));
+    world.connect(station, HOME);
+    world.pass(Duration::from_secs(200));
+    assert_eq!(world.hosts[HOME].replica.inode(file).unwrap().unwrap().content, big("first"));
+    assert!(world.can_read(HOME, file, &big("first")));
+    assert_all_is_over(&mut world, [station, client]);
+}
+
 #[test]
 fn what_another_client_of_the_station_touched_is_sent_as_it_was() {
     let (mut world, station, client) = gathering_station();

@@ -139,6 +139,8 @@ fn a_lock_is_not_given_alone_where_it_cannot_be_read_whose_it_is() {
     let client = site.clients[0];
     let line = site.world.line_of(client);
     site.world.close(line);
+    // What it has in memory it need not read.
+    site.world.crash(client, 1000);
     site.world.hosts[client].replica.store_mut().set_unreadable(true);
     let locked = site.world.request(client, Request::Lock(whole(file, false)));
     let tested = site.world.request(client, Request::TestLock(whole(file, false)));

@@ -16,7 +16,7 @@ fn newest(number: usize) -> Content {
 }
 
 fn content(world: &World, host: usize, file: FileId) -> Content {
-    world.hosts[host].replica.inode(file).unwrap().unwrap().content
+    world.hosts[host].replica.inode(file).unwrap().unwrap().content.clone()
 }
 
 /// Only the station knows what the home lost. It is interrupted when it shows an older content of one of the files, which is named to
@@ -84,7 +84,7 @@ fn what_a_home_lost_is_not_forgotten_when_something_is_written_before_a_takeover
     });
     let mut shown = Vec::new();
     for name in world.names(HOME, ROOT).unwrap() {
-        shown.push(world.lookup(HOME, ROOT, &name).unwrap().1.content);
+        shown.push(world.lookup(HOME, ROOT, &name).unwrap().1.content.clone());
     }
     assert!(shown.contains(&small("since")), "{shown:?}");
     for number in 0..files.len() {

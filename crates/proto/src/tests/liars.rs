@@ -3,6 +3,7 @@
 use super::world::{HOME, World, name};
 use crate::{Held, Input, Neighbour, Output, PeerId, Role};
 use bytes::Bytes;
+use std::sync::Arc;
 use wayfs_types::request::{Request, RequestId};
 use wayfs_types::{
     Admitted, CommitNumber, Content, FileId, Image, Inode, Key, Kind, Life, Op, OriginId, Record, RecordId, Time,
@@ -232,7 +233,7 @@ fn is_parent_refused(images: Vec<(FileId, Inode)>) -> bool {
     let files: Vec<FileId> = images.iter().map(|(file, _)| *file).collect();
     let key_images = images
         .into_iter()
-        .map(|(file, inode)| KeyImage { key: Key::Inode(file), image: Some(Image::Inode(Box::new(inode))) });
+        .map(|(file, inode)| KeyImage { key: Key::Inode(file), image: Some(Image::Inode(Arc::new(inode))) });
     let current = CommitNumber(9);
     let says = [
         Down::Welcome {

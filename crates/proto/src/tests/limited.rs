@@ -5,6 +5,7 @@ use super::seals::sealed;
 use super::world::{HOME, World, name, small};
 use crate::{Input, Neighbour, Output, PeerId, Role};
 use bytes::Bytes;
+use std::sync::Arc;
 use std::time::Duration;
 use wayfs_types::request::{Change, Request, XattrPresence};
 use wayfs_types::{
@@ -55,7 +56,7 @@ fn says(world: &mut World, host: usize, origin: OriginId, first: Vec<Up>, ups: V
     told.collect()
 }
 
-fn at(world: &World, host: usize, directory: FileId, text: &str) -> Option<(FileId, Box<Inode>)> {
+fn at(world: &World, host: usize, directory: FileId, text: &str) -> Option<(FileId, Arc<Inode>)> {
     let replica = &world.hosts[host].replica;
     let entry = replica.entry(directory, &name(text)).unwrap()?;
     Some((entry.file, replica.inode(entry.file).unwrap().unwrap()))

@@ -29,7 +29,7 @@ fn crowded(world: &mut World, host: usize, directories: usize) -> (FileId, Vec<F
 }
 
 fn look(world: &mut World, host: usize, directory: FileId) -> Inode {
-    *world.lookup(host, directory, "n").unwrap().1
+    Inode::clone(&world.lookup(host, directory, "n").unwrap().1)
 }
 
 /// Two who each look at one of its names, none of which it lists, see what the other closed before.

@@ -270,7 +270,7 @@ fn content_at_grant(world: &mut World, client: usize, file: FileId, wait: wayfs_
         assert!(world.step(), "the lock is never granted");
     }
     assert_eq!(world.answer(client, wait), Some(Ok(Answer::Done)));
-    world.hosts[client].replica.inode(file).unwrap().unwrap().content
+    world.hosts[client].replica.inode(file).unwrap().unwrap().content.clone()
 }
 
 /// Proves [S-lock-order].

@@ -61,7 +61,7 @@ impl Stage {
     }
 
     fn content_at(&self, host: usize, file: FileId) -> Content {
-        self.world.hosts[host].replica.inode(file).unwrap().unwrap().content
+        self.world.hosts[host].replica.inode(file).unwrap().unwrap().content.clone()
     }
 
     fn everybody(&self) -> [usize; 5] {

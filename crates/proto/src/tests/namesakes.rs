@@ -42,7 +42,7 @@ fn namesakes(second: &str) -> (World, usize, RecordId) {
 fn what_is_stored_upon_a_version_is_not_taken_for_one_upon_its_namesake() {
     let (mut world, a, version) = namesakes("second");
     let (file, shown) = world.lookup(a, ROOT, "first").unwrap();
-    assert_eq!((shown.version, shown.content), (version, small("before")));
+    assert_eq!((shown.version, &shown.content), (version, &small("before")));
     world.store(a, file, small("upon it"));
     world.pass(Duration::from_secs(3));
     assert_eq!(world.names(HOME, ROOT).unwrap(), ["first", "second"], "no copies");
@@ -81,7 +81,7 @@ fn what_was_stored_upon_a_namesake_does_not_replace_it_after_a_restart() {
         let change = Change::Store { file, base: version, content: small("upon it"), mtime: world.wall() };
         world.change(a, change).unwrap();
         world.pass(Duration::from_secs(3));
-        let shown = world.lookup(HOME, ROOT, "first").unwrap().1.content;
+        let shown = world.lookup(HOME, ROOT, "first").unwrap().1.content.clone();
         assert_eq!(shown, small("before"), "copy removed: {is_removed}, restarted: {restarts}");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::world::{HOME, World, small};
 use crate::{Input, Output, PeerId, Role};
+use std::sync::Arc;
 use std::time::Duration;
 use wayfs_types::request::Change;
 use wayfs_types::{AttrChange, CommitNumber, Content, Digest, FileId, Image, Key, Origin};
@@ -27,7 +28,7 @@ fn station_and_client() -> (World, usize, usize, PeerId) {
 }
 
 fn content_at(world: &World, host: usize, file: FileId) -> Content {
-    world.hosts[host].replica.inode(file).unwrap().unwrap().content
+    world.hosts[host].replica.inode(file).unwrap().unwrap().content.clone()
 }
 
 #[test]
@@ -111,13 +112,13 @@ fn what_is_written_again_by_another_name_may_come_back_without_its_contents() {
     world.store(client, file, long('a'));
     world.pass(Duration::from_millis(1500));
     let mut inode = world.hosts[station].replica.inode(file).unwrap().unwrap();
-    inode.content = Content::EMPTY;
+    Arc::make_mut(&mut inode).content = Content::EMPTY;
     let told = |serial, pair, omitted| {
         let through = CommitNumber(1000 + serial);
         Down::Images { serial, through, more: false, images: vec![pair], omitted }
     };
-    let parted = Origin { chain: confirmed.chain.then(b"another"), ..confirmed };
-    let other = KeyImage { key: Key::Origin(origin), image: Some(Image::Origin(parted)) };
+    let parted = Origin { chain: confirmed.chain.then(b"another"), ..Origin::clone(&confirmed) };
+    let other = KeyImage { key: Key::Origin(origin), image: Some(Image::Origin(parted.into())) };
     let without = KeyImage { key: Key::Inode(file), image: Some(Image::Inode(inode)) };
     let omitted = vec![Omitted { index: 0, digest: Digest::of("a".repeat(4000).as_bytes()) }];
     for told in [told(98, other, vec![]), told(99, without, omitted)] {
@@ -136,7 +137,7 @@ fn a_parent_that_leaves_out_what_is_not_here_is_left() {
     world.store(client, file, long('a'));
     world.pass(Duration::from_secs(2));
     let mut inode = world.hosts[client].replica.inode(file).unwrap().unwrap();
-    inode.content = Content::EMPTY;
+    Arc::make_mut(&mut inode).content = Content::EMPTY;
     let images = vec![KeyImage { key: Key::Inode(file), image: Some(Image::Inode(inode)) }];
     let omitted = vec![Omitted { index: 0, digest: Digest::of("a".repeat(4000).as_bytes()) }];
     let told = Down::Images { serial: 99, through: CommitNumber(99), more: false, images, omitted };

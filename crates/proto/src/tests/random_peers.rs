@@ -108,7 +108,7 @@ impl Stage {
             self.world.store(host, file, big("bytes"));
             self.world.pass(Duration::from_secs(30));
             let there = self.world.hosts[HOME].replica.inode(file).unwrap();
-            assert_eq!(there.map(|inode| inode.content), Some(big("bytes")), "what host {host} wrote");
+            assert_eq!(there.map(|inode| inode.content.clone()), Some(big("bytes")), "what host {host} wrote");
         }
         for host in [self.station, self.far, self.near] {
             self.world.assert_agrees(host);

@@ -53,7 +53,7 @@ impl Copied {
         self.world.pass(Duration::from_secs(3));
         assert!(was_renewed(&self.world, self.copy).is_some(), "the copy gives way");
         let names = self.world.names(HOME, ROOT).unwrap().into_iter().filter(|text| text.starts_with("file"));
-        let there: Vec<_> = names.map(|text| self.world.lookup(HOME, ROOT, &text).unwrap().1.content).collect();
+        let there: Vec<_> = names.map(|text| self.world.lookup(HOME, ROOT, &text).unwrap().1.content.clone()).collect();
         assert_eq!(self.world.lookup(HOME, ROOT, "file").unwrap().1.content, small("original"), "{there:?}");
         for text in contents {
             assert!(there.contains(&small(text)), "{text} is lost: {there:?}");

@@ -86,7 +86,7 @@ impl Volume {
         let names = self.world.names(HOME, ROOT).unwrap();
         let mut there: Vec<Content> = Vec::new();
         for text in &names {
-            there.push(self.world.lookup(HOME, ROOT, text).unwrap().1.content);
+            there.push(self.world.lookup(HOME, ROOT, text).unwrap().1.content.clone());
         }
         for text in contents {
             assert!(there.contains(&small(text)), "{text} is lost: {names:?} with {there:?}");

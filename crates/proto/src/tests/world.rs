@@ -601,7 +601,7 @@ impl World {
         panic!("no answer to a request long after its deadline");
     }
 
-    pub(crate) fn change(&mut self, host: usize, change: Change) -> Result<(RecordId, FileId, Box<Inode>), FsError> {
+    pub(crate) fn change(&mut self, host: usize, change: Change) -> Result<(RecordId, FileId, Arc<Inode>), FsError> {
         let id = self.request(host, Request::Change { user: 0, change });
         for _ in 0..10_000 {
             if let Some(outcome) = self.answer(host, id) {
@@ -671,7 +671,7 @@ impl World {
         self.change(host, Change::Store { file, base, content, mtime }).unwrap().0
     }
 
-    pub(crate) fn lookup(&mut self, host: usize, parent: FileId, text: &str) -> Result<(FileId, Box<Inode>), FsError> {
+    pub(crate) fn lookup(&mut self, host: usize, parent: FileId, text: &str) -> Result<(FileId, Arc<Inode>), FsError> {
         match self.ask(host, Request::Lookup { parent, name: name(text) })? {
             Answer::File(file, inode) => Ok((file, inode)),
             other => panic!("unexpected {other:?}"),

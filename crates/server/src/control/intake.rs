@@ -7,6 +7,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 use wayfs_content::{Builder, ChunkSink as _, Chunker, Entry};
 use wayfs_control::{ControlError, ErrorKind};
 use wayfs_types::request::{Answer, Change, Request, XattrPresence};
@@ -81,7 +82,7 @@ impl<'a> Intake<'a> {
         let mut inode = inode;
         if inode.content != content || inode.mtime != found.mtime {
             let store = Change::Store { file, base: inode.version, content, mtime: found.mtime };
-            inode = *self.change(store).map_err(|error| io("import", path, error))?.1;
+            inode = Arc::unwrap_or_clone(self.change(store).map_err(|error| io("import", path, error))?.1);
         }
         self.attributes(file, &inode, found)?;
         self.copying.report.files += 1;
@@ -159,7 +160,7 @@ impl<'a> Intake<'a> {
         if let Ok(Answer::File(file, inode)) = self.served.volume.request(lookup, STEP_MAX)
             && inode.kind == *kind
         {
-            return Ok(Some((file, *inode, false)));
+            return Ok(Some((file, Arc::unwrap_or_clone(inode), false)));
         }
         let create = Change::Create {
             parent: into,
@@ -174,7 +175,7 @@ impl<'a> Intake<'a> {
             made = Some(intake.change(create.clone())?);
             Ok(())
         })?;
-        Ok(made.map(|(file, inode)| (file, *inode, true)))
+        Ok(made.map(|(file, inode)| (file, Arc::unwrap_or_clone(inode), true)))
     }
 
     /// Mode, owner, time and extended attributes, as far as they differ.
@@ -199,7 +200,7 @@ impl<'a> Intake<'a> {
         self.change(Change::SetAttr { file, change }).map(|_| ()).map_err(|error| failed("set attributes", error))
     }
 
-    pub(super) fn change(&mut self, change: Change) -> Result<(FileId, Box<Inode>), FsError> {
+    pub(super) fn change(&mut self, change: Change) -> Result<(FileId, Arc<Inode>), FsError> {
         self.changes += 1;
         if self.changes.is_multiple_of(SYNC_EVERY) {
             self.served.volume.sync(STEP_MAX).map_err(|_| FsError::Io)?;

@@ -19,7 +19,7 @@ use std::path::{Component, Path, PathBuf};
 use tar::EntryType;
 use wayfs_control::report::CopyReport;
 use wayfs_control::{ControlError, ErrorKind, Sink};
-use wayfs_types::{FileId, Inode, Kind, Name, WallTime, XattrName};
+use wayfs_types::{FileId, Kind, Name, WallTime, XattrName};
 
 /// Bytes read at once.
 const READ_LEN: usize = 256 * 1024;
@@ -189,14 +189,7 @@ impl Import<'_> {
 
     fn end_directories(&mut self) -> Result<(), ControlError> {
         for (file, attributes) in std::mem::take(&mut self.directories).into_iter().rev() {
-            let inode: Option<Inode> = self
-                .intake
-                .served
-                .volume
-                .look(|replica| replica.inode(file))
-                .and_then(Result::ok)
-                .flatten()
-                .map(|i| *i);
+            let inode = self.intake.served.volume.look(|replica| replica.inode(file)).and_then(Result::ok).flatten();
             if let Some(inode) = inode {
                 self.intake.attributes(file, &inode, &attributes)?;
             }

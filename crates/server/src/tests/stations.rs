@@ -34,14 +34,14 @@ impl Client {
 
     fn change(&self, change: Change) -> (FileId, Inode) {
         match self.volume.request(Request::Change { user: 0, change }, PATIENCE) {
-            Ok(Answer::Changed { file, inode, .. }) => (file, *inode),
+            Ok(Answer::Changed { file, inode, .. }) => (file, Arc::unwrap_or_clone(inode)),
             other => panic!("changed nothing: {other:?}"),
         }
     }
 
     fn find(&self, text: &str) -> Option<(FileId, Inode)> {
         match self.volume.request(Request::Lookup { parent: FileId::ROOT, name: name(text) }, PATIENCE) {
-            Ok(Answer::File(file, inode)) => Some((file, *inode)),
+            Ok(Answer::File(file, inode)) => Some((file, Arc::unwrap_or_clone(inode))),
             _ => None,
         }
     }

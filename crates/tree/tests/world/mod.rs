@@ -47,7 +47,7 @@ pub fn volume(clients: usize) -> MemoryView {
     for number in 0..clients {
         let label = format!("user{number}@host{number}");
         let node = NodeId::from_bytes([u8::try_from(number).unwrap(); 32]);
-        let image = Image::Origin(Origin::admitted(Admitted::Client, node, label));
+        let image = Image::Origin(Origin::admitted(Admitted::Client, node, label).into());
         home.put(Key::Origin(origin(number)), Some(image)).unwrap();
     }
     home
