@@ -7,7 +7,7 @@ use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use wayfs_proto::{Holder, Replica, Role};
-use wayfs_types::{Content, FileId, Inode, Kind, Place, RecordId};
+use wayfs_types::{Content, Digest, FileId, Inode, Kind, Place, RecordId};
 
 /// A broken promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -350,10 +350,15 @@ impl World {
     /// What the home declares lost while everybody is there is with nobody, be it a reader who is on no record.
     pub(crate) fn check_nobody_has(&mut self, version: RecordId, file: FileId) {
         let Some(root) = self.history.updates.get(&version).and_then(|update| update.content.root()) else { return };
-        if let Some(index) = self.running().into_iter().find(|index| self.is_whole_durable(*index, root)) {
+        if let Some(index) = self.running().into_iter().find(|index| self.has_whole(*index, root)) {
             let line = format!("{version} of {file} is whole at host {index}, which was not asked");
             self.violate("what is declared lost is with nobody", line);
         }
+    }
+
+    /// Whether a content is durable at a host, and not swept away: what is removed comes back only with a crash.
+    fn has_whole(&self, index: usize, root: Digest) -> bool {
+        self.is_whole(index, root) && self.is_whole_durable(index, root)
     }
 
     /// What the home says to be lost is with nobody whom it asks.
@@ -367,7 +372,7 @@ impl World {
                 let host = &self.hosts[*index];
                 !host.is_client() || host.origins.contains(&lost.version.origin())
             };
-            let had = self.running().into_iter().filter(is_asked).find(|index| self.is_whole_durable(*index, root));
+            let had = self.running().into_iter().filter(is_asked).find(|index| self.has_whole(*index, root));
             if let Some(index) = had {
                 let line = format!("{} of {} is whole at host {index}", lost.version, lost.file);
                 return self.violate("what is declared lost is with nobody", line);
