@@ -248,7 +248,9 @@ impl History {
         *now = record.sequence().max(*now);
         let first = RecordId::new(record.origin(), 1).unwrap_or(record);
         let own = self.keepers.range(first..=record).filter(|(_, keepers)| keepers.contains(&host));
-        self.promised.extend(own.map(|(record, _)| *record));
+        // What it cannot know that it made it does not speak of (seed 22000933: a life between two copies that were put back).
+        let own = own.map(|(record, _)| *record).filter(|record| !self.forgotten.contains(&(host, *record)));
+        self.promised.extend(own);
         self.safe_at.push(SafeReport { record, at, station });
         before
     }
