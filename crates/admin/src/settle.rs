@@ -127,7 +127,7 @@ fn take_other(local: &impl LocalVolume, case: &Case) -> Result<(), String> {
 }
 
 fn inode_of(local: &impl LocalVolume, file: FileId) -> Option<Inode> {
-    local.volume().look(|replica| replica.inode(file))?.ok().flatten().map(|inode| Arc::unwrap_or_clone(inode))
+    local.volume().look(|replica| replica.inode(file))?.ok().flatten().map(Arc::unwrap_or_clone)
 }
 
 fn choose(case: &Case, keep: &Keep) -> Result<Choice, String> {

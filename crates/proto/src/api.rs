@@ -88,7 +88,7 @@ pub struct Config {
     /// within that time of each other, and while something was made and left empty, up to
     /// [`Config::reconcile_period`]. Default 50 ms. Zero: it leaves at once.
     pub reconcile_gather: Duration,
-    /// Changes that nobody waits for are gathered so long for one sync, and at a client for one message. Default 5 ms.
+    /// Changes that nobody waits for are gathered so long for one sync, and at a client for one message. Default 10 ms.
     /// Zero: each goes by itself, and costs every machine on its way a sync, a message and an acknowledgement.
     pub sync_gather: Duration,
     /// Rows of the committed view that are kept decoded in memory: those that were read last, up to twice so many, of at most
@@ -156,7 +156,7 @@ impl Config {
             former_keys: Vec::new(),
             reconcile_period: Duration::from_secs(1),
             reconcile_gather: Duration::from_millis(50),
-            sync_gather: Duration::from_millis(5),
+            sync_gather: Duration::from_millis(10),
             view_rows_kept: 512,
             sends_ahead: true,
             lease: Duration::from_secs(10),

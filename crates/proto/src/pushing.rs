@@ -34,18 +34,27 @@ impl<S: MetaStore> Replica<S> {
 
     /// A child, or our own user, waits until an origin's records are stable.
     pub(crate) fn handle_want(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
+        if self.config.role != Role::Client {
+            // A client pushes all that it owes as it is.
+            self.want_of(origin, through)?;
+        }
+        if self.config.role != Role::Home {
+            let known = self.contents.wanted_through.entry(origin).or_insert(0);
+            *known = (*known).max(through);
+        }
+        Ok(())
+    }
+
+    fn want_of(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
         let of = if self.config.role == Role::Home { table::MISSING } else { table::OWED };
         let (from, _) = origin_range(of, origin, 0);
         let (until, _) = origin_range(of, origin, through.saturating_add(1).min(RecordId::SEQUENCE_MAX));
         let pairs = self.tx().scan_raw(&from, &until, WANTED_MAX)?;
         let versions = pairs.iter().map(|(key, _)| parse_record_key(key)).collect::<Result<Vec<_>, _>>()?;
-        if self.config.role == Role::Home {
-            self.want_from_children(&versions);
-            return Ok(());
+        match self.config.role {
+            Role::Home => self.want_from_children(&versions),
+            Role::Station | Role::Client => self.contents.wanted.extend(versions),
         }
-        self.contents.wanted.extend(versions);
-        let known = self.contents.wanted_through.entry(origin).or_insert(0);
-        *known = (*known).max(through);
         Ok(())
     }
 

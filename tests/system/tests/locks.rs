@@ -332,12 +332,8 @@ a.close()
     assert_eq!(names(&site.root(0)), ["w.db"], "no conflict copy");
 }
 
-/// Proves [S-wal], where the machine that has the database loses it: it was away for a lease, and another machine wrote meanwhile.
-/// Its connection, which stayed open, must hear of that before it writes what the other does not know of.
-#[test]
-fn who_was_away_while_another_wrote_a_write_ahead_log_hears_of_it_first() {
-    let site = Site::new();
-    let script = r#"
+/// Two connections, by two mounts; the process of the first mount stands still while the second one writes.
+const AWAY_SCRIPT: &str = r#"
 import os, signal, sqlite3, subprocess, sys, time
 def connect(path):
     return sqlite3.connect(path, timeout=0.2, isolation_level=None)
@@ -405,9 +401,15 @@ assert rows == (22, 1001), rows
 assert a.execute("pragma integrity_check").fetchone()[0] == "ok"
 a.close()
 "#;
+
+/// Proves [S-wal], where the machine that has the database loses it: it was away for a lease, and another machine wrote meanwhile.
+/// Its connection, which stayed open, must hear of that before it writes what the other does not know of.
+#[test]
+fn who_was_away_while_another_wrote_a_write_ahead_log_hears_of_it_first() {
+    let site = Site::new();
     let paths = [0, 1].map(|client| site.root(client).join("w.db"));
     let away = site.clients[0].1.process.id().to_string();
     let mut python = Command::new("python3");
-    run_for(BUSY, python.arg("-c").arg(script).args(&paths).arg(away)).ok();
+    run_for(BUSY, python.arg("-c").arg(AWAY_SCRIPT).args(&paths).arg(away)).ok();
     assert_eq!(names(&site.root(0)), ["w.db"], "no conflict copy");
 }

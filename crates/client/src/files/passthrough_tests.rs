@@ -254,7 +254,7 @@ fn a_file_without_a_name_is_written_to_the_end_and_leaves_nothing() {
     let past = bench.open_past();
     past.body.write_all_at(&noise(300_000, 4), 0).unwrap();
     let last = bench.fake.inode(file(1)).unwrap();
-    bench.table.removed(wayfs_types::request::Removed { file: file(1), inode: last.into() });
+    bench.table.removed(wayfs_types::request::Removed { file: file(1), inode: last });
     past.body.write_all_at(b"more", 300_000).unwrap();
     assert_eq!(past.open.overlay().size, 300_004);
     assert_eq!(bench.table.commit(&past.open, wait_policy()), Ok(None));
