@@ -30,7 +30,7 @@ fi
 case " $* " in
 *" --for-tests "*)
     extra=""
-    for program in chromium cvs git rpcbind sqlite3; do
+    for program in chromium cvs git rpcbind rsync sqlite3; do
         command -v "$program" >/dev/null 2>&1 || extra="$extra $program"
     done
     command -v setfacl >/dev/null 2>&1 || extra="$extra acl"

@@ -43,9 +43,9 @@ struct State {
 
 impl State {
     /// How long contents still wait for others. One alone does not wait.
-    fn gathers_for(&self) -> Option<Duration> {
+    fn gathers_for(&self, now: Instant) -> Option<Duration> {
         let since = self.contents_since.filter(|_| self.arriving + self.contents.len() > 1)?;
-        GATHER.checked_sub(since.elapsed()).filter(|left| !left.is_zero())
+        GATHER.checked_sub(now.saturating_duration_since(since)).filter(|left| !left.is_zero())
     }
 }
 
@@ -188,7 +188,7 @@ impl SyncQueue {
             let is_broken = state.failed.is_some();
             let records = state.wanted > state.durable && !is_broken;
             if records || !state.contents.is_empty() {
-                if let Some(left) = state.gathers_for().filter(|_| !records) {
+                if let Some(left) = state.gathers_for(Instant::now()).filter(|_| !records) {
                     state = self.work.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
                     continue;
                 }
@@ -319,6 +319,29 @@ mod tests {
     use std::collections::BTreeSet;
     use std::sync::mpsc;
     use wayfs_types::MetaStore as _;
+
+    #[test]
+    fn contents_wait_a_moment_for_others_and_never_alone() {
+        let queue = Arc::new(SyncQueue::default());
+        let nobody = || -> Done { Box::new(|_| {}) };
+        let (gone, arriving) = (queue.arriving(), queue.arriving());
+        queue.want_contents(None, nobody());
+        let since = queue.lock().contents_since.unwrap();
+        let left = |queue: &SyncQueue, past: Duration| queue.lock().gathers_for(since + past);
+        assert_eq!(left(&queue, GATHER / 2), Some(GATHER / 2), "others are on their way");
+        assert_eq!(left(&queue, GATHER), None);
+        drop(gone);
+        queue.want_contents(Some(arriving), nobody());
+        let counted = |state: &State| (state.arriving, state.contents.len());
+        assert_eq!(counted(&queue.lock()), (0, 2));
+        assert_eq!(left(&queue, GATHER / 2), Some(GATHER / 2), "many come, and more may");
+        assert_eq!(queue.lock().contents_since, Some(since), "the first waits no longer for it");
+        queue.lock().contents.pop();
+        assert_eq!(left(&queue, Duration::ZERO), None);
+        queue.want(Ticket(1));
+        assert!(matches!(queue.next(), Some(Turn::Sync { records: true, contents }) if contents.len() == 1));
+        assert_eq!(queue.lock().contents_since, None);
+    }
 
     #[test]
     fn contents_are_synced_before_records_and_asked_once() {

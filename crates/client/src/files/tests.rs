@@ -6,8 +6,8 @@ use super::open_file::Extend;
 use super::table::TableSettings;
 use super::testing::{Fake, file, record};
 use super::*;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wayfs_fuse::BackingId;
 use wayfs_types::request::Removed;
@@ -376,6 +376,27 @@ fn a_time_set_on_an_uncommitted_file_goes_with_its_store() {
     assert!(open.set_mtime_if_dirty(wayfs_types::WallTime::from_nanos(77)));
     bench.table.commit(&open, WaitPolicy::None).unwrap().unwrap();
     assert_eq!(bench.fake.stores.lock().unwrap()[0].mtime.as_nanos(), 77);
+}
+
+/// Who looks at the file elsewhere waits for both records: the time of the write is not the one that was asked for.
+#[test]
+fn a_file_whose_time_is_set_during_its_commit_is_closed_until_that_is_stored() {
+    let bench = bench();
+    bench.fake.make(file(1), b"");
+    let open = bench.open(1, Access::Write);
+    bench.table.write(&open, Some(0), b"a", 0).unwrap();
+    bench.table.close_file(&open, Access::Write);
+    let waited_for = Arc::new(Mutex::new(Vec::new()));
+    let (table, seen) = (Arc::clone(&bench.table), Arc::clone(&waited_for));
+    let look = move || seen.lock().unwrap().extend(table.closed_or_emptied());
+    let (fake, setting) = (Arc::clone(&bench.fake), Arc::clone(&open));
+    *bench.fake.meanwhile.lock().unwrap() = Some(Box::new(move || {
+        assert!(setting.set_mtime_if_dirty(wayfs_types::WallTime::from_nanos(77)));
+        *fake.meanwhile.lock().unwrap() = Some(Box::new(look));
+    }));
+    bench.table.commit(&open, WaitPolicy::None).unwrap().unwrap();
+    assert_eq!(*waited_for.lock().unwrap(), [file(1)]);
+    assert_eq!(bench.fake.inode(file(1)).unwrap().mtime.as_nanos(), 77);
 }
 
 #[test]

@@ -163,7 +163,7 @@ async fn frames_pass_a_body_that_fills_a_slow_line_with_a_deep_queue() {
 }
 
 #[tokio::test]
-async fn frames_pass_bodies_that_yield_on_a_line_of_a_modem_within_a_second() {
+async fn bodies_that_yield_leave_the_queue_of_a_modem_short_for_frames() {
     let (proxy, pair) = through_proxy(NetConfig::default()).await;
     pair.near.yield_in_background();
     proxy.limit(7_000);
@@ -174,18 +174,17 @@ async fn frames_pass_bodies_that_yield_on_a_line_of_a_modem_within_a_second() {
     let upload = tokio::spawn(async move { while body.send(Bytes::from(vec![1; 4 << 10])).await.is_ok() {} });
     // The first window is sent before anything is known of the line, and stands in its queue for 5 s.
     tokio::time::sleep(Duration::from_secs(9)).await;
-    let mut taken = Vec::new();
+    let mut before = Vec::new();
     for number in 0..5u8 {
         tokio::time::sleep(Duration::from_millis(300)).await;
-        let sent = Instant::now();
+        before.push(proxy.standing());
         sender.send(Bytes::from(vec![number])).await.unwrap();
         assert_eq!(soon("a frame", receiver.recv()).await.unwrap().unwrap(), vec![number]);
-        taken.push(sent.elapsed());
     }
     assert!(!upload.is_finished());
-    taken.sort();
-    // Without yielding, 38 kB stand before each: more than 5 s.
-    assert!(taken[2] < Duration::from_secs(1), "{taken:?}");
+    before.sort_unstable();
+    // Without yielding it is 38 kB before each, more than 5 s; with it, what passes in a second or less, and twice that on a busy machine.
+    assert!(before[2] < 14_000, "{before:?}");
     upload.abort();
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::sync::{Mutex, mpsc};
@@ -33,6 +33,8 @@ struct Faults {
     rate: AtomicU32,
     /// Milliseconds of each way on top of [`DELAY`].
     delay_more_ms: AtomicU32,
+    /// Bytes on the way to the server that are in the queue.
+    standing: AtomicUsize,
     /// A fixed sequence: the same losses in each run, as far as the packets are the same.
     random: AtomicU32,
 }
@@ -68,9 +70,9 @@ impl Proxy {
         let front_fixed = Arc::new(Mutex::new(front.clone()));
         let tasks = vec![
             tokio::spawn(read(front, Some(client.clone()), faults.clone(), up)),
-            tokio::spawn(write(back.clone(), server_known, up_queue)),
+            tokio::spawn(write(back.clone(), server_known, up_queue, Some(faults.clone()))),
             tokio::spawn(read(out, None, faults.clone(), down.clone())),
-            tokio::spawn(write(front_fixed, client, down_queue)),
+            tokio::spawn(write(front_fixed, client, down_queue, None)),
         ];
         let tasks = tasks.into_iter().map(|task| task.abort_handle()).collect();
         Self { addr, faults, back, down, tasks }
@@ -106,6 +108,11 @@ impl Proxy {
         self.faults.delay_more_ms.store(ms, Ordering::Relaxed);
     }
 
+    /// Bytes that stand before what is sent to the server now.
+    pub(crate) fn standing(&self) -> usize {
+        self.faults.standing.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn lose(&self, permille: u32) {
         self.faults.loss_permille.store(permille, Ordering::Relaxed);
     }
@@ -133,13 +140,19 @@ async fn read(socket: Arc<UdpSocket>, sender: Option<Peer>, faults: Arc<Faults>,
         }
         line_free = line_free.max(Instant::now()) + faults.time_on_the_line(len);
         let delay = DELAY + Duration::from_millis(faults.delay_more_ms.load(Ordering::Relaxed).into());
-        let _ = queue.try_send((line_free + delay, buffer[..len].to_vec()));
+        let queued = queue.try_send((line_free + delay, buffer[..len].to_vec()));
+        if sender.is_some() && queued.is_ok() {
+            faults.standing.fetch_add(len, Ordering::Relaxed);
+        }
     }
 }
 
-async fn write(socket: Back, to: Peer, mut queue: mpsc::Receiver<Packet>) {
+async fn write(socket: Back, to: Peer, mut queue: mpsc::Receiver<Packet>, counts: Option<Arc<Faults>>) {
     while let Some((due, packet)) = queue.recv().await {
         tokio::time::sleep_until(due).await;
+        if let Some(faults) = &counts {
+            faults.standing.fetch_sub(packet.len(), Ordering::Relaxed);
+        }
         let to = *to.lock().await;
         let socket = socket.lock().await.clone();
         if let Some(to) = to {
