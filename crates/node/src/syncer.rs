@@ -133,10 +133,14 @@ impl SyncQueue {
             drop(state);
             return done(Err(StorageError::Io("the queue of the syncer is closed or full".into())));
         }
+        // For the first the thread was woken, and since then it gathers, or looks again when its turn is over.
+        let is_first = state.contents.is_empty();
         state.contents.push(done);
         state.contents_since.get_or_insert_with(Instant::now);
         drop(state);
-        self.work.notify_one();
+        if is_first {
+            self.work.notify_one();
+        }
     }
 
     /// Contents come in, as long as the answer lives: those that came already may wait for them a moment.

@@ -45,15 +45,17 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
+    /// A server's half.
     fn want_of(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
         let of = if self.config.role == Role::Home { table::MISSING } else { table::OWED };
         let (from, _) = origin_range(of, origin, 0);
         let (until, _) = origin_range(of, origin, through.saturating_add(1).min(RecordId::SEQUENCE_MAX));
         let pairs = self.tx().scan_raw(&from, &until, WANTED_MAX)?;
         let versions = pairs.iter().map(|(key, _)| parse_record_key(key)).collect::<Result<Vec<_>, _>>()?;
-        match self.config.role {
-            Role::Home => self.want_from_children(&versions),
-            Role::Station | Role::Client => self.contents.wanted.extend(versions),
+        if self.config.role == Role::Home {
+            self.want_from_children(&versions);
+        } else {
+            self.contents.wanted.extend(versions);
         }
         Ok(())
     }

@@ -75,13 +75,13 @@ impl Engine {
             return Ok(());
         }
         self.table.splits.iter().for_each(|split| split.close());
-        let mut last = Vec::new();
+        let (mut buffer, mut last) = (vec![0; 65_536], Vec::new());
         let end = clock::now() + LEAVE_WITHIN;
         while self.table.splits.iter().any(|split| !split.is_empty()) && clock::now() < end {
-            self.go_on_until(clock::now() + SLEEP_MIN, &mut last)?;
+            self.go_on_until(clock::now() + SLEEP_MIN, &mut buffer, &mut last)?;
         }
         for _ in 0..SAID_AGAIN {
-            self.go_on_until(clock::now() + AGAIN, &mut last)?;
+            self.go_on_until(clock::now() + AGAIN, &mut buffer, &mut last)?;
             for packet in &last {
                 self.leave_room(Side::Mobile, packet.clone())?;
             }
@@ -91,10 +91,9 @@ impl Engine {
     }
 
     /// Moves packets until then, and notes what goes to mobiles.
-    fn go_on_until(&mut self, end: Time, noted: &mut Vec<IpPacket>) -> Result<(), LinkError> {
-        let mut buffer = vec![0; 65_536];
+    fn go_on_until(&mut self, end: Time, buffer: &mut [u8], noted: &mut Vec<IpPacket>) -> Result<(), LinkError> {
         while clock::now() < end {
-            let busy = self.turn(&mut buffer, &mut |packet| {
+            let busy = self.turn(buffer, &mut |packet| {
                 if noted.len() < LAST_MAX {
                     noted.push(packet.clone());
                 }

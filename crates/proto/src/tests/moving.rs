@@ -307,7 +307,14 @@ fn what_only_the_client_has_is_not_called_safe_by_a_parent_that_knows_its_record
 
 /// A client left its first station before it had pushed what it stored, and pushed it at the home.
 fn pushed_elsewhere() -> (World, [usize; 2], FileId, wayfs_types::RecordId) {
-    let (mut world, [s1, _], client, _) = two_stations();
+    pushed_elsewhere_while(|_, _| {})
+}
+
+/// The same; something happens before it is at the home. The line of the station is given.
+fn pushed_elsewhere_while(
+    happens: impl FnOnce(&mut World, crate::PeerId),
+) -> (World, [usize; 2], FileId, wayfs_types::RecordId) {
+    let (mut world, [s1, _], client, uppers) = two_stations();
     let first = world.connect(client, s1);
     world.settle();
     let file = world.create(client, FileId::ROOT, "f");
@@ -315,6 +322,7 @@ fn pushed_elsewhere() -> (World, [usize; 2], FileId, wayfs_types::RecordId) {
     let version = world.store(client, file, big("f"));
     world.pass(Duration::from_secs(2));
     world.close(first);
+    happens(&mut world, uppers[0]);
     let second = world.connect(client, HOME);
     assert_eq!(world.wait(client, Level::Safe), Ok(Answer::Reached));
     world.close(second);
@@ -348,18 +356,7 @@ fn a_station_does_not_wait_for_what_the_home_has_of_a_client_that_moved_away() {
 /// The same where the station was away when the home got them, and nobody below it asks about their writer.
 #[test]
 fn a_station_that_was_away_does_not_wait_for_what_the_home_got_of_a_client_meanwhile() {
-    let (mut world, [s1, _], client, uppers) = two_stations();
-    let first = world.connect(client, s1);
-    world.settle();
-    let file = world.create(client, FileId::ROOT, "f");
-    world.hold_pushes(first, true);
-    let version = world.store(client, file, big("f"));
-    world.pass(Duration::from_secs(2));
-    world.close(first);
-    world.close(uppers[0]);
-    let second = world.connect(client, HOME);
-    assert_eq!(world.wait(client, Level::Stable), Ok(Answer::Reached));
-    world.close(second);
+    let (mut world, [s1, client], file, version) = pushed_elsewhere_while(|world, line| world.close(line));
     world.pass(Duration::from_secs(60));
     let origin = world.hosts[client].origin;
     assert_eq!(
