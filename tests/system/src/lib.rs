@@ -4,6 +4,7 @@
 //! every wait has a bound, and whatever happens, nothing stays mounted or running.
 
 pub mod claims;
+mod descriptors;
 mod far;
 pub mod histories;
 mod machine;
@@ -13,6 +14,7 @@ mod small_disk;
 mod wait;
 mod world;
 
+pub use descriptors::own_descriptors;
 pub use far::Far;
 pub use machine::{Machine, Mount, Server, free_port, is_mounted};
 pub use process::{Finished, Process, run, run_for};

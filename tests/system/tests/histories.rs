@@ -19,7 +19,7 @@ use wayfs_system_tests::histories::{
     Counter, CounterInput, Histories, Lock, LockInput, Log, LogInput, Maker, MakerInput, Operation, Register,
     RegisterInput, Seen, check_sessions, judge, note, now,
 };
-use wayfs_system_tests::{Site, eventually};
+use wayfs_system_tests::{Site, eventually, own_descriptors};
 
 /// How long the short run takes.
 const SHORT: Duration = Duration::from_secs(20);
@@ -336,7 +336,11 @@ fn what_programs_at_two_stations_see_has_an_order() {
                 random: StdRng::seed_from_u64(seed * 2 + client as u64),
                 numbers: 0,
             };
-            scope.spawn(move || program.run_until(end));
+            scope.spawn(move || {
+                // The commands of `disturb` do not wait for what programs do.
+                own_descriptors();
+                program.run_until(end);
+            });
         }
         let mut random = StdRng::seed_from_u64(seed);
         while Instant::now() + Duration::from_secs(8) < end {

@@ -77,7 +77,10 @@ pub fn run(plan: &Plan) -> Round {
     };
     std::thread::scope(|scope| {
         for _ in 0..plan.worlds {
-            scope.spawn(|| campaign.worlds());
+            scope.spawn(|| {
+                crate::own_descriptors();
+                campaign.worlds();
+            });
         }
     });
     campaign.round.into_inner().expect("no world panics while it adds up")

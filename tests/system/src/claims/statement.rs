@@ -16,9 +16,12 @@ use std::time::Duration;
 /// Longest wait of the kernel for one file, with room for a busy machine: a mount's own bound is 30 s.
 const READ: Duration = Duration::from_secs(90);
 
-/// Reads a file on a thread of its own: nothing hangs with it.
+/// Reads a file on a thread of its own, with descriptors of its own: nothing hangs with it.
 pub(super) fn read(path: PathBuf) -> std::io::Result<Vec<u8>> {
-    crate::within("read a file in a mount", READ, move || std::fs::read(path))
+    crate::within("read a file in a mount", READ, move || {
+        crate::own_descriptors();
+        std::fs::read(path)
+    })
 }
 
 /// Whether an amount of a ledger is nothing. An amount that is not known is not nothing.

@@ -60,6 +60,7 @@ fn walk(world: &World, root: PathBuf) -> std::io::Result<Walk> {
         let (left, send) = (Arc::clone(&left), send.clone());
         // Left behind when the walk is over; ending the mount frees it.
         std::thread::spawn(move || {
+            crate::own_descriptors();
             while let Some(path) = left.lock().ok().and_then(|mut left| left.pop()) {
                 let bytes = fs::read(&path);
                 if send.send((path, bytes)).is_err() {
