@@ -247,6 +247,13 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
+    /// Whether what was stored into a file stands in a file that it made, and as which it may have been written over: the parent had not
+    /// got that file, or shows a conflict. What is known of the former is older then.
+    fn is_file_of_its_own(&mut self, file: FileId, version: RecordId) -> Result<bool, StorageError> {
+        let own = FileId::made_by(version);
+        Ok(own != file && wayfs_tree::inode(&self.tx(), own)?.is_some_and(|inode| inode.merged_into.is_none()))
+    }
+
     /// Whether what was stored into a file became a copy beside it, as the parent had told it.
     fn was_copy(&mut self, file: FileId, version: RecordId) -> Result<bool, StorageError> {
         let copy = FileId::made_by(version);
@@ -398,7 +405,11 @@ impl<S: MetaStore> Replica<S> {
                 lost.add_gone(file, inode, names);
             } else if let Some((op, user)) = removal_of(file, &inode).filter(|_| is_lost(inode.attr_version)) {
                 lost.removed.insert(inode.attr_version, (op, user));
-            } else if inode.kind == Kind::File && !inode.is_removed() && is_lost(inode.version) {
+            } else if inode.kind == Kind::File
+                && !inode.is_removed()
+                && is_lost(inode.version)
+                && !self.is_file_of_its_own(file, inode.version)?
+            {
                 lost.add_older(file, inode.version, inode);
             }
         }

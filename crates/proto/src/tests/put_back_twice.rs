@@ -3,7 +3,7 @@
 use super::forking::{assert_all_there, named, stay_connected, write};
 use super::put_back::{first_life, rejoin};
 use super::put_back_contents::{ASKED, is_declared, let_go};
-use super::world::{HOME, World, big};
+use super::world::{HOME, World, big, small};
 use crate::testing::MemoryStore;
 use crate::{Input, Output, Role};
 use std::time::Duration;
@@ -188,4 +188,48 @@ fn who_noticed_a_loss_at_its_station_writes_again_what_its_home_lost_too() {
         assert_all_there(&mut world, HOME, names);
     }
     world.check_tree(HOME);
+}
+
+/// Seed 14002347 of `home-back` and `station-back`: what a client stored into another's file became a copy at a home that did not have that
+/// file. When the home was put back once more, the client wrote the copy again, and over it what had been stored into the file.
+#[test]
+fn what_became_a_copy_is_not_written_again_over_what_that_came_to_hold() {
+    let mut world = first_life();
+    let (a, b) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    let lines = [a, b].map(|client| stay_connected(&mut world, client, HOME));
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(HOME);
+    let file = world.create(b, ROOT, "shared");
+    world.store(b, file, small("of bob"));
+    world.pass(Duration::from_secs(3));
+    world.lookup(a, ROOT, "shared").unwrap();
+    write(&mut world, a, &named("own", 1));
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    for line in lines {
+        world.close(line);
+    }
+    world.store(a, file, small("of ann"));
+    world.restore(HOME, copy.clone(), 4);
+    // The name of the file is another's.
+    let c = world.add(Role::Client, "carl@c");
+    stay_connected(&mut world, c, HOME);
+    write(&mut world, c, &["shared".to_owned()]);
+    rejoin(&mut world, &[(a, HOME)]);
+    let names = world.names(a, ROOT).unwrap();
+    let name = names.iter().find(|name| name.contains(".conflict-")).expect("bob's file is not there: it is a copy");
+    let (kept, _) = world.lookup(a, ROOT, name).unwrap();
+    world.store(a, kept, small("later"));
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    world.restore(HOME, copy, 5);
+    let number = world.hosts[a].replica.config().origin;
+    assert!(world.admit_again(HOME, a, number));
+    rejoin(&mut world, &[(a, HOME)]);
+    let names = world.names(HOME, ROOT).unwrap();
+    let held: Vec<_> = names.iter().map(|name| world.lookup(HOME, ROOT, name).unwrap().1.content.clone()).collect();
+    assert!(held.contains(&small("later")), "{names:?} {held:?}");
+    assert!(!held.contains(&small("of ann")), "what was written over does not come back: {names:?} {held:?}");
+    world.check_tree(HOME);
+    world.assert_agrees(a);
 }
