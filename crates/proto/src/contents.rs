@@ -474,7 +474,7 @@ impl<S: MetaStore> Replica<S> {
         self.staged.marks.insert(record.origin());
     }
 
-    fn records_with_root(&mut self, root: &Digest) -> Result<Vec<RecordId>, StorageError> {
+    pub(crate) fn records_with_root(&mut self, root: &Digest) -> Result<Vec<RecordId>, StorageError> {
         let prefix = root_prefix(root);
         let until = after_prefix(&prefix);
         let pairs = self.tx().scan_raw(&prefix, &until, usize::MAX / 2)?;
@@ -501,8 +501,10 @@ impl<S: MetaStore> Replica<S> {
                 self.take_back(record)?;
                 self.renew_previous(missing.file, missing.version, &missing.content)?;
                 self.let_go_older(record)?;
-                for holder in missing.everybody() {
-                    self.tell_stable(holder, record);
+                let on_record = missing.everybody().collect::<BTreeSet<_>>();
+                let told = if on_record.is_empty() { self.all_who_wait(record, &missing) } else { on_record };
+                for child in told {
+                    self.tell_stable(child, record);
                 }
             } else {
                 self.owe(record, missing.file, missing.content)?;

@@ -134,7 +134,7 @@ impl<S: MetaStore> Replica<S> {
             let held = HeldVersion { version, file: missing.file, content: missing.content.clone() };
             self.children.tell(child, Down::Seek { versions: vec![held] });
         }
-        if !self.nobody_may_come(version, missing)? {
+        if !self.nobody_may_come(version, missing)? || self.has_namesake(version, &missing.content)? {
             return Ok(false);
         }
         if now < since + SEEK_WAIT {
@@ -189,17 +189,32 @@ impl<S: MetaStore> Replica<S> {
         Ok(self.origin_image(origin)?.is_none_or(|image| image.admitted == Admitted::Revoked))
     }
 
+    /// Whether a machine that may still come has the same contents on record under another name.
+    fn has_namesake(&mut self, version: RecordId, content: &Content) -> Result<bool, StorageError> {
+        let Some(root) = content.root() else { return Ok(false) };
+        for other in self.records_with_root(&root)?.into_iter().filter(|other| *other != version) {
+            if let Some(missing) = self.missing(other)?
+                && !self.nobody_may_come(other, &missing)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Everybody who may wait to hear of a version that nobody has on record: who said that it is gone is on none.
+    pub(crate) fn all_who_wait(&self, version: RecordId, missing: &Missing) -> BTreeSet<OriginId> {
+        let stations = self.children.by_origin.iter().filter(|(_, child)| child.is_station);
+        stations.map(|(origin, _)| *origin).chain(missing.everybody()).chain([version.origin()]).collect()
+    }
+
     /// Says that nobody has the bytes of a version, and puts what is left in their place.
     fn declare_lost(&mut self, version: RecordId) -> Result<(), StorageError> {
         let Some(missing) = self.missing(version)? else { return Ok(()) };
         let (previous, older) = (self.previous(version)?, self.newest_older(version)?);
         self.contents.seeking.end(version);
         self.settle_missing(version, &missing);
-        let stations = self.children.by_origin.iter().filter(|(_, child)| child.is_station);
-        let mut told: BTreeSet<OriginId> = stations.map(|(origin, _)| *origin).collect();
-        told.extend(missing.everybody());
-        told.insert(version.origin());
-        for child in told {
+        for child in self.all_who_wait(version, &missing) {
             self.children.tell_stable(child, version);
         }
         if self.lost(version)?.is_some() {

@@ -418,6 +418,63 @@ fn what_only_a_reader_has_is_not_lost() {
     }
 }
 
+/// Somebody writes the same as what is lost, `after` the writer said that it is.
+fn written_by_another(after: Duration) -> (Stage, usize, PeerId, FileId) {
+    let mut stage = stage();
+    let file = stage.stable_file("old");
+    let other = stage.world.add(Role::Client, "cas@c");
+    let line = stage.world.connect(other, HOME);
+    stage.world.pass(Duration::from_secs(2));
+    stage.world.lookup(other, FileId::ROOT, "old").unwrap();
+    stage.world.close(line);
+    stage.world.store(other, file, big("new"));
+    let version = stage.write_and_lose(file, "new");
+    stage.world.pass(after);
+    let line = stage.world.connect(other, HOME);
+    stage.world.hold_pushes(line, true);
+    stage.world.pass(Duration::from_millis(200));
+    if stage.lost_at(HOME).is_empty() {
+        let shown = stage.world.hosts[HOME].replica.inode(file).unwrap().unwrap();
+        assert_eq!((shown.version, &shown.content), (version, &big("new")), "equal contents are one");
+    }
+    (stage, other, line, file)
+}
+
+/// Seed 23100068 with `clone`: the bytes were gone under the name that they had first, and another machine had them under a name of its own,
+/// whose file had become one with the first. They were declared lost, and who had them was told that they are no more wanted.
+#[test]
+fn what_another_has_under_a_name_of_its_own_is_not_lost() {
+    for after in (0..100).map(Duration::from_secs) {
+        let (mut stage, other, line, file) = written_by_another(after);
+        let was_late = !stage.lost_at(HOME).is_empty();
+        stage.world.pass(ASKED);
+        assert!(was_late || stage.lost_at(HOME).is_empty(), "after {after:?}: {:?}", stage.lost_at(HOME));
+        stage.world.hold_pushes(line, false);
+        stage.world.pass(ASKED);
+        let names = stage.world.names(HOME, FileId::ROOT).unwrap();
+        let mut held = names.iter().map(|name| stage.world.lookup(HOME, FileId::ROOT, name).unwrap());
+        let (kept, _) = held.find(|(_, inode)| inode.content == big("new")).expect("somebody had it all the time");
+        assert!(was_late || kept == file, "after {after:?}: {names:?}");
+        assert!(stage.world.can_read(stage.reader, kept, &big("new")), "after {after:?}");
+        assert_eq!(stage.world.wait(other, Level::Stable), Ok(Answer::Reached));
+        stage.assert_nothing_waits();
+    }
+}
+
+/// As above, and it is gone there, too: then nobody is left to wait for.
+#[test]
+fn what_is_gone_under_both_names_is_lost() {
+    let (mut stage, other, line, file) = written_by_another(Duration::from_secs(2));
+    stage.world.lose(other, &big("new"));
+    stage.world.close(line);
+    stage.world.connect(other, HOME);
+    stage.world.pass(ASKED * 2);
+    assert_eq!(stage.content_at(HOME, file), big("old"));
+    assert_eq!(stage.lost_at(HOME).len(), 1);
+    assert_eq!(stage.world.wait(other, Level::Stable), Ok(Answer::Reached));
+    stage.assert_nothing_waits();
+}
+
 #[test]
 fn only_a_home_declares_and_only_a_writer_speaks_for_itself() {
     use super::liars::{is_refused, record};
