@@ -214,10 +214,13 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// Whether the parent had told us of a record before.
+    /// Whether the parent had told us of a record before: not if its number lies in a gap that another copy of its writer's store left.
     fn was_known(&mut self, record: RecordId) -> Result<bool, StorageError> {
         let origin = record.origin();
-        Ok(origin == OriginId::GENESIS || record.sequence() <= self.confirmed_applied(origin)?)
+        if origin == OriginId::GENESIS {
+            return Ok(true);
+        }
+        Ok(self.confirmed_origin(origin)?.is_some_and(|image| image.has(record.sequence())))
     }
 
     fn compare_with_before(&mut self, file: FileId, now: &Inode, before: Arc<Inode>) -> Result<(), StorageError> {

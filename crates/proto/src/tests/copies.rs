@@ -1,6 +1,7 @@
 //! What two copies of one store say of what only one of them wrote.
 
 use super::forking::{assert_all_there, named, stay_connected, was_renewed, write};
+use super::put_back::{first_life, rejoin};
 use super::world::{HOME, World, big, small};
 use crate::testing::MemoryStore;
 use crate::{PeerId, Role};
@@ -386,4 +387,41 @@ fn what_a_copy_that_goes_on_as_another_says_is_gone_is_taken_back() {
 #[test]
 fn what_a_copy_has_less_than_its_number_had_is_looked_for_and_taken_back() {
     is_taken_back_when_the_original_comes(0);
+}
+
+/// Seed 23200369 with `clone`: a station had heard of the records of one copy, whose numbers lie behind those of the other, and took that
+/// one's for known as well. When the home was put back, and had got these first, it put in their place what it had had before.
+#[test]
+fn what_one_copy_wrote_is_not_known_since_the_other_wrote_later_numbers() {
+    let mut world = first_life();
+    let (a, peer) = client(&mut world);
+    let (station, c) = (world.add(Role::Station, "st@s"), world.add(Role::Client, "carl@c"));
+    stay_connected(&mut world, station, HOME);
+    stay_connected(&mut world, c, HOME);
+    let (file, _) = world.lookup(c, ROOT, "common-0").unwrap();
+    world.pass(Duration::from_secs(3));
+    let (store, copy) = (world.snapshot(a), world.snapshot(HOME));
+    world.close(peer);
+    let early = world.store(a, file, small("of one"));
+    let b = world.clone_of(a, store, 200_003);
+    stay_connected(&mut world, b, HOME);
+    write(&mut world, b, &named("other", 1));
+    world.store(c, file, small("of carl"));
+    world.pass(Duration::from_secs(3));
+    let known = world.hosts[station].replica.origins().unwrap();
+    let (_, image) = known.into_iter().find(|(origin, _)| *origin == early.origin()).unwrap();
+    assert!(image.applied > early.sequence() && !image.has(early.sequence()), "{image:?}");
+    for gone in [b, c] {
+        world.destroy(gone);
+    }
+    world.restore(HOME, copy, 7);
+    rejoin(&mut world, &[(a, HOME)]);
+    assert_eq!(world.lookup(HOME, ROOT, "common-0").unwrap().1.content, small("of one"));
+    rejoin(&mut world, &[(a, HOME), (station, HOME)]);
+    let names = world.names(HOME, ROOT).unwrap();
+    let held: Vec<_> = names.iter().map(|name| world.lookup(HOME, ROOT, name).unwrap().1.content.clone()).collect();
+    for text in ["of one", "of carl"] {
+        assert!(held.contains(&small(text)), "{text} is lost: {names:?} {held:?}");
+    }
+    world.check_tree(HOME);
 }
