@@ -40,6 +40,8 @@ use wayfs_wire::{AskId, CLAIM_MAX, Down, Then, Up, Verdict};
 const CLAIMS_MAX: u8 = 8;
 /// Directories that are remembered as stirred before those that are quiet again are forgotten.
 const STIRRED_MAX: usize = 4096;
+/// Directories of which a kernel is remembered to keep what it was told, before it is asked to forget all.
+const KEPT_MAX: usize = 4096;
 /// A directory that several look at is quiet when nobody was about to change it for so long.
 pub(crate) const QUIET: Duration = Duration::from_secs(30);
 
@@ -56,6 +58,9 @@ pub(crate) struct OwnRights {
     doubted: BTreeSet<FileId>,
     /// When somebody else was last about to change a directory; of those that were not quiet since.
     stirred: BTreeMap<FileId, Time>,
+    /// Directories of which the kernel keeps what it was told before, though nothing that is told now is kept: we had them alone. Until
+    /// it asks for all names again.
+    kept: BTreeSet<FileId>,
     claims: BTreeMap<AskId, Vec<FileId>>,
     /// What is being given back, by its number.
     given: BTreeMap<u64, (Vec<FileId>, Then)>,
@@ -157,6 +162,11 @@ impl<S: MetaStore> Replica<S> {
         may && self.is_exclusive(directory).is_ok_and(|is_exclusive| !is_exclusive)
     }
 
+    /// Whether the kernel keeps what it was told of a directory before that ended.
+    fn kept_before(&self, directory: FileId) -> bool {
+        self.upstream.as_ref().is_some_and(|up| up.rights.kept.contains(&directory))
+    }
+
     /// Whether nobody else looks at a directory, as far as that is promised.
     pub fn has_alone(&self, directory: FileId) -> bool {
         self.upstream.as_ref().is_none_or(|up| !up.rights.takes || up.rights.alone.contains(&directory))
@@ -250,13 +260,21 @@ impl<S: MetaStore> Replica<S> {
     fn handle_give_back(&mut self, serial: u64, files: Vec<FileId>, then: Then) {
         // Where we go on looking, the kernel keeps what it has: we are called before anybody changes it.
         let is_left = |file: &FileId| then == Then::Ask || self.watches.since(*file).is_none();
-        let expire = files.iter().any(|file| is_left(file) && self.may_keep(*file));
+        let is_kept = |file: &FileId| self.may_keep(*file) || self.kept_before(*file);
+        let kept: Vec<FileId> = files.iter().filter(|file| is_kept(file)).copied().collect();
+        let expire = kept.iter().any(is_left);
         let now = self.now;
         let Some(upstream) = self.upstream.as_mut() else { return };
         let rights = &mut upstream.rights;
         let alone: Vec<FileId> = files.iter().filter(|file| rights.alone.contains(file)).copied().collect();
         if then == Then::Ask {
             files.iter().for_each(|file| rights.stir(*file, now));
+        }
+        let expire = expire || rights.kept.len() > KEPT_MAX;
+        if expire {
+            rights.kept.clear();
+        } else {
+            rights.kept.extend(kept);
         }
         rights.given.insert(serial, (files, then));
         if !alone.is_empty() || expire {

@@ -9,10 +9,10 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rustix::fs::{FlockOperation, RenameFlags};
 use rustix::io::Errno;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, FileTimes, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 use wayfs_system_tests::Site;
 use wayfs_system_tests::histories::{
     Counter, CounterInput, Histories, Lock, LockInput, Log, LogInput, Maker, MakerInput, Operation, Register,
@@ -23,6 +23,8 @@ use wayfs_system_tests::histories::{
 const SHORT: Duration = Duration::from_secs(10);
 /// How long one set of files is in use: short, since each read of a log is all of it.
 const ROUND: Duration = Duration::from_secs(2);
+/// Longest pause of programs that leave each other time.
+const PAUSE: Duration = Duration::from_millis(150);
 /// Files of each kind. Few, so that clients meet.
 const KEYS: usize = 2;
 /// Places of a token.
@@ -49,6 +51,8 @@ struct Program<'a> {
     random: StdRng,
     /// Numbers given so far, none twice among all clients.
     numbers: u64,
+    /// Longest pause after each thing done: long enough for one to have a directory alone meanwhile, or none.
+    pause: Duration,
 }
 
 impl Program<'_> {
@@ -60,15 +64,18 @@ impl Program<'_> {
     fn run_until(&mut self, end: Instant) {
         while Instant::now() < end {
             let key = self.random.random_range(0..KEYS);
-            match self.random.random_range(0..8) {
+            match self.random.random_range(0..10) {
                 0 => self.replace(key),
                 1 => self.overwrite(key),
-                2 | 3 => self.read(key),
-                4 => self.count(key),
-                5 => self.log(key),
-                6 => self.make(key),
+                2 => self.stamp(key),
+                3 => self.read(key),
+                4 | 5 => self.look(key),
+                6 => self.count(key),
+                7 => self.log(key),
+                8 => self.make(key),
                 _ => self.pass_on(key),
             }
+            std::thread::sleep(self.pause.mul_f64(self.random.random()));
         }
     }
 
@@ -76,6 +83,7 @@ impl Program<'_> {
     fn replace(&mut self, key: usize) {
         let (value, fresh) = (self.number(), self.root.join(format!("fresh-{}", self.client)));
         fs::write(&fresh, value.to_string()).unwrap();
+        set_time(&fresh, value);
         let asked = now();
         fs::rename(&fresh, self.root.join(format!("register-{key}"))).unwrap();
         let wrote = Operation::answered(self.client, (asked, now()), RegisterInput::Write(value), value);
@@ -100,6 +108,25 @@ impl Program<'_> {
         let asked = now();
         let text = fs::read_to_string(self.root.join(format!("{name}-{key}"))).unwrap();
         let value = text.trim().parse().unwrap_or_else(|_| panic!("client {}: {name}-{key} is {text:?}", self.client));
+        let read = Operation::answered(self.client, (asked, now()), RegisterInput::Read, value);
+        note(&self.recorded.registers, of, read);
+    }
+
+    /// Changes an attribute of a file: its time is the number.
+    fn stamp(&mut self, key: usize) {
+        let value = self.number();
+        let asked = now();
+        set_time(&self.root.join(format!("stamped-{key}")), value);
+        let wrote = Operation::answered(self.client, (asked, now()), RegisterInput::Write(value), value);
+        note(&self.recorded.registers, 2 * KEYS + key, wrote);
+    }
+
+    /// Asks for the attributes of a file that is stamped or replaced, and opens nothing: a kernel may answer from what it keeps.
+    fn look(&mut self, key: usize) {
+        let (name, of) = if self.random.random_bool(0.5) { ("register", key) } else { ("stamped", 2 * KEYS + key) };
+        let asked = now();
+        let found = fs::metadata(self.root.join(format!("{name}-{key}"))).unwrap().modified().unwrap();
+        let value = found.duration_since(UNIX_EPOCH).unwrap().as_secs();
         let read = Operation::answered(self.client, (asked, now()), RegisterInput::Read, value);
         note(&self.recorded.registers, of, read);
     }
@@ -196,6 +223,11 @@ impl Program<'_> {
     }
 }
 
+fn set_time(path: &Path, value: u64) {
+    let time = UNIX_EPOCH + Duration::from_secs(value);
+    fs::File::open(path).unwrap().set_times(FileTimes::new().set_modified(time)).unwrap();
+}
+
 /// Whether it was done; `false` for a refusal of that kind.
 fn told(outcome: io::Result<()>, refusal: io::ErrorKind) -> bool {
     match outcome {
@@ -211,8 +243,10 @@ fn prepare(root: &Path) {
         fs::create_dir(root.join(format!("place-{place}"))).unwrap();
     }
     for key in 0..KEYS {
-        for name in ["register", "plain", "counter"] {
-            fs::write(root.join(format!("{name}-{key}")), format!("{:>20}", 0)).unwrap();
+        for name in ["register", "plain", "stamped", "counter"] {
+            let path = root.join(format!("{name}-{key}"));
+            fs::write(&path, format!("{:>20}", 0)).unwrap();
+            set_time(&path, 0);
         }
         fs::write(root.join(format!("log-{key}")), "").unwrap();
         fs::write(root.join(format!("place-0/token-{key}")), "").unwrap();
@@ -225,9 +259,11 @@ fn round(site: &Site, random: &mut StdRng, number: usize) -> [usize; 6] {
     prepare(&site.root(number % NAMES.len()).join(&name));
     let (recorded, end) = (Recorded::default(), Instant::now() + ROUND);
     std::thread::scope(|scope| {
-        for client in 0..NAMES.len() {
+        // In turns: all at once, and two who leave each other time.
+        let (clients, pause) = if number.is_multiple_of(2) { (NAMES.len(), Duration::ZERO) } else { (2, PAUSE) };
+        for client in 0..clients {
             let (root, random) = (site.root(client).join(&name), StdRng::seed_from_u64(random.random()));
-            let mut program = Program { client, root, recorded: &recorded, random, numbers: 0 };
+            let mut program = Program { client, root, recorded: &recorded, random, numbers: 0, pause };
             scope.spawn(move || program.run_until(end));
         }
     });

@@ -101,6 +101,67 @@ fn what_the_kernels_of_two_machines_keep_ends_with_the_next_change() {
     }
 }
 
+/// What is done to a file of three bytes: then how long it is, and whether the other name is there.
+type Way = (&'static str, fn(&Path), (Option<u64>, bool));
+
+/// Proves [S-close-open]: what a kernel keeps of what its own machine made, where others made changes just before, ends with their next one.
+#[test]
+fn what_a_kernel_keeps_of_its_own_ends_with_the_others_change() {
+    let site = Site::new();
+    let ways: [Way; 6] = [
+        (
+            "save by rename",
+            |at| fs::write(at.join("t"), "longer").and_then(|()| fs::rename(at.join("t"), at.join("f"))).unwrap(),
+            (Some(6), false),
+        ),
+        ("write in place", |at| fs::write(at.join("f"), "other").unwrap(), (Some(5), false)),
+        ("cut", |at| File::options().write(true).open(at.join("f")).unwrap().set_len(1).unwrap(), (Some(1), false)),
+        ("make", |at| fs::write(at.join("n"), "").unwrap(), (Some(3), true)),
+        ("remove", |at| fs::remove_file(at.join("f")).unwrap(), (None, false)),
+        ("rename", |at| fs::rename(at.join("f"), at.join("n")).unwrap(), (None, true)),
+    ];
+    for (way, change, wanted) in ways {
+        let (here, there) = (site.root(0).join(way), site.root(1).join(way));
+        fs::create_dir(&here).unwrap();
+        assert!(names(&there).is_empty());
+        for turn in 0..6 {
+            let _ = fs::remove_file(here.join("n"));
+            fs::write(here.join("f"), "one").unwrap();
+            for _ in 0..2 {
+                assert_eq!(fs::metadata(here.join("f")).unwrap().len(), 3, "{way}, turn {turn}");
+                assert!(!here.join("n").exists(), "{way}, turn {turn}");
+            }
+            // Until this machine has the directory alone.
+            std::thread::sleep(Duration::from_millis(200));
+            assert_eq!(fs::metadata(here.join("f")).unwrap().len(), 3, "{way}, turn {turn}");
+            assert!(!here.join("n").exists(), "{way}, turn {turn}");
+            change(&there);
+            let found = (fs::metadata(here.join("f")).ok().map(|found| found.len()), here.join("n").exists());
+            assert_eq!(found, wanted, "{way}, turn {turn}");
+        }
+    }
+}
+
+/// Proves [S-close-open]: nobody makes anything below what was the name of a directory, be it that his kernel had kept it.
+#[test]
+fn nothing_is_made_below_the_former_name_of_a_directory() {
+    let site = Site::new();
+    for turn in 0..12 {
+        let [here, there] = [turn % 2, (turn + 1) % 2].map(|client| site.root(client).join("above"));
+        fs::create_dir_all(here.join("d")).unwrap();
+        fs::write(here.join("d/f"), "one").unwrap();
+        assert_eq!(names(&there), ["d"], "turn {turn}");
+        // Whoever changed a directory last has it alone, and its kernel keeps what it is told.
+        fs::write(here.join("own"), "").and_then(|()| fs::remove_file(here.join("own"))).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        fs::metadata(here.join("d/f")).unwrap();
+        fs::rename(there.join("d"), there.join("e")).unwrap();
+        assert!(fs::write(here.join("d/g"), "").is_err(), "turn {turn}");
+        fs::rename(here.join("e"), here.join("d")).unwrap();
+        assert_eq!(names(&there.join("d")), ["f"], "turn {turn}");
+    }
+}
+
 /// Proves [S-exclusive]: of two machines that make a name one does, by whatever call.
 #[test]
 fn of_two_machines_that_make_one_name_one_does() {
