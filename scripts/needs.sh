@@ -34,6 +34,8 @@ case " $* " in
         command -v "$program" >/dev/null 2>&1 || extra="$extra $program"
     done
     command -v setfacl >/dev/null 2>&1 || extra="$extra acl"
+    command -v inotifywait >/dev/null 2>&1 || extra="$extra inotify-tools"
+    command -v node >/dev/null 2>&1 || extra="$extra nodejs"
     # Not every distribution has a user-space NFS server.
     command -v ganesha.nfsd >/dev/null 2>&1 || extra="$extra nfs-ganesha nfs-ganesha-vfs"
     if [ -n "$extra" ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then

@@ -33,6 +33,59 @@ fn count(file: &mut File) {
     file.write_all(format!("{next:>12}\n").as_bytes()).unwrap();
 }
 
+/// Record locks of two machines: who is told to be in the way, and that of two who wait for each other one is refused. Prints nothing if
+/// all is as it is on one machine.
+const RECORDS: &str = r#"
+import errno, fcntl, os, struct, sys, threading, time
+mine, theirs = [os.open(path, os.O_RDWR) for path in sys.argv[1:3]]
+
+def first_in_the_way(fd, start, length):
+    asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, start, length, 0)
+    kind, _, start, length, _ = struct.unpack("hhqqi4x", fcntl.fcntl(fd, fcntl.F_GETLK, asked))
+    return None if kind == fcntl.F_UNLCK else (kind, start, length)
+
+def expect(wanted, found):
+    if wanted != found:
+        print("not", wanted, "but", found)
+
+child, parent = os.pipe(), os.pipe()
+if os.fork() == 0:
+    # Another program, at the other machine.
+    fcntl.lockf(theirs, fcntl.LOCK_EX, 10, 40)
+    fcntl.lockf(theirs, fcntl.LOCK_SH, 5, 20)
+    os.write(child[1], b"1")
+    os.read(parent[0], 1)
+    try:
+        fcntl.lockf(theirs, fcntl.LOCK_EX, 1, 100)
+        os.write(child[1], b"g")
+    except OSError as error:
+        os.write(child[1], b"d" if error.errno == errno.EDEADLK else b"?")
+    os._exit(0)
+os.read(child[0], 1)
+expect((fcntl.F_RDLCK, 20, 5), first_in_the_way(mine, 0, 0))
+expect((fcntl.F_WRLCK, 40, 10), first_in_the_way(mine, 30, 0))
+expect(None, first_in_the_way(mine, 0, 20))
+fcntl.lockf(mine, fcntl.LOCK_EX, 1, 100)
+os.write(parent[1], b"1")
+time.sleep(0.5)
+mine_came = "granted"
+try:
+    fcntl.lockf(mine, fcntl.LOCK_EX, 1, 40)
+except OSError as error:
+    mine_came = "deadlock" if error.errno == errno.EDEADLK else error
+fcntl.lockf(mine, fcntl.LOCK_UN, 1, 100)
+expect({"granted": b"d", "deadlock": b"g"}.get(mine_came, mine_came), os.read(child[0], 1))
+"#;
+
+/// Proves [S-lock-wait], and that who asks what is in the way is told the first that is, whoever has it.
+#[test]
+fn record_locks_of_two_machines_are_as_on_one() {
+    let site = Site::new();
+    let [here, there] = site.share("records", &[0; 200]);
+    let asked = run_for(BUSY, Command::new("python3").args(["-c", RECORDS]).args([&here, &there])).ok();
+    assert_eq!(asked.out, "");
+}
+
 #[derive(Clone, Copy)]
 enum Way {
     Flock,
