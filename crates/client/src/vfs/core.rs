@@ -46,7 +46,8 @@ pub struct VfsSettings {
     pub safe_timeout: Duration,
     /// How long the kernel may believe names and attributes; they are broken by notifications. Default 1 h.
     pub ttl: Duration,
-    /// An open file is committed when its writes are this old. Default 30 s, as the kernel's own write-back.
+    /// An open file is committed when its writes are this old. Default 5 s: what a kill of the daemon can take of
+    /// an open file, and after how long others see it.
     pub dirty_age: Duration,
     /// Free space that writes leave on the cache disk, in bytes. Default 192 MiB, half as much again as what the chunk store
     /// leaves; less on small disks, where that leaves less.
@@ -68,7 +69,7 @@ impl Default for VfsSettings {
             read_timeout: Duration::from_secs(30),
             safe_timeout: Duration::from_secs(10),
             ttl: Duration::from_secs(3600),
-            dirty_age: Duration::from_secs(30),
+            dirty_age: Duration::from_secs(5),
             free_min: 192 << 20,
             passthrough_room: 4 << 30,
             identities: Identities::default(),
