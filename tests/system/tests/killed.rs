@@ -6,7 +6,7 @@
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -134,6 +134,41 @@ fn check(root: &Path, diary: &Diary) -> Result<(), Lost> {
 
 fn kills() -> usize {
     std::env::var("WAYFS_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(50)
+}
+
+/// Proves [S-kill]: what a program wrote into files that it keeps open, and did not sync, is there when the mount says that no open file has
+/// anything that is not committed, which is so soon after the program pauses.
+#[test]
+fn what_is_left_open_survives_the_death_of_its_daemon() {
+    let volume = Volume::new(1);
+    let (machine, mut mount) = volume.client("client", 0);
+    let edited: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
+    fs::write(mount.path("edited"), &edited).unwrap();
+    let mut wanted = BTreeMap::from([("edited", edited)]);
+    let mut kept = vec![OpenOptions::new().read(true).write(true).open(mount.path("edited")).unwrap()];
+    kept[0].write_all(b"NEW").unwrap();
+    wanted.get_mut("edited").unwrap()[..3].copy_from_slice(b"NEW");
+    for (name, len) in [("small", 100), ("middle", 32_768), ("large", 3 << 20)] {
+        let bytes: Vec<u8> = (0..len).map(|at| (at % 241) as u8).collect();
+        kept.push(File::create(mount.path(name)).unwrap());
+        kept.last_mut().unwrap().write_all(&bytes).unwrap();
+        wanted.insert(name, bytes);
+    }
+    let mut log = OpenOptions::new().create(true).append(true).open(mount.path("log")).unwrap();
+    for line in ["one\n", "two\n"] {
+        log.write_all(line.as_bytes()).unwrap();
+    }
+    wanted.insert("log", b"one\ntwo\n".to_vec());
+    eventually("what is open is committed", CALM, || {
+        let status = mount.wayfs(&machine, &["status", "--json"]).ok().json();
+        status[0]["volumes"][0]["ledger"]["open_files"] == 0
+    });
+    mount.kill();
+    drop((kept, log));
+    let mount = machine.mount("work", &[]);
+    for (name, bytes) in wanted {
+        assert!(fs::read(mount.path(name)).unwrap() == bytes, "{name}");
+    }
 }
 
 /// Proves [S-kill].

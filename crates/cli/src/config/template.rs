@@ -73,7 +73,7 @@ pub(crate) const TEMPLATE: &str = r#"# Configuration of wayfs. Take the `#! ` aw
 #! read_timeout_s = 30
 #! safe_timeout_s = 10
 
-# Writes to a file that stays open are committed when they are this old, in seconds.
+# Writes to a file that stays open are committed when nobody wrote to it for a second, and at the latest when they are this old, in seconds.
 #! dirty_age_s = 5
 
 # The cache is read once in so many days, as a server's contents are (see above). 0: never by itself.

@@ -37,6 +37,9 @@ pub struct TableSettings {
     pub body_count_max: usize,
 }
 
+/// An open file is committed when nobody wrote to it for so long: a kill of the daemon takes no more of what a program wrote and left open.
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
+
 /// Uncommitted bytes of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirtyFile {
@@ -48,7 +51,7 @@ pub struct DirtyFile {
     pub len: u64,
     /// For how long.
     pub age: Duration,
-    /// A commit of it failed a while ago, or it was closed and is still open elsewhere.
+    /// A commit of it failed a while ago, it was closed and is still open elsewhere, or nobody wrote for a second.
     pub is_due: bool,
     /// A commit hashes all of it, and there was one not long ago.
     pub is_resting: bool,
@@ -472,7 +475,7 @@ impl FileTable {
 
     /// Uncommitted files, those longest so first.
     pub fn dirty(&self) -> Vec<DirtyFile> {
-        let files = self.files_here();
+        let (files, now) = (self.files_here(), self.now().as_nanos());
         let mut dirty: Vec<DirtyFile> = files
             .iter()
             .filter_map(|file| {
@@ -482,7 +485,10 @@ impl FileTable {
                 let len = state.unsaved.ranges.len() + saving;
                 let is_retry_due = state.retry_at.is_some_and(|at| at <= Instant::now());
                 let is_left_closed = state.closing.as_ref().is_some_and(|one| one.since.elapsed() >= CLOSING_AGE);
-                let is_due = is_retry_due || is_left_closed;
+                let is_paused = !state.is_only_emptied
+                    && since.elapsed() >= PAUSE
+                    && now.saturating_sub(state.mtime.as_nanos()) >= PAUSE.as_nanos() as i64;
+                let is_due = is_retry_due || is_left_closed || is_paused;
                 let is_resting = state.rest_until.is_some_and(|until| until > Instant::now());
                 Some(DirtyFile { file: file.id(), user: state.user, len, age: since.elapsed(), is_due, is_resting })
             })

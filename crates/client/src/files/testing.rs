@@ -27,7 +27,7 @@ pub(crate) struct Fake {
     pub(crate) meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Files that programs of this machine removed: the engine stores nothing into them.
     pub(crate) removed_here: Mutex<BTreeSet<FileId>>,
-    clock: AtomicI64,
+    pub clock: AtomicI64,
 }
 
 pub(crate) fn record(sequence: u64) -> RecordId {

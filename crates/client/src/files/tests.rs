@@ -3,7 +3,7 @@
 use super::Seek;
 use super::kernel_way::KernelWay;
 use super::open_file::Extend;
-use super::table::TableSettings;
+use super::table::{PAUSE, TableSettings};
 use super::testing::{Fake, file, record};
 use super::*;
 use std::sync::atomic::Ordering;
@@ -184,6 +184,25 @@ fn a_failed_commit_keeps_everything_and_the_next_one_has_it() {
     let bytes = bench.fake.bytes_of(file(1));
     assert_eq!((&bytes[10..15], &bytes[400_000..400_006]), (&b"first"[..], &b"second"[..]));
     assert!(bench.table.dirty().is_empty());
+}
+
+/// Proves [S-kill]: what was written and left open for a second is committed, and what was emptied alone is not yet.
+#[test]
+fn what_is_left_open_is_committed_after_a_pause() {
+    const LONG: Duration = Duration::from_secs(3600);
+    let bench = bench();
+    bench.fake.make(file(1), b"old");
+    bench.fake.make(file(2), b"emptied");
+    let [written, emptied] = [1, 2].map(|number| bench.open(number, Access::Write));
+    bench.table.write(&written, Some(3), b"er", 0).unwrap();
+    bench.table.empty(&emptied, 0).unwrap();
+    assert!(bench.table.commit_older(LONG, SOON).is_empty());
+    assert_eq!(bench.fake.bytes_of(file(1)), b"old", "it may be written on");
+    std::thread::sleep(PAUSE);
+    bench.fake.clock.fetch_add(2 * PAUSE.as_nanos() as i64, Ordering::Relaxed);
+    assert!(bench.table.commit_older(LONG, SOON).is_empty());
+    assert_eq!(bench.fake.bytes_of(file(1)), b"older");
+    assert_eq!(bench.fake.bytes_of(file(2)), b"emptied", "a program is to write there");
 }
 
 #[test]
