@@ -297,7 +297,7 @@ impl<S: MetaStore> Replica<S> {
                 self.overlay.put_raw(image_key(table::SHADOW, &key), pack(&Shadow { number, image: after.clone() }));
             }
             if after != before {
-                self.merge_directory(key, before, after)?;
+                self.merge_directory(key, (before, after), last)?;
             }
         }
         Ok(())
@@ -305,7 +305,15 @@ impl<S: MetaStore> Replica<S> {
 
     /// Brings what others did to a directory's times and count into a view that has our own changes on top.
     /// It is exact again when the last record that touches the directory is confirmed.
-    fn merge_directory(&mut self, key: Key, before: Option<Image>, after: Option<Image>) -> Result<(), StorageError> {
+    ///
+    /// A time that one of those after the position `last` sets stays, be it long past: what the parent tells of was before.
+    fn merge_directory(
+        &mut self,
+        key: Key,
+        (before, after): (Option<Image>, Option<Image>),
+        last: u64,
+    ) -> Result<(), StorageError> {
+        let Key::Inode(file) = key else { return Ok(()) };
         let (Some(Image::Inode(before)), Some(Image::Inode(after))) = (before, after) else { return Ok(()) };
         let Some(Image::Inode(view)) = self.tx().image(&key)? else { return Ok(()) };
         if !view.is_directory() || !after.is_directory() {
@@ -314,8 +322,9 @@ impl<S: MetaStore> Replica<S> {
         let subdirectories = (i64::from(view.subdirectories) + i64::from(after.subdirectories)
             - i64::from(before.subdirectories))
         .max(0);
+        let is_set = self.log.is_dated_after(file, last);
         let merged = Inode {
-            mtime: view.mtime.max(after.mtime),
+            mtime: if is_set { view.mtime } else { view.mtime.max(after.mtime) },
             ctime: view.ctime.max(after.ctime),
             subdirectories: u32::try_from(subdirectories).unwrap_or(u32::MAX),
             ..Arc::unwrap_or_clone(view)
@@ -376,7 +385,7 @@ impl<S: MetaStore> Replica<S> {
         for position in left {
             let entry = self.log_entry(position)?;
             let applied = self.apply_tentative(position, entry.record, (entry.held, entry.seal))?;
-            self.staged.chained.push((position, applied.chain));
+            self.staged.replayed.push((position, applied));
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ use crate::quota::{Grown, Quotas};
 use crate::requests::Requests;
 use crate::rooms::Rooms;
 use crate::tables::{image_key, pack, table, unpack};
-use crate::tentative::{Log, LogItem};
+use crate::tentative::{Applied, Log, LogItem};
 use crate::totals::Totals;
 use crate::upstream::Upstream;
 use crate::view_cache::ViewCache;
@@ -39,8 +39,8 @@ use std::sync::Arc;
 use wayfs_tree::View;
 use wayfs_types::request::{LockFamily, LockOwner};
 use wayfs_types::{
-    Admitted, Batch, Chain, CommitNumber, FileId, Image, Key, MetaStore, Name, Origin, OriginId, RecordId,
-    StorageError, Ticket, Time, WallTime,
+    Admitted, Batch, CommitNumber, FileId, Image, Key, MetaStore, Name, Origin, OriginId, RecordId, StorageError,
+    Ticket, Time, WallTime,
 };
 use wayfs_wire::{AskId, Down, Resume, Stamp, Verdict};
 
@@ -157,8 +157,8 @@ pub(crate) struct Staged {
     pub(crate) taken: Vec<RecordId>,
     /// The change was made by our own user: the kernel knows of it.
     pub(crate) own: bool,
-    /// Running hashes of tentative records that were replayed.
-    pub(crate) chained: Vec<(u64, Chain)>,
+    /// Tentative records that were replayed.
+    pub(crate) replayed: Vec<(u64, Applied)>,
     /// Changes of the number of open conflicts, of versions owed and missing.
     pub(crate) totals: Totals,
     /// Origins whose records this is: children that write under them are told of every changed key, by whatever
@@ -622,8 +622,8 @@ impl<S: MetaStore> Replica<S> {
         for (position, item) in staged.appended {
             self.log.append(position, LogItem { ticket: self.ticket, ..item });
         }
-        for (position, chain) in &staged.chained {
-            self.log.rechain(*position, *chain, self.ticket);
+        for (position, applied) in &staged.replayed {
+            self.log.replayed(*position, applied, self.ticket);
         }
         for record in &staged.confirmed {
             self.log.confirm(*record);

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wayfs_tree::{Effect, View};
 use wayfs_types::{
-    Chain, Digest, Image, Inode, Key, Life, MetaStore, Op, OriginId, Record, RecordId, Seal, StorageError, Ticket,
-    WallTime,
+    Chain, Digest, FileId, Image, Inode, Key, Life, MetaStore, Op, OriginId, Record, RecordId, Seal, StorageError,
+    Ticket, WallTime,
 };
 
 /// A record as the log keeps it.
@@ -76,6 +76,8 @@ pub(crate) struct LogItem {
     /// Its writer signed it and all before it.
     pub(crate) sealed: bool,
     pub(crate) weight: Weight,
+    /// File or directory whose time it sets.
+    pub(crate) dated: Option<FileId>,
 }
 
 /// Cancelled records of which is known with which others they count.
@@ -90,6 +92,8 @@ pub(crate) struct Log {
     tentative_len: u64,
     tentative_weight: Weight,
     structural: u64,
+    /// Files and directories whose time tentative records set, with the position of the last that does.
+    dated: BTreeMap<FileId, u64>,
     /// Client: its cancelled records, by sequence, each with the one that it counts with.
     bound: BTreeMap<u64, u64>,
     /// Client: its records that are not safe.
@@ -105,6 +109,7 @@ impl Log {
             self.tentative_len += 1;
             self.tentative_weight.add(item.weight);
             self.structural += u64::from(item.structural);
+            self.dated.extend(item.dated.map(|file| (file, position)));
         }
         self.not_safe.append(&item);
         self.not_visible.append(&item);
@@ -202,6 +207,7 @@ impl Log {
                 item.tentative = false;
                 self.tentative_weight.subtract(item.weight);
                 self.structural -= u64::from(item.structural);
+                forget_date(&mut self.dated, item.dated, position);
             }
         }
         if queue.is_empty() {
@@ -209,13 +215,26 @@ impl Log {
         }
     }
 
-    /// A record was replayed in a batch. Upon another history it is another one, as if it was rewritten.
-    pub(crate) fn rechain(&mut self, position: u64, chain: Chain, ticket: Ticket) {
-        if let Some(item) = self.items.get_mut(&position)
-            && item.chain != chain
-        {
-            (item.chain, item.rewritten, item.ticket) = (chain, true, ticket);
+    /// A record was replayed in a batch. Upon another history it is another one, as if it was rewritten; and it may be about
+    /// another file than before.
+    pub(crate) fn replayed(&mut self, position: u64, applied: &Applied, ticket: Ticket) {
+        let Some(item) = self.items.get_mut(&position) else { return };
+        if item.chain != applied.chain {
+            (item.chain, item.rewritten, item.ticket) = (applied.chain, true, ticket);
         }
+        let before = std::mem::replace(&mut item.dated, applied.dated);
+        if before != applied.dated {
+            forget_date(&mut self.dated, before, position);
+        }
+        if let Some(file) = applied.dated {
+            let last = self.dated.entry(file).or_insert(position);
+            *last = position.max(*last);
+        }
+    }
+
+    /// Whether a record after a position, and not confirmed, sets the time of a file or directory.
+    pub(crate) fn is_dated_after(&self, file: FileId, position: u64) -> bool {
+        self.dated.get(&file).is_some_and(|last| *last > position)
     }
 
     /// Tentative records of an origin, in order.
@@ -300,6 +319,23 @@ impl Log {
     }
 }
 
+/// A record sets the time of a file no more.
+fn forget_date(dated: &mut BTreeMap<FileId, u64>, file: Option<FileId>, position: u64) {
+    if let Some(file) = file
+        && dated.get(&file) == Some(&position)
+    {
+        dated.remove(&file);
+    }
+}
+
+/// The file whose inode a record touched that sets a time: not that which it names, where that means another.
+fn dated_by(op: &Op, touched: &[(Key, u64)]) -> Option<FileId> {
+    if !matches!(op, Op::SetAttr { change, .. } if change.mtime.is_some()) {
+        return None;
+    }
+    touched.iter().find_map(|(key, _)| if let Key::Inode(file) = key { Some(*file) } else { None })
+}
+
 /// What an image is recognised by when it comes back from the parent.
 ///
 /// Times and the count of subdirectories of a directory are left out: others who
@@ -324,6 +360,7 @@ pub(crate) fn echo_hash(image: Option<&Image>) -> u64 {
 }
 
 /// What became of a record that was applied on top of the view.
+#[derive(Debug)]
 pub(crate) struct Applied {
     pub(crate) effect: Effect,
     /// It moved or removed a directory.
@@ -332,6 +369,8 @@ pub(crate) struct Applied {
     pub(crate) chain: Chain,
     /// The life of the writer's store in which it was written.
     pub(crate) life: Life,
+    /// File or directory whose time it set.
+    pub(crate) dated: Option<FileId>,
 }
 
 /// Table of the position that last touched a key that has a shadow row.
@@ -372,6 +411,7 @@ impl<S: MetaStore> Replica<S> {
                     rewritten: false,
                     sealed: entry.seal.is_some(),
                     weight: Weight::of(&entry.record.op),
+                    dated: dated_by(&entry.record.op, &entry.touched),
                 };
                 if self.config.role == Role::Client && matches!(entry.record.op, Op::Touch) {
                     cancelled.push(id.sequence());
@@ -429,7 +469,8 @@ impl<S: MetaStore> Replica<S> {
         self.counters.position += 1;
         let (id, time, after) = (record.id, record.time, record.follows());
         let (empty_change, weight) = (EmptyChange::of(&record.op), Weight::of(&record.op));
-        let Applied { effect, structural, chain, life } = self.apply_tentative(position, record, (held, seal))?;
+        let Applied { effect, structural, chain, life, dated } =
+            self.apply_tentative(position, record, (held, seal))?;
         let item = LogItem {
             id,
             after,
@@ -443,6 +484,7 @@ impl<S: MetaStore> Replica<S> {
             rewritten: false,
             sealed: seal.is_some(),
             weight,
+            dated,
         };
         self.staged.appended.push((position, item));
         Ok(effect)
@@ -457,7 +499,7 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<Applied, StorageError> {
         let mut tx = self.tx();
         let (_, before) = wayfs_tree::applied_chain(&tx, record.id.origin())?;
-        let is_directory = |file: wayfs_types::FileId| -> Result<bool, StorageError> {
+        let is_directory = |file: FileId| -> Result<bool, StorageError> {
             Ok(wayfs_tree::inode(&tx, file)?.is_some_and(|inode| inode.is_directory()))
         };
         let structural = match &record.op {
@@ -483,8 +525,9 @@ impl<S: MetaStore> Replica<S> {
             Some(Image::Origin(origin)) => (origin.chain, origin.lives.newest()),
             _ => (Chain::START, Life::NONE),
         };
+        let dated = dated_by(&record.op, &touched);
         let entry = LogEntry { record, held, structural, touched, before, chain, life, seal };
         tx.overlay.put_raw(number_key(table::LOG, position), pack(&entry));
-        Ok(Applied { effect, structural, chain, life })
+        Ok(Applied { effect, structural, chain, life, dated })
     }
 }

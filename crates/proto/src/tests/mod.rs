@@ -8,6 +8,7 @@ mod basics;
 mod caching;
 mod cancelling;
 mod copies;
+mod dates;
 mod duty;
 mod exclusive;
 mod facts;
