@@ -22,7 +22,7 @@ use crate::tentative::{Shadow, TOUCH, echo_hash};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wayfs_tree::View;
-use wayfs_types::{Image, Inode, Key, MetaStore, OriginId, RecordId, StorageError};
+use wayfs_types::{FileId, Image, Inode, Key, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::KeyImage;
 
 /// A key that tentative records touched, as a new cut finds it.
@@ -279,6 +279,7 @@ impl<S: MetaStore> Replica<S> {
     /// The echo: the view is right but for what others did elsewhere.
     fn advance(&mut self, cut: Cut) -> Result<(), StorageError> {
         let last = cut.confirmed.last().copied().unwrap_or(0);
+        let counted = self.counted_here(&cut.touched)?;
         for (key, image) in cut.direct {
             self.put_image(key, image)?;
         }
@@ -297,21 +298,38 @@ impl<S: MetaStore> Replica<S> {
                 self.overlay.put_raw(image_key(table::SHADOW, &key), pack(&Shadow { number, image: after.clone() }));
             }
             if after != before {
-                self.merge_directory(key, (before, after), last)?;
+                self.merge_directory(key, (before, after), (last, &counted))?;
             }
         }
         Ok(())
+    }
+
+    /// By how many subdirectories each directory has more or less by what confirmed records of ours did: as many as there are names
+    /// of directories more or less among what those touched.
+    fn counted_here(&mut self, touched: &[TouchedKey]) -> Result<BTreeMap<FileId, i64>, StorageError> {
+        let mut counted = BTreeMap::new();
+        for TouchedKey { key, before, after, .. } in touched.iter().filter(|touched| touched.before != touched.after) {
+            let Key::Entry(parent, _) = key else { continue };
+            for (image, by) in [(before, -1), (after, 1)] {
+                let Some(Image::Entry(entry)) = image else { continue };
+                if wayfs_tree::inode(&self.tx(), entry.file)?.is_some_and(|inode| inode.is_directory()) {
+                    *counted.entry(*parent).or_default() += by;
+                }
+            }
+        }
+        Ok(counted)
     }
 
     /// Brings what others did to a directory's times and count into a view that has our own changes on top.
     /// It is exact again when the last record that touches the directory is confirmed.
     ///
     /// A time that one of those after the position `last` sets stays, be it long past: what the parent tells of was before.
+    /// Subdirectories of our own making that it tells of are `counted` in the view already.
     fn merge_directory(
         &mut self,
         key: Key,
         (before, after): (Option<Image>, Option<Image>),
-        last: u64,
+        (last, counted): (u64, &BTreeMap<FileId, i64>),
     ) -> Result<(), StorageError> {
         let Key::Inode(file) = key else { return Ok(()) };
         let (Some(Image::Inode(before)), Some(Image::Inode(after))) = (before, after) else { return Ok(()) };
@@ -319,9 +337,10 @@ impl<S: MetaStore> Replica<S> {
         if !view.is_directory() || !after.is_directory() {
             return Ok(());
         }
-        let subdirectories = (i64::from(view.subdirectories) + i64::from(after.subdirectories)
-            - i64::from(before.subdirectories))
-        .max(0);
+        let others = i64::from(after.subdirectories)
+            - i64::from(before.subdirectories)
+            - counted.get(&file).copied().unwrap_or_default();
+        let subdirectories = (i64::from(view.subdirectories) + others).max(0);
         let is_set = self.log.is_dated_after(file, last);
         let merged = Inode {
             mtime: if is_set { view.mtime } else { view.mtime.max(after.mtime) },

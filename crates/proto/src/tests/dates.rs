@@ -197,3 +197,26 @@ fn a_time_that_was_set_gives_way_to_what_is_made_later() {
     copying.tell(|at| assert!(at.time_at(at.writer) >= THEN));
     assert_eq!(copying.time_at(HOME), copying.time_at(copying.writer));
 }
+
+/// The count of subdirectories lies beside the times: what the parent tells of it has counted already what the view has, too.
+#[test]
+fn a_subdirectory_is_counted_once_while_the_parent_tells_of_it() {
+    let mut copying = Copying::at(Role::Home);
+    let directory = copying.directory;
+    copying.world.mkdir(copying.writer, directory, "old");
+    assert_eq!(copying.world.names(copying.writer, FileId::ROOT).unwrap(), ["d"]);
+    copying.world.pass(Duration::from_secs(2));
+    copying.world.stall(copying.line, true);
+    copying.world.mkdir(copying.other, directory, "of-another");
+    copying.world.mkdir(copying.writer, directory, "x");
+    copying.make(copying.writer, "f");
+    copying.world.rename(copying.writer, (directory, "old"), (FileId::ROOT, "old")).unwrap();
+    copying.make(copying.writer, "g");
+    let count = |at: &Copying, file| at.world.hosts[at.writer].replica.inode(file).unwrap().unwrap().subdirectories;
+    assert_eq!((count(&copying, directory), count(&copying, FileId::ROOT)), (1, 2));
+    let mut told = Vec::new();
+    copying.tell(|at| told.push((count(at, directory), count(at, FileId::ROOT))));
+    told.dedup();
+    assert_eq!(told, [(2, 2)], "that of another comes with the first answer");
+    copying.world.assert_agrees(copying.writer);
+}
