@@ -261,6 +261,7 @@ impl Log {
         if let Some(item) = self.items.remove(&position) {
             self.not_safe.forget(&item);
             self.not_visible.forget(&item);
+            forget_date(&mut self.dated, item.dated, position);
         }
     }
 
