@@ -107,7 +107,13 @@ impl Bug {
             Self::ExclusiveIgnored => Plan { exclusive: true, ..plan.with_makers_only() },
             Self::DutyNotTold => plan.with_long_duties(),
             // A content and its record must come while a group commit is under way, and power be cut then.
-            Self::ChunksSyncedFirst => Plan { big: 0.8, think: plan.think / 4, ..plan },
+            Self::ChunksSyncedFirst => Plan {
+                big: 0.8,
+                think: plan.think / 4,
+                fault_every: plan.fault_every.map(|every| every / 4),
+                clients: plan.clients.max(6),
+                ..plan
+            },
             _ => plan,
         }
     }
