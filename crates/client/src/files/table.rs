@@ -53,7 +53,7 @@ pub struct DirtyFile {
     pub age: Duration,
     /// A commit of it failed a while ago, it was closed and is still open elsewhere, or nobody wrote for a second.
     pub is_due: bool,
-    /// A commit hashes all of it, and there was one not long ago.
+    /// A commit hashes all of it, and there was one not long ago; or one failed just now.
     pub is_resting: bool,
 }
 
@@ -489,7 +489,8 @@ impl FileTable {
                     && since.elapsed() >= PAUSE
                     && now.saturating_sub(state.mtime.as_nanos()) >= PAUSE.as_nanos() as i64;
                 let is_due = is_retry_due || is_left_closed || is_paused;
-                let is_resting = state.rest_until.is_some_and(|until| until > Instant::now());
+                let is_ahead = |at: Option<Instant>| at.is_some_and(|at| at > Instant::now());
+                let is_resting = is_ahead(state.rest_until) || is_ahead(state.retry_at);
                 Some(DirtyFile { file: file.id(), user: state.user, len, age: since.elapsed(), is_due, is_resting })
             })
             .collect();

@@ -206,6 +206,18 @@ fn what_is_left_open_is_committed_after_a_pause() {
 }
 
 #[test]
+fn a_commit_that_failed_is_not_tried_again_with_each_look() {
+    let bench = bench();
+    bench.fake.make(file(1), b"old");
+    let open = bench.open(1, Access::Write);
+    bench.table.write(&open, Some(3), b"er", 0).unwrap();
+    *bench.fake.refuse.lock().unwrap() = Some(FsError::NoSpace);
+    assert_eq!(bench.table.commit_older(Duration::from_nanos(1), SOON), [(file(1), FsError::NoSpace)]);
+    assert_eq!(bench.table.commit_older(Duration::from_nanos(1), SOON), [], "it waits for a while");
+    assert_eq!(bench.table.commit_older(Duration::ZERO, SOON).len(), 1, "unless somebody asks for it");
+}
+
+#[test]
 fn a_removed_file_lives_on_in_its_handles_and_in_no_record() {
     let bench = bench();
     bench.fake.make(file(1), b"old");

@@ -46,8 +46,8 @@ pub struct VfsSettings {
     pub safe_timeout: Duration,
     /// How long the kernel may believe names and attributes; they are broken by notifications. Default 1 h.
     pub ttl: Duration,
-    /// An open file that is written to without a pause of a second is committed when its writes are this old. Default 5 s: what a kill of the daemon can take of
-    /// an open file, and after how long others see it.
+    /// An open file that is written to without a pause of a second is committed when its writes are this old. Default 5 s: what a
+    /// kill of the daemon can take of it, and after how long others see it.
     pub dirty_age: Duration,
     /// Free space that writes leave on the cache disk, in bytes. Default 192 MiB, half as much again as what the chunk store
     /// leaves; less on small disks, where that leaves less.
