@@ -13,8 +13,12 @@ use crate::seen::Seen;
 use crate::tables::{FORGOT_AT, LOST_AFTER, MOVED_AT, pack, parse_origin_key, unpack};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use wayfs_types::{Entry, FileId, Image, Inode, Key, MetaStore, Name, OriginId, Place, RecordId, StorageError};
+use wayfs_types::{Entry, FileId, Image, Inode, Key, MetaStore, Name, Op, OriginId, Place, RecordId, StorageError};
 use wayfs_wire::KeyImage;
+
+/// Records that left the log since the move of which is known what they were built upon. Of others what was seen stays until the
+/// parent was asked.
+const BUILT_UPON_MAX: usize = 16_384;
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn read_moved_at(&mut self) -> Result<(), StorageError> {
@@ -180,8 +184,10 @@ impl<S: MetaStore> Replica<S> {
         if new.merged_into.is_some() {
             return Ok(false);
         }
-        if self.is_unheard(old.version, new.version) || self.is_unheard(old.attr_version, new.attr_version) {
-            return Ok(true);
+        for (old, new) in [(old.version, new.version), (old.attr_version, new.attr_version)] {
+            if self.is_unheard(old, new) && !self.is_built_upon(new, old)? {
+                return Ok(true);
+            }
         }
         if old.is_removed() && !new.is_removed() {
             return Ok(true);
@@ -255,10 +261,57 @@ impl<S: MetaStore> Replica<S> {
         self.is_foreign(old) && !is_later
     }
 
+    /// Whether records of ours lead from one of somebody else to a later one: who has the later one has what it was built upon.
+    fn is_built_upon(&mut self, record: RecordId, old: RecordId) -> Result<bool, StorageError> {
+        let mut at = record;
+        while at != old {
+            let Some(base) = self.base_of(at)? else { return Ok(false) };
+            // Bases go back, so the walk ends.
+            if base.origin() == at.origin() && base.sequence() >= at.sequence() {
+                return Ok(false);
+            }
+            at = base;
+        }
+        Ok(true)
+    }
+
+    /// What a record of ours was built upon, as far as that is known.
+    fn base_of(&mut self, record: RecordId) -> Result<Option<RecordId>, StorageError> {
+        if let Some(base) = self.built_upon.get(&record) {
+            return Ok(Some(*base));
+        }
+        let Some(position) = self.log.place_of(record) else { return Ok(None) };
+        Ok(self.log_entry_left(position)?.and_then(|entry| base_in(&entry.record.op)))
+    }
+
+    /// A record of ours leaves the log. Until the move is forgotten the parent may say for the first time what became of it.
+    pub(crate) fn note_built_upon(&mut self, position: u64) -> Result<(), StorageError> {
+        if self.moved_at == 0 {
+            self.built_upon.clear();
+            return Ok(());
+        }
+        let Some(entry) = self.log_entry_left(position)? else { return Ok(()) };
+        if let Some(base) = base_in(&entry.record.op) {
+            self.built_upon.insert(entry.record.id, base);
+        }
+        if self.built_upon.len() > BUILT_UPON_MAX {
+            self.built_upon.pop_first();
+        }
+        Ok(())
+    }
+
     pub(crate) fn is_foreign(&self, record: RecordId) -> bool {
         let (origin, sequence) = (record.origin(), record.sequence());
         let lost = || self.lost_after.get(&origin);
         let is_lost = || lost().is_some_and(|(after, through)| *after < sequence && sequence <= *through);
         origin != self.config.origin && origin != OriginId::GENESIS && !is_lost()
+    }
+}
+
+/// What a record was built upon, that makes one version of another.
+fn base_in(op: &Op) -> Option<RecordId> {
+    match op {
+        Op::Store { base, .. } | Op::SetAttr { base, .. } => Some(*base),
+        _ => None,
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! A station hears of everything; a client of the entries of the directories it
 //! watches, of the inodes that stand or stood in them, of inodes it watches
-//! one by one, of files it made, of its own origin, of every conflict, and of
-//! whatever its own records changed.
+//! one by one, of files it made, of its own origin, of every conflict, of whatever
+//! its own records changed, and of what they made in the home's order, whoever
+//! brought that.
 
 use crate::children::{Child, ChildState};
 use crate::overlay::Changed;
@@ -21,8 +22,29 @@ pub(crate) fn seen_at(file: FileId, inode: &Inode) -> impl Iterator<Item = FileI
     directories_of(inode).chain(Some(file).filter(|_| inode.is_crowded()))
 }
 
+/// The records that made an image what it is.
+fn made_by(image: &Image) -> impl Iterator<Item = RecordId> + use<> {
+    let versions = match image {
+        Image::Inode(inode) => [Some(inode.version), Some(inode.attr_version)],
+        Image::Entry(entry) => [Some(entry.version), None],
+        Image::Conflict(_) | Image::Origin(_) => [None, None],
+    };
+    versions.into_iter().flatten()
+}
+
+/// The origins whose records made a key what it is, by a change. The client itself sent them here before, or by another
+/// way, upon another order: then it may show what was never so in this one.
+fn newly_made_by(change: &Changed) -> impl Iterator<Item = OriginId> + use<'_> {
+    let before = || change.old.iter().flat_map(made_by);
+    let after = change.new.iter().flat_map(made_by);
+    after.filter(move |version| before().all(|known| known != *version)).map(RecordId::origin)
+}
+
 /// Whether a client wants to hear what a key is now.
 pub(crate) fn is_interesting(origin: OriginId, child: &Child, key: &Key, image: Option<&Image>) -> bool {
+    if image.is_some_and(|image| made_by(image).any(|version| version.origin() == origin)) {
+        return true;
+    }
     match (key, image) {
         (Key::Entry(parent, _), _) => child.watches.contains(parent),
         (Key::Inode(file), image) => {
@@ -62,7 +84,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let named = named_by(changed);
         for change in changed {
-            let mut targets = echo.clone();
+            let mut targets: BTreeSet<OriginId> = echo.iter().copied().chain(newly_made_by(change)).collect();
             let mut watched = |file: &FileId| targets.extend(children.watchers.get(file).into_iter().flatten());
             match &change.key {
                 Key::Entry(parent, _) => watched(parent),

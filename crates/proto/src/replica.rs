@@ -208,6 +208,8 @@ pub struct Replica<S> {
     pub(crate) watches: Watches,
     /// Images of earlier changes were vouched for by a former parent; 0: there was none.
     pub(crate) moved_at: u64,
+    /// What our own records were built upon that left the log since.
+    pub(crate) built_upon: BTreeMap<RecordId, RecordId>,
     /// What was known before this change no parent need know.
     pub(crate) forgot_at: u64,
     /// All children are to begin anew.
@@ -306,6 +308,7 @@ impl<S: MetaStore> Replica<S> {
             requests: Requests::default(),
             watches: Watches::default(),
             moved_at: 0,
+            built_upon: BTreeMap::new(),
             forgot_at: 0,
             ends_children: false,
             lost_after: BTreeMap::new(),

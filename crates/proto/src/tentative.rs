@@ -251,6 +251,20 @@ impl Log {
         }
     }
 
+    /// The position of a client's own record, confirmed or not: they stand in their order.
+    pub(crate) fn place_of(&self, record: RecordId) -> Option<u64> {
+        let (mut from, mut until) = (*self.items.first_key_value()?.0, self.newest()? + 1);
+        while from < until {
+            let half = from + (until - from) / 2;
+            let (position, item) = self.items.range(half..until).next()?;
+            if item.id == record {
+                return Some(*position);
+            }
+            if item.id.sequence() < record.sequence() { from = position + 1 } else { until = half }
+        }
+        None
+    }
+
     /// What memory keeps of a place in the log.
     pub(crate) fn item(&self, position: u64) -> Option<&LogItem> {
         self.items.get(&position)
@@ -438,8 +452,14 @@ impl<S: MetaStore> Replica<S> {
 
     /// The stored entry at a position.
     pub(crate) fn log_entry(&mut self, position: u64) -> Result<LogEntry, StorageError> {
+        let entry = self.log_entry_left(position)?;
+        entry.ok_or_else(|| StorageError::Corrupt(format!("log entry {position} is gone")))
+    }
+
+    /// The same, unless this very input has taken it out of the log.
+    pub(crate) fn log_entry_left(&mut self, position: u64) -> Result<Option<LogEntry>, StorageError> {
         let bytes = self.tx().get_raw(&number_key(table::LOG, position))?;
-        unpack(&bytes.ok_or_else(|| StorageError::Corrupt(format!("log entry {position} is gone")))?)
+        bytes.map(|bytes| unpack(&bytes)).transpose()
     }
 
     /// Those of some positions that this very input has not taken out of the log: memory hears of that with the batch.

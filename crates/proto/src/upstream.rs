@@ -662,6 +662,7 @@ impl<S: MetaStore> Replica<S> {
             .map(|(position, _)| position)
             .collect();
         for position in done {
+            self.note_built_upon(position)?;
             self.overlay.delete_raw(number_key(table::LOG, position));
             self.staged.forgotten.push(position);
         }

@@ -645,3 +645,66 @@ fn what_is_confirmed_one_by_one_at_a_new_station_is_not_undone_meanwhile() {
     assert_eq!(world.hosts[HOME].replica.inode(file).unwrap().unwrap().content, small("two"));
     world.assert_agrees(ann);
 }
+
+/// Seed 26005101: what a client stored met another's store at its new station, and had come to the home first by way of the former
+/// one. So what the station made of that (a copy, a report) never was so, and the client hears what is.
+#[test]
+fn what_met_another_at_the_new_station_and_came_first_by_the_former_one_is_told() {
+    for by_the_former in [1, 2] {
+        let (mut world, [former, present], [ann, ben], uppers) = two_stations_and_two_clients();
+        let first = world.connect(ann, former);
+        world.connect(ben, present);
+        world.settle();
+        let file = world.create(ben, FileId::ROOT, "f");
+        world.store(ben, file, small("seen"));
+        world.pass(Duration::from_secs(3));
+        for client in [ann, ben] {
+            assert_eq!(world.lookup(client, FileId::ROOT, "f").unwrap().1.content, small("seen"));
+        }
+        world.close(uppers[1]);
+        world.store(ben, file, small("his"));
+        world.settle();
+
+        world.stall(first, true);
+        let mut last = wayfs_types::RecordId::GENESIS;
+        for (number, text) in ["one", "two"].into_iter().enumerate() {
+            if number == by_the_former {
+                world.close(first);
+            }
+            last = world.store(ann, file, small(text));
+            world.settle();
+            while number < by_the_former && world.waits_up(first) {
+                world.step_up(first, 1);
+                world.settle();
+            }
+        }
+        world.close(first);
+        let brought = ["one", "two"][by_the_former - 1];
+        world.pass(Duration::from_secs(2));
+        assert_eq!(
+            world.hosts[HOME].replica.inode(file).unwrap().unwrap().content,
+            small(brought),
+            "it came by the former one"
+        );
+
+        world.configure(ann, |config| config.records_per_message = 1);
+        let second = world.connect(ann, present);
+        world.settle();
+        assert!(!world.hosts[ann].replica.conflicts(None, 9).unwrap().is_empty(), "they met there");
+        world.connect(present, HOME);
+        world.settle();
+        world.close(second);
+        let reports = |host: usize| world.hosts[host].replica.conflicts(None, 9).unwrap();
+        assert_eq!(reports(ann), reports(HOME), "{by_the_former}: hers went, and his came");
+        let (_, shown) = world.lookup(ann, FileId::ROOT, "f").unwrap();
+        assert_eq!(
+            (shown.version, &shown.content),
+            (last, &small("two")),
+            "{by_the_former}: what she wrote last, without any server"
+        );
+        world.connect(ann, present);
+        world.pass(Duration::from_secs(3));
+        assert_eq!(world.lookup(ann, FileId::ROOT, "f").unwrap().1.content, small("two"));
+        world.assert_agrees(ann);
+    }
+}
