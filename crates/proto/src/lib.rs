@@ -100,6 +100,7 @@ mod part;
 mod previous;
 mod pushing;
 mod quota;
+mod recount;
 mod renamed;
 mod replica;
 mod reports_kept;

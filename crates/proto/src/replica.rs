@@ -210,6 +210,8 @@ pub struct Replica<S> {
     pub(crate) moved_at: u64,
     /// What our own records were built upon that left the log since.
     pub(crate) built_upon: BTreeMap<RecordId, RecordId>,
+    /// From which key on a client is to look for contents of its own that the home may have lost; `None`: for none.
+    pub(crate) recount: Option<Vec<u8>>,
     /// What was known before this change no parent need know.
     pub(crate) forgot_at: u64,
     /// All children are to begin anew.
@@ -309,6 +311,7 @@ impl<S: MetaStore> Replica<S> {
             watches: Watches::default(),
             moved_at: 0,
             built_upon: BTreeMap::new(),
+            recount: None,
             forgot_at: 0,
             ends_children: false,
             lost_after: BTreeMap::new(),
@@ -364,6 +367,7 @@ impl<S: MetaStore> Replica<S> {
     fn read_former_times(&mut self) -> Result<(), OpenError> {
         self.read_succession()?;
         self.read_moved_at()?;
+        self.read_recount()?;
         self.read_forgotten()?;
         Ok(())
     }
@@ -758,6 +762,7 @@ impl<S: MetaStore> Replica<S> {
             self.rights_timeout(),
             replacing,
             self.contents.gone_at,
+            self.recount_timeout(),
         ]
         .into_iter()
         .flatten()

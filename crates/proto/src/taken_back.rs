@@ -19,6 +19,7 @@ impl<S: MetaStore> Replica<S> {
     /// asks the parent about goes with the rest that is told anew in each session.
     pub(crate) fn forget_stable(&mut self) -> Result<(), StorageError> {
         self.forget_told();
+        self.note_recount();
         for origin in self.marked()? {
             self.go_back(origin, 0)?;
         }
@@ -40,6 +41,9 @@ impl<S: MetaStore> Replica<S> {
         if let Some(upstream) = self.upstream.as_mut().filter(|_| origin == self.config.origin) {
             // Who waits for it asks again.
             upstream.asked_stable = 0;
+        }
+        if origin == self.config.origin {
+            self.note_recount();
         }
         if self.config.role == Role::Station {
             // Clients that come are told that something was lost, and forget, too.

@@ -15,6 +15,7 @@ impl<S: MetaStore> Replica<S> {
         self.release_superseded()?;
         self.replace_holders()?;
         self.look_for_gone()?;
+        self.recount_own()?;
         if self.sync_at.is_some_and(|at| self.now >= at) {
             self.sync_at = None;
             self.sync_wanted = true;

@@ -133,6 +133,26 @@ pub(super) fn rejoin(world: &mut World, pairs: &[(usize, usize)]) {
     }
 }
 
+/// The same, and no contents go anywhere before `let_go`.
+fn rejoin_without_contents(world: &mut World, pairs: &[(usize, usize)]) {
+    for _ in 0..6 {
+        for (child, parent) in pairs {
+            if !world.has_session(*child) {
+                let line = world.connect(*child, *parent);
+                world.hold_pushes(line, true);
+            }
+        }
+        world.pass(Duration::from_secs(1));
+    }
+}
+
+fn let_go(world: &mut World, pairs: &[(usize, usize)]) {
+    for (child, _) in pairs {
+        let line = world.line_of(*child);
+        world.hold_pushes(line, false);
+    }
+}
+
 /// What one member of a station makes of another's file while their home is away, which then is put back to before that file
 /// was. The one who made it does not come back.
 fn goes_on_with_a_lost_file(change: impl FnOnce(&mut World, usize, FileId)) -> World {
@@ -534,20 +554,67 @@ fn contents_that_a_home_lost_and_whose_record_it_has_are_not_stable_until_they_a
     assert!([HOME, station, a].iter().all(|host| is_stable(&world, *host, file)));
     world.restore(HOME, copy, 4);
     world.hosts[HOME].chunks.remove(&root);
-    rejoin(&mut world, &[(station, HOME), (a, station)]);
-    world.pass(Duration::from_secs(3));
+    let lines = [(station, HOME), (a, station)];
+    rejoin_without_contents(&mut world, &lines);
     assert!(!world.hosts[HOME].chunks.contains(&root));
     for host in [HOME, station, a] {
         assert!(!is_stable(&world, host, file), "said at {host}");
     }
-    // Who is on record is asked after a while.
+    // Who is on record is asked after a while, and the writer offers them at once.
+    let_go(&mut world, &lines);
     world.pass(Duration::from_secs(120));
-    assert!(world.hosts[HOME].chunks.contains(&root), "the station brought them without being told to");
+    assert!(world.hosts[HOME].chunks.contains(&root), "they came without being asked for by a user");
     assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
     for host in [HOME, station, a] {
         assert!(is_stable(&world, host, file), "not said at {host}");
         let ledger = world.hosts[host].replica.ledger().unwrap();
         assert!(ledger.home_lacks.is_nothing(), "host {host}: {ledger:?}");
+    }
+}
+
+/// Claims 32013, 34005: contents that were stable, and lack in the copy of the home, which has their record. The writer had let go
+/// of them, and counts them again when it hears of the home, also if it goes on as another member for what it wrote later.
+#[test]
+fn a_writer_counts_what_was_stable_and_its_home_lost() {
+    for (writes_later, restarts) in [(false, false), (true, false), (false, true), (true, true)] {
+        let case = format!("forks: {writes_later}, restarts: {restarts}");
+        let mut world = first_life();
+        let station = world.add(Role::Station, "st@s");
+        let a = world.add(Role::Client, "ann@a");
+        stay_connected(&mut world, station, HOME);
+        let line = stay_connected(&mut world, a, station);
+        world.hold_pushes(line, true);
+        let file = world.create(a, ROOT, "film");
+        world.store(a, file, big("film"));
+        world.pass(Duration::from_secs(3));
+        let copy = world.snapshot(HOME);
+        let root = big("film").root().unwrap();
+        assert!(!world.hosts[HOME].chunks.contains(&root), "{case}: it is at its writer only");
+        world.hold_pushes(line, false);
+        if writes_later {
+            world.create(a, ROOT, "later");
+        }
+        assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+        world.pass(Duration::from_secs(3));
+        assert!(world.hosts[a].replica.ledger().unwrap().home_lacks.is_nothing(), "{case}");
+
+        world.restore(HOME, copy, 4);
+        world.hosts[HOME].chunks.remove(&root);
+        let lines = [(station, HOME), (a, station)];
+        rejoin_without_contents(&mut world, &lines);
+        if restarts {
+            world.crash(a, 0);
+            rejoin_without_contents(&mut world, &lines);
+        }
+        assert!(!world.hosts[HOME].chunks.contains(&root) && !is_stable(&world, a, file), "{case}");
+        let lacks = world.hosts[a].replica.ledger().unwrap().home_lacks;
+        assert_eq!((lacks.versions, lacks.bytes), (1, big("film").size()), "{case}: {lacks:?}");
+
+        let_go(&mut world, &lines);
+        assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached), "{case}");
+        assert!(world.hosts[HOME].chunks.contains(&root), "{case}");
+        let lacks = world.hosts[a].replica.ledger().unwrap().home_lacks;
+        assert!(lacks.is_nothing(), "{case}: {lacks:?}");
     }
 }
 
