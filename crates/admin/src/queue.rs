@@ -3,12 +3,13 @@
 use crate::errors::{stopped, storage};
 use crate::local::LocalVolume;
 use crate::words::age_ms;
+use std::collections::BTreeMap;
 use wayfs_control::ControlError;
 use wayfs_control::report::{LedgerReport, QueueItem, QueueReport, VolumeRole};
 use wayfs_node::Volume;
 use wayfs_node::paths::path_of_record;
-use wayfs_proto::ContentWaiting;
-use wayfs_types::Facts;
+use wayfs_proto::{ContentMissing, ContentWaiting};
+use wayfs_types::{Facts, OriginId};
 
 /// An update older than this, in milliseconds, that nothing holds up and that has not moved is stuck.
 const STUCK_MS: u64 = 60_000;
@@ -51,6 +52,7 @@ fn list(local: &impl LocalVolume, limit: usize) -> Result<QueueReport, ControlEr
     report.items.extend(local.unwritten().into_iter().take(limit));
     add_records(local, held_up.as_deref(), limit, &mut report)?;
     add_contents(local, held_up.as_deref(), limit, &mut report)?;
+    add_missing(local, limit, &mut report)?;
     report.items_total += records_on_their_way(local.role(), &report.ledger);
     report.bytes_total += report.ledger.home_lacks.bytes;
     Ok(report)
@@ -100,6 +102,24 @@ fn add_contents(
     })
 }
 
+/// Contents that this server lacks: they are at machines below it, which are named.
+fn add_missing(local: &impl LocalVolume, limit: usize, report: &mut QueueReport) -> Result<(), ControlError> {
+    if local.role() == VolumeRole::Client {
+        return Ok(());
+    }
+    let mut listed = Vec::new();
+    each_missing(local.volume(), |missing| {
+        report.items_total += 1;
+        if listed.len() < limit {
+            listed.push(missing.clone());
+        }
+    })?;
+    let holders = listed.iter().flat_map(|missing| &missing.holders).map(|(origin, _)| *origin).collect();
+    let labels = local.labels(&holders);
+    report.items.extend(listed.iter().map(|missing| of_missing(local.name(), missing, &labels)));
+    Ok(())
+}
+
 fn of_record(local: &impl LocalVolume, item: &wayfs_proto::QueueItem, held_up: Option<&str>) -> QueueItem {
     let volume = local.volume();
     let is_at_parent = match local.role() {
@@ -142,6 +162,27 @@ fn of_content(local: &impl LocalVolume, waiting: &ContentWaiting, held_up: Optio
         age_ms: waiting.since.map_or(0, age_ms),
         reason: reason.to_owned(),
         ..with_facts(local.name(), waiting.facts)
+    }
+}
+
+fn of_missing(volume: &str, missing: &ContentMissing, labels: &BTreeMap<OriginId, String>) -> QueueItem {
+    let holder = |(origin, is_there): &(OriginId, bool)| {
+        let label = labels.get(origin).cloned().unwrap_or_else(|| format!("member {origin}"));
+        if *is_there { label } else { format!("{label}, which is not connected here") }
+    };
+    let holders: Vec<String> = missing.holders.iter().map(holder).collect();
+    let reason = match holders.as_slice() {
+        [] => "nobody who has it is known; members that may have it are asked as they come".to_owned(),
+        _ => format!("at {}", holders.join("; ")),
+    };
+    QueueItem {
+        path: missing.path.as_deref().map(|path| path.trim_start_matches('/').into()),
+        record: missing.version.to_string(),
+        operation: "contents".to_owned(),
+        size_bytes: missing.bytes,
+        age_ms: missing.since.map_or(0, age_ms),
+        reason,
+        ..with_facts(volume, missing.facts)
     }
 }
 
@@ -196,6 +237,20 @@ pub fn each_content(volume: &Volume, mut step: impl FnMut(&ContentWaiting)) -> R
         let page = page.map_err(|error| storage(&error))?;
         page.iter().filter(|waiting| !waiting.is_queued).for_each(&mut step);
         after = page.last().map(|waiting| waiting.version);
+        if page.len() < PAGE {
+            return Ok(());
+        }
+    }
+}
+
+/// Goes through contents that a server lacks and machines below it are to have.
+fn each_missing(volume: &Volume, mut step: impl FnMut(&ContentMissing)) -> Result<(), ControlError> {
+    let mut after = None;
+    loop {
+        let page = volume.look(|replica| replica.contents_missing(after, PAGE)).ok_or_else(stopped)?;
+        let page = page.map_err(|error| storage(&error))?;
+        page.iter().for_each(&mut step);
+        after = page.last().map(|missing| missing.version);
         if page.len() < PAGE {
             return Ok(());
         }

@@ -1,12 +1,12 @@
 //! Looking at a replica without changing it.
 
 use crate::api::Role;
-use crate::contents::{Owed, content_of};
+use crate::contents::{Missing, Owed, content_of};
 use crate::ledger::Weight;
 use crate::lent::Lent;
 use crate::previous::{PREVIOUS, Previous};
 use crate::replica::Replica;
-use crate::report::{ContentInUse, ContentWaiting, ContentsPage, OpenConflict, Progress, QueueItem};
+use crate::report::{ContentInUse, ContentMissing, ContentWaiting, ContentsPage, OpenConflict, Progress, QueueItem};
 use crate::tables::{
     KeyKind, entries_from, entries_until, image_key, kind_range, number_key, parse_image_key, parse_record_key,
     record_key, table, unpack, unpack_view,
@@ -211,6 +211,37 @@ impl<S: MetaStore> Replica<S> {
             waiting.push(ContentWaiting { version, file, path, bytes, since, facts, sent, is_queued });
         }
         Ok(waiting)
+    }
+
+    /// Contents that a server lacks and somebody below it is to have, from after a version, in order. A client has none.
+    ///
+    /// # Errors
+    /// [`StorageError`] if they cannot be read.
+    pub fn contents_missing(&self, after: Option<RecordId>, limit: usize) -> Result<Vec<ContentMissing>, StorageError> {
+        let of = table::MISSING;
+        let mut from = after.map_or_else(|| vec![of], |after| record_key(of, after));
+        if after.is_some() {
+            from.push(0);
+        }
+        let mut lacking = Vec::new();
+        for (key, value) in self.store.scan(&from, &[of + 1], limit)? {
+            let (version, missing) = (parse_record_key(&key)?, unpack::<Missing>(&value)?);
+            let is_there = |child: OriginId| self.children.peer_of(child).is_some();
+            let mut holders: Vec<_> = missing.everybody().map(|child| (child, is_there(child))).collect();
+            holders.sort_by_key(|(_, is_there)| !is_there);
+            let since =
+                self.inode(missing.file)?.filter(|inode| inode.version == missing.version).map(|inode| inode.mtime);
+            lacking.push(ContentMissing {
+                version,
+                file: missing.file,
+                path: self.path_of(missing.file)?,
+                bytes: missing.content.size(),
+                since,
+                facts: self.record_facts(version, Some(&missing.content))?,
+                holders,
+            });
+        }
+        Ok(lacking)
     }
 
     /// Open conflicts from after one, in order of id.

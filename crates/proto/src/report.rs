@@ -97,6 +97,25 @@ pub struct ContentWaiting {
     pub is_queued: bool,
 }
 
+/// Contents that a server lacks, and somebody below it is to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContentMissing {
+    /// The version.
+    pub version: RecordId,
+    /// Its file.
+    pub file: FileId,
+    /// The path of that file at present, if it has one that is known here.
+    pub path: Option<String>,
+    /// Bytes of it.
+    pub bytes: u64,
+    /// When the file was modified last, if this is what it holds.
+    pub since: Option<WallTime>,
+    /// How far it is.
+    pub facts: Facts,
+    /// Who has it on record, and whether it has a session here: who is there before who is away.
+    pub holders: Vec<(OriginId, bool)>,
+}
+
 /// A version whose bytes nobody has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostContent {

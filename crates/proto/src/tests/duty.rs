@@ -4,7 +4,7 @@ use super::world::{HOME, World, big, name};
 use crate::{Held, Input, PeerId, Role};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Request};
-use wayfs_types::{Content, FileId, RecordId};
+use wayfs_types::{Content, FileId, OriginId, RecordId};
 
 /// A home, stations, a writer at the first of them, and a reader at the home.
 struct Stage {
@@ -278,6 +278,31 @@ fn what_waits_at_a_station_is_listed_with_how_much_of_it_has_gone_home() {
     assert_eq!(stage.world.wait(writer, Level::Stable), Ok(Answer::Reached));
     assert_eq!(listed(&stage, writer), []);
     assert_eq!(stage.world.hosts[writer].replica.bytes_sent_home(), 0);
+}
+
+#[test]
+fn what_a_server_lacks_is_listed_with_who_has_it() {
+    let Stage { mut world, stations, writer, session, .. } = stage();
+    let (writer_origin, station) = (world.hosts[writer].origin, stations[0]);
+    let station_origin = world.hosts[station].origin;
+    let file = world.create(writer, FileId::ROOT, "f");
+    world.hold_pushes(session, true);
+    let version = world.store(writer, file, big("f"));
+    world.pass(Duration::from_secs(2));
+    let listed = |world: &World, host: usize| {
+        let missing = world.hosts[host].replica.contents_missing(None, 10).unwrap();
+        missing.into_iter().map(|one| (one.version, one.path, one.bytes, one.holders)).collect::<Vec<_>>()
+    };
+    let with = |holders: &[(OriginId, bool)]| [(version, Some("/f".to_owned()), 1_000_000, holders.to_vec())];
+    assert_eq!(listed(&world, station), with(&[(writer_origin, true)]));
+    let lacks = world.hosts[station].replica.ledger().unwrap().not_safe.unwrap();
+    assert_eq!((lacks.versions, lacks.bytes), (1, 1_000_000), "as much as is listed");
+    world.hold_pushes(session, false);
+    assert_eq!(world.wait(writer, Level::Safe), Ok(Answer::Reached));
+    assert_eq!(listed(&world, station), []);
+    assert_eq!(listed(&world, HOME), with(&[(station_origin, true)]));
+    world.close(session);
+    assert_eq!(listed(&world, writer), []);
 }
 
 /// The simulator found it (seed 93 of a plan with one content at a time): a client with more to push than goes at a
