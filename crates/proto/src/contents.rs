@@ -141,6 +141,9 @@ pub(crate) struct Contents {
     pub(crate) seeking: crate::lost::Seeking,
     /// Versions of which the parent is to be told that nobody here has them, and whether their writer says so.
     pub(crate) gone: BTreeMap<RecordId, bool>,
+    /// Home: stations that said of what is missing that nobody below them has it any more. They are on record for it no more, and
+    /// wait to hear what became of it. (After a restart they say so again, in their next sessions.)
+    pub(crate) said_gone: BTreeMap<RecordId, BTreeSet<OriginId>>,
     /// Station: versions that the home looks for, and that our clients are asked about. Client: versions of ours that were
     /// declared lost and that we have: what the parent says of what came later does not hold for them.
     pub(crate) sought: BTreeMap<RecordId, HeldVersion>,
@@ -464,6 +467,9 @@ impl<S: MetaStore> Replica<S> {
             self.overlay.delete_raw(record_key(PREVIOUS, record));
             self.contents.seeking.end(record);
             self.contents.replacing.end(record);
+            for station in self.contents.said_gone.remove(&record).unwrap_or_default() {
+                self.children.tell_stable(station, record);
+            }
         }
         self.contents.gone.remove(&record);
         if let Some(root) = missing.content.root() {

@@ -27,6 +27,8 @@ use wayfs_wire::{Down, HeldVersion, LentVersion, Up};
 pub(crate) const VANISHED: u8 = b'z';
 /// Most versions in one message.
 const GONE_PER_MESSAGE: usize = 4096;
+/// Versions of which a home remembers who said that they are gone. Stations hear of others in their next sessions.
+const SAID_GONE_MAX: usize = 65_536;
 /// Most versions that a station asks its clients about at a time.
 const SOUGHT_MAX: usize = 16_384;
 
@@ -400,6 +402,9 @@ impl<S: MetaStore> Replica<S> {
             }
             return Ok(());
         };
+        if self.config.role == Role::Home && is_station && self.contents.said_gone.len() < SAID_GONE_MAX {
+            self.contents.said_gone.entry(version).or_default().insert(child);
+        }
         // What a station wrote itself, in place of others, it answers for alone.
         let writer = writer || is_station && origin == child;
         let (mut holders, mut spares) = (Vec::new(), Vec::new());

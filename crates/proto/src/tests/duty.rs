@@ -449,6 +449,29 @@ fn a_station_does_not_wait_for_a_writer_that_is_away_or_turned_away() {
     assert!(not_safe(&world).is_nothing(), "{:?}", not_safe(&world));
 }
 
+/// [S-one-account] Claims 34016: a writer whose station is lost offers what it lent to the next one, goes on to a third, and the
+/// contents come home from there, after the second one said that nobody below it has them any more.
+#[test]
+fn a_station_that_said_that_contents_are_gone_hears_when_they_come_by_another_way() {
+    let mut stage = stage();
+    stage.safe_file("f");
+    let Stage { mut world, stations: [lost, second], writer, .. } = stage;
+    let not_safe = |world: &World| world.hosts[second].replica.ledger().unwrap().not_safe.unwrap();
+    world.destroy(lost);
+    let line = world.connect(writer, second);
+    world.hold_pushes(line, true);
+    world.pass(Duration::from_secs(3));
+    assert_eq!(not_safe(&world).versions, 1, "the writer could give them");
+    world.close(line);
+    let third = world.connect(writer, HOME);
+    world.hold_pushes(third, true);
+    world.pass(Duration::from_secs(90));
+    world.hold_pushes(third, false);
+    assert_eq!(world.wait(writer, Level::Stable), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    assert!(not_safe(&world).is_nothing(), "{:?}", not_safe(&world));
+}
+
 /// [S-facts] [S-one-account] [S-old-copy]: what a writer lent before it went on as another member is waited for like the rest, and
 /// it hears when the home has it.
 #[test]
