@@ -1,7 +1,7 @@
 //! What was written, what was said of it, and which disks have it if that is true.
 
 use super::amounts::{Amounts, Lacking};
-use super::disk::{Disk, Moment};
+use super::disk::{Disk, HOME, Moment};
 use super::piece::Number;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -40,6 +40,11 @@ pub(super) struct Piece {
     /// Disks that had a byte changed since it was written: what their daemons say of it afterwards is no evidence, since nobody
     /// notices a damaged chunk before it is read.
     flipped: BTreeSet<Disk>,
+    /// Disks that were full when the home had been said to have it: a clean copy gives way there, and what is said of it afterwards
+    /// (that all which was written there is durable) is not that this disk still has it.
+    given_way: BTreeSet<Disk>,
+    /// The home's disk was ever said to have it.
+    was_stable: bool,
     /// Mounts that said they have all of it.
     pub(super) cached: BTreeSet<Disk>,
     holders: BTreeMap<Disk, Moment>,
@@ -134,6 +139,8 @@ impl Diary {
                 was_held: false,
                 replaces,
                 flipped: BTreeSet::new(),
+                given_way: BTreeSet::new(),
+                was_stable: false,
                 cached: BTreeSet::new(),
                 holders: BTreeMap::new(),
                 one_of: Vec::new(),
@@ -197,7 +204,8 @@ impl Diary {
         if let Some(piece) = self.pieces.get_mut(&number) {
             *self.claims.entry(kind).or_default() += 1;
             piece.was_held = true;
-            if !piece.flipped.contains(&disk) {
+            piece.was_stable |= disk == HOME;
+            if !piece.flipped.contains(&disk) && !piece.given_way.contains(&disk) {
                 piece.holders.entry(disk).or_insert(said);
             }
         }
@@ -292,6 +300,15 @@ impl Diary {
         }
     }
 
+    /// A disk is full: what is at the home, too, may give way there.
+    pub(super) fn fill(&mut self, disk: Disk) {
+        for piece in self.pieces.values_mut().filter(|piece| piece.was_stable && disk != HOME) {
+            piece.cached.remove(&disk);
+            piece.holders.remove(&disk);
+            piece.given_way.insert(disk);
+        }
+    }
+
     /// A daemon was killed, or its machine lost power: it need not know of what was not durable there.
     pub(super) fn crash(&mut self, disk: Disk) {
         self.crash_before(disk, Moment(self.now));
@@ -379,6 +396,24 @@ mod tests {
         assert!(diary.piece(new).unwrap().is_held());
         diary.claim_holder(old, B, "info");
         assert!(diary.piece(old).unwrap().is_held(), "another disk has it");
+    }
+
+    #[test]
+    fn a_clean_copy_gives_way_on_a_full_disk_and_nothing_else_does() {
+        let mut diary = Diary::default();
+        let (stable, not_yet) = (diary.write(A, "f", 100, None), diary.write(A, "g", 100, None));
+        for number in [stable, not_yet] {
+            diary.claim_holder(number, A, "fsync");
+        }
+        diary.claim_holder(stable, HOME, "info");
+        diary.fill(A);
+        diary.lose_holder(HOME);
+        diary.claim_holder(stable, A, "sync");
+        assert!(
+            !diary.piece(stable).unwrap().is_held(),
+            "the home's copy is damaged, and the writer's may have gone before"
+        );
+        assert!(diary.piece(not_yet).unwrap().is_held());
     }
 
     #[test]

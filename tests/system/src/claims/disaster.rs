@@ -279,17 +279,19 @@ fn flip(world: &mut World) -> bool {
 
 /// Work goes on beside a full disk; nothing that was accepted may be lost.
 fn fill(world: &mut World) -> bool {
-    let small = world.clients.iter().filter_map(|client| client.small.as_ref());
-    let small = small.chain(world.stations.iter().filter_map(|site| site.small.as_ref()));
-    let mut count = 0;
-    for disk in small {
-        disk.fill();
-        count += 1;
+    let small = world.clients.iter().filter_map(|client| Some((client.disk, client.small.as_ref()?)));
+    let small = small.chain(world.stations.iter().filter_map(|site| Some((site.disk, site.small.as_ref()?))));
+    let mut filled = Vec::new();
+    for (disk, small) in small {
+        small.fill();
+        filled.push(disk);
     }
-    if count > 0 {
+    if !filled.is_empty() {
         work_a_little(world);
     }
-    count > 0
+    // What became stable meanwhile gave way, too.
+    filled.iter().for_each(|disk| world.diary.fill(*disk));
+    !filled.is_empty()
 }
 
 fn cut_power(world: &mut World, first: usize) -> bool {

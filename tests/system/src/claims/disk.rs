@@ -6,6 +6,9 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Disk(u32);
 
+/// The disk of the home; a home that is put back keeps its disk.
+pub(super) const HOME: Disk = Disk::new(0);
+
 impl Disk {
     /// The number of a disk; no number is given twice in a world.
     pub(super) const fn new(number: u32) -> Self {

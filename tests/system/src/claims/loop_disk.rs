@@ -72,9 +72,9 @@ impl LoopDisk {
         let _ = file.sync_all();
     }
 
-    /// Gives it back.
-    pub(super) fn empty(&self) {
-        let _ = fs::remove_file(self.filler());
+    /// Gives it back. Answers whether it was taken.
+    pub(super) fn empty(&self) -> bool {
+        fs::remove_file(self.filler()).is_ok()
     }
 
     fn filler(&self) -> PathBuf {

@@ -2,7 +2,7 @@
 
 use super::diary::Diary;
 use super::disaster::Kind;
-use super::disk::{Disk, Moment};
+use super::disk::{Disk, HOME, Moment};
 use super::hearsay::Listener;
 use super::loop_disk::LoopDisk;
 use super::run::Plan;
@@ -115,7 +115,7 @@ impl World {
         let port = free_port();
         let server = machine.serve(port, &[]);
         run_for(COMMAND, machine.command().env("WAYFS_AT", &server.data).args(["volume", "create", "work"])).ok();
-        let disk = Disk::new(0);
+        let disk = HOME;
         let home = Site { server: Some(server), port, disk, copy: None, small: None, machine };
         let mut world = Self {
             seed,
@@ -289,14 +289,14 @@ impl World {
     pub(super) fn heal(&mut self) {
         self.diary.note("heal".to_owned());
         for site in self.stations.iter_mut().chain([&mut self.home]) {
-            if let Some(small) = &site.small {
-                small.empty();
+            if site.small.as_ref().is_some_and(LoopDisk::empty) {
+                self.diary.fill(site.disk);
             }
             site.start();
         }
         for at in 0..self.clients.len() {
-            if let Some(small) = &self.clients[at].small {
-                small.empty();
+            if self.clients[at].small.as_ref().is_some_and(LoopDisk::empty) {
+                self.diary.fill(self.clients[at].disk);
             }
             self.start_client(at);
             let client = &mut self.clients[at];
