@@ -38,7 +38,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use wayfs_proto::{Full, Input, Replica, Role, Room, ServerRoom};
 use wayfs_store::{ChunkConfig, ChunkStore, DataDir, FjallMetaStore, MetaConfig, Pressure, Reserves};
-use wayfs_types::{FileId, FsError, Life, OriginId, RecordId, Seal, StorageError, VolumeId};
+use wayfs_types::{FileId, FsError, Life, OriginId, RecordId, Seal, StorageError, Ticket, VolumeId};
 
 /// Chunks of at most 1 MiB, and as many bytes of bases, that all neighbours together may have in memory here; one more
 /// waits its turn.
@@ -59,6 +59,8 @@ pub struct Volume {
     /// Commits of the replica so far, counted under the lock of the core.
     commits: Arc<AtomicU64>,
     unvouched: Arc<AtomicU64>,
+    /// Up to here commits are with the system.
+    written: Arc<AtomicU64>,
     has_quota: Arc<AtomicBool>,
     pub(crate) hooks: Arc<dyn Hooks>,
     pub(crate) syncs: Arc<SyncQueue>,
@@ -119,12 +121,14 @@ impl Volume {
         config.home = Some(directory.home());
         config.former_keys = settings.identity.changes().iter().map(wayfs_net::KeyChange::old).collect();
         config.announced_grace = settings.unreferenced_grace;
+        let found = store.committed();
         let replica = Replica::open(config, store, clock::now())?;
         let core = Core::new(replica);
         let disk_room = DiskRoom::watch(settings.directory.clone());
         let volume = Arc::new_cyclic(|me| Self {
             commits: core.commits_seen(),
             unvouched: core.unvouched_seen(),
+            written: Arc::new(AtomicU64::new(found.0)),
             has_quota: core.quota_seen(),
             core: Mutex::new(core),
             hooks,
@@ -282,6 +286,17 @@ impl Volume {
         self.syncs.wait(ticket, timeout)
     }
 
+    /// The ticket of what was answered last. [`Volume::written`] says when it survives a kill of this process.
+    pub fn recorded(&self) -> Ticket {
+        let core = self.lock();
+        core.replica.as_ref().map_or(Ticket(u64::MAX), |replica| replica.store().committed().max(core.newest_sync))
+    }
+
+    /// Everything up to this ticket is with the system, and survives a kill of this process. Takes no lock.
+    pub fn written(&self) -> Ticket {
+        Ticket(self.written.load(Ordering::Acquire))
+    }
+
     /// Why the volume failed, if it did.
     pub fn failure(&self) -> Option<String> {
         self.lock().failed.clone()
@@ -412,12 +427,22 @@ impl Volume {
         let me = Weak::clone(&self.me);
         let (queue, chunks) = (Arc::clone(&self.syncs), self.contents.handle());
         let (stored, metrics) = (Weak::clone(&self.me), Arc::clone(&self.metrics));
+        let written = Arc::clone(&self.written);
         threads.push(spawn(name("sync"), move || {
             let stores = syncer::Stores {
                 freeze: || syncer.freeze(),
                 sync_chunks: || chunks.sync(),
-                write_records: || syncer.write(),
-                sync_records: |ticket| syncer.sync_to(ticket).map(|_| ()),
+                write_records: || {
+                    let frozen = syncer.freeze()?;
+                    syncer.write()?;
+                    written.fetch_max(frozen.0, Ordering::AcqRel);
+                    Ok(())
+                },
+                sync_records: |ticket| {
+                    let durable = syncer.sync_to(ticket)?;
+                    written.fetch_max(durable.0, Ordering::AcqRel);
+                    Ok(())
+                },
                 make_ready: || syncer.make_ready(),
             };
             syncer::run(&queue, stores, &metrics.sync, |result| report(&stored, result));
