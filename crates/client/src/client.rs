@@ -177,6 +177,7 @@ impl Client {
         drop(metrics);
         drop((link, links));
         volume.stop();
+        vfs.end();
         runtime.block_on(endpoint.close(CloseCode::GOODBYE, "unmounted"));
         runtime.shutdown_timeout(RUNTIME_WAIT);
         let failure = served.err().map(|error| error.to_string()).or_else(|| hooks.failure());

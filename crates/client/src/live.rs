@@ -381,6 +381,14 @@ impl Contents for Live {
         })
     }
 
+    fn recorded(&self) -> u64 {
+        self.volume.recorded().0
+    }
+
+    fn written(&self) -> u64 {
+        self.volume.written().0
+    }
+
     fn now(&self) -> WallTime {
         wayfs_node::clock::wall()
     }

@@ -350,6 +350,7 @@ fn build_vfs(
     };
     let files = Arc::new(FileTable::open(live.clone(), table)?);
     hooks.attach(&files, volume);
+    files.commit_left();
     // What is written is committed from there to chunks, which leave a part of the disk free.
     let reserve = Reserves::of_disk(directory).contents;
     let settings = VfsSettings { free_min: config.vfs.free_min.min(reserve + reserve / 2), ..config.vfs.clone() };

@@ -8,6 +8,7 @@ use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -169,6 +170,76 @@ fn what_is_left_open_survives_the_death_of_its_daemon() {
     for (name, bytes) in wanted {
         assert!(fs::read(mount.path(name)).unwrap() == bytes, "{name}");
     }
+}
+
+/// Proves [S-kill]: each byte for which a `write` returned before the kill is there, though nothing was closed, synced or committed.
+#[test]
+fn what_was_written_to_open_files_survives_a_kill_that_comes_at_once() {
+    let volume = Volume::new(1);
+    let (machine, mut mount) = volume.client("client", 0);
+    let (_other_machine, other) = volume.client("other", 0);
+    let old: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
+    let new: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 241) as u8).collect();
+    for (name, bytes) in
+        [("edited", &old[..]), ("cut", &old), ("emptied", &old), ("note", b"as it was"), ("log", b"one\n")]
+    {
+        fs::write(mount.path(name), bytes).unwrap();
+    }
+    let open = |name: &str, options: &mut OpenOptions| options.open(mount.path(name)).unwrap();
+    let edits = || OpenOptions::new().read(true).write(true).clone();
+    let mut small = open("small", edits().create(true));
+    let mut large = open("large", edits().create(true));
+    let mut past = open("past.bin", OpenOptions::new().write(true).create(true));
+    let (edited, cut, note) = (open("edited", &mut edits()), open("cut", &mut edits()), open("note", &mut edits()));
+    let mut log = open("log", OpenOptions::new().append(true));
+    // Names of the last milliseconds are not what this is about.
+    mount.sync(&machine, "visible");
+    let mut emptied = open("emptied", OpenOptions::new().write(true).truncate(true));
+    small.write_all(b"small").unwrap();
+    large.write_all(&new).unwrap();
+    past.write_all(&new).unwrap();
+    edited.write_all_at(b"EDIT", 2_000_000).unwrap();
+    edited.write_all_at(b"EDIT", 10).unwrap();
+    cut.set_len(1_000_000).unwrap();
+    cut.write_all_at(b"behind a hole", 1_500_000).unwrap();
+    emptied.write_all(b"new").unwrap();
+    log.write_all(b"two\n").unwrap();
+    log.write_all(b"three\n").unwrap();
+    note.write_all_at(b"AS IT IS", 0).unwrap();
+    mount.kill();
+    drop((small, large, past, edited, cut, emptied, log, note));
+    let mut edited = old.clone();
+    edited[2_000_000..2_000_004].copy_from_slice(b"EDIT");
+    edited[10..14].copy_from_slice(b"EDIT");
+    let cut = [&old[..1_000_000], &[0; 500_000], b"behind a hole"].concat();
+    let wanted: [(&str, &[u8]); 8] = [
+        ("small", b"small"),
+        ("large", &new),
+        ("past.bin", &new),
+        ("edited", &edited),
+        ("cut", &cut),
+        ("emptied", b"new"),
+        ("log", b"one\ntwo\nthree\n"),
+        ("note", b"AS IT ISs"),
+    ];
+    let mount = machine.mount("work", &[]);
+    for (name, bytes) in wanted {
+        assert!(fs::read(mount.path(name)).unwrap() == bytes, "{name}");
+    }
+    eventually("all of it is committed", CALM, || {
+        let status = mount.wayfs(&machine, &["status", "--json"]).ok().json();
+        status[0]["volumes"][0]["ledger"]["open_files"] == 0
+    });
+    mount.sync(&machine, "visible");
+    for (name, bytes) in wanted {
+        let is_there = || fs::read(other.path(name)).is_ok_and(|found| found == bytes);
+        eventually(&format!("the other machine has {name}"), CALM, is_there);
+    }
+    assert!(
+        !fs::read_dir(mount.root())
+            .unwrap()
+            .any(|entry| { entry.unwrap().file_name().to_string_lossy().contains("conflict") })
+    );
 }
 
 /// Proves [S-kill].

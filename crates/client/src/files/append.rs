@@ -89,7 +89,9 @@ impl OpenFile {
         let base = Base { file: state.base.file, version, content, lender: None };
         let before = (state.base.clone(), state.base_limit, state.size, state.body.clone(), state.unsaved.clone());
         let outcome = state.append_to(contents, files, base, &bytes);
-        if outcome.is_err() {
+        if outcome.is_ok() {
+            state.journal_image(contents, files);
+        } else {
             (state.base, state.base_limit, state.size, state.body, state.unsaved) = before;
         }
         outcome.map(|()| Appended::Moved)

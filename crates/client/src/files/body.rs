@@ -1,5 +1,6 @@
 //! The bytes of an open file on this machine.
 
+use super::journal::{Journal, Left};
 use super::ranges::RangeSet;
 use std::fs::{File, OpenOptions};
 use std::ops::Range;
@@ -19,8 +20,8 @@ const MARK: rustix::fs::Timespec = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 1 
 
 /// A plain file in the cache directory that holds bytes of one open file; removed when dropped.
 ///
-/// Nothing durable depends on it: what was promised is in the chunk store. What was closed a moment ago may depend
-/// on it for the life of the machine: see [`super::closing`].
+/// Nothing durable depends on it: what was promised is in the chunk store. What was closed a moment ago or is open may depend
+/// on it for the life of the machine: see [`super::closing`] and [`super::journal`].
 #[derive(Debug)]
 pub struct BodyFile {
     file: File,
@@ -53,11 +54,7 @@ impl BodyFile {
 
     /// Its length, and when its bytes last changed.
     pub(super) fn look(&self) -> std::io::Result<Look> {
-        let metadata = self.file.metadata()?;
-        let since = metadata.modified()?.duration_since(UNIX_EPOCH).ok();
-        let is_marked = since == Some(Duration::from_nanos(MARK.tv_nsec.unsigned_abs()));
-        let mtime = since.filter(|_| !is_marked).and_then(|since| i64::try_from(since.as_nanos()).ok());
-        Ok(Look { len: metadata.len(), is_marked, mtime: mtime.map(WallTime::from_nanos) })
+        Look::at(&self.file)
     }
 
     /// Sets the mark; waits for writes in progress.
@@ -116,6 +113,17 @@ pub(super) struct Look {
     pub(super) mtime: Option<WallTime>,
 }
 
+impl Look {
+    /// Looks at one that may be of an earlier daemon.
+    pub(super) fn at(file: &File) -> std::io::Result<Self> {
+        let metadata = file.metadata()?;
+        let since = metadata.modified()?.duration_since(UNIX_EPOCH).ok();
+        let is_marked = since == Some(Duration::from_nanos(MARK.tv_nsec.unsigned_abs()));
+        let mtime = since.filter(|_| !is_marked).and_then(|since| i64::try_from(since.as_nanos()).ok());
+        Ok(Self { len: metadata.len(), is_marked, mtime: mtime.map(WallTime::from_nanos) })
+    }
+}
+
 impl Drop for BodyFile {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
@@ -134,6 +142,7 @@ pub struct BodyFiles {
     /// need some, too.
     open: Arc<AtomicUsize>,
     open_max: usize,
+    journal: Journal,
 }
 
 impl BodyFiles {
@@ -142,7 +151,7 @@ impl BodyFiles {
     ///
     /// # Errors
     /// What the system says.
-    pub fn open(directory: &Path, kept: &[PathBuf], open_max: usize) -> std::io::Result<Self> {
+    pub(super) fn open(directory: &Path, kept: &[PathBuf], open_max: usize, left: &Left) -> std::io::Result<Self> {
         std::fs::create_dir_all(directory)?;
         for entry in std::fs::read_dir(directory)? {
             let path = entry?.path();
@@ -152,7 +161,13 @@ impl BodyFiles {
         }
         let last = kept.iter().filter_map(|path| number(path)).max().unwrap_or(0);
         let (next, open) = (AtomicU64::new(last + 1), Arc::default());
-        Ok(Self { directory: directory.to_owned(), next, open, open_max })
+        let journal = Journal::after(directory, left.last_segment, left.last_generation);
+        Ok(Self { directory: directory.to_owned(), next, open, open_max, journal })
+    }
+
+    /// What the next daemon hears of them if this one is killed.
+    pub(super) fn journal(&self) -> &Journal {
+        &self.journal
     }
 
     /// Where they are.

@@ -97,14 +97,14 @@ impl Orphan {
     }
 }
 
-/// The names of bodies and notes that count in a directory, of this boot and whole.
-pub(super) fn find_orphans(directory: &Path) -> Vec<Orphan> {
+/// The bodies and notes that count in a directory, of this boot and whole, and that are `wanted`.
+pub(super) fn find_orphans(directory: &Path, wanted: &dyn Fn(&Note) -> bool) -> Vec<Orphan> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let paths = entries.flatten().map(|entry| entry.path());
     let notes = paths.filter(|path| path.extension().is_some_and(|found| found == EXTENSION));
     // Between the note of a body and the end of the note of the one before, a file has two: the newer body counts.
     let mut newest = HashMap::new();
-    for left in notes.filter_map(|path| left(&path)) {
+    for left in notes.filter_map(|path| left(&path, wanted)) {
         match newest.entry(left.file()) {
             Entry::Vacant(entry) => drop(entry.insert(left)),
             Entry::Occupied(mut entry) if entry.get().body.number() < left.body.number() => drop(entry.insert(left)),
@@ -114,10 +114,13 @@ pub(super) fn find_orphans(directory: &Path) -> Vec<Orphan> {
     newest.into_values().collect()
 }
 
-fn left(path: &Path) -> Option<Orphan> {
+fn left(path: &Path, wanted: &dyn Fn(&Note) -> bool) -> Option<Orphan> {
     let note: Note = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
     if note.format != FORMAT || note.boot != boot() {
         tracing::warn!(file = %note.file, "what was closed last before the machine went down was not synced and is gone");
+        return None;
+    }
+    if !wanted(&note) {
         return None;
     }
     let body = BodyFile::open(&path.with_extension("")).ok()?;
@@ -128,7 +131,7 @@ fn left(path: &Path) -> Option<Orphan> {
 }
 
 /// Names the boot of this machine; empty where the system has no name for it.
-fn boot() -> String {
+pub(super) fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 

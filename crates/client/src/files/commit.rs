@@ -15,7 +15,7 @@ use super::body::{Body, BodyFile, BodyFiles};
 use super::contents::{Contents, OldBase, OperationError, Store, Stored, WaitPolicy};
 use super::loading::{self, Base};
 use super::open_file::OpenFile;
-use super::state::{Changes, State};
+use super::state::State;
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
@@ -67,6 +67,8 @@ struct Snapshot {
     dirty: Vec<Range<u64>>,
     bytes: SnapshotBytes,
     old_base: OldBase,
+    /// An earlier daemon may have committed it.
+    is_left: bool,
 }
 
 enum SnapshotBytes {
@@ -119,7 +121,7 @@ impl OpenFile {
         let mut is_moved = false;
         let mut before: Option<Committed> = None;
         for _ in 0..ATTEMPTS_MAX {
-            let Some(snapshot) = self.begin(contents) else { return Ok(before) };
+            let Some(snapshot) = self.begin(contents, files) else { return Ok(before) };
             match self.build(contents, files, &snapshot, wait_policy) {
                 Ok(content) => match self.store_if_new(contents, &snapshot, content) {
                     Err(OperationError::Failed(FsError::Changed)) => {
@@ -150,12 +152,17 @@ impl OpenFile {
         before.map(Some).ok_or(FsError::Io.into())
     }
 
-    fn begin(&self, contents: &dyn Contents) -> Option<Snapshot> {
+    fn begin(&self, contents: &dyn Contents, files: &BodyFiles) -> Option<Snapshot> {
         let mut state = self.state();
         if !state.unsaved.is_any || state.removed.is_some() {
             return None;
         }
         adopt_name(&mut state, contents);
+        if state.is_only_emptied {
+            // What is written upon this commit needs it, and it may be lost.
+            state.is_only_emptied = false;
+            state.journal_image(contents, files);
+        }
         Some(state.freeze())
     }
 
@@ -354,6 +361,11 @@ impl OpenFile {
         state.base.lender = None;
         state.base_limit = snapshot.size.min(state.unsaved.low_water.unwrap_or(u64::MAX));
         state.saving = None;
+        if std::mem::take(&mut state.is_left) && !state.unsaved.is_any && !state.is_served_or_watched() {
+            // A program that has it from the dead daemon's kernel may write there still, and nobody hears of that.
+            state.body = None;
+        }
+        state.settle_journal();
         // What came while it was hashed, such as a time that was set just after the close, waits for no other close, and the file
         // is not whole without it: a rename, and whoever looks elsewhere, would show the time of the write.
         let is_set_since = state.is_set_since_its_close();
@@ -370,16 +382,7 @@ impl OpenFile {
         let mut state = self.state();
         let Some(saving) = state.saving.take() else { return };
         state.retry_at = Some(Instant::now() + RETRY_PAUSE);
-        let size = state.size;
-        let low_water = match (saving.low_water, state.unsaved.low_water) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
-        let is_appended = saving.is_appended && (state.unsaved.is_appended || !state.unsaved.is_any);
-        let joined = Changes { ranges: saving.ranges, low_water, is_any: true, is_appended };
-        let later = std::mem::replace(&mut state.unsaved, joined);
-        state.unsaved.ranges.remove(size..u64::MAX);
-        state.unsaved.ranges.absorb(&later.ranges, size);
+        state.unsaved = saving.followed_by(&state.unsaved, state.size);
     }
 }
 
@@ -393,10 +396,15 @@ fn adopt_name(state: &mut State, contents: &dyn Contents) {
     }
 }
 
-/// The engine's version of a file that counts as written, if that holds the very same, time of modification included.
+/// The engine's version of a file that counts as written, if that holds the very same, time of modification included. What a
+/// killed daemon left counts by its bytes alone: a program may have set the time since, or nothing was written.
 fn same_version(contents: &dyn Contents, snapshot: &Snapshot, content: &Content) -> Option<RecordId> {
     let inode = contents.inode(snapshot.base.file)?;
-    (inode.content == *content && inode.mtime == snapshot.mtime).then_some(inode.version)
+    if inode.content == *content && (snapshot.is_left || inode.mtime == snapshot.mtime) {
+        return Some(inode.version);
+    }
+    let is_nothing = snapshot.is_left && *snapshot.base.own_content() == *content;
+    is_nothing.then_some(snapshot.base.version)
 }
 
 impl State {
@@ -424,6 +432,7 @@ impl State {
             dirty: changes.ranges.iter().collect(),
             bytes,
             old_base,
+            is_left: self.is_left,
         };
         self.saving_size = self.size;
         self.saving = Some(changes);

@@ -73,6 +73,16 @@ pub trait Contents: Send + Sync + 'static {
     /// [`FsError::NoSpace`], [`FsError::Io`].
     fn sync(&self) -> Result<(), FsError>;
 
+    /// How far everything recorded so far goes, for [`Contents::written`].
+    fn recorded(&self) -> u64 {
+        0
+    }
+
+    /// Everything recorded up to there survives a kill of this process. Takes no lock.
+    fn written(&self) -> u64 {
+        u64::MAX
+    }
+
     /// The wall clock.
     fn now(&self) -> WallTime;
 }

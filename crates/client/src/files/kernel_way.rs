@@ -51,6 +51,7 @@ impl FileTable {
                 }
                 if access == Access::Write {
                     if is_same && writes == Writes::Passthrough && state.try_join_past() {
+                        state.journal_image(&*self.contents, &self.files);
                         return KernelWay::Passthrough(backing);
                     }
                     state.watch_mappings();
@@ -75,6 +76,7 @@ impl FileTable {
                     && let Some((body, backing)) = state.hand_over(&self.files, register)
                 {
                     state.opens = KernelOpens::Passthrough { file: body, backing, count: 1, behind: None };
+                    state.journal_image(&*self.contents, &self.files);
                     drop(guard);
                     self.map().pages.mix(file.id());
                     return KernelWay::Passthrough(backing);
@@ -117,7 +119,11 @@ impl FileTable {
                 state.opens = KernelOpens::None;
                 state.end_watch();
                 if access == Access::Write {
+                    // The journal may say that the bytes are there.
+                    let former = state.body.clone();
                     state.take_in_small();
+                    state.tend_journal(&*self.contents, &self.files);
+                    drop(former);
                 }
                 Some(backing)
             }

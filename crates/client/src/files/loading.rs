@@ -3,6 +3,7 @@
 use super::contents::{Contents, OperationError, WaitPolicy};
 use super::sharing::Lender;
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Mutex;
 use wayfs_content::{ContentError, ContentReader, Span};
@@ -16,7 +17,7 @@ const LOOKS_MAX: usize = 16_384;
 const NODES_MAX: usize = 8;
 
 /// A version of a file whose bytes are to be loaded.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Base {
     /// The file.
     pub file: FileId,

@@ -83,6 +83,7 @@ impl State {
     fn all_written(&mut self, mtime: WallTime) {
         self.unsaved.ranges.insert(0..self.size);
         self.changed(mtime);
+        self.journal_is_behind();
     }
 
     /// Ends the watch if nobody else has the body any more.

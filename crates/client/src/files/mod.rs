@@ -12,6 +12,9 @@
 //! * [`loading`]: bytes of the base, chunk by chunk, from the chunk store or from afar;
 //! * [`past`]: what programs write into a body that they got from the kernel;
 //! * [`closing`]: closed, and not cut and hashed yet;
+//! * [`journal`]: what a killed daemon leaves of files that were open;
+//! * [`journaling`]: what goes there;
+//! * [`recovery`]: what comes back from there;
 //! * [`read_ahead`]: what is asked for ahead of a program that reads in order;
 //! * [`mapped`]: what programs store into a body that they mapped past us;
 //! * [`commit`]: from dirty ranges to a store record;
@@ -22,8 +25,8 @@
 //! * [`table`]: all of them;
 //! * [`contents`]: the seam to the engine and the chunk store.
 //!
-//! What is durable: only what a commit gave to the chunk store and the log. Body files are derived
-//! or uncommitted bytes and are thrown away at start, but for those that were closed and not committed. A large file that is in active use takes up
+//! What is durable: only what a commit gave to the chunk store and the log. What was written and not committed survives
+//! the daemon, not the machine: the journal and notes say which body files hold it, and all others are thrown away at start. A large file that is in active use takes up
 //! to twice its size; body files nobody has open are bounded and go first. Those that were written and not opened to be read go a minute after
 //! a server has what they hold.
 //!
@@ -36,6 +39,8 @@ pub mod closing;
 pub mod commit;
 pub mod contents;
 mod follow;
+mod journal;
+mod journaling;
 mod kernel_pages;
 pub mod kernel_way;
 pub mod loading;
@@ -45,6 +50,7 @@ mod passthrough;
 pub mod ranges;
 mod read_ahead;
 mod recently_removed;
+mod recovery;
 mod seek;
 pub mod sharing;
 mod state;
@@ -59,6 +65,10 @@ pub use passthrough::Writes;
 pub use seek::Seek;
 pub use table::{FileTable, TableSettings};
 
+#[cfg(test)]
+mod journal_model_tests;
+#[cfg(test)]
+mod journal_tests;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use super::body::{self, Body, BodyFile, BodyFiles, MEMORY_MAX, host_error};
 use super::contents::{Contents, OperationError, WaitPolicy};
+use super::journaling::Step;
 use super::loading::{self, Base, NodeCache, Piece};
 use super::read_ahead::ReadAhead;
-use super::state::{KernelOpens, State, fill};
+use super::state::{State, fill};
 use bytes::Bytes;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -278,6 +279,7 @@ impl OpenFile {
         let is_appended = offset.is_none() && (state.unsaved.is_appended || !state.unsaved.is_any);
         state.touched(start..end, contents.now());
         state.unsaved.is_appended = is_appended;
+        state.journal(contents, files, Step::Written(start, data));
         Ok(start)
     }
 
@@ -290,32 +292,9 @@ impl OpenFile {
             return Err(FsError::FileTooLarge);
         }
         let mut state = self.state();
-        state.user = user;
-        let now = contents.now();
-        let is_served = matches!(state.opens, KernelOpens::Passthrough { .. }) || state.is_watched();
-        if size == 0 && !(is_served && matches!(state.body, Some(Body::Disk { .. }))) {
-            // A commit may still be reading the body of what was closed before: it keeps it.
-            state.body = Some(Body::Memory(Vec::new()));
-        } else {
-            match state.writable_body(contents, files, size)? {
-                Body::Memory(bytes) => bytes.resize(size as usize, 0),
-                Body::Disk { file, present } => {
-                    file.file().set_len(size).map_err(|error| host_error(&error, "size body file"))?;
-                    present.remove(size..u64::MAX);
-                }
-            }
-        }
-        if size < state.size {
-            state.unsaved.ranges.remove(size..u64::MAX);
-            state.unsaved.low_water = Some(state.unsaved.low_water.map_or(size, |low| low.min(size)));
-            state.unsaved.is_appended = false;
-            state.base_limit = state.base_limit.min(size);
-            state.size = size;
-            state.changed(now);
-        } else {
-            // An empty write at the new end: everything between is a hole.
-            state.touched(size..size, now);
-        }
+        let former = state.resize(contents, files, size, user)?;
+        state.journal(contents, files, Step::Resized);
+        drop(former);
         Ok(())
     }
 
@@ -324,9 +303,14 @@ impl OpenFile {
     /// # Errors
     /// As for [`OpenFile::write`].
     pub fn empty(&self, contents: &dyn Contents, files: &BodyFiles, user: u32) -> Result<(), FsError> {
-        let was_dirty = self.is_dirty();
-        self.truncate(contents, files, 0, user)?;
-        self.state().is_only_emptied = !was_dirty;
+        let mut state = self.state();
+        let was_dirty = state.is_dirty();
+        let former = state.resize(contents, files, 0, user)?;
+        state.is_only_emptied = !was_dirty;
+        if was_dirty {
+            state.journal(contents, files, Step::Resized);
+        }
+        drop(former);
         Ok(())
     }
 
@@ -367,6 +351,7 @@ impl OpenFile {
             Body::Disk { file, .. } => zero_in(file, range.start..end)?,
         }
         state.touched(range.start..end, contents.now());
+        state.journal(contents, files, Step::Zeroed(range.start, end - range.start));
         Ok(())
     }
 

@@ -16,6 +16,7 @@ use super::loading::{self, Base};
 use super::open_file::OpenFile;
 use super::ranges::RangeSet;
 use super::state::{Changes, KernelOpens, State};
+use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::ops::Range;
 use wayfs_content::{ContentError, ContentReader, Span};
@@ -25,7 +26,7 @@ use wayfs_types::{Content, Digest, FileId, RecordId};
 const ATTEMPTS_MAX: usize = 4;
 
 /// Whose content a file has taken for its base, until it has a record of its own.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lender {
     /// The file.
     pub file: FileId,

@@ -4,6 +4,7 @@ use super::body::{Body, BodyFile, BodyFiles, MEMORY_MAX, host_error};
 use super::closing::Closing;
 use super::contents::Contents;
 use super::follow::Served;
+use super::journaling::Journaled;
 use super::loading::{Base, Piece};
 use super::mapped::Mapped;
 use super::passthrough::PassthroughWrites;
@@ -25,6 +26,21 @@ pub(super) struct Changes {
     pub(super) is_appended: bool,
     /// Anything at all, be it only a time.
     pub(super) is_any: bool,
+}
+
+impl Changes {
+    /// All that was changed, with what came later, in a file that is `size` long now.
+    pub(super) fn followed_by(&self, later: &Self, size: u64) -> Self {
+        let low_water = match (self.low_water, later.low_water) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        let is_appended = self.is_appended && (later.is_appended || !later.is_any);
+        let mut ranges = self.ranges.clone();
+        ranges.remove(size..u64::MAX);
+        ranges.absorb(&later.ranges, size);
+        Self { ranges, low_water, is_any: true, is_appended }
+    }
 }
 
 #[derive(Debug)]
@@ -66,6 +82,10 @@ pub(super) struct State {
     pub(super) missed_news: bool,
     /// Emptied by its open, and nothing else since.
     pub(super) is_only_emptied: bool,
+    /// What the journal has of it.
+    pub(super) journaled: Option<Journaled>,
+    /// What is uncommitted is what a killed daemon left; a record may hold it already.
+    pub(super) is_left: bool,
 }
 
 /// Whether an open file became another version.
@@ -125,6 +145,8 @@ impl State {
             rest_until: None,
             missed_news: false,
             is_only_emptied: false,
+            journaled: None,
+            is_left: false,
         }
     }
 
@@ -160,6 +182,11 @@ impl State {
             self.body = None;
         }
         Refreshed::Yes
+    }
+
+    /// Whether programs have the body from the kernel.
+    pub(super) fn is_served_or_watched(&self) -> bool {
+        matches!(self.opens, KernelOpens::Passthrough { .. }) || self.is_watched()
     }
 
     /// The size below which a hole would hide bytes of the base, or of the base to come.
@@ -235,6 +262,44 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    /// Gives it another size; answers the body that it had, if it has another one now: it is needed until the journal says so.
+    pub(super) fn resize(
+        &mut self,
+        contents: &dyn Contents,
+        files: &BodyFiles,
+        size: u64,
+        user: u32,
+    ) -> Result<Option<Body>, FsError> {
+        self.user = user;
+        let now = contents.now();
+        let is_served = self.is_served_or_watched();
+        let mut former = None;
+        if size == 0 && !(is_served && matches!(self.body, Some(Body::Disk { .. }))) {
+            // A commit may still be reading the body of what was closed before: it keeps it.
+            former = self.body.replace(Body::Memory(Vec::new()));
+        } else {
+            match self.writable_body(contents, files, size)? {
+                Body::Memory(bytes) => bytes.resize(size as usize, 0),
+                Body::Disk { file, present } => {
+                    file.file().set_len(size).map_err(|error| host_error(&error, "size body file"))?;
+                    present.remove(size..u64::MAX);
+                }
+            }
+        }
+        if size < self.size {
+            self.unsaved.ranges.remove(size..u64::MAX);
+            self.unsaved.low_water = Some(self.unsaved.low_water.map_or(size, |low| low.min(size)));
+            self.unsaved.is_appended = false;
+            self.base_limit = self.base_limit.min(size);
+            self.size = size;
+            self.changed(now);
+        } else {
+            // An empty write at the new end: everything between is a hole.
+            self.touched(size..size, now);
+        }
+        Ok(former)
     }
 
     pub(super) fn new_body(&self, contents: &dyn Contents, files: &BodyFiles) -> Result<Body, FsError> {

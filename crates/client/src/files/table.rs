@@ -8,6 +8,7 @@ use super::follow::Followed;
 use super::kernel_pages::KernelPages;
 use super::open_file::{Access, Extend, OpenFile, Overlay};
 use super::recently_removed::RecentlyRemoved;
+use super::recovery::Recovery;
 use super::sharing::NotShared;
 use super::state::Refreshed;
 use bytes::Bytes;
@@ -26,7 +27,7 @@ const LET_GO_MAX: usize = 256;
 /// Settings of the table.
 #[derive(Debug, Clone)]
 pub struct TableSettings {
-    /// Directory of the body files; emptied at start.
+    /// Directory of the body files and the journal; emptied at start but for what is in no record.
     pub directory: PathBuf,
     /// Most bytes of body files that nobody has open. Past it, the one unused longest goes.
     pub idle_len_max: u64,
@@ -37,7 +38,8 @@ pub struct TableSettings {
     pub body_count_max: usize,
 }
 
-/// An open file is committed when nobody wrote to it for so long: a kill of the daemon takes no more of what a program wrote and left open.
+/// An open file is committed when nobody wrote to it for so long: a power cut takes no more of what a program wrote and left open, and
+/// others see it.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// Uncommitted bytes of one file.
@@ -129,11 +131,13 @@ impl FileTable {
     /// # Errors
     /// What the system says about the directory.
     pub fn open(contents: Arc<dyn Contents>, settings: TableSettings) -> std::io::Result<Self> {
-        let left = closing::find_orphans(&settings.directory);
-        let kept: Vec<PathBuf> = left.iter().flat_map(Orphan::paths).collect();
-        let files = BodyFiles::open(&settings.directory, &kept, settings.body_count_max)?;
+        let open = Recovery::read(&settings.directory);
+        let closed = closing::find_orphans(&settings.directory, &|note| !open.is_newer_than(note));
+        let kept: Vec<PathBuf> = closed.iter().flat_map(Orphan::paths).chain(open.paths()).collect();
+        let files = BodyFiles::open(&settings.directory, &kept, settings.body_count_max, open.left())?;
         let table = Self { contents, files, settings, map: Mutex::default(), closing_len: AtomicU64::new(0) };
-        left.into_iter().for_each(|left| table.adopt(left));
+        closed.into_iter().for_each(|left| table.adopt(left));
+        table.recover(open);
         Ok(table)
     }
 
@@ -147,6 +151,11 @@ impl FileTable {
         let entry = Entry::new(OpenFile::new(id, &inode));
         self.take_over(&mut entry.file.state(), left);
         self.map().entries.insert(id, entry);
+    }
+
+    /// Takes in a file that is uncommitted since before the start.
+    pub(super) fn insert_left(&self, id: FileId, file: OpenFile) {
+        self.map().entries.insert(id, Entry::new(file));
     }
 
     pub(super) fn map(&self) -> MutexGuard<'_, Map> {
@@ -194,6 +203,9 @@ impl FileTable {
             Access::Read => state.readers = state.readers.saturating_sub(1),
             Access::Write => state.writers = state.writers.saturating_sub(1),
         }
+        if state.journaled.is_some() {
+            state.tend_journal(&*self.contents, &self.files);
+        }
         drop(state);
         let mut map = self.map();
         if let Some(entry) = map.entries.get_mut(&file.id()) {
@@ -240,7 +252,8 @@ impl FileTable {
         for file in &idle {
             map.forget(*file);
         }
-        !idle.is_empty()
+        let has_let_go = self.files.journal().let_bodies_go();
+        !idle.is_empty() || has_let_go
     }
 
     /// Drops body files of what was written and that nobody opened to read, if they were not in use for `age` and
@@ -306,7 +319,11 @@ impl FileTable {
     /// # Errors
     /// [`NotShared`]: nothing was changed.
     pub fn share(&self, from: &OpenFile, to: &OpenFile, range: Range<u64>, user: u32) -> Result<u64, NotShared> {
-        to.share(&*self.contents, from, range, user)
+        let shared = to.share(&*self.contents, from, range, user);
+        if shared.is_ok() {
+            to.state().tend_journal(&*self.contents, &self.files);
+        }
+        shared
     }
 
     /// Changes the size.
@@ -350,6 +367,7 @@ impl FileTable {
         if outcome == Err(OperationError::Failed(FsError::NoSpace)) && self.make_room() {
             outcome = file.commit(&*self.contents, &self.files, wait_policy);
         }
+        file.state().tend_journal(&*self.contents, &self.files);
         self.take_back_notes(file);
         if file.is_removed() {
             let closing = file.state().closing.take();
@@ -374,6 +392,7 @@ impl FileTable {
         if let Some(entry) = map.entries.get(&file) {
             let mut state = entry.file.state();
             state.removed = Some(inode.clone());
+            state.tend_journal(&*self.contents, &self.files);
             let closing = state.closing.take();
             drop(state);
             self.end_closing(closing);
@@ -409,6 +428,7 @@ impl FileTable {
         }
         self.settle(&mut map, file.id());
         drop(map);
+        file.state().tend_journal(&*self.contents, &self.files);
         Ok(stored)
     }
 
@@ -512,6 +532,7 @@ impl FileTable {
                 failed.push((dirty.file, slow.into_error()));
             }
         }
+        self.tend_journals();
         failed
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct Fake {
     /// Files that programs of this machine removed: the engine stores nothing into them.
     pub(crate) removed_here: Mutex<BTreeSet<FileId>>,
     pub clock: AtomicI64,
+    /// What is recorded would not survive a kill.
+    pub(crate) is_unwritten: AtomicBool,
 }
 
 pub(crate) fn record(sequence: u64) -> RecordId {
@@ -76,6 +78,7 @@ impl Fake {
             meanwhile: Mutex::default(),
             removed_here: Mutex::default(),
             clock: AtomicI64::new(0),
+            is_unwritten: AtomicBool::new(false),
         }
     }
 
@@ -214,6 +217,14 @@ impl Contents for Fake {
             return Err(FsError::TimedOut);
         }
         self.refuse.lock().unwrap().map_or(Ok(()), Err)
+    }
+
+    fn recorded(&self) -> u64 {
+        1 + self.stores.lock().unwrap().len() as u64
+    }
+
+    fn written(&self) -> u64 {
+        if self.is_unwritten.load(Ordering::Relaxed) { 0 } else { u64::MAX }
     }
 
     fn now(&self) -> WallTime {

@@ -47,7 +47,7 @@ pub struct VfsSettings {
     /// How long the kernel may believe names and attributes; they are broken by notifications. Default 1 h.
     pub ttl: Duration,
     /// An open file that is written to without a pause of a second is committed when its writes are this old. Default 5 s: what a
-    /// kill of the daemon can take of it, and after how long others see it.
+    /// power cut can take of it, and after how long others see it.
     pub dirty_age: Duration,
     /// Free space that writes leave on the cache disk, in bytes. Default 192 MiB, half as much again as what the chunk store
     /// leaves; less on small disks, where that leaves less.
@@ -229,6 +229,11 @@ impl Vfs {
         self.cutters.stop();
         self.granters.stop();
         self.givers.stop();
+    }
+
+    /// All that was committed is durable, and nothing comes any more.
+    pub fn end(&self) {
+        self.files.end();
     }
 
     pub(super) fn agreed(&self, granted: &wayfs_fuse::Granted, notifier: &Notifier) {
