@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use wayfs_control::EventKind;
 use wayfs_node::{Hooks, SessionChange, SessionEvent, Volume};
 use wayfs_proto::{Changed, Happening, Neighbour};
-use wayfs_types::{FileId, Name, RecordId};
+use wayfs_types::{FileId, Inode, Name, RecordId};
 
 /// The mount's ears.
 pub struct MountHooks {
@@ -82,9 +82,9 @@ impl MountHooks {
         self.volume.get().and_then(Weak::upgrade)
     }
 
-    fn is_directory(&self, file: FileId) -> bool {
+    fn inode(&self, file: FileId) -> Option<Arc<Inode>> {
         let inode = self.volume().and_then(|volume| volume.look(|replica| replica.inode(file)));
-        inode.and_then(|inode| inode.ok().flatten()).is_some_and(|inode| inode.is_directory())
+        inode.and_then(|inode| inode.ok().flatten())
     }
 }
 
@@ -96,7 +96,8 @@ impl Hooks for MountHooks {
     }
 
     fn invalidate_inode(&self, file: FileId, changed: Changed) {
-        let is_directory = self.is_directory(file);
+        let inode = self.inode(file);
+        let is_directory = inode.as_ref().is_some_and(|inode| inode.is_directory());
         if let Some(watchers) = self.watchers.get() {
             match changed {
                 Changed::Content => watchers.content(file),
@@ -119,7 +120,12 @@ impl Hooks for MountHooks {
             }
             // The kernel keeps listings as pages of the directory.
             Changed::Attributes if is_directory => Stale::Pages,
-            Changed::Attributes => Stale::Attributes,
+            Changed::Attributes => {
+                if let (Some(inode), Some(table)) = (inode, self.table.get().and_then(Weak::upgrade)) {
+                    table.know(file, &inode);
+                }
+                Stale::Attributes
+            }
         };
         self.notices.inode(file, stale);
     }

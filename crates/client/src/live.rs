@@ -371,6 +371,10 @@ impl Contents for Live {
         }
     }
 
+    fn change(&self, user: u32, change: Change) -> Result<(), FsError> {
+        self.volume.request(Request::Change { user, change }, STORE_TIMEOUT).map(|_| ())
+    }
+
     fn sync(&self) -> Result<(), FsError> {
         self.volume.sync(SYNC_TIMEOUT).map_err(|error| match error {
             StorageError::NoSpace => FsError::NoSpace,

@@ -560,6 +560,10 @@ impl Contents for Toy {
         Ok(Stored { record, inode: Arc::new(state.inodes[&file].clone()) })
     }
 
+    fn change(&self, _user: u32, change: Change) -> Result<(), FsError> {
+        self.state().change(change).map(|_| ())
+    }
+
     fn sync(&self) -> Result<(), FsError> {
         Ok(())
     }

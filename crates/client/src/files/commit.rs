@@ -218,7 +218,7 @@ impl OpenFile {
         let mut state = self.settle(snapshot, content);
         let file = FileId::made_by(stored.record);
         (state.base.file, state.base.version) = (file, stored.inode.version);
-        state.opened_as = Arc::new(Inode { content: Content::EMPTY, ..Inode::clone(&stored.inode) });
+        state.known_as = Arc::new(Inode { content: Content::EMPTY, ..Inode::clone(&stored.inode) });
         state.removed = None;
         self.set_id(file);
     }
@@ -329,7 +329,7 @@ impl OpenFile {
             // A program of this machine removed it while it was hashed, and the engine heard of that first.
             Err(FsError::Stale) => {
                 self.give_up();
-                let last = self.last_seen();
+                let last = self.last_seen(contents.inode(self.id()).as_deref());
                 self.state().removed.get_or_insert(last);
                 Ok(None)
             }

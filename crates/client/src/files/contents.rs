@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
+use wayfs_types::request::Change;
 use wayfs_types::{Content, Digest, FileId, FsError, Inode, RecordId, WallTime};
 
 /// What the table of open files needs from the replica and its chunk store.
@@ -60,6 +61,12 @@ pub trait Contents: Send + Sync + 'static {
     /// # Errors
     /// As the engine refuses: [`FsError::NoSpace`], [`FsError::ReadOnly`], [`FsError::NotFound`].
     fn store(&self, store: Store) -> Result<Stored, FsError>;
+
+    /// Records a change of attributes.
+    ///
+    /// # Errors
+    /// As the engine refuses.
+    fn change(&self, user: u32, change: Change) -> Result<(), FsError>;
 
     /// Whether a store of a file is answered without a question to the parent.
     fn is_free(&self, file: FileId) -> bool {

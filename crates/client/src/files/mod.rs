@@ -51,6 +51,7 @@ pub mod ranges;
 mod read_ahead;
 mod recently_removed;
 mod recovery;
+mod removed_elsewhere;
 mod seek;
 pub mod sharing;
 mod state;

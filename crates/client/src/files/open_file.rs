@@ -117,30 +117,6 @@ impl OpenFile {
         self.state().removed.clone()
     }
 
-    /// Changes attributes of a file without a name, which no record holds; answers what it is then, or nothing if it has
-    /// a name.
-    pub fn change_removed(&self, now: WallTime, change: impl FnOnce(&mut Inode)) -> Option<Arc<Inode>> {
-        let mut state = self.state();
-        let inode = Arc::make_mut(state.removed.as_mut()?);
-        let before = inode.mtime;
-        change(inode);
-        inode.ctime = inode.ctime.max(now);
-        let inode = state.removed.clone()?;
-        if inode.mtime != before {
-            state.mtime = inode.mtime;
-            // Until somebody writes again, the time that was asked for holds, and not the body's.
-            state.mark_past();
-        }
-        Some(inode)
-    }
-
-    /// The inode of a file that somebody else removed, as it was last seen here.
-    pub(super) fn last_seen(&self) -> Arc<Inode> {
-        let state = self.state();
-        let (content, version, mtime) = (state.base.content.clone(), state.base.version, state.mtime);
-        Arc::new(Inode { content, version, mtime, places: Vec::new(), ..(*state.opened_as).clone() })
-    }
-
     /// Whether programs write it past us at present.
     pub fn is_written_past(&self) -> bool {
         self.state().is_written_past()

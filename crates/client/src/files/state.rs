@@ -9,6 +9,7 @@ use super::loading::{Base, Piece};
 use super::mapped::Mapped;
 use super::passthrough::PassthroughWrites;
 use super::ranges::RangeSet;
+use super::removed_elsewhere::SetSince;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -60,8 +61,10 @@ pub(super) struct State {
     pub(super) user: u32,
     pub(super) readers: u32,
     pub(super) writers: u32,
-    /// The inode as it was at the first open, without its content.
-    pub(super) opened_as: Arc<Inode>,
+    /// The inode as it was last known to be, without its content, times and names.
+    pub(super) known_as: Arc<Inode>,
+    /// Another machine took its last name, and attributes were set through a handle since.
+    pub(super) set_since: Option<SetSince>,
     /// The inode as it was when the last name went.
     pub(super) removed: Option<Arc<Inode>>,
     /// It never had a name and is being given one: its bytes are wanted.
@@ -133,7 +136,8 @@ impl State {
             user: inode.uid,
             readers: 0,
             writers: 0,
-            opened_as: Arc::new(Inode { content: Content::EMPTY, ..inode.clone() }),
+            known_as: Arc::new(Inode { content: Content::EMPTY, ..inode.clone() }),
+            set_since: None,
             removed: None,
             is_naming: false,
             retry_at: None,

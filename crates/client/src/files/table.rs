@@ -373,6 +373,9 @@ impl FileTable {
             let closing = file.state().closing.take();
             self.end_closing(closing);
         }
+        if let Ok(Some(committed)) = &outcome {
+            file.give_attributes(&*self.contents, &committed.stored.inode);
+        }
         let mut map = self.map();
         match &outcome {
             Ok(Some(committed)) if !committed.is_ours || committed.is_moved => {
@@ -437,7 +440,15 @@ impl FileTable {
         if let Some(inode) = self.map().removed.find(id) {
             return Some(inode);
         }
-        self.find(id).map(|file| file.last_seen())
+        let file = self.find(id)?;
+        Some(file.last_seen(self.contents.inode(id).as_deref()))
+    }
+
+    /// Attributes of a file changed, here or elsewhere: its handles show them if it is removed later.
+    pub fn know(&self, id: FileId, inode: &Inode) {
+        if let Some(file) = self.find(id) {
+            file.know(inode);
+        }
     }
 
     /// A file changed elsewhere: handles that wrote nothing see the new version.

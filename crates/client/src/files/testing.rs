@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
+use wayfs_types::request::Change;
 use wayfs_types::{Content, Digest, FileId, FsError, Inode, Kind, OriginId, Place, RecordId, WallTime};
 
 pub(crate) struct Fake {
@@ -205,10 +206,26 @@ impl Contents for Fake {
             inode.version = record;
             inode.content = store.content.clone();
             inode.mtime = store.mtime;
+            inode.removed_from = None;
         }
         let inode = Arc::new(inode.clone());
         stores.push(store);
         Ok(Stored { record, inode })
+    }
+
+    fn change(&self, _user: u32, change: Change) -> Result<(), FsError> {
+        let mut inodes = self.inodes.lock().unwrap();
+        match change {
+            Change::SetAttr { file, change } => {
+                let inode = inodes.get_mut(&file).ok_or(FsError::NotFound)?;
+                inode.mode = change.mode.unwrap_or(inode.mode);
+            }
+            Change::SetXattr { file, name, value: Some(value), .. } => {
+                inodes.get_mut(&file).ok_or(FsError::NotFound)?.xattrs.insert(name, value);
+            }
+            other => panic!("no change of attributes: {other:?}"),
+        }
+        Ok(())
     }
 
     fn sync(&self) -> Result<(), FsError> {

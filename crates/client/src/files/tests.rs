@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wayfs_fuse::BackingId;
 use wayfs_types::request::Removed;
-use wayfs_types::{Content, FsError, Inode};
+use wayfs_types::{Content, FsError, Inode, XattrName};
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -267,6 +267,37 @@ fn a_reader_keeps_a_file_that_another_machine_removes() {
         let last = bench.table.last_seen(file(number)).unwrap();
         assert_eq!((last.content.size(), last.links()), (len, 0));
     }
+}
+
+/// Proves [S-unlinked]: attributes that are set through a handle bring back no file that another machine removed; what is written
+/// does, and then it has them.
+#[test]
+fn a_file_that_another_machine_removed_keeps_what_is_set_through_its_handles() {
+    let bench = bench();
+    let made = bench.fake.make(file(1), b"bytes");
+    let open = bench.open(1, Access::Write);
+    // What was changed elsewhere before the removal counts.
+    let name = XattrName::new(b"user.a").unwrap();
+    let xattrs = [(name.clone(), bytes::Bytes::from_static(b"1"))].into();
+    bench.table.know(file(1), &Inode { mode: 0o604, xattrs, unlisted: 3, ..made });
+    bench.fake.mark_removed(file(1));
+    bench.table.changed_elsewhere(file(1));
+    let seen = bench.table.last_seen(file(1)).unwrap();
+    assert_eq!((seen.links(), seen.content.size(), seen.xattrs.len()), (0, 5, 1));
+
+    let set = open.change_removed(&seen, (bench.table.now(), 7), |inode| inode.mode = 0o640).unwrap();
+    assert_eq!((set.mode, set.links()), (0o640, 0));
+    assert_eq!(bench.table.last_seen(file(1)).unwrap().mode, 0o640);
+    assert_eq!(bench.table.commit(&open, WaitPolicy::None), Ok(None));
+    assert!(bench.fake.inode(file(1)).unwrap().is_removed());
+
+    bench.table.write(&open, Some(0), b"B", 7).unwrap();
+    assert!(bench.table.commit(&open, WaitPolicy::None).unwrap().is_some());
+    let back = bench.fake.inode(file(1)).unwrap();
+    assert_eq!((back.mode, back.xattrs.get(&name).map(|value| &value[..])), (0o640, Some(&b"1"[..])));
+    let seen = bench.table.last_seen(file(1)).unwrap();
+    assert_eq!(seen.content.size(), 5);
+    assert!(open.change_removed(&back, (bench.table.now(), 7), |_| ()).is_none(), "it has a name");
 }
 
 /// The kernel keeps pages over a close and an open of one version. A version that comes back (updates that are put

@@ -123,18 +123,7 @@ impl Vfs {
             Ok(change) => change,
             Err(error) => return answered(reply.error(error)),
         };
-        let changed_removed = self.files.find(file).and_then(|open| {
-            open.change_removed(self.files.now(), |inode| {
-                if let Some(mode) = change.mode {
-                    inode.mode = mode;
-                    inode.xattrs.extend(list_of_mode(inode, mode));
-                }
-                inode.uid = change.uid.unwrap_or(inode.uid);
-                inode.gid = change.gid.unwrap_or(inode.gid);
-                inode.mtime = change.mtime.unwrap_or(inode.mtime);
-            })
-        });
-        if let Some(inode) = changed_removed {
+        if let Some(inode) = self.change_removed(caller, file, inode, &change) {
             let shown = self.attributes(file, &inode, caller.since);
             return self.answer_attributes(shown, self.file_ttl(caller, file, &inode), reply);
         }
@@ -151,6 +140,7 @@ impl Vfs {
         let asker = caller.clone();
         self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
             Ok(Answer::Changed { inode, .. }) => {
+                vfs.files.know(file, &inode);
                 let lists = change.mode.and_then(|mode| list_of_mode(&inode, mode));
                 let changes = set_lists(file, lists.into_iter().collect());
                 vfs.change_all(
@@ -165,9 +155,28 @@ impl Vfs {
                 );
             }
             // Gone between the look and the change.
-            Err(FsError::NotFound) => answered(reply.error(Errno::STALE)),
+            Err(FsError::NotFound) => vfs.with_removed(asker.pid, reply, file, move |vfs, reply, file, seen| {
+                let changed = vfs.change_removed(&asker, file, seen, &change);
+                match changed.map(|inode| vfs.attributes(file, &inode, asker.since)) {
+                    Some(shown) => vfs.answer_attributes(shown, Duration::ZERO, reply),
+                    None => answered(reply.error(Errno::STALE)),
+                }
+            }),
             other => refuse(reply, other),
         });
+    }
+
+    /// Changes attributes of a file that has no name any more; answers what it is then, or nothing if it has one.
+    fn change_removed(&self, caller: &Caller, file: FileId, seen: &Inode, change: &AttrChange) -> Option<Arc<Inode>> {
+        self.files.find(file)?.change_removed(seen, (self.files.now(), self.user(caller)), |inode| {
+            if let Some(mode) = change.mode {
+                inode.mode = mode;
+                inode.xattrs.extend(list_of_mode(inode, mode));
+            }
+            inode.uid = change.uid.unwrap_or(inode.uid);
+            inode.gid = change.gid.unwrap_or(inode.gid);
+            inode.mtime = change.mtime.unwrap_or(inode.mtime);
+        })
     }
 
     fn attribute_change(&self, inode: &Inode, changes: &SetAttributes) -> Result<AttrChange, Errno> {

@@ -327,7 +327,7 @@ impl Vfs {
     }
 
     /// Hands on a removed file's inode as it was last.
-    fn with_removed(
+    pub(super) fn with_removed(
         self: &Arc<Self>,
         thread: u32,
         reply: Reply,

@@ -167,6 +167,10 @@ impl Vfs {
 
     pub(super) fn list(self: &Arc<Self>, caller: &Caller, handle: FileHandle, page: Page, reply: Reply) {
         let Some(listing) = self.handles.directory(handle) else { return answered(reply.error(Errno::BADF)) };
+        if page.offset == 0 && self.engine.inode(listing.directory).is_some_and(|inode| inode.removed_from.is_some()) {
+            // As the kernel says of a directory that it removed itself.
+            return answered(reply.error(Errno::NOENT));
+        }
         listing.state().turn_to(page.offset);
         self.list_on(caller, &listing, page, reply);
     }

@@ -161,7 +161,7 @@ impl Vfs {
             let mode = list.as_ref().filter(|_| is_own).map(|list| inode.mode & !0o777 | list.bits());
             let value = list.filter(|list| !is_own || !list.is_plain()).map(|list| Bytes::from(list.to_bytes()));
             let of_removed = vfs.files.find(file).and_then(|open| {
-                open.change_removed(vfs.files.now(), |inode| {
+                open.change_removed(inode, (vfs.files.now(), vfs.user(&asker)), |inode| {
                     inode.mode = mode.unwrap_or(inode.mode);
                     match &value {
                         Some(value) => inode.xattrs.insert(name.clone(), value.clone()),
@@ -209,11 +209,26 @@ impl Vfs {
             Ok(name) => name,
             Err(error) => return answered(reply.error(name_errno(error))),
         };
-        if let Some(outcome) = self.change_xattr_of_removed(file, &name, (value.as_ref(), presence)) {
+        let removed = self.files.find(file).and_then(|open| open.removed_inode());
+        let with = (value.clone(), presence);
+        let changed = removed.and_then(|seen| self.change_xattr_of_removed(caller, (file, &seen), &name, &with));
+        if let Some(outcome) = changed {
             return answered(reply.result(outcome));
         }
-        let change = Change::SetXattr { file, name, value, presence };
-        self.change(caller, change, reply, |_, reply, _| answered(reply.ok()));
+        let change = Change::SetXattr { file, name: name.clone(), value, presence };
+        let (asker, ask) = (caller.clone(), Request::Change { user: self.user(caller), change });
+        self.ask(caller, ask, reply, move |vfs, reply, outcome| match outcome {
+            Ok(Answer::Changed { inode, .. }) => {
+                vfs.files.know(file, &inode);
+                answered(reply.ok());
+            }
+            // Another machine removed it: its handles have it still.
+            Err(FsError::NotFound) => vfs.with_removed(asker.pid, reply, file, move |vfs, reply, file, seen| {
+                let outcome = vfs.change_xattr_of_removed(&asker, (file, seen), &name, &with);
+                answered(reply.result(outcome.unwrap_or(Err(Errno::STALE))));
+            }),
+            other => refuse(reply, other),
+        });
     }
 
     /// Makes a directory exclusive, or not any more; answered when the home has it. The value says nothing.
@@ -261,13 +276,15 @@ impl Vfs {
     /// Of a file that lives on in its handles, which no record tells of; nothing if it has a name.
     fn change_xattr_of_removed(
         &self,
-        file: FileId,
+        caller: &Caller,
+        (file, seen): (FileId, &Inode),
         name: &XattrName,
-        (value, presence): (Option<&Bytes>, XattrPresence),
+        (value, presence): &(Option<Bytes>, XattrPresence),
     ) -> Option<Result<(), Errno>> {
         let mut outcome = Ok(());
         let open = self.files.find(file)?;
-        open.change_removed(self.files.now(), |inode| {
+        let value = value.as_ref();
+        open.change_removed(seen, (self.files.now(), self.user(caller)), |inode| {
             let others = inode.xattrs.iter().filter(|(other, _)| *other != name);
             let taken: usize = others.map(|(other, value)| other.as_bytes().len() + value.len()).sum();
             let len = taken + value.map_or(0, |value| name.as_bytes().len() + value.len());
