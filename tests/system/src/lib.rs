@@ -11,6 +11,7 @@ mod machine;
 mod process;
 mod site;
 mod small_disk;
+mod turns;
 mod wait;
 mod world;
 
@@ -20,5 +21,6 @@ pub use machine::{Machine, Mount, Server, free_port, is_mounted};
 pub use process::{Finished, Process, run, run_for};
 pub use site::Site;
 pub use small_disk::SmallDisk;
+pub use turns::{busy, turns};
 pub use wait::{eventually, within};
 pub use world::World;

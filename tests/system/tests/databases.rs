@@ -4,15 +4,10 @@
 
 use std::process::Command;
 use std::time::Duration;
-use wayfs_system_tests::{Site, run_for};
+use wayfs_system_tests::{Site, busy, run_for, turns};
 
 /// Longest time for a workload on a busy machine.
 const BUSY: Duration = Duration::from_secs(240);
-
-/// Transactions of each kind in each mode; `WAYFS_DATABASE_ROUNDS` for more.
-fn rounds() -> String {
-    std::env::var("WAYFS_DATABASE_ROUNDS").unwrap_or_else(|_| "20".to_owned())
-}
 
 /// Proves [S-lock-order], [S-wal]: in turns, and with both at once, in every mode but the write-ahead log.
 #[test]
@@ -61,5 +56,5 @@ for root in roots:
 "#;
     let roots = [0, 1].map(|client| site.root(client));
     let mut python = Command::new("python3");
-    run_for(BUSY, python.arg("-c").arg(script).args(&roots).arg(rounds())).ok();
+    run_for(busy(BUSY), python.arg("-c").arg(script).args(&roots).arg(turns(20).to_string())).ok();
 }

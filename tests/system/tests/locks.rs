@@ -7,7 +7,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use wayfs_system_tests::{Site, run_for, within};
+use wayfs_system_tests::{Site, busy, run_for, turns, within};
 
 /// Longest time for a workload on a busy machine.
 const BUSY: Duration = Duration::from_secs(120);
@@ -95,12 +95,12 @@ enum Way {
 }
 
 fn counted_by_both(site: &Site, name: &str, way: Way) {
-    const ROUNDS: u64 = 50;
+    let rounds = turns(50);
     let paths = site.share(name, format!("{:>12}\n", 0).as_bytes());
     let workers = paths.clone().map(|path| {
         std::thread::spawn(move || {
             let mut kept = open(&path);
-            for _ in 0..ROUNDS {
+            for _ in 0..rounds {
                 match way {
                     Way::Flock => {
                         rustix::fs::flock(&kept, rustix::fs::FlockOperation::LockExclusive).unwrap();
@@ -121,7 +121,7 @@ fn counted_by_both(site: &Site, name: &str, way: Way) {
             }
         })
     });
-    within("both count", BUSY, move || workers.map(|worker| worker.join().unwrap()));
+    within("both count", busy(BUSY), move || workers.map(|worker| worker.join().unwrap()));
     // The last count came from one of them, and the other learns of it with the lock.
     let mut last = open(&paths[0]);
     match way {
@@ -131,7 +131,7 @@ fn counted_by_both(site: &Site, name: &str, way: Way) {
     let mut text = String::new();
     last.read_to_string(&mut text).unwrap();
     let copies = names(&site.root(0));
-    assert_eq!(text.trim(), (2 * ROUNDS).to_string(), "counts were lost, of {copies:?}");
+    assert_eq!(text.trim(), (2 * rounds).to_string(), "counts were lost, of {copies:?}");
 }
 
 fn counted_in_all_ways(site: &Site) {
@@ -168,7 +168,7 @@ fn sqlite_loses_no_transaction_between_two_stations() {
 fn transactions(site: &Site) {
     let script = r#"
 import os, sqlite3, sys, threading, time
-paths = sys.argv[1:3]
+paths, turns = sys.argv[1:3], int(sys.argv[3])
 def connect(path):
     return sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
 dbs = [connect(paths[0])]
@@ -178,24 +178,24 @@ while not os.path.exists(paths[1]):
     assert time.time() < end, "the other never sees the file"
     time.sleep(0.05)
 dbs.append(connect(paths[1]))
-for k in range(40):
+for k in range(2 * turns):
     dbs[k % 2].execute("insert into t values(?)", (k,))
     got = dbs[(k + 1) % 2].execute("select count(*) from t").fetchone()[0]
     assert got == k + 1, (k, got)
 def work(n):
     db = connect(paths[n])
-    for k in range(20):
-        db.execute("insert into t values(?)", (1000 * (n + 1) + k,))
+    for k in range(turns):
+        db.execute("insert into t values(?)", (1000000 * (n + 1) + k,))
 threads = [threading.Thread(target=work, args=(n,)) for n in range(2)]
 [t.start() for t in threads]
 [t.join() for t in threads]
 for db in dbs:
-    assert db.execute("select count(*), count(distinct v) from t").fetchone() == (80, 80)
+    assert db.execute("select count(*), count(distinct v) from t").fetchone() == (4 * turns, 4 * turns)
     assert db.execute("pragma integrity_check").fetchone()[0] == "ok"
 "#;
     let paths = [0, 1].map(|client| site.root(client).join("t.db"));
     let mut python = Command::new("python3");
-    run_for(BUSY, python.arg("-c").arg(script).args(&paths)).ok();
+    run_for(busy(BUSY), python.arg("-c").arg(script).args(&paths).arg(turns(20).to_string())).ok();
     assert_eq!(names(&site.root(0)), ["t.db"]);
 }
 

@@ -8,22 +8,14 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use wayfs_system_tests::{Site, eventually, run_for, within};
+use wayfs_system_tests::{Site, busy, eventually, run_for, turns, within};
 
 /// Longest time for a workload on a busy machine.
 const BUSY: Duration = Duration::from_secs(120);
-/// The same for one turn of it, if there are more: `WAYFS_PROGRAM_ROUNDS` says how many turns each machine has of what programs do.
-const TURN: Duration = Duration::from_secs(20);
 /// Longest time for news to travel.
 const SOON: Duration = Duration::from_secs(20);
 /// How often a file is replaced while another machine reads it.
 const REPLACED: usize = 150;
-
-/// How long a program may be at work.
-fn busy() -> Duration {
-    let turns = std::env::var("WAYFS_PROGRAM_ROUNDS").ok().and_then(|turns| turns.parse::<u32>().ok());
-    turns.map_or(BUSY, |turns| BUSY.max(TURN * turns))
-}
 
 fn names(root: &Path) -> Vec<String> {
     let mut names: Vec<String> =
@@ -306,7 +298,7 @@ fn programs_without_locks_of_the_system_work_at_two_stations() {
 fn programs_without_locks(site: &Site) {
     let home = site.clients[0].0.path("home");
     let roots = [0, 1].map(|client| site.root(client));
-    run_for(busy(), Command::new("python3").arg("-c").arg(LOCK_FILES_GIT_AND_MAIL).args(&roots).arg(home)).ok();
+    run_for(busy(BUSY), Command::new("python3").arg("-c").arg(LOCK_FILES_GIT_AND_MAIL).args(&roots).arg(home)).ok();
 }
 
 /// Proves [S-append].
@@ -322,14 +314,14 @@ fn lines_that_machines_at_two_stations_append_are_all_there_once() {
 }
 
 fn lines_of_both(site: &Site) {
-    const LINES: usize = 60;
+    let count = turns(60) as usize;
     let paths = site.share("log", b"begin\n");
     let workers = [0, 1].map(|client| {
         let path = paths[client].clone();
         std::thread::spawn(move || {
             let append = || OpenOptions::new().append(true).open(&path).unwrap();
             let mut kept = append();
-            for line in 0..LINES {
+            for line in 0..count {
                 let text = format!("{client} {line}\n");
                 if line % 3 == 0 {
                     // As daemons write their logs.
@@ -342,12 +334,12 @@ fn lines_of_both(site: &Site) {
             }
         })
     });
-    within("both append", BUSY, move || workers.map(|worker| worker.join().unwrap()));
+    within("both append", busy(BUSY), move || workers.map(|worker| worker.join().unwrap()));
     let (here, there) = (paths[0].clone(), paths[1].clone());
     eventually("both see the same", SOON, move || {
         let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
         let (one, other) = (read(&here), read(&there));
-        one == other && one.lines().count() == 2 * LINES + 1
+        one == other && one.lines().count() == 2 * count + 1
     });
     let found = fs::read_to_string(&paths[0]).unwrap();
     let mut of_each = [0, 0];
@@ -417,7 +409,7 @@ def no_litter():
 fn on_both(site: &Site, script: &str) {
     let roots = [0, 1].map(|client| site.root(client));
     let script = format!("{BOTH}{script}");
-    run_for(busy(), Command::new("python3").arg("-c").arg(script).args(&roots)).ok();
+    run_for(busy(BUSY), Command::new("python3").arg("-c").arg(script).args(&roots)).ok();
 }
 
 /// Two machines build parts of one tree at once; then one builds what depends on both.
