@@ -127,6 +127,17 @@ impl Site {
         *server = machine.serve(server.port, &[]);
     }
 
+    /// Kills the home, and starts it again after a while.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn kill_home(&mut self, down: Duration) {
+        let (machine, server) = &mut self.home;
+        server.process.kill();
+        std::thread::sleep(down);
+        *server = machine.serve(server.port, &[]);
+    }
+
     /// Where a client has the directory of the tests.
     pub fn root(&self, client: usize) -> PathBuf {
         self.clients[client].1.path(self.base)
