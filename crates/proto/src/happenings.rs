@@ -118,13 +118,25 @@ impl Names {
         }
         // What a removed directory held goes before it: it was made later.
         for (file, places) in self.gone.into_iter().rev() {
-            let remover = inodes.get(&file).and_then(|(_, new)| *new).filter(|inode| inode.is_removed());
+            let (old, new) = inodes.get(&file).copied().unwrap_or_default();
+            let remover = new.filter(|inode| inode.is_removed());
+            let mut elsewhere = places_got(old, new).into_iter();
             for gone in places.into_iter().filter(|gone| !gone.is_taken) {
+                if let Some(place) = elsewhere.next() {
+                    told.push(about(What::Renamed { from: gone.place }, file, place, None));
+                    continue;
+                }
                 told.push(about(What::Removed, file, gone.place, remover.map(|marker| marker.attr_version)));
             }
         }
         told
     }
+}
+
+/// Names that a file got where nobody here looks: no entry tells of them, only the file itself, which is told to who saw it before.
+fn places_got(old: Option<&Inode>, new: Option<&Inode>) -> Vec<Place> {
+    let (Some(old), Some(new)) = (old, new) else { return Vec::new() };
+    new.places.iter().filter(|place| !old.places.contains(place)).cloned().collect()
 }
 
 /// Other bytes, or other attributes. Of a file that a name came to or went from only other bytes are told.

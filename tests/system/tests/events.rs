@@ -94,3 +94,20 @@ fn each_machine_tells_who_did_what_to_which_file() {
         assert_eq!(told, expected(first, second), "at client {client}");
     }
 }
+
+/// Proves [S-events]: it was told as `removed`.
+#[test]
+fn a_file_that_goes_where_a_mount_has_never_looked_is_told_as_renamed() {
+    let site = Site::new();
+    let [ann, bob] = [0, 1].map(|client| site.root(client));
+    fs::create_dir(ann.join("here")).unwrap();
+    fs::create_dir(ann.join("there")).unwrap();
+    fs::write(ann.join("here/f"), "hello").unwrap();
+    eventually("the other sees it", SOON, || bob.join("here/f").exists() && fs::read_dir(&bob).unwrap().count() == 2);
+    fs::rename(ann.join("here/f"), ann.join("there/g")).unwrap();
+    eventually("the other sees it", SOON, || !bob.join("here/f").exists());
+    let (machine, mount) = &site.clients[1];
+    let told = told(mount.wayfs(machine, &["events", "--since", "1h", "--kept-only"]));
+    let last = told.last().unwrap();
+    assert_eq!(last[..4], ["renamed", "there/g", "here/f", "5"], "{told:?}");
+}

@@ -75,3 +75,33 @@ fn what_is_found_at_a_first_look_did_not_happen() {
     world.lookup(bob, directory, "f7").unwrap();
     assert_eq!(told(&world, bob, before), []);
 }
+
+/// Proves [S-events]: where a file went is known though nobody here has looked there, since a moved file is told to who saw it.
+#[test]
+fn a_file_that_moves_to_where_a_client_never_looked_is_told_as_renamed() {
+    let mut world = World::new();
+    let (ann, bob) = (world.add(Role::Client, "ann@a"), world.add(Role::Client, "bob@b"));
+    world.connect(ann, HOME);
+    world.connect(bob, HOME);
+    world.settle();
+    let (here, there) = (world.mkdir(ann, FileId::ROOT, "here"), world.mkdir(ann, FileId::ROOT, "there"));
+    let file = world.create(ann, here, "f");
+    let other = world.create(ann, here, "other");
+    world.settle();
+    world.lookup(bob, FileId::ROOT, "here").unwrap();
+    assert_eq!(world.names(bob, here).unwrap().len(), 2);
+    let before = world.hosts[bob].events.len();
+    world.rename(ann, (here, "f"), (there, "g")).unwrap();
+    world.settle();
+    // A second name where nobody looks, and the first one goes: it was not renamed, and is not gone either.
+    world.change(ann, Change::Link { file: other, parent: there, name: name("second") }).unwrap();
+    world.settle();
+    world.change(ann, Change::Unlink { parent: here, name: name("other") }).unwrap();
+    world.settle();
+    let told: Vec<_> = told(&world, bob, before).into_iter().map(|one| (one.what, one.file, one.place)).collect();
+    let from = place(here, "f").unwrap();
+    let expected =
+        [(Happened::Renamed { from }, file, place(there, "g")), (Happened::Removed, other, place(here, "other"))];
+    assert!(expected.iter().all(|one| told.contains(one)), "{told:?}");
+    assert_eq!(told.iter().filter(|(what, ..)| *what == Happened::Removed).count(), 1, "{told:?}");
+}
