@@ -80,6 +80,34 @@ fn attributes_and_sizes_are_set() {
     });
 }
 
+/// Proves [S-nfs-limits].
+#[test]
+fn what_version_3_has_no_procedure_for_is_refused_and_locks_hold_here() {
+    use rustix::fs::{CWD, FallocateFlags, FlockOperation, OFlags, RenameFlags, XattrFlags};
+    use rustix::io::Errno;
+    each(|_, mounted| {
+        let path = mounted.at("file");
+        fs::write(&path, b"text").unwrap();
+        let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        assert_eq!(rustix::fs::setxattr(&path, "user.a", b"1", XattrFlags::empty()), Err(Errno::OPNOTSUPP));
+        assert_eq!(rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 100), Err(Errno::OPNOTSUPP));
+        let nameless = OFlags::TMPFILE | OFlags::RDWR;
+        let made = rustix::fs::open(mounted.at(""), nameless, rustix::fs::Mode::RUSR);
+        assert_eq!(made.err(), Some(Errno::OPNOTSUPP));
+        for flags in [RenameFlags::NOREPLACE, RenameFlags::EXCHANGE] {
+            fs::write(mounted.at("other"), b"other").unwrap();
+            let to = if flags == RenameFlags::EXCHANGE { "other" } else { "free" };
+            assert_eq!(rustix::fs::renameat_with(CWD, &path, CWD, mounted.at(to), flags), Err(Errno::INVAL));
+        }
+        let early = std::time::UNIX_EPOCH - std::time::Duration::from_secs(1);
+        assert_eq!(file.set_modified(early).unwrap_err().raw_os_error(), Some(libc::EOVERFLOW));
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let beside = File::open(&path).unwrap();
+        let refused = rustix::fs::flock(&beside, FlockOperation::NonBlockingLockExclusive);
+        assert_eq!(refused, Err(Errno::WOULDBLOCK));
+    });
+}
+
 #[test]
 fn large_files_go_in_blocks_with_several_calls_in_flight() {
     each(|host, mounted| {

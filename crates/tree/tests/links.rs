@@ -4,8 +4,12 @@
 
 mod world;
 
-use wayfs_tree::{has_name, inode, names_of};
-use wayfs_types::{ConflictKind, FileId, Inode, Place};
+use std::cell::Cell;
+use wayfs_tree::{Author, BuildError, MemoryView, NameCursor, View, ViewMut, apply, build, has_name, inode, names_of};
+use wayfs_types::request::Change;
+use wayfs_types::{
+    ConflictKind, FileId, FsError, Image, Inode, Key, Kind, Name, Place, RecordId, StorageError, UserId, WallTime,
+};
 use world::{World, name};
 
 /// A file `f` with so many names more in `d`, known to two clients.
@@ -92,4 +96,83 @@ fn an_unlisted_name_that_became_a_conflict_name_is_followed() {
     assert_eq!(w.file(1, "d/y.txt"), file);
     assert_eq!(shown(&w, file).links(), 22);
     assert!(w.listing().contains(&"d/x.txt=first".to_owned()));
+}
+
+/// A view that counts what is read from it and written to it: images, and names.
+struct Counted {
+    view: MemoryView,
+    images: Cell<usize>,
+    names: Cell<usize>,
+    puts: usize,
+    /// Names listed in the largest inode that was written.
+    listed: usize,
+}
+
+impl View for Counted {
+    fn image(&self, key: &Key) -> Result<Option<Image>, StorageError> {
+        self.images.set(self.images.get() + 1);
+        self.view.image(key)
+    }
+
+    fn first_entry(&self, directory: FileId) -> Result<Option<Name>, StorageError> {
+        self.names.set(self.names.get() + 1);
+        self.view.first_entry(directory)
+    }
+
+    fn names_after(&self, file: FileId, cursor: &NameCursor, limit: usize) -> Result<Vec<Place>, StorageError> {
+        self.names.set(self.names.get() + limit);
+        self.view.names_after(file, cursor, limit)
+    }
+}
+
+impl ViewMut for Counted {
+    fn put(&mut self, key: Key, image: Option<Image>) -> Result<(), StorageError> {
+        self.puts += 1;
+        if let Some(Image::Inode(inode)) = &image {
+            self.listed = self.listed.max(inode.places.len());
+        }
+        self.view.put(key, image)
+    }
+}
+
+impl Counted {
+    /// Makes a change. Answers how many images and names it read, and how many images it wrote.
+    fn change(&mut self, sequence: u64, change: &Change) -> Result<[usize; 3], BuildError> {
+        (self.puts, self.images, self.names) = (0, Cell::new(0), Cell::new(0));
+        let id = RecordId::new(world::origin(0), sequence).unwrap();
+        let author = Author { id, user: UserId(0), time: WallTime::from_nanos(sequence as i64) };
+        let record = build(self, change, author)?;
+        apply(self, &record)?;
+        Ok([self.images.get(), self.names.get(), self.puts])
+    }
+}
+
+/// Proves [S-many-names].
+#[test]
+fn a_file_gets_65_000_names_at_the_same_cost_each_and_no_more() {
+    let view = world::volume(1);
+    let mut counted = Counted { view, images: Cell::new(0), names: Cell::new(0), puts: 0, listed: 0 };
+    let create =
+        Change::Create { parent: FileId::ROOT, name: name("0"), kind: Kind::File, mode: 0o644, uid: 0, gid: 0 };
+    counted.change(1, &create).unwrap();
+    let file = FileId::made_by(RecordId::new(world::origin(0), 1).unwrap());
+    let link = |number: usize| Change::Link { file, parent: FileId::ROOT, name: name(&number.to_string()) };
+    let unlink = |number: usize| Change::Unlink { parent: FileId::ROOT, name: name(&number.to_string()) };
+    let all = Inode::LINKS_MAX;
+    assert!(all >= 65_000, "{all}");
+    let costs: Vec<_> = (1..all).map(|number| counted.change(1 + number as u64, &link(number)).unwrap()).collect();
+    let inode = inode(&counted.view, file).unwrap().unwrap();
+    assert_eq!((inode.links() as usize, counted.listed), (all, Inode::LISTED_MAX));
+    // As soon as one more is not listed, each costs what the one before it did.
+    let early = costs[Inode::LISTED_MAX];
+    assert!(costs[Inode::LISTED_MAX..].iter().all(|cost| *cost == early), "{early:?}, {:?} at the end", costs.last());
+    let refused = counted.change(1 + all as u64, &link(all));
+    assert!(matches!(refused, Err(BuildError::Refused(FsError::TooManyLinks))), "{refused:?}");
+    // Taking them away costs no more at the begin than near the end, listed or not.
+    let costs: Vec<_> =
+        (1..all).map(|number| counted.change(1 + (all + number) as u64, &unlink(number)).unwrap()).collect();
+    let most = |costs: &[[usize; 3]]| [0, 1, 2].map(|at| costs.iter().map(|cost| cost[at]).max().unwrap());
+    let (begin, end) = costs.split_at(all / 2);
+    assert_eq!(most(begin), most(end));
+    assert_eq!(wayfs_tree::inode(&counted.view, file).unwrap().unwrap().links(), 1);
 }

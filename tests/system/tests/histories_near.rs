@@ -51,7 +51,7 @@ fn round(site: &Site, random: &mut StdRng, number: usize) -> [usize; 6] {
     counts
 }
 
-/// Proves [S-close-open], [S-exclusive], [S-append], [S-locks].
+/// Proves [S-close-open], [S-exclusive], [S-append], [S-locks], [S-no-replace].
 #[test]
 fn what_programs_at_one_station_see_has_an_order() {
     let seconds = std::env::var("WAYFS_HISTORIES_SECONDS").ok().and_then(|text| text.parse().ok());

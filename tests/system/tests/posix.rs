@@ -487,7 +487,7 @@ except OSError as error:
     wayfs_system_tests::run_for(Duration::from_secs(30), python.arg("-c").arg(script).arg(&directory)).ok();
 }
 
-/// Proves the exception of SEMANTICS.md: what `pathconf` says of links and sizes is less than there may be; what it says of names is so.
+/// Proves [S-pathconf]: what `pathconf` says of links and sizes is less than there may be; what it says of names is so.
 #[test]
 fn limits_that_programs_ask_for_hold() {
     in_mount("limits", |d| {

@@ -54,6 +54,15 @@ fn each_promise_is_quoted_above_a_test() {
     assert!(unknown.is_empty(), "SEMANTICS.md does not know {unknown:?}");
 }
 
+/// So nothing is promised, or excepted, that no test has to prove.
+#[test]
+fn each_paragraph_has_an_id() {
+    let text = fs::read_to_string(root().join("SEMANTICS.md")).expect("SEMANTICS.md is there");
+    let lacking: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("* ") && !line.starts_with("* **[S-")).collect();
+    assert!(lacking.is_empty(), "{lacking:?}");
+}
+
 /// Whether a test of that name is in some source file below a directory.
 fn has_test(directory: &Path, name: &str) -> bool {
     fs::read_dir(directory).expect("read a source directory").flatten().any(|entry| {

@@ -635,6 +635,41 @@ fn what_cannot_be_fetched_for_a_direct_reader_is_followed_later() {
     assert_eq!(bench.table.behind().len(), 0);
 }
 
+/// Proves [S-mapped-writes]: which pages a mapping beside readers stored into nobody tells, so all of the file counts as written.
+#[test]
+fn all_of_a_file_counts_as_written_when_a_mapping_beside_readers_stored_into_it() {
+    let bench = bench();
+    let size = 1 << 20;
+    bench.fake.make(file(1), &noise(size as usize));
+    let reader = bench.open(1, Access::Read);
+    bench.read_all(&reader);
+    let plain = Mutex::new(None);
+    let register = |body: &body::BodyFile| {
+        *plain.lock().unwrap() = body.file().try_clone().ok();
+        Some(BackingId::new(7))
+    };
+    bench.table.kernel_open(&reader, Access::Read, Writes::ByRequest, &register);
+    let writer = bench.open(1, Access::Write);
+    bench.table.kernel_open(&writer, Access::Write, Writes::ByRequest, &register);
+    assert_eq!(writer.dirty_len(), 0);
+    let plain = plain.into_inner().unwrap().unwrap();
+    let store = |byte: &[u8], stamp| {
+        std::os::unix::fs::FileExt::write_all_at(&plain, byte, 5000).unwrap();
+        plain.set_modified(stamp).unwrap();
+    };
+    let stamp = std::time::SystemTime::now() + SOON;
+    store(b"m", stamp);
+    assert_eq!(writer.dirty_len(), size);
+    bench.table.commit(&writer, WaitPolicy::Silence(SOON)).unwrap().unwrap();
+    // Into a page that was stored into before: nothing tells of it but that it may be so.
+    store(b"M", stamp);
+    assert_eq!(writer.dirty_len(), 0);
+    writer.notice_mapped_writes();
+    assert_eq!(writer.dirty_len(), size);
+    bench.table.commit(&writer, WaitPolicy::Silence(SOON)).unwrap().unwrap();
+    assert_eq!(bench.fake.bytes_of(file(1))[5000], b'M');
+}
+
 /// Proves [S-holes].
 #[test]
 fn holes_of_a_committed_file_are_found_without_its_bytes() {
