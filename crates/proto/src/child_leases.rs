@@ -67,6 +67,7 @@ impl<S: MetaStore> Replica<S> {
         self.note_holders_moved();
         self.note_child_away();
         self.locks_child_away(origin);
+        self.end_lock_rounds_of(origin);
         // It does not come to account for what the home has of it by now.
         self.children.dirty.insert(origin);
         let (now, lease) = (self.now, self.config.lease);
@@ -129,7 +130,7 @@ impl<S: MetaStore> Replica<S> {
             // The locks of a station are kept for longer.
             if self.children.remove(origin).is_some_and(|child| !child.is_station) {
                 self.overlay.delete_raw(origin_key(table::CHILD, origin));
-                self.locks_release_child(origin);
+                self.locks_leave(origin);
             }
         }
         self.check_kept_locks();

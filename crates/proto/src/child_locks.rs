@@ -31,6 +31,7 @@ impl<S: MetaStore> Replica<S> {
             Up::Lock { ask, request } if self.is_relayed(&request) => self.relay_lock(child, ask, request),
             Up::Lock { ask, request } => {
                 let holder = Holder { origin: child, owner: request.owner };
+                self.suppose_left(holder, &request);
                 let verdict = self.locks.lock(Asker::Child(child, ask), holder, request);
                 self.tell_child_verdict(child, ask, &request, verdict);
             }
@@ -60,6 +61,9 @@ impl<S: MetaStore> Replica<S> {
             | Up::TakesRights { .. }
             | Up::Claim { .. }
             | Up::GivenBack { .. }
+            | Up::GiveLock { .. }
+            | Up::LockGiven { .. }
+            | Up::BringsLocks { .. }
             | Up::Gone { .. }
             | Up::Ping { .. } => {}
         }
@@ -71,9 +75,11 @@ impl<S: MetaStore> Replica<S> {
         if self.is_relayed(&request) {
             return self.keep_relayed(child, ask, request);
         }
-        if self.comes_too_late(holder, &request) {
+        self.note_brings_locks(child);
+        if self.comes_too_late(holder, &request) || self.left_locks.was_given(child, &request) {
             return self.children.tell(child, Down::LockAnswer { ask, verdict: LockVerdict::Refused });
         }
+        self.suppose_left(holder, &request);
         let verdict = self.locks.keep(Asker::Child(child, ask), holder, request);
         self.tell_child_verdict(child, ask, &request, verdict);
     }
@@ -160,11 +166,12 @@ impl<S: MetaStore> Replica<S> {
 
     /// A child's new session: its locks stay for it to reclaim.
     pub(crate) fn locks_child_returns(&mut self, child: OriginId) {
+        self.locks.note_returned(child);
         self.locks.mark_stale(child);
         self.abandon_relays(child);
     }
 
-    /// A child's lease is over.
+    /// A station's lease is over.
     pub(crate) fn locks_release_child(&mut self, child: OriginId) {
         if !self.locks.is_empty() {
             let granted = self.locks.release_all(child, Which::All);

@@ -100,6 +100,8 @@ pub(crate) struct Child {
     pub(crate) grants: Vec<(AskId, u64)>,
     /// What is said about rights, in order; a grant is told as one of a lock is.
     pub(crate) rights_mail: VecDeque<Down>,
+    /// It claimed in this session what it had before.
+    pub(crate) brings_locks: bool,
     /// It takes rights to change alone, and gives them back.
     pub(crate) takes_rights: bool,
     /// Client: up to here it has told us which contents of its own it still holds. Beyond, what came by another way is
@@ -169,6 +171,7 @@ impl Child {
             grants: Vec::new(),
             rights_mail: VecDeque::new(),
             takes_rights: false,
+            brings_locks: false,
             accounted: 0,
             echo_filter: EchoFilter::default(),
             told: Told::default(),
@@ -588,6 +591,9 @@ impl<S: MetaStore> Replica<S> {
                 self.check_quota(peer, origin)
             }
             Up::Received { serial } => self.handle_received(peer, origin, serial),
+            said @ (Up::GiveLock { .. } | Up::LockGiven { .. } | Up::BringsLocks { .. }) => {
+                self.handle_child_lock_news(peer, origin, said)
+            }
             Up::Ask { .. } if child.asks.len() >= ASKS_MAX => protocol_violation("asks too much at once"),
             Up::Ask { ask, question, seen } => {
                 child.asks.push_back(ParkedAsk { ask, question, seen, since: self.now });

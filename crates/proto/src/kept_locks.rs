@@ -82,6 +82,7 @@ impl<S: MetaStore> Replica<S> {
         let which = if is_forgetful { Which::Claims } else { Which::All };
         let granted = self.locks.release_stale(child, which);
         self.tell_granted(granted);
+        self.locks_left_claimed(child);
         self.end_relays();
         self.end_grace_of(child);
     }
@@ -94,7 +95,11 @@ impl<S: MetaStore> Replica<S> {
         for (child, away) in over {
             if now >= away.end(lease) {
                 self.children.kept_locks.away.remove(&child);
-                self.locks_release_child(child);
+                if away.is_station {
+                    self.locks_release_child(child);
+                } else {
+                    self.locks_leave(child);
+                }
             } else {
                 self.children.kept_locks.away.insert(child, Away { is_late: true, ..away });
                 let granted = self.locks.release_all(child, Which::Claims);

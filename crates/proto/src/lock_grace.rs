@@ -143,9 +143,15 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn check_lock_grace(&mut self) {
         let now = self.now;
         let grace = &mut self.children.lock_grace;
-        let before = grace.awaited.len();
+        let over = grace.awaited.iter().filter(|(_, awaited)| now >= awaited.until).map(|(child, _)| *child);
+        let over: Vec<OriginId> = over.collect();
         grace.awaited.retain(|_, awaited| now < awaited.until);
-        if grace.awaited.len() < before {
+        let rows = &grace.rows;
+        let is_client = |child: &&OriginId| **child != ALL && rows.get(child).is_some_and(|(row, _)| !row.is_station);
+        for client in over.iter().filter(is_client).copied().collect::<Vec<_>>() {
+            self.locks_left_unseen(client);
+        }
+        if !over.is_empty() {
             self.give_locks_again();
         }
         self.forget_idle_holders();
@@ -158,6 +164,7 @@ impl<S: MetaStore> Replica<S> {
         for child in due {
             let is_needed = self.children.lock_grace.awaited.contains_key(&child)
                 || self.children.kept_locks.is_forgetful(child)
+                || self.left_locks.has_left(child)
                 || self.locks.is_of_programs(child);
             if !is_needed {
                 self.children.lock_grace.rows.remove(&child);

@@ -60,6 +60,13 @@ pub(crate) struct Relays {
     unasked: BTreeMap<OriginId, Vec<Relayed>>,
 }
 
+impl Relays {
+    /// Whether the home has it.
+    pub(crate) fn has(&self, row: &Row) -> bool {
+        self.rows.contains(row)
+    }
+}
+
 impl Relayed {
     fn holder(&self) -> Holder {
         Holder { origin: self.child, owner: self.request.owner }

@@ -19,7 +19,7 @@
 use crate::api::Role;
 use crate::lock_relay::{Relayed, Wish};
 use crate::locks::{Asker, Holder, Verdict, Which};
-use crate::replica::Replica;
+use crate::replica::{Replica, StepError};
 use crate::upstream::UplinkState;
 use std::time::Duration;
 use wayfs_types::request::{Answer, LockFamily, LockOwner, LockRange, LockRequest, Outcome, RequestId};
@@ -123,6 +123,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(refused) = self.refuse_the_homes(request.file) {
             return Some(refused);
         }
+        self.suppose_left(self.own_holder(request.owner), &request);
         let verdict = self.locks.lock(Asker::Own(id), self.own_holder(request.owner), request);
         if verdict == Verdict::Granted {
             let granted = self.locks.wake_beside(&request);
@@ -246,12 +247,13 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// What the parent says of locks.
-    pub(crate) fn handle_locks_said(&mut self, said: Down) {
+    pub(crate) fn handle_locks_said(&mut self, said: Down) -> Result<(), StepError> {
         if let Down::LockAnswer { ask, verdict } = said {
             self.handle_lock_answer(ask, verdict);
         } else if let Down::LockLost { file, family, owner, range } = said {
             self.lose_lock(file, family, owner, range);
         }
+        Ok(())
     }
 
     /// The parent's word on a lock.
@@ -302,7 +304,7 @@ impl<S: MetaStore> Replica<S> {
         if self.locks.held_in(holder, file, family, range).is_empty() {
             return;
         }
-        tracing::warn!(%file, "a lock was lost while its server was away");
+        tracing::warn!(%file, "a lock was lost: another may have had it since");
         if family != LockFamily::Claim {
             self.lost_locks.insert((file, family, owner));
         }
@@ -321,6 +323,7 @@ impl<S: MetaStore> Replica<S> {
         for held in &held {
             self.vouched.remove(&(held.file, held.family, Holder { origin: former, owner: held.owner }));
         }
+        self.taken_along.clear();
         let granted = self.locks.release_all(former, Which::All);
         self.tell_granted(granted);
     }

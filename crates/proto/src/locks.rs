@@ -4,6 +4,11 @@
 //! Pure bookkeeping: who may hold what. `lock_requests.rs` connects it with users and children. While it is paused
 //! (`lock_grace.rs`) nothing new is given.
 
+mod left;
+#[cfg(test)]
+mod tests;
+
+use left::Left;
 use std::collections::{BTreeMap, VecDeque};
 use wayfs_types::request::{LockFamily, LockKind, LockOwner, LockRange, LockRequest, RequestId};
 use wayfs_types::{FileId, OriginId};
@@ -100,6 +105,7 @@ pub(crate) struct LockTable {
     counts: BTreeMap<OriginId, usize>,
     /// What others have is not known yet: nothing new is given but claims, and all who ask wait.
     is_paused: bool,
+    left: Left,
 }
 
 const fn family_number(family: LockFamily) -> u8 {
@@ -189,8 +195,10 @@ impl File {
         let mut left: VecDeque<Waiter> = VecDeque::new();
         for waiter in std::mem::take(&mut self.waiting) {
             let range = range_of(&waiter.request);
+            // Who does not wait for locks would have overtaken them, had it been known at once what is in its way.
             let overtakes = left.iter().any(|before| {
-                before.holder != waiter.holder
+                waiter.request.wait
+                    && before.holder != waiter.holder
                     && overlaps(range_of(&before.request), range)
                     && excludes(before.request.kind, waiter.request.kind)
             });
@@ -247,6 +255,7 @@ impl LockTable {
         *self.counts.entry(waiter.holder.origin).or_insert(0) += 1;
         let key = (waiter.request.file, family_number(waiter.request.family));
         self.files.entry(key).or_default().waiting.push_back(waiter);
+        self.touch(key);
         Verdict::Waiting
     }
 
@@ -262,7 +271,7 @@ impl LockTable {
             *self.counts.entry(holder.origin).or_insert(0) += 1;
             return Verdict::Granted;
         }
-        if !request.wait {
+        if !request.wait && !self.only_left_ones_exclude(holder, &request) {
             return Verdict::Refused;
         }
         if request.family == LockFamily::Posix && self.would_deadlock(holder, &request) {
@@ -332,10 +341,12 @@ impl LockTable {
             .collect()
     }
 
-    /// What stands in a lock's way: of several the first in the file.
+    /// What stands in a lock's way: of several the first in the file. What clients have that left is given to whoever asks for it.
     pub(crate) fn test(&self, holder: Holder, request: &LockRequest) -> Option<LockRequest> {
         let file = self.files.get(&(request.file, family_number(request.family)))?;
-        let held = file.obstacles(holder, range_of(request), request.kind).min_by_key(|held| held.range.start)?;
+        let obstacles = file.obstacles(holder, range_of(request), request.kind);
+        let there = obstacles.filter(|held| !self.left.clients.contains(&held.holder.origin));
+        let held = there.min_by_key(|held| held.range.start)?;
         let (owner, pid, range, kind) = (held.holder.owner, held.pid, held.range, held.kind);
         Some(LockRequest { file: request.file, family: request.family, owner, pid, range, kind, wait: false })
     }
@@ -360,6 +371,8 @@ impl LockTable {
         let granted = if is_paused { Vec::new() } else { row.wake() };
         if row.is_empty() {
             self.files.remove(&key);
+        } else if !row.waiting.is_empty() {
+            self.touch(key);
         }
         granted.into_iter().map(|waiter| (waiter.asker, waiter.request)).collect()
     }
@@ -516,94 +529,5 @@ impl LockTable {
     /// Whether nobody holds or waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use wayfs_types::RecordId;
-
-    fn file() -> FileId {
-        FileId::made_by(RecordId::try_from(77).unwrap())
-    }
-
-    fn holder(origin: u32, owner: u64) -> Holder {
-        Holder { origin: OriginId::new(origin).unwrap(), owner: LockOwner(owner) }
-    }
-
-    fn posix(start: u64, end: u64, kind: LockKind, wait: bool) -> LockRequest {
-        let range = LockRange { start, end };
-        LockRequest { file: file(), family: LockFamily::Posix, owner: LockOwner(0), pid: 1, range, kind, wait }
-    }
-
-    fn own(id: u64) -> Asker {
-        Asker::Own(RequestId(id))
-    }
-
-    #[test]
-    fn readers_share_and_a_writer_waits_for_all_of_them() {
-        let mut table = LockTable::default();
-        let read = posix(0, 9, LockKind::Read, true);
-        assert_eq!(table.lock(own(1), holder(1, 1), read), Verdict::Granted);
-        assert_eq!(table.lock(own(2), holder(2, 1), read), Verdict::Granted);
-        assert_eq!(table.lock(own(3), holder(3, 1), posix(5, 5, LockKind::Write, true)), Verdict::Waiting);
-        assert!(table.unlock(holder(1, 1), file(), LockFamily::Posix, LockRange::WHOLE).is_empty());
-        let granted = table.unlock(holder(2, 1), file(), LockFamily::Posix, LockRange::WHOLE);
-        assert_eq!(granted.len(), 1);
-        assert_eq!(granted[0].0, own(3));
-    }
-
-    #[test]
-    fn releasing_the_middle_leaves_both_sides() {
-        let mut table = LockTable::default();
-        assert_eq!(table.lock(own(1), holder(1, 1), posix(0, 99, LockKind::Write, false)), Verdict::Granted);
-        table.unlock(holder(1, 1), file(), LockFamily::Posix, LockRange { start: 40, end: 59 });
-        assert!(table.test(holder(2, 1), &posix(39, 39, LockKind::Read, false)).is_some());
-        assert!(table.test(holder(2, 1), &posix(40, 59, LockKind::Write, false)).is_none());
-        assert!(table.test(holder(2, 1), &posix(60, 60, LockKind::Read, false)).is_some());
-        assert_eq!(table.lock(own(1), holder(1, 1), posix(40, 59, LockKind::Write, false)), Verdict::Granted);
-        assert_eq!(table.held_by(OriginId::new(1).unwrap()).len(), 1);
-    }
-
-    #[test]
-    fn two_who_wait_for_each_other_are_told_so() {
-        let mut table = LockTable::default();
-        assert_eq!(table.lock(own(1), holder(1, 1), posix(0, 0, LockKind::Write, true)), Verdict::Granted);
-        assert_eq!(table.lock(own(2), holder(2, 1), posix(1, 1, LockKind::Write, true)), Verdict::Granted);
-        assert_eq!(table.lock(own(3), holder(1, 1), posix(1, 1, LockKind::Write, true)), Verdict::Waiting);
-        assert_eq!(table.lock(own(4), holder(2, 1), posix(0, 0, LockKind::Write, true)), Verdict::Deadlock);
-    }
-
-    #[test]
-    fn of_several_obstacles_the_first_in_the_file_is_named() {
-        let mut table = LockTable::default();
-        assert_eq!(table.lock(own(1), holder(1, 1), posix(10, 14, LockKind::Write, false)), Verdict::Granted);
-        assert_eq!(table.lock(own(2), holder(1, 1), posix(1, 5, LockKind::Read, false)), Verdict::Granted);
-        let held = table.test(holder(2, 1), &posix(0, 99, LockKind::Write, false)).unwrap();
-        assert_eq!((held.range, held.kind), (LockRange { start: 1, end: 5 }, LockKind::Read));
-    }
-
-    #[test]
-    fn what_a_child_held_in_a_former_session_is_in_the_way_of_others_only() {
-        let mut table = LockTable::default();
-        assert_eq!(table.lock(own(1), holder(1, 1), posix(0, 9, LockKind::Write, false)), Verdict::Granted);
-        table.mark_stale(OriginId::new(1).unwrap());
-        assert_eq!(table.lock(own(2), holder(2, 1), posix(0, 9, LockKind::Write, false)), Verdict::Refused);
-        assert_eq!(table.lock(own(3), holder(1, 2), posix(0, 9, LockKind::Write, false)), Verdict::Granted);
-        table.release_stale(OriginId::new(1).unwrap(), Which::All);
-        assert_eq!(table.held_by(OriginId::new(1).unwrap()).len(), 1);
-    }
-
-    #[test]
-    fn a_lost_replica_gives_everything_back() {
-        let mut table = LockTable::default();
-        assert_eq!(table.lock(own(1), holder(1, 1), posix(0, 0, LockKind::Write, true)), Verdict::Granted);
-        assert_eq!(table.lock(own(2), holder(2, 1), posix(0, 0, LockKind::Write, true)), Verdict::Waiting);
-        table.mark_stale(OriginId::new(1).unwrap());
-        let granted = table.release_stale(OriginId::new(1).unwrap(), Which::All);
-        assert_eq!(granted.len(), 1);
-        assert_eq!(table.release_all(OriginId::new(2).unwrap(), Which::All).len(), 0);
-        assert!(table.is_empty());
     }
 }

@@ -18,15 +18,18 @@ use crate::fork::Fork;
 use crate::gaps::{Gap, Gaps};
 use crate::home_word::Words;
 use crate::ledger::Weight;
+use crate::left_locks::LeftLocks;
 use crate::lives::Lives;
 use crate::lock_mail::LockMail;
 use crate::lock_relay::Relays;
+use crate::lock_rounds::LockRounds;
 use crate::locks::LockTable;
 use crate::overlay::{self, Changed, Indexing, Overlay, Tx};
 use crate::quota::{Grown, Quotas};
 use crate::requests::Requests;
 use crate::rooms::Rooms;
 use crate::tables::{image_key, pack, table, unpack};
+use crate::taken_along::TakenAlong;
 use crate::tentative::{Applied, Log, LogItem};
 use crate::totals::Totals;
 use crate::upstream::Upstream;
@@ -229,6 +232,12 @@ pub struct Replica<S> {
     /// Station: what of its children the home has.
     pub(crate) relays: Relays,
     pub(crate) vouched: Vouched,
+    /// Client: what its programs had by servers that it left.
+    pub(crate) taken_along: TakenAlong,
+    /// Server: what clients have that left.
+    pub(crate) left_locks: LeftLocks,
+    /// What of its children is asked about locks that were taken along.
+    pub(crate) lock_rounds: LockRounds,
     /// Client: what it claims of the home for its changes.
     pub(crate) claims: Claims,
     pub(crate) rooms: Rooms,
@@ -322,6 +331,9 @@ impl<S: MetaStore> Replica<S> {
             lock_mail: LockMail::default(),
             relays: Relays::default(),
             vouched: Vouched::default(),
+            taken_along: TakenAlong::default(),
+            left_locks: LeftLocks::default(),
+            lock_rounds: LockRounds::default(),
             claims: Claims::default(),
             rooms: Rooms::default(),
             words: Words::default(),
@@ -381,6 +393,7 @@ impl<S: MetaStore> Replica<S> {
         }
         if self.config.role != Role::Client {
             self.begin_lock_grace()?;
+            self.read_given_locks()?;
             self.begin_usage()?;
             self.quotas.of_volume = self.quota_of_volume()?;
             self.begin_life()?;
@@ -517,6 +530,7 @@ impl<S: MetaStore> Replica<S> {
         self.settle_lost()?;
         self.purge()?;
         self.limit_conflicts()?;
+        self.tend_left_locks();
         self.commit()?;
         self.end_children();
         self.retry_requests();
@@ -758,6 +772,8 @@ impl<S: MetaStore> Replica<S> {
             self.requests.next_deadline(),
             self.upstream_timeout(),
             self.vouched_timeout(),
+            self.left_locks.next_end(),
+            self.lock_rounds.next_end(),
             self.children_timeout(),
             self.rights_timeout(),
             replacing,

@@ -31,7 +31,7 @@ pub(crate) mod table {
     pub(crate) const USAGE: u8 = b'h';
 
     /// All of them, those too that are named where they are used.
-    const ALL: [u8; 26] = [
+    const ALL: [u8; 27] = [
         VIEW,
         SHADOW,
         LOG,
@@ -51,6 +51,7 @@ pub(crate) mod table {
         EXCLUSIVE,
         USAGE,
         crate::contents::AWAITED,
+        crate::left_locks::GIVEN,
         crate::lock_grace::HOLDER,
         crate::lost::LOST,
         crate::previous::OLDER,

@@ -42,6 +42,9 @@ impl<S: MetaStore> Replica<S> {
             {
                 self.disconnect(peer, "what it may do has changed: it begins anew".to_owned());
             }
+            if is_revoked {
+                self.locks_of_revoked(*origin);
+            }
             if is_revoked && let Some(peer) = self.children.peer_of(*origin) {
                 self.disconnect(peer, "its access was revoked".to_owned());
             }

@@ -245,11 +245,14 @@ impl<S: MetaStore> Replica<S> {
         self.refuse_catches();
         self.part_from_home();
         self.claims.parent_lost();
+        self.note_taken_along();
         self.upstream = None;
         self.forget_rooms();
         self.contents.begin_session();
         self.requests.wake_parked();
         self.locks_parent_lost();
+        self.end_lock_rounds_of_home();
+        self.left_locks_parent_lost();
     }
 
     /// Whether the cache may be trusted: a live session, and its lease.
@@ -328,7 +331,7 @@ impl<S: MetaStore> Replica<S> {
                 self.begin_fork("another copy of this store was opened after it".to_owned());
                 Ok(())
             }
-            Down::Renewed { .. } => Ok(()),
+            Down::Renewed { .. } | Down::Rooms { .. } => Ok(()),
             Down::Images { serial, through, more, mut images, omitted } => {
                 self.put_back(peer, &mut images, &omitted)?;
                 self.handle_images(peer, serial, through, more, images)
@@ -347,10 +350,9 @@ impl<S: MetaStore> Replica<S> {
                 self.staged.outputs.push(Output::Shared { file, version });
                 Ok(())
             }
-            Down::Rooms { .. } => Ok(()),
-            said @ (Down::LockAnswer { .. } | Down::LockLost { .. }) => {
-                self.handle_locks_said(said);
-                Ok(())
+            said @ (Down::LockAnswer { .. } | Down::LockLost { .. }) => self.handle_locks_said(said),
+            said @ (Down::GiveLock { .. } | Down::LockGiven { .. } | Down::BringsLocks { .. }) => {
+                self.handle_lock_news(said)
             }
             Down::Facts { ask, facts } => Ok(self.handle_facts(ask, facts)?),
             Down::Sent { version, bytes } => {

@@ -85,6 +85,7 @@ impl<S: MetaStore> Replica<S> {
         let holder = self.own_holder(owner);
         if self.locks.held_in(holder, file, family, LockRange::WHOLE).is_empty() {
             self.vouched.remove(&(file, family, holder));
+            self.taken_along.remove(&(file, family, holder));
         }
     }
 

@@ -20,6 +20,8 @@ pub const CLAIM_MAX: usize = 64;
 const LIST_MAX: u32 = 4096;
 /// Longest target of a symbolic link.
 const TARGET_MAX: usize = 4095;
+/// Most locks in a message about what a client took along.
+pub const LOCKS_TOLD_MAX: usize = 256;
 /// Most servers from a machine up to the home whose room is told.
 pub const ROOMS_MAX: usize = 8;
 /// Longest label of an origin.
@@ -77,6 +79,8 @@ fn check_up(up: &Up) -> Checked {
         Up::Have { versions } => at_most(versions.len(), IDS_MAX, "versions"),
         Up::Lock { request, .. } | Up::TestLock { request, .. } | Up::KeepLock { request, .. } => check_lock(request),
         Up::Unlock { range, .. } => check_range(*range),
+        Up::GiveLock { wanted: locks, .. } | Up::LockGiven { left: locks, .. } => check_locks(locks),
+        Up::BringsLocks { .. } => Ok(()),
         Up::Start | Up::Received { .. } | Up::Want { .. } | Up::LockCancel { .. } => Ok(()),
         Up::Ping { .. } | Up::Renew { .. } | Up::Catch { .. } => Ok(()),
         Up::Facts { versions, .. } => at_most(versions.len(), FACTS_MAX, "versions"),
@@ -121,6 +125,8 @@ fn check_down(down: &Down) -> Checked {
         Down::Facts { facts, .. } => at_most(facts.len(), FACTS_MAX, "facts"),
         Down::Claimed { .. } | Down::HomeWord { .. } => Ok(()),
         Down::LockLost { range, .. } => check_range(*range),
+        Down::GiveLock { wanted: locks, .. } | Down::LockGiven { left: locks, .. } => check_locks(locks),
+        Down::BringsLocks { .. } => Ok(()),
         Down::Alone { files } | Down::GiveBack { files, .. } => at_most(files.len(), IDS_MAX, "directories"),
         Down::Seek { versions } => {
             at_most(versions.len(), RECORDS_MAX, "versions")?;
@@ -151,6 +157,11 @@ fn is_left_out(images: &[KeyImage], omitted: Omitted) -> bool {
 
 fn check_lock(request: &LockRequest) -> Checked {
     check_range(request.range)
+}
+
+fn check_locks(locks: &[LockRequest]) -> Checked {
+    at_most(locks.len(), LOCKS_TOLD_MAX, "locks")?;
+    locks.iter().try_for_each(check_lock)
 }
 
 fn check_range(range: LockRange) -> Checked {

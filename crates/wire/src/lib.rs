@@ -9,7 +9,7 @@ mod message;
 #[cfg(test)]
 mod tests;
 
-pub use check::{CLAIM_MAX, FACTS_MAX, Malformed, ROOMS_MAX, SEEN_MAX, check_image, check_record};
+pub use check::{CLAIM_MAX, FACTS_MAX, LOCKS_TOLD_MAX, Malformed, ROOMS_MAX, SEEN_MAX, check_image, check_record};
 pub use codec::{
     Cut, FORMAT_VERSION, LEN_MAX, WireError, decode, encode, encode_image, encode_images, image_len, record_len,
 };

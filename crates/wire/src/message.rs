@@ -297,6 +297,29 @@ pub enum Up {
         /// What.
         request: LockRequest,
     },
+    /// A station is about to give others, or gave them, what a client that left it may have taken along.
+    GiveLock {
+        /// Chosen by the station.
+        ask: AskId,
+        /// Who left it.
+        client: OriginId,
+        /// What others get; none: all that the client had from the station.
+        wanted: Vec<LockRequest>,
+    },
+    /// Answers [`Down::GiveLock`].
+    LockGiven {
+        /// The question.
+        ask: AskId,
+        /// The client heard of it: what excludes what is wanted it has no more. If not, it cannot be reached by this way.
+        told: bool,
+        /// What the client has still of all that it took along from that server.
+        left: Vec<LockRequest>,
+    },
+    /// A client came to a station with locks: whoever has something to tell it about them can do so now.
+    BringsLocks {
+        /// Who.
+        client: OriginId,
+    },
 }
 
 /// A record, and its writer's signature over all that it wrote up to there in that life.
@@ -599,6 +622,32 @@ pub enum Down {
         at: WallTime,
         /// Its signature.
         seal: Seal,
+    },
+    /// A server that a client left is about to give others, or gave them, what the client may have taken along. To the client, or to
+    /// a station that may know it.
+    GiveLock {
+        /// Chosen by the parent.
+        ask: AskId,
+        /// The server that the client left.
+        from: OriginId,
+        /// The client.
+        client: OriginId,
+        /// What others get; none: all that the client had from the server.
+        wanted: Vec<LockRequest>,
+    },
+    /// Answers [`Up::GiveLock`].
+    LockGiven {
+        /// The question.
+        ask: AskId,
+        /// As in [`Up::LockGiven`].
+        told: bool,
+        /// As in [`Up::LockGiven`].
+        left: Vec<LockRequest>,
+    },
+    /// A client came somewhere else with locks, as in [`Up::BringsLocks`].
+    BringsLocks {
+        /// Who.
+        client: OriginId,
     },
 }
 

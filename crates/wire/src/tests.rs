@@ -1,9 +1,9 @@
 //! The codec against random, mutated and golden bytes.
 
 use crate::{
-    AskId, Cut, Down, FORMAT_VERSION, HeldVersion, KeyImage, LEN_MAX, LentVersion, LockVerdict, Mark, Message, Omitted,
-    Question, Resume, SentRecord, Span, Stamp, Then, Up, Verdict, WireError, decode, encode, encode_image,
-    encode_images, image_len, record_len,
+    AskId, Cut, Down, FORMAT_VERSION, HeldVersion, KeyImage, LEN_MAX, LOCKS_TOLD_MAX, LentVersion, LockVerdict, Mark,
+    Message, Omitted, Question, Resume, SentRecord, Span, Stamp, Then, Up, Verdict, WireError, decode, encode,
+    encode_image, encode_images, image_len, record_len,
 };
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -198,6 +198,26 @@ proptest! {
     }
 }
 
+fn lock(file: FileId, start: u64, end: u64) -> LockRequest {
+    let (family, owner, range) = (LockFamily::Posix, LockOwner(1), LockRange { start, end });
+    LockRequest { file, family, owner, pid: 1, range, kind: LockKind::Read, wait: false }
+}
+
+fn lock_message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        (any::<u64>(), origin(), origin(), proptest::collection::vec(file(), 0..9)).prop_map(
+            |(ask, from, client, files)| {
+                let wanted = files.into_iter().map(|file| lock(file, 3, 9)).collect();
+                Message::Down(Down::GiveLock { ask: AskId(ask), from, client, wanted })
+            }
+        ),
+        (any::<u64>(), any::<bool>(), proptest::collection::vec(file(), 0..9)).prop_map(|(ask, told, files)| {
+            let left = files.into_iter().map(|file| lock(file, 0, u64::MAX)).collect();
+            Message::Up(Up::LockGiven { ask: AskId(ask), told, left })
+        }),
+    ]
+}
+
 fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
         proptest::collection::vec(sent(), 0..10).prop_map(|records| Message::Up(Up::Records { records })),
@@ -263,6 +283,7 @@ fn message() -> impl Strategy<Value = Message> {
             let (position, at, seal) = (CommitNumber(position), WallTime::from_nanos(at), Seal::from_bytes(seal));
             Message::Down(Down::HomeWord { position, at, seal })
         }),
+        lock_message(),
     ]
 }
 
@@ -344,16 +365,12 @@ fn bounds_are_held() {
     assert!(malformed(create(Kind::File, 0o10000, Content::EMPTY)));
     assert!(malformed(create(Kind::File, 0, Content::Inline(Bytes::from(vec![0; 5000])))));
     assert!(malformed(create(Kind::Symlink(Bytes::from(vec![b'x'; 5000])), 0o777, Content::EMPTY)));
-    let lock = LockRequest {
-        file: FileId::ROOT,
-        family: LockFamily::Posix,
-        owner: LockOwner(1),
-        pid: 1,
-        range: LockRange { start: 5, end: 4 },
-        kind: LockKind::Read,
-        wait: false,
-    };
-    assert!(malformed(Message::Up(Up::Lock { ask: AskId(1), request: lock })));
+    let backwards = lock(FileId::ROOT, 5, 4);
+    assert!(malformed(Message::Up(Up::Lock { ask: AskId(1), request: backwards })));
+    let given = |wanted| Message::Up(Up::GiveLock { ask: AskId(1), client: OriginId::GENESIS, wanted });
+    assert!(malformed(given(vec![backwards])));
+    assert!(!malformed(given(vec![lock(FileId::ROOT, 4, 5); LOCKS_TOLD_MAX])));
+    assert!(malformed(given(vec![lock(FileId::ROOT, 4, 5); LOCKS_TOLD_MAX + 1])));
     let image = Some(Image::Entry(Entry { file: FileId::ROOT, version: RecordId::GENESIS }));
     let told = |images: Vec<KeyImage>, omitted: Vec<Omitted>| {
         Message::Down(Down::Images { serial: 1, through: CommitNumber(1), more: false, images, omitted })
@@ -391,6 +408,11 @@ fn golden_vectors() {
     );
     let answer = Down::LockAnswer { ask: AskId(2), verdict: LockVerdict::Granted };
     assert_eq!(hex(&Message::Down(answer)), "0701070200");
+    let client = OriginId::new(5).unwrap();
+    let wanted = vec![lock(FileId::ROOT, 3, 9)];
+    assert_eq!(hex(&Message::Up(Up::GiveLock { ask: AskId(2), client, wanted })), "07001c0205010100010103090000");
+    assert_eq!(hex(&Message::Up(Up::LockGiven { ask: AskId(2), told: true, left: Vec::new() })), "07001d020100");
+    assert_eq!(hex(&Message::Down(Down::BringsLocks { client })), "07011705");
     let image = KeyImage {
         key: Key::Entry(FileId::ROOT, Name::new("a").unwrap()),
         image: Some(Image::Entry(Entry { file: FileId::ROOT, version: RecordId::GENESIS })),

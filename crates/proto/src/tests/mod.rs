@@ -21,6 +21,7 @@ mod happenings;
 mod home_words;
 mod interrupted;
 mod ledger;
+mod left_locks;
 mod liars;
 mod limited;
 mod links;
