@@ -56,9 +56,11 @@ fn differences(ledger: &Value, queue: &Value, metrics: &str) -> Option<String> {
     if still(&queue["ledger"]) != still(ledger) {
         return Some(format!("status {ledger}, queue {}", queue["ledger"]));
     }
-    // A queue lists what is here and has to go on.
-    let (here, items) = (&ledger["at_station"], number(&queue["items_total"]));
-    if items < number(&here["records"]) || items > number(&here["records"]) + number(&here["versions"]) {
+    // A queue lists what is here and has to go on, and each version that lacks here. Of what is here a version may stand with its record.
+    let (here, missing) =
+        (&ledger["at_station"], if ledger["not_safe"].is_null() { lacks } else { &ledger["not_safe"] });
+    let (items, fewest) = (number(&queue["items_total"]), number(&here["records"]) + number(&missing["versions"]));
+    if items < fewest || items > number(&lacks["records"]) + number(&lacks["versions"]) {
         return Some(format!("queue counts {items} items; status {ledger}"));
     }
     None
