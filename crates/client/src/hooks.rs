@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use wayfs_control::EventKind;
 use wayfs_node::{Hooks, SessionChange, SessionEvent, Volume};
 use wayfs_proto::{Changed, Happening, Neighbour};
-use wayfs_types::{FileId, Inode, Name, RecordId};
+use wayfs_types::{FileId, Inode, Name, RecordId, Ticket};
 
 /// The mount's ears.
 pub struct MountHooks {
@@ -92,6 +92,12 @@ impl Hooks for MountHooks {
     fn room_is_short(&self) {
         if let Some(table) = self.table.get().and_then(Weak::upgrade) {
             table.make_room();
+        }
+    }
+
+    fn written(&self, through: Ticket) {
+        if let Some(table) = self.table.get().and_then(Weak::upgrade) {
+            table.written(through.0);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use wayfs_proto::{Changed, Happening, Neighbour};
-use wayfs_types::{Content, FileId, Name, NodeId, RecordId};
+use wayfs_types::{Content, FileId, Name, NodeId, RecordId, Ticket};
 
 /// Called by a [`Volume`](crate::Volume) without any of its locks held, on whatever thread
 /// found out. Calls must be quick and must not wait for the network: the thread may be the one
@@ -74,6 +74,11 @@ pub trait Hooks: Send + Sync + 'static {
 
     /// The disk has little room left: what can be made anew beside the stores is to go. Called again while that lasts.
     fn room_is_short(&self) {}
+
+    /// Everything up to this ticket is with the system, and survives a kill of this process. Called by the thread that writes.
+    fn written(&self, through: Ticket) {
+        let _ = through;
+    }
 
     /// Whether the cached contents of a file must stay (`wayfs pin`). Asked by the sweep at clients.
     fn is_pinned(&self, file: FileId) -> bool {

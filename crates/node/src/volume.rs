@@ -427,7 +427,11 @@ impl Volume {
         let me = Weak::clone(&self.me);
         let (queue, chunks) = (Arc::clone(&self.syncs), self.contents.handle());
         let (stored, metrics) = (Weak::clone(&self.me), Arc::clone(&self.metrics));
-        let written = Arc::clone(&self.written);
+        let (written, hooks) = (Arc::clone(&self.written), Arc::clone(&self.hooks));
+        let note = move |ticket: Ticket| {
+            written.fetch_max(ticket.0, Ordering::AcqRel);
+            hooks.written(ticket);
+        };
         threads.push(spawn(name("sync"), move || {
             let stores = syncer::Stores {
                 freeze: || syncer.freeze(),
@@ -435,12 +439,12 @@ impl Volume {
                 write_records: || {
                     let frozen = syncer.freeze()?;
                     syncer.write()?;
-                    written.fetch_max(frozen.0, Ordering::AcqRel);
+                    note(frozen);
                     Ok(())
                 },
                 sync_records: |ticket| {
                     let durable = syncer.sync_to(ticket)?;
-                    written.fetch_max(durable.0, Ordering::AcqRel);
+                    note(durable);
                     Ok(())
                 },
                 make_ready: || syncer.make_ready(),

@@ -10,7 +10,7 @@
 //! and one of them is kept beside the other ([S-offline], `docs/conflicts.md`); locks hold among the programs of one machine ([S-locks]).
 //! So in that time nothing is said of what is read, of locks, and of which of several writes stays. What is checked is what is there when
 //! all have met again: all clients see the same; nothing that was done before is undone; a file holds what somebody wrote and what
-//! was not replaced by the same client, or by anybody before; of lines that were appended each is there, in the log or in a
+//! was not replaced by the same client, or by anybody before that time; of lines that were appended each is there, in the log or in a
 //! conflict copy of it, and none twice in one; a file that was renamed is at one place.
 //!
 //! `scripts/histories.sh MINUTES SEED killed` runs it for longer (`$WAYFS_HISTORIES_SECONDS`).
@@ -201,8 +201,10 @@ fn check_register(what: &str, found: u64, history: &[Operation<RegisterInput, u6
         Some(Operation { told: None, .. }) => return,
         Some(Operation { told: Some((told, _)), client, .. }) => (*told, Some(*client)),
     };
+    // Who wrote later and by itself need not have known of it: then what the server had first stays.
     let is_undone = |later: &&Operation<RegisterInput, u64>| {
-        later.asked > end && later.told.is_some() && (end < since || client == Some(later.client))
+        let counts = |told: u64| told < since || client == Some(later.client);
+        later.asked > end && later.told.as_ref().is_some_and(|(told, _)| counts(*told))
     };
     let later: Vec<_> = history.iter().filter(wrote).filter(is_undone).collect();
     assert!(later.is_empty(), "{what} is {found} of {of:?}, and was written since: {later:?}");

@@ -247,6 +247,17 @@ impl Journal {
         inner.live.get(&generation).is_some_and(|begun| current.is_some_and(|current| *begun < current))
     }
 
+    /// Says what ended with what the host has, if anything did.
+    pub(super) fn tell_ended(&self, written: u64) {
+        let mut inner = self.inner();
+        if inner.segment.is_some()
+            && inner.ending.front().is_some_and(|first| first.recorded <= written)
+            && let Err(error) = self.append_all(&mut inner, written, &[])
+        {
+            tracing::debug!(%error, "say in the journal what ended");
+        }
+    }
+
     /// Removes what nobody needs any more, and says what ended.
     pub(super) fn tidy(&self, written: u64) {
         let mut inner = self.inner();

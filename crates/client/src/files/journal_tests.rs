@@ -254,6 +254,29 @@ fn what_was_committed_makes_no_second_version() {
     }
 }
 
+/// Recorded histories met it: another machine went on from a record within the second after which its end was told, so the next
+/// daemon committed it once more upon what it was written upon, and made a conflict copy, or a line twice.
+#[test]
+fn what_the_host_has_and_another_went_on_from_is_not_committed_again() {
+    for is_appended in [false, true] {
+        let bench = bench();
+        let open = bench.make(1, b"one\n");
+        bench.fake.is_unwritten.store(true, Ordering::Relaxed);
+        if is_appended {
+            bench.append(&open, b"ours\n")
+        } else {
+            bench.write(&open, 0, b"two\n")
+        }
+        bench.commit(&open);
+        bench.fake.is_unwritten.store(false, Ordering::Relaxed);
+        bench.table.written(u64::MAX);
+        let theirs = bench.fake.make(file(1), b"theirs\n").content;
+        bench.fake.put(file(1), inode(theirs, record(77)));
+        let bench = bench.recovered();
+        assert_eq!((bench.stores(), bench.bytes(1)), (1, b"theirs\n".to_vec()), "{is_appended}");
+    }
+}
+
 /// Proves [S-kill]: what is committed stays in the memory of the daemon for a moment.
 #[test]
 fn what_was_committed_and_not_with_the_host_is_committed_again() {

@@ -232,6 +232,12 @@ impl FileTable {
         self.files.journal().tidy(self.contents.written());
     }
 
+    /// Everything up to here is with the host: what ended with it is told at once. Until then the next daemon would commit it once
+    /// more, upon what it was written upon, while others may have gone on from the record.
+    pub fn written(&self, through: u64) {
+        self.files.journal().tell_ended(through);
+    }
+
     /// Has the journal say what it lacks, and forget what ended.
     pub(super) fn tend_journals(&self) {
         for file in self.files_here() {
