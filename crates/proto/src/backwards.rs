@@ -55,6 +55,7 @@ impl<S: MetaStore> Replica<S> {
     /// written again under another.
     pub(crate) fn note_lost_after(&mut self, origin: OriginId, (after, through): (u64, u64)) {
         self.lost_after.insert(origin, (after, through));
+        self.call_looks_off();
         let mut key = LOST_AFTER.to_vec();
         key.extend(origin.raw().to_be_bytes());
         self.overlay.put_raw(key, pack(&(after, through)));
@@ -301,10 +302,14 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn is_foreign(&self, record: RecordId) -> bool {
-        let (origin, sequence) = (record.origin(), record.sequence());
-        let lost = || self.lost_after.get(&origin);
-        let is_lost = || lost().is_some_and(|(after, through)| *after < sequence && sequence <= *through);
-        origin != self.config.origin && origin != OriginId::GENESIS && !is_lost()
+        let origin = record.origin();
+        origin != self.config.origin && origin != OriginId::GENESIS && !self.was_written_again(record)
+    }
+
+    /// Whether a record of ours under a former origin is lost, or nobody has confirmed it: it was written again by another name.
+    pub(crate) fn was_written_again(&self, record: RecordId) -> bool {
+        let lost = self.lost_after.get(&record.origin());
+        lost.is_some_and(|(after, through)| *after < record.sequence() && record.sequence() <= *through)
     }
 }
 

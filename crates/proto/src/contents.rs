@@ -141,6 +141,10 @@ pub(crate) struct Contents {
     pub(crate) seeking: crate::lost::Seeking,
     /// Versions of which the parent is to be told that nobody here has them, and whether their writer says so.
     pub(crate) gone: BTreeMap<RecordId, bool>,
+    /// Client: how often the driver looks for a version at present.
+    pub(crate) looks: BTreeMap<RecordId, u32>,
+    /// Those of before our history forked, of versions that were written again since: what they find is looked for by its new name.
+    pub(crate) stale_looks: BTreeMap<RecordId, u32>,
     /// Home: stations that said of what is missing that nobody below them has it any more. They are on record for it no more, and
     /// wait to hear what became of it. (After a restart they say so again, in their next sessions.)
     pub(crate) said_gone: BTreeMap<RecordId, BTreeSet<OriginId>>,

@@ -11,7 +11,7 @@
 //!
 //! What the home has after all it says when it is offered, and the client lets go again.
 
-use crate::api::{Output, Role};
+use crate::api::Role;
 use crate::replica::{PAGE, Replica};
 use crate::tables::{KeyKind, kind_range, parse_image_key, table, unpack_view};
 use crate::upstream::UplinkState;
@@ -73,14 +73,15 @@ impl<S: MetaStore> Replica<S> {
     fn seek_own(&mut self, file: FileId, inode: &Inode, former: &BTreeSet<OriginId>) -> Result<(), StorageError> {
         let (version, content) = (inode.version, &inode.content);
         let is_own = version.origin() == self.config.origin;
-        if content.root().is_none() || inode.is_removed() || !(is_own || former.contains(&version.origin())) {
+        let is_ours = is_own || former.contains(&version.origin()) && !self.was_written_again(version);
+        if content.root().is_none() || inode.is_removed() || !is_ours {
             return Ok(());
         }
         let is_stable = is_own && version.sequence() <= self.marks(version.origin())?.stable;
         if is_stable || self.owed(version)?.is_some() || self.lent(version)?.is_some() || self.is_vanished(version)? {
             return Ok(());
         }
-        self.staged.outputs.push(Output::Seek { file, version, content: content.clone() });
+        self.look(file, version, content.clone());
         Ok(())
     }
 }

@@ -270,7 +270,7 @@ impl<S: MetaStore> Replica<S> {
         {
             let (version, content) = (record.id, content.clone());
             self.put_vanished(version, file, content.clone())?;
-            self.staged.outputs.push(Output::Seek { file, version, content });
+            self.look(file, version, content);
         }
         Ok(())
     }

@@ -274,7 +274,7 @@ impl<S: MetaStore> Replica<S> {
                 self.keep_sought(held.clone());
             }
             below.push(held);
-            self.staged.outputs.push(Output::Seek { file, version, content });
+            self.look(file, version, content);
         }
         if self.config.role == Role::Station && !below.is_empty() {
             let mut by_child: BTreeMap<OriginId, Vec<HeldVersion>> = BTreeMap::new();
@@ -288,6 +288,36 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         Ok(())
+    }
+
+    /// Has the driver look for contents.
+    pub(crate) fn look(&mut self, file: FileId, version: RecordId, content: Content) {
+        if self.config.role == Role::Client {
+            *self.contents.looks.entry(version).or_default() += 1;
+        }
+        self.staged.outputs.push(Output::Seek { file, version, content });
+    }
+
+    /// Records of ours are written again by other names: what the driver looks for by these is nobody's business any more.
+    pub(crate) fn call_looks_off(&mut self) {
+        let looks = self.contents.looks.iter().map(|(version, count)| (*version, *count));
+        let stale: Vec<_> = looks.filter(|(version, _)| self.was_written_again(*version)).collect();
+        self.contents.stale_looks.extend(stale);
+    }
+
+    /// The driver has looked. Whether nobody wants to know any more what it found.
+    fn is_stale_look(&mut self, version: RecordId) -> bool {
+        for (looks, is_stale) in [(&mut self.contents.looks, false), (&mut self.contents.stale_looks, true)] {
+            let Some(count) = looks.get_mut(&version) else { continue };
+            *count -= 1;
+            if *count == 0 {
+                looks.remove(&version);
+            }
+            if is_stale {
+                return true;
+            }
+        }
+        false
     }
 
     fn keep_sought(&mut self, held: HeldVersion) {
@@ -317,6 +347,9 @@ impl<S: MetaStore> Replica<S> {
         content: Content,
         is_here: bool,
     ) -> Result<(), StepError> {
+        if self.is_stale_look(version) {
+            return Ok(());
+        }
         match (self.config.role, is_here) {
             (Role::Home, _) => self.end_look(version, &content, is_here)?,
             (Role::Station, true) => {

@@ -132,6 +132,49 @@ fn what_is_found_after_later_contents_went_is_pushed_too() {
     }
 }
 
+/// Claims 36007: the home is put back once more while the driver of a writer still looks for what was lost the first time.
+#[test]
+fn what_is_found_by_a_name_that_was_lost_again_is_waited_for_by_its_newest_name_only() {
+    let mut world = first_life();
+    let a = world.add(Role::Client, "ann@a");
+    let line = stay_connected(&mut world, a, HOME);
+    let copy = world.snapshot(HOME);
+    let file = world.create(a, ROOT, "film");
+    world.store(a, file, big("film"));
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.close(line);
+    world.hosts[a].holds_seeks = true;
+    let mut looks = Vec::new();
+    for life in [4, 5] {
+        world.restore(HOME, copy.clone(), life);
+        world.hosts[HOME].chunks.clear();
+        if life == 5 {
+            // The copy does not know the number that it has now.
+            let number = world.hosts[a].replica.config().origin;
+            assert!(world.admit_again(HOME, a, number));
+        }
+        super::put_back::rejoin(&mut world, &[(a, HOME)]);
+        assert!(world.names(HOME, ROOT).unwrap().iter().any(|name| name == "film"), "it was written again");
+        let events = std::mem::take(&mut world.hosts[a].events);
+        looks.extend(events.into_iter().filter(|event| matches!(event, Output::Seek { .. })));
+        if life == 4 {
+            let line = world.line_of(a);
+            world.close(line);
+        }
+    }
+    assert!(looks.len() > 1, "by two names");
+    world.hosts[a].holds_seeks = false;
+    for look in looks {
+        let Output::Seek { file, version, content } = look else { panic!("{look:?}") };
+        world.input(a, Input::Sought { file, version, content, is_here: true });
+    }
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(60));
+    assert!(world.hosts[HOME].chunks.contains(&big("film").root().unwrap()));
+    let ledger = world.hosts[a].replica.ledger().unwrap();
+    assert!(ledger.home_lacks.is_nothing(), "{ledger:?}");
+}
+
 /// Seed 297 of `home-back`: the copy names a content that its writer had replaced since, and whose bytes a station had that is gone
 /// for good. What the writer stores again takes its place, and nobody waits for those bytes.
 #[test]
