@@ -350,6 +350,10 @@ impl Contents for Live {
         Engine::inode(self, file)
     }
 
+    fn is_ordered_by_home(&self, file: FileId) -> bool {
+        Engine::is_exclusive(self, file)
+    }
+
     fn is_free(&self, file: FileId) -> bool {
         self.volume.look(|replica| replica.is_change_free(file)).unwrap_or(true)
     }

@@ -68,6 +68,12 @@ pub trait Contents: Send + Sync + 'static {
     /// As the engine refuses.
     fn change(&self, user: u32, change: Change) -> Result<(), FsError>;
 
+    /// Whether a file stands in an exclusive directory, where the home orders each change before it is answered.
+    fn is_ordered_by_home(&self, file: FileId) -> bool {
+        let _ = file;
+        false
+    }
+
     /// Whether a store of a file is answered without a question to the parent.
     fn is_free(&self, file: FileId) -> bool {
         let _ = file;

@@ -442,6 +442,11 @@ impl FileTable {
 
     fn recover_file(&self, directory: &Path, id: FileId, generations: Vec<Generation>) -> Option<OpenFile> {
         let inode = self.contents.inode(id)?;
+        // The home may have ordered it before the kill, and the answer did not come: a line would be there twice. What was written
+        // under a lock is nothing to be written once more after that was lost.
+        if self.contents.is_ordered_by_home(id) {
+            return None;
+        }
         let chain = since(generations, inode.version);
         let newest = chain.first().cloned()?;
         // Where a body went for want of room, what was written since counts by itself.
