@@ -758,33 +758,6 @@ impl<S: MetaStore> Replica<S> {
         self.outputs.pop_front()
     }
 
-    /// When to send [`Input::Tick`] at the latest; `None`: nothing is pending.
-    pub fn poll_timeout(&self) -> Option<Time> {
-        if self.failed {
-            return None;
-        }
-        if self.more_work {
-            return Some(self.now);
-        }
-        let replacing = self.contents.replacing.timeout();
-        [
-            self.sync_at,
-            self.requests.next_deadline(),
-            self.upstream_timeout(),
-            self.vouched_timeout(),
-            self.left_locks.next_end(),
-            self.lock_rounds.next_end(),
-            self.children_timeout(),
-            self.rights_timeout(),
-            replacing,
-            self.contents.gone_at,
-            self.recount_timeout(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
-    }
-
     /// A file's inode in the view; of a removed or merged file its marker.
     ///
     /// # Errors

@@ -2,10 +2,37 @@
 
 use crate::overlay::Changed;
 use crate::replica::{Replica, StepError};
-use wayfs_types::{Admitted, Image, Key, MetaStore, OriginId, StorageError};
+use wayfs_types::{Admitted, Image, Key, MetaStore, OriginId, StorageError, Time};
 use wayfs_wire::Up;
 
 impl<S: MetaStore> Replica<S> {
+    /// When to send [`crate::Input::Tick`] at the latest; `None`: nothing is pending.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if self.failed {
+            return None;
+        }
+        if self.more_work {
+            return Some(self.now);
+        }
+        let replacing = self.contents.replacing.timeout();
+        [
+            self.sync_at,
+            self.requests.next_deadline(),
+            self.upstream_timeout(),
+            self.vouched_timeout(),
+            self.left_locks.next_end(),
+            self.lock_rounds.next_end(),
+            self.children_timeout(),
+            self.rights_timeout(),
+            replacing,
+            self.contents.gone_at,
+            self.recount_timeout(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
     pub(crate) fn check_timers(&mut self) -> Result<(), StepError> {
         self.check_children()?;
         self.check_upstream()?;

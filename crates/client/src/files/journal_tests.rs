@@ -277,6 +277,20 @@ fn what_the_host_has_and_another_went_on_from_is_not_committed_again() {
     }
 }
 
+/// Recorded histories met it: the home had ordered an append, the answer did not come before the kill, and the line stood there twice.
+#[test]
+fn what_the_home_may_have_ordered_is_not_committed_again() {
+    for is_exclusive in [false, true] {
+        let bench = bench();
+        let open = bench.make(1, b"one\n");
+        bench.append(&open, b"two\n");
+        bench.fake.is_exclusive.store(is_exclusive, Ordering::Relaxed);
+        let bench = bench.recovered();
+        let expected: &[u8] = if is_exclusive { b"one\n" } else { b"one\ntwo\n" };
+        assert_eq!(bench.bytes(1), expected, "{is_exclusive}");
+    }
+}
+
 /// Proves [S-kill]: what is committed stays in the memory of the daemon for a moment.
 #[test]
 fn what_was_committed_and_not_with_the_host_is_committed_again() {

@@ -445,6 +445,7 @@ impl FileTable {
         // The home may have ordered it before the kill, and the answer did not come: a line would be there twice. What was written
         // under a lock is nothing to be written once more after that was lost.
         if self.contents.is_ordered_by_home(id) {
+            tracing::warn!(file = %id, "what was written to an open file of an exclusive directory, and not synced, ended with the daemon");
             return None;
         }
         let chain = since(generations, inode.version);

@@ -31,6 +31,8 @@ pub(crate) struct Fake {
     pub clock: AtomicI64,
     /// What is recorded would not survive a kill.
     pub(crate) is_unwritten: AtomicBool,
+    /// All files stand in exclusive directories.
+    pub(crate) is_exclusive: AtomicBool,
 }
 
 pub(crate) fn record(sequence: u64) -> RecordId {
@@ -80,6 +82,7 @@ impl Fake {
             removed_here: Mutex::default(),
             clock: AtomicI64::new(0),
             is_unwritten: AtomicBool::new(false),
+            is_exclusive: AtomicBool::new(false),
         }
     }
 
@@ -234,6 +237,10 @@ impl Contents for Fake {
             return Err(FsError::TimedOut);
         }
         self.refuse.lock().unwrap().map_or(Ok(()), Err)
+    }
+
+    fn is_ordered_by_home(&self, _file: FileId) -> bool {
+        self.is_exclusive.load(Ordering::Relaxed)
     }
 
     fn recorded(&self) -> u64 {
