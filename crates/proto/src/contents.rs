@@ -466,9 +466,9 @@ impl<S: MetaStore> Replica<S> {
         self.overlay.delete_raw(record_key(AWAITED, record));
         if self.config.role != Role::Client {
             self.overlay.delete_raw(record_key(VANISHED, record));
+            self.overlay.delete_raw(record_key(PREVIOUS, record));
         }
         if self.config.role == Role::Home {
-            self.overlay.delete_raw(record_key(PREVIOUS, record));
             self.contents.seeking.end(record);
             self.contents.replacing.end(record);
             for station in self.contents.said_gone.remove(&record).unwrap_or_default() {

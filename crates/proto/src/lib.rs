@@ -137,6 +137,7 @@ mod waits;
 mod watches;
 mod welcome;
 mod welcomed;
+mod written_over;
 
 pub use replica::{GrantError, OpenError, Replica};
 pub use succession::{Prospect, Succession};

@@ -4,6 +4,8 @@
 //! users have left, so the home keeps that until the newer bytes are here. If what it held before is not here either, but
 //! at a station, say, that does not let it go before the newer bytes are at a server, too: the home remembers whose
 //! place each missing version took, and shows the newest of them that somebody has when it declares the later ones lost.
+//!
+//! A station notes what its clients' records took the place of, too: for a home that is put back to before both (`written_over.rs`).
 
 use crate::api::Role;
 use crate::contents::{Missing, Superseded, content_of};
@@ -48,11 +50,11 @@ pub(crate) struct Replaced {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// What the home would show of a file if the bytes that a record names never came. To be asked before the record is
+    /// What a server would show of a file if the bytes that a record names never came. To be asked before the record is
     /// applied.
     pub(crate) fn previous_of(&mut self, record: &Record) -> Result<Option<Replaced>, StorageError> {
         let Op::Store { file, content, .. } = &record.op else { return Ok(None) };
-        if self.config.role != Role::Home || content.root().is_none() {
+        if self.config.role == Role::Client || content.root().is_none() {
             return Ok(None);
         }
         let file = *file;
@@ -88,7 +90,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(previous) = previous {
             self.overlay.put_raw(record_key(PREVIOUS, record.id), pack(&previous));
         }
-        if let Some(older) = older.filter(|_| missing.safe.is_none()) {
+        if let Some(older) = older.filter(|_| missing.safe.is_none() && self.config.role == Role::Home) {
             self.overlay.put_raw(record_key(OLDER, record.id), pack(&older));
         }
         Ok(())

@@ -35,6 +35,7 @@ mod omitting;
 mod overtaken;
 mod parted;
 mod put_back;
+mod put_back_between;
 mod put_back_contents;
 mod put_back_twice;
 mod quotas;
