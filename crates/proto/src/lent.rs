@@ -18,6 +18,7 @@
 
 use crate::api::{Output, PeerId, Role};
 use crate::contents::{HOLDERS_MAX, Missing, Owed, size_of};
+use crate::lost::LOST;
 use crate::replica::{PAGE, Replica, StepError};
 use crate::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
 use crate::totals::Totals;
@@ -113,7 +114,7 @@ impl<S: MetaStore> Replica<S> {
     /// The parent vouches for our own records: those that are stable we need not keep, those that are safe it has.
     pub(crate) fn release_own(&mut self, safe: u64, stable: u64) -> Result<(), StorageError> {
         self.each_own(table::LENT, stable, Self::take_lent)?;
-        self.each_own(VANISHED, stable, Self::take_vanished)?;
+        self.each_own(VANISHED, stable, Self::settle_vanished)?;
         self.each_own(table::OWED, stable, Self::release)?;
         let to = self.upstream.as_ref().and_then(|upstream| upstream.stamp);
         self.each_own(table::OWED, safe, |replica, record| replica.lend(record, to))
@@ -186,6 +187,8 @@ impl<S: MetaStore> Replica<S> {
     /// What nobody has on record is here, and was ours: it is given again.
     pub(crate) fn lend_again(&mut self, version: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
         self.take_vanished(version)?;
+        self.contents.forget_stable_alone(&version);
+        self.overlay.delete_raw(record_key(LOST, version));
         if self.lent(version)?.is_none() {
             self.staged.totals.lent += 1;
             self.staged.totals.lent_bytes += size_of(&content);

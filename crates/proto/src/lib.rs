@@ -61,6 +61,7 @@ mod children;
 mod claims;
 mod confirm;
 mod contents;
+mod declared;
 mod empty_change;
 mod fact_asks;
 mod forgotten;

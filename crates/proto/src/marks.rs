@@ -222,10 +222,7 @@ impl<S: MetaStore> Replica<S> {
         if is_in_record(content) && facts.visible.holds() {
             facts.stable = facts.stable.or(facts.visible);
         }
-        if self.is_lost(record)? {
-            return Ok(Facts { safe: Fact::No, stable: Fact::No, ..facts });
-        }
-        Ok(facts.completed())
+        self.as_fate_says(record, facts)
     }
 
     fn facts_at_home(&self, record: RecordId, content: Option<&Content>) -> Result<Facts, StorageError> {
