@@ -302,6 +302,16 @@ impl Contents {
         self.stable.remove(version);
     }
 
+    /// Client: whether somebody looks for a version of ours that we have.
+    pub(crate) fn is_sought(&self, version: &RecordId) -> bool {
+        self.sought.contains_key(version)
+    }
+
+    /// The same of one of which nobody said in this session that it is durable at the parent.
+    pub(crate) fn is_sought_and_not_there(&self, version: &RecordId) -> bool {
+        self.is_sought(version) && !self.pushed.contains(version)
+    }
+
     /// The parent is to be told that we have a version.
     pub(crate) fn have(&mut self, version: RecordId) {
         self.haves.insert(version);

@@ -99,6 +99,7 @@ mod names;
 mod needs;
 mod omitting;
 mod overlay;
+mod own_rows;
 mod part;
 mod previous;
 mod pushing;
