@@ -93,7 +93,7 @@ impl<S: MetaStore> Replica<S> {
                 (Key::Conflict(conflict), None, Some(new)) => {
                     self.totals.conflicts += 1;
                     match new {
-                        Image::Conflict(report) if report.is_loss() => self.announce_loss(report),
+                        Image::Conflict(report) if report.is_loss() => self.announce_loss(*conflict, report),
                         _ => self.outputs.push_back(Output::Conflict { conflict: *conflict }),
                     }
                 }

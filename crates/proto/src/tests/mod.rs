@@ -48,6 +48,7 @@ mod station_back;
 mod storms;
 mod succeeding;
 mod taken_over;
+mod truth;
 mod two_orders;
 mod volume;
 pub(crate) mod world;
