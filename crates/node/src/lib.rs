@@ -23,6 +23,7 @@ pub mod metrics;
 pub mod nearby;
 mod parent;
 pub mod paths;
+mod relied_on;
 pub mod repair;
 mod room;
 mod runtime;

@@ -431,12 +431,12 @@ impl Contents {
 
     pub(crate) fn remember_complete(&self, piece: Piece, epoch: u64) {
         if piece.level > 0 {
-            self.lock().remember_complete(piece.digest, epoch);
+            self.lock().remember_complete(piece, epoch);
         }
     }
 
-    pub(crate) fn is_known_complete(&self, digest: &Digest) -> bool {
-        self.lock().is_known_complete(digest)
+    pub(crate) fn is_known_complete(&self, piece: &Piece) -> bool {
+        self.lock().is_known_complete(piece)
     }
 
     /// Whether a check of this content is to be made by the caller: nobody else is about to.

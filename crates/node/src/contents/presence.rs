@@ -116,7 +116,7 @@ pub(crate) fn walk(contents: &Contents, top: Piece, missing_max: usize, call_off
                 return Walk::Invalid;
             }
         }
-        if contents.is_known_complete(&piece.digest) {
+        if contents.is_known_complete(&piece) {
             continue;
         }
         if piece.level == 0 {

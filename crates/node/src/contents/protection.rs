@@ -10,7 +10,7 @@
 //! in the making, and a minute beyond.
 
 use super::presence::Piece;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 use wayfs_types::Digest;
 
@@ -76,7 +76,7 @@ pub(crate) struct Protection {
     trees: HashMap<Tree, Instant>,
     /// Trees protected since the sweep last asked.
     fresh: Vec<Tree>,
-    complete: HashMap<Digest, ()>,
+    complete: HashSet<Tree>,
     epoch: u64,
     /// Readers that need every chunk to stay.
     holds: usize,
@@ -95,7 +95,7 @@ impl Protection {
             made: None,
             trees: HashMap::new(),
             fresh: Vec::new(),
-            complete: HashMap::new(),
+            complete: HashSet::new(),
             epoch: 0,
             holds: 0,
             reads: HashMap::new(),
@@ -206,18 +206,18 @@ impl Protection {
         self.epoch
     }
 
-    pub(crate) fn remember_complete(&mut self, digest: Digest, epoch: u64) {
+    pub(crate) fn remember_complete(&mut self, tree: Tree, epoch: u64) {
         if epoch != self.epoch {
             return;
         }
         if self.complete.len() >= COMPLETE_MAX {
             self.complete.clear();
         }
-        self.complete.insert(digest, ());
+        self.complete.insert(tree);
     }
 
-    pub(crate) fn is_known_complete(&self, digest: &Digest) -> bool {
-        self.complete.contains_key(digest)
+    pub(crate) fn is_known_complete(&self, tree: &Tree) -> bool {
+        self.complete.contains(tree)
     }
 
     pub(crate) fn read(&mut self, digest: Digest) {

@@ -47,7 +47,7 @@ impl Volume {
         let mut seen = BTreeSet::new();
         let mut stack: Vec<Piece> = Piece::top(content).into_iter().collect();
         while let Some(piece) = stack.pop() {
-            if !seen.insert(piece.digest) {
+            if !seen.insert(piece) {
                 continue;
             }
             let mut read = self.read_stored(piece.digest).await;
@@ -151,7 +151,7 @@ impl Volume {
         let mut stack: Vec<Piece> = Piece::top(content).into_iter().collect();
         let mut seen = BTreeSet::new();
         while let Some(piece) = stack.pop() {
-            if !seen.insert(piece.digest) {
+            if !seen.insert(piece) {
                 continue;
             }
             let mut read = self.read_stored(piece.digest).await;

@@ -4,13 +4,14 @@ use super::position::{ScrubCounts, ScrubPosition};
 use super::scrubber::ScrubError;
 use crate::contents::{ContentsError, FetchError, Piece, Want};
 use crate::core::LiveReplica;
+use crate::relied_on::{is_home_with, is_relied_on};
 use crate::volume::Volume;
 use bytes::Bytes;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::{info, warn};
-use wayfs_proto::{ContentInUse, Holder, Input, Role};
+use wayfs_proto::{ContentInUse, Input, Role};
 use wayfs_types::{Content, Digest, FileId, RecordId, StorageError};
 
 /// Contents asked of the engine at once.
@@ -57,7 +58,7 @@ pub(crate) struct Pass {
     next: Option<Option<FileId>>,
     /// Chunks of the first file that were read before.
     skip: Option<(Option<FileId>, u64)>,
-    seen: HashSet<Digest>,
+    seen: HashSet<Piece>,
     /// Chunks that nobody has.
     lost: HashSet<Digest>,
 }
@@ -148,7 +149,7 @@ impl Pass {
             return Ok(None);
         }
         // Below a list node that was seen may be what is lost, which concerns this content, too.
-        if self.seen.contains(&piece.digest) && (piece.level == 0 || self.lost.is_empty()) {
+        if self.seen.contains(&piece) && (piece.level == 0 || self.lost.is_empty()) {
             return Ok(None);
         }
         let bytes = match volume.contents.get_kept(&piece.digest) {
@@ -170,7 +171,7 @@ impl Pass {
         found.chunks += 1;
         found.bytes += bytes.len() as u64;
         if self.seen.len() < SEEN_MAX {
-            self.seen.insert(piece.digest);
+            self.seen.insert(piece);
         }
         if piece.level > 0 {
             // A node that makes no sense under its own name was written so.
@@ -256,8 +257,9 @@ fn page(volume: &Volume, after: Option<FileId>) -> Result<(VecDeque<Wanted>, Opt
     let look = |replica: &LiveReplica| -> Result<_, StorageError> {
         let page = replica.contents_in_use(after, PAGE)?;
         let mut wanted = VecDeque::with_capacity(page.contents.len());
-        for ContentInUse { file, version, content, owed } in page.contents {
-            let is_relied_on = owed || is_home_with(replica, file, version)?;
+        for used in page.contents {
+            let is_relied_on = is_relied_on(replica, &used)?;
+            let ContentInUse { file, version, content, owed } = used;
             // What a home keeps in case that a newer one is lost has no version to ask for by itself.
             let version = match version {
                 Some(version) => Some(version),
@@ -268,10 +270,4 @@ fn page(volume: &Volume, after: Option<FileId>) -> Result<(VecDeque<Wanted>, Opt
         Ok((wanted, page.next))
     };
     Ok(volume.look(look).ok_or(ScrubError::Stopped)??)
-}
-
-/// Whether this is the home, which has a version by all that its engine knows.
-fn is_home_with(replica: &LiveReplica, file: FileId, version: Option<RecordId>) -> Result<bool, StorageError> {
-    let Some(version) = version.filter(|_| replica.config().role == Role::Home) else { return Ok(false) };
-    Ok(replica.holder(file, version)? == Holder::Here)
 }

@@ -5,6 +5,7 @@
 //! (`contents/protection.rs`): a step removes under the lock that protection takes.
 
 mod mark;
+mod names;
 mod sweeper;
 
 pub(crate) use sweeper::{Sweeper, run};

@@ -3,9 +3,10 @@
 //! Once a period it removes what nobody refers to. Where room is short, in a cache with a bound or on the disk, it goes to work at
 //! once: the grace of what nobody refers to yields, and what others have gives way, the least recently read first.
 
-use super::mark::{Marks, mark_all};
-use crate::contents::{Contents, DiskShortage, Named, Shortage};
+use super::mark::{Marks, Torn, mark_all};
+use crate::contents::{Contents, DiskShortage, Named, Shortage, Want};
 use crate::volume::Volume;
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tracing::{debug, warn};
@@ -23,6 +24,11 @@ const STEP_PAUSE: Duration = Duration::from_millis(2);
 const CACHE_GAP_PART: u64 = 10;
 /// but by so many bytes at least, if it is twice as large: a few of the largest chunks.
 const CACHE_GAP_MIN: u64 = 4 << 20;
+/// What is in use is marked anew for each sweep, at a cost that grows with the volume. So a large volume is swept less often: once a
+/// period, but for room, marking takes at most this part of one core's time, a hundredth.
+const MARKING_FACTOR: u32 = 100;
+/// So long is waited for a damaged list node from others.
+const NODE_PATIENCE: Duration = Duration::from_secs(10);
 /// How often the room is looked at.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 /// A sweep for room takes at most this part of one core's time: a quarter. Meanwhile what is read passes through memory.
@@ -142,6 +148,7 @@ pub(crate) fn run(sweeper: &Sweeper, volume: &Weak<Volume>) {
         volume.report_torn();
     }
     let (mut last, mut not_before) = (Instant::now(), Instant::now());
+    let mut marking = Duration::ZERO;
     let mut is_pressed = false;
     while let Some(woken) = sweeper.sleep(not_before) {
         let Some(volume) = volume.upgrade() else { return };
@@ -153,14 +160,15 @@ pub(crate) fn run(sweeper: &Sweeper, volume: &Weak<Volume>) {
         let asked = volume.contents.writers_room.take_wanted();
         let is_asked = asked != (0, 0);
         let need = need(&volume, asked, is_pressed);
-        let is_due = woken.wanted || last.elapsed() >= volume.settings.sweep_period;
+        let is_time = last.elapsed() >= volume.settings.sweep_period.max(marking * MARKING_FACTOR);
+        let is_due = woken.wanted || is_time;
         let is_for_room = need.shortage() == Shortage::Room && (is_asked || Instant::now() >= not_before);
         if !is_due && !is_for_room {
             continue;
         }
         is_pressed = false;
         let began = Instant::now();
-        let won = sweep(sweeper, &volume, need).unwrap_or_else(|error| {
+        let won = sweep(sweeper, &volume, need, &mut marking).unwrap_or_else(|error| {
             warn!(%error, "sweep");
             false
         });
@@ -183,8 +191,15 @@ fn need(volume: &Volume, (in_cache, on_disk): (u64, u64), is_pressed: bool) -> N
     Need { of_cache, disk: contents.disk_shortage(on_disk) }
 }
 
-/// Sweeps, and makes the room that is needed if it can; whether it won any.
-fn sweep(sweeper: &Sweeper, volume: &Volume, need: Need) -> Result<bool, StorageError> {
+/// Processor time of this thread so far.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Sweeps, and makes the room that is needed if it can; whether it won any. Says how much processor time it took to mark what is in
+/// use.
+fn sweep(sweeper: &Sweeper, volume: &Volume, need: Need, marking: &mut Duration) -> Result<bool, StorageError> {
     let contents = &volume.contents;
     let shortage = need.shortage();
     // In a quiet volume nothing else tells the engine that time has passed.
@@ -194,12 +209,20 @@ fn sweep(sweeper: &Sweeper, volume: &Volume, need: Need) -> Result<bool, Storage
     }
     let announced = volume.look(wayfs_proto::Replica::roots_announced).unwrap_or_default();
     let trees = contents.lock().begin_sweep(&announced.into_iter().collect(), shortage);
+    let began = processor_time();
     let Some(mut marks) = mark_all(volume, need.disk.is_some())? else { return Ok(false) };
     for tree in trees {
         marks.keep(contents, tree);
     }
     let before = contents.bytes();
-    let victims = unreferenced(contents, &marks);
+    let victims = match marks.torn {
+        None => unreferenced(contents, &marks),
+        Some(_) => Vec::new(),
+    };
+    *marking = processor_time().saturating_sub(began);
+    if let Some(torn) = marks.torn {
+        mend(volume, torn);
+    }
     if !victims.is_empty() && !is_agreed(volume, shortage) {
         return Ok(false);
     }
@@ -222,6 +245,25 @@ fn sweep(sweeper: &Sweeper, volume: &Volume, need: Need) -> Result<bool, Storage
         sweeper.press();
     }
     Ok(removed > 0 || is_compacted)
+}
+
+/// Gets a list node anew that is damaged or gone. Nothing that seems to be needed by nobody is removed before that: it may be what is
+/// below that node, and there may be no other copy. Where nobody has the node, a scrub tells the engine, and the content is no longer
+/// one that this machine is to have.
+fn mend(volume: &Volume, Torn { file, version, node }: Torn) {
+    let Some(me) = volume.me.upgrade() else { return };
+    if volume.contents.peek(&node).is_ok() {
+        // It has come since it was looked for.
+        return;
+    }
+    let want = Want { file, version, digest: node };
+    let fetched = volume.settings.runtime.block_on(me.fetch_chunk(want, None, NODE_PATIENCE));
+    if volume.contents.peek(&node).is_ok() {
+        warn!(%file, %version, digest = %node, "a list node was damaged or gone, and was fetched anew");
+        volume.metrics.chunks_repaired.add(1);
+        return;
+    }
+    warn!(%file, %version, digest = %node, ?fetched, "a list node is damaged or gone: nothing is swept before it is here again");
 }
 
 /// How long a sweep waits until the disk has what it goes by.

@@ -20,6 +20,55 @@ fn what_nobody_refers_to_is_swept_and_the_rest_stays() {
     assert!(home.read("kept").unwrap() == kept);
 }
 
+/// The bytes of the list node at the top of a file, as any reader of it can make them.
+fn node_of(bytes: &[u8]) -> Vec<u8> {
+    let mut sink = wayfs_content::MemorySink::default();
+    let content = wayfs_content::build(&bytes::Bytes::copy_from_slice(bytes), &mut sink).unwrap();
+    sink.chunks[&content.root().unwrap()].to_vec()
+}
+
+/// Whoever may read a large file can write another that consists of its list node: one chunk, under the same name.
+#[test]
+fn a_file_that_looks_like_the_list_of_another_takes_nothing_from_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let large = noise(40 << 20, 4);
+    let node = node_of(&large);
+    home.write("first", b"so that it is looked at before the large one");
+    home.write("large", &large);
+    let (_, inode) = home.write("first", &node);
+    assert_eq!(inode.content.root(), home.find(FileId::ROOT, "large").unwrap().1.content.root(), "one name for both");
+    std::thread::sleep(Duration::from_millis(250));
+    assert!(home.volume.sweep(PATIENCE));
+    assert!(home.read("first").unwrap() == node);
+    assert!(home.read("large").unwrap() == large, "it is all there");
+}
+
+/// A reader that looked at the end of a film has its list nodes and no more: with these the home has the whole film again, if the
+/// chunks are left that seem to belong to nothing meanwhile.
+#[test]
+fn what_is_below_a_damaged_list_node_is_not_swept() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let film = noise(16 << 20, 5);
+    let (file, inode) = home.write("film", &film);
+    let reader = Machine::below(&home, &dir.path().join("r"), ChildRole::Client, &[&home]);
+    eventually("the reader sees it", || reader.find(FileId::ROOT, "film").is_some());
+    let node = inode.content.root().unwrap();
+    let want = crate::contents::Want { file, version: inode.version, digest: node };
+    reader.volume.settings().runtime.block_on(reader.volume.fetch_chunk(want, None, PATIENCE)).unwrap();
+    reader.go_offline();
+    super::contents::flip_a_bit(&home, &node_of(&film)[..]);
+    std::thread::sleep(Duration::from_millis(250));
+    for _ in 0..3 {
+        assert!(home.volume.sweep(PATIENCE));
+    }
+    assert!(home.read("film").is_err(), "its list is damaged");
+    reader.link.as_ref().unwrap().go_online();
+    eventually("the home has it all again", || home.volume.sweep(PATIENCE) && home.read("film").is_ok());
+    assert!(home.read("film").unwrap() == film);
+}
+
 #[test]
 fn contents_of_removed_files_are_swept() {
     let dir = tempfile::tempdir().unwrap();
