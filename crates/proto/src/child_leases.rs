@@ -68,6 +68,9 @@ impl<S: MetaStore> Replica<S> {
         self.note_child_away();
         self.locks_child_away(origin);
         self.end_lock_rounds_of(origin);
+        if parting == Parting::Left {
+            self.returning.forget(origin);
+        }
         // It does not come to account for what the home has of it by now.
         self.children.dirty.insert(origin);
         let (now, lease) = (self.now, self.config.lease);

@@ -50,9 +50,22 @@ impl ChildRights {
 
     /// A child is gone, with all that it had.
     pub(crate) fn forget(&mut self, child: OriginId) {
-        self.alone.retain(|_, holder| *holder != child);
+        self.take(child);
+    }
+
+    /// A session is over: answers what its child had alone.
+    pub(crate) fn take(&mut self, child: OriginId) -> Vec<FileId> {
         self.claims.retain(|claim| claim.child != child);
         self.calls.retain(|(called, _), _| *called != child);
+        let alone = self.alone.iter().filter(|(_, holder)| **holder == child).map(|(file, _)| *file).collect();
+        self.alone.retain(|_, holder| *holder != child);
+        alone
+    }
+
+    /// A number for a question.
+    pub(crate) fn next_serial(&mut self) -> u64 {
+        self.next_serial += 1;
+        self.next_serial
     }
 
     /// A child looks at a directory no more.
@@ -82,6 +95,7 @@ impl<S: MetaStore> Replica<S> {
             self.handle_claim(child, ask, files);
         } else if let Up::GivenBack { serial } = up {
             self.child_rights.end_call(child, serial);
+            self.end_return(child, serial);
         }
     }
 
@@ -121,7 +135,10 @@ impl<S: MetaStore> Replica<S> {
     fn doubt_what_others_have(&mut self, origin: OriginId, files: &[FileId]) {
         let rights = &self.child_rights;
         let is_claimed = |file: &FileId| rights.claims.iter().any(|claim| claim.files.contains(file));
-        let is_anothers = |file: &FileId| rights.alone.get(file).is_some_and(|holder| *holder != origin);
+        let returning = &self.returning;
+        let is_anothers = |file: &FileId| {
+            rights.alone.get(file).is_some_and(|holder| *holder != origin) || returning.is_anothers(origin, file)
+        };
         let files: Vec<FileId> = files.iter().filter(|file| is_anothers(file) || is_claimed(file)).copied().collect();
         if !files.is_empty() {
             self.post_rights(origin, Down::GiveBack { serial: 0, files, then: Then::Ask });
@@ -146,8 +163,7 @@ impl<S: MetaStore> Replica<S> {
         if !self.children.by_origin.get(&child).is_some_and(is_there) {
             return false;
         }
-        self.child_rights.next_serial += 1;
-        let serial = self.child_rights.next_serial;
+        let serial = self.child_rights.next_serial();
         self.child_rights.calls.insert((child, serial), Call { files: files.clone(), since: self.now });
         self.post_rights(child, Down::GiveBack { serial, files, then });
         true
@@ -156,13 +172,14 @@ impl<S: MetaStore> Replica<S> {
     /// Grants what can be granted. A client that nobody answers for a lease is waited for no more.
     pub(crate) fn pump_rights(&mut self) {
         self.end_late_calls();
+        self.end_late_returns();
         let mut taken: BTreeSet<FileId> = BTreeSet::new();
         let mut at = 0;
         while let Some(claim) = self.child_rights.claims.get(at) {
             let (child, ask, files) = (claim.child, claim.ask, claim.files.clone());
             // What it is to give back is not given to it before it did: its word would take away what was given since.
             let waits = self.child_rights.is_called(child, |file| files.contains(file))
-                || files.iter().any(|file| taken.contains(file))
+                || files.iter().any(|file| taken.contains(file) || self.returning.is_anothers(child, file))
                 || self.waits_for_others(at, child, &files);
             if waits {
                 taken.extend(files);
@@ -200,7 +217,7 @@ impl<S: MetaStore> Replica<S> {
         self.post_rights(child, Down::Claimed { ask });
     }
 
-    fn post_rights(&mut self, child: OriginId, message: Down) {
+    pub(crate) fn post_rights(&mut self, child: OriginId, message: Down) {
         if let Some(row) = self.children.by_origin.get_mut(&child) {
             row.rights_mail.push_back(message);
             self.child_rights.posted.insert(child);
@@ -219,7 +236,8 @@ impl<S: MetaStore> Replica<S> {
     }
 
     pub(crate) fn rights_timeout(&self) -> Option<Time> {
-        self.child_rights.first_call().map(|since| since + self.config.lease)
+        let first = self.child_rights.first_call().into_iter().chain(self.returning.first()).min();
+        first.map(|since| since + self.config.lease)
     }
 
     /// Whether a child may be answered: nobody changes alone what it asks for. If somebody does, he is asked to give it
@@ -245,6 +263,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let is_claimed = |claim: &Claim| claim.child != origin && claim.files.iter().any(|file| files.contains(file));
         let mut may = !self.child_rights.claims.iter().any(is_claimed);
+        may &= !files.iter().any(|file| self.returning.is_anothers(origin, file));
         for file in files {
             let Some(holder) = self.child_rights.alone.get(file).copied().filter(|holder| *holder != origin) else {
                 continue;

@@ -435,7 +435,7 @@ impl<S: MetaStore> Replica<S> {
             self.outputs.push_back(crate::api::Output::Disconnect { peer, reason });
             return Ok(());
         }
-        self.child_rights.forget(origin);
+        self.note_former_session(origin);
         if let Some(detached) = self.children.remove(origin) {
             drop(detached);
             self.children.unblock();

@@ -111,6 +111,7 @@ mod reports_kept;
 mod requests;
 mod restored;
 mod restoring;
+mod returning;
 mod rewriting;
 mod rights;
 mod rooms;

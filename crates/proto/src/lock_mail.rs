@@ -79,7 +79,9 @@ impl<S: MetaStore> Replica<S> {
     fn post(&mut self, message: LockMessage) {
         // Without a parent only what must be made good is kept. A station that is catching up has reclaimed already what its children
         // hold: what they let go of until it may speak again would stay theirs at the home for ever.
-        let has_session = self.config.role == Role::Station && self.upstream.is_some();
+        // So would what a client gave back meanwhile.
+        let is_kept = self.config.role == Role::Station || matches!(message.up, Up::GivenBack { .. });
+        let has_session = is_kept && self.upstream.is_some();
         if has_session || self.has_lock_parent() || !message.held.is_empty() {
             self.lock_mail.waiting.push_back(message);
         }

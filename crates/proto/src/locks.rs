@@ -404,6 +404,12 @@ impl LockTable {
         }
     }
 
+    /// Whether a replica has locks of a session that is over, which it has not claimed again.
+    pub(crate) fn has_stale(&self, origin: OriginId) -> bool {
+        let mut held = self.files.values().flat_map(|file| &file.held);
+        held.any(|held| held.stale && held.holder.origin == origin)
+    }
+
     /// Releases all of a replica's locks that a predicate names.
     fn release_where(
         &mut self,

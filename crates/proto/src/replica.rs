@@ -30,6 +30,7 @@ use crate::locks::LockTable;
 use crate::overlay::{Overlay, Tx};
 use crate::quota::{Grown, Quotas};
 use crate::requests::Requests;
+use crate::returning::Returning;
 use crate::rooms::Rooms;
 use crate::tables::{image_key, table, unpack};
 use crate::taken_along::TakenAlong;
@@ -209,6 +210,7 @@ pub struct Replica<S> {
     pub(crate) children: Children,
     /// Who of them changes what alone.
     pub(crate) child_rights: ChildRights,
+    pub(crate) returning: Returning,
     pub(crate) requests: Requests,
     pub(crate) watches: Watches,
     /// Images of earlier changes were vouched for by a former parent; 0: there was none.

@@ -288,7 +288,8 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_given_back(&mut self, serial: u64) {
         let Some(upstream) = self.upstream.as_mut() else { return };
         let Some((files, then)) = upstream.rights.given.remove(&serial) else { return };
-        let mut was_alone = false;
+        // Of nothing: the parent waits for what we did before the session began.
+        let mut was_alone = files.is_empty();
         for file in files {
             was_alone |= upstream.rights.alone.remove(&file);
             if then == Then::Ask {

@@ -93,7 +93,7 @@ impl<S: MetaStore> Replica<S> {
                 base.insert(Key::Conflict(open.id));
             }
         }
-        self.locks_child_started(origin);
+        self.begin_return(origin);
         if let Some(child) = self.children.by_origin.get_mut(&origin) {
             child.extra.extend(base);
             child.extra.insert(Key::Origin(origin));

@@ -272,7 +272,7 @@ pub enum Up {
         /// Directories.
         files: Vec<FileId>,
     },
-    /// Answers `GiveBack`: all that was done under the rights came before.
+    /// Answers `GiveBack`: all that was done under the rights, or before the session, came before.
     GivenBack {
         /// Its number.
         serial: u64,
@@ -583,7 +583,7 @@ pub enum Down {
         /// The claim.
         ask: AskId,
     },
-    /// Somebody else looks at these, or is to change them alone.
+    /// Somebody else looks at these, or is to change them alone. Of none: others wait for what the child did before this session.
     GiveBack {
         /// Chosen by the parent, unique in the session.
         serial: u64,

@@ -18,6 +18,7 @@ use crate::locks::LockTable;
 use crate::overlay::Overlay;
 use crate::quota::{Grown, Quotas};
 use crate::requests::Requests;
+use crate::returning::Returning;
 use crate::rooms::Rooms;
 use crate::tables::unpack;
 use crate::taken_along::TakenAlong;
@@ -66,6 +67,7 @@ impl<S: MetaStore> Replica<S> {
             peers: BTreeMap::new(),
             children: Children::default(),
             child_rights: ChildRights::default(),
+            returning: Returning::default(),
             requests: Requests::default(),
             watches: Watches::default(),
             moved_at: 0,

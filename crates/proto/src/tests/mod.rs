@@ -42,6 +42,7 @@ mod quotas;
 pub(crate) mod random_peers;
 mod renamed;
 mod reports;
+mod returning;
 mod seals;
 mod sharing;
 mod station_back;
