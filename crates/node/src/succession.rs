@@ -65,9 +65,9 @@ impl Volume {
         let volume = Arc::downgrade(self);
         self.settings().runtime.spawn_blocking(move || {
             let Some(volume) = volume.upgrade() else { return };
-            if let Err(error) = volume.each_content(|root, _, _, is_here| {
+            if let Err(error) = volume.each_content(|top, _, _, is_here| {
                 if is_here {
-                    volume.step(Input::ContentsHere { roots: vec![root] });
+                    volume.step(Input::ContentsHere { tops: vec![top] });
                 }
             }) {
                 tracing::error!(%error, "look which contents the new home has");
@@ -75,16 +75,16 @@ impl Volume {
         });
     }
 
-    /// Visits each content of the volume: its root, a file that has it, its size, whether it lies here whole.
-    fn each_content(&self, mut visit: impl FnMut(wayfs_types::Digest, FileId, u64, bool)) -> Result<(), StorageError> {
+    /// Visits each content of the volume: its top, a file that has it, its size, whether it lies here whole.
+    fn each_content(&self, mut visit: impl FnMut(wayfs_types::Top, FileId, u64, bool)) -> Result<(), StorageError> {
         let mut after = None;
         while !self.is_stopped() {
             let Some(page) = self.look(|replica| replica.contents_in_use(after, PAGE)) else { return Ok(()) };
             let page = page?;
             for used in page.contents.iter().filter(|used| !used.owed) {
-                let (Some(root), Some(top)) = (used.content.root(), Piece::top(&used.content)) else { continue };
-                let is_here = matches!(walk(&self.contents, top, 1, &CallOff::default()), Walk::Complete);
-                visit(root, used.file, used.content.size(), is_here);
+                let (Some(top), Some(piece)) = (used.content.top(), Piece::top(&used.content)) else { continue };
+                let is_here = matches!(walk(&self.contents, piece, 1, &CallOff::default()), Walk::Complete);
+                visit(top, used.file, used.content.size(), is_here);
             }
             after = page.next;
             if after.is_none() {

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 use wayfs_types::request::{Outcome, Request, RequestId};
-use wayfs_types::{Content, Digest, FileId, Life, Name, NodeId, OriginId, RecordId, Ticket, Time, VolumeId};
+use wayfs_types::{Content, FileId, Life, Name, NodeId, OriginId, RecordId, Ticket, Time, Top, VolumeId};
 use wayfs_wire::{Room, ServerRoom};
 
 /// A session with a neighbour. The driver picks a fresh number for every
@@ -233,8 +233,8 @@ pub enum Input {
     },
     /// All bytes of these contents are durable in the chunk store of this replica.
     ContentsHere {
-        /// Roots of the contents.
-        roots: Vec<Digest>,
+        /// Their tops.
+        tops: Vec<Top>,
     },
     /// The contents behind [`Output::Push`] arrived and are durable at the parent.
     Pushed {

@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use wayfs_tree::Effect;
-use wayfs_types::{Content, Digest, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Time, WallTime};
+use wayfs_types::{Content, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Time, Top, WallTime};
 use wayfs_wire::{Down, HeldVersion};
 
 /// Table of records whose contents a client below us is to push.
@@ -103,8 +103,8 @@ pub(crate) enum Source {
 /// What is not in the store about contents.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
-    announced: VecDeque<(Time, Digest)>,
-    announced_set: BTreeMap<Digest, Time>,
+    announced: VecDeque<(Time, Top)>,
+    announced_set: BTreeMap<Top, Time>,
     /// Versions that somebody wants at our parent.
     pub(crate) wanted: BTreeSet<RecordId>,
     /// Those of them for which the parent asked itself: it knows better than we whether their file is there.
@@ -166,7 +166,7 @@ pub(crate) struct Contents {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Superseded {
     version: RecordId,
-    root: Digest,
+    top: Top,
     /// The version that stands there now, if its contents come apart.
     by: Option<RecordId>,
 }
@@ -174,7 +174,7 @@ pub(crate) struct Superseded {
 impl Superseded {
     /// `None`: its content was no tree, so nobody waits for it.
     pub(crate) fn new(version: RecordId, content: &Content, by: Option<RecordId>) -> Option<Self> {
-        Some(Self { version, root: content.root()?, by })
+        Some(Self { version, top: content.top()?, by })
     }
 }
 
@@ -202,9 +202,9 @@ impl Floors {
 }
 
 impl Contents {
-    fn announce(&mut self, root: Digest, now: Time) {
-        self.announced_set.insert(root, now);
-        self.announced.push_back((now, root));
+    fn announce(&mut self, top: Top, now: Time) {
+        self.announced_set.insert(top, now);
+        self.announced.push_back((now, top));
         if self.announced.len() > ANNOUNCED_MAX {
             self.forget_oldest();
         }
@@ -212,10 +212,10 @@ impl Contents {
 
     /// Takes the oldest announcement out, unless it was made anew since.
     fn forget_oldest(&mut self) {
-        if let Some((at, root)) = self.announced.pop_front()
-            && self.announced_set.get(&root) == Some(&at)
+        if let Some((at, top)) = self.announced.pop_front()
+            && self.announced_set.get(&top) == Some(&at)
         {
-            self.announced_set.remove(&root);
+            self.announced_set.remove(&top);
         }
     }
 
@@ -228,13 +228,13 @@ impl Contents {
 
     /// Whether the driver announced these contents before any record named them. Now one does: from here on they are
     /// kept for as long as the view or a duty names them.
-    pub(crate) fn take_announced(&mut self, root: &Digest) -> bool {
-        self.announced_set.remove(root).is_some()
+    pub(crate) fn take_announced(&mut self, content: &Content) -> bool {
+        content.top().is_some_and(|top| self.announced_set.remove(&top).is_some())
     }
 
     /// Whether the driver announced these contents, and no record of ours or of a child named them so far.
-    pub(crate) fn is_announced(&self, root: &Digest) -> bool {
-        self.announced_set.contains_key(root)
+    pub(crate) fn is_announced(&self, content: &Content) -> bool {
+        content.top().is_some_and(|top| self.announced_set.contains_key(&top))
     }
 
     /// A station has contents of a record that has not come yet. Past the bound one is forgotten: it is told again
@@ -361,7 +361,7 @@ impl<S: MetaStore> Replica<S> {
         let others = self.contents.early_haves.remove(&record.id).unwrap_or_default();
         let spares = self.contents.early_spares.remove(&record.id).unwrap_or_default();
         let Some((file, content)) = content_of(record) else { return Ok(None) };
-        let Some(root) = content.root() else { return Ok(None) };
+        let Some(top) = content.top() else { return Ok(None) };
         let is_home = self.config.role == Role::Home;
         self.note_overwritten(record)?;
         let is_needed = effect.stored.is_some() || is_home && self.is_last_whole(record, effect)?;
@@ -376,7 +376,7 @@ impl<S: MetaStore> Replica<S> {
                 self.tell_all_stable(others, origin, record.id);
                 Ok(None)
             }
-            Source::Child { origin, .. } if self.contents.take_announced(&root) => {
+            Source::Child { origin, .. } if self.contents.take_announced(content) => {
                 if is_home {
                     self.tell_all_stable(others, origin, record.id);
                 } else {
@@ -405,12 +405,12 @@ impl<S: MetaStore> Replica<S> {
                     self.contents.replacing.note_told(record.id, origin);
                 }
                 self.overlay.put_raw(record_key(table::MISSING, record.id), pack(&missing));
-                self.overlay.put_raw(root_key(&root, record.id), Vec::new());
+                self.overlay.put_raw(root_key(&top.root, record.id), Vec::new());
                 self.contents.floors.note_row(table::MISSING, record.id);
                 self.contents.floors.note_row(AWAITED, record.id);
                 self.staged.totals.missing += 1;
                 if is_home {
-                    self.staged.noted.push((stored.0, stored.1, root));
+                    self.staged.noted.push((stored.0, stored.1, top));
                 }
                 self.staged.totals.missing_bytes += size_of(content);
                 if held && !is_station {
@@ -499,22 +499,32 @@ impl<S: MetaStore> Replica<S> {
         self.staged.marks.insert(record.origin());
     }
 
-    pub(crate) fn records_with_root(&mut self, root: &Digest) -> Result<Vec<RecordId>, StorageError> {
-        let prefix = root_prefix(root);
+    /// Records that name contents of this top, and wait for them or were declared lost.
+    pub(crate) fn records_with(&mut self, top: Top) -> Result<Vec<RecordId>, StorageError> {
+        let prefix = root_prefix(&top.root);
         let until = after_prefix(&prefix);
         let pairs = self.tx().scan_raw(&prefix, &until, usize::MAX / 2)?;
-        pairs.iter().map(|(key, _)| parse_root_key(key)).collect()
+        let mut records = Vec::with_capacity(pairs.len());
+        for (key, _) in pairs {
+            let record = parse_root_key(&key)?;
+            let missing = self.missing(record)?.map(|missing| missing.content);
+            let content = if missing.is_some() { missing } else { self.lost(record)?.map(|lost| lost.content) };
+            if content.is_none_or(|content| content.top() == Some(top)) {
+                records.push(record);
+            }
+        }
+        Ok(records)
     }
 
     /// [`crate::Input::ContentsHere`].
-    pub(crate) fn handle_contents_here(&mut self, roots: &[Digest]) -> Result<(), StepError> {
-        roots.iter().try_for_each(|root| self.handle_content_here(*root))
+    pub(crate) fn handle_contents_here(&mut self, tops: &[Top]) -> Result<(), StepError> {
+        tops.iter().try_for_each(|top| self.handle_content_here(*top))
     }
 
-    fn handle_content_here(&mut self, root: Digest) -> Result<(), StepError> {
-        let named = self.records_with_root(&root)?;
+    fn handle_content_here(&mut self, top: Top) -> Result<(), StepError> {
+        let named = self.records_with(top)?;
         if named.is_empty() {
-            self.contents.announce(root, self.now);
+            self.contents.announce(top, self.now);
         }
         for record in named {
             let Some(missing) = self.missing(record)? else {
@@ -540,22 +550,22 @@ impl<S: MetaStore> Replica<S> {
 
     /// Versions whose file was removed or overwritten with the very batch that brought them never stood in the view, so
     /// nobody sees them leave it.
-    pub(crate) fn supersede_unseen(&mut self, noted: Vec<(FileId, RecordId, Digest)>) {
-        for (file, version, root) in noted {
+    pub(crate) fn supersede_unseen(&mut self, noted: Vec<(FileId, RecordId, Top)>) {
+        for (file, version, top) in noted {
             let Ok(inode) = self.inode(file) else { continue };
             let shown = inode.filter(|inode| !inode.is_removed());
             if shown.as_ref().is_some_and(|inode| inode.version == version) {
                 continue;
             }
             let by = shown.filter(|inode| inode.content.root().is_some()).map(|inode| inode.version);
-            self.contents.superseded.push(Superseded { version, root, by });
+            self.contents.superseded.push(Superseded { version, top, by });
         }
     }
 
     /// The home drops its claim on contents that no view of the future can show.
     pub(crate) fn release_superseded(&mut self) -> Result<(), StorageError> {
         while let Some(superseded) = self.contents.superseded.pop() {
-            for record in self.records_with_root(&superseded.root)? {
+            for record in self.records_with(superseded.top)? {
                 let Some(missing) = self.missing(record)? else { continue };
                 if missing.version != superseded.version || self.is_kept(superseded, record)? {
                     continue;
@@ -728,9 +738,9 @@ impl<S: MetaStore> Replica<S> {
         Ok(first)
     }
 
-    /// Roots that the driver announced lately by [`crate::Input::ContentsHere`] before any record named them:
+    /// Tops that the driver announced lately by [`crate::Input::ContentsHere`] before any record named them:
     /// garbage collection keeps them, too. At most 16,384, for [`crate::Config::announced_grace`].
-    pub fn roots_announced(&self) -> Vec<Digest> {
+    pub fn tops_announced(&self) -> Vec<Top> {
         self.contents.announced_set.keys().copied().collect()
     }
 

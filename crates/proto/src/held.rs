@@ -130,7 +130,7 @@ impl<S: MetaStore> Replica<S> {
         }
         for pair in cut {
             let (Key::Inode(file), Some(Image::Inode(inode))) = (&pair.key, &pair.image) else { continue };
-            let is_early = inode.content.root().is_some_and(|root| self.contents.is_announced(&root));
+            let is_early = self.contents.is_announced(&inode.content);
             if is_early && self.missing(inode.version)?.is_none() {
                 self.owe(inode.version, *file, inode.content.clone())?;
             }
@@ -164,7 +164,7 @@ impl<S: MetaStore> Replica<S> {
                 self.children.tell_stable(child, version);
                 return Ok(());
             }
-            None if self.contents.take_announced(&root) => {
+            None if self.contents.take_announced(&content) => {
                 // Its push was faster than its account.
                 return self.owe(version, file, content);
             }

@@ -309,7 +309,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Contents that this replica's view shows or that it owes to others, for garbage collection: a chunk
-    /// that belongs to none of them, and to no root of [`Replica::roots_announced`], may go.
+    /// that belongs to none of them, and to no top of [`Replica::tops_announced`], may go.
     ///
     /// # Errors
     /// [`StorageError`] if they cannot be read.

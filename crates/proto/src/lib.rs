@@ -20,7 +20,7 @@
 //!     pub fn origins(&self) -> Result<Vec<(OriginId, Origin)>, StorageError>;
 //!     pub fn admitted(&self, node: NodeId) -> Result<Vec<(OriginId, Origin)>, StorageError>;
 //!     pub fn contents_in_use(&self, after: Option<FileId>, limit: usize) -> Result<ContentsPage, StorageError>;
-//!     pub fn roots_announced(&self) -> Vec<Digest>; // garbage collection must keep these, too
+//!     pub fn tops_announced(&self) -> Vec<Top>; // garbage collection must keep these, too
 //!     pub fn is_settled(&self) -> bool;
 //!     pub fn config(&self) -> &Config; store(), store_mut(), into_store()
 //!     // home only

@@ -157,8 +157,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// The home's driver looked for contents, and asked everybody: those of a version that is sought, or what would be shown instead.
     pub(crate) fn end_look(&mut self, version: RecordId, content: &Content, is_here: bool) -> Result<(), StepError> {
-        if let Some(root) = content.root().filter(|_| is_here) {
-            self.handle_contents_here(&[root])?;
+        if let Some(top) = content.top().filter(|_| is_here) {
+            self.handle_contents_here(&[top])?;
         }
         let to_read = self.previous_to_read(version, content, is_here)?;
         if !self.contents.seeking.is_sought(version) {
@@ -192,8 +192,8 @@ impl<S: MetaStore> Replica<S> {
 
     /// Whether a machine that may still come has the same contents on record under another name.
     fn has_namesake(&mut self, version: RecordId, content: &Content) -> Result<bool, StorageError> {
-        let Some(root) = content.root() else { return Ok(false) };
-        for other in self.records_with_root(&root)?.into_iter().filter(|other| *other != version) {
+        let Some(top) = content.top() else { return Ok(false) };
+        for other in self.records_with(top)?.into_iter().filter(|other| *other != version) {
             if let Some(missing) = self.missing(other)?
                 && !self.nobody_may_come(other, &missing)?
             {
@@ -333,7 +333,7 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    fn lost(&mut self, version: RecordId) -> Result<Option<Lost>, StorageError> {
+    pub(crate) fn lost(&mut self, version: RecordId) -> Result<Option<Lost>, StorageError> {
         self.tx().get_raw(&record_key(LOST, version))?.map(|bytes| unpack(&bytes)).transpose()
     }
 

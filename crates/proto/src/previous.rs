@@ -194,14 +194,14 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn keep_previous_owed(&mut self) -> Result<(), StorageError> {
         let (mut owed, mut noted) = (BTreeSet::new(), Vec::new());
         self.each(&[table::OWED], &[table::OWED + 1], |_, value| {
-            owed.extend(unpack::<Owed>(value)?.content.root());
+            owed.extend(unpack::<Owed>(value)?.content.top());
             Ok(())
         })?;
         self.each(&[PREVIOUS], &[PREVIOUS + 1], |key, value| {
-            noted.extend(unpack::<Previous>(value)?.content.root().map(|root| (key.to_vec(), root)));
+            noted.extend(unpack::<Previous>(value)?.content.top().map(|top| (key.to_vec(), top)));
             Ok(())
         })?;
-        for (key, _) in noted.into_iter().filter(|(_, root)| !owed.contains(root)) {
+        for (key, _) in noted.into_iter().filter(|(_, top)| !owed.contains(top)) {
             self.overlay.delete_raw(key);
         }
         Ok(())
@@ -241,7 +241,7 @@ impl<S: MetaStore> Replica<S> {
         let until = crate::tables::after_prefix(&prefix);
         for (key, _) in self.tx().scan_raw(&prefix, &until, crate::replica::PAGE)? {
             let record = parse_root_key(&key)?;
-            if self.tx().get_raw(&record_key(table::MISSING, record))?.is_some() {
+            if self.missing(record)?.is_some_and(|missing| missing.content.top() == content.top()) {
                 return Ok(Some(record));
             }
         }

@@ -148,7 +148,7 @@ pub(crate) struct Staged {
     /// Origins whose marks may have moved.
     pub(crate) marks: BTreeSet<OriginId>,
     /// Home: versions whose contents are missing from now on, with their files and roots.
-    pub(crate) noted: Vec<(FileId, RecordId, wayfs_types::Digest)>,
+    pub(crate) noted: Vec<(FileId, RecordId, wayfs_types::Top)>,
     /// Those of our own records did.
     pub(crate) marks_moved: bool,
     /// Records of the log whose contents changed because they were cancelled, and what they weigh.
@@ -374,7 +374,7 @@ impl<S: MetaStore> Replica<S> {
             Input::Stored { ticket } => {
                 self.handle_stored(ticket)?;
             }
-            Input::ContentsHere { roots } => self.handle_contents_here(&roots)?,
+            Input::ContentsHere { tops } => self.handle_contents_here(&tops)?,
             Input::ContentGone { file, version, content } => self.handle_content_gone(file, version, &content)?,
             Input::Sought { file, version, content, is_here } => {
                 self.handle_found((file, version), content, is_here)?

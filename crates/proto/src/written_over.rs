@@ -76,10 +76,10 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn find_written_over(&mut self, lost: &Lost) -> Result<BTreeMap<FileId, WrittenOver>, StorageError> {
         let mut found: BTreeMap<FileId, WrittenOver> = BTreeMap::new();
         let mut known = Confirmed::default();
-        let mut owed_roots = BTreeSet::new();
+        let mut owed_tops = BTreeSet::new();
         for (key, value) in self.tx().scan_raw(&[table::OWED], &[table::OWED + 1], usize::MAX / 2)? {
             let (version, owed): (RecordId, Owed) = (parse_record_key(&key)?, unpack(&value)?);
-            owed_roots.extend(owed.content.root());
+            owed_tops.extend(owed.content.top());
             if self.is_forgotten_there(version, &mut known)? {
                 self.add_written_over(&mut found, lost, owed.file, (owed.content, None, Some(version)))?;
             }
@@ -93,7 +93,7 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         // What is shown may be here, or travel in its record.
-        found.retain(|_, over| over.shown.content.root().is_some_and(|root| !owed_roots.contains(&root)));
+        found.retain(|_, over| over.shown.content.top().is_some_and(|top| !owed_tops.contains(&top)));
         Ok(found)
     }
 

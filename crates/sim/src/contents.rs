@@ -13,7 +13,7 @@ use rand::Rng;
 use std::rc::Rc;
 use std::time::Duration;
 use wayfs_proto::{Holder, Input, PeerId, Role};
-use wayfs_types::{Content, Digest, FileId, RecordId};
+use wayfs_types::{Content, Digest, FileId, RecordId, Top};
 
 /// Most pieces of a content: a list node and four chunks.
 pub(crate) const PIECES_MAX: usize = 5;
@@ -68,6 +68,11 @@ impl World {
             if chunks == 1 { Rc::from([root]) } else { std::iter::once(root).chain((1..=chunks).map(piece)).collect() };
         self.trees.insert(root, pieces);
         Content::Tree { size: 10_000 * chunks as u64, root, depth: u8::from(chunks > 1), holes: 0 }
+    }
+
+    /// What an engine is told of a content.
+    fn top(&self, root: Digest) -> Top {
+        Top { root, depth: u8::from(self.pieces(root).len() > 1) }
     }
 
     /// The pieces of a content, its root first.
@@ -260,7 +265,7 @@ impl World {
             // A sweep took a piece of what no record named so far.
             return self.push_step(Push { sent: 0, ..push });
         }
-        self.feed(parent, Input::ContentsHere { roots: vec![push.root] });
+        self.feed(parent, Input::ContentsHere { tops: vec![self.top(push.root)] });
         let Some(session) = self.sessions.get(&push.session) else { return };
         let delay = self.links[&(session.child, session.parent)].delay();
         self.after(delay, Event::PushConfirmed { session: push.session, version: push.version });
@@ -279,7 +284,7 @@ impl World {
     pub(crate) fn whole(&mut self, index: usize, root: Digest, chunk_writes: u64) {
         self.hosts[index].disk.0.borrow_mut().sync_chunks(chunk_writes);
         if self.is_whole(index, root) {
-            self.feed(index, Input::ContentsHere { roots: vec![root] });
+            self.feed(index, Input::ContentsHere { tops: vec![self.top(root)] });
         }
     }
 
@@ -461,7 +466,7 @@ impl World {
     fn contents_in_use(&self, index: usize) -> Option<Vec<(Digest, bool)>> {
         let host = &self.hosts[index];
         let replica = host.replica.as_ref()?;
-        let mut roots: Vec<(Digest, bool)> = replica.roots_announced().into_iter().map(|root| (root, true)).collect();
+        let mut roots: Vec<(Digest, bool)> = replica.tops_announced().into_iter().map(|top| (top.root, true)).collect();
         roots.extend(host.promised_roots().map(|root| (root, true)));
         let mut after = None;
         loop {

@@ -112,6 +112,24 @@ impl Content {
             Self::Tree { root, .. } => Some(*root),
         }
     }
+
+    /// What tells it from every other content that is not inline.
+    pub fn top(&self) -> Option<Top> {
+        match self {
+            Self::Inline(_) => None,
+            Self::Tree { root, depth, .. } => Some(Top { root: *root, depth: *depth }),
+        }
+    }
+}
+
+/// The top of a content's tree. Data of a file may be the same bytes as a list node, and have the same digest: that something is here
+/// under a digest says what it is only together with the depth of the tree above the chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Top {
+    /// Digest of the top node, or of the only chunk.
+    pub root: Digest,
+    /// Levels above the chunks: 0 for a single chunk.
+    pub depth: u8,
 }
 
 impl Default for Content {

@@ -19,7 +19,7 @@ mod storage;
 mod time;
 
 pub use chain::{Chain, ChainCheck};
-pub use content::{Content, Digest, INLINE_MAX};
+pub use content::{Content, Digest, INLINE_MAX, Top};
 pub use errors::FsError;
 pub use facts::{Fact, Facts};
 pub use ids::{CommitNumber, FileId, IdError, NodeId, OriginId, RecordId, UserId, VolumeId};

@@ -8,7 +8,7 @@
 use crate::volume::Volume;
 use std::sync::{Mutex, PoisonError};
 use wayfs_proto::Input;
-use wayfs_types::{Digest, RecordId};
+use wayfs_types::{RecordId, Top};
 
 /// Most that one step tells: others wait for the lock meanwhile.
 const TOGETHER_MAX: usize = 1024;
@@ -19,7 +19,7 @@ pub(crate) struct News(Mutex<Untold>);
 
 #[derive(Debug, Default)]
 struct Untold {
-    here: Vec<Digest>,
+    here: Vec<Top>,
     pushed: Vec<RecordId>,
     /// Somebody is about to tell.
     is_on_its_way: bool,
@@ -41,8 +41,8 @@ impl News {
 impl Volume {
     /// A content is durable here. The engine hears of it within a moment, unless this process ends before: then it is asked
     /// for again in the next session.
-    pub(crate) fn note_here(&self, root: Digest) {
-        self.note(|untold| untold.here.push(root));
+    pub(crate) fn note_here(&self, top: Top) {
+        self.note(|untold| untold.here.push(top));
     }
 
     /// A version that was pushed is durable at the parent. The engine hears of it in the same way.
@@ -66,8 +66,8 @@ impl Volume {
 
     fn tell_news(&self) {
         let Untold { here, pushed, .. } = self.news.take();
-        for roots in here.chunks(TOGETHER_MAX) {
-            self.step(Input::ContentsHere { roots: roots.to_vec() });
+        for tops in here.chunks(TOGETHER_MAX) {
+            self.step(Input::ContentsHere { tops: tops.to_vec() });
         }
         for versions in pushed.chunks(TOGETHER_MAX) {
             self.step(Input::Pushed { versions: versions.to_vec() });
@@ -82,12 +82,12 @@ mod tests {
     #[test]
     fn whoever_comes_first_tells_it_for_all() {
         let news = News::default();
-        let root = |n: u8| Digest::of(&[n]);
-        assert!(news.add(|untold| untold.here.push(root(1))));
-        assert!(!news.add(|untold| untold.here.push(root(2))), "somebody is on the way");
+        let top = |n: u8| Top { root: wayfs_types::Digest::of(&[n]), depth: 0 };
+        assert!(news.add(|untold| untold.here.push(top(1))));
+        assert!(!news.add(|untold| untold.here.push(top(2))), "somebody is on the way");
         let told = news.take();
-        assert_eq!(told.here, [root(1), root(2)]);
-        assert!(news.add(|untold| untold.here.push(root(3))), "what comes behind that is told by another");
-        assert_eq!(news.take().here, [root(3)]);
+        assert_eq!(told.here, [top(1), top(2)]);
+        assert!(news.add(|untold| untold.here.push(top(3))), "what comes behind that is told by another");
+        assert_eq!(news.take().here, [top(3)]);
     }
 }

@@ -12,7 +12,7 @@
 use super::presence::Piece;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
-use wayfs_types::Digest;
+use wayfs_types::{Digest, Top};
 
 /// Most chunks protected one by one; past it the oldest half of them goes. A million names are 64 MB.
 const CHUNKS_MAX: usize = 1 << 20;
@@ -160,7 +160,7 @@ impl Protection {
 
     /// Forgets what is over, and gives the trees that a sweep has to mark. To be called before it looks what is named.
     /// Trees whose root the engine was told of and whose record has not come yet stay protected.
-    pub(crate) fn begin_sweep(&mut self, announced: &BTreeSet<Digest>, shortage: Shortage) -> Vec<Tree> {
+    pub(crate) fn begin_sweep(&mut self, announced: &BTreeSet<Top>, shortage: Shortage) -> Vec<Tree> {
         let grace = self.grace;
         self.made = None;
         let kept_from = self.made_since();
@@ -169,7 +169,9 @@ impl Protection {
             Shortage::None => grace,
             Shortage::Room => self.grace_short,
         };
-        self.trees.retain(|tree, since| since.elapsed() < of_trees || announced.contains(&tree.digest));
+        self.trees.retain(|tree, since| {
+            since.elapsed() < of_trees || announced.contains(&Top { root: tree.digest, depth: tree.level })
+        });
         self.fresh.clear();
         self.trees.keys().copied().collect()
     }

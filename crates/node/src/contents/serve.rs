@@ -224,7 +224,7 @@ pub(crate) async fn complete(
     content: Content,
     arrived: Option<Arriving>,
 ) -> Reply {
-    let (Some(top), Some(root)) = (Piece::top(&content), content.root()) else { return Reply::Durable };
+    let (Some(top), Some(here)) = (Piece::top(&content), content.top()) else { return Reply::Durable };
     volume.contents.protect_tree(top);
     let call_off = CallOff::default();
     let _waiting = call_off.on_drop();
@@ -243,7 +243,7 @@ pub(crate) async fn complete(
         Ok(Walk::Complete) => match volume.arrived_durable(arrived).await {
             Ok(()) => {
                 debug!(%file, %version, "contents arrived");
-                volume.note_here(root);
+                volume.note_here(here);
                 Reply::Durable
             }
             Err(error) => reply_of(error),

@@ -207,7 +207,7 @@ fn sweep(sweeper: &Sweeper, volume: &Volume, need: Need, marking: &mut Duration)
     if need.disk.is_some() {
         volume.hooks.room_is_short();
     }
-    let announced = volume.look(wayfs_proto::Replica::roots_announced).unwrap_or_default();
+    let announced = volume.look(wayfs_proto::Replica::tops_announced).unwrap_or_default();
     let trees = contents.lock().begin_sweep(&announced.into_iter().collect(), shortage);
     let began = processor_time();
     let Some(mut marks) = mark_all(volume, need.disk.is_some())? else { return Ok(false) };

@@ -1,10 +1,10 @@
 //! Who answers for contents from the write until they are at the home.
 
-use super::world::{HOME, World, big, name};
+use super::world::{HOME, World, big, name, top};
 use crate::{Held, Input, PeerId, Role};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Request};
-use wayfs_types::{Content, FileId, OriginId, RecordId};
+use wayfs_types::{Content, FileId, OriginId, RecordId, Top};
 
 /// A home, stations, a writer at the first of them, and a reader at the home.
 struct Stage {
@@ -249,12 +249,12 @@ fn a_wait_for_stable_that_began_without_the_home_ends_when_it_is_back() {
 fn what_was_announced_is_kept_until_a_record_names_it_or_its_grace_is_over() {
     let mut stage = stage();
     let station = stage.stations[0];
-    let announced = |stage: &Stage| stage.world.hosts[station].replica.roots_announced();
-    let root = |text: &str| big(text).root().unwrap();
-    stage.world.input(station, Input::ContentsHere { roots: vec![root("stray")] });
-    assert_eq!(announced(&stage), [root("stray")]);
+    let announced = |stage: &Stage| stage.world.hosts[station].replica.tops_announced();
+    let top = |text: &str| big(text).top().unwrap();
+    stage.world.input(station, Input::ContentsHere { tops: vec![top("stray")] });
+    assert_eq!(announced(&stage), [top("stray")]);
     stage.safe_file("f");
-    assert_eq!(announced(&stage), [root("stray")], "a record names the other");
+    assert_eq!(announced(&stage), [top("stray")], "a record names the other");
     stage.world.pass(Duration::from_secs(700));
     assert!(announced(&stage).is_empty());
 }
@@ -323,7 +323,7 @@ fn a_parent_does_not_wait_for_contents_that_the_home_has() {
         let root = big(&format!("text {number}")).root().unwrap();
         for host in [stations[0], HOME] {
             world.hosts[host].chunks.insert(root);
-            world.input(host, Input::ContentsHere { roots: vec![root] });
+            world.input(host, Input::ContentsHere { tops: vec![top(root)] });
         }
     }
     world.settle();
@@ -496,4 +496,34 @@ fn a_writer_that_goes_on_as_another_member_waits_for_what_it_lent_before() {
     assert!(stage.home_has(&big("film")), "that is what was waited for");
     let ledger = stage.world.hosts[writer].replica.ledger().unwrap();
     assert!(ledger.home_lacks.is_nothing(), "{ledger:?}");
+}
+
+/// Data of a file may be the bytes of another's list node, and has one digest with it: that one is here does not say that the other is.
+#[test]
+fn what_has_the_root_of_a_content_and_is_none_of_it_makes_nobody_take_that_for_here() {
+    for is_early in [false, true] {
+        let mut world = World::new();
+        let a = world.add(Role::Client, "ann@a");
+        let line = world.connect(a, HOME);
+        world.settle();
+        let file = world.create(a, FileId::ROOT, "large");
+        world.settle();
+        world.hold_pushes(line, true);
+        let top = big("large").top().unwrap();
+        let chunk = Input::ContentsHere { tops: vec![Top { depth: 0, ..top }] };
+        if is_early {
+            world.input(HOME, chunk.clone());
+        }
+        let version = world.store(a, file, big("large"));
+        world.settle();
+        if !is_early {
+            world.input(HOME, chunk);
+        }
+        world.settle();
+        let is_here = |world: &World| world.hosts[HOME].replica.holder(file, version).unwrap() == crate::Holder::Here;
+        assert!(!is_here(&world), "early: {is_early}");
+        world.hold_pushes(line, false);
+        world.settle();
+        assert!(is_here(&world));
+    }
 }

@@ -380,9 +380,9 @@ fn contents_that_come_before_the_account_of_them_are_safe() {
     let version = world.store(client, file, big("f"));
     world.pass(Duration::from_secs(2));
     world.close(first);
-    let root = big("f").root().unwrap();
+    let top = big("f").top().unwrap();
     // Said once: a driver need not say it again when the account is taken.
-    world.input(s2, crate::Input::ContentsHere { roots: vec![root] });
+    world.input(s2, crate::Input::ContentsHere { tops: vec![top] });
     let second = world.connect(client, s2);
     world.hold_pushes(second, true);
     world.pass(Duration::from_secs(1));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Outcome, RenameTarget, Request, RequestId};
 use wayfs_types::{
     Admitted, CommitNumber, Content, Digest, FileId, FsError, Image, Inode, Key, Kind, Life, Limits, MetaStore, Name,
-    NodeId, OriginId, RecordId, Standing, Ticket, Time, VolumeId, WallTime,
+    NodeId, OriginId, RecordId, Standing, Ticket, Time, Top, VolumeId, WallTime,
 };
 
 /// Rounds after which a world that does not come to rest is taken for stuck.
@@ -68,6 +68,11 @@ pub(crate) fn name(text: &str) -> Name {
 
 pub(crate) fn big(text: &str) -> Content {
     Content::Tree { size: 1_000_000, root: Digest::of(text.as_bytes()), depth: 1, holes: 0 }
+}
+
+/// What an engine is told of one of these.
+pub(crate) fn top(root: Digest) -> Top {
+    Top { root, depth: 1 }
 }
 
 pub(crate) fn small(text: &str) -> Content {
@@ -228,7 +233,7 @@ impl World {
             Output::Applied { content: Some(content), .. } => {
                 let root = content.root().unwrap();
                 if self.hosts[host].chunks.contains(&root) {
-                    self.input(host, Input::ContentsHere { roots: vec![root] });
+                    self.input(host, Input::ContentsHere { tops: vec![top(root)] });
                 }
             }
             Output::Failed { reason } if self.damage == 0 => panic!("host {host} failed: {reason}"),
@@ -409,7 +414,7 @@ impl World {
                 let pushes = std::mem::take(&mut self.sessions[index].pushes);
                 let (versions, roots): (Vec<_>, Vec<_>) = pushes.into_iter().unzip();
                 self.hosts[parent].chunks.extend(&roots);
-                self.input(parent, Input::ContentsHere { roots });
+                self.input(parent, Input::ContentsHere { tops: roots.into_iter().map(top).collect() });
                 self.input(child, Input::Pushed { versions });
                 return true;
             }
@@ -552,8 +557,8 @@ impl World {
         self.hosts[host].role = Role::Home;
         self.hosts[host].replica = Replica::open(config, store, self.now).unwrap();
         self.drain(host);
-        let roots = self.hosts[host].chunks.iter().copied().collect();
-        self.input(host, Input::ContentsHere { roots });
+        let tops = self.hosts[host].chunks.iter().copied().map(top).collect();
+        self.input(host, Input::ContentsHere { tops });
         self.settle();
     }
 
