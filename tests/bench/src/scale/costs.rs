@@ -125,8 +125,9 @@ impl Site {
         let mut world = World::new()?;
         let station = world.add(Role::Station, HOME)?;
         for _ in 1..stations {
-            world.add(Role::Station, HOME)?;
+            world.begin(Role::Station, HOME)?;
         }
+        world.rest()?;
         let client = world.add(Role::Client, station)?;
         let other = world.add(Role::Client, station)?;
         let place = world.mkdir(client, FileId::ROOT, "place")?;
