@@ -105,7 +105,12 @@ pub(crate) struct Log {
 impl Log {
     pub(crate) fn append(&mut self, position: u64, item: LogItem) {
         if item.tentative {
-            self.tentative.entry(item.id.origin()).or_default().push_back((item.id.sequence(), position));
+            let queue = self.tentative.entry(item.id.origin()).or_default();
+            debug_assert!(
+                queue.back().is_none_or(|last| *last < (item.id.sequence(), position)),
+                "an origin's records come in order"
+            );
+            queue.push_back((item.id.sequence(), position));
             self.tentative_len += 1;
             self.tentative_weight.add(item.weight);
             self.structural += u64::from(item.structural);
