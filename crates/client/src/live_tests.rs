@@ -310,14 +310,14 @@ fn a_file_that_was_cut_and_is_open_is_on_this_machine_only() {
         let Done::Doctor(doctor) = a.ask(Command::DoctorFacts) else { panic!("facts") };
         doctor.facts.into_iter().find(|fact| fact.check == "data at risk").unwrap().detail
     };
-    assert_eq!(at_risk(), "everything is safe");
+    assert_eq!(at_risk(), "nothing is on this machine only");
     let cut = File::create(a.path("cut")).unwrap();
     assert!(at_risk().contains("1 open files"), "{}", at_risk());
     let Done::Status(status) = a.ask(Command::Status) else { panic!("a status") };
     assert_eq!(status.volumes[0].word, StatusWord::Dirty);
     drop(cut);
     a.sync(Level::Stable);
-    assert_eq!(at_risk(), "everything is safe");
+    assert_eq!(at_risk(), "nothing is on this machine only");
     assert!(a.end().is_safe());
     home.stop();
 }

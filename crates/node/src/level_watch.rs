@@ -71,7 +71,7 @@ impl LevelWatch {
         (reached.unwrap_or_default(), std::mem::take(&mut self.overlooked))
     }
 
-    /// A record that is stable is watched no longer.
+    /// A record that is stable is watched no longer, nor is one whose contents were declared lost.
     fn look(&mut self, replica: &LiveReplica) -> Vec<Reached> {
         let revision = (replica.store().commits(), replica.stored());
         if self.looked_at == Some(revision) {
@@ -95,7 +95,8 @@ impl LevelWatch {
                 reached.push(Reached { record: *record, level: step, path, size_bytes });
             }
             watched.told.extend(steps.into_iter().filter(|(_, fact)| fact.holds()).map(|(step, _)| step));
-            if facts.stable.holds() {
+            // What is lost comes no further, and is told of by its report.
+            if facts.stable.holds() || replica.is_declared_lost(*record).unwrap_or(false) {
                 done.push(*record);
             }
         }

@@ -12,6 +12,8 @@
 //!
 //! Everything that a child is told leaves only when the batch that it rests upon is durable.
 
+mod messages;
+
 use crate::api::{Neighbour, PeerId, Role};
 use crate::catching::Catch;
 use crate::child_leases::Parting;
@@ -27,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use wayfs_types::{FileId, Image, Key, Life, MetaStore, OriginId, Quota, RecordId, StorageError, Ticket, Time};
-use wayfs_wire::{AskId, Down, Mark, Message, Question, ServerRoom, Up};
+use wayfs_wire::{AskId, Down, Mark, Message, Question, ServerRoom};
 
 /// Most watches of one child.
 const WATCHES_MAX: usize = 262_144;
@@ -521,189 +523,6 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    pub(crate) fn handle_message(&mut self, peer: PeerId, bytes: &[u8]) -> Result<(), StepError> {
-        let Some(whom) = self.peers.get(&peer).copied() else { return Ok(()) };
-        let message = wayfs_wire::decode(bytes).map_err(|error| StepError::Peer(peer, error.to_string()))?;
-        match (whom, message) {
-            (PeerRole::Child(origin), Message::Up(up)) => {
-                if let Some(child) = self.children.by_origin.get_mut(&origin) {
-                    child.heard = self.now;
-                    self.children.busy.insert(origin);
-                }
-                let up = self.confined(peer, origin, up)?;
-                self.handle_up(peer, origin, up)
-            }
-            (PeerRole::Parent, Message::Down(down)) => self.handle_down(peer, down),
-            (PeerRole::Child(_), Message::Down(_)) | (PeerRole::Parent, Message::Up(_)) => {
-                Err(StepError::Peer(peer, "message in the wrong direction".to_owned()))
-            }
-        }
-    }
-
-    fn handle_unwatch(&mut self, origin: OriginId, files: Vec<FileId>) {
-        if let Some(child) = self.children.by_origin.get_mut(&origin) {
-            files.iter().for_each(|file| {
-                child.watches.remove(file);
-            });
-        }
-        files.iter().for_each(|file| self.child_rights.leave(origin, *file));
-        self.children.unwatch_all(origin, files);
-    }
-
-    fn handle_up(&mut self, peer: PeerId, origin: OriginId, up: Up) -> Result<(), StepError> {
-        let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
-        let protocol_violation = |what: &str| Err(StepError::Peer(peer, what.to_owned()));
-        if child.state == ChildState::Greeting && !matches!(up, Up::Hello { .. } | Up::Ping { .. }) {
-            return protocol_violation("spoke before its hello");
-        }
-        match up {
-            Up::Hello { .. } if child.state != ChildState::Greeting => protocol_violation("said hello twice"),
-            Up::Hello { volume, .. } if volume != self.config.volume => protocol_violation("is of another volume"),
-            Up::Hello { resume, origins, safe, life, .. } => {
-                self.handle_hello(peer, origin, (resume, origins), (safe, life))
-            }
-            Up::Chains { chains } => self.handle_chains(peer, origin, chains),
-            Up::Seals { seals } => self.handle_seals(peer, origin, seals),
-            Up::Renew { of, life } => self.handle_renew(peer, origin, of, life),
-            Up::Watch { files } if child.watches.len() + files.len() > WATCHES_MAX => {
-                protocol_violation("watches too much")
-            }
-            Up::Watch { files } => {
-                self.add_watches(origin, &files);
-                self.note_child_watches(origin, &files);
-                Ok(())
-            }
-            Up::Unwatch { files } => {
-                self.handle_unwatch(origin, files);
-                Ok(())
-            }
-            Up::Refresh { keys } => child.note_refresh(peer, keys),
-            Up::Start => self.handle_start(peer, origin),
-            Up::Records { .. } | Up::Cancelled { .. } | Up::Holds { .. } if child.is_outlived => Ok(()),
-            Up::Records { records } => {
-                self.handle_records(peer, origin, records, &[])?;
-                self.check_quota(peer, origin)
-            }
-            Up::Holds { through, versions } => self.handle_holds(peer, origin, through, versions),
-            Up::Lent { versions } => self.handle_lent(peer, origin, versions),
-            Up::Cancelled { spans, records } => {
-                self.handle_cancelled(peer, origin, &spans, records)?;
-                self.check_quota(peer, origin)
-            }
-            Up::Received { serial } => self.handle_received(peer, origin, serial),
-            said @ (Up::GiveLock { .. } | Up::LockGiven { .. } | Up::BringsLocks { .. }) => {
-                self.handle_child_lock_news(peer, origin, said)
-            }
-            Up::Ask { .. } if child.asks.len() >= ASKS_MAX => protocol_violation("asks too much at once"),
-            Up::Ask { ask, question, seen } => {
-                child.asks.push_back(ParkedAsk { ask, question, seen, since: self.now });
-                Ok(())
-            }
-            // A client's word would make the records of others safe.
-            Up::Have { .. } if !child.is_station => protocol_violation("says of contents what only a station may say"),
-            Up::Have { versions } => Ok(self.handle_have(origin, &versions)?),
-            Up::Gone { versions, writer } => self.handle_gone(peer, origin, (versions, writer)),
-            Up::Want { origin: of, through } => self.handle_child_want(peer, origin, of, through),
-            Up::Lock { .. } | Up::KeepLock { .. } | Up::TestLock { .. } | Up::Unlock { .. } | Up::LockCancel { .. } => {
-                self.handle_child_locks(origin, up)
-            }
-            Up::TakesRights { .. } | Up::Claim { .. } | Up::GivenBack { .. } => {
-                self.handle_child_rights(origin, up);
-                Ok(())
-            }
-            Up::Ping { number } => {
-                self.tell_home_word(peer, origin);
-                self.answer_ping(peer, origin, number);
-                Ok(())
-            }
-            Up::Facts { ask, versions } => Ok(self.handle_facts_asked(origin, ask, versions)?),
-            Up::Catch { ask } if self.handle_catch(origin, ask) => {
-                Err(StepError::Peer(peer, "asks too much at once".to_owned()))
-            }
-            Up::Catch { .. } => Ok(()),
-        }
-    }
-
-    fn handle_hello(
-        &mut self,
-        peer: PeerId,
-        origin: OriginId,
-        (resume, origins): (Option<wayfs_wire::Resume>, Vec<OriginId>),
-        (safe, life): (u64, Life),
-    ) -> Result<(), StepError> {
-        let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
-        child.accounted = safe;
-        let is_station = child.is_station;
-        self.contents.replacing.begin_session(origin);
-        if !is_station {
-            // What was called safe elsewhere its writer may have let go.
-            self.note_let_go(origin, 1, safe, &BTreeSet::new())?;
-        }
-        // Before the welcome, upon which it sends: what there is no room for it keeps.
-        self.read_quota(origin)?;
-        if let Some(rooms) = self.rooms_for(origin)?
-            && let Some(child) = self.children.by_origin.get_mut(&origin)
-        {
-            child.notices.push(rooms);
-        }
-        self.welcome(peer, origin, resume, &origins)?;
-        if !is_station {
-            self.ask_for_lost_of(origin)?;
-        }
-        let forgot = is_station && self.children.lives.get(&origin).is_some_and(|lives| lives.is_new(life));
-        self.children.kept_locks.note_back(origin, forgot, self.config.lease);
-        self.children.lock_grace.note_back(origin, life);
-        let is_outlived = self.is_outlived(origin, life);
-        if let Some(child) = self.children.by_origin.get_mut(&origin) {
-            child.is_outlived = is_outlived;
-        }
-        if is_outlived {
-            self.children.tell(origin, Down::Forked);
-        }
-        Ok(())
-    }
-
-    fn handle_child_want(
-        &mut self,
-        peer: PeerId,
-        origin: OriginId,
-        of: OriginId,
-        through: u64,
-    ) -> Result<(), StepError> {
-        let is_station = self.children.by_origin.get(&origin).is_some_and(|child| child.is_station);
-        if !is_station && !self.speaks_for(origin, of)? {
-            return Err(StepError::Peer(peer, "wants for a foreign origin".to_owned()));
-        }
-        // Whoever asks is told how far they come, be it that their records came by another way, or that it was told before.
-        if self.origin_image(of)?.is_some() {
-            self.add_subject(origin, of);
-            if let Some(row) = self.children.by_origin.get_mut(&origin) {
-                row.marks.insert(of, None);
-            }
-        }
-        Ok(self.forward_want(of, through)?)
-    }
-
-    fn answer_ping(&mut self, peer: PeerId, origin: OriginId, number: u64) {
-        let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
-        child.tells_of_loss &= !(child.notices.is_empty() && child.outbox.is_empty());
-        let in_turn = child.tells_of_loss;
-        let told = child.state == ChildState::Live
-            && child.pending.is_empty()
-            && child.unreceived.is_empty()
-            && child.outbox.is_empty()
-            && self.stored >= self.ticket;
-        let through = told.then_some(self.counters.change);
-        let home_ms =
-            self.home_heard().map(|heard| u64::try_from(self.now.since(heard).as_millis()).unwrap_or(u64::MAX));
-        let pong = Down::Pong { number, through, home_ms };
-        if in_turn {
-            return self.children.tell(origin, pong);
-        }
-        let bytes = wayfs_wire::encode(&Message::Down(pong));
-        self.outputs.push_back(crate::api::Output::Send { peer, bytes });
-    }
-
     pub(crate) fn add_watches(&mut self, origin: OriginId, files: &[FileId]) {
         let Some(child) = self.children.by_origin.get_mut(&origin) else { return };
         for file in files {
@@ -726,29 +545,5 @@ impl<S: MetaStore> Replica<S> {
             self.children.subjects.entry(subject).or_default().insert(child);
             self.staged.marks.insert(subject);
         }
-    }
-
-    fn handle_received(&mut self, peer: PeerId, origin: OriginId, serial: u64) -> Result<(), StepError> {
-        let Some(child) = self.children.by_origin.get_mut(&origin) else { return Ok(()) };
-        if serial > child.serial {
-            return Err(StepError::Peer(peer, "received what was not sent".to_owned()));
-        }
-        while child.unreceived.front().is_some_and(|(sent, _)| *sent <= serial) {
-            child.unreceived.pop_front();
-            child.unreceived_since = self.now;
-        }
-        if child.unreceived.is_empty() {
-            child.cursor = child.next;
-        }
-        self.children.unblock();
-        Ok(())
-    }
-
-    fn forward_want(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
-        self.handle_want(origin, through)?;
-        if self.config.role == Role::Station {
-            self.tell_parent(Up::Want { origin, through });
-        }
-        Ok(())
     }
 }

@@ -154,7 +154,7 @@ pub(crate) struct Contents {
     /// Station: when to look which contents nobody below has who is there.
     pub(crate) gone_at: Option<Time>,
     /// Versions that the home declared lost: whoever waits for them waits no longer.
-    pub(crate) lost_news: Vec<(FileId, RecordId)>,
+    pub(crate) lost_news: Vec<crate::declared::LossNews>,
     /// Client: bytes of what is lent that have gone on.
     pub(crate) sent_home: BTreeMap<RecordId, u64>,
     /// Facts about the versions of others that we asked for.
@@ -295,6 +295,21 @@ impl Contents {
     pub(crate) fn cancelled_through(&mut self, origin: OriginId, through: u64) -> Vec<RecordId> {
         let passed = |version: &RecordId| version.origin() == origin && version.sequence() <= through;
         self.cancelled.extract_if(.., passed).collect()
+    }
+
+    /// Client: a version is here after all. What was told of it by itself was told before.
+    pub(crate) fn forget_stable_alone(&mut self, version: &RecordId) {
+        self.stable.remove(version);
+    }
+
+    /// Client: whether somebody looks for a version of ours that we have.
+    pub(crate) fn is_sought(&self, version: &RecordId) -> bool {
+        self.sought.contains_key(version)
+    }
+
+    /// The same of one of which nobody said in this session that it is durable at the parent.
+    pub(crate) fn is_sought_and_not_there(&self, version: &RecordId) -> bool {
+        self.is_sought(version) && !self.pushed.contains(version)
     }
 
     /// The parent is to be told that we have a version.
@@ -466,9 +481,9 @@ impl<S: MetaStore> Replica<S> {
         self.overlay.delete_raw(record_key(AWAITED, record));
         if self.config.role != Role::Client {
             self.overlay.delete_raw(record_key(VANISHED, record));
+            self.overlay.delete_raw(record_key(PREVIOUS, record));
         }
         if self.config.role == Role::Home {
-            self.overlay.delete_raw(record_key(PREVIOUS, record));
             self.contents.seeking.end(record);
             self.contents.replacing.end(record);
             for station in self.contents.said_gone.remove(&record).unwrap_or_default() {
@@ -638,7 +653,7 @@ impl<S: MetaStore> Replica<S> {
             self.take_lent(*record)?;
             self.contents.sought.remove(record);
             if self.config.role == Role::Client {
-                self.take_vanished(*record)?;
+                self.settle_vanished(*record)?;
             }
             if self.config.role == Role::Station {
                 let is_awaited = self.tx().get_raw(&record_key(AWAITED, *record))?.is_some();
@@ -647,6 +662,7 @@ impl<S: MetaStore> Replica<S> {
                     continue;
                 }
                 if let Some(missing) = self.missing(*record)? {
+                    self.note_decided(*record, &missing)?;
                     self.settle_missing(*record, &missing);
                 }
                 self.tell_stable(record.origin(), *record);

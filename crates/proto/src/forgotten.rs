@@ -9,7 +9,7 @@ use crate::lent::Lent;
 use crate::replica::Replica;
 use crate::tables::{origin_range, parse_record_key, record_key, table, unpack};
 use crate::vanished::{VANISHED, Vanished};
-use std::collections::BTreeMap;
+use crate::written_over::Confirmed;
 use wayfs_types::{Content, MetaStore, OriginId, RecordId, StorageError};
 
 impl<S: MetaStore> Replica<S> {
@@ -36,20 +36,11 @@ impl<S: MetaStore> Replica<S> {
 
     /// A station took over the whole state of a home that was put back: what this does not have is not to be confirmed.
     pub(crate) fn take_over_forgotten(&mut self) -> Result<(), StorageError> {
-        let mut confirmed: BTreeMap<OriginId, u64> = BTreeMap::new();
+        let mut known = Confirmed::default();
         for of in [table::OWED, table::MISSING] {
             for (key, value) in self.tx().scan_raw(&[of], &[of + 1], usize::MAX / 2)? {
                 let version = parse_record_key(&key)?;
-                let origin = version.origin();
-                if origin == self.config.origin || self.log.position_of(version).is_some() {
-                    continue;
-                }
-                let applied = match confirmed.get(&origin) {
-                    Some(applied) => *applied,
-                    None => self.confirmed_applied(origin)?,
-                };
-                confirmed.insert(origin, applied);
-                if version.sequence() <= applied {
+                if !self.is_forgotten_there(version, &mut known)? {
                     continue;
                 }
                 match of {

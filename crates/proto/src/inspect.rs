@@ -328,6 +328,10 @@ impl<S: MetaStore> Replica<S> {
             })?;
             self.each(&[PREVIOUS], &[PREVIOUS + 1], |_, value| {
                 let previous: Previous = unpack(value)?;
+                // A station notes which those were, and owes those that only it has.
+                if self.config.role != Role::Home {
+                    return Ok(());
+                }
                 contents.push(ContentInUse {
                     file: previous.file,
                     version: None,

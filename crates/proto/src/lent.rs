@@ -17,7 +17,8 @@
 //! A **spare** is asked for contents when no holder can be; it makes nothing safe.
 
 use crate::api::{Output, PeerId, Role};
-use crate::contents::{HOLDERS_MAX, Missing, Owed, size_of};
+use crate::contents::{Contents, HOLDERS_MAX, Missing, Owed, size_of};
+use crate::lost::LOST;
 use crate::replica::{PAGE, Replica, StepError};
 use crate::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
 use crate::totals::Totals;
@@ -112,18 +113,22 @@ impl Replacing {
 impl<S: MetaStore> Replica<S> {
     /// The parent vouches for our own records: those that are stable we need not keep, those that are safe it has.
     pub(crate) fn release_own(&mut self, safe: u64, stable: u64) -> Result<(), StorageError> {
-        self.each_own(table::LENT, stable, Self::take_lent)?;
-        self.each_own(VANISHED, stable, Self::take_vanished)?;
-        self.each_own(table::OWED, stable, Self::release)?;
+        // What was declared lost and is here: it goes home first.
+        let is_sought = Contents::is_sought;
+        self.each_own(table::LENT, stable, is_sought, Self::take_lent)?;
+        self.each_own(VANISHED, stable, is_sought, Self::settle_vanished)?;
+        self.each_own(table::OWED, stable, is_sought, Self::release)?;
         let to = self.upstream.as_ref().and_then(|upstream| upstream.stamp);
-        self.each_own(table::OWED, safe, |replica, record| replica.lend(record, to))
+        let is_sought = Contents::is_sought_and_not_there;
+        self.each_own(table::OWED, safe, is_sought, |replica, record| replica.lend(record, to))
     }
 
-    /// Works off the rows of our own in a table up to a sequence: each is taken out by `step`.
+    /// Works off the rows of our own in a table up to a sequence: each is taken out by `step`, but for what is kept.
     fn each_own(
         &mut self,
         of: u8,
         through: u64,
+        is_kept: fn(&Contents, &RecordId) -> bool,
         mut step: impl FnMut(&mut Self, RecordId) -> Result<(), StorageError>,
     ) -> Result<(), StorageError> {
         let origin = self.config.origin;
@@ -147,8 +152,7 @@ impl<S: MetaStore> Replica<S> {
             let is_end = pairs.len() < PAGE;
             for (key, _) in pairs {
                 let record = parse_record_key(&key)?;
-                // What was declared lost and is here: it goes home first.
-                if self.contents.sought.contains_key(&record) {
+                if is_kept(&self.contents, &record) {
                     first_kept = first_kept.or(Some(record.sequence()));
                     continue;
                 }
@@ -186,6 +190,12 @@ impl<S: MetaStore> Replica<S> {
     /// What nobody has on record is here, and was ours: it is given again.
     pub(crate) fn lend_again(&mut self, version: RecordId, file: FileId, content: Content) -> Result<(), StorageError> {
         self.take_vanished(version)?;
+        self.contents.forget_stable_alone(&version);
+        self.overlay.delete_raw(record_key(LOST, version));
+        if version.origin() == self.config.origin && version.sequence() <= self.marks(version.origin())?.stable {
+            // A mark of before says that it need not be kept, and the next may repeat it.
+            self.keep_sought(HeldVersion { version, file, content: content.clone() });
+        }
         if self.lent(version)?.is_none() {
             self.staged.totals.lent += 1;
             self.staged.totals.lent_bytes += size_of(&content);

@@ -13,6 +13,7 @@
 
 use crate::api::{Output, Role};
 use crate::contents::{AWAITED, HOLDERS_MAX, Missing, size_of};
+use crate::declared::LossNews;
 use crate::previous::Previous;
 use crate::replica::{GrantError, Replica, StepError};
 use crate::report::LostContent;
@@ -28,7 +29,7 @@ use wayfs_types::{
 };
 use wayfs_wire::{Down, HeldVersion};
 
-/// Table of versions that were declared lost, at the home.
+/// Table of versions that were declared lost: at the home, and by its word at stations and at their writers.
 pub(crate) const LOST: u8 = b'b';
 /// So long everybody who is there has time to say that it has contents after all.
 pub(crate) const SEEK_WAIT: Duration = Duration::from_secs(20);
@@ -41,15 +42,15 @@ const LOST_MAX: usize = 65_536;
 
 /// A version that was declared lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Lost {
-    file: FileId,
-    content: Content,
+pub(crate) struct Lost {
+    pub(crate) file: FileId,
+    pub(crate) content: Content,
     /// The record that says so, and what stands in its place.
-    report: RecordId,
+    pub(crate) report: RecordId,
     /// The file shows an older content since.
-    is_replaced: bool,
+    pub(crate) is_replaced: bool,
     /// When it was written.
-    mtime: WallTime,
+    pub(crate) mtime: WallTime,
 }
 
 /// Versions that nobody has on record and that are looked for.
@@ -255,10 +256,16 @@ impl<S: MetaStore> Replica<S> {
 
     /// The home declared versions lost: nobody below us is waited for any more, and who comes with them is heard.
     pub(crate) fn settle_lost(&mut self) -> Result<(), StorageError> {
-        for (file, version) in std::mem::take(&mut self.contents.lost_news) {
+        for news in std::mem::take(&mut self.contents.lost_news) {
+            let version = news.version;
             match self.config.role {
                 Role::Home => {}
-                Role::Client => self.take_vanished(version)?,
+                Role::Client => {
+                    self.take_vanished(version)?;
+                    if self.is_our_own(version) {
+                        self.put_declared(news, None)?;
+                    }
+                }
                 Role::Station => {
                     if self.owed(version)?.is_some() {
                         self.contents.have(version);
@@ -267,13 +274,7 @@ impl<S: MetaStore> Replica<S> {
                     if let Some(missing) = &missing {
                         self.settle_missing(version, missing);
                     }
-                    let content = missing.map_or(Content::EMPTY, |missing| missing.content);
-                    if !self.is_declared(version)? {
-                        let (report, mtime) = (version, self.wall);
-                        let lost = Lost { file, content, report, is_replaced: false, mtime };
-                        self.overlay.put_raw(record_key(LOST, version), pack(&lost));
-                        self.limit_lost()?;
-                    }
+                    self.put_declared(news, missing.map(|missing| missing.content))?;
                 }
             }
         }
@@ -319,10 +320,10 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// There is a report of a loss.
-    pub(crate) fn announce_loss(&mut self, report: &Conflict) {
+    pub(crate) fn announce_loss(&mut self, id: RecordId, report: &Conflict) {
         let (file, version) = (report.file, report.record);
         self.totals.lost += 1;
-        self.contents.lost_news.push((file, version));
+        self.contents.lost_news.push(LossNews::of(id, report));
         self.outputs.push_back(Output::Lost { version, file, shows_older: !report.is_bare_loss() });
     }
 
@@ -336,7 +337,7 @@ impl<S: MetaStore> Replica<S> {
         self.tx().get_raw(&record_key(LOST, version))?.map(|bytes| unpack(&bytes)).transpose()
     }
 
-    fn limit_lost(&mut self) -> Result<(), StorageError> {
+    pub(crate) fn limit_lost(&mut self) -> Result<(), StorageError> {
         let rows = self.tx().scan_raw(&[LOST], &[LOST + 1], LOST_MAX + 1)?;
         if rows.len() > LOST_MAX
             && let Some((key, value)) = rows.into_iter().next()
@@ -408,21 +409,6 @@ impl<S: MetaStore> Replica<S> {
         let op = Op::Store { file: lost.file, base, content: lost.content, mtime: lost.mtime };
         self.write_op(op, inode.uid, None)?;
         Ok(())
-    }
-
-    /// Whether this version's bytes are lost, as far as this replica was told: gone at their writer (which this is), or
-    /// declared lost by the home, which shows the file under this version since.
-    ///
-    /// # Errors
-    /// [`StorageError`] if it cannot be read.
-    pub fn is_lost(&self, version: RecordId) -> Result<bool, StorageError> {
-        // While a server waits for it, others may have it.
-        let is_waited_for = || Ok::<_, StorageError>(self.store.get(&record_key(table::MISSING, version))?.is_some());
-        if self.store.get(&record_key(VANISHED, version))?.is_some() && !is_waited_for()? {
-            return Ok(true);
-        }
-        let image = self.image(&Key::Conflict(version))?;
-        Ok(matches!(image, Some(Image::Conflict(report)) if report.is_bare_loss()))
     }
 
     /// What is lost of the file that shows this version, if anything is, as far as this replica was told.

@@ -147,6 +147,7 @@ impl<S: MetaStore> Replica<S> {
             Level::Modified => u64::MAX,
             Level::Safe => safe,
             Level::Visible => through(Level::Visible).min(safe.max(stable)),
+            Level::Stable if self.is_recounting() => 0,
             Level::Stable => through(Level::Visible).min(stable),
         };
         self.own_durable().min(reached)
@@ -157,9 +158,10 @@ impl<S: MetaStore> Replica<S> {
         match (self.config.role, fact) {
             (Role::Home, _) | (_, Level::Modified) | (Role::Station, Level::Safe) => u64::MAX,
             (Role::Station, Level::Visible) => self.confirmed_applied_committed(self.config.origin).unwrap_or_default(),
-            (Role::Client, Level::Safe) => marks.safe,
+            (Role::Client, Level::Safe) => self.up_to_rows(&[table::OWED], marks.safe),
             (Role::Client, Level::Visible) => marks.visible,
-            (Role::Station | Role::Client, Level::Stable) => marks.stable,
+            (Role::Client, Level::Stable) => self.up_to_rows(&[table::OWED, table::LENT], marks.stable),
+            (Role::Station, Level::Stable) => marks.stable,
         }
     }
 
@@ -222,10 +224,8 @@ impl<S: MetaStore> Replica<S> {
         if is_in_record(content) && facts.visible.holds() {
             facts.stable = facts.stable.or(facts.visible);
         }
-        if self.is_lost(record)? {
-            return Ok(Facts { safe: Fact::No, stable: Fact::No, ..facts });
-        }
-        Ok(facts.completed())
+        let facts = self.as_fate_says(record, facts)?;
+        if self.config.role == Role::Client { self.as_rows_say(record, facts) } else { Ok(facts) }
     }
 
     fn facts_at_home(&self, record: RecordId, content: Option<&Content>) -> Result<Facts, StorageError> {

@@ -4,12 +4,15 @@
 //! users have left, so the home keeps that until the newer bytes are here. If what it held before is not here either, but
 //! at a station, say, that does not let it go before the newer bytes are at a server, too: the home remembers whose
 //! place each missing version took, and shows the newest of them that somebody has when it declares the later ones lost.
+//!
+//! A station notes what its clients' records took the place of, too: for a home that is put back to before both (`written_over.rs`).
 
 use crate::api::Role;
-use crate::contents::{Missing, Superseded, content_of};
+use crate::contents::{Missing, Owed, Superseded, content_of};
 use crate::replica::Replica;
 use crate::tables::{pack, parse_root_key, record_key, root_prefix, table, unpack};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use wayfs_tree::{Effect, Outcome};
 use wayfs_types::{Content, FileId, Kind, MetaStore, Op, Record, RecordId, StorageError, WallTime};
 
@@ -48,11 +51,11 @@ pub(crate) struct Replaced {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// What the home would show of a file if the bytes that a record names never came. To be asked before the record is
+    /// What a server would show of a file if the bytes that a record names never came. To be asked before the record is
     /// applied.
     pub(crate) fn previous_of(&mut self, record: &Record) -> Result<Option<Replaced>, StorageError> {
         let Op::Store { file, content, .. } = &record.op else { return Ok(None) };
-        if self.config.role != Role::Home || content.root().is_none() {
+        if self.config.role == Role::Client || content.root().is_none() {
             return Ok(None);
         }
         let file = *file;
@@ -88,7 +91,7 @@ impl<S: MetaStore> Replica<S> {
         if let Some(previous) = previous {
             self.overlay.put_raw(record_key(PREVIOUS, record.id), pack(&previous));
         }
-        if let Some(older) = older.filter(|_| missing.safe.is_none()) {
+        if let Some(older) = older.filter(|_| missing.safe.is_none() && self.config.role == Role::Home) {
             self.overlay.put_raw(record_key(OLDER, record.id), pack(&older));
         }
         Ok(())
@@ -183,6 +186,24 @@ impl<S: MetaStore> Replica<S> {
         }
         let previous = Previous { file, content: content.clone(), mtime: inode.mtime };
         self.overlay.put_raw(record_key(PREVIOUS, inode.version), pack(&previous));
+        Ok(())
+    }
+
+    /// A station takes the place of its home, which vouches for what it keeps: of what was noted that is what the station owed, and
+    /// small contents. Other large ones the former home had.
+    pub(crate) fn keep_previous_owed(&mut self) -> Result<(), StorageError> {
+        let (mut owed, mut noted) = (BTreeSet::new(), Vec::new());
+        self.each(&[table::OWED], &[table::OWED + 1], |_, value| {
+            owed.extend(unpack::<Owed>(value)?.content.root());
+            Ok(())
+        })?;
+        self.each(&[PREVIOUS], &[PREVIOUS + 1], |key, value| {
+            noted.extend(unpack::<Previous>(value)?.content.root().map(|root| (key.to_vec(), root)));
+            Ok(())
+        })?;
+        for (key, _) in noted.into_iter().filter(|(_, root)| !owed.contains(root)) {
+            self.overlay.delete_raw(key);
+        }
         Ok(())
     }
 

@@ -17,6 +17,7 @@ impl<S: MetaStore> Replica<S> {
             if self.contents.pushing.remove(version) {
                 self.contents.pushed.insert(*version);
             }
+            self.lend_what_was_sought(*version)?;
         }
         let is_former = |version: &RecordId| version.origin() != self.config.origin;
         if versions.iter().any(is_former) { self.ask_about_former() } else { Ok(()) }

@@ -42,6 +42,13 @@ impl<S: MetaStore> Replica<S> {
         (self.recount.is_some() && self.may_recount()).then_some(self.now)
     }
 
+    /// Whether it is yet to be seen what the home lacks of what this machine wrote under origins that it had before: of these no
+    /// mark tells. What the driver has looked for in vain its home is told.
+    pub(crate) fn is_recounting(&self) -> bool {
+        let is_looking = self.recount.is_some() || !self.contents.looks.is_empty();
+        self.config.role == Role::Client && self.fork.has_former && is_looking
+    }
+
     /// Whether what the parent calls stable is the word of the home of today, and whose our records are is settled.
     fn may_recount(&self) -> bool {
         let is_forked = self.upstream.as_ref().is_none_or(|upstream| upstream.state == UplinkState::Forked);
@@ -64,6 +71,7 @@ impl<S: MetaStore> Replica<S> {
         }
         if next.is_none() {
             self.overlay.delete_raw(RECOUNT.to_vec());
+            self.levels_moved = true;
         }
         self.recount = next;
         Ok(())

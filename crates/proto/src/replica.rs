@@ -1,4 +1,4 @@
-//! The replica: its state, its opening, and the order in which an input is worked off.
+//! The replica: its state, and the order in which an input is worked off.
 //!
 //! ```text
 //!   handle ─▶ work out in an overlay ─▶ commit one batch ─▶ route changes ─▶ pump neighbours ─▶ outputs
@@ -9,7 +9,10 @@
 //! replica shows them; what the parent **confirmed** is the view without our
 //! **tentative** records, and for keys that those touched it is kept in a **shadow** row.
 
-use crate::api::{Changed as What, Config, Input, Output, PeerId, Role};
+mod committing;
+mod opening;
+
+use crate::api::{Config, Input, Output, PeerId, Role};
 use crate::child_rights::ChildRights;
 use crate::children::Children;
 use crate::claims::Claims;
@@ -24,11 +27,11 @@ use crate::lock_mail::LockMail;
 use crate::lock_relay::Relays;
 use crate::lock_rounds::LockRounds;
 use crate::locks::LockTable;
-use crate::overlay::{self, Changed, Indexing, Overlay, Tx};
+use crate::overlay::{Overlay, Tx};
 use crate::quota::{Grown, Quotas};
 use crate::requests::Requests;
 use crate::rooms::Rooms;
-use crate::tables::{image_key, pack, table, unpack};
+use crate::tables::{image_key, table, unpack};
 use crate::taken_along::TakenAlong;
 use crate::tentative::{Applied, Log, LogItem};
 use crate::totals::Totals;
@@ -42,8 +45,7 @@ use std::sync::Arc;
 use wayfs_tree::View;
 use wayfs_types::request::{LockFamily, LockOwner};
 use wayfs_types::{
-    Admitted, Batch, CommitNumber, FileId, Image, Key, MetaStore, Name, Origin, OriginId, RecordId, StorageError,
-    Ticket, Time, WallTime,
+    CommitNumber, FileId, Image, Key, MetaStore, Name, OriginId, RecordId, StorageError, Ticket, Time, WallTime,
 };
 use wayfs_wire::{AskId, Down, Resume, Stamp, Verdict};
 
@@ -281,139 +283,6 @@ pub(crate) enum PeerRole {
 }
 
 impl<S: MetaStore> Replica<S> {
-    /// Opens a replica upon its store, fresh or as a crash left it.
-    ///
-    /// A fresh home gets its root directory and its own origin. Whatever the store holds counts
-    /// as durable.
-    ///
-    /// # Errors
-    /// [`OpenError::Foreign`] if the store was made for something else; [`OpenError::Storage`].
-    pub fn open(config: Config, store: S, now: Time) -> Result<Self, OpenError> {
-        let counters = match store.get(COUNTERS)? {
-            Some(bytes) => unpack(&bytes)?,
-            None => Counters::of_new(config.role),
-        };
-        let mut replica = Self {
-            store,
-            counters,
-            saved: counters,
-            overlay: Overlay::default(),
-            views: ViewCache::of(config.view_rows_kept),
-            staged: Staged::default(),
-            totals: Totals::default(),
-            now,
-            wall: WallTime::EPOCH,
-            opened: now,
-            outputs: VecDeque::new(),
-            ticket: Ticket(0),
-            stored: Ticket(0),
-            sync_asked: Ticket(0),
-            sync_wanted: false,
-            sync_at: None,
-            failed: false,
-            log: Log::default(),
-            upstream: None,
-            peers: BTreeMap::new(),
-            children: Children::default(),
-            child_rights: ChildRights::default(),
-            requests: Requests::default(),
-            watches: Watches::default(),
-            moved_at: 0,
-            built_upon: BTreeMap::new(),
-            recount: None,
-            forgot_at: 0,
-            ends_children: false,
-            lost_after: BTreeMap::new(),
-            moved_since: None,
-            contents: Contents::default(),
-            locks: LockTable::default(),
-            lost_locks: BTreeSet::new(),
-            lock_mail: LockMail::default(),
-            relays: Relays::default(),
-            vouched: Vouched::default(),
-            taken_along: TakenAlong::default(),
-            left_locks: LeftLocks::default(),
-            lock_rounds: LockRounds::default(),
-            claims: Claims::default(),
-            rooms: Rooms::default(),
-            words: Words::default(),
-            grown: Grown::default(),
-            quotas: Quotas::default(),
-            more_work: false,
-            reopened: false,
-            skips: false,
-            sent_through: counters.sequence,
-            levels_moved: false,
-            replays: 0,
-            unvouched: 0,
-            fork: Fork::default(),
-            gaps: Gaps::default(),
-            lives: Lives::default(),
-            succession: None,
-            home_heard: None,
-            config,
-        };
-        if replica.check_identity()? {
-            replica.succeed()?;
-        }
-        replica.read_rows()?;
-        Ok(replica)
-    }
-
-    /// Takes over what the store says, in an order in which each finds what it needs.
-    fn read_rows(&mut self) -> Result<(), OpenError> {
-        self.read_former_times()?;
-        self.log = self.read_log()?;
-        self.read_renamed()?;
-        self.read_stands_for();
-        self.fork.opened_at = self.counters.sequence;
-        self.read_gaps()?;
-        self.read_found()?;
-        self.advance_tallies()?;
-        self.watches = Watches::read(&self.store)?;
-        self.totals = self.read_totals()?;
-        self.read_children()?;
-        self.begin_as_server()
-    }
-
-    fn read_former_times(&mut self) -> Result<(), OpenError> {
-        self.read_succession()?;
-        self.read_moved_at()?;
-        self.read_recount()?;
-        self.read_forgotten()?;
-        Ok(())
-    }
-
-    fn begin_as_server(&mut self) -> Result<(), OpenError> {
-        if self.config.role == Role::Home && self.inode(FileId::ROOT)?.is_none() {
-            self.make_home()?;
-        }
-        if self.config.role == Role::Home {
-            self.take_key()?;
-        }
-        if self.config.role != Role::Client {
-            self.begin_lock_grace()?;
-            self.read_given_locks()?;
-            self.begin_usage()?;
-            self.quotas.of_volume = self.quota_of_volume()?;
-            self.begin_life()?;
-        }
-        Ok(())
-    }
-
-    fn make_home(&mut self) -> Result<(), StorageError> {
-        let label = self.config.label.clone();
-        let own = Origin::admitted(Admitted::Home, self.config.node, label);
-        let origin = self.config.origin;
-        let root = Image::Inode(Arc::new(wayfs_tree::root_inode()));
-        self.put_image(Key::Inode(FileId::ROOT), Some(root))?;
-        self.put_image(Key::Origin(origin), Some(Image::Origin(own.into())))?;
-        self.commit()?;
-        self.sync_wanted = true;
-        self.ask_sync();
-        Ok(())
-    }
-
     /// Goes through the committed rows of a range, a page at a time.
     pub(crate) fn each(
         &self,
@@ -606,151 +475,6 @@ impl<S: MetaStore> Replica<S> {
 
     pub(crate) fn put_image(&mut self, key: Key, image: Option<Image>) -> Result<(), StorageError> {
         wayfs_tree::ViewMut::put(&mut self.tx(), key, image)
-    }
-
-    /// Makes the overlay one batch of the store, and carries out what follows from it.
-    pub(crate) fn commit(&mut self) -> Result<(), StorageError> {
-        if self.overlay.is_empty() && self.counters == self.saved {
-            self.watches.committed();
-            let staged = std::mem::take(&mut self.staged);
-            self.carry_out(staged, &[])?;
-            return Ok(());
-        }
-        let indexing = match self.config.role {
-            Role::Home | Role::Station => Indexing::ForChildren,
-            Role::Client => Indexing::Nothing,
-        };
-        let overlay = std::mem::take(&mut self.overlay);
-        let done = overlay::finish(&self.store, overlay, self.counters.change, indexing)?;
-        self.counters.change = done.last;
-        let mut batch: Batch = done.batch;
-        batch.put(COUNTERS.to_vec(), pack(&self.counters));
-        // A commit that fails may have come through all the same.
-        let ticket = self.store.commit(batch).inspect_err(|_| self.views.forget_all())?;
-        self.views.wrote(done.rows);
-        self.ticket = ticket;
-        self.saved = self.counters;
-        self.watches.committed();
-        if self.sync_at.is_none() {
-            self.sync_at = Some(self.now + crate::upstream::SYNC_PERIOD);
-        }
-        let staged = std::mem::take(&mut self.staged);
-        self.carry_out(staged, &done.changed)
-    }
-
-    fn carry_out(&mut self, staged: Staged, changed: &[Changed]) -> Result<(), StorageError> {
-        self.totals.add(staged.totals);
-        for (position, item) in staged.appended {
-            self.log.append(position, LogItem { ticket: self.ticket, ..item });
-        }
-        for (position, applied) in &staged.replayed {
-            self.log.replayed(*position, applied, self.ticket);
-        }
-        for record in &staged.confirmed {
-            self.log.confirm(*record);
-        }
-        if let Some(gap) = staged.gap {
-            self.skips = false;
-            self.gaps.insert(gap);
-        }
-        for found in staged.found {
-            self.fork.lost.unkept.remove(&found);
-        }
-        self.contents.supersede(staged.superseded);
-        self.supersede_unseen(staged.noted);
-        for position in &staged.forgotten {
-            self.log.forget(*position);
-        }
-        for (position, weight) in staged.weighed {
-            self.log.rewrite(position, weight, self.ticket);
-        }
-        for (ask, verdict, listed) in staged.answered {
-            self.requests.answered(ask, verdict, listed);
-        }
-        self.announce(changed, staged.own, &staged.learned);
-        self.outputs.extend(staged.outputs);
-        let affected = self.route(changed, &staged.echo);
-        self.block_on_callbacks(&staged.taken, &affected);
-        self.children.dirty.extend(staged.marks);
-        if changed.iter().any(|change| matches!(change.key, Key::Origin(_))) {
-            self.handle_origins_changed(changed);
-            self.handle_quotas_changed(changed)?;
-        }
-        self.end_moved_parts(changed)?;
-        if staged.marks_moved { self.advance_tallies() } else { Ok(()) }
-    }
-
-    /// Tells the kernel and the log of people what changed under them.
-    fn announce(&mut self, changed: &[Changed], own: bool, learned: &BTreeSet<(FileId, Name)>) {
-        if changed.is_empty() {
-            return;
-        }
-        self.outputs.extend(crate::happenings::happenings(changed, learned).into_iter().map(Output::Happened));
-        for change in changed {
-            match (&change.key, &change.old, &change.new) {
-                (Key::Conflict(conflict), None, Some(new)) => {
-                    self.totals.conflicts += 1;
-                    match new {
-                        Image::Conflict(report) if report.is_loss() => self.announce_loss(report),
-                        _ => self.outputs.push_back(Output::Conflict { conflict: *conflict }),
-                    }
-                }
-                (Key::Conflict(_), Some(old), None) => {
-                    self.totals.conflicts -= 1;
-                    self.totals.lost -= i64::from(matches!(old, Image::Conflict(report) if report.is_loss()));
-                }
-                (Key::Inode(_), Some(Image::Inode(old)), new) if self.config.role == Role::Home => {
-                    let kept = matches!(new, Some(Image::Inode(new)) if new.version == old.version && new.content == old.content);
-                    if !kept {
-                        let by = match new {
-                            Some(Image::Inode(new)) if !new.is_removed() => new.content.root().map(|_| new.version),
-                            _ => None,
-                        };
-                        self.contents.supersede(Superseded::new(old.version, &old.content, by));
-                    }
-                }
-                (Key::Inode(file), Some(Image::Inode(old)), new) if self.config.role == Role::Client && !own => {
-                    let content_kept = matches!(new, Some(Image::Inode(new)) if new.version == old.version && new.content == old.content);
-                    let what = if content_kept { What::Attributes } else { What::Content };
-                    self.outputs.push_back(Output::InvalidateInode { file: *file, what });
-                }
-                (Key::Entry(parent, name), old, _) if self.config.role == Role::Client && !own => {
-                    self.watches.forget_absence(*parent, name);
-                    if old.is_none() && !learned.is_empty() && learned.contains(&(*parent, name.clone())) {
-                        continue;
-                    }
-                    self.outputs.push_back(Output::InvalidateEntry { parent: *parent, name: name.clone() });
-                }
-                (Key::Entry(parent, name), ..) => self.watches.forget_absence(*parent, name),
-                (Key::Inode(_) | Key::Conflict(_) | Key::Origin(_), ..) => {}
-            }
-        }
-    }
-
-    fn handle_stored(&mut self, ticket: Ticket) -> Result<(), StorageError> {
-        self.stored = self.stored.max(ticket).min(self.ticket);
-        self.sync_asked = self.sync_asked.max(self.stored);
-        if self.stored == self.ticket {
-            self.sync_at = None;
-        }
-        self.levels_moved = true;
-        self.release_gated();
-        if self.log.newest().is_some() {
-            // What was sent ahead of our disk counts as safe from here on.
-            self.advance_tallies()?;
-            self.trim_log()?;
-        }
-        Ok(())
-    }
-
-    /// Asks for a sync if someone waits for a batch that is not durable and no sync is under way for it.
-    pub(crate) fn ask_sync(&mut self) {
-        let wanted = std::mem::take(&mut self.sync_wanted);
-        if wanted && self.ticket > self.stored && self.ticket > self.sync_asked {
-            self.sync_asked = self.ticket;
-            self.sync_at = None;
-            self.outputs.push_back(Output::Sync { ticket: self.ticket });
-        }
     }
 
     /// The next effect; call until `None`.

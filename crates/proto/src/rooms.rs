@@ -18,6 +18,8 @@ pub(crate) struct Rooms {
     above: Vec<ServerRoom>,
     /// They were told in the session that goes on, or that begins.
     are_told: bool,
+    /// What was full when our user was told last, over the sessions.
+    said: Vec<(bool, Full, String)>,
 }
 
 impl<S: MetaStore> Replica<S> {
@@ -49,10 +51,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// Our parent's word.
     pub(crate) fn handle_rooms(&mut self, rooms: Vec<ServerRoom>) -> Result<(), StepError> {
-        let full = |rooms: &[ServerRoom]| -> Vec<_> {
-            rooms.iter().map(|server| (server.is_home, server.room.full, server.label.clone())).collect()
-        };
-        let is_news = full(&rooms) != full(&self.rooms.above);
+        let full = rooms.iter().filter(|server| server.room.full != Full::No);
+        let full: Vec<_> = full.map(|server| (server.is_home, server.room.full, server.label.clone())).collect();
+        let is_news = full != self.rooms.said;
+        self.rooms.said = full;
         self.rooms.above = rooms;
         self.rooms.are_told = true;
         self.note_quota_word();

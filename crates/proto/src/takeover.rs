@@ -120,7 +120,9 @@ impl<S: MetaStore> Replica<S> {
     fn write_what_is_lost(&mut self) -> Result<(), StorageError> {
         let lost = std::mem::take(&mut self.fork.lost);
         let lost = self.without_known(lost)?;
-        let records = if lost.is_empty() { 0 } else { self.write_lost(lost)? };
+        let written_over = self.find_written_over(&lost)?;
+        let mut records = if lost.is_empty() { 0 } else { self.write_lost(lost)? };
+        records += self.write_over_again(written_over)?;
         let unwritten = std::mem::take(&mut self.fork.unwritten);
         self.write_parted(unwritten)?;
         self.forget_found()?;

@@ -2,11 +2,12 @@
 
 use crate::api::Role;
 use crate::contents::{Missing, Owed, size_of};
+use crate::declared::LossNews;
 use crate::lent::Lent;
 use crate::replica::Replica;
 use crate::tables::{self, KeyKind, kind_range, table, unpack};
 use crate::vanished::{VANISHED, Vanished};
-use wayfs_types::{Image, MetaStore, StorageError};
+use wayfs_types::{Image, Key, MetaStore, StorageError};
 
 /// Running totals for status.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -45,13 +46,14 @@ impl<S: MetaStore> Replica<S> {
     pub(crate) fn read_totals(&mut self) -> Result<Totals, StorageError> {
         let (mut totals, mut lost) = (Totals::default(), Vec::new());
         let (from, until) = kind_range(table::VIEW, KeyKind::Conflict);
-        self.each(&from, &until, |_, value| {
+        self.each(&from, &until, |key, value| {
             totals.conflicts += 1;
-            if let Image::Conflict(report) = tables::unpack_view(value)?.image
+            if let (Key::Conflict(id), Image::Conflict(report)) =
+                (tables::parse_image_key(key)?, tables::unpack_view(value)?.image)
                 && report.is_loss()
             {
                 totals.lost += 1;
-                lost.push((report.file, report.record));
+                lost.push(LossNews::of(id, &report));
             }
             Ok(())
         })?;

@@ -15,6 +15,8 @@
 //! on as if offline until the new parent has every record that the former one
 //! had confirmed, so that nobody sees his own past undone.
 
+mod messages;
+
 use crate::api::{Output, PeerId, Role};
 use crate::fact_asks::FactAsk;
 use crate::gathered::Gathering;
@@ -28,8 +30,8 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use wayfs_types::request::RequestId;
-use wayfs_types::{CommitNumber, Image, Key, MetaStore, OriginId, RecordId, StorageError, Time};
-use wayfs_wire::{AskId, Down, KeyImage, Mark, Message, Question, Resume, Stamp, Up};
+use wayfs_types::{Key, MetaStore, OriginId, RecordId, StorageError, Time};
+use wayfs_wire::{AskId, KeyImage, Mark, Message, Question, Stamp, Up};
 
 /// Batches that nobody waits for are synced after so long.
 pub(crate) const SYNC_PERIOD: Duration = Duration::from_secs(1);
@@ -296,106 +298,6 @@ impl<S: MetaStore> Replica<S> {
         self.upstream.as_ref().is_some_and(|up| up.state != UplinkState::Live && self.now < up.began + within)
     }
 
-    pub(crate) fn handle_down(&mut self, peer: PeerId, down: Down) -> Result<(), StepError> {
-        let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
-        upstream.heard = self.now;
-        self.levels_moved = true;
-        let greeted = upstream.state != UplinkState::Greeting;
-        let is_forked = upstream.state == UplinkState::Forked;
-        match down {
-            Down::Renewed { of, life, origin, admission } if greeted => {
-                self.handle_renewed((of, life), (origin, admission))
-            }
-            Down::Pong { number, through, home_ms } => {
-                self.note_home(home_ms);
-                self.handle_pong(number, through);
-                Ok(())
-            }
-            // The home's signature vouches for it, and a ping may overtake the welcome.
-            Down::HomeWord { position, at, seal } => {
-                self.handle_home_word(position, at, seal);
-                Ok(())
-            }
-            Down::Welcome { stamp, current, resume, applied, ends, went_back } => {
-                if greeted {
-                    return Err(StepError::Peer(peer, "welcomed twice".to_owned()));
-                }
-                self.handle_welcome(peer, (stamp, current), (resume, went_back), (applied, &ends))
-            }
-            // So that what is sent upon the welcome is what there is room for.
-            Down::Rooms { rooms } if !is_forked => self.handle_rooms(rooms),
-            _ if !greeted => Err(StepError::Peer(peer, "spoke before its welcome".to_owned())),
-            // What is said of our former history is of no use any more.
-            _ if is_forked => Ok(()),
-            Down::Forked => {
-                self.begin_fork("another copy of this store was opened after it".to_owned());
-                Ok(())
-            }
-            Down::Renewed { .. } | Down::Rooms { .. } => Ok(()),
-            Down::Images { serial, through, more, mut images, omitted } => {
-                self.put_back(peer, &mut images, &omitted)?;
-                self.handle_images(peer, serial, through, more, images)
-            }
-            Down::Answer { serial, ask, verdict, through, images } => {
-                self.handle_answer(peer, serial, (ask, verdict), through, images)
-            }
-            Down::Marks { marks } => self.handle_marks(peer, &marks),
-            Down::Stable { versions } => Ok(self.handle_stable(&versions)?),
-            Down::Want { versions } => {
-                self.handle_wanted(versions);
-                Ok(())
-            }
-            Down::Seek { versions } => Ok(self.handle_sought(versions)?),
-            Down::Shared { file, version } => {
-                self.staged.outputs.push(Output::Shared { file, version });
-                Ok(())
-            }
-            said @ (Down::LockAnswer { .. } | Down::LockLost { .. }) => self.handle_locks_said(said),
-            said @ (Down::GiveLock { .. } | Down::LockGiven { .. } | Down::BringsLocks { .. }) => {
-                self.handle_lock_news(said)
-            }
-            Down::Facts { ask, facts } => Ok(self.handle_facts(ask, facts)?),
-            Down::Sent { version, bytes } => {
-                self.note_sent_home(version, bytes);
-                Ok(())
-            }
-            Down::Caught { ask, reached } => {
-                self.handle_caught(ask, reached);
-                Ok(())
-            }
-            said @ (Down::Alone { .. } | Down::Claimed { .. } | Down::GiveBack { .. }) => {
-                self.handle_rights_said(said);
-                Ok(())
-            }
-        }
-    }
-
-    fn handle_pong(&mut self, number: u64, through: Option<CommitNumber>) {
-        let lease = self.config.lease;
-        let mut rtt = None;
-        let Some(upstream) = self.upstream.as_mut() else { return };
-        if let (Some(cursor), Some(stamp), true) =
-            (through, upstream.stamp, upstream.state == UplinkState::Live && upstream.partial.is_empty())
-        {
-            // What changed up to there was none of our business.
-            self.counters.resume = Some(Resume { stamp, cursor });
-        }
-        while let Some((sent, at)) = upstream.pings.front().copied() {
-            if sent > number {
-                break;
-            }
-            upstream.pings.pop_front();
-            if sent == number {
-                upstream.lease_until = upstream.lease_until.max(at + lease);
-                rtt = Some(self.now.since(at));
-            }
-        }
-        if let Some(rtt) = rtt {
-            self.note_rtt(rtt);
-            self.note_vouched();
-        }
-    }
-
     pub(crate) fn set_standing(&mut self, state: UplinkState) {
         if let Some(upstream) = self.upstream.as_mut() {
             upstream.state = state;
@@ -434,212 +336,10 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    fn handle_images(
-        &mut self,
-        peer: PeerId,
-        serial: u64,
-        through: CommitNumber,
-        more: bool,
-        images: Vec<KeyImage>,
-    ) -> Result<(), StepError> {
-        let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
-        let state = upstream.state;
-        if !matches!(state, UplinkState::CatchingUp | UplinkState::Live) {
-            return Err(StepError::Peer(peer, "sent images that nobody asked for".to_owned()));
-        }
-        upstream.partial.extend(images);
-        if more {
-            if upstream.partial.len() > self.config.images_gathered_max {
-                upstream.anew = false;
-                self.spill()?;
-            }
-            // While catching up nobody trusts our cache, so parts need not wait for the whole cut. Nobody waits for a
-            // station's word at all, and a long cut does not go on without it: only so much may be under way.
-            if state == UplinkState::CatchingUp || self.config.role == Role::Station {
-                self.stage_to_parent(Up::Received { serial });
-            }
-            return Ok(());
-        }
-        let mut cut = std::mem::take(&mut upstream.partial);
-        let is_first = std::mem::take(&mut upstream.anew) && state == UplinkState::CatchingUp;
-        let Some(stamp) = upstream.stamp else { return Ok(()) };
-        if let Some(reason) = self.fork_in_images(&cut)? {
-            self.begin_fork(reason);
-            return Ok(());
-        }
-        self.check_own_mark(peer, &cut)?;
-        self.check_believable(peer, &cut)?;
-        if is_first && self.config.role == Role::Client {
-            self.add_settled_conflicts(&mut cut)?;
-        }
-        self.take_told(cut)?;
-        self.counters.resume = Some(Resume { stamp, cursor: through });
-        let ahead = self.upstream.as_mut().map(|upstream| std::mem::take(&mut upstream.marks_ahead));
-        self.handle_marks(peer, &ahead.unwrap_or_default().into_values().collect::<Vec<_>>())?;
-        if state == UplinkState::CatchingUp {
-            self.sweep()?;
-            self.counters.synced = true;
-            self.set_standing(UplinkState::Live);
-            if let Some(upstream) = self.upstream.as_mut() {
-                upstream.unplaced.clear();
-            }
-            // The answer says how the home is.
-            self.ping();
-        }
-        self.trim_log()?;
-        self.stage_to_parent(Up::Received { serial });
-        Ok(())
-    }
-
-    /// All open conflicts come with the first cut of a new parent: those that it does not name were a former
-    /// parent's guess, or are resolved.
-    fn add_settled_conflicts(&mut self, cut: &mut Vec<KeyImage>) -> Result<(), StorageError> {
-        let named: BTreeSet<Key> = cut.iter().map(|pair| pair.key.clone()).collect();
-        let mut settled = Vec::new();
-        let (from, until) = crate::tables::kind_range(table::VIEW, crate::tables::KeyKind::Conflict);
-        self.each(&from, &until, |key, _| {
-            let key = crate::tables::parse_image_key(key)?;
-            if !named.contains(&key) {
-                settled.push(key);
-            }
-            Ok(())
-        })?;
-        for key in settled {
-            if self.shadow(&key)?.is_none() {
-                cut.push(KeyImage { key, image: None });
-            }
-        }
-        Ok(())
-    }
-
-    /// A parent that forgets or invents records of ours is not to be followed.
-    pub(crate) fn check_own_mark(&mut self, peer: PeerId, cut: &[KeyImage]) -> Result<(), StepError> {
-        for pair in cut {
-            let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image) else { continue };
-            if !self.counters.rescues && image.applied < self.confirmed_applied(*origin)? {
-                return Err(StepError::Peer(
-                    peer,
-                    format!("went back behind record {} of origin {origin}", image.applied),
-                ));
-            }
-        }
-        Ok(())
-    }
-
     pub(crate) fn stage_to_parent(&mut self, up: Up) {
         if let Some(upstream) = &self.upstream {
             let bytes = wayfs_wire::encode(&Message::Up(up));
             self.staged.outputs.push(Output::Send { peer: upstream.peer, bytes });
-        }
-    }
-
-    /// Applies what the parent says unasked.
-    fn take_told(&mut self, mut cut: Vec<KeyImage>) -> Result<(), StorageError> {
-        if self.config.role == Role::Client {
-            self.keep_what_was_seen(&mut cut)?;
-        }
-        if self.counters.rescues {
-            self.fork.named.extend(origins_in(&cut));
-        }
-        self.note_touched()?;
-        self.find_older(&cut)?;
-        self.owe_early(&cut)?;
-        let parted = self.parted_in(&cut)?;
-        let told = origins_in(&cut);
-        if parted.is_empty() {
-            self.take_cut(cut)?
-        } else {
-            self.take_parted(cut, parted)?
-        }
-        if let Some(upstream) = self.upstream.as_mut() {
-            // Whose its records are is known here, and what we had instead is written again.
-            upstream.doubtful.retain(|origin| !told.contains(origin));
-        }
-        Ok(())
-    }
-
-    /// Applies those parts of a large cut that meet nothing tentative; the rest waits for its end.
-    fn spill(&mut self) -> Result<(), StorageError> {
-        let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
-        let (mut free, mut kept) = (Vec::new(), Vec::new());
-        for pair in std::mem::take(&mut upstream.partial) {
-            let bound = matches!(pair.key, Key::Origin(_)) || self.shadow(&pair.key)?.is_some();
-            if bound { kept.push(pair) } else { free.push(pair) }
-        }
-        self.take_told(free)?;
-        self.keep_found();
-        if let Some(upstream) = self.upstream.as_mut() {
-            upstream.partial = kept;
-        }
-        Ok(())
-    }
-
-    fn handle_marks(&mut self, peer: PeerId, marks: &[Mark]) -> Result<(), StepError> {
-        let own = self.config.origin;
-        for mark in marks {
-            let is_own = mark.origin == own;
-            if mark.safe.max(mark.visible).max(mark.stable) > mark.applied {
-                return Err(StepError::Peer(peer, "acknowledged what was not sent".to_owned()));
-            }
-            match self.fork_of_mark(mark)? {
-                Some(reason) if is_own => {
-                    self.begin_fork(reason);
-                    return Ok(());
-                }
-                // The image of that origin tells what became of it.
-                Some(_) => continue,
-                None => {}
-            }
-            if !self.is_placed(mark)? {
-                if let Some(upstream) = self.upstream.as_mut() {
-                    upstream.marks_ahead.insert(mark.origin, *mark);
-                }
-                continue;
-            }
-            // What was told before counts no more, and what is stable may go back.
-            if let Some(upstream) = self.upstream.as_mut() {
-                upstream.marks_ahead.remove(&mark.origin);
-            }
-            self.note_applied(mark.origin, mark.applied);
-            // What a station's records are to its own children it says itself; of the home's word only
-            // *stable* is news.
-            let whole = |through| self.log.whole_through(through);
-            let known = match self.config.role {
-                // What was cancelled has not come anywhere before that in favour of which it was.
-                Role::Client => {
-                    let (safe, visible, stable) = (whole(mark.safe), whole(mark.visible), whole(mark.stable));
-                    self.log.unbind(safe.min(visible).min(stable));
-                    Mark { safe, visible, stable, ..*mark }
-                }
-                Role::Home | Role::Station => Mark { safe: 0, visible: 0, ..*mark },
-            };
-            if self.may_go_back(is_own) {
-                self.take_back_stable(mark.origin, known.stable)?;
-            }
-            self.advance_marks(known)?;
-            self.staged.marks.insert(mark.origin);
-            if is_own && self.config.role == Role::Client {
-                self.release_own(known.safe, known.stable)?;
-            }
-        }
-        self.trim_log()?;
-        let migrating = self.upstream.as_ref().is_some_and(|up| up.state == UplinkState::Migrating);
-        if migrating && self.parent_has(own) >= self.confirmed_applied(own)? {
-            self.start_stream()?;
-        }
-        Ok(())
-    }
-
-    fn note_applied(&mut self, origin: OriginId, applied: u64) {
-        let Some(upstream) = self.upstream.as_mut() else { return };
-        let known = upstream.applied.entry(origin).or_insert(0);
-        *known = (*known).max(applied);
-        if let Some(queue) = upstream.in_flight.get_mut(&origin) {
-            while let Some((_, len)) = queue.front().copied().filter(|(sequence, _)| *sequence <= applied) {
-                queue.pop_front();
-                upstream.in_flight_len -= 1;
-                upstream.in_flight_bytes -= len;
-            }
         }
     }
 

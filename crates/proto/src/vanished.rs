@@ -320,7 +320,7 @@ impl<S: MetaStore> Replica<S> {
         false
     }
 
-    fn keep_sought(&mut self, held: HeldVersion) {
+    pub(crate) fn keep_sought(&mut self, held: HeldVersion) {
         if self.contents.sought.len() < SOUGHT_MAX {
             self.contents.sought.insert(held.version, held);
         }
@@ -347,6 +347,7 @@ impl<S: MetaStore> Replica<S> {
         content: Content,
         is_here: bool,
     ) -> Result<(), StepError> {
+        self.levels_moved |= self.config.role == Role::Client;
         if self.is_stale_look(version) {
             return Ok(());
         }

@@ -115,6 +115,8 @@ impl<S: MetaStore> Replica<S> {
         match self.config.role {
             Role::Client => self.drop_watches(),
             Role::Station => {
+                // What the parent vouched for in a cut that changed nothing bears the number of the next change: it was before, too.
+                self.counters.change = self.counters.change.next();
                 self.counters.reset = Some(self.counters.change);
                 self.fork.named.clear();
                 self.fork.unwritten.clear();

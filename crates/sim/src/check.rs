@@ -84,7 +84,8 @@ impl World {
         // Who had said so may be gone by then: its writer has it.
         let lost = new.find(|(record, update)| {
             let is_excused = self.history.is_superseded(**record)
-                || (self.has_lost_server() && self.is_at_writer(**record, &update.content))
+                || (self.has_lost_server()
+                    && (self.is_at_writer(**record, &update.content) || self.is_lent(**record, &update.content)))
                 || self.is_hit_everywhere(**record, &update.content);
             nowhere(&update.content) && !is_excused
         });
@@ -155,6 +156,15 @@ impl World {
             let host = &self.hosts[index];
             let is_whole = content.root().is_none_or(|root| self.is_whole_durable(index, root));
             !host.destroyed && !host.is_copy && self.is_writer(index, record) && is_whole
+        })
+    }
+
+    /// Whether its writer, be its store a copy that goes on, has a content and keeps it for its servers.
+    fn is_lent(&self, record: RecordId, content: &Content) -> bool {
+        (0..self.hosts.len()).any(|index| {
+            let keeps = |replica: &wayfs_proto::Replica<_>| matches!(replica.lent_to(record), Ok(Some(_)));
+            let is_whole = || content.root().is_none_or(|root| self.is_whole_durable(index, root));
+            self.is_writer(index, record) && self.hosts[index].replica.as_ref().is_some_and(keeps) && is_whole()
         })
     }
 

@@ -83,6 +83,23 @@ def written_comes_back(size):
         same((found.st_size, found.st_nlink, stat.S_IMODE(found.st_mode)), (size - 3, 1, 0o600), "as it came back")
         same(os.getxattr(f"{root}/{name}", "user.after"), b"kept", "attribute as it came back")
 
+def written_comes_back_as_it_was(size):
+    name = f"as-it-was-{size}"
+    with open(f"{there}/{name}", "wb") as file: file.write(text(size))
+    os.chmod(f"{there}/{name}", 0o640)
+    os.setxattr(f"{there}/{name}", "user.before", b"there")
+    fd = os.open(f"{here}/{name}", os.O_RDWR)
+    same(os.getxattr(fd, "user.before"), b"there", "attribute of an open file")
+    os.unlink(f"{there}/{name}")
+    gone(f"{here}/{name}")
+    os.pwrite(fd, b"new", 1)
+    os.fsync(fd)
+    os.close(fd)
+    for root in (here, there):
+        found = os.stat(f"{root}/{name}")
+        same((found.st_size, found.st_nlink, stat.S_IMODE(found.st_mode)), (size, 1, 0o640), "as it came back")
+        same(os.getxattr(f"{root}/{name}", "user.before"), b"there", "attribute that it had")
+
 def directory():
     os.mkdir(f"{there}/dir")
     os.mkdir(f"{there}/dir/below")
@@ -105,7 +122,9 @@ if which == "files":
     # Attributes alone bring nothing back.
     same([os.listdir(root) for root in (here, there)], [[], []], "names")
 elif which == "written":
-    for size in (16, 5_000, 300_000): written_comes_back(size)
+    for size in (16, 5_000, 300_000):
+        written_comes_back(size)
+        written_comes_back_as_it_was(size)
 else:
     directory()
 "#;

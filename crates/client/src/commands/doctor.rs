@@ -11,7 +11,7 @@ const OLD_MS: u64 = 10 * 60_000;
 
 impl MountCommands {
     pub(super) fn doctor(&self) -> DoctorReport {
-        let (ledger, volume) = (self.ledger(), self.volume());
+        let (ledger, volume, way) = (self.ledger(), self.volume(), self.way());
         DoctorReport {
             facts: vec![
                 doctor::replica("replica", self.parts.hooks.failure().or_else(|| volume.failure())),
@@ -20,8 +20,8 @@ impl MountCommands {
                 self.disk_fact(),
                 doctor::way_home("room on the way home", volume),
                 self.kernel_fact(),
-                self.not_safe_fact(&ledger),
-                self.at_station_fact(&ledger),
+                not_safe_fact(&ledger, way),
+                at_station_fact(&ledger, way),
                 doctor::own_contents("own contents", volume),
                 doctor::conflicts("conflicts", volume),
             ],
@@ -83,55 +83,100 @@ impl MountCommands {
         }
     }
 
-    /// What is on this machine only. It is well while it is under way, and not while it cannot go.
-    fn not_safe_fact(&self, ledger: &LedgerReport) -> DoctorFact {
-        let amount = ledger.unsafe_amount();
-        if ledger.is_safe() {
-            let is_home = ledger.is_nothing() || self.volume().full().is_none();
-            let detail = if is_home { "everything is safe" } else { "nothing is on this machine only" };
-            return fact("data at risk", Verdict::Good, detail, "");
-        }
-        let age = amount.oldest_ms.unwrap_or(0);
-        let detail = format!(
-            "{} updates, {} open files, {} KiB are on this machine only, the oldest for {} s: {}",
-            amount.records,
-            ledger.open_files,
-            amount.bytes.div_ceil(1024),
-            age / 1000,
-            ledger.why
-        );
-        if self.volume().full().is_some() {
-            return fact("data at risk", Verdict::Bad, detail, &ledger.next_step);
-        }
-        let connected = self.parts.link.status().state == LinkState::Connected;
-        match (connected, age < OLD_MS) {
-            (true, true) => fact("data at risk", Verdict::Good, detail, &ledger.next_step),
-            (true, false) => fact("data at risk", Verdict::Warning, detail, "`wayfs queue` shows what waits and why."),
-            (false, _) => fact("data at risk", Verdict::Warning, detail, &ledger.next_step),
+    /// What the facts about the ledger need to know besides it.
+    fn way(&self) -> Way {
+        Way {
+            is_connected: self.parts.link.status().state == LinkState::Connected,
+            is_full: self.volume().full().is_some(),
         }
     }
+}
 
-    /// What has one copy at a station.
-    fn at_station_fact(&self, ledger: &LedgerReport) -> DoctorFact {
-        let amount = ledger.station_amount();
-        if amount.is_nothing() {
-            return fact("data not at the home", Verdict::Good, "none", "");
+/// The way to the home.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    is_connected: bool,
+    /// A disk on it has no room.
+    is_full: bool,
+}
+
+/// What is on this machine only, by the same account and in the same words as `status` has it, whatever else is to be said. It is
+/// well while it is under way, and not while it cannot go.
+fn not_safe_fact(ledger: &LedgerReport, way: Way) -> DoctorFact {
+    let amount = ledger.unsafe_amount();
+    if ledger.is_safe() {
+        return fact("data at risk", Verdict::Good, "nothing is on this machine only", "");
+    }
+    let age = amount.oldest_ms.unwrap_or(0);
+    let detail = format!(
+        "{} updates, the contents of {} files, {} open files, {} KiB are on this machine only, the oldest for {} s: {}",
+        amount.records,
+        amount.versions,
+        ledger.open_files,
+        amount.bytes.div_ceil(1024),
+        age / 1000,
+        ledger.why
+    );
+    match (way, age < OLD_MS) {
+        (Way { is_full: true, .. }, _) => fact("data at risk", Verdict::Bad, detail, &ledger.next_step),
+        (Way { is_connected: true, .. }, true) => fact("data at risk", Verdict::Good, detail, &ledger.next_step),
+        (Way { is_connected: true, .. }, false) => {
+            fact("data at risk", Verdict::Warning, detail, "`wayfs queue` shows what waits and why.")
         }
-        let detail = format!(
-            "{} updates and the contents of {} files, {} KiB, are at a station and not at the home",
-            amount.records,
-            amount.versions,
-            amount.bytes.div_ceil(1024)
-        );
-        if self.volume().full().is_some() {
-            return fact(
-                "data not at the home",
-                Verdict::Warning,
-                format!("{detail}: {}", ledger.why),
-                &ledger.next_step,
-            );
+        (Way { is_connected: false, .. }, _) => fact("data at risk", Verdict::Warning, detail, &ledger.next_step),
+    }
+}
+
+/// What has one copy at a station.
+fn at_station_fact(ledger: &LedgerReport, way: Way) -> DoctorFact {
+    let amount = ledger.station_amount();
+    if amount.is_nothing() {
+        return fact("data not at the home", Verdict::Good, "none", "");
+    }
+    let detail = format!(
+        "{} updates and the contents of {} files, {} KiB, are at a station and not at the home",
+        amount.records,
+        amount.versions,
+        amount.bytes.div_ceil(1024)
+    );
+    if way.is_full {
+        let detail = format!("{detail}: {}", ledger.why);
+        return fact("data not at the home", Verdict::Warning, detail, &ledger.next_step);
+    }
+    let next = "They go home by the volume's policy; `wayfs sync --until stable` sends them now.";
+    fact("data not at the home", Verdict::Good, detail, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wayfs_control::report::AmountReport;
+
+    /// What stands at a station and not at the home is not on this machine only, be a disk on the way full or not.
+    #[test]
+    fn doctor_and_status_say_the_same_of_what_is_only_here() {
+        let one = AmountReport { versions: 2, bytes: 9, ..AmountReport::default() };
+        for (here, at_station, open_files) in
+            [(false, false, 0), (false, true, 0), (true, false, 0), (true, true, 0), (false, true, 1)]
+        {
+            let amount = |is_there: bool| if is_there { one } else { AmountReport::default() };
+            let (not_safe, at) = (amount(here), amount(at_station));
+            let home_lacks = not_safe.plus(at);
+            let ledger = LedgerReport {
+                not_safe: Some(not_safe),
+                at_station: Some(at),
+                home_lacks,
+                open_files,
+                ..LedgerReport::default()
+            };
+            for (is_connected, is_full) in [(true, true), (true, false), (false, true), (false, false)] {
+                let way = Way { is_connected, is_full };
+                let (risk, station) = (not_safe_fact(&ledger, way), at_station_fact(&ledger, way));
+                let is_safe = risk.detail == "nothing is on this machine only";
+                assert_eq!(is_safe, ledger.is_safe(), "{way:?} {ledger:?}: {}", risk.detail);
+                assert!(is_safe || !here || risk.detail.contains("contents of 2 files"), "{}", risk.detail);
+                assert_eq!(station.detail == "none", !at_station, "{way:?} {ledger:?}: {}", station.detail);
+            }
         }
-        let next = "They go home by the volume's policy; `wayfs sync --until stable` sends them now.";
-        fact("data not at the home", Verdict::Good, detail, next)
     }
 }

@@ -12,6 +12,7 @@ use wayfs_admin::queue::{each_content, each_record};
 use wayfs_control::report::{AmountReport, SyncReport};
 use wayfs_control::{ControlError, Progress, Sink};
 use wayfs_node::LiveReplica;
+use wayfs_proto::Ledger;
 use wayfs_types::request::{Level, Request};
 use wayfs_types::{FileId, FsError, RecordId};
 
@@ -250,9 +251,11 @@ impl MountCommands {
         Remaining { items: amount.records.max(amount.versions).max(1), bytes, last: None }
     }
 
-    /// Whether the marks of our own log say so; records leave the queue when they are visible.
+    /// Whether the marks of our own log say so, and the ledger as well; records leave the queue when they are visible. Of what was
+    /// written before this machine went on as another member only the ledger tells.
     fn is_reached(&self, until: Level) -> bool {
-        self.volume().look(wayfs_node::LiveReplica::progress).is_some_and(|progress| {
+        let said = self.volume().look(|replica| Some((replica.progress(), replica.ledger().ok()?)));
+        said.flatten().is_some_and(|(progress, ledger)| {
             let last = progress.last_record.map_or(0, RecordId::sequence);
             let through = match until {
                 Level::Modified => progress.durable_through,
@@ -260,9 +263,37 @@ impl MountCommands {
                 Level::Visible => progress.visible_through,
                 Level::Stable => progress.stable_through,
             };
-            // Of what was lent before this machine went on as another member no mark tells.
-            let lent = if until == Level::Stable { progress.versions_at_risk + progress.versions_lent } else { 0 };
-            through >= last && lent == 0
+            through >= last && is_nothing_left(&ledger, until)
         })
+    }
+}
+
+/// Whether the ledger counts nothing that has not come so far.
+fn is_nothing_left(ledger: &Ledger, until: Level) -> bool {
+    let is_safe = ledger.not_safe.unwrap_or_default().is_nothing();
+    match until {
+        Level::Modified => true,
+        Level::Safe => is_safe,
+        Level::Visible => is_safe && ledger.home_lacks.records == 0,
+        Level::Stable => ledger.home_lacks.is_nothing(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wayfs_proto::Amount;
+
+    /// Marks tell of the present member's records: the ledger counts contents of all that this machine was.
+    #[test]
+    fn a_wait_ends_only_when_the_ledger_counts_nothing() {
+        let all = [Level::Modified, Level::Safe, Level::Visible, Level::Stable];
+        let left = |ledger: Ledger| all.map(|until| is_nothing_left(&ledger, until));
+        let (none, one) = (Amount::default(), Amount { versions: 1, bytes: 7, ..Amount::default() });
+        assert_eq!(left(Ledger::default()), [true; 4]);
+        let here = Ledger { not_safe: Some(one), at_station: Some(none), home_lacks: one };
+        assert_eq!(left(here), [true, false, false, false]);
+        let at_station = Ledger { not_safe: Some(none), at_station: Some(one), home_lacks: one };
+        assert_eq!(left(at_station), [true, true, true, false]);
     }
 }

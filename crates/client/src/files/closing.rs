@@ -2,7 +2,7 @@
 //!
 //! Cutting and hashing a file that was written whole takes longer than writing it, so the close of a large one
 //! does not wait for that: its body is complete, and a thread makes the record from it. Until then the file is
-//! **closing**: bytes that are closing are bounded, and a close that would pass the bound waits.
+//! **closing**. Its contents need room a second time, as chunks: a close of what would not find that waits.
 //!
 //! A **note** beside the body says whose it is. If the daemon is killed, the next one finds body and note, and
 //! goes on where the other was: that is all the memory of a closed file that no record holds. A note is taken
@@ -27,8 +27,6 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use wayfs_types::{Content, FileId, RecordId, WallTime};
 
-/// Most bytes that are closing: a second or two of hashing.
-pub const CLOSING_LEN_MAX: u64 = 1 << 30;
 /// How long a closed file that another handle keeps open waits for that handle's close.
 pub(super) const CLOSING_AGE: Duration = Duration::from_secs(1);
 /// Version of the form of notes.
@@ -191,8 +189,7 @@ impl FileTable {
         let note = body.path().with_extension(EXTENSION);
         let counted = state.closing.as_ref().map_or(0, |before| before.len);
         let len = state.size;
-        let most = CLOSING_LEN_MAX.min(room);
-        let fits = |closing: u64| closing.saturating_sub(counted).checked_add(len).filter(|sum| *sum <= most);
+        let fits = |closing: u64| closing.saturating_sub(counted).checked_add(len).filter(|sum| *sum <= room);
         if self.closing_len.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
             return EarlyClose::Unfit;
         }

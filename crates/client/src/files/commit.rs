@@ -324,6 +324,7 @@ impl OpenFile {
             mtime: snapshot.mtime,
             old_base: snapshot.old_base,
         };
+        self.keep_attributes(contents);
         match contents.store(store) {
             Ok(stored) => Ok(Some(self.finish(snapshot, content, stored))),
             // A program of this machine removed it while it was hashed, and the engine heard of that first.

@@ -3,7 +3,8 @@
 //! Of a file that a program of this machine removed, the whole inode is kept (`State::removed`), and nothing of it goes into a record.
 //! One that another machine removed is still known to the engine, as a marker: what is written through its handles brings
 //! it back. Attributes that are set through them do not, since they say nothing that anybody could miss; they are kept here, shown
-//! through the handles, and given to the file if what is written brings it back.
+//! through the handles, and given to the file if what is written brings it back. So are the extended attributes that it had, which
+//! a marker does not keep.
 
 use super::contents::Contents;
 use super::open_file::OpenFile;
@@ -76,6 +77,21 @@ impl OpenFile {
             state.set_since = Some(SetSince { inode: inode.clone(), user });
         }
         Some(inode)
+    }
+
+    /// To be asked before what was written is stored, which brings a file back that another machine removed: it is to have the
+    /// extended attributes that it had.
+    pub(super) fn keep_attributes(&self, contents: &dyn Contents) {
+        let has_any = {
+            let state = self.state();
+            state.removed.is_none() && state.set_since.is_none() && !state.known_as.xattrs.is_empty()
+        };
+        let marker = has_any.then(|| contents.inode(self.id())).flatten().filter(|inode| inode.is_removed());
+        if let Some(marker) = marker {
+            let mut state = self.state();
+            let inode = Arc::new(as_marked(Inode::clone(&state.known_as), Some(&marker)));
+            state.set_since.get_or_insert(SetSince { inode, user: marker.uid });
+        }
     }
 
     /// What was written brought a file back that another machine had removed, if that is so: it gets the attributes that were set

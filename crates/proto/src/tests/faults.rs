@@ -1,7 +1,7 @@
 //! Crashes and lost sessions: nothing acknowledged is lost, nothing happens twice.
 
 use super::world::{HOME, World, big, small};
-use crate::{Full, Input, Role, Room};
+use crate::{Full, Input, Output, Role, Room};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Level, Request};
 use wayfs_types::{FileId, FsError, Key};
@@ -192,6 +192,37 @@ fn a_parent_that_says_it_is_full_is_sent_no_records_and_keeps_its_sessions() {
     world.pass(Duration::from_secs(3));
     assert!(world.is_open(line));
     assert_eq!(world.hosts[station].replica.entry(FileId::ROOT, &id).unwrap().map(|entry| entry.file), Some(file));
+}
+
+/// Whoever is told that a disk on the way is full is told, once, that it is not any more, be it in another session; and nobody hears that
+/// there is room *again* who did not hear that there was none.
+#[test]
+fn room_again_is_news_to_who_heard_that_there_was_none() {
+    let (mut world, station, client) = station_world();
+    let said = |world: &mut super::world::World| -> Vec<bool> {
+        let events = std::mem::take(&mut world.hosts[client].events);
+        let rooms = events.into_iter().filter_map(|event| match event {
+            Output::RoomsAbove { rooms } => Some(rooms.iter().any(|server| server.room.full != Full::No)),
+            _ => None,
+        });
+        rooms.collect()
+    };
+    let say = |world: &mut super::world::World, full, left| {
+        world.input(station, Input::Room { room: Room { full, left, size: 1 << 30 } });
+        world.settle();
+    };
+    say(&mut world, Full::No, 1 << 20);
+    assert_eq!(said(&mut world), [], "there was room before");
+    say(&mut world, Full::Contents, 0);
+    assert_eq!(said(&mut world), [true]);
+    let line = world.line_of(client);
+    world.close(line);
+    say(&mut world, Full::No, 1 << 20);
+    world.connect(client, station);
+    world.settle();
+    assert_eq!(said(&mut world), [false]);
+    say(&mut world, Full::No, 1 << 19);
+    assert_eq!(said(&mut world), []);
 }
 
 /// [S-full-disk]: with no room for metadata nothing is made, and what is there can be removed.

@@ -432,3 +432,41 @@ fn what_was_to_be_removed_upon_a_lost_file_is_removed() {
 fn a_lost_file_that_was_made_and_removed_in_the_log_is_not_shown() {
     removes_what_the_home_loses(false);
 }
+
+/// Seed 30060540 of `home-back` with `station-back`: the home told of a name that a record of ours had taken away again already, in a cut
+/// that changed nothing in the view. What it says later with its whole state takes that back, if it does not name it.
+#[test]
+fn a_name_that_the_home_told_of_in_passing_does_not_come_back() {
+    let mut volume = Volume::new();
+    let (ann, station) = (volume.ann, volume.station);
+    volume.world.create(ann, ROOT, "first");
+    volume.calm();
+    let up = volume.world.line_of(station);
+    volume.world.stall(up, true);
+    volume.world.create(ann, ROOT, "old");
+    volume.calm();
+    // The home takes that alone, and the station hears of it when the name is another already.
+    let is_there = |world: &mut World| world.lookup(HOME, ROOT, "old").is_ok();
+    while !is_there(&mut volume.world) {
+        volume.world.step_up(up, 1);
+        volume.world.pass(Duration::from_millis(10));
+    }
+    volume.world.rename(ann, (ROOT, "old"), (ROOT, "new")).unwrap();
+    volume.calm();
+    volume.world.step_down(up);
+    volume.calm();
+    let copy = volume.world.snapshot(station);
+    // All have passed that it went, so nobody keeps a trace of it, when the station is put back to before it heard.
+    volume.world.stall(up, false);
+    volume.calm();
+    assert!(!is_there(&mut volume.world));
+    volume.world.hosts[HOME].replica.keep_traces(0);
+    for text in ["a", "b", "c"] {
+        volume.world.create(ann, ROOT, text);
+        volume.calm();
+    }
+    volume.lose_home();
+    volume.world.restore(station, copy, 7);
+    volume.come_back();
+    volume.assert_names(&["a", "b", "c", "first", "new"]);
+}

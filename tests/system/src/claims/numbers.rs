@@ -130,7 +130,7 @@ fn words(status: &Value, doctor: &Value) -> Option<String> {
     };
     let risk = said("data at risk");
     let is_safe = is_nothing(&ledger["not_safe"]) && number(&ledger["open_files"]) == 0;
-    if ["everything is safe", "nothing is on this machine only"].contains(&risk.as_str()) != is_safe {
+    if (risk == "nothing is on this machine only") != is_safe {
         return Some(format!("doctor says of data at risk {risk:?}, status {ledger}"));
     }
     let station = said("data not at the home");
