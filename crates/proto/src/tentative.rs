@@ -100,6 +100,9 @@ pub(crate) struct Log {
     pub(crate) not_safe: Tally,
     /// Client: its records that are not visible.
     pub(crate) not_visible: Tally,
+    /// How many of an origin's tentative records were looked at in their order.
+    #[cfg(test)]
+    pub(crate) looks: std::cell::Cell<usize>,
 }
 
 impl Log {
@@ -245,6 +248,8 @@ impl Log {
     /// Tentative records of an origin, in order.
     pub(crate) fn tentative_of(&self, origin: OriginId) -> impl Iterator<Item = (u64, &LogItem)> {
         let positions = self.tentative.get(&origin).into_iter().flatten();
+        #[cfg(test)]
+        let positions = positions.inspect(|_| self.looks.set(self.looks.get() + 1));
         positions.filter_map(|(_, position)| Some((*position, self.items.get(position)?)))
     }
 
