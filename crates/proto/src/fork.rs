@@ -109,7 +109,15 @@ impl<S: MetaStore> Replica<S> {
         (origin, admission): (OriginId, Option<Seal>),
     ) -> Result<(), StepError> {
         if of == self.config.origin && life == self.config.life {
-            return if self.fork.noticed.is_some() { self.take_new_origin(origin, admission) } else { Ok(()) };
+            if self.fork.noticed.is_none() {
+                return Ok(());
+            }
+            // What is written again would be mixed with what was written before, by the same numbers.
+            let is_used = origin == of || self.is_former(origin)? || self.log.origins().any(|known| known == origin);
+            if is_used && let Some(peer) = self.upstream.as_ref().map(|upstream| upstream.peer) {
+                return Err(StepError::Peer(peer, format!("granted origin {origin}, which is not new")));
+            }
+            return self.take_new_origin(origin, admission);
         }
         if let Some(child) = self.fork.asked.remove(&(of, life)) {
             self.children.tell(child, Down::Renewed { of, life, origin, admission });

@@ -208,11 +208,17 @@ impl<S: MetaStore> Replica<S> {
             known.is_some_and(|known| known != image.chain) || image.applied < self.confirmed_applied(origin)?;
         // Written in another life than the parent knows under such numbers, or with a number that nothing has there.
         let is_of_another_life = |item: &LogItem| image.lives.life_at(item.id.sequence()) != Some(item.life);
-        let is_parted = |item: &LogItem| {
+        let mut tentative = self.log.tentative_of(origin);
+        let first = if differs {
             // Where the two part is not known: then all that is not confirmed counts.
-            differs || (item.id.sequence() <= image.applied && is_of_another_life(item))
+            tentative.next()
+        } else {
+            // They stand in the order of their numbers: what waits behind those that the parent has, however much it is, is not
+            // looked at for each of its messages.
+            tentative
+                .take_while(|(_, item)| item.id.sequence() <= image.applied)
+                .find(|(_, item)| is_of_another_life(item))
         };
-        let first = self.log.tentative_of(origin).find(|(_, item)| is_parted(item));
         Ok(first.map(|(_, item)| item.id.sequence()))
     }
 }

@@ -100,12 +100,20 @@ pub(crate) struct Log {
     pub(crate) not_safe: Tally,
     /// Client: its records that are not visible.
     pub(crate) not_visible: Tally,
+    /// How many of an origin's tentative records were looked at in their order.
+    #[cfg(test)]
+    pub(crate) looks: std::cell::Cell<usize>,
 }
 
 impl Log {
     pub(crate) fn append(&mut self, position: u64, item: LogItem) {
         if item.tentative {
-            self.tentative.entry(item.id.origin()).or_default().push_back((item.id.sequence(), position));
+            let queue = self.tentative.entry(item.id.origin()).or_default();
+            debug_assert!(
+                queue.back().is_none_or(|last| *last < (item.id.sequence(), position)),
+                "an origin's records come in order"
+            );
+            queue.push_back((item.id.sequence(), position));
             self.tentative_len += 1;
             self.tentative_weight.add(item.weight);
             self.structural += u64::from(item.structural);
@@ -240,6 +248,8 @@ impl Log {
     /// Tentative records of an origin, in order.
     pub(crate) fn tentative_of(&self, origin: OriginId) -> impl Iterator<Item = (u64, &LogItem)> {
         let positions = self.tentative.get(&origin).into_iter().flatten();
+        #[cfg(test)]
+        let positions = positions.inspect(|_| self.looks.set(self.looks.get() + 1));
         positions.filter_map(|(_, position)| Some((*position, self.items.get(position)?)))
     }
 

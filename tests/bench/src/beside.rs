@@ -40,6 +40,8 @@ pub(crate) struct Work<'a> {
 pub(crate) enum Per {
     /// In us for each of so many files.
     File(usize),
+    /// In us for each of so many operations.
+    Operation(usize),
     /// In seconds for a GiB, of so many.
     Gib(f64),
 }
@@ -49,6 +51,7 @@ impl Per {
     const fn told(self) -> (&'static str, &'static str, f64) {
         match self {
             Self::File(files) => ("a file", "us", 1e6 / files as f64),
+            Self::Operation(operations) => ("an operation", "us", 1e6 / operations as f64),
             Self::Gib(gib) => ("a GiB", "s", 1.0 / gib),
         }
     }

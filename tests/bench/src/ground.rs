@@ -10,6 +10,9 @@ use wayfs_fuse::loopback::{Loopback, LoopbackOptions};
 use wayfs_fuse::{Config, Mount, MountOptions, Session};
 use wayfs_system_tests::{Process, eventually, is_mounted};
 
+/// What the loopback and the directory where it is mounted are called.
+pub(crate) const LOOPBACK: &str = "loopback";
+
 /// Both, and a directory for what is needed beside them.
 pub(crate) struct Ground {
     scratch: TempDir,
@@ -20,20 +23,20 @@ impl Ground {
     /// Sets both up.
     pub(crate) fn new() -> Result<Self> {
         let scratch = tempfile::Builder::new().prefix("wayfs-bench-").tempdir()?;
-        for name in ["native", "behind", "loopback"] {
+        for name in ["native", "behind", LOOPBACK] {
             std::fs::create_dir(scratch.path().join(name))?;
         }
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("loopback").arg(scratch.path().join("behind")).arg(scratch.path().join("loopback"));
+        command.arg("loopback").arg(scratch.path().join("behind")).arg(scratch.path().join(LOOPBACK));
         let loopback = Process::start(&mut command, &scratch.path().join("loopback.log"));
-        let mountpoint = scratch.path().join("loopback");
+        let mountpoint = scratch.path().join(LOOPBACK);
         eventually("the loopback is mounted", Duration::from_secs(10), || is_mounted(&mountpoint));
         Ok(Self { scratch, loopback })
     }
 
     /// Name and directory of both.
     pub(crate) fn both(&self) -> [(&'static str, PathBuf); 2] {
-        ["native", "loopback"].map(|name| (name, self.scratch.path().join(name)))
+        ["native", LOOPBACK].map(|name| (name, self.scratch.path().join(name)))
     }
 
     /// A directory on the same disk for sources.
@@ -49,7 +52,7 @@ impl Ground {
 
 impl Drop for Ground {
     fn drop(&mut self) {
-        let directory = self.scratch.path().join("loopback");
+        let directory = self.scratch.path().join(LOOPBACK);
         let _ = rustix::mount::unmount(&directory, rustix::mount::UnmountFlags::DETACH);
         self.loopback.kill();
     }

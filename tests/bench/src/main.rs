@@ -9,6 +9,7 @@ mod beside;
 mod bytes;
 mod door;
 mod edits;
+mod full_volume;
 mod ground;
 mod hop;
 mod idle;
@@ -17,6 +18,7 @@ mod listening;
 mod measure;
 mod meter;
 mod metrics;
+mod mixed;
 mod options;
 mod places;
 mod reconcile;
@@ -26,8 +28,10 @@ mod scale;
 mod site;
 mod size;
 mod small_files;
+mod sweep;
 mod table;
 mod two_at_work;
+mod unsent;
 
 use anyhow::{Context, Result};
 use options::Options;
@@ -41,10 +45,14 @@ const FILES_MAX: usize = 100_000;
 /// Rows with a station and a home beside the mount, by the word that chooses them, with how often each is measured.
 type Group = (&'static str, fn(Size, usize) -> Result<Vec<Row>>);
 /// All of them, those last that wait for long.
-const GROUPS: [Group; 6] = [
+const GROUPS: [Group; 10] = [
     ("small", small_files::rows),
     ("large", large_files::rows),
     ("edits", edits::rows),
+    ("mixed", mixed::rows),
+    ("unsent", unsent::rows),
+    ("full", full_volume::rows),
+    ("sweep", sweep::rows),
     ("door", door::rows),
     ("idle", idle::rows),
     ("removed", removed::rows),
@@ -54,6 +62,9 @@ fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["loopback", source, mountpoint] => ground::serve_loopback(Path::new(source), Path::new(mountpoint)),
+        ["sweep", shape, chunks, rounds] => {
+            sweep::measure(shape, chunks.parse().context("a number of chunks")?, rounds.parse().context("of rounds")?)
+        }
         ["scale", rest @ ..] => grow(rest),
         arguments => bench(&Options::read(arguments)?),
     }

@@ -43,6 +43,29 @@ impl Standing {
     }
 }
 
+/// Memory of a process, in MiB.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Memory {
+    /// That it has.
+    pub(crate) now_mib: f64,
+    /// The most that it ever had, or since that was forgotten.
+    pub(crate) most_mib: f64,
+}
+
+impl Memory {
+    /// Of a process now.
+    pub(crate) fn of(process: u32) -> Result<Self> {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).context("read how a process stands")?;
+        let mib = |name| number(&status, name).map(|kib| kib as f64 / 1024.0).context("the kernel tells memory");
+        Ok(Self { now_mib: mib("VmRSS:")?, most_mib: mib("VmHWM:")? })
+    }
+
+    /// The most that a process has counts from now on.
+    pub(crate) fn forget_most(process: u32) -> Result<()> {
+        fs::write(format!("/proc/{process}/clear_refs"), "5").context("have the kernel forget the most memory")
+    }
+}
+
 /// The number behind a name at the begin of a line.
 fn number(status: &str, name: &str) -> Option<u64> {
     status.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
@@ -63,6 +86,18 @@ mod tests {
         let standing = Standing::of(std::process::id()).unwrap();
         assert!(standing.resident_mib > 0.5 && standing.threads >= 1, "{standing:?}");
         assert!(processor_seconds(std::process::id()).is_ok());
+    }
+
+    #[test]
+    fn the_most_memory_is_that_since_it_was_forgotten() {
+        let process = std::process::id();
+        drop(std::hint::black_box(vec![1_u8; 64 << 20]));
+        Memory::forget_most(process).unwrap();
+        let before = Memory::of(process).unwrap();
+        assert!(before.most_mib < before.now_mib + 32.0, "{before:?}");
+        let held = std::hint::black_box(vec![1_u8; 64 << 20]);
+        let after = Memory::of(process).unwrap();
+        assert!(after.most_mib >= before.now_mib + 32.0, "{before:?}, {after:?}, {}", held.len());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use wayfs_system_tests::{Machine, Mount, Server, eventually, free_port};
 
 /// The volume.
-const VOLUME: &str = "bench";
+pub(crate) const VOLUME: &str = "bench";
 /// Longest time for a client to come to the station.
 const SOON: Duration = Duration::from_secs(30);
 /// Longest time for what was written to be where it is to be.

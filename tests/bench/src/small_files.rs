@@ -131,7 +131,8 @@ fn archive(scratch: &Path, extent: Extent) -> Result<PathBuf> {
     Ok(scratch.join("many.tar"))
 }
 
-fn create(directory: &Path, files: usize, threads: usize) -> Result<f64> {
+/// Makes files of 4 KiB, each thread in a directory of its own.
+pub(crate) fn create(directory: &Path, files: usize, threads: usize) -> Result<f64> {
     let each = files / threads;
     for thread in 0..threads {
         fs::create_dir(directory.join(thread.to_string()))?;

@@ -1,6 +1,7 @@
 //! The experiments, a file each.
 
 mod andrew;
+mod back_fetch;
 mod chosen;
 mod links;
 mod nfs;
@@ -24,6 +25,7 @@ use crate::Experiment;
 /// All of them, in the order in which `wayfs lab run all` runs them.
 pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &andrew::Andrew,
+    &back_fetch::BackFetch,
     &links::Links,
     &nfs::Nfs::BlockSize,
     &nfs::Nfs::Backoff,

@@ -68,6 +68,11 @@ pub(crate) struct Protection {
     /// What the grace of trees is where room is short; below the whole grace.
     grace_short: Duration,
     chunks: HashMap<Digest, Protected>,
+    /// None of them that may go was protected before this.
+    oldest: Instant,
+    /// How often all of them were looked through for room.
+    #[cfg(test)]
+    looks: usize,
     /// Contents that are in the making here: when each began.
     making: BTreeMap<u64, Instant>,
     makings: u64,
@@ -90,6 +95,9 @@ impl Protection {
             grace,
             grace_short: GRACE_SHORT.min(grace),
             chunks: HashMap::new(),
+            oldest: Instant::now(),
+            #[cfg(test)]
+            looks: 0,
             making: BTreeMap::new(),
             makings: 0,
             made: None,
@@ -104,16 +112,38 @@ impl Protection {
     }
 
     pub(crate) fn protect_chunk(&mut self, digest: Digest, whence: Whence) {
+        let now = Instant::now();
         if self.chunks.len() >= CHUNKS_MAX {
-            let half = self.grace / 2;
-            let kept_from = self.made_since();
-            self.chunks
-                .retain(|_, chunk| chunk.since.elapsed() < half || kept_from.is_some_and(|at| chunk.since >= at));
+            self.forget_old(now);
         }
         if self.chunks.len() < CHUNKS_MAX {
             let whence = self.chunks.get(&digest).map_or(whence, |known| known.whence.max(whence));
-            self.chunks.insert(digest, Protected { since: Instant::now(), whence });
+            self.chunks.insert(digest, Protected { since: now, whence });
         }
+    }
+
+    /// Makes room of those that were protected for half the grace. While the oldest is younger there is nothing to find, and each
+    /// chunk that is put would look through a million for it.
+    fn forget_old(&mut self, now: Instant) {
+        let half = self.grace / 2;
+        if now.duration_since(self.oldest) < half {
+            return;
+        }
+        #[cfg(test)]
+        {
+            self.looks += 1;
+        }
+        let kept_from = self.made_since();
+        let mut oldest = now;
+        self.chunks.retain(|_, chunk| {
+            let is_young = now.duration_since(chunk.since) < half;
+            // What stays for contents in the making may go after the next sweep has begun.
+            if is_young {
+                oldest = oldest.min(chunk.since);
+            }
+            is_young || kept_from.is_some_and(|at| chunk.since >= at)
+        });
+        self.oldest = oldest;
     }
 
     /// Contents begin to be made here: what is put from now on stays until that has ended.
@@ -165,6 +195,7 @@ impl Protection {
         self.made = None;
         let kept_from = self.made_since();
         self.chunks.retain(|_, chunk| chunk.since.elapsed() < grace || kept_from.is_some_and(|at| chunk.since >= at));
+        self.oldest = self.chunks.values().map(|chunk| chunk.since).min().unwrap_or_else(Instant::now);
         let of_trees = match shortage {
             Shortage::None => grace,
             Shortage::Room => self.grace_short,
@@ -238,5 +269,43 @@ impl Protection {
 
     pub(crate) fn forget_read(&mut self, digest: &Digest) {
         self.reads.remove(digest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(number: usize) -> Digest {
+        Digest::of(&number.to_le_bytes())
+    }
+
+    /// With a million names each look takes milliseconds, under the lock that every chunk that is put waits for.
+    #[test]
+    fn where_all_are_young_nobody_looks_for_old_ones() {
+        let mut protection = Protection::new(Duration::from_secs(600));
+        (0..CHUNKS_MAX + 10).for_each(|number| protection.protect_chunk(digest(number), Whence::Neighbour));
+        assert_eq!((protection.chunks.len(), protection.looks), (CHUNKS_MAX, 0));
+    }
+
+    #[test]
+    fn what_is_old_makes_room_and_what_is_young_or_in_the_making_stays() {
+        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
+        let mut protection = Protection::new(Duration::from_secs(600));
+        for (number, seconds) in [(0, 400), (1, 310), (2, 10)] {
+            protection.chunks.insert(digest(number), Protected { since: ago(seconds), whence: Whence::Here });
+        }
+        protection.oldest = ago(400);
+        protection.making.insert(1, ago(350));
+        protection.forget_old(Instant::now());
+        let held = |protection: &Protection| [0, 1, 2].map(|number| protection.chunks.contains_key(&digest(number)));
+        assert_eq!(held(&protection), [false, true, true]);
+        // What stays for the making is not looked for again until a sweep has begun.
+        protection.forget_old(Instant::now());
+        protection.end_making(1);
+        assert_eq!((held(&protection), protection.looks), ([false, true, true], 1));
+        protection.begin_sweep(&BTreeSet::new(), Shortage::None);
+        protection.forget_old(Instant::now());
+        assert_eq!((held(&protection), protection.looks), ([false, false, true], 2));
     }
 }

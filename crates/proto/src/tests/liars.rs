@@ -1,9 +1,11 @@
 //! Peers that break the protocol are sent away; nothing is lost and nothing panics.
 
+use super::forking::stay_connected;
 use super::world::{HOME, World, name};
 use crate::{Held, Input, Neighbour, Output, PeerId, Role};
 use bytes::Bytes;
 use std::sync::Arc;
+use std::time::Duration;
 use wayfs_types::request::{Request, RequestId};
 use wayfs_types::{
     Admitted, CommitNumber, Content, FileId, Image, Inode, Key, Kind, Life, Op, OriginId, Record, RecordId, Time,
@@ -289,4 +291,29 @@ fn a_parent_cannot_make_the_root_a_file() {
     assert!(is_parent_refused(vec![(FileId::ROOT, inode(Kind::File, None))]));
     let other = FileId::made_by(RecordId::new(OriginId::new(5).unwrap(), 1).unwrap());
     assert!(is_parent_refused(vec![(FileId::ROOT, inode(Kind::Directory, Some(other)))]));
+}
+
+/// What it writes again would stand beside what it wrote, by the same numbers.
+#[test]
+fn a_parent_cannot_grant_a_store_the_origin_that_it_has() {
+    let mut world = World::new();
+    let a = world.add(Role::Client, "ann@a");
+    let line = stay_connected(&mut world, a, HOME);
+    world.names(a, FileId::ROOT).unwrap();
+    world.stall(line, true);
+    world.create(a, FileId::ROOT, "mine");
+    let (of, replica) = (world.hosts[a].origin, &mut world.hosts[a].replica);
+    replica.begin_fork("a test says so".to_owned());
+    let granted = Down::Renewed { of, life: replica.config().life, origin: of, admission: None };
+    world.input(a, Input::Message { peer: line, bytes: encode(&Message::Down(granted)) });
+    assert!(!world.is_open(line), "a parent that grants what is not new is left");
+    let went_on = |event: &Output| matches!(event, Output::Renewed { .. });
+    assert!(!world.hosts[a].events.iter().any(went_on), "{:?}", world.hosts[a].events);
+
+    // From one that does not lie it has another, and what it wrote is there.
+    world.connect(a, HOME);
+    world.pass(Duration::from_secs(10));
+    assert!(world.hosts[a].events.iter().any(went_on), "{:?}", world.hosts[a].events);
+    stay_connected(&mut world, a, HOME);
+    assert!(world.hosts[HOME].replica.entry(FileId::ROOT, &name("mine")).unwrap().is_some());
 }

@@ -4,7 +4,7 @@ use super::forking::{assert_all_there, named, stay_connected, was_renewed, write
 use super::world::{HOME, World};
 use crate::{Output, PeerId, Role};
 use std::time::Duration;
-use wayfs_types::FileId;
+use wayfs_types::{FileId, Image, Key, Origin, RecordId};
 
 const ROOT: FileId = FileId::ROOT;
 
@@ -106,4 +106,35 @@ fn who_comes_back_under_another_number_believes_the_server_that_told_it_before()
     let there = world.lookup(HOME, ROOT, "mine-2").unwrap().0;
     assert_ne!(there, before, "it is written again");
     assert_eq!(world.lookup(reader, ROOT, "mine-2").unwrap().0, there);
+}
+
+/// A station that sends up what a client wrote hears of it with each of the home's messages. What waits behind what such a message
+/// confirms is not looked at, or a backlog would cost its square.
+#[test]
+fn what_waits_behind_the_confirmed_records_is_not_looked_through_for_parted_ones() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "st@s");
+    let up = stay_connected(&mut world, station, HOME);
+    let client = world.add(Role::Client, "ann@a");
+    stay_connected(&mut world, client, station);
+    write(&mut world, client, &named("common", 1));
+    world.pass(Duration::from_secs(3));
+    world.close(up);
+    write(&mut world, client, &named("waiting", 100));
+    world.pass(Duration::from_secs(3));
+    let origin = world.hosts[client].origin;
+    let Some(Image::Origin(known)) = world.tree(HOME).remove(&Key::Origin(origin)) else { panic!("no member") };
+    let Some(Image::Origin(here)) = world.tree(station).remove(&Key::Origin(origin)) else { panic!("no member") };
+    assert!(here.applied >= known.applied + 100, "{} and {}", here.applied, known.applied);
+    let replica = &mut world.hosts[station].replica;
+
+    // The home's word of what it has, and of two more.
+    let record = RecordId::new(origin, known.applied + 2).unwrap();
+    let two_more =
+        Origin { applied: record.sequence(), chain: replica.log.chain_at(record).unwrap(), ..Origin::clone(&here) };
+    for (word, looks) in [(&*known, 1), (&two_more, 3)] {
+        let before = replica.log.looks.get();
+        assert_eq!(replica.first_parted(origin, word).unwrap(), None);
+        assert_eq!(replica.log.looks.get() - before, looks);
+    }
 }

@@ -18,6 +18,8 @@ pub(crate) enum Cost {
     CreateOffline,
     /// The records that waited go up.
     CatchUp,
+    /// A station sends home what its client made while it had no line to the home.
+    StationCatchUp,
     /// A client removes files while the volume has many.
     Remove,
     /// A client lists one directory for the first time: the cost of a name.
@@ -35,10 +37,11 @@ pub(crate) enum Cost {
 }
 
 /// Everything that is measured.
-pub(crate) const ALL: [Cost; 10] = [
+pub(crate) const ALL: [Cost; 11] = [
     Cost::Create,
     Cost::CreateOffline,
     Cost::CatchUp,
+    Cost::StationCatchUp,
     Cost::Remove,
     Cost::FirstListing,
     Cost::SecondListing,
@@ -55,6 +58,7 @@ impl Cost {
             Self::Create => "create",
             Self::CreateOffline => "create offline",
             Self::CatchUp => "catch up, a record",
+            Self::StationCatchUp => "catch up of a station, a record",
             Self::Remove => "remove",
             Self::FirstListing => "first listing, a name",
             Self::SecondListing => "second listing, a name",
@@ -68,7 +72,7 @@ impl Cost {
     /// What grows.
     pub(crate) const fn axis(self) -> &'static str {
         match self {
-            Self::CreateOffline | Self::CatchUp => "unsent records",
+            Self::CreateOffline | Self::CatchUp | Self::StationCatchUp => "unsent records",
             Self::FirstListing | Self::SecondListing => "names in it",
             Self::ChangeBesideWatches => "watches",
             Self::TellStations => "stations",
@@ -81,8 +85,9 @@ impl Cost {
         let site = Site::new(if self == Self::TellStations { size } else { 1 })?;
         match self {
             Self::Create => site.filled(size)?.creates(operations),
-            Self::CreateOffline => site.backlog(size)?.creates(operations),
-            Self::CatchUp => site.backlog(size)?.catch_up(size),
+            Self::CreateOffline => site.backlog(Waiting::AtClient, size)?.creates(operations),
+            Self::CatchUp => site.backlog(Waiting::AtClient, size)?.catch_up(Waiting::AtClient, size),
+            Self::StationCatchUp => site.backlog(Waiting::AtStation, size)?.catch_up(Waiting::AtStation, size),
             Self::Remove => site.filled(size)?.removes(operations.min(size)),
             Self::FirstListing => site.filled_flat(size)?.listing(size, Seen::Never),
             Self::SecondListing => site.filled_flat(size)?.listing(size, Seen::Before),
@@ -110,6 +115,13 @@ enum Seen {
     Before,
 }
 
+/// Where records wait for a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    AtClient,
+    AtStation,
+}
+
 /// A home, stations, and two clients at the first.
 struct Site {
     world: World,
@@ -125,8 +137,9 @@ impl Site {
         let mut world = World::new()?;
         let station = world.add(Role::Station, HOME)?;
         for _ in 1..stations {
-            world.add(Role::Station, HOME)?;
+            world.begin(Role::Station, HOME)?;
         }
+        world.rest()?;
         let client = world.add(Role::Client, station)?;
         let other = world.add(Role::Client, station)?;
         let place = world.mkdir(client, FileId::ROOT, "place")?;
@@ -157,14 +170,24 @@ impl Site {
         Ok(self)
     }
 
+    /// Who lacks a line, and to whom.
+    fn cut(&self, waiting: Waiting) -> (HostId, HostId) {
+        match waiting {
+            Waiting::AtClient => (self.client, self.station),
+            Waiting::AtStation => (self.station, HOME),
+        }
+    }
+
     /// Records that wait for a line.
-    fn backlog(mut self, records: usize) -> Result<Self> {
-        self.world.disconnect(self.client, self.station);
+    fn backlog(mut self, waiting: Waiting, records: usize) -> Result<Self> {
+        let (holder, parent) = self.cut(waiting);
+        self.world.disconnect(holder, parent);
         self.world.rest()?;
         for number in 0..records {
             self.world.create(self.client, self.place, &format!("waiting-{number}"))?;
         }
-        ensure!(self.world.unsent(self.client) >= records as u64, "nothing was sent meanwhile");
+        self.world.rest()?;
+        ensure!(self.world.unsent(holder) >= records as u64, "nothing was sent meanwhile");
         Ok(self)
     }
 
@@ -243,12 +266,13 @@ impl Site {
         })
     }
 
-    fn catch_up(self, records: usize) -> Result<Measured> {
+    fn catch_up(self, waiting: Waiting, records: usize) -> Result<Measured> {
+        let (holder, parent) = self.cut(waiting);
         self.measured(records, |site| {
-            site.world.connect(site.client, site.station);
+            site.world.connect(holder, parent);
             for _ in 0..100 {
                 site.world.rest()?;
-                if site.world.unsent(site.client) == 0 {
+                if site.world.unsent(holder) == 0 {
                     return Ok(());
                 }
             }

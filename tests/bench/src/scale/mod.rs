@@ -20,7 +20,7 @@ const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
 /// Numbers of watched directories.
 const WATCHES: [usize; 3] = [100, 1_000, 10_000];
 /// Numbers of stations.
-const STATIONS: [usize; 3] = [1, 8, 64];
+const STATIONS: [usize; 4] = [1, 8, 64, 1_000];
 
 /// A cost at the sizes of its axis.
 #[derive(Debug, Clone)]

@@ -86,8 +86,15 @@ impl World {
         Ok(HostId(self.hosts.len() - 1))
     }
 
-    /// Admits one more machine and connects it.
+    /// Admits one more machine and connects it, and waits until it is at rest.
     pub(crate) fn add(&mut self, role: Role, parent: HostId) -> Result<HostId> {
+        let host = self.begin(role, parent)?;
+        self.rest()?;
+        Ok(host)
+    }
+
+    /// Admits one more machine and connects it; many at once come to rest together.
+    pub(crate) fn begin(&mut self, role: Role, parent: HostId) -> Result<HostId> {
         let admitted = if role == Role::Station { Admitted::Station } else { Admitted::Client };
         let number = u32::try_from(self.hosts.len() + 1)?;
         let (now, wall) = (self.now, self.wall());
@@ -96,7 +103,6 @@ impl World {
         self.drain(HOME.0)?;
         let host = self.open(role, origin, &label)?;
         self.connect(host, parent);
-        self.rest()?;
         Ok(host)
     }
 
