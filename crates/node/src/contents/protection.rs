@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 use wayfs_types::{Digest, Top};
 
-/// Most chunks protected one by one; past it the oldest half of them goes. A million names are 64 MB.
+/// Most chunks protected one by one; past it those go that are older than half the grace, and where there are none, all chunks are
+/// protected as if they had just been put. A million names are 64 MB.
 const CHUNKS_MAX: usize = 1 << 20;
 /// Where room is short, what was made here and no record names stays so long: far longer than there is between a content
 /// that is made and its record.
@@ -68,6 +69,8 @@ pub(crate) struct Protection {
     /// What the grace of trees is where room is short; below the whole grace.
     grace_short: Duration,
     chunks: HashMap<Digest, Protected>,
+    /// When a chunk was put last that there was no room to protect by itself.
+    overflowed: Option<Instant>,
     /// None of them that may go was protected before this.
     oldest: Instant,
     /// How often all of them were looked through for room.
@@ -95,6 +98,7 @@ impl Protection {
             grace,
             grace_short: GRACE_SHORT.min(grace),
             chunks: HashMap::new(),
+            overflowed: None,
             oldest: Instant::now(),
             #[cfg(test)]
             looks: 0,
@@ -119,6 +123,8 @@ impl Protection {
         if self.chunks.len() < CHUNKS_MAX {
             let whence = self.chunks.get(&digest).map_or(whence, |known| known.whence.max(whence));
             self.chunks.insert(digest, Protected { since: now, whence });
+        } else if !self.chunks.contains_key(&digest) {
+            self.overflowed = Some(now);
         }
     }
 
@@ -176,7 +182,7 @@ impl Protection {
     }
 
     pub(crate) fn is_protected(&self, digest: &Digest, shortage: Shortage, named: Named) -> bool {
-        let Some(chunk) = self.chunks.get(digest) else { return false };
+        let Some(chunk) = self.chunks.get(digest) else { return self.is_perhaps_fresh(shortage, named) };
         if chunk.whence == Whence::Here && self.made_since().is_some_and(|began| chunk.since >= began) {
             return true;
         }
@@ -186,6 +192,15 @@ impl Protection {
             (Shortage::Room, Whence::Here, Named::No) => age < self.grace_short,
             (Shortage::Room, Whence::Here, Named::Yes) | (Shortage::Room, Whence::Neighbour, _) => false,
         }
+    }
+
+    /// Whether a chunk that is not protected by itself may be one for which there was no room.
+    fn is_perhaps_fresh(&self, shortage: Shortage, named: Named) -> bool {
+        let grace = match shortage {
+            Shortage::None => self.grace,
+            Shortage::Room => self.grace_short,
+        };
+        named == Named::No && self.overflowed.is_some_and(|at| at.elapsed() < grace)
     }
 
     /// Forgets what is over, and gives the trees that a sweep has to mark. To be called before it looks what is named.
@@ -286,6 +301,22 @@ mod tests {
         let mut protection = Protection::new(Duration::from_secs(600));
         (0..CHUNKS_MAX + 10).for_each(|number| protection.protect_chunk(digest(number), Whence::Neighbour));
         assert_eq!((protection.chunks.len(), protection.looks), (CHUNKS_MAX, 0));
+    }
+
+    /// A sweep that has just marked what is named would take those that were put since.
+    #[test]
+    fn what_there_is_no_room_to_protect_by_itself_is_protected_with_all() {
+        let mut protection = Protection::new(Duration::from_secs(600));
+        (0..CHUNKS_MAX).for_each(|number| protection.protect_chunk(digest(number), Whence::Here));
+        let late = digest(CHUNKS_MAX);
+        assert!(!protection.is_protected(&late, Shortage::None, Named::No), "nobody has put it");
+        protection.protect_chunk(late, Whence::Here);
+        for shortage in [Shortage::None, Shortage::Room] {
+            assert!(protection.is_protected(&late, shortage, Named::No), "{shortage:?}");
+            assert!(!protection.is_protected(&late, shortage, Named::Yes), "{shortage:?}: others have it");
+        }
+        protection.overflowed = Instant::now().checked_sub(Duration::from_secs(601));
+        assert!(!protection.is_protected(&late, Shortage::None, Named::No));
     }
 
     #[test]
