@@ -8,10 +8,11 @@
 //! A station notes what its clients' records took the place of, too: for a home that is put back to before both (`written_over.rs`).
 
 use crate::api::Role;
-use crate::contents::{Missing, Superseded, content_of};
+use crate::contents::{Missing, Owed, Superseded, content_of};
 use crate::replica::Replica;
 use crate::tables::{pack, parse_root_key, record_key, root_prefix, table, unpack};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use wayfs_tree::{Effect, Outcome};
 use wayfs_types::{Content, FileId, Kind, MetaStore, Op, Record, RecordId, StorageError, WallTime};
 
@@ -185,6 +186,24 @@ impl<S: MetaStore> Replica<S> {
         }
         let previous = Previous { file, content: content.clone(), mtime: inode.mtime };
         self.overlay.put_raw(record_key(PREVIOUS, inode.version), pack(&previous));
+        Ok(())
+    }
+
+    /// A station takes the place of its home, which vouches for what it keeps: of what was noted that is what the station owed, and
+    /// small contents. Other large ones the former home had.
+    pub(crate) fn keep_previous_owed(&mut self) -> Result<(), StorageError> {
+        let (mut owed, mut noted) = (BTreeSet::new(), Vec::new());
+        self.each(&[table::OWED], &[table::OWED + 1], |_, value| {
+            owed.extend(unpack::<Owed>(value)?.content.root());
+            Ok(())
+        })?;
+        self.each(&[PREVIOUS], &[PREVIOUS + 1], |key, value| {
+            noted.extend(unpack::<Previous>(value)?.content.root().map(|root| (key.to_vec(), root)));
+            Ok(())
+        })?;
+        for (key, _) in noted.into_iter().filter(|(_, root)| !owed.contains(root)) {
+            self.overlay.delete_raw(key);
+        }
         Ok(())
     }
 

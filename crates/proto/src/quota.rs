@@ -79,6 +79,10 @@ impl Growth {
         [self.own, self.all].iter().any(|change| change.bytes < 0 || change.files < 0)
     }
 
+    fn grows(&self) -> bool {
+        [self.own, self.all].iter().any(|change| change.bytes > 0 || change.files > 0)
+    }
+
     fn add(&mut self, other: Self, sign: i64) {
         for (sum, more) in [(&mut self.own, other.own), (&mut self.all, other.all)] {
             sum.bytes = sum.bytes.saturating_add(more.bytes.saturating_mul(sign));
@@ -385,7 +389,11 @@ impl<S: MetaStore> Replica<S> {
         Ok(self.allows(more))
     }
 
+    /// Whoever has more waiting than a quota takes adds nothing, of files either: it would wait behind that, and nobody would see it.
     fn allows(&self, more: Growth) -> bool {
+        if more.grows() && self.is_over_quota() {
+            return false;
+        }
         let fits = |left: u64, grown: i64, more: i64| {
             more <= 0 || !self.grown.is_held && signed(left).saturating_sub(grown) >= more
         };
@@ -398,7 +406,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Whether what we have to send would be refused for a quota: it waits here then, and the session goes on.
-    pub(crate) fn is_over_quota(&self) -> bool {
+    pub fn is_over_quota(&self) -> bool {
         let is_over = |left: u64, size: u64, grown: i64| grown > 0 && grown > signed(left.saturating_add(slack(size)));
         self.rooms_above().iter().any(|server| {
             let Some(quota) = &server.quota else { return false };

@@ -97,6 +97,7 @@ impl<S: MetaStore> Replica<S> {
         let overlay = std::mem::take(&mut self.overlay);
         self.note_unheld()?;
         self.overlay = overlay;
+        self.keep_previous_owed()?;
         let tentative = self.clear(table::LOG)?;
         for of in [table::SHADOW, TOUCH, table::OWED] {
             self.clear(of)?;

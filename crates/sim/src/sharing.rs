@@ -93,10 +93,17 @@ impl World {
 
     /// Whether the promise holds between what was done in a session and one who looks at the same station now.
     fn is_shared(&self, moment: Option<Moment>, looker: Moment) -> bool {
+        // What waits on its machine for a quota nobody else sees.
+        let is_held = |session: PeerId| {
+            let host = self.hosts.iter().find(|host| host.parent_session == Some(session));
+            let replica = host.and_then(|host| host.replica.as_ref());
+            replica.is_some_and(|replica| replica.is_over_quota() && replica.progress().records_waiting > 0)
+        };
         let is_good = |session: PeerId| {
             self.sessions.get(&session).is_some_and(|session| session.alive == [true; 2] && !session.is_slow)
         };
-        moment.is_some_and(|moment| moment.parent == looker.parent && is_good(moment.session))
+        moment
+            .is_some_and(|moment| moment.parent == looker.parent && is_good(moment.session) && !is_held(moment.session))
             && is_good(looker.session)
     }
 

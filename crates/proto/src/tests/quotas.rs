@@ -142,11 +142,14 @@ fn what_was_written_before_a_quota_was_heard_of_waits_and_is_sent_when_there_is_
     assert!(world.is_open(line), "the session goes on");
     let at_home = |world: &World| world.hosts[HOME].replica.inode(file).unwrap().unwrap().content.clone();
     assert_eq!(at_home(&world), Content::EMPTY);
+    // What is made now would wait behind it, and nobody would see it.
+    assert_eq!(make(&mut world, ann, "behind"), Err(FsError::Quota));
     assert_eq!(make(&mut world, bob, "small").map(|_| ()), Ok(()), "others go on");
     world.settle();
     set(&mut world, None, of(10_000, 1000));
     world.settle();
     assert_eq!(at_home(&world), filled(3000));
+    assert_eq!(make(&mut world, ann, "behind").map(|_| ()), Ok(()));
     let other = make(&mut world, bob, "other").unwrap();
     assert_eq!(store(&mut world, bob, other, filled(8000)), Err(FsError::Quota), "the volume's counts all");
     counts_right(&world);

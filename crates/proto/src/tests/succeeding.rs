@@ -2,7 +2,7 @@
 
 use super::forking::{assert_all_there, named, stay_connected, write};
 use super::world::{HOME, World, big, name, small};
-use crate::{Config, OpenError, Output, Replica, Role};
+use crate::{Config, Input, OpenError, Output, Replica, Role};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level};
 use wayfs_types::{Admitted, FileId, Life, NodeId, OriginId};
@@ -227,4 +227,35 @@ fn a_station_that_wrote_itself_goes_on_when_its_home_is_put_back_again() {
     }
     let ended = world.hosts[HOME].events.iter().filter(|event| matches!(event, Output::Disconnect { .. })).count();
     assert!(ended < 12, "{ended} sessions ended: they come back for ever");
+}
+
+/// What a station notes of what was written over the new home keeps, but for contents that only the former one had.
+#[test]
+fn a_new_home_vouches_for_no_contents_that_the_former_one_kept() {
+    let mut volume = Volume::new();
+    let Volume { world, near, ann, .. } = &mut volume;
+    let (near, ann) = (*near, *ann);
+    let at_home = world.create(ann, ROOT, "at-home");
+    let stored = world.store(ann, at_home, big("at-home"));
+    world.pass(Duration::from_secs(3));
+    world.input(near, Input::Propagate { file: at_home, version: stored });
+    world.pass(Duration::from_secs(3));
+    let owed = world.create(ann, ROOT, "owed");
+    world.store(ann, owed, big("owed"));
+    let inline = world.create(ann, ROOT, "inline");
+    world.store(ann, inline, small("inline"));
+    world.pass(Duration::from_secs(3));
+    let line = world.line_of(ann);
+    world.hold_pushes(line, true);
+    for (file, text) in [(at_home, "over-1"), (owed, "over-2"), (inline, "over-3")] {
+        world.store(ann, file, big(text));
+    }
+    world.pass(Duration::from_secs(3));
+    let up = world.line_of(near);
+    world.close(up);
+    world.destroy(HOME);
+    world.promote(near, 31);
+    let all = world.hosts[near].replica.contents_in_use(None, 0).unwrap().contents;
+    let kept: Vec<_> = all.into_iter().filter(|kept| kept.owed).map(|kept| (kept.file, kept.content)).collect();
+    assert_eq!(kept, [(owed, big("owed")), (inline, small("inline"))]);
 }
