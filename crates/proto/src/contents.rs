@@ -360,8 +360,12 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<Option<Content>, StorageError> {
         let others = self.contents.early_haves.remove(&record.id).unwrap_or_default();
         let spares = self.contents.early_spares.remove(&record.id).unwrap_or_default();
-        let Some((file, content)) = content_of(record) else { return Ok(None) };
-        let Some(top) = content.top() else { return Ok(None) };
+        let tree = content_of(record).and_then(|(file, content)| Some((file, content, content.top()?)));
+        let Some((file, content, top)) = tree else {
+            // They had contents of a record that was cancelled on its way: nobody needs them.
+            others.into_iter().chain(spares).for_each(|child| self.tell_stable(child, record.id));
+            return Ok(None);
+        };
         let is_home = self.config.role == Role::Home;
         self.note_overwritten(record)?;
         let is_needed = effect.stored.is_some() || is_home && self.is_last_whole(record, effect)?;
@@ -373,12 +377,12 @@ impl<S: MetaStore> Replica<S> {
                 Ok(None)
             }
             Source::Child { origin, .. } if is_home && !is_needed => {
-                self.tell_all_stable(others, origin, record.id);
+                self.tell_all_stable(&others | &spares, origin, record.id);
                 Ok(None)
             }
             Source::Child { origin, .. } if self.contents.take_announced(content) => {
                 if is_home {
-                    self.tell_all_stable(others, origin, record.id);
+                    self.tell_all_stable(&others | &spares, origin, record.id);
                 } else {
                     self.owe(record.id, file, content.clone())?;
                 }
@@ -388,20 +392,22 @@ impl<S: MetaStore> Replica<S> {
                 let stored = effect.stored.map_or((file, record.id), |stored| (stored.file, stored.version));
                 let is_server = |other: &OriginId| self.children.by_origin.get(other).is_some_and(|c| c.is_station);
                 let safe = others.iter().any(is_server).then_some(self.wall);
+                // It may have said so before, in its own name, and hold nothing in that of the writer.
+                let is_holder = held || others.contains(&origin);
                 let others = others.into_iter().filter(|other| *other != origin).take(HOLDERS_MAX - 1);
                 let missing = Missing {
                     file: stored.0,
                     version: stored.1,
                     content: content.clone(),
                     safe,
-                    holders: others.chain(held.then_some(origin)).collect(),
+                    holders: others.chain(is_holder.then_some(origin)).collect(),
                     spares: spares.into_iter().take(HOLDERS_MAX).collect(),
                     claimed: None,
                 };
                 if is_home && missing.holders.is_empty() {
                     self.contents.replacing.begin(self.now);
                 }
-                if is_home && held {
+                if is_home && is_holder {
                     self.contents.replacing.note_told(record.id, origin);
                 }
                 self.overlay.put_raw(record_key(table::MISSING, record.id), pack(&missing));

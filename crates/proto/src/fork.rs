@@ -442,6 +442,8 @@ impl<S: MetaStore> Replica<S> {
             tracing::warn!(%of, records, "the home has other records of a member: ours are written again");
             self.staged.outputs.push(Output::Rescued { of, records });
         }
+        // Who was to bring the contents may have them no more, and knows nothing of their new names.
+        self.note_child_away();
         Ok(())
     }
 }

@@ -381,6 +381,9 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         if self.marks(origin)?.stable >= version.sequence() && !self.is_declared(version)? {
+            if let Some(missing) = known {
+                self.settle_missing(version, &missing);
+            }
             self.children.tell_stable(child, version);
             return Ok(());
         }

@@ -176,7 +176,7 @@ impl<S: MetaStore> Replica<S> {
     /// Whether all who may have contents said no, or are turned away for good.
     fn nobody_may_come(&mut self, version: RecordId, missing: &Missing) -> Result<bool, StorageError> {
         for origin in missing.everybody().chain(missing.claimed).collect::<Vec<_>>() {
-            if !self.is_turned_away(origin)? {
+            if !self.is_turned_away(origin)? && !self.is_former_station(origin)? {
                 return Ok(false);
             }
         }
@@ -188,6 +188,21 @@ impl<S: MetaStore> Replica<S> {
             return Ok(true);
         }
         Ok(self.origin_image(origin)?.is_none_or(|image| image.admitted == Admitted::Revoked))
+    }
+
+    /// Whether a number is one that a station had before it was put back. It is there under another one, by which it says what it has.
+    fn is_former_station(&mut self, former: OriginId) -> Result<bool, StorageError> {
+        let Some(image) = self.origin_image(former)?.filter(|image| image.admitted == Admitted::Station) else {
+            return Ok(false);
+        };
+        let there = self.children.by_origin.iter().filter(|(_, child)| child.is_station && child.is_greeted());
+        let others: Vec<OriginId> = there.map(|(origin, _)| *origin).filter(|origin| *origin != former).collect();
+        for other in others {
+            if self.origin_image(other)?.is_some_and(|other| other.node == image.node) {
+                return Ok(self.children.peer_of(former).is_none());
+            }
+        }
+        Ok(false)
     }
 
     /// Whether a machine that may still come has the same contents on record under another name.

@@ -97,13 +97,23 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The parent wants contents that we have.
-    pub(crate) fn handle_wanted(&mut self, versions: Vec<RecordId>) {
+    pub(crate) fn handle_wanted(&mut self, versions: Vec<RecordId>) -> Result<(), StorageError> {
         if self.config.role == Role::Station {
             // What is below us has to come here first.
             self.want_from_children(&versions);
             self.contents.called.extend(&versions);
         }
-        self.contents.wanted.extend(versions);
+        for version in versions {
+            let is_ours = self.owed(version)?.is_some() || self.lent(version)?.is_some();
+            if self.config.role == Role::Client && !is_ours {
+                // We were put back to before we wrote it: somebody else is to be asked.
+                let writer = self.is_vanished(version)?;
+                self.contents.gone.insert(version, writer);
+            } else {
+                self.contents.wanted.insert(version);
+            }
+        }
+        Ok(())
     }
 
     /// Pushes what is to be pushed, and tells the parent what we have.
@@ -188,8 +198,9 @@ impl<S: MetaStore> Replica<S> {
             match self.tx().get_raw(&record_key(table::OWED, version))? {
                 Some(bytes) => {
                     let owed: Owed = unpack(&bytes)?;
-                    // Of a removed file nobody needs them any more: the home says so when it has the removal.
-                    let is_gone = self.inode(owed.file)?.is_none_or(|inode| inode.is_removed());
+                    // Of a removed file nobody needs them any more: the home says so when it has the removal. (What became one
+                    // with an equal file is there.)
+                    let is_gone = self.inode_meant(owed.file)?.is_none_or(|inode| inode.is_removed());
                     if is_gone && !self.contents.called.contains(&version) {
                         self.contents.wanted.remove(&version);
                     } else {

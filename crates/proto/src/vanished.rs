@@ -193,7 +193,14 @@ impl<S: MetaStore> Replica<S> {
             return Ok(true);
         }
         let Some(missing) = self.missing(version)? else { return Ok(false) };
-        Ok(missing.everybody().any(|child| self.children.peer_of(child).is_some()))
+        Ok(missing.everybody().any(|child| self.will_bring(child, version)))
+    }
+
+    /// Whether a child is there that brings contents by this name. What we wrote again in place of a client it knows by another one:
+    /// it brings it by that, if it still has it.
+    fn will_bring(&self, child: OriginId, version: RecordId) -> bool {
+        let is_station = || self.children.by_origin.get(&child).is_some_and(|row| row.is_station);
+        self.children.peer_of(child).is_some() && (version.origin() != self.config.origin || is_station())
     }
 
     /// In a new session all of it is told again: the home answers what it has decided.
@@ -219,22 +226,29 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// Tells the home, when it is time, which contents nobody below us has who is there.
+    /// Tells the home, when it is time, which contents nobody below us has who is there. What we wrote again, and a client who is there
+    /// may have by another name, is looked for first.
     pub(crate) fn look_for_gone(&mut self) -> Result<(), StorageError> {
         if self.contents.gone_at.is_none_or(|at| self.now < at) {
             return Ok(());
         }
         self.contents.gone_at = None;
-        let mut missing = Vec::new();
+        let (mut gone, mut doubtful) = (Vec::new(), Vec::new());
         self.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
-            if unpack::<Missing>(value)?.everybody().all(|child| self.children.peer_of(child).is_none()) {
-                missing.push(parse_record_key(key)?);
+            let (version, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
+            if missing.everybody().all(|child| self.children.peer_of(child).is_none()) {
+                gone.push(version);
+            } else if !missing.everybody().any(|child| self.will_bring(child, version)) {
+                doubtful.push((version, missing));
             }
             Ok(())
         })?;
-        for version in missing {
+        for version in gone {
             let writer = self.is_vanished(version)?;
             self.contents.gone.insert(version, writer);
+        }
+        for (version, missing) in doubtful {
+            self.look(missing.file, version, missing.content);
         }
         Ok(())
     }
@@ -450,6 +464,8 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         (missing.holders, missing.spares) = (holders, spares);
+        // Another said that this one has it.
+        missing.claimed = missing.claimed.filter(|claimed| *claimed != child);
         if writer {
             self.put_vanished(version, missing.file, missing.content.clone())?;
         }

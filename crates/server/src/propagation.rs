@@ -117,8 +117,9 @@ fn remember_owed(propagator: &mut Propagator, volume: &Weak<Volume>) {
             let page = replica.contents_in_use(after, PAGE)?;
             let mut owed = Vec::new();
             for content in page.contents.iter().filter(|content| content.owed) {
-                let current = replica.inode(content.file)?.filter(|inode| inode.content == content.content);
-                owed.extend(current.map(|inode| (content.file, inode.version)));
+                let is_current = replica.inode(content.file)?.is_some_and(|inode| inode.content == content.content);
+                // By the name under which they are owed: where equal contents met the view has another.
+                owed.extend(content.version.filter(|_| is_current).map(|version| (content.file, version)));
             }
             Ok::<_, wayfs_types::StorageError>((owed, page.next))
         });

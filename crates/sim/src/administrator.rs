@@ -89,6 +89,16 @@ impl World {
         machines.into_iter().for_each(|machine| self.destroy(machine));
     }
 
+    /// A member whose machine is gone is removed: what it had handed on stays.
+    pub(crate) fn remove_member(&mut self, node: NodeId) {
+        let (now, wall) = (self.now, self.hosts[0].wall(self.now));
+        self.note(|| format!("{node:?} is removed"));
+        let home = self.hosts[0].replica.as_mut();
+        if home.is_some_and(|home| home.revoke(now, wall, node, Held::Taken).is_ok()) {
+            self.end_command();
+        }
+    }
+
     /// Commands return when what they did is on the disk.
     fn end_command(&mut self) {
         self.hosts[0].disk.0.borrow_mut().sync_all();

@@ -11,6 +11,7 @@ mod check;
 mod claims;
 mod contents;
 mod counter;
+mod counts;
 mod coverage;
 mod disk;
 mod exclusive;

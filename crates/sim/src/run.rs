@@ -189,6 +189,9 @@ impl World {
         if self.violations.is_empty() {
             self.check_visibility();
         }
+        if self.violations.is_empty() {
+            self.check_counts();
+        }
     }
 
     /// Disks that lost something are read, and the home decides what became of it.

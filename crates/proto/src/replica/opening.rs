@@ -142,6 +142,10 @@ impl<S: MetaStore> Replica<S> {
         }
         if self.config.role == Role::Home {
             self.take_key()?;
+            if self.totals.missing > 0 {
+                // Perhaps nobody will come: who has it on record may have been turned away.
+                self.note_holders_moved();
+            }
         }
         if self.config.role != Role::Client {
             self.begin_lock_grace()?;

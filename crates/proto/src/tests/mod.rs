@@ -8,6 +8,7 @@ mod basics;
 mod caching;
 mod cancelling;
 mod copies;
+mod counts;
 mod dates;
 mod duty;
 mod exclusive;

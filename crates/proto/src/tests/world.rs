@@ -19,6 +19,8 @@ const ROUNDS_MAX: usize = 20_000;
 pub(crate) struct Host {
     pub(crate) replica: Replica<MemoryStore>,
     pub(crate) origin: OriginId,
+    /// The number that its driver's settings name: which one a store goes on under since a fork only the store knows.
+    granted: OriginId,
     role: Role,
     /// Roots in its chunk store.
     pub(crate) chunks: BTreeSet<Digest>,
@@ -122,6 +124,7 @@ impl World {
         self.hosts.push(Host {
             replica,
             origin,
+            granted: origin,
             role,
             chunks: BTreeSet::new(),
             answers: BTreeMap::new(),
@@ -542,7 +545,7 @@ impl World {
     pub(crate) fn restore(&mut self, host: usize, store: MemoryStore, life: u32) {
         self.crash(host, 0);
         let mut config = self.hosts[host].replica.config().clone();
-        config.life = Life(life);
+        (config.life, config.origin) = (Life(life), self.hosts[host].granted);
         let replica = Replica::open(config, store, self.now).unwrap();
         self.hosts[host].origin = replica.config().origin;
         self.hosts[host].replica = replica;

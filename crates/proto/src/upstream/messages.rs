@@ -55,7 +55,7 @@ impl<S: MetaStore> Replica<S> {
             Down::Marks { marks } => self.handle_marks(peer, &marks),
             Down::Stable { versions } => Ok(self.handle_stable(&versions)?),
             Down::Want { versions } => {
-                self.handle_wanted(versions);
+                self.handle_wanted(versions)?;
                 Ok(())
             }
             Down::Seek { versions } => Ok(self.handle_sought(versions)?),

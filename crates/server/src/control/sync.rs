@@ -11,11 +11,13 @@ use wayfs_admin::queue::each_record;
 use wayfs_control::report::{AmountReport, SyncReport};
 use wayfs_control::{ControlError, ErrorKind, Progress, Sink};
 use wayfs_node::paths::is_below;
-use wayfs_proto::Input;
+use wayfs_proto::{ContentWaiting, Input};
 use wayfs_types::request::Level;
 
 /// Contents asked of the engine at once.
 const PAGE: usize = 256;
+/// How often a station is told again to send what it has: more may have come to it meanwhile. To tell it costs a look at each.
+const SEND_PERIOD: Duration = Duration::from_secs(5);
 
 /// What is waited for.
 pub(super) struct Args {
@@ -35,12 +37,12 @@ pub(super) fn run(volumes: &[Arc<Served>], args: &Args, out: &mut dyn Sink) -> R
     let started = Instant::now();
     let end = args.timeout_ms.map(|ms| started + Duration::from_millis(ms));
     let mut first: Option<Left> = None;
-    if args.until == Level::Stable {
-        for served in volumes {
-            propagate_all(served)?;
-        }
-    }
+    let mut send_at = started;
     loop {
+        if args.until == Level::Stable && Instant::now() >= send_at {
+            volumes.iter().try_for_each(|served| propagate_all(served))?;
+            send_at = Instant::now() + SEND_PERIOD;
+        }
         let left = left(volumes, args)?;
         let total = first.get_or_insert(left);
         if left.items == 0 && left.bytes == 0 {
@@ -127,30 +129,22 @@ fn left_below(served: &Served, path: &Path, until: Level) -> Result<Left, Contro
     Ok(left)
 }
 
-/// Asks a station to send all contents that its home lacks.
+/// Asks a station to send all contents that its home lacks: each by its own name, be it that its file shows newer ones.
 fn propagate_all(served: &Served) -> Result<(), ControlError> {
     if served.is_home() {
         return Ok(());
     }
     let mut after = None;
     loop {
-        let page = served.volume.look(|replica| {
-            let page = replica.contents_in_use(after, PAGE)?;
-            let mut wanted = Vec::new();
-            for owed in page.contents.iter().filter(|content| content.owed) {
-                if let Some(inode) = replica.inode(owed.file)? {
-                    wanted.push((owed.file, inode.version));
-                }
-            }
-            Ok::<_, wayfs_types::StorageError>((wanted, page.next))
-        });
-        let (wanted, next) =
+        let page = served.volume.look(|replica| replica.contents_waiting(after, PAGE));
+        let page =
             page.ok_or_else(|| failed("sync", "the volume has stopped"))?.map_err(|error| failed("sync", error))?;
-        for (file, version) in wanted {
+        let last = page.last().map(|waiting| waiting.version);
+        for ContentWaiting { file, version, .. } in page {
             served.volume.step(Input::Propagate { file, version });
         }
-        match next {
-            Some(next) => after = Some(next),
+        match last {
+            Some(last) => after = Some(last),
             None => return Ok(()),
         }
     }

@@ -9,7 +9,7 @@ use wayfs_node::testing::{eventually, name, noise};
 use wayfs_node::{LinkState, ParentLink, Volume};
 use wayfs_proto::Holder;
 use wayfs_types::request::{Answer, Change, Request};
-use wayfs_types::{Content, FileId, Inode, Kind, RecordId, WallTime};
+use wayfs_types::{Content, Digest, FileId, Inode, Kind, RecordId, WallTime};
 
 /// A client that uses one server only.
 struct Client {
@@ -239,6 +239,26 @@ fn a_station_that_crashed_still_has_what_was_safe() {
     drop(station);
     let far = Client::join(&home, &home, &dir.path().join("far"));
     eventually("far reads it from the home alone", || far.read("photo").as_deref() == Some(&photo[..]));
+}
+
+/// [S-one-account] Claims 36006: what waits at a station is sent by its own name, whatever version its file shows.
+#[test]
+fn a_station_that_is_told_to_send_sends_what_was_stored_over_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (home, station) = pair(dir.path(), "on-demand");
+    let near = Client::join(&home, &station, &dir.path().join("near"));
+    let (file, base) = near.write("photo", &noise(100_000, 4));
+    assert!(near.reached(Level::Visible));
+    let root = near.find("photo").and_then(|(_, inode)| inode.content.root()).unwrap();
+    // Nobody has these bytes: what was there before is not let go for them.
+    let content = Content::Tree { size: 50_000, root: Digest::of(b"nowhere"), depth: 0, holes: 0 };
+    let (_, newer) = near.change(Change::Store { file, base, content, mtime: WallTime::from_nanos(6) });
+    let at_home = home.volume("docs").unwrap();
+    let shown = || at_home.look(|replica| replica.inode(file)).and_then(|inode| Some(inode.ok()??.version));
+    eventually("the home shows the newer one", || shown() == Some(newer.version));
+    let sync = Command::Sync { volume: None, path: None, until: Level::Stable, timeout_ms: Some(1) };
+    assert!(matches!(run(&station, sync), Ok(Done::Sync(report)) if !report.reached), "the newer one is nowhere");
+    eventually("the older one is at the home", || at_home.contents().get(&root).is_ok());
 }
 
 #[test]

@@ -1,0 +1,316 @@
+//! [S-one-account]: what is where it should be, and what nobody has any more, is counted nowhere.
+
+use super::forking::{named, stay_connected, write};
+use super::put_back::{first_life, rejoin};
+use super::world::{HOME, World, big, small};
+use crate::testing::MemoryStore;
+use crate::{Held, Input, Ledger, Role};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use wayfs_types::request::{Answer, Level, Request};
+use wayfs_types::{Digest, FileId, Life};
+
+const ROOT: FileId = FileId::ROOT;
+/// All who are there are asked twice before something is declared lost.
+const DECIDED: Duration = Duration::from_secs(150);
+
+fn assert_nothing_left(world: &World, hosts: &[usize]) {
+    for host in hosts {
+        let Ledger { not_safe, at_station, home_lacks } = world.hosts[*host].replica.ledger().unwrap();
+        let all = [not_safe, at_station, Some(home_lacks)];
+        assert!(all.iter().flatten().all(crate::Amount::is_nothing), "host {host}: {all:?}");
+    }
+}
+
+/// Seed 260: a client that moved offers what it lent to the station that it left, and its new station tells the home so before the
+/// record, which it cancels then: something else was stored over it.
+#[test]
+fn a_station_does_not_wait_for_contents_of_what_it_cancelled() {
+    let mut world = World::new();
+    let stations = [world.add(Role::Station, "s1@s"), world.add(Role::Station, "s2@s")];
+    let writer = world.add(Role::Client, "ann@a");
+    let uppers = stations.map(|station| world.connect(station, HOME));
+    world.settle();
+    let line = world.connect(writer, stations[0]);
+    world.names(writer, ROOT).unwrap();
+    let file = world.create(writer, ROOT, "film");
+    world.pass(Duration::from_secs(3));
+    uppers.into_iter().for_each(|upper| world.close(upper));
+    world.store(writer, file, big("film"));
+    assert_eq!(world.wait(writer, Level::Safe), Ok(Answer::Reached));
+    world.close(line);
+    world.connect(writer, stations[1]);
+    world.store(writer, file, small("short"));
+    world.pass(Duration::from_secs(3));
+    assert_eq!(
+        world.hosts[stations[1]].replica.ledger().unwrap().not_safe.unwrap().versions,
+        1,
+        "it could be asked for them"
+    );
+    // The first station stays away. The second one tells what it could have before it sends the records.
+    world.configure(stations[1], |config| config.reconcile_gather = Duration::from_secs(1));
+    world.connect(stations[1], HOME);
+    world.pass(Duration::from_secs(60));
+    assert_eq!(world.lookup(HOME, ROOT, "film").unwrap().1.content, small("short"));
+    assert_nothing_left(&world, &[HOME, stations[1], writer]);
+}
+
+/// Seed 2464 of `home-back`: a station tells that it has contents before it sends their record, which says that its writer holds
+/// nothing. Something is stored over it before anybody is asked for them.
+#[test]
+fn a_station_hears_what_became_of_contents_that_it_told_of_before_their_record() {
+    let mut world = World::new();
+    let stations = [world.add(Role::Station, "s1@s"), world.add(Role::Station, "s2@s")];
+    let writer = world.add(Role::Client, "ann@a");
+    let uppers = stations.map(|station| world.connect(station, HOME));
+    world.settle();
+    let line = world.connect(writer, stations[0]);
+    world.names(writer, ROOT).unwrap();
+    let file = world.create(writer, ROOT, "film");
+    world.pass(Duration::from_secs(3));
+    world.close(uppers[0]);
+    world.store(writer, file, big("film"));
+    assert_eq!(world.wait(writer, Level::Safe), Ok(Answer::Reached));
+    world.close(line);
+    // Its chunks came to the second station by another way.
+    let root = big("film").root().unwrap();
+    world.hosts[stations[1]].chunks.insert(root);
+    world.input(stations[1], Input::ContentsHere { tops: vec![super::world::top(root)] });
+    world.configure(stations[1], |config| config.reconcile_gather = Duration::from_millis(100));
+    world.connect(writer, stations[1]);
+    world.pass(Duration::from_millis(200));
+    assert_eq!(world.lookup(HOME, ROOT, "film").unwrap().1.content, big("film"));
+    world.store(writer, file, small("short"));
+    world.pass(Duration::from_secs(60));
+    assert_eq!(world.lookup(HOME, ROOT, "film").unwrap().1.content, small("short"));
+    assert_nothing_left(&world, &[HOME, stations[1], writer]);
+}
+
+/// Seed 178 of `home-back`: a station writes again by its own name what a client has not pushed yet, and the client is put back to
+/// before it wrote that. It does not bring it by any name, though it is there.
+#[test]
+fn a_station_does_not_wait_for_what_its_client_has_under_no_name() {
+    let mut world = first_life();
+    let station = world.add(Role::Station, "st@s");
+    let a = world.add(Role::Client, "ann@a");
+    let upper = stay_connected(&mut world, station, HOME);
+    let line = stay_connected(&mut world, a, station);
+    world.names(a, ROOT).unwrap();
+    world.pass(Duration::from_secs(3));
+    let (homes, older) = (world.snapshot(HOME), world.snapshot(a));
+    let file = world.create(a, ROOT, "film");
+    world.pass(Duration::from_secs(3));
+    world.close(upper);
+    world.hold_pushes(line, true);
+    world.store(a, file, big("film"));
+    world.pass(Duration::from_secs(3));
+    world.close(line);
+    world.restore(HOME, homes, 9);
+    world.restore(a, older, 77);
+    world.lose(a, &big("film"));
+    rejoin(&mut world, &[(station, HOME)]);
+    rejoin(&mut world, &[(a, station), (station, HOME)]);
+    world.pass(DECIDED);
+    assert_nothing_left(&world, &[HOME, station, a]);
+}
+
+/// Seed 382 of `station-back,home-back`: contents are on record by a number that a station had before it was put back.
+#[test]
+fn a_home_does_not_wait_for_a_number_that_a_station_had_before_it_was_put_back() {
+    let mut world = first_life();
+    let station = world.add(Role::Station, "st@s");
+    let [a, b] = ["ann@a", "ben@b"].map(|label| world.add(Role::Client, label));
+    stay_connected(&mut world, station, HOME);
+    stay_connected(&mut world, a, HOME);
+    world.pass(Duration::from_secs(3));
+    let older = world.snapshot(HOME);
+    write(&mut world, a, &named("lost", 3));
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    let old = world.snapshot(station);
+    world.destroy(a);
+    world.restore(HOME, older, 4);
+    rejoin(&mut world, &[(station, HOME)]);
+    let former = world.hosts[station].replica.config().origin;
+    stay_connected(&mut world, b, station);
+    let file = world.create(b, ROOT, "film");
+    world.store(b, file, big("film"));
+    assert_eq!(world.wait(b, Level::Visible), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    world.destroy(b);
+    let (now, wall, node) = (world.now, world.wall(), world.hosts[b].replica.config().node);
+    world.hosts[HOME].replica.revoke(now, wall, node, Held::Taken).unwrap();
+    world.restore(station, old, 5);
+    world.hosts[station].chunks.clear();
+    rejoin(&mut world, &[(station, HOME)]);
+    assert_ne!(world.hosts[station].replica.config().origin, former, "it wrote what it has forgotten");
+    world.pass(DECIDED);
+    assert_nothing_left(&world, &[HOME, station]);
+}
+
+/// Seed 683: nobody comes or goes any more when the owner removes a machine that is gone, or when its home starts again after that.
+#[test]
+fn what_a_removed_machine_had_is_declared_lost_though_nobody_comes_or_goes() {
+    for is_restarted in [false, true] {
+        let mut world = first_life();
+        let a = world.add(Role::Client, "ann@a");
+        let line = stay_connected(&mut world, a, HOME);
+        world.names(a, ROOT).unwrap();
+        let file = world.create(a, ROOT, "film");
+        world.hold_pushes(line, true);
+        world.store(a, file, big("film"));
+        world.pass(Duration::from_secs(3));
+        world.destroy(a);
+        world.pass(DECIDED);
+        assert_eq!(world.hosts[HOME].replica.ledger().unwrap().home_lacks.versions, 1, "it may come");
+        let (now, wall, node) = (world.now, world.wall(), world.hosts[a].replica.config().node);
+        world.hosts[HOME].replica.revoke(now, wall, node, Held::Taken).unwrap();
+        if is_restarted {
+            world.input(HOME, Input::Tick);
+            world.settle();
+            world.crash(HOME, 0);
+        }
+        world.pass(DECIDED);
+        assert_nothing_left(&world, &[HOME]);
+    }
+}
+
+/// What is put back to an older copy, chunks and all.
+#[derive(Debug, Clone, Copy)]
+enum Loss {
+    /// The home, to before the first content.
+    HomeToTheStart,
+    /// The home, to before the last content.
+    Home,
+    ClientToTheStart,
+    Client,
+    /// The first station, to before the last content.
+    Station,
+}
+
+/// A disk at some moment.
+#[derive(Clone)]
+struct Copied(MemoryStore, BTreeSet<Digest>);
+
+fn copied(world: &World, host: usize) -> Copied {
+    Copied(world.snapshot(host), world.hosts[host].chunks.clone())
+}
+
+/// A home, two stations, and a client, which writes something before each loss and comes back by way of some server after it.
+struct Losses {
+    world: World,
+    stations: [usize; 2],
+    a: usize,
+    lives: u32,
+}
+
+impl Losses {
+    fn new() -> Self {
+        let mut world = first_life();
+        let stations = [world.add(Role::Station, "s1@s"), world.add(Role::Station, "s2@s")];
+        let a = world.add(Role::Client, "ann@a");
+        world.configure(a, |config| config.life = Life(5));
+        let mut losses = Self { world, stations, a, lives: 10 };
+        losses.come_back(stations[0]);
+        losses.world.names(a, ROOT).unwrap();
+        losses
+    }
+
+    fn copies(&self) -> [Copied; 3] {
+        [HOME, self.a, self.stations[0]].map(|host| copied(&self.world, host))
+    }
+
+    fn put_back(&mut self, host: usize, Copied(store, chunks): Copied) {
+        self.lives += 1;
+        self.world.restore(host, store, self.lives * 1000);
+        self.world.hosts[host].chunks = chunks;
+    }
+
+    /// All come back, the client by way of a parent. Whoever the home does not know shows what it had signed, as drivers do.
+    fn come_back(&mut self, parent: usize) {
+        let Self { world, stations, a, .. } = self;
+        for host in [stations[0], stations[1], *a] {
+            let number = world.hosts[host].replica.config().origin;
+            let origins = world.hosts[HOME].replica.origins().unwrap();
+            if !origins.iter().any(|(origin, _)| *origin == number) {
+                world.admit_again(HOME, host, number);
+            }
+        }
+        rejoin(world, &[(stations[0], HOME), (stations[1], HOME), (*a, parent)]);
+    }
+
+    fn write(&mut self, step: usize) {
+        let (world, a) = (&mut self.world, self.a);
+        for text in ["film", "tape"] {
+            let file = world.create(a, ROOT, &format!("{text}{step}"));
+            world.store(a, file, big(&format!("{text}{step}")));
+        }
+        world.pass(Duration::from_secs(1));
+        if step > 0
+            && let Ok((file, _)) = world.lookup(a, ROOT, "tape0")
+        {
+            world.store(a, file, big(&format!("over{step}")));
+        }
+        assert_eq!(world.wait(a, Level::Safe), Ok(Answer::Reached));
+        world.pass(Duration::from_secs(3));
+    }
+
+    /// Who counts something, and what.
+    fn left(&self) -> Option<String> {
+        [HOME, self.stations[0], self.stations[1], self.a].into_iter().find_map(|host| {
+            let replica = &self.world.hosts[host].replica;
+            let Ledger { not_safe, at_station, home_lacks } = replica.ledger().unwrap();
+            let counted = [not_safe, at_station, Some(home_lacks)];
+            let is_left = counted.iter().flatten().any(|amount| !amount.is_nothing());
+            let rows = (replica.contents_missing(None, 9).unwrap(), replica.contents_in_use(None, 1).unwrap().contents);
+            is_left.then(|| format!("host {host} counts {counted:?}: {rows:?}"))
+        })
+    }
+
+    fn run(&mut self, steps: &[(Loss, usize)]) {
+        let first = self.copies();
+        for (step, (loss, parent)) in steps.iter().enumerate() {
+            let last = self.copies();
+            self.write(step);
+            if self.world.has_session(self.a) {
+                let line = self.world.line_of(self.a);
+                self.world.close(line);
+            }
+            match loss {
+                Loss::HomeToTheStart => self.put_back(HOME, first[0].clone()),
+                Loss::Home => self.put_back(HOME, last[0].clone()),
+                Loss::ClientToTheStart => self.put_back(self.a, first[1].clone()),
+                Loss::Client => self.put_back(self.a, last[1].clone()),
+                Loss::Station => self.put_back(self.stations[0], last[2].clone()),
+            }
+            self.come_back([HOME, self.stations[0], self.stations[1]][*parent]);
+        }
+        // As `sync --until stable` does it, at stations and at the client.
+        for _ in 0..3 {
+            for station in self.stations {
+                for waiting in self.world.hosts[station].replica.contents_waiting(None, 1000).unwrap() {
+                    self.world.input(station, Input::Propagate { file: waiting.file, version: waiting.version });
+                }
+            }
+            self.world.request(self.a, Request::Wait { record: None, until: Level::Stable });
+            self.world.pass(DECIDED);
+        }
+    }
+}
+
+/// Whatever is put back, and by way of whom the client comes back: in the end nobody counts anything, and all that is at hand is home.
+#[test]
+fn nothing_is_left_after_any_two_losses() {
+    let losses = [Loss::HomeToTheStart, Loss::Home, Loss::ClientToTheStart, Loss::Client, Loss::Station];
+    let all: Vec<(Loss, usize)> =
+        losses.into_iter().flat_map(|loss| (0..3).map(move |parent| (loss, parent))).collect();
+    let mut found = Vec::new();
+    for first in &all {
+        for second in &all {
+            let mut losses = Losses::new();
+            losses.run(&[*first, *second]);
+            found.extend(losses.left().map(|left| format!("after {first:?} and {second:?} {left}")));
+        }
+    }
+    assert!(found.is_empty(), "{} of {}: {found:#?}", found.len(), all.len() * all.len());
+}
