@@ -532,11 +532,7 @@ impl<S: MetaStore> Replica<S> {
                 self.take_back(record)?;
                 self.renew_previous(missing.file, missing.version, &missing.content)?;
                 self.let_go_older(record)?;
-                let on_record = missing.everybody().collect::<BTreeSet<_>>();
-                let told = if on_record.is_empty() { self.all_who_wait(record, &missing) } else { on_record };
-                for child in told {
-                    self.tell_stable(child, record);
-                }
+                self.tell_who_waits(record, &missing);
             } else {
                 self.owe(record, missing.file, missing.content)?;
             }
@@ -567,9 +563,7 @@ impl<S: MetaStore> Replica<S> {
                     continue;
                 }
                 self.settle_missing(record, &missing);
-                for holder in missing.everybody() {
-                    self.tell_stable(holder, record);
-                }
+                self.tell_who_waits(record, &missing);
                 self.let_go_older(record)?;
             }
         }
@@ -644,6 +638,16 @@ impl<S: MetaStore> Replica<S> {
 
     fn tell_all_stable(&mut self, others: BTreeSet<OriginId>, origin: OriginId, record: RecordId) {
         for child in others.into_iter().filter(|other| *other != origin).chain([origin]) {
+            self.tell_stable(child, record);
+        }
+    }
+
+    /// Tells that contents need no keeping. Whoever brought the record of what nobody has, or said that it is gone, is not on record
+    /// and waits too.
+    fn tell_who_waits(&mut self, record: RecordId, missing: &Missing) {
+        let on_record: BTreeSet<OriginId> = missing.everybody().collect();
+        let told = if on_record.is_empty() { self.all_who_wait(record, missing) } else { on_record };
+        for child in told {
             self.tell_stable(child, record);
         }
     }

@@ -1,14 +1,16 @@
 //! [S-one-account]: what is where it should be, and what nobody has any more, is counted nowhere.
 
 use super::forking::{named, stay_connected, write};
+use super::liars::{create, hello, record};
 use super::put_back::{first_life, rejoin};
 use super::world::{HOME, World, big, small};
 use crate::testing::MemoryStore;
-use crate::{Held, Input, Ledger, Role};
+use crate::{Held, Input, Ledger, Neighbour, Output, PeerId, Role};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wayfs_types::request::{Answer, Level, Request};
-use wayfs_types::{Digest, FileId, Life};
+use wayfs_types::{Admitted, Digest, FileId, Life, Op, RecordId, WallTime};
+use wayfs_wire::{Message, SentRecord, Up, encode};
 
 const ROOT: FileId = FileId::ROOT;
 /// All who are there are asked twice before something is declared lost.
@@ -145,6 +147,42 @@ fn a_home_does_not_wait_for_a_number_that_a_station_had_before_it_was_put_back()
     rejoin(&mut world, &[(station, HOME)]);
     assert_ne!(world.hosts[station].replica.config().origin, former, "it wrote what it has forgotten");
     world.pass(DECIDED);
+    assert_nothing_left(&world, &[HOME, station]);
+}
+
+/// Seed 30120409 of `home-back,station-back`: a client sends a station, as in a session after a loss, what was stored over and what
+/// it has let go since. The home lets it go at once, and has nobody on record for it: the station that brought it waits.
+#[test]
+fn a_station_does_not_wait_for_what_is_stored_over_and_on_nobodys_record() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "st@s");
+    let writer = world.admit(Admitted::Client, "ann@a");
+    world.connect(station, HOME);
+    world.settle();
+    for host in [HOME, station] {
+        world.configure(host, |config| (config.seals, config.reconcile_gather) = (None, Duration::from_millis(100)));
+    }
+    let peer = PeerId(9999);
+    world.input(station, Input::PeerUp { peer, neighbour: Neighbour::ChildClient { origin: writer } });
+    let says = |world: &mut World, up: Up| {
+        world.input(station, Input::Message { peer, bytes: encode(&Message::Up(up)) });
+        // What the station gathered has been sent when the next record comes, or it would cancel it.
+        world.pass(Duration::from_millis(200));
+    };
+    says(&mut world, hello(7));
+    says(&mut world, Up::Start);
+    let [made, stored] = [1, 2].map(|sequence| RecordId::new(writer, sequence).unwrap());
+    let file = FileId::made_by(made);
+    let store = |base, content| Op::Store { file, base, content, mtime: WallTime::EPOCH };
+    let records = [(1, create("film")), (2, store(made, big("film"))), (3, store(stored, small("short")))];
+    for (sequence, op) in records {
+        let records = vec![SentRecord { held: false, ..record(writer, sequence, op) }];
+        says(&mut world, Up::Records { records });
+    }
+    // The client stays as long: when one goes, a station asks for what is gone below it, and is answered.
+    world.pass(Duration::from_secs(5));
+    assert!(!world.hosts[station].events.iter().any(|event| matches!(event, Output::Disconnect { .. })), "it stays");
+    assert_eq!(world.lookup(HOME, ROOT, "film").unwrap().1.content, small("short"));
     assert_nothing_left(&world, &[HOME, station]);
 }
 

@@ -18,7 +18,7 @@ pub(super) fn record(origin: OriginId, sequence: u64, op: Op) -> SentRecord {
     SentRecord { record: Record { id, time: WallTime::EPOCH, user: UserId(0), op }, held: true }
 }
 
-fn create(text: &str) -> Op {
+pub(super) fn create(text: &str) -> Op {
     Op::Create {
         parent: FileId::ROOT,
         name: name(text),
