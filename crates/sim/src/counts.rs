@@ -20,6 +20,7 @@ use wayfs_types::{NodeId, RecordId};
 const PATIENCE: Duration = Duration::from_secs(300);
 /// What the last waits set in motion is heard in.
 const HEARD: Duration = Duration::from_secs(5);
+
 impl World {
     /// In the end nobody counts anything as not at the home.
     pub(crate) fn check_counts(&mut self) {

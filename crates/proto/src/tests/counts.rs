@@ -24,19 +24,36 @@ fn assert_nothing_left(world: &World, hosts: &[usize]) {
     }
 }
 
+/// A home, two stations, and a writer at the first of them that has made a file, which all have heard of.
+struct Film {
+    world: World,
+    stations: [usize; 2],
+    uppers: [PeerId; 2],
+    writer: usize,
+    line: PeerId,
+    file: FileId,
+}
+
+impl Film {
+    fn new() -> Self {
+        let mut world = World::new();
+        let stations = [world.add(Role::Station, "s1@s"), world.add(Role::Station, "s2@s")];
+        let writer = world.add(Role::Client, "ann@a");
+        let uppers = stations.map(|station| world.connect(station, HOME));
+        world.settle();
+        let line = world.connect(writer, stations[0]);
+        world.names(writer, ROOT).unwrap();
+        let file = world.create(writer, ROOT, "film");
+        world.pass(Duration::from_secs(3));
+        Self { world, stations, uppers, writer, line, file }
+    }
+}
+
 /// Seed 260: a client that moved offers what it lent to the station that it left, and its new station tells the home so before the
 /// record, which it cancels then: something else was stored over it.
 #[test]
 fn a_station_does_not_wait_for_contents_of_what_it_cancelled() {
-    let mut world = World::new();
-    let stations = [world.add(Role::Station, "s1@s"), world.add(Role::Station, "s2@s")];
-    let writer = world.add(Role::Client, "ann@a");
-    let uppers = stations.map(|station| world.connect(station, HOME));
-    world.settle();
-    let line = world.connect(writer, stations[0]);
-    world.names(writer, ROOT).unwrap();
-    let file = world.create(writer, ROOT, "film");
-    world.pass(Duration::from_secs(3));
+    let Film { mut world, stations, uppers, writer, line, file } = Film::new();
     uppers.into_iter().for_each(|upper| world.close(upper));
     world.store(writer, file, big("film"));
     assert_eq!(world.wait(writer, Level::Safe), Ok(Answer::Reached));
@@ -61,15 +78,7 @@ fn a_station_does_not_wait_for_contents_of_what_it_cancelled() {
 /// nothing. Something is stored over it before anybody is asked for them.
 #[test]
 fn a_station_hears_what_became_of_contents_that_it_told_of_before_their_record() {
-    let mut world = World::new();
-    let stations = [world.add(Role::Station, "s1@s"), world.add(Role::Station, "s2@s")];
-    let writer = world.add(Role::Client, "ann@a");
-    let uppers = stations.map(|station| world.connect(station, HOME));
-    world.settle();
-    let line = world.connect(writer, stations[0]);
-    world.names(writer, ROOT).unwrap();
-    let file = world.create(writer, ROOT, "film");
-    world.pass(Duration::from_secs(3));
+    let Film { mut world, stations, uppers, writer, line, file } = Film::new();
     world.close(uppers[0]);
     world.store(writer, file, big("film"));
     assert_eq!(world.wait(writer, Level::Safe), Ok(Answer::Reached));
