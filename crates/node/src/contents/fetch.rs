@@ -101,6 +101,21 @@ impl Standing {
     }
 }
 
+/// How far a look for a chunk goes.
+struct Search<'a> {
+    /// So many are asked at most.
+    asked_max: usize,
+    /// Whether somebody who has it on record and is away, or a parent that is away, is waited for.
+    waits_for_absent: bool,
+    /// Hears of each before it is asked.
+    asks: &'a (dyn Fn(PeerId) + Sync),
+}
+
+impl Search<'static> {
+    /// For one who reads.
+    const EACH: Self = Self { asked_max: ASKED_MAX, waits_for_absent: true, asks: &|_| () };
+}
+
 /// How a wait for somebody else's look ended.
 enum Waited {
     Over(Fetched),
@@ -262,7 +277,7 @@ impl Volume {
             let (mut progress, is_own) = self.begin_or_join(want, asker, wait.left());
             let result = match until_over(&mut progress, asker, wait).await {
                 Waited::Over(result) => result,
-                Waited::AsksTheAsker => return self.find(want, asker, wait, (ASKED_MAX, &|_| ())).await,
+                Waited::AsksTheAsker => return self.find(want, asker, wait, &Search::EACH).await,
             };
             match result {
                 // It began before us, and its patience was over, not ours. The next one began after us, and what it
@@ -291,7 +306,8 @@ impl Volume {
             // Every one who waits may have given up.
             let tell = || report.send_modify(Standing::moved);
             let asks = |peer| report.send_modify(|standing| standing.asks(peer));
-            let result = volume.find(want, asker, &mut Wait::new(patience, &tell), (ASKED_MAX, &asks)).await;
+            let search = Search { asks: &asks, ..Search::EACH };
+            let result = volume.find(want, asker, &mut Wait::new(patience, &tell), &search).await;
             volume.fetches.lock().remove(&want.digest);
             volume.metrics.fetched(volume.role(), started.elapsed(), result.is_ok());
             report.send_replace(Standing::Over(result));
@@ -299,21 +315,23 @@ impl Volume {
         (progress, true)
     }
 
-    /// Asks everybody below for a chunk of contents that nobody has on record, however many those are. The parent asked us.
+    /// Asks everybody who is there below us for a chunk, however many those are; nobody who is away is waited for. The parent asked us.
     pub(crate) async fn find_below(self: &Arc<Self>, want: Want, patience: Duration) -> Fetched {
         let parent = self.lock().parent().map(|session| session.peer);
         let everybody = self.all_sessions().len() * ROUNDS_MAX;
-        self.find(want, parent, &mut Wait::new(patience, &|| ()), (everybody.max(ASKED_MAX), &|_| ())).await
+        let search = Search { asked_max: everybody.max(ASKED_MAX), waits_for_absent: false, ..Search::EACH };
+        self.find(want, parent, &mut Wait::new(patience, &|| ()), &search).await
     }
 
     /// Asks one after the other of those who may have the chunk until it is here, so many were asked, or nothing came for
-    /// too long; `asks` hears of each before it is asked.
+    /// too long. [`FetchError::NotHeld`] is the answer of all who are there: who did not
+    /// answer, or failed, may have it.
     async fn find(
         self: &Arc<Self>,
         want: Want,
         asker: Option<PeerId>,
         wait: &mut Wait<'_>,
-        (asked_max, asks): (usize, &(dyn Fn(PeerId) + Sync)),
+        search: &Search<'_>,
     ) -> Fetched {
         let (mut last, mut refusals, mut rounds) = (FetchError::NotHeld, 0, 0);
         let mut refused = BTreeSet::new();
@@ -323,17 +341,19 @@ impl Volume {
             }
             match self.source(want, asker, &refused) {
                 Source::Ask(session) => {
-                    asks(session.peer);
+                    (search.asks)(session.peer);
                     match self.ask_for(&session, want, wait).await {
                         Ok(()) => return Ok(()),
                         Err(error @ FetchError::Local(_)) => return Err(error),
                         Err(error) => {
                             debug!(node = %session.node.short(), digest = %want.digest, %error, "chunk not had");
-                            last = error;
+                            if error != FetchError::NotHeld {
+                                last = error;
+                            }
                         }
                     }
                     refusals += 1;
-                    if refusals >= asked_max {
+                    if refusals >= search.asked_max {
                         return Err(last);
                     }
                     refused.insert(session.peer);
@@ -344,21 +364,22 @@ impl Volume {
                     // That one has it not says nothing of those who were not asked yet.
                     return Err(if last == FetchError::NotHeld { FetchError::TimedOut } else { last });
                 }
-                Source::Away => {
+                Source::Away if search.waits_for_absent => {
                     last = FetchError::Unreachable;
                     let silence = wait.patience.silence(Instant::now());
                     if self.role() == Role::Client && silence >= PARENT_WAIT_MAX {
                         return Err(last);
                     }
                 }
-                Source::Nobody if refused.is_empty() => return Err(FetchError::NotHeld),
+                Source::Away | Source::Nobody if refused.is_empty() => return Err(FetchError::NotHeld),
                 // All were asked. What failed for a moment may do better.
-                Source::Nobody => {
+                Source::Away | Source::Nobody => {
                     rounds += 1;
                     if rounds >= ROUNDS_MAX {
                         return Err(last);
                     }
                     refused.clear();
+                    last = FetchError::NotHeld;
                 }
             }
             if wait.left() <= LOOK_PERIOD {

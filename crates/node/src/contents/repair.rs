@@ -18,6 +18,10 @@ use wayfs_types::{Content, Digest, FileId, RecordId};
 /// So long is waited for one chunk from others.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// So often is asked for what somebody who is there did not answer for. Whoever is silent so long counts as not having it: what is
+/// said to be lost is taken back when it turns up.
+const ROUNDS_MAX: u32 = 3;
+
 /// So many contents are looked for at a time, if somebody waits for the end.
 const LOOKS_MAX: usize = 16;
 
@@ -39,6 +43,8 @@ enum Found {
     Lacks,
     /// Somebody has it, and there is no room to keep it.
     NoRoom,
+    /// Somebody who is there did not answer in time, or a disk failed: it may be there.
+    Unknown,
 }
 
 impl Volume {
@@ -84,7 +90,7 @@ impl Volume {
     }
 
     /// Home: asks everybody who is there for contents, readers too, and takes what they have. Answers those that nobody
-    /// has; what could not be asked for in time, or finds no room, is not among them. Of these it is known, too, whether what would
+    /// has; what somebody did not answer for in time, or finds no room, is not among them. Of these it is known, too, whether what would
     /// be shown instead is whole. To be called outside the runtime.
     pub fn look_in_vain(&self, away: &[GivenUp], timeout: Duration) -> BTreeSet<RecordId> {
         let Some(me) = self.me.upgrade() else { return BTreeSet::new() };
@@ -127,18 +133,29 @@ impl Volume {
         match self.find_whole(file, version, &instead).await {
             Found::Whole if self.contents_durable().await.is_ok() => {}
             Found::Whole | Found::NoRoom => return Found::NoRoom,
+            Found::Unknown => return Found::Unknown,
             Found::Lacks => self.step(Input::Sought { file, version, content: instead, is_here: false }),
         }
         found
     }
 
     async fn look_for(self: &Arc<Self>, file: FileId, version: RecordId, content: Content) {
+        let mut rounds = 0;
         let found = loop {
             let found = self.find_whole(file, version, &content).await;
-            if found != Found::NoRoom || self.is_stopped() {
+            rounds += u32::from(found == Found::Unknown);
+            let is_over = match found {
+                Found::Whole | Found::Lacks => true,
+                // Somebody has it: nothing is to be said of it before there is room to take it.
+                Found::NoRoom => false,
+                Found::Unknown => rounds >= ROUNDS_MAX,
+            };
+            if self.is_stopped() {
+                return;
+            }
+            if is_over {
                 break found;
             }
-            // Somebody may have it: nothing is to be said of it before there is room to take it.
             tokio::time::sleep(PATIENCE).await;
         };
         let is_here = found == Found::Whole && self.contents_durable().await.is_ok();
@@ -160,7 +177,8 @@ impl Volume {
                 match self.find_below(want, PATIENCE).await {
                     Ok(()) if self.contents.has(&piece.digest) => read = self.read_stored(piece.digest).await,
                     Ok(()) | Err(FetchError::Local(ContentsError::NoSpace)) => return Found::NoRoom,
-                    Err(_) => return Found::Lacks,
+                    Err(FetchError::NotHeld) => return Found::Lacks,
+                    Err(_) => return Found::Unknown,
                 }
             }
             match read {
@@ -169,7 +187,8 @@ impl Volume {
                     Some(children) => stack.extend(children),
                     None => return Found::Lacks,
                 },
-                Err(_) => return Found::Lacks,
+                Err(ContentsError::Missing(_) | ContentsError::Damaged(_)) => return Found::Lacks,
+                Err(_) => return Found::Unknown,
             }
         }
         if seen.is_empty() { Found::Lacks } else { Found::Whole }

@@ -6,6 +6,7 @@ use crate::testing::{Machine, PATIENCE, VOLUME, eventually, noise};
 use bytes::Bytes;
 use std::future::Future;
 use wayfs_net::{Connection, Endpoint, NetConfig, NodeIdentity, Priority};
+use wayfs_proto::GivenUp;
 use wayfs_types::request::Level;
 use wayfs_types::{Admitted, Content, Digest, FileId, OriginId, RecordId};
 
@@ -219,4 +220,41 @@ fn a_stranger_who_was_not_welcomed_gets_no_contents() {
         tokio::time::timeout(std::time::Duration::from_millis(500), asking).await
     });
     assert!(!matches!(asked, Ok(Ok(_))), "a stranger was answered");
+}
+
+/// What is nowhere is given up by somebody's word. Of what a member does not answer for nobody knows that.
+#[test]
+fn contents_that_a_silent_or_failing_member_may_have_are_not_looked_for_in_vain() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let (film, inode) = home.write("film", b"of yesterday");
+    let content = Content::Tree { root: Digest::of(&noise(50_000, 9)), size: 50_000, depth: 0, holes: 0 };
+    let away = GivenUp {
+        version: inode.version,
+        file: film,
+        path: None,
+        content,
+        waits_for: Vec::new(),
+        has_older: false,
+        instead: None,
+    };
+    let look = || home.volume.look_in_vain(std::slice::from_ref(&away), 6 * PATIENCE);
+    let honest = Machine::below(&home, &dir.path().join("c"), ChildRole::Client, &[&home]);
+    honest.write("works", b"still");
+    honest.wait(Level::Stable);
+    assert_eq!(look().len(), 1, "who is there said no");
+
+    let (liar, _frames, _) = Liar::member(&home);
+    let connection = liar.connection.clone();
+    let answering = liar.runtime.spawn(async move {
+        while let Ok(request) = connection.accept_request().await {
+            let failed = Reply::Failed("a disk that cannot be read".to_owned());
+            let _ = request.responder.answer(message::encode(&failed)).await;
+        }
+    });
+    assert!(look().is_empty(), "one could not read its disk");
+    answering.abort();
+    assert!(look().is_empty(), "one does not answer");
+    drop((liar, _frames));
+    eventually("it is away", || look().len() == 1);
 }
