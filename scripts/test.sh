@@ -203,6 +203,7 @@ while read -r crate binary one; do
   $(basename "$binary"): $one"
     else
         echo "  $(basename "$binary"): $one" >>"$work/failures"
+        grep -A 1 ' panicked at ' "$work/alone" | head -n 2 | cut -c 1-400 | sed 's/^/    /' >>"$work/failures.why"
     fi
 done <"$work/again"
 
@@ -210,6 +211,9 @@ passed=$(awk '{ sum += $1 } END { print sum + 0 }' "$work/passed")
 failed=$(wc -l <"$work/failures")
 echo
 [ -z "$unsteady" ] || printf 'Unsteady (failed once, then passed twice alone):%s\n\n' "$unsteady"
-[ "$failed" -eq 0 ] || printf 'Failures:\n%s\n\n' "$(cat "$work/failures")"
+[ "$failed" -eq 0 ] || printf 'Failures:\n%s\n\n' "$(cat "$work/failures" "$work/failures.why" 2>/dev/null)"
+# Mounts and servers behave otherwise where there is little room: some tests cannot pass then.
+free=$(df -m --output=avail "$work" | tail -n 1)
+[ "$free" -ge 5120 ] || printf 'The disk has only %s MiB left: the tests want 5 GiB beside what is built.\n\n' "$((free))"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

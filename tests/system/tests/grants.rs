@@ -154,9 +154,18 @@ fn a_quota_is_kept_to_and_shown() {
     put(&mount, "first", 600_000).unwrap();
     let refused = put(&mount, "second", 600_000);
     assert!(is_quota(&refused), "{refused:?}");
+    // Each fits beside the first. What is refused no sooner than at its sync waits, and it says what keeps that back.
+    let written = ["second", "third"].map(|name| {
+        let mut file = fs::File::create(mount.path(name)).unwrap();
+        file.write_all(&[7; 300_000]).unwrap();
+        file
+    });
+    written[0].sync_all().unwrap();
+    assert!(is_quota(&written[1].sync_all()));
     let status = || mount.wayfs(&machine, &["status"]).out;
-    // It is not full, and what was refused waits all the same.
-    eventually("it says what keeps that back", SEEN, || status().contains("quota: what was written"));
+    eventually("it says so", SEEN, || status().contains("quota: what was written"));
+    drop(written);
+    fs::remove_file(mount.path("third")).unwrap();
     put(&mount, "second", 400_000).unwrap();
     assert!(free_of(&mount).0 < 50_000, "what is not counted yet by a server is taken off");
     put(&mount, "third", 0).unwrap();
