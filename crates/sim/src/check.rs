@@ -142,7 +142,7 @@ impl World {
     }
 
     /// Whether a host made a record, or its store is a copy of the one that did.
-    fn is_writer(&self, index: usize, record: RecordId) -> bool {
+    pub(crate) fn is_writer(&self, index: usize, record: RecordId) -> bool {
         if self.history.is_anybodys(record) {
             self.history.is_of(record, index)
         } else {

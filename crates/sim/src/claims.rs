@@ -236,7 +236,11 @@ impl World {
             own.has(**record)
                 && !self.fences.shut_out(**record)
                 && update.content.root().is_some_and(|root| {
-                    is_here(root) && !others.iter().any(|other| self.is_whole_durable(*other, root))
+                    // Its writer answers for it until its push is through, and has not noticed yet what its disk lost (seed 50000059).
+                    let writer_answers =
+                        |other: &usize| self.is_writer(*other, **record) && self.is_hit_at(*other, root);
+                    is_here(root)
+                        && !others.iter().any(|other| self.is_whole_durable(*other, root) || writer_answers(other))
                 })
                 && !self.history.is_superseded(**record)
                 && !self.history.is_uncertain(**record)
