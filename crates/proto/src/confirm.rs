@@ -281,6 +281,11 @@ impl<S: MetaStore> Replica<S> {
         let last = cut.confirmed.last().copied().unwrap_or(0);
         let counted = self.counted_here(&cut.touched)?;
         for (key, image) in cut.direct {
+            if image.is_some() && self.counters.reset.is_some() {
+                // What is written again in the end of a takeover notes in the shadow row when the parent vouched for what it
+                // touches: now, also for what was not there before.
+                self.overlay.pin(key.clone(), self.counters.change.0 + 1);
+            }
             self.put_image(key, image)?;
         }
         for TouchedKey { key, before, after, number } in cut.touched {

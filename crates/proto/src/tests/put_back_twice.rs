@@ -233,3 +233,40 @@ fn what_became_a_copy_is_not_written_again_over_what_that_came_to_hold() {
     world.check_tree(HOME);
     world.assert_agrees(a);
 }
+
+/// Seed 60000451 of `home-back` with `station-back`: a home that was put back tells a station of a name that had gone, and the station
+/// renames again what it stands for. Before it has sent that, the home is put back to after the name had gone.
+#[test]
+fn a_name_that_only_the_home_before_this_one_had_is_gone() {
+    let mut world = first_life();
+    let station = world.add(Role::Station, "st@s");
+    let a = world.add(Role::Client, "ann@a");
+    let upper = stay_connected(&mut world, station, HOME);
+    let line = stay_connected(&mut world, a, HOME);
+    world.names(a, ROOT).unwrap();
+    world.create(a, ROOT, "old");
+    world.pass(Duration::from_secs(3));
+    let older = world.snapshot(HOME);
+    // The home keeps no trace of what is gone: it tells what it has.
+    world.hosts[HOME].replica.keep_traces(0);
+    world.rename(a, (ROOT, "old"), (ROOT, "new")).unwrap();
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.names(station, ROOT).unwrap(), ["new"]);
+    let newer = world.snapshot(HOME);
+    world.close(line);
+    world.close(upper);
+
+    world.configure(station, |config| config.reconcile_gather = Duration::from_secs(600));
+    world.restore(HOME, older, 9);
+    rejoin(&mut world, &[(station, HOME)]);
+    assert_eq!(world.names(HOME, ROOT).unwrap(), ["old"]);
+    assert_eq!(world.names(station, ROOT).unwrap(), ["new"], "it was renamed again");
+    let line = world.line_of(station);
+    world.close(line);
+    world.restore(HOME, newer, 10);
+    world.configure(station, |config| config.reconcile_gather = Duration::from_secs(1));
+    rejoin(&mut world, &[(station, HOME), (a, HOME)]);
+    assert_eq!(world.names(HOME, ROOT).unwrap(), ["new"]);
+    assert_eq!(world.names(station, ROOT).unwrap(), ["new"]);
+    world.assert_agrees(station);
+}
