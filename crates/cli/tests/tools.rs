@@ -260,6 +260,7 @@ impl CommandHandler for Daemon {
                     until,
                     remaining_items: 1,
                     remaining_bytes: 2,
+                    lost: 0,
                     elapsed_ms: 3,
                     reason,
                 }))

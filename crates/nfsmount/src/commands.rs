@@ -128,6 +128,7 @@ impl NfsCommands {
                     until,
                     remaining_items: self.vfs.pending_files(),
                     remaining_bytes: left,
+                    lost: 0,
                     elapsed_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
                     reason: if left == 0 { String::new() } else { "the server has not taken it".into() },
                 };

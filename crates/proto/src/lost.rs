@@ -432,11 +432,10 @@ impl<S: MetaStore> Replica<S> {
     /// [`StorageError`] if it cannot be read.
     pub fn lost_of(&self, file: FileId, version: RecordId) -> Result<Option<LostContent>, StorageError> {
         let key = Key::Conflict(version);
-        let image = self.image(&key)?;
-        let path = self.path_of(file)?;
-        if let Some(Image::Conflict(report)) = image
+        if let Some(Image::Conflict(report)) = self.image(&key)?
             && report.is_loss()
         {
+            let path = self.path_of(file)?;
             let shows_older = !report.is_bare_loss();
             let (lost, since) = (report.record, report.time);
             return Ok(Some(LostContent { version: lost, file, path, report: Some(version), since, shows_older }));
@@ -445,6 +444,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(None);
         }
         let Some(bytes) = self.store.get(&record_key(VANISHED, version))? else { return Ok(None) };
+        let path = self.path_of(file)?;
         let since = unpack::<Vanished>(&bytes)?.at;
         Ok(Some(LostContent { version, file, path, report: None, since, shows_older: false }))
     }

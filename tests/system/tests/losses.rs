@@ -140,6 +140,41 @@ fn what_rotted_and_nobody_has_is_declared_lost_by_a_scrub() {
     assert_eq!((again.code(), found(&again.json(), "damaged")), (0, 0), "it is said once: {}", again.out);
 }
 
+/// No wait ends well for a file whose only copy rotted before it went out, though all others have come as far as they can.
+#[test]
+fn a_sync_says_what_is_lost_until_it_is_taken_off_the_list() {
+    let machine = Machine::new("home");
+    let home = machine.serve(free_port(), &[]);
+    home.wayfs(&machine, &["volume", "create", "work"]).ok();
+    let laptop = Machine::new("ann");
+    let mount = laptop.mount(&home.ticket(&machine, "work"), &[]);
+    fs::create_dir(mount.path("d")).unwrap();
+    mount.sync(&laptop, "stable");
+    mount.wayfs(&laptop, &["offline"]).ok();
+    let photo = noise(400_000, 22);
+    fs::write(mount.path("photo"), &photo).unwrap();
+    fs::write(mount.path("d/note"), b"small").unwrap();
+    fs::File::open(mount.path("photo")).unwrap().sync_all().unwrap();
+    assert_eq!(rot(&laptop.path("cache/work/volume/chunks"), &photo), 1);
+    mount.wayfs(&laptop, &["online"]).ok();
+    let sync = |more: &[&str]| {
+        mount.wayfs(&laptop, &[&["sync", "--until", "stable", "--timeout", "150", "--json"][..], more].concat())
+    };
+    let said = sync(&[]);
+    assert_eq!((said.code(), said.json()["lost"].as_u64()), (1, Some(1)), "{}", said.out);
+    assert_eq!(said.json()["remaining_items"], 0, "all the others are there: {}", said.out);
+    assert_eq!(sync(&[mount.path("d").to_str().unwrap()]).code(), 0, "nothing is lost there");
+    assert_eq!(sync(&[mount.path("photo").to_str().unwrap()]).code(), 1);
+    let mut listed = serde_json::Value::Null;
+    eventually("the home says that it is lost", DECIDED, || {
+        listed = mount.wayfs(&laptop, &["conflicts", "list", "--json"]).json();
+        listed["conflicts"].as_array().is_some_and(|all| all.len() == 1)
+    });
+    let id = listed["conflicts"][0]["id"].as_str().unwrap().to_owned();
+    mount.wayfs(&laptop, &["conflicts", "resolve", "--keep", "newest", &id]).ok();
+    eventually("it is off the list", SEEN, || sync(&[]).code() == 0);
+}
+
 /// [S-losses] A laptop is gone with what everybody sees by name only. Its bytes are given up by word, and taken back when
 /// they turn up.
 #[test]

@@ -22,5 +22,8 @@ pub(crate) fn run(context: &Context, args: SyncArgs) -> Result<(), Failure> {
     if report.reached {
         return Ok(());
     }
+    if report.lost > 0 && report.remaining_items == 0 {
+        return Err(Failure::new(Exit::NotTrue, "something is lost", wayfs_control::LOST_NEXT));
+    }
     Err(Failure::new(Exit::NotTrue, "it is not so far", "`wayfs queue` shows what waits and why."))
 }

@@ -133,6 +133,9 @@ pub(crate) fn sync(report: &SyncReport) -> String {
         return format!("Everything is {} (waited {}).\n", level(report.until), duration(report.elapsed_ms));
     }
     let reason = if report.reason.is_empty() { String::new() } else { format!(": {}", clean(&report.reason)) };
+    if report.lost > 0 && report.remaining_items == 0 {
+        return format!("Not all is {} (waited {}){reason}.\n", level(report.until), duration(report.elapsed_ms));
+    }
     format!(
         "Not {} after {}{reason}. {} ({}) are left.\n",
         level(report.until),
@@ -251,6 +254,7 @@ AGE    STATE  WHAT   SENT                PATH
             until: Level::Safe,
             remaining_items: 0,
             remaining_bytes: 0,
+            lost: 0,
             elapsed_ms: 400,
             reason: String::new(),
         };
@@ -259,5 +263,9 @@ AGE    STATE  WHAT   SENT                PATH
         report.remaining_items = 2;
         report.reason = "no station answers".into();
         assert_eq!(sync(&report), "Not safe after 0.4 s: no station answers. 2 items (0 B) are left.\n");
+        report.remaining_items = 0;
+        report.lost = 1;
+        report.reason = wayfs_control::lost_text(1);
+        assert_eq!(sync(&report), "Not all is safe (waited 0.4 s): nobody has the bytes of one version of a file.\n");
     }
 }

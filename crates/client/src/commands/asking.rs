@@ -120,7 +120,7 @@ impl MountCommands {
             Command::Sync { path, until, timeout_ms, .. } => {
                 let timeout = timeout_ms.map_or(syncing::FOREVER, Duration::from_millis);
                 let wanted = syncing::Wanted { path: path.as_deref(), until, asker: Some(asker) };
-                self.sync_to(wanted, timeout, out).map(Done::Sync)
+                self.sync(wanted, timeout, out).map(Done::Sync)
             }
             Command::ConflictsList { .. } => conflicts::list(&self.local(Some(asker))).map(Done::Conflicts),
             Command::ConflictsShow { which, .. } => {

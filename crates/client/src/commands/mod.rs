@@ -5,6 +5,7 @@ mod doctor;
 mod info;
 mod ledger;
 mod local;
+mod lost_here;
 mod others;
 mod pinning;
 mod refreshing;
@@ -181,7 +182,7 @@ impl MountCommands {
             Command::Queue { limit, .. } => queue::run(&self.local(None), limit).map(Done::Queue),
             Command::Sync { path, until, timeout_ms, .. } => {
                 let timeout = timeout_ms.map_or(syncing::FOREVER, Duration::from_millis);
-                self.sync_to(Wanted { path: path.as_deref(), until, asker: None }, timeout, out).map(Done::Sync)
+                self.sync(Wanted { path: path.as_deref(), until, asker: None }, timeout, out).map(Done::Sync)
             }
             Command::Scrub { .. } => scrub::run(&self.local(None), out).map(Done::Scrubbed),
             Command::Refresh { path, timeout_ms } => {

@@ -109,13 +109,16 @@ impl MountCommands {
         Ok(theirs)
     }
 
-    /// Those that have not come so far. What is gone, or ours by now, is left out; a newer version takes the place of its own.
+    /// Those that have not come so far. What is gone, lost, or ours by now, is left out; a newer version takes the place of its own.
     fn not_so_far(&self, theirs: &[Theirs], until: Level) -> Result<(Vec<Theirs>, Others), ControlError> {
         let own = self.volume().origin();
         let newest = |replica: &LiveReplica| {
             let mut newest = Vec::new();
             for one in theirs {
-                if let Some(inode) = replica.inode(one.file)?.filter(|inode| inode.version.origin() != own) {
+                let theirs = replica.inode(one.file)?.filter(|inode| inode.version.origin() != own);
+                if let Some(inode) = theirs
+                    && replica.lost_of(one.file, inode.version)?.is_none()
+                {
                     newest.push(Theirs { file: one.file, version: inode.version, bytes: inode.content.size() });
                 }
             }

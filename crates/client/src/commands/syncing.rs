@@ -39,7 +39,7 @@ struct Remaining {
 }
 
 impl MountCommands {
-    /// Waits until what was written is so far.
+    /// Waits until what was written and is not lost is so far.
     pub(super) fn sync_to(
         &self,
         wanted: Wanted<'_>,
@@ -93,6 +93,7 @@ impl MountCommands {
             until,
             remaining_items: remaining.items + uncommitted.len(),
             remaining_bytes: remaining.bytes,
+            lost: 0,
             elapsed_ms: elapsed_ms(started),
             reason: if reached { String::new() } else { reason },
         })
@@ -216,7 +217,7 @@ impl MountCommands {
             let level = replica.level(file)?;
             let is_left =
                 level.is_some_and(|level| level.facts.reached(Level::Visible) && !level.facts.reached(Level::Stable));
-            if inode.version.origin() == own && is_left {
+            if inode.version.origin() == own && is_left && replica.lost_of(file, inode.version)?.is_none() {
                 remaining.items += 1;
                 remaining.bytes += inode.content.size().saturating_sub(replica.sent_home(inode.version));
                 remaining.last = remaining.last.max(Some(inode.version));

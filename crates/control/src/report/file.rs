@@ -200,6 +200,10 @@ pub struct SyncReport {
     /// Bytes not so far.
     #[serde(default)]
     pub remaining_bytes: u64,
+    /// Versions written on this machine whose bytes nobody has: of what is waited for, those that nobody took off the list of
+    /// conflicts.
+    #[serde(default)]
+    pub lost: u64,
     /// How long it took, in milliseconds.
     pub elapsed_ms: u64,
     /// Why not; empty when reached.

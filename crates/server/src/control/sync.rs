@@ -74,6 +74,7 @@ fn report(args: &Args, started: Instant, left: Left, reason: String) -> SyncRepo
         until: args.until,
         remaining_items: left.items,
         remaining_bytes: left.bytes,
+        lost: 0,
         elapsed_ms: elapsed_ms(started),
         reason,
     }
