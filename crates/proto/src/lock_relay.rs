@@ -19,7 +19,7 @@
 
 use crate::api::Role;
 use crate::lock_requests::LockAsk;
-use crate::locks::{Asker, Holder, LOCKS_MAX, Verdict};
+use crate::locks::{Asker, Holder, LOCKS_MAX, Verdict, overlaps};
 use crate::replica::Replica;
 use std::collections::{BTreeMap, BTreeSet};
 use wayfs_types::request::{LockFamily, LockOwner, LockRange, LockRequest};
@@ -161,6 +161,10 @@ impl<S: MetaStore> Replica<S> {
             let up = Up::Unlock { file, family, owner: owner_at_home(holder), range: LockRange::WHOLE };
             return self.post_behind_log(up, unasked);
         }
+        for request in self.end_regaining(row, range) {
+            let up = Up::Unlock { file, family, owner: request.owner, range: request.range };
+            self.post_behind_log(up, vec![request]);
+        }
         if !self.relays.rows.contains(&row) && !self.is_asked_for(row) {
             return;
         }
@@ -187,6 +191,31 @@ impl<S: MetaStore> Replica<S> {
             taken.push(for_home(relayed.holder(), &relayed.request));
         }
         taken
+    }
+
+    /// A child lets go of what the home was asked for and has not answered: nobody asks for it in our next session with the home. Of what
+    /// it keeps a part of it has nothing any more. Answers what the home may have given.
+    fn end_regaining(&mut self, row: Row, range: LockRange) -> Vec<LockRequest> {
+        let Some(upstream) = self.upstream.as_mut() else { return Vec::new() };
+        let (mut ended, mut told) = (Vec::new(), Vec::new());
+        for of in upstream.lock_asks.values_mut() {
+            if let LockAsk::Relay(relayed) = of
+                && let Wish::Regain(ask) = relayed.wish
+                && relayed.row() == row
+                && overlaps(relayed.request.range, range)
+            {
+                let asked = relayed.request.range;
+                let is_all = row.1 == LockFamily::Flock || range.start <= asked.start && asked.end <= range.end;
+                let verdict = if is_all { LockVerdict::Granted } else { LockVerdict::Refused };
+                told.push((relayed.child, Down::LockAnswer { ask, verdict }));
+                ended.push(for_home(relayed.holder(), &relayed.request));
+                relayed.wish = Wish::Nothing;
+            }
+        }
+        for (child, down) in told {
+            self.children.tell(child, down);
+        }
+        ended
     }
 
     /// A child waits no more. Answers whether the home was asked for it.

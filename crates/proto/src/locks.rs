@@ -124,7 +124,7 @@ const fn family_of(number: u8) -> LockFamily {
     }
 }
 
-const fn overlaps(a: LockRange, b: LockRange) -> bool {
+pub(crate) const fn overlaps(a: LockRange, b: LockRange) -> bool {
     a.start <= b.end && b.start <= a.end
 }
 

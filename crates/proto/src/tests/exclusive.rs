@@ -454,6 +454,27 @@ fn a_client_keeps_its_lock_at_a_restarted_station_that_is_alone() {
     site.take(1, file);
 }
 
+/// Seed 50014644: what a client lets go while the home is asked to let it keep that is not asked for again when the line to the home
+/// breaks before it has answered.
+#[test]
+fn what_is_let_go_before_the_home_has_answered_is_kept_for_nobody() {
+    let mut site = Site::new();
+    site.restart_station(FIRST_LIFE);
+    let file = site.created(0, "x");
+    site.take(0, file);
+    site.restart_station(FIRST_LIFE + 1);
+    let line = site.world.line_of(site.stations[0]);
+    site.world.stall(line, true);
+    site.world.connect(site.clients[0], site.stations[0]);
+    site.world.settle();
+    site.unlock(0, file);
+    site.world.settle();
+    site.world.close(line);
+    site.world.connect(site.stations[0], HOME);
+    site.world.pass(Duration::from_secs(30));
+    site.take(1, file);
+}
+
 /// Nobody comes back to a station that was restarted.
 #[test]
 fn a_restarted_station_keeps_no_lock_of_a_client_that_does_not_come_back() {
