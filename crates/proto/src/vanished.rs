@@ -376,7 +376,8 @@ impl<S: MetaStore> Replica<S> {
             (Role::Client, true) if self.owed(version)?.is_some() => {}
             // Written again, and not sent yet: it goes up like all that is new.
             (Role::Client, true)
-                if version.origin() == self.config.origin && version.sequence() > self.sent_through =>
+                if version.origin() == self.config.origin
+                    && version.sequence() > self.sent_through.max(self.parent_has(self.config.origin)) =>
             {
                 self.take_vanished(version)?;
                 self.owe(version, file, content)?;

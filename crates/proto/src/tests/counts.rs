@@ -195,6 +195,29 @@ fn a_station_does_not_wait_for_what_is_stored_over_and_on_nobodys_record() {
     assert_nothing_left(&world, &[HOME, station]);
 }
 
+/// Seed 50023631: the home has a client's record without its contents, and the client is put back to before it wrote it. Its chunks are
+/// there all the same, and it says so when it is asked.
+#[test]
+fn a_client_that_was_put_back_brings_what_its_parent_lacks_of_its_later_life() {
+    let mut world = first_life();
+    let a = world.add(Role::Client, "ann@a");
+    let line = stay_connected(&mut world, a, HOME);
+    world.names(a, ROOT).unwrap();
+    let file = world.create(a, ROOT, "film");
+    world.pass(Duration::from_secs(3));
+    let older = world.snapshot(a);
+    world.hold_pushes(line, true);
+    world.store(a, file, big("film"));
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.lookup(HOME, ROOT, "film").unwrap().1.content, big("film"));
+    world.close(line);
+    world.restore(a, older, 77);
+    rejoin(&mut world, &[(a, HOME)]);
+    world.pass(DECIDED);
+    assert_nothing_left(&world, &[HOME, a]);
+    assert!(world.can_read(HOME, file, &big("film")));
+}
+
 /// Seed 683: nobody comes or goes any more when the owner removes a machine that is gone, or when its home starts again after that.
 #[test]
 fn what_a_removed_machine_had_is_declared_lost_though_nobody_comes_or_goes() {
