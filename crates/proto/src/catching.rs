@@ -20,7 +20,7 @@ use crate::requests::{Attempt, On, Waiting};
 use crate::upstream::UplinkState;
 use std::collections::VecDeque;
 use wayfs_types::request::Answer;
-use wayfs_types::{FsError, MetaStore, OriginId};
+use wayfs_types::{FsError, MetaStore, OriginId, StorageError};
 use wayfs_wire::{AskId, Down, Up};
 
 /// Most questions of one child that wait: of a station, as many as a few hundred clients have that open files to write in
@@ -101,13 +101,20 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// The parent was told all that the home has, or cannot reach it.
-    fn end_loss(&mut self, reached: bool) {
-        let Some(upstream) = self.upstream.as_mut() else { return };
+    /// The parent was told all that the home has, or cannot reach it. If that lost something of ours of the origins that we had before, it
+    /// is written again, though nothing of our own is lost.
+    fn end_loss(&mut self, reached: bool) -> Result<(), StorageError> {
+        let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
         upstream.loss_ask = None;
-        if reached && let Some(change) = upstream.lost_before.take() {
-            self.forget_seen_before(change);
+        let (peer, stamp) = (upstream.peer, upstream.stamp);
+        let Some(change) = upstream.lost_before.take_if(|_| reached) else { return Ok(()) };
+        self.forget_seen_before(change);
+        if !self.lost_of_former()?.is_empty() {
+            // It said so before it had caught up.
+            self.fork.caught_up = stamp;
+            self.disconnect(peer, "the home has less of ours of before than it had: begin anew".to_owned());
         }
+        Ok(())
     }
 
     /// The parent was told all that the home has, or cannot reach it.
@@ -161,15 +168,18 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// The parent answered: what it had is told, or it cannot reach the home.
-    pub(crate) fn handle_caught(&mut self, ask: AskId, reached: bool) {
+    pub(crate) fn handle_caught(&mut self, ask: AskId, reached: bool) -> Result<(), StorageError> {
         if self.config.role == Role::Client {
             if self.upstream.as_ref().is_some_and(|upstream| upstream.migration == Some(ask)) {
-                return self.end_migration(reached);
+                self.end_migration(reached);
+            } else if self.upstream.as_ref().is_some_and(|upstream| upstream.loss_ask == Some(ask)) {
+                self.end_loss(reached)?;
+            } else if reached {
+                self.requests.answered_plainly(ask);
+            } else {
+                self.requests.refused(ask);
             }
-            if self.upstream.as_ref().is_some_and(|upstream| upstream.loss_ask == Some(ask)) {
-                return self.end_loss(reached);
-            }
-            return if reached { self.requests.answered_plainly(ask) } else { self.requests.refused(ask) };
+            return Ok(());
         }
         self.requests.answered_plainly(ask);
         let change = self.counters.change.0;
@@ -188,6 +198,7 @@ impl<S: MetaStore> Replica<S> {
         for (child, ask) in refused {
             self.refuse_catch(child, ask);
         }
+        Ok(())
     }
 
     /// The parent is gone: nobody can be told what the home has.

@@ -476,6 +476,9 @@ impl<S: MetaStore> Replica<S> {
         self.staged.marks.insert(origin);
         if self.config.role == Role::Station && missing.everybody().next().is_none() {
             self.contents.gone.insert(version, writer);
+        } else if !missing.everybody().any(|child| self.children.peer_of(child).is_some()) {
+            // The others may be away for good, or be numbers that this one had before.
+            self.note_child_away();
         }
         self.overlay.put_raw(record_key(table::MISSING, version), pack(&missing));
         Ok(())

@@ -60,10 +60,14 @@ impl<S: MetaStore> Replica<S> {
             self.begin_fork(format!("the parent was put back to an older copy, which has {theirs} records of ours"));
             return Ok(());
         }
-        if caught_up.is_some() && theirs < confirmed && !self.is_on_its_way(theirs) {
-            self.fork.lost_before = self.lost_of_former()?;
-            self.begin_after_a_loss(theirs);
-            return Ok(());
+        if caught_up.is_some() {
+            let is_lost = theirs < confirmed && !self.is_on_its_way(theirs);
+            let lost_before = self.lost_of_former()?;
+            if is_lost || !lost_before.is_empty() {
+                self.fork.lost_before = lost_before;
+                self.begin_after_a_loss(theirs);
+                return Ok(());
+            }
         }
         if self.config.role == Role::Station {
             let is_behind = theirs < self.confirmed_applied(own)?;

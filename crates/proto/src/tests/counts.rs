@@ -245,6 +245,44 @@ fn what_a_removed_machine_had_is_declared_lost_though_nobody_comes_or_goes() {
     }
 }
 
+/// Seed 10254 of `home-back`: a client has lost nothing under its present number, by which nobody has anything yet, and something that it
+/// had handed to a station under the one before.
+#[test]
+fn a_client_does_not_answer_for_ever_for_what_is_lost_of_a_number_that_it_had_before() {
+    let mut world = first_life();
+    let station = world.add(Role::Station, "st@s");
+    let a = world.add(Role::Client, "ann@a");
+    world.configure(a, |config| config.life = Life(5));
+    stay_connected(&mut world, station, HOME);
+    let line = stay_connected(&mut world, a, station);
+    world.names(a, ROOT).unwrap();
+    world.pass(Duration::from_secs(3));
+    let homes = world.snapshot(HOME);
+    let file = world.create(a, ROOT, "film");
+    world.store(a, file, big("film"));
+    assert_eq!(world.wait(a, Level::Visible), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    let older = world.snapshot(a);
+    write(&mut world, a, &named("forgotten", 300));
+    world.pass(Duration::from_secs(3));
+    world.close(line);
+    world.restore(a, older, 77);
+    world.create(a, ROOT, "fresh");
+    let former = world.hosts[a].replica.config().origin;
+    world.connect(a, station);
+    world.pass(Duration::from_secs(1));
+    let number = world.hosts[a].replica.config().origin;
+    assert!(number != former && !world.has_session(a), "it goes on as another member, of which nobody has heard more");
+    world.restore(HOME, homes, 9);
+    world.admit_again(HOME, a, number);
+    rejoin(&mut world, &[(station, HOME)]);
+    rejoin(&mut world, &[(station, HOME), (a, HOME)]);
+    world.pass(DECIDED);
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    assert_eq!(world.lookup(HOME, ROOT, "film").unwrap().1.content, big("film"));
+    assert_nothing_left(&world, &[HOME, station, a]);
+}
+
 /// What is put back to an older copy, chunks and all.
 #[derive(Debug, Clone, Copy)]
 enum Loss {
@@ -383,4 +421,14 @@ fn nothing_is_left_after_any_two_losses() {
         }
     }
     assert!(found.is_empty(), "{} of {}: {found:#?}", found.len(), all.len() * all.len());
+}
+
+/// A client speaks under the number that it had first, and the one that it had since is on record beside it.
+#[test]
+fn a_station_does_not_wait_for_another_number_of_a_client_that_has_nothing() {
+    for parent in [0, 2] {
+        let mut losses = Losses::new();
+        losses.run(&[(Loss::Station, parent), (Loss::Home, 2), (Loss::ClientToTheStart, 2)]);
+        assert_eq!(losses.left(), None);
+    }
 }

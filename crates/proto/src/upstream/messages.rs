@@ -73,7 +73,7 @@ impl<S: MetaStore> Replica<S> {
                 Ok(())
             }
             Down::Caught { ask, reached } => {
-                self.handle_caught(ask, reached);
+                self.handle_caught(ask, reached)?;
                 Ok(())
             }
             said @ (Down::Alone { .. } | Down::Claimed { .. } | Down::GiveBack { .. }) => {
