@@ -21,7 +21,9 @@ use crate::tentative::LogItem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wayfs_tree::{applied_chain, chained};
-use wayfs_types::{Chain, Image, Key, MetaStore, Op, Origin, OriginId, Record, RecordId, Seal, StorageError, WallTime};
+use wayfs_types::{
+    Chain, FileId, Image, Key, MetaStore, Op, Origin, OriginId, Record, RecordId, Seal, StorageError, WallTime,
+};
 use wayfs_wire::{Applied, KeyImage, Mark, SentRecord, Up};
 
 /// Statements of a child about its histories that wait for the records which they are about.
@@ -168,7 +170,33 @@ impl<S: MetaStore> Replica<S> {
             if let (Key::Origin(origin), Some(Image::Origin(image))) = (&pair.key, &pair.image)
                 && *origin == own
             {
-                return self.own_fork(image.applied, image.chain);
+                return Ok(match self.own_fork(image.applied, image.chain)? {
+                    Some(fork) => Some(fork),
+                    None => self.fork_of_a_store(image.applied, images)?,
+                });
+            }
+        }
+        Ok(None)
+    }
+
+    /// The parent's newest number of ours is one that a crash took from us, or another copy gave, so that its hash says nothing of our own
+    /// records before it. One of them that stored into a file which still shows what that was made upon is another one there: a copy that
+    /// went on cancelled it, for the sake of what only that copy had.
+    fn fork_of_a_store(&mut self, applied: u64, images: &[KeyImage]) -> Result<Option<String>, StorageError> {
+        if self.config.role != Role::Client || self.known_chain(self.config.origin, applied)?.is_some() {
+            return Ok(None);
+        }
+        let shows = |pair: &KeyImage| match (&pair.key, &pair.image) {
+            (Key::Inode(file), Some(Image::Inode(inode))) => Some((*file, inode.version)),
+            _ => None,
+        };
+        let shown: BTreeMap<FileId, RecordId> = images.iter().filter_map(shows).collect();
+        for position in self.log.tentative_through(self.config.origin, applied) {
+            let record = self.log_entry(position)?.record;
+            if let Op::Store { file, base, .. } = record.op
+                && shown.get(&file) == Some(&base)
+            {
+                return Ok(Some(format!("the parent has {applied}, and nothing of what {} stored", record.id)));
             }
         }
         Ok(None)

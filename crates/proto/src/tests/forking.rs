@@ -1,5 +1,6 @@
 //! Two go on under one origin: old copies of stores, clones, and records in another's name.
 
+use super::put_back::rejoin;
 use super::world::{HOME, World, big, name, small};
 use crate::{Output, PeerId, Role};
 use std::collections::BTreeSet;
@@ -534,4 +535,45 @@ fn what_the_other_copy_sent_keeps_its_name() {
     world.names(a, ROOT).unwrap();
     assert_eq!(world.names(a, made), world.names(HOME, made), "one directory by one name");
     world.check_tree(HOME);
+}
+
+/// Seed 70009090: a client cancels what it wrote over, and is put back to before it did so when its parent has that and not yet what was
+/// written over it.
+#[test]
+fn what_a_later_life_cancelled_is_written_again_by_the_copy_that_has_it() {
+    let mut world = World::new();
+    let a = world.add(Role::Client, "ann@a");
+    world.configure(a, |config| config.message_len_max = 1);
+    let line = stay_connected(&mut world, a, HOME);
+    world.names(a, ROOT).unwrap();
+    let file = world.create(a, ROOT, "film");
+    world.store(a, file, small("first"));
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    world.close(line);
+    let second = world.store(a, file, small("second"));
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(a);
+    let other = world.create(a, ROOT, "other").maker();
+    world.store(a, file, small("third"));
+    let line = world.connect(a, HOME);
+    let has = |world: &World| {
+        let origins = world.hosts[HOME].replica.origins().unwrap();
+        origins.into_iter().find(|(origin, _)| *origin == second.origin()).unwrap().1.applied
+    };
+    while has(&world) < other.sequence() {
+        assert!(world.step(), "it is sent");
+    }
+    assert_eq!(has(&world), other.sequence());
+    assert_eq!(world.hosts[HOME].replica.inode(file).unwrap().unwrap().content, small("first"));
+    world.close(line);
+    world.restore(a, copy, 77);
+    rejoin(&mut world, &[(a, HOME)]);
+    world.pass(Duration::from_secs(30));
+    assert_eq!(
+        world.lookup(HOME, ROOT, "film").unwrap().1.content,
+        small("second"),
+        "it is the newest that anybody has"
+    );
+    world.assert_agrees(a);
 }
