@@ -11,10 +11,12 @@
 #   WAYFS_FUZZ_SANITIZER=address   default none: quicker to build and to run, and the program is safe Rust but for its calls of the system
 #
 # Each target begins with what is in fuzz/seeds/TARGET and with the words in fuzz/dictionaries/TARGET.dict, if they are there; what it finds
-# on the way stays in fuzz/corpus/TARGET for the next run. Each run adds a line to fuzz/report.tsv, so that hours add up over days: when, of
-# which commit, which target, seconds of the clock, seconds of a processor (which the goal counts, since a machine may have other work), executions,
-# edges, features, outcome. A target that finds something ends there, its input and log in fuzz/artifacts/TARGET, and the others go on; the script
-# fails at its end.
+# on the way stays in fuzz/corpus/TARGET for the next run. A target that finds something ends there, its input and log in
+# fuzz/artifacts/TARGET, and the others go on; the script fails at its end.
+#
+# Each run adds a line to fuzz/report.tsv, so that hours add up over days: when, on which commit, which target, seconds of the clock, seconds
+# of a processor (the goal counts these, since a machine may have other work), executions, edges, features, edges of all code that is
+# linked into the program, outcome. What was run for how long stands in docs/fuzzing.md.
 #
 # Whole sessions of arbitrary well-formed messages against each role run on stable Rust in the tests of `proto`, 150 worlds of each kind; more:
 #   WAYFS_RANDOM_PEERS=5000 cargo test -p wayfs-proto --lib random_peers
@@ -24,7 +26,7 @@ script=$(cd "$(dirname "$0")" && pwd)/$(basename "$0")
 cd "$(dirname "$script")/../fuzz"
 sanitizer=${WAYFS_FUZZ_SANITIZER:-none}
 report=report.tsv
-[ -s "$report" ] || printf 'at\tcommit\ttarget\tseconds\tprocessor\texecutions\tedges\tfeatures\toutcome\n' >"$report"
+[ -s "$report" ] || printf 'at\tcommit\ttarget\tseconds\tprocessor\texecutions\tedges\tfeatures\tlinked\toutcome\n' >"$report"
 
 all_targets() { sed -n 's|^path = "fuzz_targets/\(.*\)\.rs"|\1|p' Cargo.toml; }
 
@@ -49,12 +51,12 @@ run_one() {
     awk -v target="$target" -v seconds="$(($(date +%s) - begin))" -v outcome="$outcome" -v at="$(date -u +%Y-%m-%dT%H:%M)" \
         -v commit="$(git rev-parse --short HEAD)" '
         $1 ~ /^#[0-9]+$/ { for (i = 2; i < NF; i++) { if ($i == "cov:") cov = $(i + 1); if ($i == "ft:") ft = $(i + 1) } }
+        /inline 8-bit counters/ { match($0, /\([0-9]+/); linked = substr($0, RSTART + 1, RLENGTH - 1) }
         $1 == "stat::number_of_executed_units:" { runs = $2 }
         # The second line of `times`, of the children: "0m1.20s 0m0.10s".
         FILENAME ~ /times$/ && FNR == 2 { split($1 $2, part, /[ms]/); cpu = part[1] * 60 + part[2] + part[3] * 60 + part[4] }
-        END { printf "%s\t%s\t%s\t%d\t%.1f\t%d\t%d\t%d\t%s\n", at, commit, target, seconds, cpu, runs, cov, ft, outcome }' \
-        "$log" "artifacts/$target/times" >>"$report"
-    tail -n 1 "$report" | grep "	$target	" || true
+        END { printf "%s\t%s\t%s\t%d\t%.1f\t%d\t%d\t%d\t%d\t%s\n", at, commit, target, seconds, cpu, runs, cov, ft, linked, outcome }' \
+        "$log" "artifacts/$target/times" | tee -a "$report"
     [ "$outcome" = clean ]
 }
 
@@ -62,8 +64,8 @@ run_one() {
 sums() {
     all_targets | awk -F '\t' -v format="$1" '
         FILENAME == "-" { names[++count] = $1; next }
-        { seconds[$3] += $5; runs[$3] += $6; cov[$3] = $7; ft[$3] = $8; bad[$3] += $9 != "clean" }
-        END { for (i = 1; i <= count; i++) { n = names[i]; printf format, n, seconds[n], runs[n], cov[n], ft[n], bad[n] } }' - "$report"
+        { seconds[$3] += $5; runs[$3] += $6; cov[$3] = $7; ft[$3] = $8; linked[$3] = $9; bad[$3] += $10 != "clean" }
+        END { for (i = 1; i <= count; i++) { n = names[i]; printf format, n, seconds[n], runs[n], cov[n], linked[n], ft[n], bad[n] } }' - "$report"
 }
 
 # Names and seconds, one target a line: who ran least comes first, and nobody runs beyond the goal.
@@ -89,7 +91,7 @@ while getopts j:t:g:rb1 option; do
         j) jobs=$OPTARG ;;
         t) total=$OPTARG ;;
         g) goal=$OPTARG ;;
-        r) sums '| `%s` | %d | %d | %d / %d | %d |\n' && exit ;;
+        r) sums '| `%s` | %d | %d | %d of %d / %d | %d |\n' && exit ;;
         b) building=no ;;
         1) shift && run_one "$@" && exit || exit 1 ;;
         *) exit 2 ;;
