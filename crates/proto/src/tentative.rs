@@ -106,6 +106,12 @@ pub(crate) struct Log {
 }
 
 impl Log {
+    /// Whether a record comes after all of its origin that are tentative.
+    fn takes(&self, item: &LogItem) -> bool {
+        let last = self.tentative.get(&item.id.origin()).and_then(|queue| queue.back());
+        !item.tentative || last.is_none_or(|(sequence, _)| *sequence < item.id.sequence())
+    }
+
     pub(crate) fn append(&mut self, position: u64, item: LogItem) {
         if item.tentative {
             let queue = self.tentative.entry(item.id.origin()).or_default();
@@ -442,6 +448,9 @@ impl<S: MetaStore> Replica<S> {
                     cancelled.push(id.sequence());
                 }
                 newest = id.sequence();
+                if !log.takes(&item) {
+                    return Err(StorageError::Corrupt(format!("record {id} is in the log behind a later one")));
+                }
                 log.append(parse_number_key(&key)?, item);
             }
         }

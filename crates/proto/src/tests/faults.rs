@@ -1,10 +1,11 @@
 //! Crashes and lost sessions: nothing acknowledged is lost, nothing happens twice.
 
 use super::world::{HOME, World, big, small};
-use crate::{Full, Input, Output, Role, Room};
+use crate::tables::table;
+use crate::{Full, Input, Output, Replica, Role, Room};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Level, Request};
-use wayfs_types::{FileId, FsError, Key};
+use wayfs_types::{Batch, FileId, FsError, Key, MetaStore, StorageError};
 
 fn station_world() -> (World, usize, usize) {
     let mut world = World::new();
@@ -387,4 +388,31 @@ fn an_answer_that_found_no_room_is_asked_for_again() {
     world.connect(reader, station);
     world.settle();
     assert_eq!(world.names(reader, FileId::ROOT).unwrap(), ["a", "b", "c"]);
+}
+
+/// Found by the fuzzer (`table_rows`).
+#[test]
+fn a_log_whose_records_are_in_disorder_is_said_to_be_corrupt() {
+    let mut world = World::new();
+    let a = world.add(Role::Client, "ann@a");
+    let line = world.connect(a, HOME);
+    world.settle();
+    world.names(a, FileId::ROOT).unwrap();
+    world.close(line);
+    for text in ["one", "two"] {
+        world.create(a, FileId::ROOT, text);
+    }
+    world.pass(Duration::from_secs(3));
+    let mut store = world.snapshot(a);
+    let rows = store.scan(&[table::LOG], &[table::LOG + 1], 100).unwrap();
+    let [.., (first, one), (last, two)] = rows.as_slice() else { panic!("two records: {rows:?}") };
+    let mut batch = Batch::default();
+    batch.put(first.clone(), two.clone());
+    batch.put(last.clone(), one.clone());
+    store.commit(batch).unwrap();
+    let config = world.hosts[a].replica.config().clone();
+    assert!(matches!(
+        Replica::open(config, store, world.now),
+        Err(crate::OpenError::Storage(StorageError::Corrupt(_)))
+    ));
 }
