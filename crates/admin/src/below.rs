@@ -31,3 +31,9 @@ pub fn each_file(
     }
     Ok(true)
 }
+
+/// Whether what the engine says of a file's path is at or below another, from the volume's root. Nothing without a path is.
+pub fn is_at(path: Option<&str>, below: Option<&Path>) -> bool {
+    let path = path.map(|path| Path::new(path.trim_start_matches('/')));
+    below.is_none_or(|below| path.is_some_and(|path| path.starts_with(below)))
+}

@@ -9,7 +9,8 @@ use crate::api::Role;
 use crate::contents::Missing;
 use crate::lost::{LOST, Lost};
 use crate::replica::Replica;
-use crate::tables::{pack, record_key, table, unpack};
+use crate::report::LostContent;
+use crate::tables::{pack, parse_record_key, record_key, table, unpack};
 use crate::vanished::{VANISHED, Vanished};
 use wayfs_types::{Conflict, Content, Fact, Facts, FileId, Image, Key, MetaStore, RecordId, StorageError};
 
@@ -103,6 +104,24 @@ impl<S: MetaStore> Replica<S> {
 
     fn has_row(&self, of: u8, version: RecordId) -> Result<bool, StorageError> {
         Ok(self.store.get(&record_key(of, version))?.is_some())
+    }
+
+    /// Client: what it wrote, whose bytes are gone here, and of which the home has decided what became of it, while this replica has not heard
+    /// yet what; at most so many. What was written over is not among it.
+    ///
+    /// # Errors
+    /// [`StorageError`] if it cannot be read.
+    pub fn undecided(&self, limit: usize) -> Result<Vec<LostContent>, StorageError> {
+        let mut undecided = Vec::new();
+        for (key, value) in self.store.scan(&[LOST], &[LOST + 1], limit)? {
+            let (version, Lost { file, report, mtime, .. }) = (parse_record_key(&key)?, unpack(&value)?);
+            let is_shown = self.inode(file)?.is_some_and(|inode| inode.version == version);
+            if report == UNREPORTED && is_shown && self.fate(version)? == Fate::Unknown {
+                let path = self.path_of(file)?;
+                undecided.push(LostContent { version, file, path, report: None, since: mtime, shows_older: false });
+            }
+        }
+        Ok(undecided)
     }
 
     /// Client: the home has decided what became of a version whose bytes are gone here. Whether it is lost its report says.

@@ -46,6 +46,11 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Where it keeps what it has of a volume that it mounts.
+    pub fn cache_of(&self, volume: &str) -> PathBuf {
+        self.path("cache").join(volume)
+    }
+
     /// A machine with nothing on it.
     pub fn new(name: &str) -> Self {
         // Logs of what failed can be kept: `WAYFS_KEEP=1`.

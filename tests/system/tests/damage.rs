@@ -226,7 +226,7 @@ fn cache_is_repaired(damage: fn(&Path)) {
     let mut fleet = Fleet::new();
     let mut all = fleet.write_some();
     fleet.client.1.kill();
-    damage(&fleet.client.0.path("cache/work/volume"));
+    damage(&fleet.client.0.cache_of("work").join("volume"));
     let mut mount = fleet.client.0.command();
     mount.args(["mount", "work"]).arg(fleet.client.0.path("mnt")).arg("--cache").arg(fleet.client.0.path("cache"));
     let refused = run_for(Duration::from_secs(60), &mut mount);

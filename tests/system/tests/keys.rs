@@ -164,7 +164,9 @@ fn a_sealed_key_opens_with_its_passphrase_only() {
     let mount = client.mount(&ticket, &by_file);
     fs::write(mount.path("file"), "kept").unwrap();
     mount.sync(&client, "stable");
-    assert!(fs::read_to_string(client.path("cache/work/identity")).unwrap().starts_with("wayfs-identity-sealed-1\n"));
+    assert!(
+        fs::read_to_string(client.cache_of("work").join("identity")).unwrap().starts_with("wayfs-identity-sealed-1\n")
+    );
     client.wayfs(&["umount", mount.root().to_str().unwrap()]).ok();
     drop(mount);
     server.process.kill();

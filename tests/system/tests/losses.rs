@@ -77,7 +77,7 @@ fn a_scrub_heals_what_rotted_at_home_station_and_mount() {
     let photo = noise(400_000, 1);
     fs::write(mount.path("photo"), &photo).unwrap();
     mount.sync(&laptop, "stable");
-    let cache = laptop.path("cache/work/volume/chunks");
+    let cache = laptop.cache_of("work").join("volume/chunks");
     let places = [chunks_of(&home), chunks_of(&station), cache];
     let scrubs: [&dyn Fn() -> (i32, serde_json::Value); 3] = [
         &|| {
@@ -155,7 +155,7 @@ fn a_sync_says_what_is_lost_until_it_is_taken_off_the_list() {
     fs::write(mount.path("photo"), &photo).unwrap();
     fs::write(mount.path("d/note"), b"small").unwrap();
     fs::File::open(mount.path("photo")).unwrap().sync_all().unwrap();
-    assert_eq!(rot(&laptop.path("cache/work/volume/chunks"), &photo), 1);
+    assert_eq!(rot(&laptop.cache_of("work").join("volume/chunks"), &photo), 1);
     mount.wayfs(&laptop, &["online"]).ok();
     let sync = |more: &[&str]| {
         mount.wayfs(&laptop, &[&["sync", "--until", "stable", "--timeout", "150", "--json"][..], more].concat())
@@ -170,6 +170,8 @@ fn a_sync_says_what_is_lost_until_it_is_taken_off_the_list() {
         listed = mount.wayfs(&laptop, &["conflicts", "list", "--json"]).json();
         listed["conflicts"].as_array().is_some_and(|all| all.len() == 1)
     });
+    let said = home.wayfs(&machine, &["sync", "--until", "stable", "--timeout", "20", "--json"]);
+    assert_eq!((said.code(), said.json()["lost"].as_u64()), (1, Some(1)), "the home says so, too: {}", said.out);
     let id = listed["conflicts"][0]["id"].as_str().unwrap().to_owned();
     mount.wayfs(&laptop, &["conflicts", "resolve", "--keep", "newest", &id]).ok();
     eventually("it is off the list", SEEN, || sync(&[]).code() == 0);

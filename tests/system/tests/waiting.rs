@@ -93,7 +93,7 @@ fn a_client_that_was_told_to_choose_by_itself_says_when_it_looks_again() {
 
 /// The states of a wait, as its bar gets them, until it is over.
 fn progress(machine: &Machine, command: &str) -> Vec<(u64, u64)> {
-    let socket = machine.path("cache/work/control.sock");
+    let socket = machine.cache_of("work").join("control.sock");
     let mut stream = UnixStream::connect(&socket).unwrap_or_else(|error| panic!("{}: {error}", socket.display()));
     stream.set_read_timeout(Some(SEEN)).unwrap();
     stream.write_all(format!("{command}\n").as_bytes()).unwrap();

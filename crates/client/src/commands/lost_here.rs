@@ -1,9 +1,9 @@
 //! What was written here and is lost for good: a wait for it must not end well.
 
-use super::MountCommands;
-use super::syncing::Wanted;
-use std::path::Path;
-use std::time::Duration;
+use super::syncing::{FOREVER, Wanted};
+use super::{LOOK_PERIOD, MountCommands};
+use std::time::{Duration, Instant};
+use wayfs_admin::below::is_at;
 use wayfs_admin::storage;
 use wayfs_control::report::SyncReport;
 use wayfs_control::{ControlError, Sink};
@@ -13,6 +13,8 @@ use wayfs_types::StorageError;
 
 /// Most losses that are looked through.
 const LOST_MAX: usize = 65_536;
+/// So long is waited for the home's report of what it has decided.
+const WORD_MAX: Duration = Duration::from_secs(10);
 
 impl MountCommands {
     /// Waits until what was written is so far. What was declared lost counts for nothing any more, and the marks move on past it: but it is
@@ -23,31 +25,51 @@ impl MountCommands {
         timeout: Duration,
         out: &mut dyn Sink,
     ) -> Result<SyncReport, ControlError> {
+        let end = Instant::now() + timeout.min(FOREVER);
         let mut report = self.sync_to(wanted, timeout, out)?;
-        report.lost = self.lost_here(wanted)?;
-        if report.lost > 0 && report.reached {
-            report.reached = false;
+        if report.reached {
+            report.remaining_items = self.wait_for_word(wanted, end.min(Instant::now() + WORD_MAX), out)?;
+        }
+        report.lost = self.only_wanted(wanted, |replica| lost(replica, wanted))?.len() as u64;
+        if report.reached && report.remaining_items > 0 {
+            report.reason = "the home has not said yet what it found of bytes that are gone here".to_owned();
+        } else if report.reached && report.lost > 0 {
             report.reason = wayfs_control::lost_text(report.lost);
         }
+        report.reached &= report.remaining_items == 0 && report.lost == 0;
         Ok(report)
     }
 
-    /// How many versions are lost of what is waited for: of this machine's, and, below a path, of others' too.
-    fn lost_here(&self, wanted: Wanted<'_>) -> Result<u64, ControlError> {
-        let is_of_others_too = wanted.path.is_some() && wanted.asker.is_none();
-        let look = |replica: &LiveReplica| lost(replica, is_of_others_too);
-        let lost = self.volume().look(look).unwrap_or_else(|| Ok(Vec::new())).map_err(|error| storage(&error))?;
-        let is_wanted = |one: &&LostContent| {
-            let at = one.path.as_deref().map(|path| Path::new(path.trim_start_matches('/')));
-            wanted.path.is_none_or(|path| at.is_some_and(|at| at.starts_with(path)))
-                && wanted.asker.is_none_or(|asker| asker.owns(one.file))
-        };
-        Ok(lost.iter().filter(is_wanted).count() as u64)
+    /// The marks move on as soon as the home has decided that nobody has some bytes, and its report comes a moment later. Answers of how
+    /// many versions it has not come.
+    fn wait_for_word(&self, wanted: Wanted<'_>, end: Instant, out: &mut dyn Sink) -> Result<u64, ControlError> {
+        loop {
+            let undecided = self.only_wanted(wanted, |replica| replica.undecided(LOST_MAX))?;
+            let left = self.not_so_far_of(&undecided, wanted.until);
+            if left == 0 || Instant::now() >= end || out.is_gone() {
+                return Ok(left);
+            }
+            std::thread::sleep(LOOK_PERIOD.min(end.saturating_duration_since(Instant::now())));
+        }
+    }
+
+    /// What the engine names, of what is waited for.
+    fn only_wanted(
+        &self,
+        wanted: Wanted<'_>,
+        look: impl FnOnce(&LiveReplica) -> Result<Vec<LostContent>, StorageError>,
+    ) -> Result<Vec<LostContent>, ControlError> {
+        let mut named = self.volume().look(look).unwrap_or_else(|| Ok(Vec::new())).map_err(|error| storage(&error))?;
+        named.retain(|one| {
+            is_at(one.path.as_deref(), wanted.path) && wanted.asker.is_none_or(|asker| asker.owns(one.file))
+        });
+        Ok(named)
     }
 }
 
-/// What is lost of everybody's, or of this machine's, be it under a number that it had before.
-fn lost(replica: &LiveReplica, is_of_others_too: bool) -> Result<Vec<LostContent>, StorageError> {
+/// What is lost of this machine's, be it under a number that it had before, and, below a path, of others' too.
+fn lost(replica: &LiveReplica, wanted: Wanted<'_>) -> Result<Vec<LostContent>, StorageError> {
+    let is_of_others_too = wanted.path.is_some() && wanted.asker.is_none();
     let mut lost = replica.lost_contents(LOST_MAX)?;
     if lost.is_empty() || is_of_others_too {
         return Ok(lost);

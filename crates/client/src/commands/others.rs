@@ -7,6 +7,7 @@ use wayfs_admin::below::each_file;
 use wayfs_admin::{stopped, storage};
 use wayfs_control::ControlError;
 use wayfs_node::LiveReplica;
+use wayfs_proto::LostContent;
 use wayfs_types::request::{Answer, Level, Request};
 use wayfs_types::{Fact, Facts, FileId, RecordId, StorageError};
 
@@ -144,6 +145,14 @@ impl MountCommands {
             }
         }
         Ok((left, others))
+    }
+
+    /// How many of these have not come so far, by the word of who knows.
+    pub(super) fn not_so_far_of(&self, files: &[LostContent], until: Level) -> u64 {
+        let theirs = files.iter().map(|one| Theirs { file: one.file, version: one.version, bytes: 0 });
+        let theirs: Vec<Theirs> = theirs.collect();
+        let reached = |asked: &[Theirs]| self.facts_of_all(asked).iter().filter(|facts| facts.reached(until)).count();
+        (theirs.len() - theirs.chunks(ASKED_MAX).map(reached).sum::<usize>().min(theirs.len())) as u64
     }
 
     fn facts_of_all(&self, asked: &[Theirs]) -> Vec<Facts> {

@@ -6,7 +6,7 @@ use super::{LOOK_PERIOD, MountCommands};
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use wayfs_admin::below::each_file;
+use wayfs_admin::below::{each_file, is_at};
 use wayfs_admin::elapsed_ms;
 use wayfs_admin::queue::{each_content, each_record};
 use wayfs_control::report::{AmountReport, SyncReport};
@@ -194,9 +194,7 @@ impl MountCommands {
         remaining: &mut Remaining,
     ) -> Result<(), ControlError> {
         each_content(self.volume(), |waiting| {
-            let at = waiting.path.as_deref().map(|at| Path::new(at.trim_start_matches('/')));
-            let is_there = path.is_none_or(|path| at.is_some_and(|at| at.starts_with(path)));
-            if is_there && asker.owns(waiting.file) {
+            if is_at(waiting.path.as_deref(), path) && asker.owns(waiting.file) {
                 remaining.items += 1;
                 remaining.bytes += waiting.bytes.saturating_sub(waiting.sent);
                 remaining.last = remaining.last.max(Some(waiting.version));

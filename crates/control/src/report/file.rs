@@ -200,8 +200,8 @@ pub struct SyncReport {
     /// Bytes not so far.
     #[serde(default)]
     pub remaining_bytes: u64,
-    /// Versions written on this machine whose bytes nobody has: of what is waited for, those that nobody took off the list of
-    /// conflicts.
+    /// Versions whose bytes nobody has and that nobody took off the list of conflicts, of what is waited for: at a mount, without a path
+    /// or for a user who asks, those that were written there; else everybody's.
     #[serde(default)]
     pub lost: u64,
     /// How long it took, in milliseconds.

@@ -5,7 +5,7 @@ use crate::served::Served;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wayfs_admin::below::each_file;
+use wayfs_admin::below::{each_file, is_at};
 use wayfs_admin::elapsed_ms;
 use wayfs_admin::queue::each_record;
 use wayfs_control::report::{AmountReport, SyncReport};
@@ -16,6 +16,8 @@ use wayfs_types::request::Level;
 
 /// Contents asked of the engine at once.
 const PAGE: usize = 256;
+/// Most losses that are looked through.
+const LOST_MAX: usize = 65_536;
 /// How often a station is told again to send what it has: more may have come to it meanwhile. To tell it costs a look at each.
 const SEND_PERIOD: Duration = Duration::from_secs(5);
 
@@ -46,7 +48,9 @@ pub(super) fn run(volumes: &[Arc<Served>], args: &Args, out: &mut dyn Sink) -> R
         let left = left(volumes, args)?;
         let total = first.get_or_insert(left);
         if left.items == 0 && left.bytes == 0 {
-            return Ok(report(args, started, left, String::new()));
+            let lost = lost(volumes, args)?;
+            let reason = if lost > 0 { wayfs_control::lost_text(lost) } else { String::new() };
+            return Ok(SyncReport { lost, reached: lost == 0, ..report(args, started, left, reason) });
         }
         let progress = Progress {
             what: "sending to the home".into(),
@@ -78,6 +82,18 @@ fn report(args: &Args, started: Instant, left: Left, reason: String) -> SyncRepo
         elapsed_ms: elapsed_ms(started),
         reason,
     }
+}
+
+/// What was declared lost counts for nothing that is left, and is neither safe nor stable.
+fn lost(volumes: &[Arc<Served>], args: &Args) -> Result<u64, ControlError> {
+    let mut sum = 0;
+    for served in volumes {
+        let lost = served.volume.look(|replica| replica.lost_contents(LOST_MAX));
+        let lost =
+            lost.ok_or_else(|| failed("sync", "the volume has stopped"))?.map_err(|error| failed("sync", error))?;
+        sum += lost.iter().filter(|one| is_at(one.path.as_deref(), args.path.as_deref())).count() as u64;
+    }
+    Ok(sum)
 }
 
 fn left(volumes: &[Arc<Served>], args: &Args) -> Result<Left, ControlError> {

@@ -1,6 +1,6 @@
 //! The numbers of one daemon, held against each other, and against those of others when all is quiet.
 
-use super::statement::{is_nothing, volume_of};
+use super::statement::{is_nothing, is_over, volume_of};
 use super::world::{Client, World};
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ pub(super) fn compare(client: &Client) -> Result<Compared, String> {
         let doctor = client.tool(&["doctor", "--json"]).json();
         // What is reached is reached at once, but for a busy machine.
         let patience = if is_nothing(&first["ledger"]["not_safe"]) { "30" } else { "1" };
-        let sync = client.tool(&["sync", "--json", "--until", "safe", "--timeout", patience]).status.success();
+        let sync = is_over(&client.tool(&["sync", "--json", "--until", "safe", "--timeout", patience]));
         let again = status_of(client)?;
         if still(&first["ledger"]) != still(&again["ledger"]) {
             continue;

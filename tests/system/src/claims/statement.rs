@@ -7,6 +7,7 @@ use super::diary::Diary;
 use super::disk::Moment;
 use super::piece::{self, Found, Number};
 use super::world::{Speaker, World};
+use crate::process::Finished;
 use rand::Rng;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -195,16 +196,21 @@ fn queue(world: &mut World, at: usize) {
     note_ledger(world, at, asked, &answer["ledger"], kinds);
 }
 
-/// `wayfs sync`; whether it was true in time.
+/// Whether nothing is waited for any more, though something may be lost.
+pub(super) fn is_over(answer: &Finished) -> bool {
+    let report: Value = serde_json::from_str(&answer.out).unwrap_or_default();
+    answer.status.success() || report["lost"].as_u64() > Some(0) && report["remaining_items"].as_u64() == Some(0)
+}
+
+/// `wayfs sync`; whether it was true in time, but for what is lost.
 pub(super) fn sync(world: &mut World, at: usize, until: &str, seconds: &str) -> bool {
     let disk = world.clients[at].disk;
     let asked = before(&mut world.diary, format!("sync --until {until} at {disk}"));
     let answer = world.clients[at].tool(&["sync", "--json", "--until", until, "--timeout", seconds]);
     world.diary.note(format!("sync of {disk}: {} {}", answer.code(), answer.out.trim()));
     if !answer.status.success() {
-        // What is lost is all that is left: that is said, and nothing else is claimed.
-        let answer = answer.json();
-        return answer["lost"].as_u64() > Some(0) && answer["remaining_items"].as_u64() == Some(0);
+        // That something is lost is said, and nothing else is claimed.
+        return is_over(&answer);
     }
     for number in world.diary.written_at(disk, asked) {
         world.diary.claim_holder(number, disk, "sync: durable");
