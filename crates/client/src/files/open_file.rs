@@ -280,7 +280,7 @@ impl OpenFile {
     /// As for [`OpenFile::write`].
     pub fn empty(&self, contents: &dyn Contents, files: &BodyFiles, user: u32) -> Result<(), FsError> {
         let mut state = self.state();
-        let was_dirty = state.is_dirty();
+        let was_dirty = state.is_dirty() && !state.is_only_emptied;
         let former = state.resize(contents, files, 0, user)?;
         state.is_only_emptied = !was_dirty;
         if was_dirty {
