@@ -82,6 +82,8 @@ pub(super) struct Diary {
     file: Option<File>,
     begun: Option<Instant>,
     shadowed: BTreeSet<Number>,
+    /// When a station was lost of which the home has not been told.
+    silent: Option<Moment>,
     amounts: Amounts,
     claims: BTreeMap<&'static str, u64>,
 }
@@ -216,12 +218,18 @@ impl Diary {
         let names: Vec<String> = disks.iter().map(ToString::to_string).collect();
         self.note(format!("claim: one of {} has {number} ({kind})", names.join("/")));
         let said = Moment(self.now);
+        let silent = self.silent;
         if let Some(piece) = self.pieces.get_mut(&number) {
             *self.claims.entry(kind).or_default() += 1;
             piece.was_held = true;
-            let is_new = piece.one_of.iter().all(|known| !known.disks.is_subset(disks));
-            if is_new && piece.flipped.is_disjoint(disks) {
-                piece.one_of.push(OneOf { disks: disks.clone(), said });
+            let mut disks = disks.clone();
+            // A station that is silent may have it, for all that anybody knows. Its writer keeps it until it is stable.
+            if silent.is_some_and(|silent| piece.written < silent) {
+                disks.extend(piece.writer);
+            }
+            let is_new = piece.one_of.iter().all(|known| !known.disks.is_subset(&disks));
+            if is_new && piece.flipped.is_disjoint(&disks) {
+                piece.one_of.push(OneOf { disks, said });
             }
         }
     }
@@ -235,7 +243,14 @@ impl Diary {
         kind: &'static str,
     ) {
         let said = self.note(format!("claim: all but {lacking:?} of {} contents ({kind})", numbers.len()));
-        let is_sound = |number: &Number| self.pieces.get(number).is_some_and(|piece| piece.flipped.is_disjoint(disks));
+        // What may be at a silent station is at its writer, and so not counted as lacking.
+        let silent = self.silent.filter(|_| disks.iter().any(|disk| *disk != HOME));
+        let is_sound = |number: &Number| {
+            let piece = self.pieces.get(number);
+            piece.is_some_and(|piece| {
+                piece.flipped.is_disjoint(disks) && silent.is_none_or(|silent| piece.written > silent)
+            })
+        };
         let numbers = numbers.iter().copied().filter(is_sound).collect();
         *self.claims.entry(kind).or_default() += 1;
         self.amounts.claim(numbers, disks.clone(), lacking, (said, kind));
@@ -266,6 +281,17 @@ impl Diary {
     /// A disk is lost for ever.
     pub(super) fn lose(&mut self, disk: Disk) {
         self.put_back(disk, Moment(0));
+    }
+
+    /// A station's disk is lost for ever, and the station is away for all that the others know.
+    pub(super) fn lose_station(&mut self, disk: Disk) {
+        self.lose(disk);
+        self.silent = Some(self.note(format!("{disk} is silent")));
+    }
+
+    /// The home was told which stations are gone.
+    pub(super) const fn break_silence(&mut self) {
+        self.silent = None;
     }
 
     /// A disk has only what it had at a moment.
@@ -342,6 +368,20 @@ mod tests {
         assert!(diary.piece(number).unwrap().is_held());
         diary.lose(B);
         assert!(!diary.piece(number).unwrap().is_held());
+    }
+
+    #[test]
+    fn what_a_silent_station_may_have_is_at_its_writer() {
+        let mut diary = Diary::default();
+        let old = diary.write(A, "f", 100, None);
+        diary.lose_station(B);
+        let new = diary.write(A, "g", 100, None);
+        for number in [old, new] {
+            diary.claim_one_of(number, &BTreeSet::from([HOME]), "status");
+        }
+        diary.lose(A);
+        let is_held = |number| diary.piece(number).unwrap().is_held();
+        assert_eq!((is_held(old), is_held(new)), (false, true), "the station that is lost cannot have what came later");
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn lose_station(world: &mut World) -> bool {
     }
     let at = world.random.random_range(0..world.stations.len());
     let disk = world.stations[at].disk;
-    world.diary.lose(disk);
+    world.diary.lose_station(disk);
     drop(world.stations.remove(at));
     world.station_is_lost();
     start_home(world);

@@ -332,6 +332,7 @@ impl World {
             // It may be refused: the home was put back meanwhile, and does not know it.
             self.home.tool(&["volume", "revoke", "work", &node]);
         }
+        self.diary.break_silence();
     }
 
     /// Whether a machine with this disk is there, be it running or not.
