@@ -454,8 +454,10 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role == Role::Home && is_station && self.contents.said_gone.len() < SAID_GONE_MAX {
             self.contents.said_gone.entry(version).or_default().insert(child);
         }
-        // What a station wrote itself, in place of others, it answers for alone.
-        let writer = writer || is_station && origin == child;
+        // What a station wrote itself, in place of others, it answers for alone; under a number that it had before, too.
+        let is_its_own =
+            origin == child || self.children.peer_of(origin).is_none() && self.speaks_for(child, origin)?;
+        let writer = writer || is_station && is_its_own;
         let (mut holders, mut spares) = (Vec::new(), Vec::new());
         for (of, kept) in [(missing.holders, &mut holders), (missing.spares, &mut spares)] {
             for other in of {

@@ -159,6 +159,41 @@ fn a_home_does_not_wait_for_a_number_that_a_station_had_before_it_was_put_back()
     assert_nothing_left(&world, &[HOME, station]);
 }
 
+/// Seed 71001294 of `home-back,station-back`: a station writes again what its home lost, and is put back to before that, so that it
+/// goes on under another number. What it wrote by the former one nobody has, and no number that is there answers for it.
+#[test]
+fn a_home_does_not_wait_for_contents_that_a_station_wrote_again_before_it_was_put_back() {
+    let mut world = first_life();
+    let station = world.add(Role::Station, "st@s");
+    let a = world.add(Role::Client, "ann@a");
+    stay_connected(&mut world, station, HOME);
+    stay_connected(&mut world, a, HOME);
+    world.pass(Duration::from_secs(3));
+    let older = world.snapshot(HOME);
+    let file = world.create(a, ROOT, "film");
+    world.store(a, file, big("film"));
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    let old = world.snapshot(station);
+    world.destroy(a);
+    world.restore(HOME, older, 4);
+    world.hosts[HOME].chunks.clear();
+    let former = world.hosts[station].replica.config().origin;
+    let has_written =
+        |world: &mut World| world.lookup(HOME, ROOT, "film").is_ok_and(|(_, inode)| inode.version.origin() == former);
+    while !has_written(&mut world) {
+        if !world.has_session(station) {
+            world.connect(station, HOME);
+        }
+        world.pass(Duration::from_millis(10));
+    }
+    world.restore(station, old, 5);
+    rejoin(&mut world, &[(station, HOME)]);
+    assert_ne!(world.hosts[station].replica.config().origin, former, "it wrote what it has forgotten");
+    world.pass(DECIDED);
+    assert_nothing_left(&world, &[HOME, station]);
+}
+
 /// Seed 30120409 of `home-back,station-back`: a client sends a station, as in a session after a loss, what was stored over and what
 /// it has let go since. The home lets it go at once, and has nobody on record for it: the station that brought it waits.
 #[test]
