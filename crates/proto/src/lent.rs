@@ -470,6 +470,7 @@ impl<S: MetaStore> Replica<S> {
         if self.config.role != Role::Home || self.contents.replacing.at.is_none_or(|at| self.now < at) {
             return Ok(());
         }
+        self.contents.seeking.begin_part();
         let mut from = vec![table::MISSING];
         if let Some(after) = self.contents.replacing.after {
             from = record_key(table::MISSING, after);

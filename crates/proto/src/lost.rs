@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wayfs_types::{
-    Admitted, Conflict, Content, FileId, Image, Key, MetaStore, Op, OriginId, RecordId, StorageError, Time, WallTime,
+    Admitted, Conflict, Content, FileId, Image, Key, MetaStore, Op, OriginId, RecordId, StorageError, Time, Top, WallTime,
 };
 use wayfs_wire::{Down, HeldVersion};
 
@@ -57,6 +57,9 @@ pub(crate) struct Lost {
 #[derive(Debug, Default)]
 pub(crate) struct Seeking {
     by_version: BTreeMap<RecordId, Sought>,
+    /// Two of the versions with the same contents that somebody may still come with, in this part of a pass: among many of the
+    /// same contents, as of empty logs, each would look at all the others.
+    may_come: BTreeMap<Top, Vec<RecordId>>,
 }
 
 #[derive(Debug)]
@@ -82,6 +85,11 @@ impl Seeking {
         for sought in self.by_version.values_mut() {
             sought.asked.remove(&child);
         }
+    }
+
+    /// Another part of a pass begins.
+    pub(crate) fn begin_part(&mut self) {
+        self.may_come.clear();
     }
 
     /// Whether a version is looked for.
@@ -208,14 +216,27 @@ impl<S: MetaStore> Replica<S> {
     /// Whether a machine that may still come has the same contents on record under another name.
     fn has_namesake(&mut self, version: RecordId, content: &Content) -> Result<bool, StorageError> {
         let Some(top) = content.top() else { return Ok(false) };
-        for other in self.records_with(top)?.into_iter().filter(|other| *other != version) {
-            if let Some(missing) = self.missing(other)?
-                && !self.nobody_may_come(other, &missing)?
+        if !self.contents.seeking.may_come.contains_key(&top) {
+            let two = self.two_that_may_come(top)?;
+            self.contents.seeking.may_come.insert(top, two);
+        }
+        let may_come = self.contents.seeking.may_come.get(&top);
+        Ok(may_come.is_some_and(|two| two.iter().any(|other| *other != version)))
+    }
+
+    fn two_that_may_come(&mut self, top: Top) -> Result<Vec<RecordId>, StorageError> {
+        let mut two = Vec::new();
+        for version in self.records_with(top)? {
+            if let Some(missing) = self.missing(version)?
+                && !self.nobody_may_come(version, &missing)?
             {
-                return Ok(true);
+                two.push(version);
+            }
+            if two.len() == 2 {
+                break;
             }
         }
-        Ok(false)
+        Ok(two)
     }
 
     /// Everybody who may wait to hear of a version that nobody has on record: who said that it is gone is on none.
