@@ -5,7 +5,7 @@ use crate::contents::Owed;
 use crate::replica::Replica;
 use crate::tables::{origin_range, parse_record_key, record_key, table, unpack};
 use std::collections::BTreeMap;
-use wayfs_types::{MetaStore, OriginId, RecordId, StorageError};
+use wayfs_types::{FileId, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::{Down, Up};
 
 /// Most versions taken from one `Want`.
@@ -200,7 +200,7 @@ impl<S: MetaStore> Replica<S> {
                     let owed: Owed = unpack(&bytes)?;
                     // Of a removed file nobody needs them any more: the home says so when it has the removal. (What became one
                     // with an equal file is there.)
-                    let is_gone = self.inode_meant(owed.file)?.is_none_or(|inode| inode.is_removed());
+                    let is_gone = self.is_gone(owed.file)? && self.is_gone(FileId::made_by(version))?;
                     if is_gone && !self.contents.called.contains(&version) {
                         self.contents.wanted.remove(&version);
                     } else {
@@ -215,6 +215,12 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         Ok(due)
+    }
+
+    /// Whether nobody needs what a file holds. A version that became a copy has its record's number for its file, and may be shown there
+    /// while the file into which it was stored is removed.
+    fn is_gone(&self, file: FileId) -> Result<bool, StorageError> {
+        Ok(self.inode_meant(file)?.is_none_or(|inode| inode.is_removed()))
     }
 
     /// Contents do not overtake their record, which may yet be cancelled.

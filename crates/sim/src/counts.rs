@@ -43,8 +43,9 @@ impl World {
         self.run_until(heard);
         let left = self.running().into_iter().find(|index| self.left_at(*index) > 0);
         match left {
-            Some(index) if self.violations.is_empty() => {
-                let line = self.left_in_words(index);
+            Some(_) if self.violations.is_empty() => {
+                let lines: Vec<String> = self.running().into_iter().map(|index| self.left_in_words(index)).collect();
+                let line = lines.join("\n  ");
                 self.violate("in the end nothing is counted as left", line);
             }
             Some(_) | None => self.check_waits(waits),

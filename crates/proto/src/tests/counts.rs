@@ -3,12 +3,12 @@
 use super::forking::{named, stay_connected, write};
 use super::liars::{create, hello, record};
 use super::put_back::{first_life, rejoin};
-use super::world::{HOME, World, big, small};
+use super::world::{HOME, World, big, name, small};
 use crate::testing::MemoryStore;
 use crate::{Held, Input, Ledger, Neighbour, Output, PeerId, Role};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use wayfs_types::request::{Answer, Level, Request};
+use wayfs_types::request::{Answer, Change, Level, Request};
 use wayfs_types::{Admitted, Digest, FileId, Life, Op, RecordId, WallTime};
 use wayfs_wire::{Message, SentRecord, Up, encode};
 
@@ -191,6 +191,33 @@ fn a_home_does_not_wait_for_contents_that_a_station_wrote_again_before_it_was_pu
     rejoin(&mut world, &[(station, HOME)]);
     assert_ne!(world.hosts[station].replica.config().origin, former, "it wrote what it has forgotten");
     world.pass(DECIDED);
+    assert_nothing_left(&world, &[HOME, station]);
+}
+
+/// Seed 90020484: what a client stored became a copy at the home, and the file into which it was stored was removed. The contents are at
+/// a station under the name of that file, and their writer is gone.
+#[test]
+fn a_station_sends_what_became_a_copy_and_whose_file_was_removed() {
+    let Film { mut world, stations, uppers, writer, file, .. } = Film::new();
+    let station = stations[0];
+    let other = world.add(Role::Client, "ben@b");
+    world.connect(other, HOME);
+    world.names(other, ROOT).unwrap();
+    world.close(uppers[0]);
+    world.store(other, file, small("short"));
+    assert_eq!(world.wait(other, Level::Stable), Ok(Answer::Reached));
+    world.store(writer, file, big("film"));
+    assert_eq!(world.wait(writer, Level::Safe), Ok(Answer::Reached));
+    world.connect(station, HOME);
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.names(other, ROOT).unwrap().len(), 2, "the file and a copy");
+    world.change(other, Change::Unlink { parent: ROOT, name: name("film") }).unwrap();
+    world.pass(Duration::from_secs(3));
+    world.destroy(writer);
+    let waiting = world.hosts[station].replica.contents_waiting(None, 9).unwrap();
+    assert_eq!(waiting.iter().map(|content| content.file).collect::<Vec<_>>(), [file], "by the name of that file");
+    world.input(station, Input::Propagate { file, version: waiting[0].version });
+    world.pass(Duration::from_secs(3));
     assert_nothing_left(&world, &[HOME, station]);
 }
 
