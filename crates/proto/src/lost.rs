@@ -25,7 +25,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wayfs_types::{
-    Admitted, Conflict, Content, FileId, Image, Key, MetaStore, Op, OriginId, RecordId, StorageError, Time, Top, WallTime,
+    Admitted, Conflict, Content, FileId, Image, Key, MetaStore, Op, OriginId, RecordId, StorageError, Time, Top,
+    WallTime,
 };
 use wayfs_wire::{Down, HeldVersion};
 

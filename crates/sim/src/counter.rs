@@ -2,7 +2,8 @@
 //! anybody counted who let go of it, whoever and wherever that was ([S-lock-order] in exclusive directories).
 //!
 //! A program opens the file (the home is asked for all that it has, and the file is looked at) before it asks for the lock, as
-//! programs do, and reads it when it has it. It stores one more, waits until the home has that, and lets go. What was counted
+//! programs do, and reads it when it has it. If nobody answered the look in time, the file was shown without the parent's word; the kernel
+//! keeps nothing of that, and would ask again: such a program does not count. It stores one more, waits until the home has that, and lets go. What was counted
 //! under a lock that was lost may meet what another counted: from then on nothing is judged.
 
 use crate::coverage::Branch;
@@ -12,7 +13,7 @@ use crate::world::World;
 use bytes::Bytes;
 use rand::Rng;
 use wayfs_types::request::{Answer, Change, Level, Outcome, Request};
-use wayfs_types::{Content, FileId, Inode, Kind};
+use wayfs_types::{Content, FileId, Inode, Key, Kind};
 
 /// Its name.
 const COUNTER: &str = "counter";
@@ -81,13 +82,19 @@ impl World {
                 self.ask(index, Request::Attributes { file }, Expectation::Read);
             }
             Request::Attributes { file: of } if *of == file && outcome.is_ok() => {
-                let opened = self.hosts[index].parent_session;
+                let opened = self.hosts[index].parent_session.filter(|_| self.is_verified(index, *of));
                 self.ask_for_lock(index, Wanted { opened, ..wanted });
             }
             Request::Attributes { file: of } if *of != file => {}
             Request::Refresh | Request::Attributes { .. } => self.hosts[index].lock = LockUse::Idle,
             _ => {}
         }
+    }
+
+    /// Whether the parent vouches for what a host shows of a file.
+    fn is_verified(&self, index: usize, file: FileId) -> bool {
+        let replica = self.hosts[index].replica.as_ref();
+        replica.is_some_and(|replica| replica.is_verified(&Key::Inode(file)).unwrap_or(false))
     }
 
     /// A program was granted the lock. If it opened the file in this session, it is told of each change of it; after another one

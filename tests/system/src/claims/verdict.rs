@@ -46,13 +46,17 @@ fn files(directory: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Reads all files below a directory, several at once: one whose bytes are lost takes half a minute to say so. Ends when
-/// all is read, and soon after all that is owed is found.
+/// Reads all files below a directory, several at once: one whose bytes are lost takes half a minute to say so. What is owed is
+/// read first: many that are lost take longer than the walk may. Ends when all is read, and soon after all that is owed is found.
 fn walk(world: &World, root: PathBuf) -> std::io::Result<Walk> {
-    let listed = crate::within("list a mount", WALK_BOUND, move || {
+    let held = world.diary.pieces().values().filter(|piece| piece.is_held());
+    let owed: BTreeSet<PathBuf> = held.map(|piece| root.join(&piece.path)).collect();
+    let mut listed = crate::within("list a mount", WALK_BOUND, move || {
         let mut found = Vec::new();
         files(&root, &mut found).map(|()| found)
     })?;
+    // The last one is taken first.
+    listed.sort_by_key(|path| owed.contains(path));
     let mut found = Walk { unread: listed.iter().cloned().collect(), ..Walk::default() };
     let left = Arc::new(Mutex::new(listed));
     let (send, receive) = mpsc::channel();
