@@ -38,7 +38,7 @@ pub(crate) enum Repaired {
 
 /// What became of a content that is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+pub(crate) enum Found {
     Whole,
     Lacks,
     /// Somebody has it, and there is no room to keep it.
@@ -163,9 +163,11 @@ impl Volume {
         self.step(Input::Sought { file, version, content, is_here });
     }
 
-    /// Reads every chunk of a content, and gets what lacks from below: from readers, too, who are on no record.
-    async fn find_whole(self: &Arc<Self>, file: FileId, version: RecordId, content: &Content) -> Found {
+    /// Reads every chunk of a content, and gets what lacks from below: from readers, too, who are on no record. What is found here no
+    /// record need name, so it is kept from the sweep until the engine has heard of it.
+    pub(crate) async fn find_whole(self: &Arc<Self>, file: FileId, version: RecordId, content: &Content) -> Found {
         let mut stack: Vec<Piece> = Piece::top(content).into_iter().collect();
+        stack.iter().for_each(|top| self.contents.protect_tree(*top));
         let mut seen = BTreeSet::new();
         while let Some(piece) = stack.pop() {
             if !seen.insert(piece) {

@@ -20,6 +20,25 @@ fn what_nobody_refers_to_is_swept_and_the_rest_stays() {
     assert!(home.read("kept").unwrap() == kept);
 }
 
+/// The home looks for contents that no record names here: they are found, and the sweep comes before the engine has heard of it.
+#[test]
+fn what_was_looked_for_and_found_stays_until_the_engine_has_heard_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let stray = bytes::Bytes::from(noise(100_000, 2));
+    let mut sink = wayfs_content::MemorySink::default();
+    let content = wayfs_content::build(&stray, &mut sink).unwrap();
+    for (digest, chunk) in sink.chunks {
+        home.volume.contents().put(digest, chunk).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(250));
+    let (file, inode) = home.write("kept", b"so that there is a version to ask for");
+    let found = home.volume.settings().runtime.block_on(home.volume.find_whole(file, inode.version, &content));
+    assert_eq!(found, crate::contents::repair::Found::Whole);
+    assert!(home.volume.sweep(PATIENCE));
+    assert!(home.volume.contents().has(&content.root().unwrap()));
+}
+
 /// The bytes of the list node at the top of a file, as any reader of it can make them.
 fn node_of(bytes: &[u8]) -> Vec<u8> {
     let mut sink = wayfs_content::MemorySink::default();
