@@ -42,7 +42,7 @@ use wayfs_types::{FileId, FsError, Life, OriginId, RecordId, Seal, StorageError,
 
 /// Chunks of at most 1 MiB, and as many bytes of bases, that all neighbours together may have in memory here; one more
 /// waits its turn.
-const BODIES_MAX: usize = 96;
+pub(crate) const BODIES_MAX: usize = 96;
 /// Chunks of contents of several that are on their way to the parent at once: what the longest lines have under way.
 pub(crate) const CHUNKS_UP_MAX: usize = 64;
 /// A full cache is in so many segments, if they are not below [`SEGMENT_MIN`].

@@ -244,7 +244,7 @@ impl Volume {
     }
 
     /// Bits for those of these chunks that are here, as many as may be bases together.
-    fn fitting(&self, digests: &[Digest]) -> u8 {
+    pub(crate) fn fitting(&self, digests: &[Digest]) -> u8 {
         let (mut bits, mut len) = (0, 0);
         for (bit, digest) in digests.iter().enumerate().take(u8::BITS as usize) {
             if let Some(more) = self.contents.chunk_len(digest).map(|more| more as usize)

@@ -6,7 +6,8 @@
 
 use super::bases::Offer;
 use super::chunks::Keep;
-use super::message::{self, Ask, Reply};
+use super::inflow::{Filling, Head, Inflow, Spoilt};
+use super::message::{self, Ask, BadHeader, Form, Reply};
 use super::pace::UNKNOWN;
 use super::patience::Wait;
 use super::serve;
@@ -14,6 +15,7 @@ use crate::contents::ContentsError;
 use crate::session::Session;
 use crate::syncer::Arriving;
 use crate::volume::Volume;
+use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +23,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tracing::debug;
 use wayfs_content::{CHUNK_AVG, CHUNK_MAX};
-use wayfs_net::{Priority, RequestError, SignsOfProgress};
+use wayfs_net::{BODY_PIECE_MAX, Priority, RecvBody, RequestError, SignsOfProgress};
 use wayfs_proto::{Holder, Neighbour, PeerId, Role};
 use wayfs_types::{Content, Digest, FileId, OriginId, RecordId};
 
@@ -81,12 +83,14 @@ enum Standing {
         asked: Option<PeerId>,
         /// How often something came of it, or of what shares its line.
         moves: u64,
+        /// What comes of it, if it can go on as it comes.
+        inflow: Option<Inflow>,
     },
     Over(Fetched),
 }
 
 impl Standing {
-    const BEGUN: Self = Self::UnderWay { asked: None, moves: 0 };
+    const BEGUN: Self = Self::UnderWay { asked: None, moves: 0, inflow: None };
 
     fn moved(&mut self) {
         if let Self::UnderWay { moves, .. } = self {
@@ -95,8 +99,15 @@ impl Standing {
     }
 
     fn asks(&mut self, peer: PeerId) {
-        if let Self::UnderWay { asked, .. } = self {
+        if let Self::UnderWay { asked, inflow, .. } = self {
             *asked = Some(peer);
+            *inflow = None;
+        }
+    }
+
+    fn comes(&mut self, flow: Inflow) {
+        if let Self::UnderWay { inflow, .. } = self {
+            *inflow = Some(flow);
         }
     }
 }
@@ -109,16 +120,28 @@ struct Search<'a> {
     waits_for_absent: bool,
     /// Hears of each before it is asked.
     asks: &'a (dyn Fn(PeerId) + Sync),
+    /// Hears of the chunk when it begins to come.
+    comes: &'a (dyn Fn(Inflow) + Sync),
 }
 
 impl Search<'static> {
     /// For one who reads.
-    const EACH: Self = Self { asked_max: ASKED_MAX, waits_for_absent: true, asks: &|_| () };
+    const EACH: Self = Self { asked_max: ASKED_MAX, waits_for_absent: true, asks: &|_| (), comes: &|_| () };
+}
+
+/// What a wait for a chunk is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// It is here.
+    Here,
+    /// The same, or it comes in a way in which it can go on.
+    Comes,
 }
 
 /// How a wait for somebody else's look ended.
 enum Waited {
     Over(Fetched),
+    Comes(Inflow),
     /// That look waits for the one on whose behalf this wait is.
     AsksTheAsker,
 }
@@ -127,11 +150,16 @@ enum Waited {
 #[derive(Default)]
 pub(crate) struct Fetches {
     under_way: Mutex<HashMap<Digest, Progress>>,
+    spoilt: Mutex<Spoilt>,
 }
 
 impl Fetches {
     fn lock(&self) -> MutexGuard<'_, HashMap<Digest, Progress>> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spoilt(&self) -> MutexGuard<'_, Spoilt> {
+        self.spoilt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -269,15 +297,27 @@ impl Volume {
         asker: Option<PeerId>,
         wait: &mut Wait<'_>,
     ) -> Fetched {
+        self.fetch_until(Until::Here, want, asker, wait).await.map(|_| ())
+    }
+
+    /// The same, perhaps only until it comes: then what comes is answered.
+    pub(crate) async fn fetch_until(
+        self: &Arc<Self>,
+        until: Until,
+        want: Want,
+        asker: Option<PeerId>,
+        wait: &mut Wait<'_>,
+    ) -> Result<Option<Inflow>, FetchError> {
         let mut has_joined = false;
         loop {
             if self.contents.is_at_hand(&want.digest) {
-                return Ok(());
+                return Ok(None);
             }
             let (mut progress, is_own) = self.begin_or_join(want, asker, wait.left());
-            let result = match until_over(&mut progress, asker, wait).await {
+            let result = match wait_until(until, &mut progress, asker, wait).await {
                 Waited::Over(result) => result,
-                Waited::AsksTheAsker => return self.find(want, asker, wait, &Search::EACH).await,
+                Waited::Comes(inflow) => return Ok(Some(inflow)),
+                Waited::AsksTheAsker => return self.find(want, asker, wait, &Search::EACH).await.map(|()| None),
             };
             match result {
                 // It began before us, and its patience was over, not ours. The next one began after us, and what it
@@ -287,7 +327,7 @@ impl Volume {
                 {
                     has_joined = true;
                 }
-                result => return result,
+                result => return result.map(|()| None),
             }
         }
     }
@@ -306,7 +346,8 @@ impl Volume {
             // Every one who waits may have given up.
             let tell = || report.send_modify(Standing::moved);
             let asks = |peer| report.send_modify(|standing| standing.asks(peer));
-            let search = Search { asks: &asks, ..Search::EACH };
+            let comes = |inflow| report.send_modify(|standing| standing.comes(inflow));
+            let search = Search { asks: &asks, comes: &comes, ..Search::EACH };
             let result = volume.find(want, asker, &mut Wait::new(patience, &tell), &search).await;
             volume.fetches.lock().remove(&want.digest);
             volume.metrics.fetched(volume.role(), started.elapsed(), result.is_ok());
@@ -342,7 +383,7 @@ impl Volume {
             match self.source(want, asker, &refused) {
                 Source::Ask(session) => {
                     (search.asks)(session.peer);
-                    match self.ask_for(&session, want, wait).await {
+                    match self.ask_for(&session, want, wait, search).await {
                         Ok(()) => return Ok(()),
                         Err(error @ FetchError::Local(_)) => return Err(error),
                         Err(error) => {
@@ -430,12 +471,18 @@ impl Volume {
         if is_away || waits_for_parent { Source::Away } else { Source::Nobody }
     }
 
-    async fn ask_for(self: &Arc<Self>, session: &Session, want: Want, wait: &mut Wait<'_>) -> Fetched {
+    async fn ask_for(
+        self: &Arc<Self>,
+        session: &Session,
+        want: Want,
+        wait: &mut Wait<'_>,
+        search: &Search<'_>,
+    ) -> Fetched {
         let offer = self.offer(session, want).await;
-        if self.ask_once(session, want, offer, wait).await? == Came::WithoutBase {
+        if self.ask_once(session, (want, offer), wait, search).await? == Came::WithoutBase {
             debug!(node = %session.node.short(), digest = %want.digest, "a base is lost: asked for again without any");
             self.metrics.bases_lost.add(1);
-            if self.ask_once(session, want, Offer::default(), wait).await? == Came::WithoutBase {
+            if self.ask_once(session, (want, Offer::default()), wait, search).await? == Came::WithoutBase {
                 return Err(FetchError::Refused("a difference to chunks that were not offered".into()));
             }
         }
@@ -447,9 +494,9 @@ impl Volume {
     async fn ask_once(
         self: &Arc<Self>,
         session: &Session,
-        want: Want,
-        offer: Offer,
+        (want, offer): (Want, Offer),
         wait: &mut Wait<'_>,
+        search: &Search<'_>,
     ) -> Result<Came, FetchError> {
         let patience = wait.left().saturating_sub(HOP_COST).max(HOP_COST);
         let patience_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
@@ -459,10 +506,11 @@ impl Volume {
         let signs = SignsOfProgress::default();
         let asking = async {
             let (header, body) = session.connection.request_watched(ask, Priority::Foreground, &signs).await?;
-            let bytes = body.read_all(CHUNK_MAX).await?;
-            Ok::<_, RequestError>((header, bytes))
+            let reply = Reply::decode(&header);
+            let filling = self.begin_inflow(session, (want, &reply), &body, search);
+            Ok::<_, RequestError>((reply, read_all(body, filling).await?))
         };
-        let (header, bytes) = match while_it_moves(session, &signs, wait, asking).await {
+        let (reply, bytes) = match while_it_moves(session, &signs, wait, asking).await {
             None => return Err(FetchError::TimedOut),
             Some(Err(error)) => {
                 debug!(%error, "fetch interrupted");
@@ -470,7 +518,7 @@ impl Volume {
             }
             Some(Ok(answer)) => answer,
         };
-        match Reply::decode(&header) {
+        match reply {
             Ok(Reply::Found(form)) => {
                 self.metrics.bytes_down.add(bytes.len() as u64);
                 let Some(bases) = self.bases_of_answer(session, &offer, form, wait).await else {
@@ -481,6 +529,11 @@ impl Volume {
                     Ok(()) => Ok(Came::Here),
                     // One of the bases, here or there, is not what it should be.
                     Err(ContentsError::Peer(_)) if form.is_difference() => Ok(Came::WithoutBase),
+                    // Others may do better.
+                    Err(ContentsError::Peer(why)) => {
+                        self.fetches.spoilt().add(digest);
+                        Err(FetchError::Refused(why))
+                    }
                     Err(error) => Err(error.into()),
                 }
             }
@@ -493,11 +546,30 @@ impl Volume {
         }
     }
 
+    /// A chunk begins to come: it may go on as it comes, unless it is the difference to something.
+    fn begin_inflow(
+        &self,
+        session: &Session,
+        (want, reply): (Want, &Result<Reply, BadHeader>),
+        body: &RecvBody,
+        search: &Search<'_>,
+    ) -> Option<Filling> {
+        let Ok(Reply::Found(form)) = *reply else { return None };
+        if form.is_difference() || body.len() > CHUNK_MAX as u64 || self.fetches.spoilt().has(&want.digest) {
+            return None;
+        }
+        // Over a line on which it would have been packed it came as small as it becomes.
+        let is_packed = matches!(form, Form::Zstd { .. }) || session.path(self).is_slow();
+        let (filling, inflow) = Inflow::begin(Head { form, len: body.len(), is_packed });
+        (search.comes)(inflow);
+        Some(filling)
+    }
+
     /// Waits for a chunk that is on its way here, whatever becomes of it.
     pub(crate) async fn fetch_under_way(&self, digest: &Digest, wait: &mut Wait<'_>) {
         let Some(mut progress) = self.fetches.lock().get(digest).cloned() else { return };
         // Whether it came is seen when it is read.
-        let _ = until_over(&mut progress, None, wait).await;
+        let _ = wait_until(Until::Here, &mut progress, None, wait).await;
     }
 
     /// A chunk came up from a child: perhaps the version is whole by now, and then we hold it, too.
@@ -561,13 +633,27 @@ impl Volume {
     }
 }
 
-/// Waits for the end of a look for a chunk, as long as it moves and does not ask `asker`.
-async fn until_over(progress: &mut Progress, asker: Option<PeerId>, wait: &mut Wait<'_>) -> Waited {
+/// The whole of a body, which goes on as it comes.
+async fn read_all(mut body: RecvBody, filling: Option<Filling>) -> Result<Bytes, RequestError> {
+    let Some(filling) = filling else { return body.read_all(CHUNK_MAX).await };
+    let mut all = BytesMut::with_capacity(usize::try_from(body.len()).unwrap_or(CHUNK_MAX).min(BODY_PIECE_MAX));
+    while let Some(piece) = body.next_piece().await? {
+        all.extend_from_slice(&piece);
+        filling.add(piece);
+    }
+    Ok(all.freeze())
+}
+
+/// Waits for the end of a look for a chunk, or for what comes of it, as long as it moves and does not ask `asker`.
+async fn wait_until(until: Until, progress: &mut Progress, asker: Option<PeerId>, wait: &mut Wait<'_>) -> Waited {
     let mut seen = None;
     loop {
         match &*progress.borrow_and_update() {
             Standing::Over(result) => return Waited::Over(result.clone()),
             Standing::UnderWay { asked, .. } if asker.is_some() && *asked == asker => return Waited::AsksTheAsker,
+            Standing::UnderWay { inflow: Some(inflow), .. } if until == Until::Comes => {
+                return Waited::Comes(inflow.clone());
+            }
             Standing::UnderWay { moves, .. } => {
                 if seen.replace(*moves).is_some_and(|before| before != *moves) {
                     wait.moved();

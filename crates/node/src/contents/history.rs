@@ -21,7 +21,7 @@ const ASKED_MAX: usize = 256;
 /// Most chunks that the giver keeps. Sixteen make 1 % less than eight, and take twice as long to pack.
 const GIVEN_MAX: usize = 8;
 /// Most bytes that the giver keeps for a session; also the longest chunk that is a base.
-const GIVEN_LEN_MAX: usize = 64 << 10;
+pub(super) const BASE_LEN_MAX: usize = 64 << 10;
 /// Most chunks that were pushed whose names the sender keeps.
 const PUSHED_MAX: usize = 2;
 
@@ -77,6 +77,11 @@ pub(crate) struct Given {
 }
 
 impl Given {
+    /// Whether there are bases for the answer to a question.
+    pub(crate) fn has_bases(&self, number: u32) -> bool {
+        self.chunks.iter().any(|(base, _)| is_before(*base, number))
+    }
+
     /// Bases for the answer to a question, in rising order, and the bits that name them. The answer is a base for others from
     /// now on, unless it is too long.
     pub(crate) fn give(&mut self, number: u32, chunk: &Bytes) -> (Before, Vec<Bytes>) {
@@ -88,11 +93,11 @@ impl Given {
         bases.sort_by_key(|(base, _)| *base);
         bases.dedup_by_key(|(base, _)| *base);
         let before = bases.iter().fold(0, |before, (base, _)| before | 1 << (number - base - 1));
-        if chunk.len() <= GIVEN_LEN_MAX {
+        if chunk.len() <= BASE_LEN_MAX {
             self.len += chunk.len();
             self.chunks.push_back((number, chunk.clone()));
         }
-        while self.len > GIVEN_LEN_MAX || self.chunks.len() > GIVEN_MAX {
+        while self.len > BASE_LEN_MAX || self.chunks.len() > GIVEN_MAX {
             let Some((_, oldest)) = self.chunks.pop_front() else { break };
             self.len -= oldest.len();
         }
@@ -117,7 +122,7 @@ pub(crate) struct Pushed(VecDeque<Digest>);
 impl Pushed {
     /// The peer has a chunk now.
     pub(crate) fn add(&mut self, digest: Digest, len: usize) {
-        if len > GIVEN_LEN_MAX || self.0.contains(&digest) {
+        if len > BASE_LEN_MAX || self.0.contains(&digest) {
             return;
         }
         self.0.push_back(digest);
@@ -202,8 +207,8 @@ mod tests {
         let (mut asked, mut given) = (Asked::default(), Given::default());
         for number in 1..1000 {
             asked.ask(digest(number));
-            given.give(number, &chunk(number, if number % 7 == 0 { GIVEN_LEN_MAX + 1 } else { 9000 }));
-            assert!(given.len <= GIVEN_LEN_MAX && given.chunks.len() <= GIVEN_MAX);
+            given.give(number, &chunk(number, if number % 7 == 0 { BASE_LEN_MAX + 1 } else { 9000 }));
+            assert!(given.len <= BASE_LEN_MAX && given.chunks.len() <= GIVEN_MAX);
         }
         assert_eq!(asked.digests.len(), ASKED_MAX);
         assert_eq!(asked.bases(500, 1), None, "forgotten");
@@ -242,7 +247,7 @@ mod tests {
             for (number, len) in numbers {
                 let (before, bases) = given.give(number, &chunk(number, len));
                 prop_assert_eq!(before.count_ones() as usize, bases.len());
-                prop_assert!(given.len <= GIVEN_LEN_MAX && given.chunks.len() <= GIVEN_MAX);
+                prop_assert!(given.len <= BASE_LEN_MAX && given.chunks.len() <= GIVEN_MAX);
                 prop_assert_eq!(given.len, given.chunks.iter().map(|(_, bytes)| bytes.len()).sum::<usize>());
             }
         }

@@ -7,7 +7,7 @@ use super::bases::{Offer, Packed};
 use super::chunks::Keep;
 use super::codec;
 use super::confined;
-use super::fetch::{FetchError, Want};
+use super::fetch::{FetchError, Until, Want};
 use super::message::{self, Ask, Form, Reply};
 use super::patience::Wait;
 use super::presence::{self, CallOff, Piece, Presence, Walk};
@@ -270,9 +270,23 @@ async fn give(
         let moved = AtomicBool::new(false);
         let tell = || moved.store(true, Ordering::Relaxed);
         let mut wait = Wait::new(patience, &tell);
-        let fetching = volume.fetch_chunk_in(want, Some(peer), &mut wait);
-        if let Err(error) = with_signs_of(&mut responder, &moved, fetching).await? {
-            return responder.answer(message::encode(&reply_of_fetch(error))).await;
+        let begun = volume.fetch_until(Until::Comes, want, Some(peer), &mut wait);
+        match with_signs_of(&mut responder, &moved, begun).await? {
+            Err(error) => return responder.answer(message::encode(&reply_of_fetch(error))).await,
+            Ok(None) => {}
+            Ok(Some(inflow)) => {
+                if let Some(session) = volume.session(peer)
+                    && let Some(_room) = volume.room_to_pass_on(&session, &offer, &inflow)
+                {
+                    tell_of_reader(volume, &session, want);
+                    return volume.pass_on(&session, (want, &offer), inflow, responder).await;
+                }
+                drop(inflow);
+                let fetching = volume.fetch_chunk_in(want, Some(peer), &mut wait);
+                if let Err(error) = with_signs_of(&mut responder, &moved, fetching).await? {
+                    return responder.answer(message::encode(&reply_of_fetch(error))).await;
+                }
+            }
         }
         room = volume.bodies.acquire().await;
         chunk = volume.contents.read(want.digest).await;

@@ -23,6 +23,8 @@ pub struct VolumeMetrics {
     pub bases_lost: Counter,
     /// Chunks that were damaged or gone and were fetched anew.
     pub chunks_repaired: Counter,
+    /// Chunks that went on to whoever asked while they came.
+    pub chunks_passed_on: Counter,
     /// Contents that were owed and whose bytes were found nowhere.
     pub contents_gone: Counter,
     /// Contents taken in whole from children.
@@ -237,6 +239,12 @@ fn render_packing(text: &mut Text, metrics: &VolumeMetrics, label: &[(&str, &str
         "Chunks that were damaged or gone and were fetched anew.",
         label,
         metrics.chunks_repaired.value(),
+    );
+    text.counter(
+        "wayfs_chunks_passed_on_total",
+        "Chunks that went on to whoever asked while they came.",
+        label,
+        metrics.chunks_passed_on.value(),
     );
     text.counter(
         "wayfs_contents_gone_total",

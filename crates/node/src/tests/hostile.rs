@@ -11,10 +11,10 @@ use wayfs_types::request::Level;
 use wayfs_types::{Admitted, Content, Digest, FileId, OriginId, RecordId};
 
 /// A peer that says what it likes.
-struct Liar {
-    runtime: tokio::runtime::Runtime,
+pub(super) struct Liar {
+    pub(super) runtime: tokio::runtime::Runtime,
     endpoint: Endpoint,
-    connection: Connection,
+    pub(super) connection: Connection,
 }
 
 impl Liar {
@@ -31,7 +31,7 @@ impl Liar {
     }
 
     /// A member that keeps to the handshake and to nothing else.
-    fn member(home: &Machine) -> (Self, greet::Frames, OriginId) {
+    pub(super) fn member(home: &Machine) -> (Self, greet::Frames, OriginId) {
         let liar = Self::dial(home);
         let origin = home.volume.grant_origin(liar.endpoint.id(), Admitted::Client, "liar@test", PATIENCE).unwrap();
         let attach = Attach { volume: VOLUME, origin, role: ChildRole::Client, have: Have::default(), admission: None };
@@ -39,7 +39,7 @@ impl Liar {
         (liar, frames, origin)
     }
 
-    fn run<T>(&self, what: impl Future<Output = T>) -> T {
+    pub(super) fn run<T>(&self, what: impl Future<Output = T>) -> T {
         self.runtime.block_on(async { tokio::time::timeout(PATIENCE, what).await }).expect("an end in time")
     }
 

@@ -2,6 +2,7 @@
 
 mod contents;
 mod differences;
+mod forwarding;
 mod full_disk;
 mod hostile;
 mod scrubbing;
