@@ -62,14 +62,15 @@ impl Volume {
         body.finish().await?;
         self.metrics.chunks_passed_on.add(1);
         self.metrics.bytes_up.add(inflow.head.len);
+        self.metrics.bytes_up_unpacked.add(inflow.head.unpacked_len());
         self.note_given(session, (want, offer), &inflow).await;
         Ok(())
     }
 
     /// The asker has it: it may be a base of what it asks for next, as if it had been packed here.
     async fn note_given(&self, session: &Session, (want, offer): (Want, &Offer), inflow: &Inflow) {
-        let len = (inflow.head.form.len() as u64).max(inflow.head.len);
-        if offer.number == 0 || len > BASE_LEN_MAX as u64 || !session.path(self).is_slow() {
+        let is_too_long = inflow.head.unpacked_len() > BASE_LEN_MAX as u64;
+        if offer.number == 0 || is_too_long || !session.path(self).is_slow() {
             return;
         }
         self.fetch_under_way(&want.digest, &mut Wait::new(SIGN_PERIOD, &|| ())).await;

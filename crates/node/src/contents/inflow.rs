@@ -25,6 +25,13 @@ pub(crate) struct Head {
     pub(crate) is_packed: bool,
 }
 
+impl Head {
+    /// Bytes of the chunk, by the word of its sender.
+    pub(crate) fn unpacked_len(self) -> u64 {
+        if self.form == Form::Plain { self.len } else { self.form.len() as u64 }
+    }
+}
+
 /// The reading half.
 #[derive(Debug, Clone)]
 pub(crate) struct Inflow {
