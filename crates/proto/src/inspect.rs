@@ -2,7 +2,6 @@
 
 use crate::api::Role;
 use crate::contents::{Missing, Owed, content_of};
-use crate::ledger::Weight;
 use crate::lent::Lent;
 use crate::previous::{PREVIOUS, Previous};
 use crate::replica::Replica;
@@ -161,13 +160,13 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    /// Records of the log from after a place in it (zero: from the start), oldest first, each with its place.
+    /// Records that have not come all the way, from after a place in the log (zero: from the start), oldest first, each with its place.
     ///
     /// # Errors
     /// [`StorageError`] if they cannot be read.
     pub fn queue(&self, after: u64, limit: usize) -> Result<Vec<(u64, QueueItem)>, StorageError> {
         let (mut items, empty) = (Vec::new(), Content::EMPTY);
-        let updates = self.log.from(after + 1).filter(|(_, item)| item.weight != Weight::default());
+        let updates = self.log.from(after + 1).filter(|(_, item)| self.log.is_on_its_way(item));
         for (position, item) in updates.take(limit) {
             let Some(bytes) = self.store.get(&number_key(table::LOG, position))? else { continue };
             let entry: LogEntry = unpack(&bytes)?;

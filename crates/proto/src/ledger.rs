@@ -5,7 +5,7 @@
 
 use crate::api::Role;
 use crate::replica::Replica;
-use crate::tentative::LogItem;
+use crate::tentative::{Log, LogItem};
 use std::collections::BTreeMap;
 use std::ops::Add;
 use wayfs_types::{MetaStore, Op, StorageError, WallTime};
@@ -123,10 +123,22 @@ impl Tally {
         self.through = through;
     }
 
+    /// Whether a record is beyond the mark.
+    const fn has_beyond(&self, item: &LogItem) -> bool {
+        item.id.sequence() > self.through
+    }
+
     /// The first record beyond the mark that is an update.
     fn oldest(&self, items: &BTreeMap<u64, LogItem>) -> Option<WallTime> {
         let mut beyond = items.range(self.next..).map(|(_, item)| item);
         beyond.find(|item| item.id.sequence() > self.through && item.weight.records > 0).map(|item| item.time)
+    }
+}
+
+impl Log {
+    /// Whether a record of the log has not come all the way: at a client it may stay there until the parent's state holds it.
+    pub(crate) fn is_on_its_way(&self, item: &LogItem) -> bool {
+        item.weight != Weight::default() && (self.not_safe.has_beyond(item) || self.not_visible.has_beyond(item))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::world::{HOME, World, big, small};
 use crate::{Amount, Role};
 use std::time::Duration;
-use wayfs_types::request::{Change, Level};
+use wayfs_types::request::{Change, Level, Request};
 use wayfs_types::{FileId, Kind};
 
 /// A client that was connected once and is cut off.
@@ -137,6 +137,26 @@ fn the_account_says_what_the_queue_says_at_any_moment() {
         let ledger = world.hosts[host].replica.ledger().unwrap();
         assert!(ledger.home_lacks.is_nothing(), "host {host}: {ledger:?}");
     }
+}
+
+/// [S-one-account] World 60031 of the checker of claims: the home says that a record is safe and visible a moment before its state comes
+/// in which that is, and the record stays in the log for so long, or until the client has reached a server again. It has come all the way.
+#[test]
+fn what_has_come_all_the_way_is_in_no_queue_though_it_is_in_the_log() {
+    let (mut world, client) = cut_off();
+    world.connect(client, HOME);
+    world.settle();
+    let (parent, name) = (FileId::ROOT, super::world::name("f"));
+    let make = Change::Create { parent, name, kind: Kind::File, mode: 0o644, uid: 1, gid: 1 };
+    world.request(client, Request::Change { user: 0, change: make });
+    let mut was_full = false;
+    for _ in 0..1000 {
+        let queued = world.hosts[client].replica.queue(0, 10).unwrap().len() as u64;
+        was_full |= queued > 0;
+        assert_eq!(world.hosts[client].replica.ledger().unwrap().home_lacks.records, queued);
+        world.step();
+    }
+    assert!(was_full);
 }
 
 /// [S-one-account] A record that was sent ahead of our own disk, and that the parent has: a wait for *safe* goes on until our disk has

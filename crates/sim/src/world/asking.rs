@@ -6,6 +6,7 @@ use crate::host::Expectation;
 use std::time::Duration;
 use wayfs_proto::Input;
 use wayfs_types::request::{Answer, Level, Outcome, Request, RequestId};
+use wayfs_types::{Origin, OriginId, RecordId};
 
 impl World {
     /// Asks a host's engine; the answer goes to the history.
@@ -53,12 +54,21 @@ impl World {
                 self.hosts[index].collected.insert(id, outcome);
             }
             (Expectation::Level { record, level: Level::Safe, station, session }, Ok(Answer::Reached)) => {
-                let same = self.hosts[index].parent_session == Some(*session);
-                let station = if same { *station } else { usize::MAX };
+                let is_same = self.hosts[index].parent_session == Some(*session);
+                // What a client wrote and was told elsewhere, before it came, this server need not know.
+                let station = if is_same && self.knows(*station, *record) { *station } else { usize::MAX };
                 let before = self.history.report_safe(index, *record, self.now, station);
                 self.check_safe_is_kept(index, *record, before);
             }
             _ => self.learned(index, &expectation, &outcome),
         }
+    }
+
+    /// Whether a server has taken a record.
+    fn knows(&self, server: usize, record: RecordId) -> bool {
+        let origins = self.hosts[server].replica.as_ref().and_then(|replica| replica.origins().ok());
+        let of =
+            |(origin, image): &(OriginId, Origin)| *origin == record.origin() && image.applied >= record.sequence();
+        origins.is_some_and(|origins| origins.iter().any(of))
     }
 }
