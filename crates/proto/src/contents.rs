@@ -564,6 +564,37 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
+    /// A home that is opened: what left the view in the last batches before a crash may have been let go in those that were lost.
+    /// (What was declared lost, and what came before its record, is in no view either, and is waited for.)
+    pub(crate) fn supersede_unshown(&mut self) -> Result<(), StorageError> {
+        let mut waiting: Vec<(RecordId, Missing)> = Vec::new();
+        self.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
+            let (record, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
+            if !self.is_shown(missing.file, missing.version)? {
+                waiting.push((record, missing));
+            }
+            Ok(())
+        })?;
+        for (record, missing) in waiting {
+            if self.has_record(record)? && self.lost(record)?.is_none() {
+                let noted = missing.content.top().map(|top| (missing.file, missing.version, top));
+                self.supersede_unseen(noted.into_iter().collect());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a file shows a version, or the copy that was made of this does.
+    fn is_shown(&self, file: FileId, version: RecordId) -> Result<bool, StorageError> {
+        for file in [file, FileId::made_by(version)] {
+            let inode = self.inode(file)?;
+            if inode.is_some_and(|inode| inode.version == version && !inode.is_removed()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The home drops its claim on contents that no view of the future can show.
     pub(crate) fn release_superseded(&mut self) -> Result<(), StorageError> {
         while let Some(superseded) = self.contents.superseded.pop() {

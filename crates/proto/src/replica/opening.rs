@@ -145,6 +145,7 @@ impl<S: MetaStore> Replica<S> {
             if self.totals.missing > 0 {
                 // Perhaps nobody will come: who has it on record may have been turned away.
                 self.note_holders_moved();
+                self.supersede_unshown()?;
             }
         }
         if self.config.role != Role::Client {

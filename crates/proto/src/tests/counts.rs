@@ -194,6 +194,32 @@ fn a_home_does_not_wait_for_contents_that_a_station_wrote_again_before_it_was_pu
     assert_nothing_left(&world, &[HOME, station]);
 }
 
+/// Seed 91034494: a home crashes just when it has ordered what takes contents out of the view that a station has and it has not. Whatever
+/// of its last batches is left, it does not wait for them, and tells the station so.
+#[test]
+fn a_home_that_crashed_does_not_wait_for_what_nobody_sees_any_more() {
+    for kept in 0..6 {
+        let Film { mut world, stations, uppers, writer, file, .. } = Film::new();
+        let station = stations[0];
+        world.store(writer, file, big("film"));
+        assert_eq!(world.wait(writer, Level::Visible), Ok(Answer::Reached));
+        world.pass(Duration::from_secs(3));
+        assert_eq!(world.hosts[HOME].replica.ledger().unwrap().home_lacks.versions, 1, "the station has it");
+        world.hosts[HOME].hold_syncs = true;
+        let unlink = Change::Unlink { parent: ROOT, name: name("film") };
+        world.request(writer, Request::Change { user: 0, change: unlink });
+        world.pass(Duration::from_secs(3));
+        world.close(uppers[0]);
+        world.crash(HOME, kept);
+        world.hosts[HOME].hold_syncs = false;
+        world.connect(station, HOME);
+        world.connect(stations[1], HOME);
+        world.pass(Duration::from_secs(30));
+        assert!(world.names(HOME, ROOT).unwrap().is_empty(), "with {kept} batches");
+        assert_nothing_left(&world, &[HOME, station, writer]);
+    }
+}
+
 /// Seed 90020484: what a client stored became a copy at the home, and the file into which it was stored was removed. The contents are at
 /// a station under the name of that file, and their writer is gone.
 #[test]
