@@ -18,7 +18,7 @@ use crate::replica::Replica;
 use crate::tables::{origin_range, parse_record_key, table, unpack};
 use crate::upstream::UplinkState;
 use std::collections::BTreeMap;
-use wayfs_types::{Content, Facts, FileId, MetaStore, OriginId, RecordId, StorageError};
+use wayfs_types::{Content, Fact, Facts, FileId, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::{AskedVersion, FACTS_MAX, HeldVersion, LentVersion, Up};
 
 /// Keys and values.
@@ -172,6 +172,9 @@ impl<S: MetaStore> Replica<S> {
             self.take_lent(version)?;
         } else if facts.safe.holds() {
             self.lend(version, None)?;
+        } else if facts.visible == Fact::No && self.was_written_again(version) {
+            // Nobody who orders records has this one: it is answered for by the name by which it was written again.
+            self.take_lent(version)?;
         }
         Ok(())
     }

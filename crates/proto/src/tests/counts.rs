@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Request};
 use wayfs_types::{Admitted, Digest, FileId, Life, Op, RecordId, WallTime};
-use wayfs_wire::{Message, SentRecord, Up, encode};
+use wayfs_wire::{HeldVersion, Message, SentRecord, Up, encode};
 
 const ROOT: FileId = FileId::ROOT;
 /// All who are there are asked twice before something is declared lost.
@@ -192,6 +192,35 @@ fn a_home_does_not_wait_for_contents_that_a_station_wrote_again_before_it_was_pu
     assert_ne!(world.hosts[station].replica.config().origin, former, "it wrote what it has forgotten");
     world.pass(DECIDED);
     assert_nothing_left(&world, &[HOME, station]);
+}
+
+/// Seed 95000180 of `home-back,station-gone`: a home that was put back has forgotten what it was looking for, its station has not, and
+/// asks a client for that by the name that it had; the client has written it again by another one since.
+#[test]
+fn a_client_does_not_answer_for_ever_by_a_name_that_nobody_knows_any_more() {
+    let mut world = first_life();
+    let station = world.add(Role::Station, "st@s");
+    let a = world.add(Role::Client, "ann@a");
+    stay_connected(&mut world, station, HOME);
+    stay_connected(&mut world, a, station);
+    world.pass(Duration::from_secs(3));
+    let older = world.snapshot(HOME);
+    let file = world.create(a, ROOT, "film");
+    let version = world.store(a, file, big("film"));
+    assert_eq!(world.wait(a, Level::Visible), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    world.restore(HOME, older, 4);
+    rejoin(&mut world, &[(station, HOME), (a, station)]);
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.pass(DECIDED);
+    assert_nothing_left(&world, &[HOME, station, a]);
+    assert_ne!(world.hosts[a].replica.config().origin, version.origin(), "it goes on under another number");
+    world.hosts[station].replica.keep_sought(HeldVersion { version, file, content: big("film") });
+    let line = world.line_of(a);
+    world.close(line);
+    rejoin(&mut world, &[(a, station)]);
+    world.pass(DECIDED);
+    assert_nothing_left(&world, &[HOME, station, a]);
 }
 
 /// Seed 91034494: a home crashes just when it has ordered what takes contents out of the view that a station has and it has not. Whatever
