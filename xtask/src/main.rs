@@ -1,12 +1,14 @@
 //! Development tasks: `cargo xtask …` (see `.cargo/config.toml`) or `cargo run --package xtask -- …`.
 
 mod check_imports;
+mod mutants;
 mod sim;
 mod supply;
 
 use anyhow::{Result, bail};
 
-const USAGE: &str = "usage: cargo run --package xtask -- check-imports | sim … | notices [FILE] | sbom [FILE]";
+const USAGE: &str =
+    "usage: cargo run --package xtask -- check-imports | sim … | mutants … | notices [FILE] | sbom [FILE]";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -14,6 +16,7 @@ fn main() -> Result<()> {
         Some((task, rest)) => match task.as_str() {
             "check-imports" => check_imports::main(),
             "sim" => sim::main(rest),
+            "mutants" => mutants::main(rest),
             "notices" => supply::notices(rest),
             "sbom" => supply::bill_of_materials(rest),
             _ => bail!("unknown task `{task}`; {USAGE}"),

@@ -74,16 +74,20 @@ fn walk(world: &World, root: PathBuf) -> std::io::Result<Walk> {
         });
     }
     drop(send);
-    let mut end = Instant::now() + WALK_BOUND;
+    let (mut end, mut has_moved) = (Instant::now() + WALK_BOUND, false);
     while let Ok((path, bytes)) = receive.recv_timeout(end.saturating_duration_since(Instant::now())) {
         found.unread.remove(&path);
         match bytes.map(|bytes| piece::recognise(world.seed, &bytes)) {
             Ok(Found::Whole(number)) => drop(found.whole.insert(number)),
             Ok(Found::Broken(number)) => drop(found.broken.insert(path, number)),
             Ok(Found::Empty) => {}
-            Err(error) => drop(found.wrong.insert(path, error.to_string())),
+            Err(error) => {
+                has_moved |= error.kind() == std::io::ErrorKind::NotFound;
+                found.wrong.insert(path, error.to_string());
+            }
         }
-        if missing(world, &found).is_empty() {
+        // A name that was listed and is gone was renamed, and what it was is looked for in a list of its own time.
+        if has_moved || missing(world, &found).is_empty() {
             end = end.min(Instant::now() + LATE);
         }
     }

@@ -1,0 +1,191 @@
+//! Building the copy, and running it with one mutant switched on.
+
+use super::list::Mutant;
+use super::plant::SWITCH;
+use super::results::{Found, Seeds};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Crates whose unit tests are run, and by the bugs of which crates.
+const TESTED: [(&str, &[&str]); 6] = [
+    ("tree", &["tree"]),
+    ("proto", &["tree", "proto"]),
+    ("content", &["content"]),
+    ("store", &["store"]),
+    ("node", &["node", "content"]),
+    ("client", &["client"]),
+];
+/// Crates that the simulator runs.
+const SIMULATED: [&str; 3] = ["tree", "proto", "policy"];
+/// Longest time for the tests of a crate, or for the seeds. A program that never ends is noticed, too.
+const BOUND: Duration = Duration::from_secs(600);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What was built.
+pub(super) struct Programs {
+    /// By crate: its tests, and where they run.
+    tests: BTreeMap<&'static str, (PathBuf, PathBuf)>,
+    simulator: PathBuf,
+}
+
+/// How a run ended.
+struct Ended {
+    is_well: bool,
+    output: String,
+}
+
+/// Builds the tests and the simulator of a copy.
+pub(super) fn build(copy: &Path) -> Result<Programs> {
+    let target = copy.with_file_name("build");
+    println!("Building all mutants in {} (ten minutes the first time)", target.display());
+    let mut packages = Vec::new();
+    for (name, _) in TESTED {
+        packages.extend(["--package".to_owned(), format!("wayfs-{name}")]);
+    }
+    let cargo = || {
+        let mut cargo = Command::new("cargo");
+        // What the switches make unused is no error.
+        cargo.current_dir(copy).env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "--cap-lints=warn -Awarnings");
+        cargo
+    };
+    let built = cargo()
+        .args(["test", "--quiet", "--lib", "--no-run", "--message-format=json"])
+        .args(&packages)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("run cargo")?;
+    if !built.status.success() {
+        bail!("the copy with the mutants does not build");
+    }
+    let mut tests = BTreeMap::new();
+    for line in String::from_utf8_lossy(&built.stdout).lines() {
+        let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
+        let of = |name: &str| message["target"]["name"] == format!("wayfs_{name}");
+        if let (Some(program), Some((name, _))) = (message["executable"].as_str(), TESTED.iter().find(|it| of(it.0))) {
+            tests.insert(*name, (PathBuf::from(program), copy.join("crates").join(name)));
+        }
+    }
+    if !cargo().args(["build", "--quiet", "--profile", "sim", "--package", "xtask"]).status()?.success() {
+        bail!("the simulator with the mutants does not build");
+    }
+    Ok(Programs { tests, simulator: target.join("sim/xtask") })
+}
+
+impl Programs {
+    /// What fails without any mutant finds none.
+    pub(super) fn check_without_mutants(&self) -> Result<()> {
+        for (name, place) in &self.tests {
+            let ended = run_tests(place, None)?;
+            if !ended.is_well {
+                bail!("the tests of {name} fail without a mutant:\n{}", ended.output);
+            }
+        }
+        Ok(())
+    }
+
+    /// Who notices a mutant.
+    pub(super) fn find(&self, mutant: &Mutant, seeds: u64) -> Result<Found> {
+        let mut test = None;
+        for (name, _) in TESTED.iter().filter(|(_, of)| of.contains(&mutant.crate_name())) {
+            let place = self.tests.get(name).with_context(|| format!("{name} has tests"))?;
+            let ended = run_tests(place, Some(mutant))?;
+            if !ended.is_well {
+                test = Some(format!("{name}: {}", first_failed(&ended.output)));
+                break;
+            }
+        }
+        let seeds =
+            if SIMULATED.contains(&mutant.crate_name()) { self.simulate(mutant, seeds)? } else { Seeds::NotRun };
+        Ok(Found { test, seeds })
+    }
+
+    fn simulate(&self, mutant: &Mutant, seeds: u64) -> Result<Seeds> {
+        let mut command = Command::new(&self.simulator);
+        command.args(["sim", "--from", "0", "--failures", "1", "--count", &seeds.to_string()]);
+        let ended = bounded(command.env(SWITCH, &mutant.name))?;
+        let mut noticed = ended.output.lines().filter_map(|line| line.strip_prefix("seed ")?.split(':').next());
+        match noticed.next().map(str::parse) {
+            Some(Ok(seed)) => Ok(Seeds::Noticed(seed)),
+            // It ended otherwise than well, or not at all, and did not say by which seed.
+            _ if !ended.is_well && !ended.output.contains("never came by") => Ok(Seeds::Noticed(0)),
+            _ => Ok(Seeds::Clean(seeds)),
+        }
+    }
+}
+
+fn run_tests((program, place): &(PathBuf, PathBuf), mutant: Option<&Mutant>) -> Result<Ended> {
+    let mut command = Command::new(program);
+    command.current_dir(place);
+    if let Some(mutant) = mutant {
+        command.env(SWITCH, &mutant.name);
+    }
+    bounded(&mut command)
+}
+
+/// The name of a test that failed, by the output of its binary.
+fn first_failed(output: &str) -> &str {
+    let named = output.lines().find_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
+    named.unwrap_or("did not end, or not by itself")
+}
+
+/// Runs a program for so long at most.
+fn bounded(command: &mut Command) -> Result<Ended> {
+    let log = tempfile()?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log.try_clone()?)
+        .env("RUST_BACKTRACE", "0")
+        .spawn()
+        .with_context(|| format!("run {command:?}"))?;
+    let end = Instant::now() + BOUND;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break Some(status);
+        }
+        if Instant::now() >= end {
+            child.kill()?;
+            child.wait()?;
+            break None;
+        }
+        std::thread::sleep(PAUSE);
+    };
+    let mut output = Vec::new();
+    let mut log = log;
+    std::io::Seek::rewind(&mut log)?;
+    log.read_to_end(&mut output)?;
+    let output = String::from_utf8_lossy(&output).into_owned();
+    Ok(Ended { is_well: status.is_some_and(|status| status.success()), output })
+}
+
+/// A file that is gone when it is closed.
+fn tempfile() -> Result<std::fs::File> {
+    let path = std::env::temp_dir().join(format!("wayfs-mutants-{}.log", std::process::id()));
+    let file = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_test_that_failed_is_named() {
+        let output = "running 2 tests\ntest a::b ... ok\ntest a::c ... FAILED\ntest a::d ... FAILED\n";
+        assert_eq!(first_failed(output), "a::c");
+        assert_eq!(first_failed("thread panicked"), "did not end, or not by itself");
+    }
+
+    #[test]
+    fn a_run_ends_as_its_program_does() {
+        let ended = bounded(Command::new("sh").args(["-c", "echo so; exit 3"])).unwrap();
+        assert_eq!((ended.is_well, ended.output.as_str()), (false, "so\n"));
+        assert!(bounded(&mut Command::new("true")).unwrap().is_well);
+    }
+}
