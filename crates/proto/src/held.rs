@@ -148,7 +148,12 @@ impl<S: MetaStore> Replica<S> {
     ) -> Result<(), StorageError> {
         let Some(root) = content.root() else { return Ok(()) };
         let is_owed = self.tx().get_raw(&record_key(table::OWED, version))?.is_some();
-        if is_owed || self.marks(child)?.stable >= version.sequence() && !self.is_declared(version)? {
+        if is_owed {
+            return Ok(());
+        }
+        if self.marks(child)?.stable >= version.sequence() && !self.is_declared(version)? {
+            // It may have been told so while its line was broken, and is about to push, and to answer for it again.
+            self.children.tell_stable(child, version);
             return Ok(());
         }
         let known = self.tx().get_raw(&record_key(table::MISSING, version))?;

@@ -237,15 +237,21 @@ impl<S: MetaStore> Replica<S> {
         self.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
             let (version, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
             if missing.everybody().all(|child| self.children.peer_of(child).is_none()) {
-                gone.push(version);
+                gone.push((version, missing));
             } else if !missing.everybody().any(|child| self.will_bring(child, version)) {
                 doubtful.push((version, missing));
             }
             Ok(())
         })?;
-        for version in gone {
+        for (version, missing) in gone {
             let writer = self.is_vanished(version)?;
-            self.contents.gone.insert(version, writer);
+            if !writer && !self.writers_below(version.origin())?.is_empty() {
+                // It is there by another number, and the only one who can say that it has nothing.
+                let held = HeldVersion { version, file: missing.file, content: missing.content };
+                self.handle_sought(vec![held])?;
+            } else {
+                self.contents.gone.insert(version, writer);
+            }
         }
         for (version, missing) in doubtful {
             self.look(missing.file, version, missing.content);

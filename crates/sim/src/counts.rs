@@ -26,6 +26,7 @@ impl World {
     pub(crate) fn check_counts(&mut self) {
         self.remove_the_gone();
         let waits = self.wait_for_stable();
+        self.check_that_waits_bring(&waits);
         let (mut end, mut least) = (self.now + PATIENCE, u64::MAX);
         while self.violations.is_empty() && self.now < end {
             self.tell_stations_to_send();
@@ -57,6 +58,22 @@ impl World {
         let gone = (0..self.hosts.len()).filter(|index| self.hosts[*index].destroyed && !self.is_key_in_use(*index));
         let gone: Vec<NodeId> = gone.map(|index| self.hosts[index].config.node).collect();
         gone.into_iter().for_each(|node| self.remove_member(node));
+    }
+
+    /// A wait for *stable* has the stations send what it waits for: nobody else tells them.
+    fn check_that_waits_bring(&mut self, waits: &[(usize, RequestId)]) {
+        let end = self.now + PATIENCE;
+        let is_over = |world: &Self| waits.iter().all(|(index, id)| world.hosts[*index].collected.contains_key(id));
+        while self.violations.is_empty() && self.now < end && !is_over(self) {
+            let next = self.now + Duration::from_millis(500);
+            self.run_until(next);
+        }
+        let open = waits.iter().find(|(index, id)| !self.hosts[*index].collected.contains_key(id));
+        if let Some((index, _)) = open.filter(|(index, _)| !self.is_excused(*index) && !self.is_excused(0)) {
+            let lines: Vec<String> = self.running().into_iter().map(|index| self.left_in_words(index)).collect();
+            let line = format!("host {index} waits: {}", lines.join("\n  "));
+            self.violate("a wait for stable has stations send what it waits for", line);
+        }
     }
 
     /// Whether a machine that is there has the key of one.
