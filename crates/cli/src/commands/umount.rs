@@ -7,7 +7,7 @@ use rustix::mount::UnmountFlags;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use wayfs_control::report::UmountReport;
-use wayfs_control::{Command, ControlClient, DaemonKind, Done, Registration, Registry};
+use wayfs_control::{Command, ControlClient, DaemonKind, Done, Found, Registration, Registry};
 
 /// Longest wait for a daemon that said it ends.
 const END_TIMEOUT: Duration = Duration::from_secs(20);
@@ -21,9 +21,11 @@ const FORCE_PATIENCE: Duration = Duration::from_secs(20);
 /// How long a daemon then has to end by itself.
 const FORCE_END_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a daemon that has mounted may take until it is registered.
+const REGISTERED_MAX: Duration = Duration::from_secs(2);
+
 pub(crate) fn run(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
-    let found = context.registry.find_by_path(&args.dir).filter(|found| found.daemon.kind == DaemonKind::Mount);
-    let Some(found) = found else { return clean_up(context, args) };
+    let Some(found) = find(context, args) else { return clean_up(context, args) };
     if !found.path.as_os_str().is_empty() {
         let text =
             format!("{} is not the mount point: it lies in {}", args.dir.display(), found.daemon.place.display());
@@ -44,6 +46,20 @@ pub(crate) fn run(context: &Context, args: &UmountArgs) -> Result<(), Failure> {
     told(context, &found.daemon, &report)?;
     wait_until_ended(&found.daemon)?;
     unsent(&found.daemon, &report)
+}
+
+/// The mount at a place. Its daemon is registered a moment after it has mounted.
+fn find(context: &Context, args: &UmountArgs) -> Option<Found> {
+    let deadline = Instant::now() + if args.force { Duration::ZERO } else { REGISTERED_MAX };
+    loop {
+        let found = context.registry.find_by_path(&args.dir).filter(|found| found.daemon.kind == DaemonKind::Mount);
+        let is_alive =
+            || real_path(&args.dir).and_then(|dir| liveness(&dir)).is_ok_and(|it| it == Some(Liveness::Alive));
+        if found.is_some() || Instant::now() >= deadline || !is_alive() {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// An NFS mount keeps nothing for later.
