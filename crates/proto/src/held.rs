@@ -152,8 +152,11 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         if self.marks(child)?.stable >= version.sequence() && !self.is_declared(version)? {
-            // It may have been told so while its line was broken, and is about to push, and to answer for it again.
-            self.children.tell_stable(child, version);
+            // It may have been told so while its line was broken, and answers for it again when it has pushed it. But what the home
+            // looks for, since its own copy is gone, the mark says nothing of; nor does a station know of that.
+            if self.config.role == Role::Home && self.missing(version)?.is_none() {
+                self.children.tell_stable(child, version);
+            }
             return Ok(());
         }
         let known = self.tx().get_raw(&record_key(table::MISSING, version))?;
