@@ -27,6 +27,7 @@
 use crate::api::Role;
 use crate::previous::PREVIOUS;
 use crate::replica::{Replica, StepError};
+use crate::superseded::Superseded;
 use crate::tables::{
     after_prefix, origin_range, pack, parse_record_key, parse_root_key, record_key, root_key, root_prefix, table,
     unpack,
@@ -128,7 +129,7 @@ pub(crate) struct Contents {
     pub(crate) copies: BTreeMap<FileId, BTreeSet<OriginId>>,
     pub(crate) copies_order: VecDeque<FileId>,
     /// Versions that left the view of the home.
-    superseded: Vec<Superseded>,
+    pub(crate) superseded: Vec<Superseded>,
     /// Home: stations that told that they have contents of records which have not come yet. A client that moves may be
     /// faster by its new station, and the former one has no reason to send the record then, nor to tell again.
     early_haves: BTreeMap<RecordId, BTreeSet<OriginId>>,
@@ -160,22 +161,6 @@ pub(crate) struct Contents {
     /// Facts about the versions of others that we asked for.
     pub(crate) told: crate::fact_asks::FactsTold,
     floors: Floors,
-}
-
-/// A version that left the view of the home.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Superseded {
-    version: RecordId,
-    top: Top,
-    /// The version that stands there now, if its contents come apart.
-    by: Option<RecordId>,
-}
-
-impl Superseded {
-    /// `None`: its content was no tree, so nobody waits for it.
-    pub(crate) fn new(version: RecordId, content: &Content, by: Option<RecordId>) -> Option<Self> {
-        Some(Self { version, top: content.top()?, by })
-    }
 }
 
 /// Sequences below which a table has no row of an origin: rows go in order, and a scan that began at zero would
@@ -550,75 +535,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// Versions whose file was removed or overwritten with the very batch that brought them never stood in the view, so
-    /// nobody sees them leave it.
-    pub(crate) fn supersede_unseen(&mut self, noted: Vec<(FileId, RecordId, Top)>) {
-        for (file, version, top) in noted {
-            let Ok(inode) = self.inode(file) else { continue };
-            let shown = inode.filter(|inode| !inode.is_removed());
-            if shown.as_ref().is_some_and(|inode| inode.version == version) {
-                continue;
-            }
-            let by = shown.filter(|inode| inode.content.root().is_some()).map(|inode| inode.version);
-            self.contents.superseded.push(Superseded { version, top, by });
-        }
-    }
-
-    /// A home that is opened: what left the view in the last batches before a crash may have been let go in those that were lost.
-    /// (What was declared lost, and what came before its record, is in no view either, and is waited for.)
-    pub(crate) fn supersede_unshown(&mut self) -> Result<(), StorageError> {
-        let mut waiting: Vec<(RecordId, Missing)> = Vec::new();
-        self.each(&[table::MISSING], &[table::MISSING + 1], |key, value| {
-            let (record, missing) = (parse_record_key(key)?, unpack::<Missing>(value)?);
-            if !self.is_shown(missing.file, missing.version)? {
-                waiting.push((record, missing));
-            }
-            Ok(())
-        })?;
-        for (record, missing) in waiting {
-            if self.has_record(record)? && self.lost(record)?.is_none() {
-                let noted = missing.content.top().map(|top| (missing.file, missing.version, top));
-                self.supersede_unseen(noted.into_iter().collect());
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a file shows a version, or the copy that was made of this does.
-    fn is_shown(&self, file: FileId, version: RecordId) -> Result<bool, StorageError> {
-        for file in [file, FileId::made_by(version)] {
-            let inode = self.inode(file)?;
-            if inode.is_some_and(|inode| inode.version == version && !inode.is_removed()) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// The home drops its claim on contents that no view of the future can show.
-    pub(crate) fn release_superseded(&mut self) -> Result<(), StorageError> {
-        while let Some(superseded) = self.contents.superseded.pop() {
-            for record in self.records_with(superseded.top)? {
-                let Some(missing) = self.missing(record)? else { continue };
-                if missing.version != superseded.version || self.is_kept(superseded, record)? {
-                    continue;
-                }
-                self.settle_missing(record, &missing);
-                self.tell_who_waits(record, &missing);
-                self.let_go_older(record)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a version that was overwritten is not to be let go yet: the bytes that took its place are at no server, and
-    /// may be lost. Its client would be told that it is safe while the bytes of neither version are.
-    fn is_kept(&mut self, superseded: Superseded, record: RecordId) -> Result<bool, StorageError> {
-        let Some(by) = superseded.by else { return Ok(false) };
-        let is_at_writer_only = self.missing(by)?.is_some_and(|missing| missing.safe.is_none());
-        Ok(is_at_writer_only && self.is_older_than(by, record)?)
-    }
-
     /// A child says that it has contents.
     pub(crate) fn handle_have(&mut self, child: OriginId, versions: &[RecordId]) -> Result<(), StorageError> {
         for record in versions {
@@ -685,7 +601,7 @@ impl<S: MetaStore> Replica<S> {
 
     /// Tells that contents need no keeping. Whoever brought the record of what nobody has, or said that it is gone, is not on record
     /// and waits too.
-    fn tell_who_waits(&mut self, record: RecordId, missing: &Missing) {
+    pub(crate) fn tell_who_waits(&mut self, record: RecordId, missing: &Missing) {
         let on_record: BTreeSet<OriginId> = missing.everybody().collect();
         let told = if on_record.is_empty() { self.all_who_wait(record, missing) } else { on_record };
         for child in told {

@@ -120,6 +120,7 @@ mod seen;
 mod sending;
 mod stream;
 mod succession;
+mod superseded;
 mod tables;
 mod taken_along;
 mod taken_back;

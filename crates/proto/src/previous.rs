@@ -8,8 +8,9 @@
 //! A station notes what its clients' records took the place of, too: for a home that is put back to before both (`written_over.rs`).
 
 use crate::api::Role;
-use crate::contents::{Missing, Owed, Superseded, content_of};
+use crate::contents::{Missing, Owed, content_of};
 use crate::replica::Replica;
+use crate::superseded::Superseded;
 use crate::tables::{pack, parse_root_key, record_key, root_prefix, table, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

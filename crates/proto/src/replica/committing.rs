@@ -2,8 +2,8 @@
 
 use super::{COUNTERS, Replica, Staged};
 use crate::api::{Changed as What, Output, Role};
-use crate::contents::Superseded;
 use crate::overlay::{self, Changed, Indexing};
+use crate::superseded::Superseded;
 use crate::tables::pack;
 use crate::tentative::LogItem;
 use std::collections::BTreeSet;
