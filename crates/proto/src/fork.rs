@@ -189,11 +189,15 @@ impl<S: MetaStore> Replica<S> {
         let former = self.config.origin;
         let own: Vec<(u64, LogItem)> =
             self.log.from(0).filter(|(_, item)| item.id.origin() == former).map(|(at, item)| (at, *item)).collect();
-        // What the home has stays as it is, though it was kept here until its contents were safe.
-        let visible = self.marks(former)?.visible;
-        let unconfirmed = own.iter().filter(|(_, item)| match self.fork.lost_after {
-            Some(after) => item.id.sequence() > after,
-            None => item.tentative || item.id.sequence() > visible,
+        // What the home has stays as it is, though it was kept here until its contents were safe. So does what the parent has that grants
+        // this origin: it has brought that home (`has_of`). Another one that was said to have it may be gone for good.
+        let (visible, has) = (self.marks(former)?.visible, self.parent_has(former));
+        let unconfirmed = own.iter().filter(|(_, item)| {
+            let (sequence, is_home) = (item.id.sequence(), !item.tentative && item.id.sequence() <= visible);
+            match self.fork.lost_after {
+                Some(after) => sequence > after || !is_home && sequence > has,
+                None => !is_home,
+            }
         });
         let unconfirmed: Vec<u64> = unconfirmed.map(|(position, _)| *position).collect();
         let entries = self.entries(&unconfirmed)?;
@@ -467,6 +471,10 @@ impl<S: MetaStore> Replica<S> {
             return Err(StepError::Peer(peer, "wants a new origin for another".to_owned()));
         }
         if self.config.role != Role::Home {
+            if self.has_of(of) {
+                // It asks again.
+                return Ok(());
+            }
             if self.fork.asked.len() >= ASKED_MAX {
                 self.fork.asked.pop_first();
             }
@@ -487,6 +495,12 @@ impl<S: MetaStore> Replica<S> {
         let admission = node.and_then(|node| self.sign_admission(node, origin));
         self.children.tell(child, Down::Renewed { of, life, origin, admission });
         Ok(())
+    }
+
+    /// Whether we have records of an origin that the home lacks. Whoever gives that origin up relies on it that they come home, and keeps them
+    /// no longer.
+    fn has_of(&self, origin: OriginId) -> bool {
+        self.log.origins().any(|known| known == origin)
     }
 
     /// The origin in place of another: the one that this life got before, or a new one.

@@ -277,12 +277,14 @@ impl<S: MetaStore> Replica<S> {
         self.handle_records(peer, child, records, spans)
     }
 
-    /// What was cancelled has been passed by the parent: it is told that we have the contents, and answers that they
-    /// need not be kept.
+    /// What was cancelled has been passed by the parent: it is told that we have the contents, or that nobody below has, and answers
+    /// that they need not be kept, or waited for.
     pub(crate) fn release_cancelled(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
         for version in self.contents.cancelled_through(origin, through) {
             if self.tx().get_raw(&record_key(table::OWED, version))?.is_some() {
                 self.contents.have(version);
+            } else if self.missing(version)?.is_some_and(|missing| missing.everybody().next().is_none()) {
+                self.contents.gone.insert(version, false);
             }
         }
         Ok(())

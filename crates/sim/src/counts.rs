@@ -26,7 +26,6 @@ impl World {
     pub(crate) fn check_counts(&mut self) {
         self.remove_the_gone();
         let waits = self.wait_for_stable();
-        self.check_that_waits_bring(&waits);
         let (mut end, mut least) = (self.now + PATIENCE, u64::MAX);
         while self.violations.is_empty() && self.now < end {
             self.tell_stations_to_send();
@@ -61,15 +60,14 @@ impl World {
     }
 
     /// A wait for *stable* has the stations send what it waits for: nobody else tells them.
-    fn check_that_waits_bring(&mut self, waits: &[(usize, RequestId)]) {
+    fn check_that_a_wait_brings(&mut self, index: usize, id: RequestId) {
         let end = self.now + PATIENCE;
-        let is_over = |world: &Self| waits.iter().all(|(index, id)| world.hosts[*index].collected.contains_key(id));
+        let is_over = |world: &Self| world.hosts[index].collected.contains_key(&id);
         while self.violations.is_empty() && self.now < end && !is_over(self) {
             let next = self.now + Duration::from_millis(500);
             self.run_until(next);
         }
-        let open = waits.iter().find(|(index, id)| !self.hosts[*index].collected.contains_key(id));
-        if let Some((index, _)) = open.filter(|(index, _)| !self.is_excused(*index) && !self.is_excused(0)) {
+        if !is_over(self) && !self.is_excused(index) && !self.is_excused(0) {
             let lines: Vec<String> = self.running().into_iter().map(|index| self.left_in_words(index)).collect();
             let line = format!("host {index} waits: {}", lines.join("\n  "));
             self.violate("a wait for stable has stations send what it waits for", line);
@@ -93,15 +91,21 @@ impl World {
         }
     }
 
-    /// As `sync --until stable` does it at clients.
+    /// As `sync --until stable` does it at clients, one after the other: what one waits for no other brings. Any of them is the first.
     fn wait_for_stable(&mut self) -> Vec<(usize, RequestId)> {
-        let clients: Vec<usize> = self.running().into_iter().filter(|index| self.hosts[*index].is_client()).collect();
+        let mut clients: Vec<usize> =
+            self.running().into_iter().filter(|index| self.hosts[*index].is_client()).collect();
+        let first = usize::try_from(self.plan.seed).unwrap_or(0) % clients.len().max(1);
+        clients.rotate_left(first);
         let wait = Request::Wait { record: None, until: Level::Stable };
         let patience = PATIENCE * 100;
-        clients
-            .into_iter()
-            .map(|index| (index, self.ask_within(index, wait.clone(), Expectation::Collected, patience)))
-            .collect()
+        let mut waits = Vec::new();
+        for index in clients {
+            let id = self.ask_within(index, wait.clone(), Expectation::Collected, patience);
+            waits.push((index, id));
+            self.check_that_a_wait_brings(index, id);
+        }
+        waits
     }
 
     fn check_waits(&mut self, waits: Vec<(usize, RequestId)>) {

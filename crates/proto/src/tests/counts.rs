@@ -400,6 +400,51 @@ fn a_client_does_not_answer_for_ever_for_what_is_lost_of_a_number_that_it_had_be
     assert_nothing_left(&world, &[HOME, station, a]);
 }
 
+/// Worlds 70039, 70068 and 80004: two copies of a store, of which one took another number. What the other one wrote under the former is lost
+/// with the home's disk, and written again by those who have it. The first one had seen it, and looked for what the home lacks before it
+/// heard that.
+#[test]
+fn a_client_does_not_answer_for_what_another_copy_of_its_store_wrote() {
+    let mut world = first_life();
+    let station = world.add(Role::Station, "st@s");
+    let a = world.add(Role::Client, "ann@a");
+    world.configure(a, |config| config.life = Life(5));
+    stay_connected(&mut world, station, HOME);
+    let line = stay_connected(&mut world, a, station);
+    write(&mut world, a, &named("before", 3));
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(a);
+    world.close(line);
+    let b = world.clone_of(a, copy, 200_003);
+    let other = stay_connected(&mut world, b, station);
+    write(&mut world, b, &named("other", 1));
+    world.pass(Duration::from_secs(3));
+    world.close(other);
+    stay_connected(&mut world, a, station);
+    world.pass(Duration::from_secs(3));
+    stay_connected(&mut world, b, station);
+    let former = world.hosts[b].replica.config().origin;
+    assert_ne!(world.hosts[a].replica.config().origin, former, "it gave way");
+    let homes = world.snapshot(HOME);
+    let film = world.create(b, ROOT, "film");
+    let version = world.store(b, film, big("film"));
+    assert_eq!(world.wait(b, Level::Visible), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    world.lookup(a, ROOT, "film").unwrap();
+    world.find(a, &big("film"));
+    world.restore(HOME, homes, 9);
+    stay_connected(&mut world, station, HOME);
+    rejoin(&mut world, &[(a, station), (b, station)]);
+    world.pass(Duration::from_secs(10));
+    // What it looked for before it heard of the loss.
+    world.input(a, Input::Sought { file: film, version, content: big("film"), is_here: true });
+    assert!(!world.hosts[a].replica.ledger().unwrap().home_lacks.is_nothing(), "it answers for it");
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    assert_eq!(world.wait(b, Level::Stable), Ok(Answer::Reached));
+    assert_eq!(world.lookup(HOME, ROOT, "film").unwrap().1.content, big("film"));
+    assert_nothing_left(&world, &[HOME, station, a, b]);
+}
+
 /// What is put back to an older copy, chunks and all.
 #[derive(Debug, Clone, Copy)]
 enum Loss {

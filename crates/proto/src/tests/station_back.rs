@@ -211,3 +211,33 @@ fn a_client_that_lent_what_it_was_to_push_is_asked_for_it() {
     let ledger = world.hosts[HOME].replica.ledger().unwrap();
     assert!(ledger.home_lacks.is_nothing(), "{ledger:?}");
 }
+
+/// Seed 100032132: a station that was put back has some of its client's records and not the rest. The client took another number, wrote the
+/// rest again, and kept the former no longer; then the station's disk died before these were at the home.
+#[test]
+fn a_client_keeps_what_only_a_station_has_that_was_put_back() {
+    let mut world = World::new();
+    let (station, client) = (world.add(Role::Station, "st@s"), world.add(Role::Client, "ann@a"));
+    world.restore(station, MemoryStore::new(), 7);
+    let up = stay_connected(&mut world, station, HOME);
+    let line = stay_connected(&mut world, client, station);
+    world.pass(Duration::from_secs(3));
+    world.configure(station, |config| {
+        (config.reconcile_period, config.reconcile_gather) = (Duration::from_secs(60), Duration::from_secs(60));
+    });
+    world.create(client, ROOT, "kept");
+    world.pass(Duration::from_secs(2));
+    let copy = world.snapshot(station);
+    world.create(client, ROOT, "rest");
+    world.pass(Duration::from_secs(2));
+    [up, line].into_iter().for_each(|peer| world.close(peer));
+    world.restore(station, copy, 9);
+    stay_connected(&mut world, station, HOME);
+    stay_connected(&mut world, client, station);
+    world.pass(Duration::from_secs(5));
+    assert!(world.names(HOME, ROOT).unwrap().is_empty(), "the station gathers");
+    world.destroy(station);
+    stay_connected(&mut world, client, HOME);
+    world.pass(ASKED);
+    assert_eq!(world.names(HOME, ROOT).unwrap(), ["kept", "rest"]);
+}

@@ -1,8 +1,10 @@
 //! What was claimed is held against what those who are left can read.
 
+use super::disk::Disk;
 use super::piece::{self, Found, Number};
 use super::statement::volume_of;
 use super::world::{Speaker, World};
+use crate::process::Finished;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -219,22 +221,26 @@ fn shadowed(world: &World, found: Option<&Walk>) -> Vec<Number> {
 
 /// How every daemon is, for whoever looks into a failure.
 pub(super) fn state(world: &World) -> String {
-    let mut text = String::new();
     let servers = world.stations.iter().chain([&world.home]).filter(|site| site.server.is_some());
     let of_servers = servers.map(|site| {
         let log = site.server.as_ref().map(|server| server.process.log()).unwrap_or_default();
-        (site.disk, site.tool(&["status", "--json"]), log)
+        daemon_in_words(site.disk, &|args| site.tool(args), &log)
     });
     let of_clients = world.clients.iter().filter(|client| client.runs()).map(|client| {
         let log = client.mount.as_ref().map(|mount| mount.process.log()).unwrap_or_default();
-        (client.disk, client.tool(&["status", "--json"]), log)
+        daemon_in_words(client.disk, &|args| client.tool(args), &log)
     });
-    for (disk, answer, log) in of_servers.chain(of_clients) {
-        let said: serde_json::Value = serde_json::from_str(&answer.out).unwrap_or_default();
-        let tail: Vec<&str> = log.lines().rev().take(6).collect();
-        text.push_str(&format!("{disk}: {}\n  {}\n", volume_of(&said), tail.join("\n  ")));
-    }
-    text
+    of_servers.chain(of_clients).collect()
+}
+
+/// What one says of itself, and the newest lines of its log.
+fn daemon_in_words(disk: Disk, tool: &dyn Fn(&[&str]) -> Finished, log: &str) -> String {
+    let status: serde_json::Value = serde_json::from_str(&tool(&["status", "--json"]).out).unwrap_or_default();
+    let metrics = tool(&["metrics"]).out;
+    let pushes = metrics.lines().find(|line| line.starts_with("wayfs_pushes_pending")).unwrap_or_default();
+    let queue = tool(&["queue", "--json"]).out;
+    let tail: Vec<&str> = log.lines().rev().take(6).collect();
+    format!("{disk}: {}\n  {pushes}\n  queue: {}\n  {}\n", volume_of(&status), queue.trim_end(), tail.join("\n  "))
 }
 
 /// Keeps what the daemons logged, and all names that each mount shows, for whoever looks into a failure.
