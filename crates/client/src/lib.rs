@@ -43,6 +43,7 @@ mod start;
 #[cfg(test)]
 mod toy;
 mod tree_ahead;
+mod vain;
 pub mod vfs;
 pub mod workers;
 

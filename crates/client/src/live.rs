@@ -4,6 +4,7 @@ use crate::engine::{Callback, Engine};
 use crate::events::Events;
 use crate::files::{Contents, OldBase, Store, Stored, Wanted};
 use crate::live_ahead::LiveAhead;
+use crate::vain::Vain;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,6 +23,8 @@ const PREFETCH_TIMEOUT: Duration = Duration::from_secs(20);
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for the disk of this machine.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
+/// A wait for bytes that is not to be had twice.
+const LONG_WAIT: Duration = Duration::from_secs(5);
 /// Longest chain of ids that mean another file.
 const ALIASES_MAX: usize = 8;
 /// Conflicts looked through for one file.
@@ -34,6 +37,7 @@ pub struct Live {
     /// Chunks asked for ahead that are not here yet.
     prefetching: Arc<AtomicUsize>,
     ahead: Arc<LiveAhead>,
+    vain: Vain,
 }
 
 impl Live {
@@ -50,7 +54,7 @@ impl Live {
     /// Over a volume; what becomes of changes is told there.
     pub fn new(volume: Arc<Volume>, events: Arc<Events>) -> Arc<Self> {
         let ahead = LiveAhead::new(Arc::clone(&volume));
-        Arc::new(Self { volume, events, prefetching: Arc::default(), ahead })
+        Arc::new(Self { volume, events, prefetching: Arc::default(), ahead, vain: Vain::default() })
     }
 }
 
@@ -318,8 +322,18 @@ impl Contents for Live {
     fn fetch(&self, wanted: Wanted, patience: Duration) -> Result<(), FsError> {
         let begin = Instant::now();
         self.ahead.waits(wanted.file);
+        if let Some(error) = self.vain.recent(&wanted.digests, begin) {
+            return Err(error);
+        }
         let fetched = self.volume.fetch(wanted.file, wanted.version, &wanted.digests, patience);
-        fetched.map_err(|error| self.fetch_failed(&wanted, &error))?;
+        if let Err(error) = fetched {
+            let error = self.fetch_failed(&wanted, &error);
+            if begin.elapsed() >= LONG_WAIT {
+                let lacking = wanted.digests.iter().copied().filter(|digest| !self.has(digest));
+                self.vain.note(lacking, error, Instant::now());
+            }
+            return Err(error);
+        }
         self.ahead.waited(wanted.file, begin.elapsed());
         Ok(())
     }
