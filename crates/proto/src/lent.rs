@@ -277,7 +277,7 @@ impl<S: MetaStore> Replica<S> {
         self.tell_lent_in(start, &end, present)
     }
 
-    /// Tells of the rows of a range, but for what is lent to this very parent.
+    /// Tells of the rows of a range, but for what is lent to this very parent and nobody looked for.
     fn tell_lent_in(&mut self, mut start: Vec<u8>, end: &[u8], present: Option<Stamp>) -> Result<(), StorageError> {
         loop {
             let pairs = self.tx().scan_raw(&start, end, LENT_PER_MESSAGE)?;
@@ -287,9 +287,11 @@ impl<S: MetaStore> Replica<S> {
             let mut versions = Vec::new();
             for (key, value) in &pairs {
                 let Lent { file, content, to } = unpack(value)?;
+                let version = parse_record_key(key)?;
                 let store = |stamp: Stamp| (stamp.origin, stamp.born);
-                if to.is_none() || to.map(store) != present.map(store) {
-                    let held = HeldVersion { version: parse_record_key(key)?, file, content };
+                // No mark says what became of what was looked for, and a word of it may have been cut off with the last session.
+                if to.is_none() || to.map(store) != present.map(store) || self.contents.is_sought(&version) {
+                    let held = HeldVersion { version, file, content };
                     versions.push(LentVersion { held, to: to.map(|stamp| stamp.origin) });
                 }
             }

@@ -1,6 +1,6 @@
 //! Seeds in bulk, the same seed twice, and the planted bugs.
 
-use crate::{Bug, Plan, run, run_planned};
+use crate::{Bug, Disaster, Plan, run, run_planned};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Seeds that every test run goes through.
@@ -31,12 +31,19 @@ fn a_thousand_seeds_run_clean() {
 /// Of each no smaller test is known. They say something as long as what a seed draws stays as it is.
 #[test]
 fn seeds_that_found_something_run_clean() {
+    let home_back = [Disaster::HomeBack].as_slice();
     let found = [
-        (92_038_461, "a writer that missed the word that all is stable answers for its contents for ever"),
-        (92_042_544, "a writer that was put back is asked under its former number only"),
+        (
+            92_038_461,
+            [].as_slice(),
+            "a writer that missed the word that all is stable answers for its contents for ever",
+        ),
+        (92_042_544, &[], "a writer that was put back is asked under its former number only"),
+        (97_000_579, home_back, "a station waits for contents of what it cancelled and that nobody has"),
+        (111_003_298, &[], "a writer is not told what became of what was looked for if its line is cut just then"),
     ];
-    for (seed, what) in found {
-        let violations = run_planned(Plan::of_seed(seed), None, false).violations;
+    for (seed, with, what) in found {
+        let violations = run_planned(Plan::with(seed, &Disaster::ON, with), None, false).violations;
         assert!(violations.is_empty(), "seed {seed}, {what}: {}", violations[0]);
     }
 }
