@@ -8,16 +8,23 @@ use crate::process::Finished;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 /// Longest time for everything to be there after a loss. A home waits 30 s for a holder that is gone before it asks others, a
 /// client some 10 s for a dead station.
 const CALM: Duration = Duration::from_secs(120);
+/// Seconds in which all is stable. Who finds the only copy damaged asks everybody for half a minute, and then the home asks all who are there
+/// twice.
+const STABLE: &str = "240";
 /// Longest time for one walk through the tree.
 const WALK_BOUND: Duration = Duration::from_secs(120);
 /// Time for the rest of a walk once all that is owed was found.
 const LATE: Duration = Duration::from_secs(2);
+/// How often names are listed anew on a walk, and how often a reader that has nothing to do looks for more.
+const LIST_EVERY: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(50);
 /// Files that are read at once.
 const READERS: usize = 8;
 /// Pieces named in a failure.
@@ -48,36 +55,89 @@ fn files(directory: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
+/// What happened on a walk.
+enum Step {
+    /// A name that was not there when the walk began.
+    Listed(PathBuf),
+    Read(PathBuf, std::io::Result<Vec<u8>>),
+}
+
+/// Files that are yet to be read; the last one is next.
+#[derive(Default)]
+struct Course {
+    left: Mutex<Vec<PathBuf>>,
+    is_over: AtomicBool,
+}
+
+impl Course {
+    /// Reads what is left until the walk is over.
+    fn read(&self, steps: &mpsc::Sender<Step>) {
+        crate::own_descriptors();
+        while !self.is_over.load(Ordering::Relaxed) {
+            let Some(path) = self.left.lock().ok().and_then(|mut left| left.pop()) else {
+                std::thread::sleep(PAUSE);
+                continue;
+            };
+            let bytes = fs::read(&path);
+            if steps.send(Step::Read(path, bytes)).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Looks for names that come while others are read: that takes as long as lost bytes take to be told of.
+    fn list_anew(&self, root: &Path, mut known: BTreeSet<PathBuf>, steps: &mpsc::Sender<Step>) {
+        while !self.is_over.load(Ordering::Relaxed) {
+            std::thread::sleep(LIST_EVERY);
+            let mut found = Vec::new();
+            if files(root, &mut found).is_err() {
+                continue;
+            }
+            for path in found {
+                if known.insert(path.clone()) {
+                    if steps.send(Step::Listed(path.clone())).is_err() {
+                        return;
+                    }
+                    self.left.lock().unwrap_or_else(PoisonError::into_inner).push(path);
+                }
+            }
+        }
+    }
+}
+
 /// Reads all files below a directory, several at once: one whose bytes are lost takes half a minute to say so. What is owed is
 /// read first: many that are lost take longer than the walk may. Ends when all is read, and soon after all that is owed is found.
 fn walk(world: &World, root: PathBuf) -> std::io::Result<Walk> {
     let held = world.diary.pieces().values().filter(|piece| piece.is_held());
     let owed: BTreeSet<PathBuf> = held.map(|piece| root.join(&piece.path)).collect();
+    let listed_root = root.clone();
     let mut listed = crate::within("list a mount", WALK_BOUND, move || {
         let mut found = Vec::new();
-        files(&root, &mut found).map(|()| found)
+        files(&listed_root, &mut found).map(|()| found)
     })?;
-    // The last one is taken first.
     listed.sort_by_key(|path| owed.contains(path));
-    let mut found = Walk { unread: listed.iter().cloned().collect(), ..Walk::default() };
-    let left = Arc::new(Mutex::new(listed));
+    let known: BTreeSet<PathBuf> = listed.iter().cloned().collect();
+    let mut found = Walk { unread: known.clone(), ..Walk::default() };
+    let course = Arc::new(Course { left: Mutex::new(listed), is_over: AtomicBool::new(false) });
     let (send, receive) = mpsc::channel();
+    // Threads are left behind when the walk is over; ending the mount frees them.
     for _ in 0..READERS {
-        let (left, send) = (Arc::clone(&left), send.clone());
-        // Left behind when the walk is over; ending the mount frees it.
-        std::thread::spawn(move || {
-            crate::own_descriptors();
-            while let Some(path) = left.lock().ok().and_then(|mut left| left.pop()) {
-                let bytes = fs::read(&path);
-                if send.send((path, bytes)).is_err() {
-                    return;
-                }
-            }
-        });
+        let (course, send) = (Arc::clone(&course), send.clone());
+        std::thread::spawn(move || course.read(&send));
     }
-    drop(send);
+    let lister = Arc::clone(&course);
+    std::thread::spawn(move || lister.list_anew(&root, known, &send));
     let (mut end, mut has_moved) = (Instant::now() + WALK_BOUND, false);
-    while let Ok((path, bytes)) = receive.recv_timeout(end.saturating_duration_since(Instant::now())) {
+    while !found.unread.is_empty()
+        && let Ok(step) = receive.recv_timeout(end.saturating_duration_since(Instant::now()))
+    {
+        let (path, bytes) = match step {
+            Step::Listed(path) => {
+                found.unread.insert(path);
+                continue;
+            }
+            Step::Read(path, bytes) => (path, bytes),
+        };
         found.unread.remove(&path);
         match bytes.map(|bytes| piece::recognise(world.seed, &bytes)) {
             Ok(Found::Whole(number)) => drop(found.whole.insert(number)),
@@ -93,6 +153,7 @@ fn walk(world: &World, root: PathBuf) -> std::io::Result<Walk> {
             end = end.min(Instant::now() + LATE);
         }
     }
+    course.is_over.store(true, Ordering::Relaxed);
     Ok(found)
 }
 
@@ -279,11 +340,11 @@ pub(super) fn settle(world: &mut World, is_strict: bool) -> Result<(), String> {
                 state(world)
             ));
         }
-        if !super::statement::sync(world, at, "stable", "120") {
+        if !super::statement::sync(world, at, "stable", STABLE) {
             let disk = world.clients[at].disk;
             let queue = world.clients[at].tool(&["queue"]).out;
             return Err(format!(
-                "not everything of {disk} is stable after two minutes with all machines there\n{queue}\n{}",
+                "not everything of {disk} is stable after {STABLE} s with all machines there\n{queue}\n{}",
                 state(world)
             ));
         }

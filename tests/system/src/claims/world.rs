@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// Longest time for one command, on a busy machine: a command that takes longer hangs.
-pub(super) const COMMAND: Duration = Duration::from_secs(150);
+pub(super) const COMMAND: Duration = Duration::from_secs(300);
 
 /// An older copy of a machine's data, beside it.
 #[derive(Debug, Clone, Copy)]
