@@ -59,12 +59,27 @@ impl<S: MetaStore> Replica<S> {
             upstream.by_question.remove(&asked.question);
         }
         let mut listed = None;
-        if !matches!(verdict, Verdict::Behind | Verdict::Unready) {
-            self.watch_around(ask, &asked.question, &images);
-            listed = self.take_answer(&asked.question, verdict, images)?;
+        match verdict {
+            Verdict::Behind => self.take_behind(images)?,
+            Verdict::Unready => {}
+            Verdict::Found | Verdict::NotFound | Verdict::More | Verdict::End => {
+                self.watch_around(ask, &asked.question, &images);
+                listed = self.take_answer(&asked.question, verdict, images)?;
+            }
         }
         self.staged.answered.push((ask, verdict, listed));
         Ok(())
+    }
+
+    /// The parent has not heard of all that we have seen, and says how it is there. What it does not know says nothing; what undoes nothing is
+    /// news. It is no answer: nobody vouches for the rest.
+    fn take_behind(&mut self, mut images: Vec<KeyImage>) -> Result<(), StorageError> {
+        if self.moved_at == 0 {
+            return Ok(());
+        }
+        images.retain(|pair| pair.image.is_some());
+        self.keep_what_was_seen(&mut images)?;
+        self.take_cut(images)
     }
 
     /// Who asked for a file, rather than for a name in a directory, looks at the directories where that stands from then on, as the

@@ -176,16 +176,8 @@ impl<S: MetaStore> Replica<S> {
             // Nobody who orders records has this one: it is answered for by the name by which it was written again.
             self.take_lent(version)?;
         } else if facts.visible == Fact::No && facts.safe == Fact::Unknown && self.is_trusted() {
-            self.forget_unknown(version)?;
-        }
-        Ok(())
-    }
-
-    /// Neither the parent nor the home knows a version that we handed over. Where we do not show it either, it was seen before the home lost
-    /// it, and whoever wrote it, or has it, wrote it again by another name: by this one nobody will ask.
-    fn forget_unknown(&mut self, version: RecordId) -> Result<(), StorageError> {
-        let Some(lent) = self.lent(version)? else { return Ok(()) };
-        if !self.is_shown(self.file_meant(lent.file)?, version)? {
+            // Neither the parent nor the home knows what we handed over. It was seen before the home lost it, and whoever wrote it, or has it, wrote
+            // it again by another name: by this one nobody will ask.
             self.take_lent(version)?;
         }
         Ok(())

@@ -335,7 +335,7 @@ impl<S: MetaStore> Replica<S> {
             let Some(parked) = child.asks.pop_front() else { return Ok(()) };
             let has_seen = self.has_seen(&parked)?;
             if !has_seen && now >= parked.since + BEHIND_MAX {
-                self.send_answer(origin, parked.ask, Verdict::Behind, Vec::new());
+                self.answer_behind(origin, parked)?;
             } else if let Some(parked) = self.try_answer(origin, parked)? {
                 // Later questions may be answered first; this one is looked at again with the next input.
                 let later: Vec<ParkedAsk> = match self.children.by_origin.get_mut(&origin) {
@@ -386,21 +386,16 @@ impl<S: MetaStore> Replica<S> {
         self.send_child(origin, Down::Answer { serial, ask, verdict, through, images });
     }
 
-    /// As [`Replica::try_answer`], but for what others have alone of what is asked for: a crowded file is only found with its
-    /// name.
-    fn answer(&mut self, origin: OriginId, parked: ParkedAsk) -> Result<Option<ParkedAsk>, StorageError> {
-        if !self.counters.synced {
-            self.send_answer(origin, parked.ask, Verdict::Unready, Vec::new());
-            return Ok(None);
-        }
+    /// What a child may see of what it asks for.
+    fn shown_of(&self, origin: OriginId, question: &Question) -> Result<(Verdict, Vec<KeyImage>), StorageError> {
         let part = self.children.by_origin.get(&origin).and_then(|child| child.part);
-        let about = match &parked.question {
+        let about = match question {
             Question::Lookup { parent, name } => Some(Key::Entry(*parent, name.clone())),
             Question::Attributes { file } => Some(Key::Inode(*file)),
             Question::List { .. } => None,
         };
         let mut images = Vec::new();
-        let verdict = match &parked.question {
+        let verdict = match question {
             Question::Lookup { parent, name } => {
                 self.add_image(Key::Inode(*parent), &mut images)?;
                 self.add_entry(*parent, name, &mut images)?
@@ -419,10 +414,34 @@ impl<S: MetaStore> Replica<S> {
                 }
             }
         };
-        let (verdict, images) = match part {
-            Some(part) => self.shown_answer(part, about.as_ref(), (verdict, images))?,
-            None => (verdict, images),
-        };
+        match part {
+            Some(part) => self.shown_answer(part, about.as_ref(), (verdict, images)),
+            None => Ok((verdict, images)),
+        }
+    }
+
+    /// Answers a child that has seen what is not known here, and did not come in time, with how it is here: names that it has never heard
+    /// of are news to it all the same. Nothing of it is watched for the child.
+    fn answer_behind(&mut self, origin: OriginId, parked: ParkedAsk) -> Result<(), StorageError> {
+        let mut images = Vec::new();
+        if self.counters.synced && self.may_look(origin, &parked.question)? {
+            images = self.shown_of(origin, &parked.question)?.1;
+        }
+        if !self.may_look_at(origin, &crowded_in(&images)) {
+            images.clear();
+        }
+        self.send_answer(origin, parked.ask, Verdict::Behind, images);
+        Ok(())
+    }
+
+    /// As [`Replica::try_answer`], but for what others have alone of what is asked for: a crowded file is only found with its
+    /// name.
+    fn answer(&mut self, origin: OriginId, parked: ParkedAsk) -> Result<Option<ParkedAsk>, StorageError> {
+        if !self.counters.synced {
+            self.send_answer(origin, parked.ask, Verdict::Unready, Vec::new());
+            return Ok(None);
+        }
+        let (verdict, images) = self.shown_of(origin, &parked.question)?;
         let crowded = crowded_in(&images);
         if !crowded.is_empty() && !self.may_look_at(origin, &crowded) {
             return Ok(Some(parked));

@@ -60,7 +60,7 @@ impl<S: MetaStore> Replica<S> {
     }
 
     /// Whether a file shows a version, or the copy that was made of this does.
-    pub(crate) fn is_shown(&self, file: FileId, version: RecordId) -> Result<bool, StorageError> {
+    fn is_shown(&self, file: FileId, version: RecordId) -> Result<bool, StorageError> {
         for file in [file, FileId::made_by(version)] {
             let inode = self.inode(file)?;
             if inode.is_some_and(|inode| inode.version == version && !inode.is_removed()) {

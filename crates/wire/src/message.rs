@@ -429,7 +429,8 @@ pub enum Verdict {
     More,
     /// A list: the directory ends here.
     End,
-    /// The parent has not yet seen what the child has seen, and could not get it in time.
+    /// The parent has not yet seen what the child has seen, and could not get it in time. The images say how it is there, which is no answer;
+    /// there may be none.
     Behind,
     /// The parent does not hold the volume yet, or is overloaded.
     Unready,

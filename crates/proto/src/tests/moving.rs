@@ -708,3 +708,35 @@ fn what_met_another_at_the_new_station_and_came_first_by_the_former_one_is_told(
         world.assert_agrees(ann);
     }
 }
+
+/// World 70020: what a client saw at a station whose disk is gone never comes. It stays for a while, and hides nothing that others made
+/// meanwhile, in the directory of which it was seen.
+#[test]
+fn what_was_seen_at_a_station_that_is_gone_hides_nothing_new() {
+    let (mut world, [s1, s2], [client, other], [upper, _]) = two_stations_and_two_clients();
+    let third = world.add(Role::Client, "cy@c");
+    let line = world.connect(client, s1);
+    world.connect(other, s1);
+    world.connect(third, HOME);
+    world.settle();
+    let directory = world.mkdir(other, FileId::ROOT, "d");
+    world.create(other, directory, "common");
+    world.pass(Duration::from_secs(5));
+    assert_eq!(world.names(client, directory).unwrap(), ["common"]);
+    world.close(upper);
+    world.create(other, directory, "seen");
+    world.pass(Duration::from_secs(2));
+    assert_eq!(world.names(client, directory).unwrap(), ["common", "seen"]);
+    world.close(line);
+    world.destroy(s1);
+    world.destroy(other);
+    world.create(third, directory, "new");
+    world.pass(Duration::from_secs(5));
+    world.connect(client, s2);
+    world.pass(Duration::from_secs(5));
+    assert_eq!(world.names(client, directory).unwrap(), ["common", "new", "seen"]);
+    let unlink = Change::Unlink { parent: directory, name: name("common") };
+    world.change(third, unlink).unwrap();
+    world.pass(Duration::from_secs(5));
+    assert!(world.names(client, directory).unwrap().iter().any(|there| there == "seen"), "it is not undone");
+}
