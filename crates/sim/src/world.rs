@@ -198,7 +198,9 @@ impl World {
             Event::Deliver { session, from } => self.deliver(session, from),
             Event::Synced { host, life, point } => self.synced(host, life, point),
             Event::Wake { host, life } => {
-                if self.hosts[host].life == life {
+                // One that was armed before an earlier one is void: it would arm the next anew, and none would ever be fewer.
+                let is_due = self.hosts[host].wake_at.is_some_and(|at| at <= self.now);
+                if self.hosts[host].life == life && is_due {
                     self.hosts[host].wake_at = None;
                     self.feed(host, Input::Tick);
                 }
