@@ -5,9 +5,11 @@
 //! So nothing is called safe that a row says is here only, and nothing stable that a row says is not at the home.
 
 use crate::api::Role;
+use crate::lent::Lent;
 use crate::replica::Replica;
 use crate::tables::{origin_range, parse_record_key, record_key, table};
 use wayfs_types::{Fact, Facts, MetaStore, RecordId, StorageError};
+use wayfs_wire::{HeldVersion, LentVersion, Up};
 
 impl<S: MetaStore> Replica<S> {
     /// How far a mark of our own counts: no further than to the first contents of which a row in one of these tables says otherwise.
@@ -50,6 +52,15 @@ impl<S: MetaStore> Replica<S> {
         })
     }
 
+    /// The mark of whoever looked for it may be past it by now: it was found meanwhile. So its word is asked for.
+    fn offer_sought(&mut self, version: RecordId) -> Result<(), StorageError> {
+        if let Some(Lent { file, content, to }) = self.lent(version)? {
+            let held = HeldVersion { version, file, content };
+            self.tell_parent(Up::Lent { versions: vec![LentVersion { held, to: to.map(|stamp| stamp.origin) }] });
+        }
+        Ok(())
+    }
+
     /// The parent has contents of ours on its disk that we kept behind the mark, since they were looked for: they are safe, and not
     /// at the home yet. What nobody looks for the mark itself tells.
     pub(crate) fn lend_what_was_sought(&mut self, record: RecordId) -> Result<(), StorageError> {
@@ -61,6 +72,7 @@ impl<S: MetaStore> Replica<S> {
             let to = self.upstream.as_ref().and_then(|upstream| upstream.stamp);
             self.lend(record, to)?;
             self.levels_moved = true;
+            self.offer_sought(record)?;
         }
         Ok(())
     }

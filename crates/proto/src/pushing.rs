@@ -209,7 +209,10 @@ impl<S: MetaStore> Replica<S> {
                 }
                 None if self.missing(version)?.is_none() => {
                     self.contents.wanted.remove(&version);
-                    self.contents.called.remove(&version);
+                    if self.contents.called.remove(&version) {
+                        // The home has us on record for what we know by another name, or not any more: it is to ask others.
+                        self.contents.gone.insert(version, false);
+                    }
                 }
                 None => {}
             }
