@@ -41,6 +41,8 @@ fn seeds_that_found_something_run_clean() {
         (92_042_544, &[], "a writer that was put back is asked under its former number only"),
         (97_000_579, home_back, "a station waits for contents of what it cancelled and that nobody has"),
         (111_003_298, &[], "a writer is not told what became of what was looked for if its line is cut just then"),
+        (116_034_698, &[], "a writer pushes what was looked for and found meanwhile, and is told nothing of it"),
+        (116_068_903, &[], "a home waits for contents from a station that knows them by another name"),
     ];
     for (seed, with, what) in found {
         let violations = run_planned(Plan::with(seed, &Disaster::ON, with), None, false).violations;
