@@ -322,7 +322,7 @@ impl Contents for Live {
     fn fetch(&self, wanted: Wanted, patience: Duration) -> Result<(), FsError> {
         let begin = Instant::now();
         self.ahead.waits(wanted.file);
-        if let Some(error) = self.vain.recent(&wanted.digests, begin) {
+        if let Some(error) = self.vain.recent(wanted.version, &wanted.digests, begin) {
             return Err(error);
         }
         let fetched = self.volume.fetch(wanted.file, wanted.version, &wanted.digests, patience);
@@ -330,7 +330,7 @@ impl Contents for Live {
             let error = self.fetch_failed(&wanted, &error);
             if begin.elapsed() >= LONG_WAIT {
                 let lacking = wanted.digests.iter().copied().filter(|digest| !self.has(digest));
-                self.vain.note(lacking, error, Instant::now());
+                self.vain.note(wanted.version, lacking, error, Instant::now());
             }
             return Err(error);
         }

@@ -175,12 +175,18 @@ impl<S: MetaStore> Replica<S> {
         } else if facts.visible == Fact::No && self.was_written_again(version) {
             // Nobody who orders records has this one: it is answered for by the name by which it was written again.
             self.take_lent(version)?;
-        } else if facts.visible == Fact::No && facts.safe == Fact::Unknown && self.is_trusted() {
-            // Neither the parent nor the home knows what we handed over. It was seen before the home lost it, and whoever wrote it, or has it, wrote
-            // it again by another name: by this one nobody will ask.
+        } else if self.is_unknown_to_all(version, facts) {
+            // It was seen before the home lost it, and whoever wrote it, or has it, wrote it again by another name.
             self.take_lent(version)?;
         }
         Ok(())
+    }
+
+    /// Whether nobody will ask by this name for what we handed over: neither the parent has the record, nor the home. That something is not
+    /// stable is the home's word: a station that cannot reach it, or was put back, says nothing of what it does not know.
+    fn is_unknown_to_all(&self, version: RecordId, facts: Facts) -> bool {
+        let nowhere = Facts { safe: Fact::Unknown, visible: Fact::No, stable: Fact::No };
+        facts == nowhere && self.is_trusted() && self.parent_has(version.origin()) < version.sequence()
     }
 }
 

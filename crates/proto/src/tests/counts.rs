@@ -9,7 +9,7 @@ use crate::{Held, Input, Ledger, Neighbour, Output, PeerId, Role};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level, Request};
-use wayfs_types::{Admitted, Digest, FileId, Life, Op, RecordId, WallTime};
+use wayfs_types::{Admitted, Digest, Fact, Facts, FileId, Life, Op, RecordId, WallTime};
 use wayfs_wire::{HeldVersion, Message, SentRecord, Up, encode};
 
 const ROOT: FileId = FileId::ROOT;
@@ -362,16 +362,21 @@ fn what_a_removed_machine_had_is_declared_lost_though_nobody_comes_or_goes() {
     }
 }
 
+/// A home, a station, a client at it, and the line between these.
+fn client_at_a_station() -> (World, usize, usize, PeerId) {
+    let mut world = first_life();
+    let (station, client) = (world.add(Role::Station, "st@s"), world.add(Role::Client, "ann@a"));
+    world.configure(client, |config| config.life = Life(5));
+    stay_connected(&mut world, station, HOME);
+    let line = stay_connected(&mut world, client, station);
+    (world, station, client, line)
+}
+
 /// Seed 10254 of `home-back`: a client has lost nothing under its present number, by which nobody has anything yet, and something that it
 /// had handed to a station under the one before.
 #[test]
 fn a_client_does_not_answer_for_ever_for_what_is_lost_of_a_number_that_it_had_before() {
-    let mut world = first_life();
-    let station = world.add(Role::Station, "st@s");
-    let a = world.add(Role::Client, "ann@a");
-    world.configure(a, |config| config.life = Life(5));
-    stay_connected(&mut world, station, HOME);
-    let line = stay_connected(&mut world, a, station);
+    let (mut world, station, a, line) = client_at_a_station();
     world.names(a, ROOT).unwrap();
     world.pass(Duration::from_secs(3));
     let homes = world.snapshot(HOME);
@@ -405,12 +410,7 @@ fn a_client_does_not_answer_for_ever_for_what_is_lost_of_a_number_that_it_had_be
 /// heard that.
 #[test]
 fn a_client_does_not_answer_for_what_another_copy_of_its_store_wrote() {
-    let mut world = first_life();
-    let station = world.add(Role::Station, "st@s");
-    let a = world.add(Role::Client, "ann@a");
-    world.configure(a, |config| config.life = Life(5));
-    stay_connected(&mut world, station, HOME);
-    let line = stay_connected(&mut world, a, station);
+    let (mut world, station, a, line) = client_at_a_station();
     write(&mut world, a, &named("before", 3));
     world.pass(Duration::from_secs(3));
     let copy = world.snapshot(a);
@@ -438,6 +438,10 @@ fn a_client_does_not_answer_for_what_another_copy_of_its_store_wrote() {
     world.pass(Duration::from_secs(10));
     // What it looked for before it heard of the loss.
     world.input(a, Input::Sought { file: film, version, content: big("film"), is_here: true });
+    // A station that cannot reach the home says what it knows itself.
+    let of_a_station = Facts { visible: Fact::No, ..Facts::default() };
+    world.hosts[a].replica.settle_former(version, of_a_station).unwrap();
+    world.input(a, Input::Tick);
     assert!(!world.hosts[a].replica.ledger().unwrap().home_lacks.is_nothing(), "it answers for it");
     assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
     assert_eq!(world.wait(b, Level::Stable), Ok(Answer::Reached));
