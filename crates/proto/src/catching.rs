@@ -89,9 +89,11 @@ impl<S: MetaStore> Replica<S> {
 
     /// The parent was put back, or heard that the home was. What we saw and the home lacks is lost, and no question may wait for
     /// it. But a station that was put back lacks what the home has, too, until it has caught up: it is asked to, with each ping
-    /// until it has.
+    /// until it has. So is a parent that lacks what we wrote under another number: that number may have been given up before the home was put
+    /// back, and then nothing of the present one is lost.
     pub(crate) fn ask_what_is_lost(&mut self) {
-        let is_due = |up: &crate::upstream::Upstream| up.lost_before.is_some() && up.loss_ask.is_none();
+        let is_due =
+            |up: &crate::upstream::Upstream| (up.lost_before.is_some() || up.lacks_former) && up.loss_ask.is_none();
         if self.config.role != Role::Client || !self.upstream.as_ref().is_some_and(is_due) {
             return;
         }
@@ -107,8 +109,13 @@ impl<S: MetaStore> Replica<S> {
         let Some(upstream) = self.upstream.as_mut() else { return Ok(()) };
         upstream.loss_ask = None;
         let (peer, stamp) = (upstream.peer, upstream.stamp);
-        let Some(change) = upstream.lost_before.take_if(|_| reached) else { return Ok(()) };
-        self.forget_seen_before(change);
+        if !reached {
+            return Ok(());
+        }
+        upstream.lacks_former = false;
+        if let Some(change) = upstream.lost_before.take() {
+            self.forget_seen_before(change);
+        }
         if !self.lost_of_former()?.is_empty() {
             // It said so before it had caught up.
             self.fork.caught_up = stamp;

@@ -432,19 +432,27 @@ impl<S: MetaStore> Replica<S> {
         tracing::warn!(%version, file = %lost.file, "bytes that were declared lost turned up");
         self.forget_lost(version, &lost);
         self.overlay.delete_raw(record_key(VANISHED, lost.report));
+        // Whatever the file shows by now, this is not lost any more.
+        self.take_back_report(lost.report)?;
         let Some(inode) = wayfs_tree::inode(&self.tx(), lost.file)?.filter(|inode| !inode.is_removed()) else {
             return Ok(());
         };
         let is_shown = inode.version == lost.report;
-        if is_shown {
-            self.put_image(Key::Conflict(lost.report), None)?;
-        }
         if is_shown && !lost.is_replaced {
             return Ok(());
         }
         let base = if is_shown { lost.report } else { version };
         let op = Op::Store { file: lost.file, base, content: lost.content, mtime: lost.mtime };
         self.write_op(op, inode.uid, None)?;
+        Ok(())
+    }
+
+    fn take_back_report(&mut self, report: RecordId) -> Result<(), StorageError> {
+        let key = Key::Conflict(report);
+        let known = wayfs_tree::View::image(&self.tx(), &key)?;
+        if matches!(known, Some(Image::Conflict(report)) if report.is_loss()) {
+            self.put_image(key, None)?;
+        }
         Ok(())
     }
 

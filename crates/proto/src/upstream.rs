@@ -103,6 +103,8 @@ pub(crate) struct Upstream {
     pub(crate) migration: Option<AskId>,
     /// Client: the parent was put back, or heard that the home was: what we knew before this change may be lost.
     pub(crate) lost_before: Option<u64>,
+    /// Client: the parent has less than the home had of what we wrote under the origins that we had before.
+    pub(crate) lacks_former: bool,
     /// Client: its question whether the parent has caught up since.
     pub(crate) loss_ask: Option<AskId>,
     /// Questions about facts, our own and those of children.
@@ -204,6 +206,7 @@ impl<S: MetaStore> Replica<S> {
             by_question: BTreeMap::new(),
             migration: None,
             lost_before: None,
+            lacks_former: false,
             loss_ask: None,
             fact_asks: BTreeMap::new(),
             next_ask: 1,

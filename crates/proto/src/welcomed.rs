@@ -49,7 +49,6 @@ impl<S: MetaStore> Replica<S> {
         if let Some(upstream) = self.upstream.as_mut() {
             upstream.lost_before = went_back.then_some(change);
         }
-        self.ask_what_is_lost();
         let confirmed = self.confirmed_applied(own)?;
         // Another server may not have heard yet of what the last one confirmed.
         let caught_up = self.fork.caught_up.take().filter(|known| known.is_same_store(&stamp));
@@ -77,6 +76,13 @@ impl<S: MetaStore> Replica<S> {
                 self.begin_fork(format!("the home was put back to an older copy, which has {theirs} records of ours"));
                 return Ok(());
             }
+        }
+        if self.config.role == Role::Client {
+            let lacks_former = !self.lost_of_former()?.is_empty();
+            if let Some(upstream) = self.upstream.as_mut() {
+                upstream.lacks_former = lacks_former;
+            }
+            self.ask_what_is_lost();
         }
         if !resume {
             self.begin_anew(stamp);

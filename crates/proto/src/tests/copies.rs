@@ -425,3 +425,52 @@ fn what_one_copy_wrote_is_not_known_since_the_other_wrote_later_numbers() {
     }
     world.check_tree(HOME);
 }
+
+/// Two copies of a client's store wrote at the home, the first one gives way and has nothing to write again, and then the home is put
+/// back to before both. Nobody else knows of what it had written.
+fn gives_way_and_then_its_home_is_put_back(by_way_of_a_station: bool) {
+    let mut world = first_life();
+    let (a, peer) = client(&mut world);
+    let station = world.add(Role::Station, "st@s");
+    world.settle();
+    let (store, copy) = (world.snapshot(a), world.snapshot(HOME));
+    let mine = world.create(a, ROOT, "mine");
+    world.store(a, mine, big("mine"));
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(3));
+    world.close(peer);
+    let b = world.clone_of(a, store, 200_003);
+    stay_connected(&mut world, b, HOME);
+    write(&mut world, b, &named("other", 1));
+    world.pass(Duration::from_secs(3));
+    let former = world.hosts[a].replica.config().origin;
+    // Its line is gone as soon as it has another number: the home says nothing to it under that.
+    let peer = world.connect(a, HOME);
+    world.settle();
+    let renewed = world.hosts[a].replica.config().origin;
+    assert_ne!(renewed, former, "it gives way");
+    assert!(!world.is_open(peer));
+    world.destroy(b);
+    world.restore(HOME, copy, 7);
+    world.hosts[HOME].chunks.clear();
+    assert!(world.admit_again(HOME, a, renewed));
+    let parent = if by_way_of_a_station { station } else { HOME };
+    rejoin(&mut world, &[(station, HOME), (a, parent)]);
+    world.pass(Duration::from_secs(40));
+    assert_eq!(world.lookup(HOME, ROOT, "mine").unwrap().1.content, big("mine"));
+    assert_eq!(world.wait(a, Level::Stable), Ok(Answer::Reached));
+    assert!(world.hosts[HOME].chunks.contains(&big("mine").root().unwrap()), "its bytes are there, too");
+    world.check_tree(HOME);
+    world.assert_agrees(a);
+}
+
+/// Seed 121000552 of `home-back` with `clone`.
+#[test]
+fn what_was_written_under_a_number_that_a_copy_goes_on_under_is_written_again() {
+    gives_way_and_then_its_home_is_put_back(false);
+}
+
+#[test]
+fn what_was_written_under_a_number_that_a_copy_goes_on_under_is_written_again_by_way_of_a_station() {
+    gives_way_and_then_its_home_is_put_back(true);
+}

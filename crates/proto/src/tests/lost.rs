@@ -332,6 +332,38 @@ fn a_loss_is_accepted_by_word_and_taken_back_when_the_bytes_turn_up() {
     }
 }
 
+/// Seed 101000431: what turned up is no longer called lost, though something was stored over what was shown instead. It comes beside that.
+#[test]
+fn what_turns_up_beside_something_newer_is_not_called_lost() {
+    let mut stage = stage();
+    let file = stage.stable_file("old");
+    stage.world.hold_pushes(stage.session, true);
+    stage.world.store(stage.writer, file, big("new"));
+    stage.world.pass(Duration::from_secs(2));
+    stage.world.close(stage.session);
+    stage.world.pass(Duration::from_secs(60));
+    let (now, wall) = (stage.world.now, stage.world.wall());
+    let away = stage.world.hosts[HOME].replica.contents_away(10).unwrap();
+    let sought = away.iter().map(|away| away.version).collect();
+    stage.world.hosts[HOME].replica.accept_loss(now, wall, &sought).unwrap();
+    stage.world.input(HOME, Input::Tick);
+    stage.world.pass(Duration::from_secs(2));
+    stage.world.lookup(stage.reader, FileId::ROOT, "old").unwrap();
+    stage.world.store(stage.reader, file, big("newer"));
+    assert_eq!(stage.world.wait(stage.reader, Level::Stable), Ok(Answer::Reached));
+    assert_eq!(stage.lost_at(stage.reader).len(), 1, "it is still lost");
+    stage.session = stage.world.connect(stage.writer, stage.stations[0]);
+    stage.world.pass(ASKED);
+    assert_eq!(stage.world.wait(stage.writer, Level::Stable), Ok(Answer::Reached));
+    assert_eq!(stage.content_at(HOME, file), big("newer"));
+    assert_eq!(stage.world.names(stage.reader, FileId::ROOT).unwrap().len(), 2, "what was lost is beside it");
+    for host in stage.everybody() {
+        assert!(stage.lost_at(host).is_empty(), "host {host}");
+        assert_eq!(stage.world.hosts[host].replica.progress().versions_lost, 0, "host {host}");
+    }
+    stage.assert_nothing_waits();
+}
+
 /// [S-losses] Nor is it shown by word, if whoever looked for it says that it is nowhere.
 #[test]
 fn what_was_kept_and_is_gone_is_not_shown_when_a_loss_is_accepted() {
