@@ -266,6 +266,17 @@ impl History {
             || self.removals.values().any(|gone| gone.version == record)
     }
 
+    /// Updates that were made upon an update, and upon those.
+    pub(crate) fn heirs_of(&self, record: RecordId) -> BTreeSet<RecordId> {
+        let mut heirs = BTreeSet::new();
+        let mut upon = vec![record];
+        while let Some(base) = upon.pop() {
+            let next = self.updates.iter().filter(|(_, update)| update.base == Some(base)).map(|(heir, _)| *heir);
+            upon.extend(next.filter(|heir| heirs.insert(*heir)));
+        }
+        heirs
+    }
+
     /// A crash took a host's records of an origin after `last`, and none after `ahead` can have reached anybody. What had been
     /// reported safe by then stays promised, and what a copy of its store has is the copy's.
     pub(crate) fn lose(&mut self, host: usize, origin: OriginId, last: u64, ahead: u64) {
