@@ -15,7 +15,7 @@ use std::sync::Arc;
 use wayfs_types::request::Level;
 use wayfs_types::{
     Admitted, Content, Entry, Facts, FileId, Image, Key, MetaStore, Name, NodeId, Op, Origin, OriginId, RecordId,
-    StorageError,
+    StorageError, WallTime,
 };
 
 /// Longest path that is put together, in names: deeper trees exist only where a peer lied.
@@ -194,16 +194,10 @@ impl<S: MetaStore> Replica<S> {
         let mut waiting = Vec::new();
         for (key, value) in self.store.scan(&from, &[of + 1], limit)? {
             let version = parse_record_key(&key)?;
-            let (file, content) = if of == table::LENT {
-                let lent: Lent = unpack(&value)?;
-                (lent.file, lent.content)
-            } else {
-                let owed: Owed = unpack(&value)?;
-                (owed.file, owed.content)
-            };
+            let (file, content) = waiting_row(of, &value)?;
             let is_queued = self.log.position_of(version).is_some();
-            let since = self.inode(file)?.filter(|inode| inode.version == version).map(|inode| inode.mtime);
             let facts = self.record_facts(version, Some(&content))?;
+            let since = self.waits_since(file, version, facts)?;
             let path = self.path_of(file)?;
             let bytes = content.size();
             let sent = self.contents.sent_home.get(&version).copied().unwrap_or(0).min(bytes);
@@ -228,19 +222,30 @@ impl<S: MetaStore> Replica<S> {
             let is_there = |child: OriginId| self.children.peer_of(child).is_some();
             let mut holders: Vec<_> = missing.everybody().map(|child| (child, is_there(child))).collect();
             holders.sort_by_key(|(_, is_there)| !is_there);
-            let since =
-                self.inode(missing.file)?.filter(|inode| inode.version == missing.version).map(|inode| inode.mtime);
+            let facts = self.record_facts(version, Some(&missing.content))?;
             lacking.push(ContentMissing {
                 version,
                 file: missing.file,
                 path: self.path_of(missing.file)?,
                 bytes: missing.content.size(),
-                since,
-                facts: self.record_facts(version, Some(&missing.content))?,
+                since: self.waits_since(missing.file, version, facts)?,
+                facts,
                 holders,
             });
         }
         Ok(lacking)
+    }
+
+    /// Since when a version waits, as near as is known: it was written before it was safe or visible, and before its file changed last. (When
+    /// that was modified says nothing: programs set it.)
+    pub(crate) fn waits_since(
+        &self,
+        file: FileId,
+        version: RecordId,
+        facts: Facts,
+    ) -> Result<Option<WallTime>, StorageError> {
+        let changed = self.inode(file)?.filter(|inode| inode.version == version).map(|inode| inode.ctime);
+        Ok([changed, facts.safe.since(), facts.visible.since()].into_iter().flatten().min())
     }
 
     /// Open conflicts from after one, in order of id.
@@ -389,4 +394,22 @@ impl<S: MetaStore> Replica<S> {
             _ => 0,
         })
     }
+}
+
+/// The file and the content of a row of versions that wait.
+pub(crate) fn waiting_row(of: u8, row: &[u8]) -> Result<(FileId, Content), StorageError> {
+    Ok(match of {
+        table::LENT => {
+            let lent: Lent = unpack(row)?;
+            (lent.file, lent.content)
+        }
+        table::MISSING => {
+            let missing: Missing = unpack(row)?;
+            (missing.file, missing.content)
+        }
+        _ => {
+            let owed: Owed = unpack(row)?;
+            (owed.file, owed.content)
+        }
+    })
 }

@@ -4,11 +4,18 @@
 //! cost of a look grows neither with the log nor with the number of versions.
 
 use crate::api::Role;
+use crate::inspect::waiting_row;
 use crate::replica::Replica;
+use crate::tables::{origin_range, parse_record_key, table};
 use crate::tentative::{Log, LogItem};
 use std::collections::BTreeMap;
 use std::ops::Add;
 use wayfs_types::{MetaStore, Op, StorageError, WallTime};
+
+/// Writers of whom the oldest version is looked up for a look.
+const WRITERS_MAX: usize = 256;
+/// Versions of each that are looked at until the age of one is known.
+const VERSIONS_MAX: usize = 8;
 
 /// So much of something.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +26,8 @@ pub struct Amount {
     pub versions: u64,
     /// Bytes of contents, those within records included.
     pub bytes: u64,
-    /// When the oldest of it was written, by its writer's clock; `None`: there is nothing, or that is not known.
+    /// When the oldest of it was written, by its writer's clock, or came to a server; `None`: there is nothing, or that is not known. Of
+    /// versions, those of 256 writers at most are looked at.
     pub oldest: Option<WallTime>,
 }
 
@@ -150,45 +158,69 @@ impl<S: MetaStore> Replica<S> {
     pub fn ledger(&self) -> Result<Ledger, StorageError> {
         Ok(match self.config.role {
             Role::Home => {
-                let home_lacks = self.amount_missing();
+                let home_lacks = self.amount_missing()?;
                 Ledger { not_safe: None, at_station: None, home_lacks }
             }
             Role::Station => {
-                let (not_safe, at_station) = (self.amount_missing(), self.amount_at_station());
+                let (not_safe, at_station) = (self.amount_missing()?, self.amount_at_station()?);
                 Ledger { not_safe: Some(not_safe), at_station: Some(at_station), home_lacks: not_safe + at_station }
             }
             Role::Client => {
-                let (not_safe, at_station) = self.amounts_of_own();
+                let (not_safe, at_station) = self.amounts_of_own()?;
                 Ledger { not_safe: Some(not_safe), at_station: Some(at_station), home_lacks: not_safe + at_station }
             }
         })
     }
 
     /// Contents that somebody below us has and we do not.
-    fn amount_missing(&self) -> Amount {
+    fn amount_missing(&self) -> Result<Amount, StorageError> {
         let (versions, bytes) = (positive(self.totals.missing), positive(self.totals.missing_bytes));
-        Amount { records: 0, versions, bytes, oldest: None }
+        Ok(Amount { records: 0, versions, bytes, oldest: self.oldest_version(table::MISSING)? })
     }
 
     /// What we have and the home does not.
-    fn amount_at_station(&self) -> Amount {
+    fn amount_at_station(&self) -> Result<Amount, StorageError> {
         let waiting = self.log.tentative_weight();
-        Amount {
+        Ok(Amount {
             records: waiting.records,
             versions: positive(self.totals.owed),
             bytes: waiting.bytes.saturating_add(positive(self.totals.owed_bytes)),
-            oldest: self.log.oldest_tentative(),
+            oldest: self.log.oldest_tentative().into_iter().chain(self.oldest_version(table::OWED)?).min(),
+        })
+    }
+
+    /// When the oldest version of a table was written: of each writer the first whose age is known.
+    fn oldest_version(&self, of: u8) -> Result<Option<WallTime>, StorageError> {
+        let (mut from, mut oldest) = (vec![of], None);
+        for _ in 0..WRITERS_MAX {
+            let rows = self.store.scan(&from, &[of + 1], VERSIONS_MAX)?;
+            let Some((first, _)) = rows.first() else { break };
+            let writer = parse_record_key(first)?.origin();
+            for (key, row) in &rows {
+                let version = parse_record_key(key)?;
+                if version.origin() != writer {
+                    break;
+                }
+                let (file, content) = waiting_row(of, row)?;
+                let facts = self.record_facts(version, Some(&content))?;
+                if let Some(since) = self.waits_since(file, version, facts)? {
+                    oldest = oldest.into_iter().chain([since]).min();
+                    break;
+                }
+            }
+            from = origin_range(of, writer, 0).1;
         }
+        Ok(oldest)
     }
 
     /// What of our own is on this machine only, and what is at a station.
-    fn amounts_of_own(&self) -> (Amount, Amount) {
+    fn amounts_of_own(&self) -> Result<(Amount, Amount), StorageError> {
         let (not_safe, not_visible) = (&self.log.not_safe, &self.log.not_visible);
         let here = Amount {
             records: not_safe.beyond.records,
             versions: positive(self.totals.owed),
             bytes: not_safe.beyond.bytes.saturating_add(positive(self.totals.owed_bytes)),
-            oldest: not_safe.oldest(self.log.items()),
+            oldest: not_safe.oldest(self.log.items()).into_iter().chain(self.oldest_version(table::OWED)?).min(),
         };
         // What is not visible and safe; nothing, if the home was faster than the station's word.
         let records = not_visible.beyond.records.saturating_sub(not_safe.beyond.records);
@@ -200,9 +232,14 @@ impl<S: MetaStore> Replica<S> {
                 .bytes
                 .saturating_sub(not_safe.beyond.bytes)
                 .saturating_add(positive(self.totals.lent_bytes)),
-            oldest: not_visible.oldest(self.log.items()).filter(|_| records > 0),
+            oldest: not_visible
+                .oldest(self.log.items())
+                .filter(|_| records > 0)
+                .into_iter()
+                .chain(self.oldest_version(table::LENT)?)
+                .min(),
         };
-        (here, at_station)
+        Ok((here, at_station))
     }
 
     /// The marks of our own records moved, or our disk went on.

@@ -87,7 +87,7 @@ pub struct ContentWaiting {
     pub path: Option<String>,
     /// Bytes of it.
     pub bytes: u64,
-    /// When the file was modified last, if this is what it holds.
+    /// Since when it waits, by the clocks of its writer and its servers, as near as is known: it may be longer. `None`: it is not known.
     pub since: Option<WallTime>,
     /// How far it is.
     pub facts: Facts,
@@ -108,7 +108,7 @@ pub struct ContentMissing {
     pub path: Option<String>,
     /// Bytes of it.
     pub bytes: u64,
-    /// When the file was modified last, if this is what it holds.
+    /// Since when it waits, by the clocks of its writer and its servers, as near as is known: it may be longer. `None`: it is not known.
     pub since: Option<WallTime>,
     /// How far it is.
     pub facts: Facts,

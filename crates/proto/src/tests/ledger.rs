@@ -4,7 +4,7 @@ use super::world::{HOME, World, big, small};
 use crate::{Amount, Role};
 use std::time::Duration;
 use wayfs_types::request::{Change, Level, Request};
-use wayfs_types::{FileId, Kind};
+use wayfs_types::{AttrChange, FileId, Kind, WallTime};
 
 /// A client that was connected once and is cut off.
 fn cut_off() -> (World, usize) {
@@ -210,4 +210,46 @@ fn what_is_stable_is_not_only_here() {
     assert!(progress.safe_through < progress.stable_through, "the home waits for the reader: {progress:?}");
     let ledger = world.hosts[writer].replica.ledger().unwrap();
     assert!(ledger.not_safe.unwrap().is_nothing(), "{ledger:?}");
+}
+
+/// What waits does so since it was written, whatever date a program gave it (`rsync -a`, `tar x`): by the client's queue, by the
+/// station's, and in the sums.
+#[test]
+fn what_waits_is_as_old_as_it_is_and_not_as_it_says() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "st@s");
+    let client = world.add(Role::Client, "ann@a");
+    world.connect(station, HOME);
+    world.settle();
+    let line = world.connect(client, station);
+    world.names(client, FileId::ROOT).unwrap();
+    let begin = world.wall();
+    world.pass(Duration::from_secs(5));
+    let file = world.create(client, FileId::ROOT, "old");
+    world.store(client, file, big("old"));
+    let change = AttrChange { mtime: Some(WallTime::from_nanos(1)), ..AttrChange::default() };
+    world.change(client, Change::SetAttr { file, change }).unwrap();
+    world.pass(Duration::from_secs(2));
+    let written = world.wall();
+    world.pass(Duration::from_secs(30));
+    for host in [client, station] {
+        let replica = &world.hosts[host].replica;
+        let waiting = replica.contents_waiting(None, 10).unwrap();
+        let [waits] = &waiting[..] else { panic!("host {host}: {waiting:?}") };
+        let ledger = replica.ledger().unwrap();
+        for since in [waits.since, ledger.at_station.unwrap().oldest, ledger.home_lacks.oldest] {
+            let since = since.expect("it is known");
+            assert!(begin < since && since < written, "host {host}: {since:?} of {written:?}");
+        }
+    }
+    world.hold_pushes(line, true);
+    let file = world.create(client, FileId::ROOT, "held");
+    world.store(client, file, big("held"));
+    world.pass(Duration::from_secs(30));
+    let missing = world.hosts[station].replica.contents_missing(None, 10).unwrap();
+    let not_safe = world.hosts[station].replica.ledger().unwrap().not_safe.unwrap();
+    assert!(
+        missing[0].since.is_some_and(|since| since > written) && not_safe.oldest == missing[0].since,
+        "{missing:?}"
+    );
 }
