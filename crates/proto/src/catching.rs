@@ -87,6 +87,19 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
+    /// A session begins: notes whether the parent lacks what the home had of the numbers before this one, and asks what is lost.
+    pub(crate) fn note_what_parent_lacks(&mut self) -> Result<(), StorageError> {
+        if self.config.role != Role::Client {
+            return Ok(());
+        }
+        let lacks_former = !self.lost_of_former()?.is_empty();
+        if let Some(upstream) = self.upstream.as_mut() {
+            upstream.lacks_former = lacks_former;
+        }
+        self.ask_what_is_lost();
+        Ok(())
+    }
+
     /// The parent was put back, or heard that the home was. What we saw and the home lacks is lost, and no question may wait for
     /// it. But a station that was put back lacks what the home has, too, until it has caught up: it is asked to, with each ping
     /// until it has. So is a parent that lacks what we wrote under another number: that number may have been given up before the home was put

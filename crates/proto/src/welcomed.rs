@@ -77,13 +77,7 @@ impl<S: MetaStore> Replica<S> {
                 return Ok(());
             }
         }
-        if self.config.role == Role::Client {
-            let lacks_former = !self.lost_of_former()?.is_empty();
-            if let Some(upstream) = self.upstream.as_mut() {
-                upstream.lacks_former = lacks_former;
-            }
-            self.ask_what_is_lost();
-        }
+        self.note_what_parent_lacks()?;
         if !resume {
             self.begin_anew(stamp);
         }
