@@ -90,7 +90,9 @@ fn known(fact: Known, before: &str, since: Option<String>) -> String {
 /// What is under way.
 pub(crate) fn queue(report: &QueueReport) -> String {
     let waits = amount(&report.ledger.home_lacks);
-    let why = if report.ledger.why.is_empty() { String::new() } else { format!(": {}", clean(&report.ledger.why)) };
+    let shared = shared_reason(&report.items);
+    let why = shared.unwrap_or(&report.ledger.why);
+    let why = if why.is_empty() { String::new() } else { format!(": {}", clean(why)) };
     if report.items_total == 0 {
         // The list is of single updates; what has left it may not have come home yet.
         return if report.ledger.is_nothing() {
@@ -99,7 +101,7 @@ pub(crate) fn queue(report: &QueueReport) -> String {
             format!("Not at the home yet: {waits}{why}.\n")
         };
     }
-    let rows: Vec<Vec<String>> = report.items.iter().map(queue_row).collect();
+    let rows: Vec<Vec<String>> = report.items.iter().map(|item| queue_row(item, shared.is_none())).collect();
     let mut text = table(&["AGE", "STATE", "WHAT", "SENT", "PATH"], &rows);
     let shown = report.items.len() as u64;
     let more = if shown < report.items_total { format!(" ({shown} shown)") } else { String::new() };
@@ -115,7 +117,14 @@ pub(crate) fn queue(report: &QueueReport) -> String {
     text
 }
 
-fn queue_row(item: &QueueItem) -> Vec<String> {
+/// Why all of several items wait, if it is the same: that is said once.
+fn shared_reason(items: &[QueueItem]) -> Option<&str> {
+    let [first, rest @ ..] = items else { return None };
+    let is_shared = !rest.is_empty() && rest.iter().all(|item| item.reason == first.reason);
+    is_shared.then_some(first.reason.as_str()).filter(|reason| !reason.is_empty())
+}
+
+fn queue_row(item: &QueueItem, tells_reason: bool) -> Vec<String> {
     let state = if item.stuck { "stuck".to_owned() } else { level(item.state).to_owned() };
     let sent = if item.size_bytes == 0 {
         "-".to_owned()
@@ -123,7 +132,8 @@ fn queue_row(item: &QueueItem) -> Vec<String> {
         format!("{} of {}", bytes(item.sent_bytes), bytes(item.size_bytes))
     };
     let path = item.path.as_deref().map_or_else(|| "(removed since)".to_owned(), path_text);
-    let reason = if item.reason.is_empty() { String::new() } else { format!("  ({})", clean(&item.reason)) };
+    let is_told = tells_reason && !item.reason.is_empty();
+    let reason = if is_told { format!("  ({})", clean(&item.reason)) } else { String::new() };
     vec![duration(item.age_ms), state, item.operation.clone(), sent, format!("{path}{reason}")]
 }
 
@@ -200,8 +210,12 @@ mod tests {
             stuck: true,
             reason: "no station".into(),
         };
-        let text =
-            queue(&QueueReport { items: vec![item], items_total: 3, bytes_total: 8192, ..QueueReport::default() });
+        let text = queue(&QueueReport {
+            items: vec![item.clone()],
+            items_total: 3,
+            bytes_total: 8192,
+            ..QueueReport::default()
+        });
         let expected = "\
 AGE    STATE  WHAT   SENT                PATH
 1.5 s  stuck  store  1.0 KiB of 4.0 KiB  a/b  (no station)
@@ -209,6 +223,16 @@ AGE    STATE  WHAT   SENT                PATH
 ";
         assert_eq!(text, expected);
         assert_eq!(queue(&QueueReport::default()), "Nothing is waiting.\n");
+        let two = vec![item.clone(), QueueItem { path: Some("c".into()), ..item }];
+        let text = queue(&QueueReport { items: two, items_total: 2, bytes_total: 8192, ..QueueReport::default() });
+        let expected = "\
+AGE    STATE  WHAT   SENT                PATH
+1.5 s  stuck  store  1.0 KiB of 4.0 KiB  a/b
+1.5 s  stuck  store  1.0 KiB of 4.0 KiB  c
+2 items, 8.0 KiB not at the home yet
+Why: no station
+";
+        assert_eq!(text, expected, "a reason that all share is told once");
     }
 
     #[test]

@@ -41,10 +41,11 @@ fn status(report: &StatusReport, now_unix_ms: i64) -> String {
 fn volume_status(volume: &VolumeStatus, now_unix_ms: i64) -> String {
     let mut text = String::new();
     let place = volume.mountpoint.as_ref().map(|dir| format!(" at {}", clean(dir.display()))).unwrap_or_default();
+    // It may be offline though it was told to be online, since nobody answers.
     let mode = if matches!(volume.mode.as_str(), "" | "auto") {
         String::new()
     } else {
-        format!(" ({} by choice)", volume.mode)
+        format!(" (told to be {})", volume.mode)
     };
     let mut line = |name: &str, value: String| {
         if !value.is_empty() {
