@@ -1,10 +1,14 @@
 //! What an experiment has at hand.
 
 use crate::csv::Csv;
+use crate::experiment::Experiment;
 use crate::summary::LatenessOf;
 use crate::{IdleCores, LabError, Lateness, Topology};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+/// Keys of settings that every network heeds.
+pub(crate) const SETTINGS_OF_NETWORKS: &[&str] = &["awake"];
 
 /// Somebody who watches.
 pub trait Progress {
@@ -23,7 +27,7 @@ pub struct Options {
     pub out: PathBuf,
     /// The program `wayfs`.
     pub program: PathBuf,
-    /// Settings of single experiments, `KEY=VALUE` (see `docs/lab.md`); those that an experiment does not know it does not see.
+    /// Settings of single experiments, `KEY=VALUE` (see `docs/lab.md`); an experiment does not see those that it does not know.
     pub settings: BTreeMap<String, String>,
 }
 
@@ -44,6 +48,7 @@ impl Options {
 /// What an experiment has at hand.
 pub struct Context<'a> {
     options: &'a Options,
+    known: &'static [&'static str],
     directory: PathBuf,
     progress: &'a dyn Progress,
     lateness: Vec<LatenessOf>,
@@ -53,11 +58,15 @@ pub struct Context<'a> {
 
 impl<'a> Context<'a> {
     /// For a run of an experiment, whose results of earlier runs are replaced.
-    pub(crate) fn new(options: &'a Options, name: &str, progress: &'a dyn Progress) -> Result<Self, LabError> {
-        let directory = options.out.join(name);
+    pub(crate) fn new(
+        options: &'a Options,
+        experiment: &dyn Experiment,
+        progress: &'a dyn Progress,
+    ) -> Result<Self, LabError> {
+        let (directory, known) = (options.out.join(experiment.name()), experiment.settings());
         std::fs::create_dir_all(&directory).map_err(LabError::io(format!("make {}", directory.display())))?;
         let (lateness, data) = (Vec::new(), Vec::new());
-        Ok(Self { options, directory, progress, lateness, data, idle_cores: IdleCores::Asleep })
+        Ok(Self { options, known, directory, progress, lateness, data, idle_cores: IdleCores::Asleep })
     }
 
     /// Everything random comes from it.
@@ -76,7 +85,14 @@ impl<'a> Context<'a> {
     }
 
     /// A setting of the experiment, if it was given.
+    ///
+    /// # Panics
+    /// The experiment does not list it among its own: `wayfs lab run` would refuse it.
     pub fn setting(&self, key: &str) -> Option<&str> {
+        assert!(
+            self.known.contains(&key) || SETTINGS_OF_NETWORKS.contains(&key),
+            "{key} is not among Experiment::settings"
+        );
         self.options.settings.get(key).map(String::as_str)
     }
 

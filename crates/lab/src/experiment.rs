@@ -1,7 +1,9 @@
 //! An experiment: what it is called, what it is about, and how it runs.
 
+use crate::context::SETTINGS_OF_NETWORKS;
 use crate::summary::{Findings, Machine, Summary};
 use crate::{Context, LabError, Options, Progress, report};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Instant, SystemTime};
 
@@ -13,11 +15,32 @@ pub trait Experiment: Sync {
     /// What it asks, in a line.
     fn about(&self) -> &'static str;
 
+    /// Keys of the settings that it knows beside those of every network ([`Context::topology`]); it may ask for no others.
+    fn settings(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Carries it out. Raw data goes to [`Context::csv`], networks come from [`Context::topology`].
     ///
     /// # Errors
     /// [`LabError`] if it could not be carried out. A number that did not come out as wanted is a finding, not an error.
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError>;
+}
+
+/// Refuses settings that none of some experiments knows, which a run would not heed.
+///
+/// # Errors
+/// [`LabError::Experiment`] for the first of them, with those that there are.
+pub fn check_settings(experiments: &[&dyn Experiment], options: &Options) -> Result<(), LabError> {
+    let own = experiments.iter().flat_map(|experiment| experiment.settings());
+    let known: BTreeSet<&str> = own.chain(SETTINGS_OF_NETWORKS).copied().collect();
+    match options.settings.keys().find(|key| !known.contains(key.as_str())) {
+        Some(key) => {
+            let known = known.into_iter().collect::<Vec<_>>().join(", ");
+            Err(LabError::Experiment(format!("no setting is called `{key}` here: there are {known}")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Runs an experiment and writes `summary.json` and `report.html` into `OUT/NAME`.
@@ -28,7 +51,7 @@ pub fn run(experiment: &dyn Experiment, options: &Options, progress: &dyn Progre
     let machine = Machine::this();
     let began = Instant::now();
     let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let mut context = Context::new(options, experiment.name(), progress)?;
+    let mut context = Context::new(options, experiment, progress)?;
     let directory = context.directory().to_owned();
     let findings = experiment.run(&mut context)?;
     let (lateness, data, idle_cores) = context.into_parts();

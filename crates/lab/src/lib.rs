@@ -82,7 +82,7 @@ pub use csv::Csv;
 pub use emulator::Lateness;
 pub use error::LabError;
 pub use estimate::{Estimate, quantile};
-pub use experiment::{Experiment, run};
+pub use experiment::{Experiment, check_settings, run};
 pub use experiments::{EXPERIMENTS, experiment};
 pub use figure::{Axis, Figure, Origin, Point, Scale, Series, Style};
 pub use keep_awake::IdleCores;

@@ -56,6 +56,19 @@ fn settings_are_keys_with_values() {
     assert!(options.set("=x").is_err());
 }
 
+/// A setting that nobody heeds would only seem to be one: `wayfs lab run` refuses it.
+#[test]
+fn settings_that_no_experiment_knows_are_refused() {
+    let mut options = options(Path::new("nowhere"), 1);
+    for known in ["trials=3", "awake=false"] {
+        options.set(known).unwrap();
+    }
+    let all = [wayfs_lab::experiment("andrew").unwrap(), wayfs_lab::experiment("replay").unwrap()];
+    wayfs_lab::check_settings(&all, &options).unwrap();
+    let error = wayfs_lab::check_settings(&all[1..], &options).unwrap_err().to_string();
+    assert!(error.contains("`trials`") && error.contains("awake, below, scenarios, seconds, speed, trace"), "{error}");
+}
+
 /// An experiment that needs nothing.
 struct Dice;
 

@@ -83,6 +83,8 @@ fn experiments(output: Output, args: &LabRunArgs) -> Result<(), Failure> {
     for setting in &args.settings {
         options.set(setting).map_err(|error| Failure::usage(error, "Write it as `--set KEY=VALUE`."))?;
     }
+    wayfs_lab::check_settings(&chosen, &options)
+        .map_err(|error| Failure::usage(error, "docs/lab.md says what each experiment takes."))?;
     for experiment in chosen {
         let bar = Bar::new(experiment.name());
         let summary = wayfs_lab::run(experiment, &options, &bar).map_err(failure)?;

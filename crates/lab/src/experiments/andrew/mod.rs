@@ -46,6 +46,10 @@ impl Experiment for Andrew {
         "How much does the wide area cost whoever copies, reads and compiles a program, beside other file systems?"
     }
 
+    fn settings(&self) -> &'static [&'static str] {
+        &["modules", "peer-bound-s", "peers", "scenarios", "trials"]
+    }
+
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
         let plan = Plan::of(context)?;
         let total = plan.settings.len() + plan.of_peers.len() + 1;

@@ -68,6 +68,10 @@ impl Experiment for BackFetch {
         "How much longer is the wait for contents that another site has than for those that the home has?"
     }
 
+    fn settings(&self) -> &'static [&'static str] {
+        &["trials"]
+    }
+
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
         let trials = number(context, "trials", context.choose(1, 5))?;
         let lengths = context.choose(QUICK_KIB, KIB);

@@ -34,6 +34,10 @@ impl Experiment for Links {
         "Does the emulator do what the settings of a line say: delay, rate, loss, bad periods, changes?"
     }
 
+    fn settings(&self) -> &'static [&'static str] {
+        &["only"]
+    }
+
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
         type Run = fn(&mut Context<'_>) -> Result<Part, LabError>;
         const PARTS: [(&str, Run); 5] = [

@@ -71,6 +71,10 @@ impl Experiment for Nfs {
         }
     }
 
+    fn settings(&self) -> &'static [&'static str] {
+        &["durations", "judged", "kilobytes", "runs", "scheme", "side-by-side"]
+    }
+
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
         if !NfsServer::is_installed() {
             let why = "Not run: nfs-ganesha, nfs-ganesha-vfs or rpcbind is not installed (apt-get install them).";

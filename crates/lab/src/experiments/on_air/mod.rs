@@ -97,6 +97,10 @@ impl Experiment for OnAir {
         "A mount over a hop of 1 Mb/s with bad periods, and over recorded links: what the controller, the probing and `wayfs link` give; NFS and sshfs beside it"
     }
 
+    fn settings(&self) -> &'static [&'static str] {
+        &["airs", "carriers", "closes", "files", "kilobytes", "runs", "side-by-side"]
+    }
+
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
         let mut carriers = chosen(context, "carriers", CARRIERS, Carrier::name)?;
         if context.is_quick() && context.setting("carriers").is_none() {

@@ -31,6 +31,10 @@ impl Experiment for Reconcile {
         "What does it cost a home, and how long does it take, to hear what stations have: 100 to 100,000 records, 1 to 64 stations?"
     }
 
+    fn settings(&self) -> &'static [&'static str] {
+        &["only", "records", "scenarios", "stations"]
+    }
+
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
         type Run = fn(&mut Context<'_>) -> Result<Part, LabError>;
         const PARTS: [(&str, Run); 4] =

@@ -74,6 +74,10 @@ impl Experiment for Replay {
         "How long does each operation of recorded work take on a mount, issued at its time?"
     }
 
+    fn settings(&self) -> &'static [&'static str] {
+        &["below", "scenarios", "seconds", "speed", "trace"]
+    }
+
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
         let (trace, source) = source::load(context)?;
         let speed = source::setting(context, "speed")?.unwrap_or(1.0);

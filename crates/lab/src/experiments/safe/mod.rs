@@ -74,6 +74,10 @@ impl Experiment for Safe {
         "How long after its close is a small file safe at the station, beside a round trip of the LAN and a group commit?"
     }
 
+    fn settings(&self) -> &'static [&'static str] {
+        &["closes", "disks", "lines"]
+    }
+
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
         let all = context.choose(LINES_QUICK, LINES);
         let all = if context.setting("lines").is_some() { LINES } else { all };

@@ -47,6 +47,10 @@ impl Experiment for Sensitivity {
         "What do latency, overhead, gap and gap per byte of each hop cost, beside NFS: base response, slope, saturation?"
     }
 
+    fn settings(&self) -> &'static [&'static str] {
+        &["dense", "level_ms", "parameters", "systems"]
+    }
+
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
         let installed = NfsServer::is_installed();
         let sweeps = measure(context, installed)?;

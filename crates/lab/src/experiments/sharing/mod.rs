@@ -89,6 +89,10 @@ impl Experiment for Sharing {
         "What do a commit at one site and an update at another cost, with the repository in the shared file system?"
     }
 
+    fn settings(&self) -> &'static [&'static str] {
+        &["peers", "scenarios", "trials"]
+    }
+
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
         let extent = Extent::of(context)?;
         let missing: Vec<&str> =

@@ -69,6 +69,10 @@ impl Experiment for Space {
         "What does a file take of the disks of writer, reader, stations and home, and when is it back after its removal?"
     }
 
+    fn settings(&self) -> &'static [&'static str] {
+        &["megabytes", "removal", "settle-s"]
+    }
+
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
         let removal = context.setting("removal").unwrap_or(context.choose("false", "true"));
         let extent = Extent {

@@ -62,6 +62,10 @@ impl Experiment for Tables {
         }
     }
 
+    fn settings(&self) -> &'static [&'static str] {
+        &["real"]
+    }
+
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
         let table = self.table();
         let measured = measure::measure(context, &table)?;

@@ -100,6 +100,10 @@ impl Experiment for Throughput {
         "How much of long fast lines do contents get, up and down, beside TCP with BBR and other file systems?"
     }
 
+    fn settings(&self) -> &'static [&'static str] {
+        &["lines", "milliseconds", "peers", "trials"]
+    }
+
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
         let listed = context.setting("lines").is_some();
         let all = if context.is_quick() && !listed { QUICK } else { LINES };

@@ -85,6 +85,10 @@ impl Experiment for Visibility {
         "How long after a close at one site does another site see it, alone and behind a backlog of contents?"
     }
 
+    fn settings(&self) -> &'static [&'static str] {
+        &["backlog-mb", "closes", "scenarios"]
+    }
+
     fn run(&self, context: &mut Context<'_>) -> Result<Findings, LabError> {
         let listed = context.setting("scenarios").is_some();
         let all = if context.is_quick() && !listed { SCENARIOS_QUICK.to_vec() } else { scenarios() };
