@@ -2,6 +2,7 @@
 
 use super::statement::{is_nothing, is_over, volume_of};
 use super::world::{Client, World};
+use crate::process::Finished;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,9 @@ pub(super) const LOOKS: usize = 6;
 /// Longest time for the last number to become zero once all is stable: what died with its writer is declared lost when its holder
 /// has been gone for 30 s and nobody else said within another 30 that he has it, and a busy machine takes its time.
 const QUIET: Duration = Duration::from_secs(150);
+
+/// Longest time for a read to end, of bytes that nobody gives.
+const READS_END: Duration = Duration::from_secs(60);
 
 /// How a comparison went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,6 +147,18 @@ fn words(status: &Value, doctor: &Value) -> Option<String> {
     None
 }
 
+/// Unmounts. Those who looked whether all is there may still read what nobody gives, for as long as a read may take.
+fn umount(client: &Client, mount: &str) -> Finished {
+    let end = Instant::now() + READS_END;
+    loop {
+        let answer = client.tool(&["umount", "--json", mount]);
+        if !answer.err.contains("is in use") || Instant::now() > end {
+            return answer;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
 /// An unmount without a network says the numbers of the status before it.
 ///
 /// # Errors
@@ -166,7 +182,7 @@ pub(super) fn compare_umount(world: &mut World, at: usize) -> Result<(), String>
         }
     }
     let mount = client.mount.as_ref().map(|mount| mount.root().to_string_lossy().into_owned()).unwrap_or_default();
-    let answer = client.tool(&["umount", "--json", &mount]);
+    let answer = umount(client, &mount);
     // A mount that has ended is not killed; the directory may have another by then.
     (client.mount, client.listener) = (None, None);
     world.start_client(at);
