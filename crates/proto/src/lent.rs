@@ -203,8 +203,11 @@ impl<S: MetaStore> Replica<S> {
         let lent = Lent { file, content: content.clone(), to: None };
         self.overlay.put_raw(record_key(table::LENT, version), pack(&lent));
         self.contents.note_row(table::LENT, version);
-        let held = HeldVersion { version, file, content };
-        self.tell_parent(Up::Lent { versions: vec![LentVersion { held, to: None }] });
+        // Another parent by now may not have heard of the record; when it has, this is told with the rest (`tell_lent`).
+        if version.origin() != self.config.origin || version.sequence() <= self.parent_has(version.origin()) {
+            let held = HeldVersion { version, file, content };
+            self.tell_parent(Up::Lent { versions: vec![LentVersion { held, to: None }] });
+        }
         Ok(())
     }
 

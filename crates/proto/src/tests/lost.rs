@@ -392,6 +392,31 @@ fn what_was_kept_and_is_gone_is_not_shown_when_a_loss_is_accepted() {
     assert!(!stage.lost_at(stage.writer)[0].shows_older);
 }
 
+/// Seed 130044119: a client looked for contents at one station's wish and found them when it was at another, which has not heard of
+/// their record. It offers them when that has.
+#[test]
+fn what_is_found_at_another_station_is_offered_when_that_has_the_record() {
+    let mut stage = stage();
+    let line = stage.world.line_of(stage.stations[1]);
+    stage.world.stall(line, true);
+    let file = stage.stable_file("f");
+    let version = stage.world.hosts[HOME].replica.inode(file).unwrap().unwrap().version;
+    stage.world.lose(HOME, &big("f"));
+    stage.world.lose(stage.stations[0], &big("f"));
+    stage.world.close(stage.session);
+    let session = stage.world.connect(stage.writer, stage.stations[1]);
+    stage.world.settle();
+    stage.world.input(stage.writer, Input::Sought { file, version, content: big("f"), is_here: true });
+    stage.world.settle();
+    assert!(stage.world.is_open(session), "its station has nothing to object to");
+    stage.world.stall(line, false);
+    stage.world.input(HOME, Input::ContentGone { file, version, content: big("f") });
+    stage.world.pass(ASKED);
+    assert!(stage.world.hosts[HOME].chunks.contains(&big("f").root().unwrap()), "the home has them again");
+    assert_eq!(stage.world.wait(stage.writer, Level::Stable), Ok(Answer::Reached));
+    stage.assert_nothing_waits();
+}
+
 /// What a station held is got from its writer, which keeps its copy until the home has one.
 #[test]
 fn what_is_damaged_at_a_station_comes_from_its_writer() {
