@@ -112,6 +112,8 @@ pub struct Config {
     pub records_in_flight_max: usize,
     /// Most contents on their way to the parent at a time. Default 64.
     pub pushes_max: usize,
+    /// Versions that are looked at together when somebody wants all of an origin at the home. Default 4096.
+    pub wants_max: usize,
     /// Client: most watches at once; the one unused for longest goes first. Default 65,536.
     pub watches_max: usize,
     /// Changes for which tombstones are kept at least. Default 100,000. A child further behind gets the whole
@@ -166,6 +168,7 @@ impl Config {
             message_len_max: 1 << 20,
             records_in_flight_max: 4096,
             pushes_max: 64,
+            wants_max: 4096,
             watches_max: 65_536,
             tombstones_kept: 100_000,
             requests_waiting_max: 4096,

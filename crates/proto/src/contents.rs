@@ -111,6 +111,8 @@ pub(crate) struct Contents {
     /// Those of them for which the parent asked itself: it knows better than we whether their file is there.
     pub(crate) called: BTreeSet<RecordId>,
     pub(crate) wanted_through: BTreeMap<OriginId, u64>,
+    /// Server: of which origins all is wanted, and was not looked at yet: from which number, and up to which.
+    pub(crate) wants: BTreeMap<OriginId, (u64, u64)>,
     /// Pushes under way in the present session.
     pub(crate) pushing: BTreeSet<RecordId>,
     /// Pushes confirmed in the present session.

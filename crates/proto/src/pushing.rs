@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 use wayfs_types::{FileId, MetaStore, OriginId, RecordId, StorageError};
 use wayfs_wire::{Down, Up};
 
-/// Most versions taken from one `Want`.
-const WANTED_MAX: usize = 4096;
+/// Most versions in one message.
+const VERSIONS_PER_MESSAGE: usize = 4096;
+/// Times that more of what is wanted is looked at in one step.
+const LOOKS_MAX: usize = 4;
 
 impl<S: MetaStore> Replica<S> {
     pub(crate) fn handle_pushed(&mut self, versions: &[RecordId]) -> Result<(), StorageError> {
@@ -48,17 +50,30 @@ impl<S: MetaStore> Replica<S> {
 
     /// A server's half.
     fn want_of(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
-        let of = if self.config.role == Role::Home { table::MISSING } else { table::OWED };
-        let (from, _) = origin_range(of, origin, 0);
+        let (from, known) = self.contents.wants.entry(origin).or_default();
+        (*from, *known) = (0, through.max(*known));
+        self.look_at_wants().map(|_| ())
+    }
+
+    /// Looks at some of what is wanted. Answers whether there was anything to look at: an origin may have more than one step is to hold up.
+    pub(crate) fn look_at_wants(&mut self) -> Result<bool, StorageError> {
+        let Some((&origin, &(from, through))) = self.contents.wants.first_key_value() else { return Ok(false) };
+        let (is_home, most) = (self.config.role == Role::Home, self.config.wants_max);
+        let of = if is_home { table::MISSING } else { table::OWED };
+        let (first, _) = origin_range(of, origin, from);
         let (until, _) = origin_range(of, origin, through.saturating_add(1).min(RecordId::SEQUENCE_MAX));
-        let pairs = self.tx().scan_raw(&from, &until, WANTED_MAX)?;
+        let pairs = self.tx().scan_raw(&first, &until, most)?;
         let versions = pairs.iter().map(|(key, _)| parse_record_key(key)).collect::<Result<Vec<_>, _>>()?;
-        if self.config.role == Role::Home {
+        match versions.last().filter(|_| versions.len() == most) {
+            Some(last) => self.contents.wants.insert(origin, (last.sequence() + 1, through)),
+            None => self.contents.wants.remove(&origin),
+        };
+        if is_home {
             self.want_from_children(&versions);
         } else {
             self.contents.wanted.extend(versions);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// In a new session the parent is told again who waits below us, be it that it heard nothing of it in the last: it is
@@ -92,7 +107,9 @@ impl<S: MetaStore> Replica<S> {
             }
         }
         for (child, versions) in by_child {
-            self.children.tell(child, Down::Want { versions });
+            for part in versions.chunks(VERSIONS_PER_MESSAGE) {
+                self.children.tell(child, Down::Want { versions: part.to_vec() });
+            }
         }
     }
 
@@ -125,7 +142,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let due = match self.config.role {
             Role::Home => return Ok(()),
-            Role::Station => self.wanted_due()?,
+            Role::Station => self.due_of_wanted()?,
             Role::Client => {
                 let mut due = self.owed_due()?;
                 due.extend(self.lent_due()?);
@@ -147,7 +164,7 @@ impl<S: MetaStore> Replica<S> {
             return;
         }
         let versions: Vec<RecordId> = std::mem::take(&mut self.contents.haves).into_iter().collect();
-        for part in versions.chunks(WANTED_MAX) {
+        for part in versions.chunks(VERSIONS_PER_MESSAGE) {
             self.tell_parent(Up::Have { versions: part.to_vec() });
         }
     }
@@ -182,7 +199,21 @@ impl<S: MetaStore> Replica<S> {
         Ok(due)
     }
 
-    pub(crate) fn wanted_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+    /// What is due of what is wanted. Where that leaves room, more is looked at.
+    fn due_of_wanted(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
+        let mut due = self.wanted_due()?;
+        let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len());
+        for _ in 0..LOOKS_MAX {
+            if due.len() >= room || !self.look_at_wants()? {
+                return Ok(due);
+            }
+            due = self.wanted_due()?;
+        }
+        self.more_work |= due.len() < room && !self.contents.wants.is_empty();
+        Ok(due)
+    }
+
+    fn wanted_due(&mut self) -> Result<Vec<(RecordId, Owed)>, StorageError> {
         let room = self.config.pushes_max.saturating_sub(self.contents.pushing.len());
         let candidates: Vec<RecordId> = self
             .contents

@@ -407,6 +407,9 @@ impl<S: MetaStore> Replica<S> {
         self.end_children();
         self.retry_requests();
         self.pump_rights();
+        if self.config.role == Role::Home && self.look_at_wants()? {
+            self.more_work |= !self.contents.wants.is_empty();
+        }
         self.pump_children()?;
         self.pump_parent()?;
         self.commit()?;

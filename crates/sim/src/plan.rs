@@ -139,6 +139,8 @@ pub struct Limits {
     pub in_flight: usize,
     /// Contents in flight.
     pub pushes: usize,
+    /// Versions that are looked at together when somebody wants all of an origin.
+    pub wants: usize,
     /// Watches of a client.
     pub watches: usize,
     /// Changes for which tombstones are kept.
@@ -237,7 +239,7 @@ impl Plan {
             exclusive: ChaCha8Rng::seed_from_u64(seed ^ 0xe8c1).random_bool(0.2),
             names: if random.random_bool(0.5) { 5 } else { random.random_range(1..=16) },
             operations: operations(&mut random),
-            limits: Limits::draw(&mut random),
+            limits: Limits { wants: wants(seed), ..Limits::draw(&mut random) },
             cache_chunks_max: random.random_bool(0.5).then(|| random.random_range(0..20)),
             sweep_grace: Duration::from_millis(if random.random_bool(0.5) {
                 600_000
@@ -300,6 +302,7 @@ impl Limits {
         message_len: 1 << 20,
         in_flight: 4096,
         pushes: 64,
+        wants: 4096,
         watches: 65_536,
         tombstones: 100_000,
         catch_up: 1_000_000,
@@ -321,6 +324,7 @@ impl Limits {
             message_len: small(2000, 1 << 20),
             in_flight: small(4, 4096),
             pushes: small(2, 64),
+            wants: Self::USUAL.wants,
             // Not tiny: with few watches a connected client shows what is old (`docs/simulator.md`).
             watches: small(6, 65_536).max(65_536),
             tombstones: tiny(30, 100_000),
@@ -331,6 +335,12 @@ impl Limits {
             period: tiny(5000, 1000),
         }
     }
+}
+
+/// As the other limits, and drawn for itself, so that all else in a seed stays what it was.
+fn wants(seed: u64) -> usize {
+    let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0x3a17);
+    if random.random_bool(0.25) { random.random_range(1..=4) } else { Limits::USUAL.wants }
 }
 
 /// Every kind is drawn for itself, so that a kind more does not change what the others do.

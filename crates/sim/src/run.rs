@@ -380,6 +380,7 @@ fn config(plan: &Plan, role: Role, origin: OriginId, index: usize) -> Config {
     config.message_len_max = plan.limits.message_len;
     config.records_in_flight_max = plan.limits.in_flight;
     config.pushes_max = plan.limits.pushes;
+    config.wants_max = plan.limits.wants;
     config.watches_max = plan.limits.watches;
     config.tombstones_kept = plan.limits.tombstones;
     config.catch_up_max = plan.limits.catch_up;

@@ -527,3 +527,40 @@ fn what_has_the_root_of_a_content_and_is_none_of_it_makes_nobody_take_that_for_h
         assert!(is_here(&world));
     }
 }
+
+/// A station has more contents than it looks at together, and somebody waits until all are at the home. (`make bench` found it: 5,040
+/// files were made, and 126 stayed at the station.)
+#[test]
+fn more_than_is_looked_at_together_is_brought_home() {
+    let mut world = World::new();
+    let station = world.add(Role::Station, "st@s");
+    let client = world.add(Role::Client, "ann@a");
+    for host in [HOME, station] {
+        world.configure(host, |config| config.wants_max = 3);
+    }
+    let upper = world.connect(station, HOME);
+    world.settle();
+    let line = world.connect(client, station);
+    world.names(client, FileId::ROOT).unwrap();
+    let names: Vec<String> = (0..20).map(|number| format!("f{number}")).collect();
+    for name in &names {
+        let file = world.create(client, FileId::ROOT, name);
+        world.store(client, file, big(name));
+    }
+    assert_eq!(world.wait(client, Level::Safe), Ok(Answer::Reached));
+    assert_eq!(world.wait(client, Level::Stable), Ok(Answer::Reached));
+    for name in &names {
+        assert!(world.hosts[HOME].chunks.contains(&big(name).root().unwrap()), "{name}");
+    }
+    // The same by way of another server: the home asks the station that has them.
+    for name in &names {
+        let (file, _) = world.lookup(client, FileId::ROOT, name).unwrap();
+        world.store(client, file, big(&format!("{name} anew")));
+    }
+    assert_eq!(world.wait(client, Level::Safe), Ok(Answer::Reached));
+    world.pass(Duration::from_secs(5));
+    world.close(line);
+    world.connect(client, HOME);
+    assert_eq!(world.wait(client, Level::Stable), Ok(Answer::Reached));
+    assert!(world.is_open(upper));
+}
