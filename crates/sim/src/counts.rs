@@ -8,16 +8,18 @@
 //! The one excuse: a machine that is gone and whose key another machine has, which runs on a copy of its store. It cannot be removed without
 //! that one, and what only it had is waited for. That nobody who is left has such contents is looked up.
 
-use crate::host::Expectation;
+use crate::host::{Expectation, name};
 use crate::world::World;
 use std::time::Duration;
 use wayfs_proto::{ContentInUse, ContentMissing, ContentWaiting, Input, Ledger, Replica, Role};
-use wayfs_types::request::{Answer, Level, Request, RequestId};
-use wayfs_types::{NodeId, RecordId};
+use wayfs_types::request::{Answer, Change, Level, Request, RequestId};
+use wayfs_types::{FileId, Name, NodeId, RecordId};
 
 /// Simulated time in which something must come home. The home asks all who are there twice before it declares something lost, and
 /// waits for who was away lately.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// Contents that each client writes in the end.
+const WRITTEN: usize = 4;
 /// What the last waits set in motion is heard in.
 const HEARD: Duration = Duration::from_secs(5);
 
@@ -25,6 +27,7 @@ impl World {
     /// In the end nobody counts anything as not at the home.
     pub(crate) fn check_counts(&mut self) {
         self.remove_the_gone();
+        self.write_what_is_waited_for();
         let waits = self.wait_for_stable();
         let (mut end, mut least) = (self.now + PATIENCE, u64::MAX);
         while self.violations.is_empty() && self.now < end {
@@ -50,6 +53,26 @@ impl World {
             }
             Some(_) | None => self.check_waits(waits),
         }
+    }
+
+    /// All that was read is at the home by now. So each client writes a little more, of which the stations' policies send a part.
+    fn write_what_is_waited_for(&mut self) {
+        let mut clients = self.running();
+        clients.retain(|index| self.hosts[*index].is_client());
+        for index in clients {
+            for number in 0..WRITTEN {
+                let content = self.fresh_tree();
+                for piece in content.root().map(|root| self.pieces(root)).iter().flat_map(|pieces| pieces.iter()) {
+                    self.put_piece(index, *piece);
+                }
+                let name = Name::new(format!("last-{index}-{number}")).unwrap_or_else(|_| name(0));
+                let expectation = Expectation::Published { content: content.clone() };
+                let change = Change::Publish { parent: FileId::ROOT, name, mode: 0o600, uid: 0, gid: 0, content };
+                self.ask(index, Request::Change { user: 0, change }, expectation);
+            }
+        }
+        let written = self.now + HEARD;
+        self.run_until(written);
     }
 
     /// The owner removes the members whose disks are gone, but for those whose key somebody has who is there.
