@@ -67,20 +67,18 @@ impl World {
                     self.put_piece(index, *piece);
                 }
                 let name = Name::new(format!("last-{index}-{number}")).unwrap_or_else(|_| name(0));
+                let expectation = Expectation::Published { content: content.clone() };
                 let change = Change::Publish { parent: FileId::ROOT, name, mode: 0o600, uid: 0, gid: 0, content };
-                asked.push((index, self.ask(index, Request::Change { user: 0, change }, Expectation::Collected)));
+                asked.push((index, self.ask(index, Request::Change { user: 0, change }, expectation)));
             }
         }
         // Where the home decides at once, each waits for those before it.
         let (end, is_open) = (self.now + PATIENCE, |world: &Self, (index, id): &(usize, RequestId)| {
-            !world.hosts[*index].collected.contains_key(id)
+            world.hosts[*index].waiting.contains_key(id)
         });
         while self.now < end && asked.iter().any(|one| is_open(self, one)) {
             let next = self.now + Duration::from_millis(500);
             self.run_until(next);
-        }
-        for (index, id) in asked {
-            self.hosts[index].collected.remove(&id);
         }
         let written = self.now + HEARD;
         self.run_until(written);
