@@ -112,7 +112,7 @@ pub struct Config {
     pub records_in_flight_max: usize,
     /// Most contents on their way to the parent at a time. Default 64.
     pub pushes_max: usize,
-    /// Versions that are looked at together when somebody wants all of an origin at the home. Default 4096.
+    /// Versions that are looked at together when somebody wants all of an origin at the home; at least 1. Default 4096.
     pub wants_max: usize,
     /// Client: most watches at once; the one unused for longest goes first. Default 65,536.
     pub watches_max: usize,

@@ -50,6 +50,10 @@ impl<S: MetaStore> Replica<S> {
 
     /// A server's half.
     fn want_of(&mut self, origin: OriginId, through: u64) -> Result<(), StorageError> {
+        // A home lacks nothing of whom it does not know. A station may owe what a home that was put back has forgotten.
+        if self.config.role == Role::Home && self.origin_image(origin)?.is_none() {
+            return Ok(());
+        }
         let (from, known) = self.contents.wants.entry(origin).or_default();
         (*from, *known) = (0, through.max(*known));
         self.look_at_wants().map(|_| ())

@@ -564,3 +564,22 @@ fn more_than_is_looked_at_together_is_brought_home() {
     assert_eq!(world.wait(client, Level::Stable), Ok(Answer::Reached));
     assert!(world.is_open(upper));
 }
+
+/// A station may want what it likes: of origins that there are not, a home keeps nothing.
+#[test]
+fn wants_of_unknown_origins_are_not_kept() {
+    let mut stage = stage();
+    stage.world.configure(HOME, |config| config.wants_max = 1);
+    for name in ["a", "b", "c"] {
+        let file = stage.world.create(stage.writer, FileId::ROOT, name);
+        stage.world.store(stage.writer, file, big(name));
+    }
+    stage.world.pass(Duration::from_secs(5));
+    let writer = stage.world.hosts[stage.writer].origin;
+    let home = &mut stage.world.hosts[HOME].replica;
+    home.handle_want(writer, u64::MAX).unwrap();
+    for number in 1..50 {
+        home.handle_want(OriginId::try_from(1000 + number).unwrap(), 7).unwrap();
+    }
+    assert!(home.contents.wants.len() <= 1, "{:?}", home.contents.wants);
+}

@@ -1,7 +1,7 @@
 //! Contents that nobody has any more: who is asked, who says so, and what is left to read.
 
 use super::world::{HOME, World, big};
-use crate::{Held, Input, LostContent, PeerId, Role};
+use crate::{GivenUp, Held, Input, LostContent, PeerId, Role};
 use std::time::Duration;
 use wayfs_types::request::{Answer, Change, Level};
 use wayfs_types::{Content, Fact, FileId, RecordId};
@@ -54,6 +54,16 @@ impl Stage {
         self.world.store(self.writer, file, big(text));
         assert_eq!(self.world.wait(self.writer, Level::Stable), Ok(Answer::Reached));
         file
+    }
+
+    /// The writer is away, and what waits for it is given up by word.
+    fn leave_and_be_given_up(&mut self) -> Vec<GivenUp> {
+        self.world.close(self.session);
+        self.world.pass(Duration::from_secs(60));
+        let (now, wall) = (self.world.now, self.world.wall());
+        let home = &mut self.world.hosts[HOME].replica;
+        let sought = home.contents_away(10).unwrap().iter().map(|away| away.version).collect();
+        home.accept_loss(now, wall, &sought).unwrap()
     }
 
     fn lost_at(&self, host: usize) -> Vec<LostContent> {
@@ -309,12 +319,7 @@ fn a_loss_is_accepted_by_word_and_taken_back_when_the_bytes_turn_up() {
         stage.world.hold_pushes(stage.session, true);
         stage.world.store(stage.writer, file, big("new"));
         stage.world.pass(Duration::from_secs(2));
-        stage.world.close(stage.session);
-        stage.world.pass(Duration::from_secs(60));
-        let (now, wall) = (stage.world.now, stage.world.wall());
-        let away = stage.world.hosts[HOME].replica.contents_away(10).unwrap();
-        let sought = away.iter().map(|away| away.version).collect();
-        let given_up = stage.world.hosts[HOME].replica.accept_loss(now, wall, &sought).unwrap();
+        let given_up = stage.leave_and_be_given_up();
         assert_eq!(given_up.len(), 1, "{given_up:?}");
         assert_eq!((given_up[0].file, given_up[0].has_older), (file, with_older));
         stage.world.input(HOME, Input::Tick);
@@ -340,12 +345,7 @@ fn what_turns_up_beside_something_newer_is_not_called_lost() {
     stage.world.hold_pushes(stage.session, true);
     stage.world.store(stage.writer, file, big("new"));
     stage.world.pass(Duration::from_secs(2));
-    stage.world.close(stage.session);
-    stage.world.pass(Duration::from_secs(60));
-    let (now, wall) = (stage.world.now, stage.world.wall());
-    let away = stage.world.hosts[HOME].replica.contents_away(10).unwrap();
-    let sought = away.iter().map(|away| away.version).collect();
-    stage.world.hosts[HOME].replica.accept_loss(now, wall, &sought).unwrap();
+    assert_eq!(stage.leave_and_be_given_up().len(), 1);
     stage.world.input(HOME, Input::Tick);
     stage.world.pass(Duration::from_secs(2));
     stage.world.lookup(stage.reader, FileId::ROOT, "old").unwrap();
