@@ -89,6 +89,8 @@ pub(crate) struct Orders {
     pub(crate) pushes: Vec<PushOrder>,
     /// Contents that the home looks for.
     pub(crate) seeks: Vec<(FileId, RecordId, Content)>,
+    /// Contents of which is to be looked whether they are here.
+    pub(crate) looks: Vec<(RecordId, Content)>,
     pub(crate) wake: Option<Time>,
     /// How long changes took to become safe.
     pub(crate) safe_after: Vec<Duration>,
@@ -159,7 +161,7 @@ impl InputKind {
             Input::PeerDown { .. } | Input::PeerLeft { .. } | Input::Propagate { .. } | Input::Fetched { .. } => {
                 Self::Other
             }
-            Input::ContentGone { .. } | Input::Sought { .. } => Self::News,
+            Input::ContentGone { .. } | Input::Sought { .. } | Input::LookedHere { .. } => Self::News,
             Input::MakeRoom | Input::Room { .. } | Input::Sent { .. } | Input::GivenBack { .. } => Self::Other,
             Input::Moved { .. } | Input::Tick => Self::Other,
         }
@@ -328,6 +330,7 @@ impl Core {
                     }
                 }
                 Output::Seek { file, version, content } => orders.seeks.push((file, version, content)),
+                Output::LookHere { version, content, .. } => orders.looks.push((version, content)),
                 Output::InvalidateInode { file, what } => orders.effects.push(Effect::InvalidateInode(file, what)),
                 Output::InvalidateEntry { parent, name } => orders.effects.push(Effect::InvalidateEntry(parent, name)),
                 Output::InvalidateAll => orders.effects.push(Effect::InvalidateAll),

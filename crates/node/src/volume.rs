@@ -409,6 +409,9 @@ impl Volume {
         if !orders.seeks.is_empty() {
             self.look_for_all(orders.seeks);
         }
+        if !orders.looks.is_empty() {
+            self.look_here(orders.looks);
+        }
         for took in orders.safe_after {
             self.metrics.safety_ack.observe(took);
         }

@@ -272,6 +272,13 @@ pub enum Input {
         /// Whether all of it is durable in the chunk store, every chunk read and found sound.
         is_here: bool,
     },
+    /// Station: answers [`Output::LookHere`].
+    LookedHere {
+        /// Versions of which every byte is durable in the chunk store, and was read.
+        here: Vec<RecordId>,
+        /// Those of which not all is there.
+        not_here: Vec<RecordId>,
+    },
     /// The propagation policy (or someone waiting for *stable*) wants this version's contents at our parent.
     Propagate {
         /// Its file.
@@ -370,6 +377,16 @@ pub enum Output {
     /// Nobody on record has this version's contents. Look whether the chunk store has all of it, read every chunk, and say
     /// [`Input::Sought`]. A server asks everybody below it for what lacks: who read it is on no record.
     Seek {
+        /// Its file.
+        file: FileId,
+        /// The version.
+        version: RecordId,
+        /// What is looked for.
+        content: Content,
+    },
+    /// Station: the parent names a version, and nobody here has spoken of its contents. The driver looks whether its own chunk store
+    /// has all of them, asks nobody, and answers with [`Input::LookedHere`]. Until then they count as at this station only.
+    LookHere {
         /// Its file.
         file: FileId,
         /// The version.

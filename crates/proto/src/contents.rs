@@ -139,6 +139,8 @@ pub(crate) struct Contents {
     early_spares: BTreeMap<RecordId, BTreeSet<OriginId>>,
     /// Station: versions that somebody below could give, of which the home is to be told.
     pub(crate) spares: BTreeSet<RecordId>,
+    /// Station: contents that the home named and that are looked for here.
+    pub(crate) named: crate::named::Named,
     pub(crate) replacing: crate::lent::Replacing,
     /// Home: versions that nobody has on record.
     pub(crate) seeking: crate::lost::Seeking,
@@ -264,6 +266,7 @@ impl Contents {
     /// Rows that were seen removed are back: what an input did was dropped.
     pub(crate) fn abandon(&mut self) {
         self.floors = Floors::default();
+        self.named.abandon();
     }
 
     /// A version is missing, and a client of ours is to push it.

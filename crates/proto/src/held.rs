@@ -12,8 +12,8 @@ use crate::contents::{AWAITED, Missing, Owed, size_of};
 use crate::replica::{Replica, StepError};
 use crate::tables::{origin_range, pack, parse_record_key, record_key, root_key, table, unpack};
 use std::collections::BTreeSet;
-use wayfs_types::{Content, FileId, Image, Key, MetaStore, OriginId, RecordId, StorageError};
-use wayfs_wire::{HeldVersion, KeyImage, Up};
+use wayfs_types::{Content, FileId, MetaStore, OriginId, RecordId, StorageError};
+use wayfs_wire::{HeldVersion, Up};
 
 /// Most versions in one message.
 const HELD_MAX: usize = 1024;
@@ -116,23 +116,6 @@ impl<S: MetaStore> Replica<S> {
                 missing.holders.clear();
                 self.overlay.put_raw(record_key(table::MISSING, record), pack(&missing));
                 self.note_holders_moved();
-            }
-        }
-        Ok(())
-    }
-
-    /// A client pushed contents to a station that had not heard of their record, since it could not reach the home. The home names it:
-    /// from here on the station answers for them, whether their writer comes to account for them or not. They stay announced, for a
-    /// writer that does so after the home said that it has them.
-    pub(crate) fn owe_early(&mut self, cut: &[KeyImage]) -> Result<(), StorageError> {
-        if self.config.role != Role::Station {
-            return Ok(());
-        }
-        for pair in cut {
-            let (Key::Inode(file), Some(Image::Inode(inode))) = (&pair.key, &pair.image) else { continue };
-            let is_early = self.contents.is_announced(&inode.content);
-            if is_early && self.missing(inode.version)?.is_none() {
-                self.owe(inode.version, *file, inode.content.clone())?;
             }
         }
         Ok(())

@@ -181,10 +181,13 @@ impl<S: MetaStore> Replica<S> {
     /// What we have and the home does not.
     fn amount_at_station(&self) -> Result<Amount, StorageError> {
         let waiting = self.log.tentative_weight();
+        // What is being looked for may be here, and nowhere else.
+        let (looks, looked_for) = self.contents.named.under_way();
+        let owed_bytes = positive(self.totals.owed_bytes).saturating_add(looked_for);
         Ok(Amount {
             records: waiting.records,
-            versions: positive(self.totals.owed),
-            bytes: waiting.bytes.saturating_add(positive(self.totals.owed_bytes)),
+            versions: positive(self.totals.owed) + looks,
+            bytes: waiting.bytes.saturating_add(owed_bytes),
             oldest: self.log.oldest_tentative().into_iter().chain(self.oldest_version(table::OWED)?).min(),
         })
     }

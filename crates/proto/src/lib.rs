@@ -95,6 +95,7 @@ mod lock_rounds;
 mod locks;
 mod lost;
 mod marks;
+mod named;
 mod names;
 mod needs;
 mod omitting;

@@ -380,6 +380,7 @@ impl<S: MetaStore> Replica<S> {
             Input::Sought { file, version, content, is_here } => {
                 self.handle_found((file, version), content, is_here)?
             }
+            Input::LookedHere { here, not_here } => self.handle_looked_here(&here, &not_here)?,
             Input::Pushed { versions } => self.handle_pushed(&versions)?,
             Input::Sent { version, bytes } if self.config.role == Role::Station => {
                 self.children.tell(version.origin(), Down::Sent { version, bytes });
@@ -403,6 +404,7 @@ impl<S: MetaStore> Replica<S> {
         self.purge()?;
         self.limit_conflicts()?;
         self.tend_left_locks();
+        self.look_at_rest()?;
         self.commit()?;
         self.end_children();
         self.retry_requests();

@@ -224,6 +224,12 @@ pub(crate) fn parse_number_key(bytes: &[u8]) -> Result<u64, StorageError> {
         .ok_or_else(|| StorageError::Corrupt(format!("key {bytes:?}")))
 }
 
+/// A row of the index of changes: its number, and the key that it is of.
+pub(crate) fn parse_change((number, key): &(Vec<u8>, Vec<u8>)) -> Result<(u64, Key), StorageError> {
+    let view_key: Vec<u8> = std::iter::once(table::VIEW).chain(key.iter().copied()).collect();
+    Ok((parse_number_key(number)?, parse_image_key(&view_key)?))
+}
+
 /// `table` followed by a record's id; records of one origin lie together, in order.
 pub(crate) fn record_key(table: u8, record: RecordId) -> Vec<u8> {
     number_key(table, record.raw())

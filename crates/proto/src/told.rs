@@ -7,7 +7,7 @@
 
 use crate::omitting::EchoFilter;
 use crate::replica::Replica;
-use crate::tables::{number_key, parse_image_key, parse_number_key, table};
+use crate::tables::{number_key, parse_change, table};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -90,12 +90,7 @@ impl<S: MetaStore> Replica<S> {
         }
         let until = number_key(table::CHANGE, u64::MAX);
         let pairs = self.store.scan(&number_key(table::CHANGE, after + 1), &until, limit)?;
-        let parse = |(number, key): (Vec<u8>, Vec<u8>)| {
-            let mut view_key = vec![table::VIEW];
-            view_key.extend(key);
-            Ok((parse_number_key(&number)?, parse_image_key(&view_key)?))
-        };
-        let stretch: Stretch = pairs.into_iter().map(parse).collect::<Result<_, StorageError>>()?;
+        let stretch: Stretch = pairs.iter().map(parse_change).collect::<Result<_, StorageError>>()?;
         if told.stretches.len() < STRETCHES_MAX {
             told.stretches.insert((after, limit), Arc::clone(&stretch));
         }

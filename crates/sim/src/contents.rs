@@ -256,6 +256,24 @@ impl World {
         self.feed(index, Input::Sought { file, version, content, is_here });
     }
 
+    pub(crate) fn plan_look_here(&mut self, index: usize, version: RecordId, content: &Content) {
+        let Some(root) = content.root() else { return };
+        let (later, life) = (self.millis(1, 50), self.hosts[index].life);
+        self.after(later, Event::LookHere { host: index, life, version, root });
+    }
+
+    /// A station looks whether it has what its parent named.
+    pub(crate) fn look_here(&mut self, index: usize, version: RecordId, root: Digest) {
+        let is_here = self.is_whole(index, root);
+        if is_here {
+            let chunk_writes = self.hosts[index].disk.0.borrow().sync_point().chunk_writes;
+            self.hosts[index].disk.0.borrow_mut().sync_chunks(chunk_writes);
+        }
+        self.cover(Branch::LookedHere, is_here);
+        let (here, not_here) = if is_here { (vec![version], vec![]) } else { (vec![], vec![version]) };
+        self.feed(index, Input::LookedHere { here, not_here });
+    }
+
     /// The parent synced all that was pushed, and confirms.
     pub(crate) fn push_durable(&mut self, push: Push, chunk_writes: u64) {
         let Some(parent) = self.living_end(push.session, End::Parent) else { return };

@@ -27,6 +27,8 @@ pub enum Branch {
     PushLacks,
     /// The home looked for a content, and somebody had it.
     Sought,
+    /// A station had what its parent named, and did not know it.
+    LookedHere,
     /// The home declared a content lost.
     Declared,
     /// A crash kept a prefix of the chunk writes and of the batches that do not fit each other.
@@ -130,6 +132,7 @@ impl Branch {
             | Self::Lost
             | Self::InvalidateAll
             | Self::Disconnected
+            | Self::LookedHere
             | Self::SaidSafe
             | Self::SaidStable
             | Self::SaidAtRisk

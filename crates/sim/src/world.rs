@@ -215,6 +215,11 @@ impl World {
                     self.look_for(host, file, version, content);
                 }
             }
+            Event::LookHere { host, life, version, root } => {
+                if self.hosts[host].life == life {
+                    self.look_here(host, version, root);
+                }
+            }
             Event::Whole { host, life, root, chunk_writes } => {
                 if self.hosts[host].life == life {
                     self.whole(host, root, chunk_writes);
@@ -266,6 +271,7 @@ impl World {
             | Event::Propagate { host, .. }
             | Event::GivenBack { host, .. }
             | Event::Look { host, .. }
+            | Event::LookHere { host, .. }
             | Event::Whole { host, .. }
             | Event::FetchStep(Fetch { host, .. })
             | Event::Sweep { host }

@@ -16,6 +16,7 @@ mod former;
 mod forward;
 mod history;
 mod inflow;
+mod look_here;
 pub(crate) mod message;
 mod news;
 mod pace;

@@ -125,6 +125,7 @@ impl<S: MetaStore> Replica<S> {
         self.watches = Watches::read(&self.store)?;
         self.totals = self.read_totals()?;
         self.read_children()?;
+        self.read_named()?;
         self.begin_as_server()
     }
 

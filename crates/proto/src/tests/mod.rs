@@ -30,6 +30,7 @@ mod lock_grace;
 mod locking;
 mod lost;
 mod moving;
+mod named;
 mod namesakes;
 mod noise;
 mod omitting;

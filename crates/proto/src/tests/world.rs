@@ -226,6 +226,11 @@ impl World {
                 }
                 self.input(host, Input::Sought { file, version, content, is_here });
             }
+            Output::LookHere { version, content, .. } => {
+                let is_here = content.root().is_some_and(|root| self.hosts[host].chunks.contains(&root));
+                let (here, not_here) = if is_here { (vec![version], vec![]) } else { (vec![], vec![version]) };
+                self.input(host, Input::LookedHere { here, not_here });
+            }
             Output::Push { version, content, .. } => {
                 let root = content.root().unwrap();
                 assert!(self.hosts[host].chunks.contains(&root), "pushes what it does not have");

@@ -211,7 +211,7 @@ impl<S: MetaStore> Replica<S> {
         }
         self.note_touched()?;
         self.find_older(&cut)?;
-        self.owe_early(&cut)?;
+        self.look_at_named(&cut)?;
         let parted = self.parted_in(&cut)?;
         let told = origins_in(&cut);
         if parted.is_empty() {

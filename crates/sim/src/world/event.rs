@@ -60,6 +60,13 @@ pub(crate) enum Event {
         version: RecordId,
         content: Content,
     },
+    /// A station looks whether it has a content that its parent named.
+    LookHere {
+        host: usize,
+        life: u32,
+        version: RecordId,
+        root: Digest,
+    },
     Whole {
         host: usize,
         life: u32,

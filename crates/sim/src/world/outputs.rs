@@ -53,6 +53,7 @@ impl World {
                 let later = self.millis(1, 500);
                 self.after(later, Event::Look { host: index, life, file, version, content });
             }
+            Output::LookHere { version, content, .. } => self.plan_look_here(index, version, &content),
             Output::Applied { file, record, content } => {
                 let first = self.history.first(record);
                 let is_other = |update: &Update| {
