@@ -222,6 +222,12 @@ impl Protection {
         self.trees.keys().copied().collect()
     }
 
+    /// Whether nothing is protected: nothing was put or promised since the last sweep began, nor in the grace before it.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let is_overflow_over = self.overflowed.is_none_or(|at| at.elapsed() >= self.grace);
+        self.chunks.is_empty() && self.trees.is_empty() && self.making.is_empty() && is_overflow_over
+    }
+
     /// Trees protected since the last call.
     pub(crate) fn take_fresh(&mut self) -> Vec<Tree> {
         std::mem::take(&mut self.fresh)

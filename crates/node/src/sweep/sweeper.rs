@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tracing::{debug, warn};
 use wayfs_proto::Input;
 use wayfs_store::Dead;
-use wayfs_types::{Digest, StorageError};
+use wayfs_types::{Digest, StorageError, Ticket};
 
 /// Chunks removed in one step: the lock is held that long.
 const STEP: usize = 64;
@@ -150,6 +150,7 @@ pub(crate) fn run(sweeper: &Sweeper, volume: &Weak<Volume>) {
     let (mut last, mut not_before) = (Instant::now(), Instant::now());
     let mut marking = Duration::ZERO;
     let mut is_pressed = false;
+    let mut settled = None;
     while let Some(woken) = sweeper.sleep(not_before) {
         let Some(volume) = volume.upgrade() else { return };
         volume.contents.forget_passed();
@@ -167,11 +168,16 @@ pub(crate) fn run(sweeper: &Sweeper, volume: &Weak<Volume>) {
             continue;
         }
         is_pressed = false;
+        if !woken.wanted && !is_for_room && is_settled(&volume, settled) {
+            last = Instant::now();
+            continue;
+        }
         let began = Instant::now();
-        let won = sweep(sweeper, &volume, need, &mut marking).unwrap_or_else(|error| {
+        let Swept { won, left } = sweep(sweeper, &volume, need, &mut marking).unwrap_or_else(|error| {
             warn!(%error, "sweep");
-            false
+            Swept::default()
         });
+        settled = left;
         last = Instant::now();
         let rest = (last - began) * REST_FACTOR;
         not_before = last + if won || need.shortage() == Shortage::None { rest } else { rest.max(VAIN_PAUSE) };
@@ -197,9 +203,32 @@ fn processor_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Sweeps, and makes the room that is needed if it can; whether it won any. Says how much processor time it took to mark what is in
+/// What a sweep came to.
+#[derive(Debug, Default, Clone, Copy)]
+struct Swept {
+    /// Whether it won any room.
+    won: bool,
+    /// By the records up to this one nothing is left that nobody refers to; `None`: something is, be it under a grace.
+    left: Option<Ticket>,
+}
+
+/// Whether a sweep would find nothing: neither a record nor a chunk has come since one that left nothing. To mark what is in use costs
+/// as much as the volume is large, and most volumes rest most of the time.
+fn is_settled(volume: &Volume, settled: Option<Ticket>) -> bool {
+    // Nothing else tells the engine of a quiet volume that time has passed.
+    volume.step(Input::Tick);
+    settled.is_some() && settled == volume.look(|replica| replica.store().committed()) && is_quiet(volume)
+}
+
+/// Whether nothing is kept for the sake of a record that may come.
+fn is_quiet(volume: &Volume) -> bool {
+    let announced = volume.look(wayfs_proto::Replica::tops_announced).unwrap_or_default();
+    announced.is_empty() && volume.contents.lock().is_quiet()
+}
+
+/// Sweeps, and makes the room that is needed if it can. Says how much processor time it took to mark what is in
 /// use.
-fn sweep(sweeper: &Sweeper, volume: &Volume, need: Need, marking: &mut Duration) -> Result<bool, StorageError> {
+fn sweep(sweeper: &Sweeper, volume: &Volume, need: Need, marking: &mut Duration) -> Result<Swept, StorageError> {
     let contents = &volume.contents;
     let shortage = need.shortage();
     // In a quiet volume nothing else tells the engine that time has passed.
@@ -209,8 +238,9 @@ fn sweep(sweeper: &Sweeper, volume: &Volume, need: Need, marking: &mut Duration)
     }
     let announced = volume.look(wayfs_proto::Replica::tops_announced).unwrap_or_default();
     let trees = contents.lock().begin_sweep(&announced.into_iter().collect(), shortage);
+    let committed = volume.look(|replica| replica.store().committed()).filter(|_| is_quiet(volume));
     let began = processor_time();
-    let Some(mut marks) = mark_all(volume, need.disk.is_some())? else { return Ok(false) };
+    let Some(mut marks) = mark_all(volume, need.disk.is_some())? else { return Ok(Swept::default()) };
     for tree in trees {
         marks.keep(contents, tree);
     }
@@ -224,9 +254,11 @@ fn sweep(sweeper: &Sweeper, volume: &Volume, need: Need, marking: &mut Duration)
         mend(volume, torn);
     }
     if !victims.is_empty() && !is_agreed(volume, shortage) {
-        return Ok(false);
+        return Ok(Swept::default());
     }
+    let (found, is_whole) = (victims.len() as u64, marks.torn.is_none());
     let mut removed = remove(sweeper, contents, &mut marks, (victims, shortage, Named::No));
+    let left = committed.filter(|_| is_whole && removed == found);
     let excess = need.excess().saturating_sub(before.saturating_sub(contents.bytes()));
     let victims = least_recently_used(contents, &marks, excess);
     removed += remove(sweeper, contents, &mut marks, (victims, shortage, Named::Yes));
@@ -244,7 +276,7 @@ fn sweep(sweeper: &Sweeper, volume: &Volume, need: Need, marking: &mut Duration)
     if !contents.keep_passed() {
         sweeper.press();
     }
-    Ok(removed > 0 || is_compacted)
+    Ok(Swept { won: removed > 0 || is_compacted, left })
 }
 
 /// Gets a list node anew that is damaged or gone. Nothing that seems to be needed by nobody is removed before that: it may be what is
@@ -397,4 +429,47 @@ fn compact(sweeper: &Sweeper, volume: &Volume, need: Need) -> bool {
         }
     }
     is_any
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Machine, eventually, noise};
+    use wayfs_types::FileId;
+    use wayfs_types::request::Change;
+
+    fn sweep_once(volume: &Volume) -> Option<Ticket> {
+        let mut marking = Duration::ZERO;
+        sweep(&Sweeper::default(), volume, Need::default(), &mut marking).unwrap().left
+    }
+
+    /// To mark what is in use costs as much as the volume is large: one that rests is not marked again and again.
+    #[test]
+    fn a_volume_that_rests_is_settled_until_something_comes() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Machine::home(&dir.path().join("home"));
+        home.write("kept", &noise(300_000, 1));
+        home.write("gone", &noise(300_000, 2));
+        let settle = || {
+            let mut left = None;
+            eventually("nothing is left to remove", || {
+                left = sweep_once(&home.volume);
+                left.is_some()
+            });
+            left
+        };
+        let settled = settle();
+        assert!(is_settled(&home.volume, settled));
+        assert!(!is_settled(&home.volume, None), "after a start nothing is known");
+        home.change(Change::Unlink { parent: FileId::ROOT, name: crate::testing::name("gone") });
+        assert!(!is_settled(&home.volume, settled), "a record came");
+        let settled = settle();
+        assert!(is_settled(&home.volume, settled));
+        let stray = bytes::Bytes::from(noise(100_000, 3));
+        home.volume.contents().put(Digest::of(&stray), stray.clone()).unwrap();
+        assert!(!is_settled(&home.volume, settled), "a chunk came");
+        assert_eq!(sweep_once(&home.volume), None, "it is kept for a record that may come");
+        let settled = settle();
+        assert!(is_settled(&home.volume, settled) && !home.volume.contents().has(&Digest::of(&stray)));
+    }
 }
