@@ -476,6 +476,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         self.contents.seeking.begin_part();
+        self.ask_under_other_numbers()?;
         let mut from = vec![table::MISSING];
         if let Some(after) = self.contents.replacing.after {
             from = record_key(table::MISSING, after);

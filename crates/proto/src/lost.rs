@@ -61,6 +61,8 @@ pub(crate) struct Seeking {
     /// Two of the versions with the same contents that somebody may still come with, in this part of a pass: among many of the
     /// same contents, as of empty logs, each would look at all the others.
     may_come: BTreeMap<Top, Vec<RecordId>>,
+    /// Children whose sessions ended since who is there was looked at.
+    went: BTreeSet<OriginId>,
 }
 
 #[derive(Debug)]
@@ -85,6 +87,13 @@ impl Seeking {
     pub(crate) fn ask_again(&mut self, child: OriginId) {
         for sought in self.by_version.values_mut() {
             sought.asked.remove(&child);
+        }
+    }
+
+    /// A child's session ended.
+    pub(crate) fn note_went(&mut self, child: OriginId) {
+        if !self.by_version.is_empty() {
+            self.went.insert(child);
         }
     }
 
@@ -178,6 +187,20 @@ impl<S: MetaStore> Replica<S> {
         } else if let Some(sought) = self.contents.seeking.by_version.get_mut(&version) {
             sought.look = Look::InVain;
             self.note_holders_moved();
+        }
+        Ok(())
+    }
+
+    /// While a session of a machine is open, what it says under another of its numbers of contents that it wrote under this one is not its
+    /// writer's word (`note_gone`): two copies may run. When the session has ended the other is asked again.
+    pub(crate) fn ask_under_other_numbers(&mut self) -> Result<(), StorageError> {
+        for went in std::mem::take(&mut self.contents.seeking.went) {
+            let there: Vec<OriginId> = self.children.by_origin.keys().copied().filter(|other| *other != went).collect();
+            for other in there {
+                if self.children.peer_of(other).is_some() && self.speaks_for(other, went)? {
+                    self.contents.seeking.ask_again(other);
+                }
+            }
         }
         Ok(())
     }

@@ -241,3 +241,36 @@ fn a_client_keeps_what_only_a_station_has_that_was_put_back() {
     world.pass(ASKED);
     assert_eq!(world.names(HOME, ROOT).unwrap(), ["kept", "rest"]);
 }
+
+/// Seed 139000053 of `home-back` and `station-back`: a station had written again what a home that was put back lost, and was put back itself
+/// before it said that nobody here has its bytes. It said so under its next number while the home had not noticed yet that the session of
+/// the former one was over.
+#[test]
+fn a_station_is_heard_under_its_next_number_once_the_session_of_the_former_one_has_ended() {
+    let mut world = super::put_back::first_life();
+    let (station, client) = (world.add(Role::Station, "st@s"), world.add(Role::Client, "ann@a"));
+    stay_connected(&mut world, station, HOME);
+    let line = stay_connected(&mut world, client, station);
+    world.pass(Duration::from_secs(3));
+    let copy = world.snapshot(HOME);
+    let file = world.create(client, ROOT, "f");
+    world.hold_pushes(line, true);
+    world.store(client, file, big("f"));
+    world.pass(Duration::from_secs(3));
+    world.destroy(client);
+    let store = world.snapshot(station);
+    world.restore(HOME, copy, 4);
+    stay_connected(&mut world, station, HOME);
+    let lacks = |world: &World| world.hosts[HOME].replica.ledger().unwrap().home_lacks.versions;
+    assert_eq!(lacks(&world), 1, "the station wrote it again");
+    let former = world.hosts[station].origin;
+    world.restore(station, store, 9);
+    stay_connected(&mut world, station, HOME);
+    assert_ne!(world.hosts[station].origin, former);
+    let peer = crate::PeerId(9999);
+    world.input(HOME, Input::PeerUp { peer, neighbour: crate::Neighbour::ChildStation { origin: former } });
+    world.pass(Duration::from_secs(5));
+    world.input(HOME, Input::PeerDown { peer });
+    world.pass(ASKED);
+    assert_eq!(lacks(&world), 0, "it is declared lost");
+}
