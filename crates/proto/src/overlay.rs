@@ -290,7 +290,7 @@ fn write_view<S: MetaStore>(
         };
         if let Some(before) = before {
             batch.delete(tables::number_key(table::CHANGE, before));
-            batch.delete(tables::number_key(table::GRAVE, before));
+            batch.delete(tables::number_key(table::TOMBSTONE, before));
             if old.is_none() && new.is_some() {
                 batch.delete(gone_key.clone());
             }
@@ -298,7 +298,7 @@ fn write_view<S: MetaStore>(
         batch.put(tables::number_key(table::CHANGE, number.0), view_key[1..].to_vec());
         let marker = matches!(new, Some(Image::Inode(inode)) if inode.is_removed());
         if new.is_none() || marker {
-            batch.put(tables::number_key(table::GRAVE, number.0), view_key[1..].to_vec());
+            batch.put(tables::number_key(table::TOMBSTONE, number.0), view_key[1..].to_vec());
         }
         if new.is_none() {
             batch.put(gone_key, tables::pack(&number.0));

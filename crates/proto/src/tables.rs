@@ -15,7 +15,7 @@ pub(crate) mod table {
     pub(crate) const LOG: u8 = b'l';
     pub(crate) const CHANGE: u8 = b'n';
     pub(crate) const GONE: u8 = b'g';
-    pub(crate) const GRAVE: u8 = b'd';
+    pub(crate) const TOMBSTONE: u8 = b'd';
     pub(crate) const META: u8 = b'm';
     pub(crate) const MARK: u8 = b'k';
     pub(crate) const MILESTONE: u8 = b't';
@@ -37,7 +37,7 @@ pub(crate) mod table {
         LOG,
         CHANGE,
         GONE,
-        GRAVE,
+        TOMBSTONE,
         META,
         MARK,
         MILESTONE,

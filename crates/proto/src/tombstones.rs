@@ -43,7 +43,7 @@ impl<S: MetaStore> Replica<S> {
             return Ok(());
         }
         let tombstones =
-            self.store.scan(&number_key(table::GRAVE, from), &number_key(table::GRAVE, until), PURGE_STEP)?;
+            self.store.scan(&number_key(table::TOMBSTONE, from), &number_key(table::TOMBSTONE, until), PURGE_STEP)?;
         if tombstones.len() < PURGE_STEP {
             self.children.tombstones_from = until;
         }

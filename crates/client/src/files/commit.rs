@@ -29,7 +29,7 @@ const ATTEMPTS_MAX: usize = 8;
 /// while a disk is full, short beside what a person waits.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// What is written past us is hashed whole at each commit. While it is open that may take this part of one core's time: a ninth.
+/// What is written by passthrough is hashed whole at each commit. While it is open that may take this part of one core's time: a ninth.
 const REST_FACTOR: u32 = 8;
 
 /// What a commit did.
@@ -416,7 +416,7 @@ impl State {
 
     /// Takes what was written so far to be committed.
     fn freeze(&mut self) -> Snapshot {
-        self.mark_past();
+        self.mark_passthrough();
         let bytes = match &self.body {
             Some(Body::Memory(bytes)) => SnapshotBytes::Memory(Bytes::copy_from_slice(bytes)),
             Some(Body::Disk { file, .. }) => SnapshotBytes::Disk(Arc::clone(file)),
@@ -440,9 +440,9 @@ impl State {
         snapshot
     }
 
-    /// All that was written past us was hashed, which took so long: another time not too soon.
+    /// All that was written by passthrough was hashed, which took so long: another time not too soon.
     fn rest_after(&mut self, cost: Duration) {
-        self.rest_until = self.is_written_past().then(|| Instant::now() + cost * REST_FACTOR);
+        self.rest_until = self.is_written_by_passthrough().then(|| Instant::now() + cost * REST_FACTOR);
     }
 }
 

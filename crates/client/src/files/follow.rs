@@ -58,7 +58,8 @@ impl State {
 
     fn behind(&self) -> Option<Behind> {
         let KernelOpens::Passthrough { file, behind: Some(holds), .. } = &self.opens else { return None };
-        let is_ours = self.is_dirty() || self.removed.is_some() || self.is_watched() || self.is_written_past();
+        let is_ours =
+            self.is_dirty() || self.removed.is_some() || self.is_watched() || self.is_written_by_passthrough();
         let (file, holds, newest) = (Arc::clone(file), holds.clone(), self.base.clone());
         (!is_ours).then_some(Behind { file, holds, newest })
     }

@@ -90,7 +90,7 @@ pub(super) enum Held {
     Here,
     /// In the body of this number.
     Body(u64),
-    /// All of that body, whatever the ranges say: programs write it past us.
+    /// All of that body, whatever the ranges say: programs write it by passthrough.
     WholeBody(u64),
 }
 

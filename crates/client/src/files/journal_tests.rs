@@ -196,9 +196,9 @@ fn a_file_that_outgrows_the_memory_loses_nothing() {
     assert_eq!(bench.stores(), 1);
 }
 
-/// Proves [S-kill]: what a program writes into the body past us.
+/// Proves [S-kill]: what a program writes into the body by passthrough.
 #[test]
-fn what_is_written_past_us_is_there_after_the_daemon_was_killed() {
+fn what_is_written_by_passthrough_is_there_after_the_daemon_was_killed() {
     let bench = bench();
     let open = bench.make(1, b"");
     let register = |_: &body::BodyFile| Some(BackingId::new(3));
@@ -218,7 +218,7 @@ fn what_is_written_past_us_is_there_after_the_daemon_was_killed() {
 }
 
 #[test]
-fn what_is_written_past_us_after_a_commit_is_there_and_what_is_not_written_makes_no_version() {
+fn what_is_written_by_passthrough_after_a_commit_is_there_and_what_is_not_written_makes_no_version() {
     for is_written in [false, true] {
         let bench = bench();
         let open = bench.make(1, b"");

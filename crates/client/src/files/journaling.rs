@@ -162,7 +162,7 @@ impl State {
             Some(Body::Memory(_)) => Held::Here,
             Some(Body::Disk { file, .. }) => match file.number() {
                 None => Held::Nowhere,
-                Some(number) if self.is_written_past() => Held::WholeBody(number),
+                Some(number) if self.is_written_by_passthrough() => Held::WholeBody(number),
                 Some(number) => Held::Body(number),
             },
         }
@@ -197,7 +197,7 @@ impl State {
     /// Whether there is something that a kill must not take.
     fn is_to_be_journaled(&self) -> bool {
         let is_changed = self.is_dirty() && !self.is_only_emptied;
-        self.removed.is_none() && (is_changed || self.is_written_past())
+        self.removed.is_none() && (is_changed || self.is_written_by_passthrough())
     }
 
     /// Ends what the journal says if that is in a record or nobody wants it, and has it say what it lacks.

@@ -50,7 +50,7 @@ impl FileTable {
                     return KernelWay::Passthrough(backing);
                 }
                 if access == Access::Write {
-                    if is_same && writes == Writes::Passthrough && state.try_join_past() {
+                    if is_same && writes == Writes::Passthrough && state.try_join_passthrough() {
                         state.journal_image(&*self.contents, &self.files);
                         return KernelWay::Passthrough(backing);
                     }
@@ -94,7 +94,7 @@ impl FileTable {
     pub fn kernel_close(&self, file: &OpenFile, access: Access, way: KernelWay) -> Option<BackingId> {
         let mut state = file.state();
         if let (KernelWay::Passthrough(_), Access::Write) = (way, access) {
-            state.leave_past();
+            state.leave_passthrough();
         }
         match (&mut state.opens, way) {
             (KernelOpens::Cached(count), KernelWay::Cached { .. }) => {
@@ -131,7 +131,7 @@ impl FileTable {
         }
     }
 
-    /// Looks after files that programs may have mapped past us; called once a second or so. Answers which of them took
+    /// Looks after files that programs may have mapped by passthrough; called once a second or so. Answers which of them took
     /// in news that had come meanwhile: the kernel may have read their old bytes again since it was told.
     pub fn watch_mappings(&self) -> Vec<FileId> {
         let mut caught_up = Vec::new();

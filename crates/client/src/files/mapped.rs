@@ -1,4 +1,4 @@
-//! Writes of programs that mapped a body past us.
+//! Writes of programs that mapped a body by passthrough.
 //!
 //! While programs read a file by passthrough, the kernel takes a mapping made through any other handle of the
 //! file to the body, too: what is stored into it comes by no request. What tells of it:
@@ -64,7 +64,7 @@ impl State {
         self.all_written(wall_time(stamp).unwrap_or(self.mtime));
     }
 
-    /// Somebody wrote the body past us, and a mapping may be who did.
+    /// Somebody wrote the body by passthrough, and a mapping may be who did.
     pub(super) fn suspect_stores(&mut self) {
         self.mapped.is_suspect = self.mapped.is_watched;
     }
@@ -102,7 +102,7 @@ impl State {
 }
 
 impl OpenFile {
-    /// Looks for writes of programs that mapped the body past us, before a close or a sync.
+    /// Looks for writes of programs that mapped the body by passthrough, before a close or a sync.
     pub fn notice_mapped_writes(&self) {
         self.state().suspect_all();
     }

@@ -16,7 +16,7 @@
 //! * [`journaling`]: what goes there;
 //! * [`recovery`]: what comes back from there;
 //! * [`read_ahead`]: what is asked for ahead of a program that reads in order;
-//! * [`mapped`]: what programs store into a body that they mapped past us;
+//! * [`mapped`]: what programs store into a body that they mapped by passthrough;
 //! * [`commit`]: from dirty ranges to a store record;
 //! * [`sharing`]: copies that take the content of another file for their base;
 //! * [`kernel_way`]: how the kernel reads an inode;

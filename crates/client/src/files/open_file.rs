@@ -81,10 +81,10 @@ impl OpenFile {
         FileId::from_inode_number(number).expect("only numbers of files are put there")
     }
 
-    /// Its state, with all that was written past us so far.
+    /// Its state, with all that was written by passthrough so far.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.notice_past();
+        state.notice_passthrough();
         state.notice_stores();
         state
     }
@@ -107,7 +107,7 @@ impl OpenFile {
         state.removed.is_none() || state.is_naming
     }
 
-    /// Whether its last name went by our own doing. Does not look at what was written past us.
+    /// Whether its last name went by our own doing. Does not look at what was written by passthrough.
     pub(super) fn is_removed(&self) -> bool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).removed.is_some()
     }
@@ -117,9 +117,9 @@ impl OpenFile {
         self.state().removed.clone()
     }
 
-    /// Whether programs write it past us at present.
-    pub fn is_written_past(&self) -> bool {
-        self.state().is_written_past()
+    /// Whether programs write it by passthrough at present.
+    pub fn is_written_by_passthrough(&self) -> bool {
+        self.state().is_written_by_passthrough()
     }
 
     /// A program asked for a sync.
@@ -127,7 +127,7 @@ impl OpenFile {
         self.state().note_sync();
     }
 
-    /// Whether a program syncs in the middle of what it writes past us.
+    /// Whether a program syncs in the middle of what it writes by passthrough.
     pub fn is_syncer(&self) -> bool {
         self.state().is_syncer()
     }
@@ -344,7 +344,7 @@ impl OpenFile {
         }
         state.changed(mtime);
         // Until somebody writes again, the time that was asked for holds, and not the body's.
-        state.mark_past();
+        state.mark_passthrough();
         true
     }
 }

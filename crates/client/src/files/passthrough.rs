@@ -1,4 +1,4 @@
-//! Bodies that programs write past us.
+//! Bodies that programs write by passthrough.
 //!
 //! What a program makes or empties by its open, to write it only, is cut and hashed whole in any case. So its
 //! body may be handed to the kernel: the program writes into it at the speed of the disk, and no request tells
@@ -17,7 +17,7 @@ use super::state::State;
 use std::sync::Arc;
 use wayfs_fuse::BackingId;
 
-/// Whether a program may write a file past us.
+/// Whether a program may write a file by passthrough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writes {
     /// Each write comes as a request.
@@ -26,7 +26,7 @@ pub enum Writes {
     Passthrough,
 }
 
-/// A body that is written past us at present.
+/// A body that is written by passthrough at present.
 #[derive(Debug, Default)]
 pub(super) struct PassthroughWrites {
     /// Handles that write so.
@@ -54,28 +54,28 @@ impl State {
         }
         let backing = register(&file)?;
         self.body = Some(Body::Disk { file: Arc::clone(&file), present: RangeSet::new() });
-        self.past = Some(PassthroughWrites { writers: 1, ..PassthroughWrites::default() });
+        self.passthrough = Some(PassthroughWrites { writers: 1, ..PassthroughWrites::default() });
         Some((file, backing))
     }
 
-    /// One more handle writes into the body past us, if everything in it counts as written anyway.
-    pub(super) fn try_join_past(&mut self) -> bool {
+    /// One more handle writes into the body by passthrough, if everything in it counts as written anyway.
+    pub(super) fn try_join_passthrough(&mut self) -> bool {
         let Some(Body::Disk { file, .. }) = &self.body else { return false };
-        if self.past.is_none() && (self.size != 0 || self.is_watched() || file.mark().is_err()) {
+        if self.passthrough.is_none() && (self.size != 0 || self.is_watched() || file.mark().is_err()) {
             return false;
         }
-        self.past.get_or_insert_default().writers += 1;
+        self.passthrough.get_or_insert_default().writers += 1;
         true
     }
 
-    /// Whether somebody writes past us.
-    pub(super) fn is_written_past(&self) -> bool {
-        self.past.is_some()
+    /// Whether somebody writes by passthrough.
+    pub(super) fn is_written_by_passthrough(&self) -> bool {
+        self.passthrough.is_some()
     }
 
-    /// Learns from the body what was written past us.
-    pub(super) fn notice_past(&mut self) {
-        if self.past.is_none() {
+    /// Learns from the body what was written by passthrough.
+    pub(super) fn notice_passthrough(&mut self) {
+        if self.passthrough.is_none() {
             return;
         }
         let Some(Body::Disk { file, .. }) = &self.body else { return };
@@ -85,7 +85,7 @@ impl State {
                 self.all_is_new(look.len);
                 self.suspect_stores();
                 self.changed(look.mtime.unwrap_or(self.mtime));
-                if let Some(past) = &mut self.past {
+                if let Some(past) = &mut self.passthrough {
                     past.is_syncer |= past.was_synced;
                 }
             }
@@ -104,8 +104,8 @@ impl State {
     }
 
     /// Begins to look for writes anew: what was written so far is noticed, and what is read from now on has it.
-    pub(super) fn mark_past(&mut self) {
-        if self.past.is_none() {
+    pub(super) fn mark_passthrough(&mut self) {
+        if self.passthrough.is_none() {
             return;
         }
         let Some(Body::Disk { file, .. }) = &self.body else { return };
@@ -120,22 +120,22 @@ impl State {
 
     /// A sync was asked for: whoever goes on writing after it would have everything hashed again at the next.
     pub(super) fn note_sync(&mut self) {
-        if let Some(past) = &mut self.past {
+        if let Some(past) = &mut self.passthrough {
             past.was_synced = true;
         }
     }
 
-    /// Whether a program syncs in the middle of what it writes past us.
+    /// Whether a program syncs in the middle of what it writes by passthrough.
     pub(super) fn is_syncer(&self) -> bool {
-        self.past.as_ref().is_some_and(|past| past.is_syncer)
+        self.passthrough.as_ref().is_some_and(|past| past.is_syncer)
     }
 
-    /// A handle that wrote past us is closed. Everything is noticed before.
-    pub(super) fn leave_past(&mut self) {
-        let Some(past) = &mut self.past else { return };
+    /// A handle that wrote by passthrough is closed. Everything is noticed before.
+    pub(super) fn leave_passthrough(&mut self) {
+        let Some(past) = &mut self.passthrough else { return };
         past.writers = past.writers.saturating_sub(1);
         if past.writers == 0 {
-            self.past = None;
+            self.passthrough = None;
         }
     }
 

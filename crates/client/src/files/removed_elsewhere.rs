@@ -68,7 +68,7 @@ impl OpenFile {
         if inode.mtime != before {
             state.mtime = inode.mtime;
             // Until somebody writes again, the time that was asked for holds, and not the body's.
-            state.mark_past();
+            state.mark_passthrough();
         }
         let inode = Arc::new(inode);
         if state.removed.is_some() {

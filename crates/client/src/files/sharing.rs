@@ -68,7 +68,7 @@ impl OpenFile {
         if state.is_dirty() || !state.closed.is_empty() {
             return Err(NotShared::Uncommitted);
         }
-        if state.removed.is_some() || state.is_watched() || state.is_written_past() || state.missed_news {
+        if state.removed.is_some() || state.is_watched() || state.is_written_by_passthrough() || state.missed_news {
             return Err(NotShared::Unfit);
         }
         Ok(state.base.clone())
@@ -138,9 +138,9 @@ impl State {
     /// Whether a range of a content can become part of this file as it is.
     fn may_share(&self, lent: &Base, range: &Range<u64>) -> bool {
         let is_quiet = self.removed.is_none() && self.saving.is_none() && self.closing.is_none();
-        let is_past = self.is_written_past() || self.is_watched();
+        let is_by_passthrough = self.is_written_by_passthrough() || self.is_watched();
         let is_served = matches!(self.opens, KernelOpens::Passthrough { .. });
-        if !is_quiet || is_past || is_served {
+        if !is_quiet || is_by_passthrough || is_served {
             return false;
         }
         // What is small is in memory as soon as it is written to, and whole.

@@ -73,13 +73,13 @@ pub(super) struct State {
     pub(super) retry_at: Option<Instant>,
     pub(super) opens: KernelOpens,
     pub(super) mapped: Mapped,
-    /// Programs write the body past us.
-    pub(super) past: Option<PassthroughWrites>,
+    /// Programs write the body by passthrough.
+    pub(super) passthrough: Option<PassthroughWrites>,
     /// It was closed before its commit.
     pub(super) closing: Option<Closing>,
     /// Those that were committed since, whose notes are to be taken back.
     pub(super) closed: Vec<Closing>,
-    /// After a commit of all that was written past us: no other one before this, unless somebody waits for it.
+    /// After a commit of all that was written by passthrough: no other one before this, unless somebody waits for it.
     pub(super) rest_until: Option<Instant>,
     /// News from elsewhere came that could not be taken in then.
     pub(super) missed_news: bool,
@@ -143,7 +143,7 @@ impl State {
             retry_at: None,
             opens: KernelOpens::None,
             mapped: Mapped::default(),
-            past: None,
+            passthrough: None,
             closing: None,
             closed: Vec::new(),
             rest_until: None,
@@ -164,7 +164,7 @@ impl State {
     /// Answers whether it is another version now.
     pub(super) fn refresh(&mut self, inode: &Inode) -> Refreshed {
         let stays_removed = self.removed.is_some() && inode.is_removed();
-        if self.is_dirty() || stays_removed || self.is_watched() || self.is_written_past() {
+        if self.is_dirty() || stays_removed || self.is_watched() || self.is_written_by_passthrough() {
             self.missed_news = true;
             return Refreshed::No;
         }

@@ -1,7 +1,7 @@
 //! Copies inside the mount (`copy_file_range`), as `cp` makes them.
 //!
 //! A copy shares the content of what it is a copy of, where that is possible ([`crate::files::sharing`]); else the kernel
-//! is told to copy the bytes itself. It cannot share into a file that the program writes past us, since nobody would tell
+//! is told to copy the bytes itself. It cannot share into a file that the program writes by passthrough, since nobody would tell
 //! what was written over what is shared. Which way a file is written is chosen when it is made, before anybody says that
 //! it becomes a copy; but who copies has what it copies open by then. So a program that reads a large file of this mount
 //! and makes another has its writes come by request. If it does something else with both, that costs it the

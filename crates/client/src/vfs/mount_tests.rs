@@ -86,8 +86,8 @@ impl Mounted {
     }
 
     /// Whether programs write a file past the daemon at present.
-    pub(super) fn is_written_past(&self, name: &str) -> bool {
-        self.vfs.files().find(self.toy.find(name)).is_some_and(|file| file.is_written_past())
+    pub(super) fn is_written_by_passthrough(&self, name: &str) -> bool {
+        self.vfs.files().find(self.toy.find(name)).is_some_and(|file| file.is_written_by_passthrough())
     }
 
     pub(super) fn settle(&self) {
@@ -235,7 +235,7 @@ fn a_directory_of_three_pages_is_listed_and_emptied() {
 #[test]
 fn changes_from_elsewhere_are_seen_after_their_notice() {
     let Some(mount) = mounted(Close::Asynchronous) else { return };
-    // For reading, too: a file that is written only may be written past us, and is then read past us while it is open.
+    // For reading, too: a file that is written only may be written by passthrough, and is then read by passthrough while it is open.
     let mut writer = File::options().read(true).write(true).create(true).truncate(true).open(mount.path("f")).unwrap();
     writer.write_all(b"ours").unwrap();
     drop(writer);

@@ -88,8 +88,8 @@ impl Vfs {
         let access = access(flags);
         let kind = written_only(inode, found, flags);
         let may_be_copy = self.sources.has(caller.pid);
-        let kind_past = kind.as_ref().filter(|_| !may_be_copy);
-        let writes = kind_past.map_or(Writes::ByRequest, |kind| self.guess(inode, kind, flags));
+        let kind_by_passthrough = kind.as_ref().filter(|_| !may_be_copy);
+        let writes = kind_by_passthrough.map_or(Writes::ByRequest, |kind| self.guess(inode, kind, flags));
         let file = self.files.open_file(id, inode, access);
         if flags & libc::O_TRUNC != 0
             && access == Access::Write
@@ -113,7 +113,7 @@ impl Vfs {
         Ok((handle, opened))
     }
 
-    /// Whether a file that is made or emptied to be written is better written past us.
+    /// Whether a file that is made or emptied to be written is better written by passthrough.
     fn guess(&self, inode: &Inode, kind: &FileKind, flags: i32) -> Writes {
         if flags & BY_REQUEST != 0 || !self.has_passthrough.load(Ordering::Relaxed) {
             return Writes::ByRequest;
@@ -123,7 +123,7 @@ impl Vfs {
             // What is made for the first time may be anything; what is made anew is taken to be as it was.
             None => inode.content.size() == 0 || inode.content.size() >= PASSTHROUGH_MIN,
         };
-        // Nobody refuses a write past us while there is room on the disk for it, though the commit needs as much again.
+        // Nobody refuses a write by passthrough while there is room on the disk for it, though the commit needs as much again.
         let has_room = self
             .free()
             .is_none_or(|free| free >= self.settings.free_min.saturating_add(self.settings.passthrough_room));

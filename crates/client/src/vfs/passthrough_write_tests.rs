@@ -12,10 +12,10 @@ use wayfs_fuse::Config;
 fn stage() -> Option<Mounted> {
     let mount = mounted(Close::Asynchronous)?;
     let probe = File::create(mount.path("probe")).unwrap();
-    let is_past = mount.is_written_past("probe");
+    let is_by_passthrough = mount.is_written_by_passthrough("probe");
     drop(probe);
     fs::remove_file(mount.path("probe")).unwrap();
-    if !is_past {
+    if !is_by_passthrough {
         eprintln!("skipped: the kernel does not let this process hand over files");
         return None;
     }
@@ -47,7 +47,7 @@ fn what_is_being_written_is_seen_by_others() {
         reader.read_to_end(&mut seen).unwrap();
         assert!(seen == piece, "a reader follows");
     }
-    assert!(mount.is_written_past("f"));
+    assert!(mount.is_written_by_passthrough("f"));
     assert_eq!(mount.toy.stores(), 0);
     drop(writer);
     stored(&mount, "f", &bytes);
@@ -79,7 +79,7 @@ fn sizes_holes_and_times_are_changed_through_the_writing_handle() {
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
     file.set_modified(time).unwrap();
     assert_eq!(file.metadata().unwrap().mtime(), 1_000_000);
-    assert!(mount.is_written_past("f"));
+    assert!(mount.is_written_by_passthrough("f"));
     drop(file);
     bytes.truncate(600_000);
     bytes[8192..16_384].fill(0);
@@ -171,7 +171,7 @@ fn a_sync_in_the_middle_stores_so_far_and_the_next_of_its_kind_comes_by_request(
     drop(writer);
     stored(&mount, "part-1", &bytes);
     let next = File::create(mount.path("part-2")).unwrap();
-    assert!(!mount.is_written_past("part-2"), "another sync would hash everything again");
+    assert!(!mount.is_written_by_passthrough("part-2"), "another sync would hash everything again");
     next.write_all_at(&bytes, 0).unwrap();
     drop(next);
     stored(&mount, "part-2", &bytes);
@@ -189,7 +189,7 @@ fn programs_that_ask_for_more_write_by_request() {
     let open = |name: &str, flags: i32| {
         let opened =
             OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags).open(mount.path(name));
-        (opened.unwrap(), mount.is_written_past(name))
+        (opened.unwrap(), mount.is_written_by_passthrough(name))
     };
     assert!(open("plain", 0).1);
     for (name, flags) in [("sync", libc::O_SYNC), ("dsync", libc::O_DSYNC), ("direct", libc::O_DIRECT)] {
@@ -197,7 +197,7 @@ fn programs_that_ask_for_more_write_by_request() {
     }
     let both = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(mount.path("both")).unwrap();
     let appends = OpenOptions::new().append(true).create(true).open(mount.path("appends")).unwrap();
-    assert!(!mount.is_written_past("both") && !mount.is_written_past("appends"));
+    assert!(!mount.is_written_by_passthrough("both") && !mount.is_written_by_passthrough("appends"));
     drop((both, appends));
     // The kernel tells of the end of a handle after the close has returned, and small ones are learnt from that.
     let small = |number: usize| fs::write(mount.path(&format!("{number}.small")), b"small").unwrap();
@@ -206,13 +206,13 @@ fn programs_that_ask_for_more_write_by_request() {
         small(made);
         made += 1;
         let _next = File::create(mount.path("next.small")).unwrap();
-        !mount.is_written_past("next.small")
+        !mount.is_written_by_passthrough("next.small")
     });
     let edited = noise(300_000);
     fs::write(mount.path("edited"), &edited).unwrap();
     stored(&mount, "edited", &edited);
     let edit = OpenOptions::new().write(true).open(mount.path("edited")).unwrap();
-    assert!(!mount.is_written_past("edited"), "closing an edit costs the edit");
+    assert!(!mount.is_written_by_passthrough("edited"), "closing an edit costs the edit");
     drop(edit);
 }
 
@@ -309,7 +309,7 @@ fn without_passthrough_everything_comes_by_request() {
     let bytes = noise(3 << 20);
     let mut writer = File::create(mount.path("f")).unwrap();
     writer.write_all(&bytes).unwrap();
-    assert!(!mount.is_written_past("f"));
+    assert!(!mount.is_written_by_passthrough("f"));
     drop(writer);
     stored(&mount, "f", &bytes);
     fs::rename(mount.path("f"), mount.path("g")).unwrap();

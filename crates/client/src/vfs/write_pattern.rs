@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Kinds remembered; past it, all are forgotten and learned again.
 const KINDS_MAX: usize = 4096;
 /// Kinds seen for the first time that stayed small one after the other, after which others are taken to be small as
-/// well. A small file written past us costs 50 us more than by request, so all of them cost a few milliseconds.
+/// well. A small file written by passthrough costs 50 us more than by request, so all of them cost a few milliseconds.
 const SMALL_FIRSTS_MAX: u32 = 32;
 /// Longest ending that counts as the kind of a file, in bytes.
 const ENDING_MAX: usize = 16;
@@ -22,7 +22,7 @@ pub(super) enum WritePattern {
     Small,
     /// It became large.
     Large,
-    /// Its program synced in the middle and went on: written past us, all of it is hashed at each sync.
+    /// Its program synced in the middle and went on: written by passthrough, all of it is hashed at each sync.
     Syncing,
 }
 
