@@ -24,26 +24,22 @@
 //!
 //! Inline contents travel in their records and are everywhere.
 
+use crate::announced::Announced;
 use crate::api::Role;
+use crate::floors::Floors;
 use crate::previous::PREVIOUS;
 use crate::replica::{Replica, StepError};
 use crate::superseded::Superseded;
-use crate::tables::{
-    after_prefix, origin_range, pack, parse_record_key, parse_root_key, record_key, root_key, root_prefix, table,
-    unpack,
-};
+use crate::tables::{after_prefix, pack, parse_root_key, record_key, root_key, root_prefix, table, unpack};
 use crate::vanished::VANISHED;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Duration;
 use wayfs_tree::Effect;
 use wayfs_types::{Content, FileId, MetaStore, Op, OriginId, Record, RecordId, StorageError, Time, Top, WallTime};
-use wayfs_wire::{Down, HeldVersion};
+use wayfs_wire::HeldVersion;
 
 /// Table of records whose contents a client below us is to push.
 pub(crate) const AWAITED: u8 = b'f';
-/// Roots that the driver announced and that no record named so far: kept in case a push overtakes its record.
-const ANNOUNCED_MAX: usize = 16_384;
 /// Most children remembered as holders of one version.
 pub(crate) const HOLDERS_MAX: usize = 8;
 /// Most records that have not come and of which the home remembers who has contents.
@@ -104,8 +100,7 @@ pub(crate) enum Source {
 /// What is not in the store about contents.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
-    announced: VecDeque<(Time, Top)>,
-    announced_set: BTreeMap<Top, Time>,
+    pub(crate) announced: Announced,
     /// Versions that somebody wants at our parent.
     pub(crate) wanted: BTreeSet<RecordId>,
     /// Those of them for which the parent asked itself: it knows better than we whether their file is there.
@@ -167,68 +162,10 @@ pub(crate) struct Contents {
     floors: Floors,
 }
 
-/// Sequences below which a table has no row of an origin: rows go in order, and a scan that began at zero would
-/// pass the traces of all that ever were. What is not noted here is zero.
-#[derive(Debug, Default)]
-struct Floors(BTreeMap<(u8, OriginId), u64>);
-
-impl Floors {
-    fn of(&self, table: u8, origin: OriginId) -> u64 {
-        self.0.get(&(table, origin)).copied().unwrap_or(0)
-    }
-
-    /// A scan saw that there is nothing below.
-    fn raise(&mut self, table: u8, origin: OriginId, floor: u64) {
-        self.0.insert((table, origin), floor);
-    }
-
-    /// A row is put.
-    fn note_row(&mut self, table: u8, record: RecordId) {
-        if let Some(floor) = self.0.get_mut(&(table, record.origin())) {
-            *floor = (*floor).min(record.sequence());
-        }
-    }
-}
-
 impl Contents {
-    fn announce(&mut self, top: Top, now: Time) {
-        self.announced_set.insert(top, now);
-        self.announced.push_back((now, top));
-        if self.announced.len() > ANNOUNCED_MAX {
-            self.forget_oldest();
-        }
-    }
-
-    /// Takes the oldest announcement out, unless it was made anew since.
-    fn forget_oldest(&mut self) {
-        if let Some((at, top)) = self.announced.pop_front()
-            && self.announced_set.get(&top) == Some(&at)
-        {
-            self.announced_set.remove(&top);
-        }
-    }
-
-    /// Forgets what was announced so long ago that its record will not come.
-    pub(crate) fn forget_announced(&mut self, now: Time, grace: Duration) {
-        while self.announced.front().is_some_and(|(at, _)| now >= *at + grace) {
-            self.forget_oldest();
-        }
-    }
-
-    /// Whether the driver announced these contents before any record named them. Now one does: from here on they are
-    /// kept for as long as the view or a duty names them.
-    pub(crate) fn take_announced(&mut self, content: &Content) -> bool {
-        content.top().is_some_and(|top| self.announced_set.remove(&top).is_some())
-    }
-
-    /// Whether the driver announced these contents, and no record of ours or of a child named them so far.
-    pub(crate) fn is_announced(&self, content: &Content) -> bool {
-        content.top().is_some_and(|top| self.announced_set.contains_key(&top))
-    }
-
     /// A station has contents of a record that has not come yet. Past the bound one is forgotten: it is told again
     /// in the station's next session.
-    fn note_early(&mut self, record: RecordId, child: OriginId) {
+    pub(crate) fn note_early(&mut self, record: RecordId, child: OriginId) {
         self.early_haves.entry(record).or_default().insert(child);
         if self.early_haves.len() > EARLY_MAX {
             self.early_haves.pop_first();
@@ -370,7 +307,7 @@ impl<S: MetaStore> Replica<S> {
                 self.tell_all_stable(&others | &spares, origin, record.id);
                 Ok(None)
             }
-            Source::Child { origin, .. } if self.contents.take_announced(content) => {
+            Source::Child { origin, .. } if self.contents.announced.take(content) => {
                 if is_home {
                     self.tell_all_stable(&others | &spares, origin, record.id);
                 } else {
@@ -520,7 +457,7 @@ impl<S: MetaStore> Replica<S> {
     fn handle_content_here(&mut self, top: Top) -> Result<(), StepError> {
         let named = self.records_with(top)?;
         if named.is_empty() {
-            self.contents.announce(top, self.now);
+            self.contents.announced.add(top, self.now);
         }
         for record in named {
             let Some(missing) = self.missing(record)? else {
@@ -540,64 +477,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// A child says that it has contents.
-    pub(crate) fn handle_have(&mut self, child: OriginId, versions: &[RecordId]) -> Result<(), StorageError> {
-        for record in versions {
-            match self.missing(*record)? {
-                Some(mut missing) => {
-                    if self.config.role == Role::Home {
-                        self.contents.replacing.note_told(*record, child);
-                    }
-                    missing.spares.retain(|spare| *spare != child);
-                    missing.holders.retain(|holder| *holder != child);
-                    missing.holders.push(child);
-                    let is_server = self.children.by_origin.get(&child).is_some_and(|child| child.is_station);
-                    let was_safe = missing.safe.is_some();
-                    missing.safe = missing.safe.or(is_server.then_some(self.wall));
-                    let excess = missing.holders.len().saturating_sub(HOLDERS_MAX);
-                    missing.holders.drain(..excess);
-                    self.overlay.put_raw(record_key(table::MISSING, *record), pack(&missing));
-                    self.overlay.delete_raw(record_key(AWAITED, *record));
-                    self.staged.marks.insert(record.origin());
-                    if !was_safe && is_server && self.config.role == Role::Home {
-                        self.let_go_older(*record)?;
-                    }
-                    if self.contents.seeking.is_sought(*record) {
-                        // It may have been stable before it was lost here: it is not left to a policy.
-                        self.children.tell(child, Down::Want { versions: vec![*record] });
-                    }
-                }
-                None if self.is_revived(*record, child, true)? => {}
-                None if self.config.role == Role::Home => {
-                    if self.has_record(*record)? {
-                        self.tell_stable(child, *record);
-                    } else {
-                        self.contents.replacing.note_told(*record, child);
-                        self.contents.note_early(*record, child);
-                    }
-                }
-                None => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// A record came a second time, by a station that has its contents, or below which somebody has: it can be asked
-    /// for them, but that makes nothing safe that another still has to push.
-    pub(crate) fn note_other_holder(&mut self, record: &Record, child: OriginId) -> Result<(), StorageError> {
-        match self.missing(record.id)? {
-            Some(mut missing) if !missing.holders.contains(&child) && missing.holders.len() < HOLDERS_MAX => {
-                missing.holders.insert(0, child);
-                self.overlay.put_raw(record_key(table::MISSING, record.id), pack(&missing));
-                Ok(())
-            }
-            None if content_of(record).is_some_and(|(_, content)| content.root().is_some()) => {
-                self.handle_have(child, &[record.id])
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
     fn tell_all_stable(&mut self, others: BTreeSet<OriginId>, origin: OriginId, record: RecordId) {
         for child in others.into_iter().filter(|other| *other != origin).chain([origin]) {
             self.tell_stable(child, record);
@@ -614,7 +493,7 @@ impl<S: MetaStore> Replica<S> {
         }
     }
 
-    fn tell_stable(&mut self, child: OriginId, record: RecordId) {
+    pub(crate) fn tell_stable(&mut self, child: OriginId, record: RecordId) {
         self.children.tell_stable(child, record);
     }
 
@@ -672,40 +551,6 @@ impl<S: MetaStore> Replica<S> {
         Ok(())
     }
 
-    /// First sequence of an origin whose contents a client below us still has to push.
-    pub(crate) fn first_awaited(&mut self, origin: OriginId) -> Result<Option<u64>, StorageError> {
-        self.first_of(AWAITED, origin)
-    }
-
-    /// First sequence of an origin whose contents are missing.
-    pub(crate) fn first_missing(&mut self, origin: OriginId) -> Result<Option<u64>, StorageError> {
-        self.first_of(table::MISSING, origin)
-    }
-
-    fn first_of(&mut self, of: u8, origin: OriginId) -> Result<Option<u64>, StorageError> {
-        let floor = self.contents.floors.of(of, origin);
-        if floor > RecordId::SEQUENCE_MAX {
-            return Ok(None);
-        }
-        // Mostly the first is the one that was it last time, and to look whether it is there is cheaper than to look for the first.
-        if let Ok(last) = RecordId::new(origin, floor)
-            && self.tx().get_raw(&record_key(of, last))?.is_some()
-        {
-            return Ok(Some(floor));
-        }
-        let (from, until) = origin_range(of, origin, floor);
-        let pairs = self.tx().scan_raw(&from, &until, 1)?;
-        let first = pairs.first().map(|(key, _)| parse_record_key(key).map(RecordId::sequence)).transpose()?;
-        self.contents.floors.raise(of, origin, first.unwrap_or(u64::MAX));
-        Ok(first)
-    }
-
-    /// Tops that the driver announced lately by [`crate::Input::ContentsHere`] before any record named them:
-    /// garbage collection keeps them, too. At most 16,384, for [`crate::Config::announced_grace`].
-    pub fn tops_announced(&self) -> Vec<Top> {
-        self.contents.announced_set.keys().copied().collect()
-    }
-
     /// What was told of single versions may not be so any more.
     pub(crate) fn forget_told(&mut self) {
         self.contents.stable.clear();
@@ -715,25 +560,5 @@ impl<S: MetaStore> Replica<S> {
     /// When one version became stable, if that was told by itself.
     pub(crate) fn stable_alone(&self, version: RecordId) -> Option<WallTime> {
         self.contents.stable.get(&version).copied()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_floor_comes_down_for_a_row_below_it() {
-        let record = |sequence| RecordId::new(OriginId::GENESIS, sequence).expect("a small number");
-        let origin = OriginId::GENESIS;
-        let mut floors = Floors::default();
-        floors.note_row(AWAITED, record(5));
-        assert_eq!(floors.of(AWAITED, origin), 0, "nothing was seen yet");
-        floors.raise(AWAITED, origin, u64::MAX);
-        floors.note_row(table::OWED, record(3));
-        assert_eq!(floors.of(AWAITED, origin), u64::MAX, "another table");
-        floors.note_row(AWAITED, record(7));
-        floors.note_row(AWAITED, record(9));
-        assert_eq!(floors.of(AWAITED, origin), 7);
     }
 }

@@ -155,7 +155,7 @@ impl<S: MetaStore> Replica<S> {
                 self.children.tell_stable(child, version);
                 return Ok(());
             }
-            None if self.contents.take_announced(&content) => {
+            None if self.contents.announced.take(&content) => {
                 // Its push was faster than its account.
                 return self.owe(version, file, content);
             }

@@ -396,7 +396,7 @@ impl<S: MetaStore> Replica<S> {
         let is_said_to_be_here = to == Some(self.config.origin);
         match known {
             Some(missing) => self.put_spare(version, missing, child, to),
-            None if self.contents.take_announced(&content) => return self.owe(version, file, content),
+            None if self.contents.announced.take(&content) => return self.owe(version, file, content),
             None => {
                 self.staged.totals.missing += 1;
                 self.staged.totals.missing_bytes += size_of(&content);

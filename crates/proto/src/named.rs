@@ -79,7 +79,7 @@ impl<S: MetaStore> Replica<S> {
         }
         for pair in cut {
             let (Key::Inode(file), Some(Image::Inode(inode))) = (&pair.key, &pair.image) else { continue };
-            if self.contents.is_announced(&inode.content) && self.missing(inode.version)?.is_none() {
+            if self.contents.announced.has(&inode.content) && self.missing(inode.version)?.is_none() {
                 self.owe(inode.version, *file, inode.content.clone())?;
             } else if inode.content.root().is_some() && !self.shows(*file, inode)? {
                 self.look_here(*file, inode)?;

@@ -38,7 +38,7 @@ impl<S: MetaStore> Replica<S> {
         self.check_upstream()?;
         self.forget_unheard();
         self.wake_waiting();
-        self.contents.forget_announced(self.now, self.config.announced_grace);
+        self.contents.announced.forget_old(self.now, self.config.announced_grace);
         self.release_superseded()?;
         self.replace_holders()?;
         self.look_for_gone()?;
