@@ -10,10 +10,10 @@
 
 use super::codec::{self, BASES_LEN_MAX};
 use super::compression::Path;
-use super::fetch::Want;
 use super::former::{Reach, counterparts};
 use super::message::Form;
 use super::patience::Wait;
+use super::want::Want;
 use crate::core::PushOrder;
 use crate::session::Session;
 use crate::volume::Volume;

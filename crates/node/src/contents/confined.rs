@@ -3,8 +3,8 @@
 //! Whoever knows the name of a chunk could ask for it under any file. So of such a member each chunk is looked for in
 //! the tree of the file that it names, from the top down, and what was found on the way is remembered for the session.
 
-use super::fetch::Want;
 use super::presence::Piece;
+use super::want::Want;
 use crate::volume::Volume;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -4,11 +4,11 @@
 //! or the line to the asker is too fast for packing.
 
 use super::bases::Offer;
-use super::fetch::Want;
 use super::history::BASE_LEN_MAX;
 use super::inflow::Inflow;
 use super::message::{self, Reply};
 use super::patience::Wait;
+use super::want::Want;
 use crate::session::Session;
 use crate::volume::{BODIES_MAX, Volume};
 use std::sync::Arc;

@@ -6,6 +6,7 @@
 //! neighbour holds gets it from there while the asker waits (back-fetch), chunk by chunk. Over slow paths chunks
 //! travel as differences to others that both sides have.
 
+mod arrived;
 mod bases;
 mod chunks;
 mod codec;
@@ -28,9 +29,11 @@ pub(crate) mod push;
 mod recent;
 pub(crate) mod repair;
 mod room;
+mod search;
 mod sent;
 pub(crate) mod serve;
 mod uploads;
+mod want;
 
 pub(crate) use chunks::DiskShortage;
 pub use chunks::{Contents, ContentsError, Hold, LocalSink, Making};
@@ -38,8 +41,7 @@ pub(crate) use codec::{pack_difference, unpack as unpack_chunk};
 pub use compression::ContentPacking;
 pub(crate) use compression::Path;
 pub(crate) use confined::Entitled;
-pub use fetch::FetchError;
-pub(crate) use fetch::{Fetches, Want};
+pub(crate) use fetch::Fetches;
 pub(crate) use former::Former;
 pub(crate) use history::History;
 pub(crate) use news::News;
@@ -47,3 +49,5 @@ pub(crate) use presence::{CallOff, Piece, Walk, walk};
 pub(crate) use protection::{Named, Shortage};
 pub(crate) use sent::Sent;
 pub(crate) use uploads::Uploads;
+pub use want::FetchError;
+pub(crate) use want::Want;

@@ -3,8 +3,8 @@
 //! Every chunk of a content is read. What is damaged or gone is fetched anew from whoever has it; what nobody has is said
 //! to the engine, which asks on.
 
-use super::fetch::{FetchError, Want};
 use super::presence::Piece;
+use super::want::{FetchError, Want};
 use crate::contents::ContentsError;
 use crate::volume::Volume;
 use bytes::Bytes;
