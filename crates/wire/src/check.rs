@@ -1,6 +1,9 @@
 //! The bounds of what a peer may say, checked after decoding.
 
-use crate::message::{Down, KeyImage, Message, Omitted, Question, Up};
+use crate::down::Down;
+use crate::message::Message;
+use crate::parts::{KeyImage, Omitted, Question};
+use crate::up::Up;
 use wayfs_types::request::{LockRange, LockRequest};
 use wayfs_types::{Content, Image, Inode, Key, Kind, LIVES_MAX, Op, Record};
 

@@ -1,7 +1,9 @@
 //! Messages to bytes and back.
 
 use crate::check::{self, Malformed};
-use crate::message::{Down, KeyImage, Message, Omitted, SentRecord};
+use crate::down::Down;
+use crate::message::Message;
+use crate::parts::{KeyImage, Omitted, SentRecord};
 use bytes::Bytes;
 use serde::Serialize;
 use wayfs_types::CommitNumber;

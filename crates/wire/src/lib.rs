@@ -5,15 +5,21 @@
 
 mod check;
 mod codec;
+mod down;
 mod message;
+mod parts;
 #[cfg(test)]
 mod tests;
+mod up;
 
 pub use check::{CLAIM_MAX, FACTS_MAX, LOCKS_TOLD_MAX, Malformed, ROOMS_MAX, SEEN_MAX, check_image, check_record};
 pub use codec::{
     Cut, FORMAT_VERSION, LEN_MAX, WireError, decode, encode, encode_image, encode_images, image_len, record_len,
 };
-pub use message::{
-    Applied, AskId, AskedVersion, Down, Full, HaveList, HeldVersion, KeyImage, LentVersion, LockVerdict, Mark, Message,
-    Omitted, Question, QuotaRoom, Resume, Room, Sealed, SentRecord, ServerRoom, Span, Stamp, Then, Up, Verdict,
+pub use down::Down;
+pub use message::Message;
+pub use parts::{
+    Applied, AskId, AskedVersion, Full, HaveList, HeldVersion, KeyImage, LentVersion, LockVerdict, Mark, Omitted,
+    Question, QuotaRoom, Resume, Room, Sealed, SentRecord, ServerRoom, Span, Stamp, Then, Verdict,
 };
+pub use up::Up;
