@@ -12,6 +12,7 @@
 //!
 //! Every path in a command is relative to the root of the volume; the empty path is the root.
 
+mod arguments;
 mod caught;
 mod client;
 mod command;
@@ -32,12 +33,13 @@ pub mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use arguments::{
+    ConflictRef, CopyForm, EventsWanted, Keep, LinkNotice, Owner, ParseKeepError, Privileges, Selection, TicketLimits,
+    TicketRole, TicketText,
+};
 pub use caught::{catch_in_command, is_in_command};
 pub use client::{CallError, ControlClient, Watch};
-pub use command::{
-    Command, ConflictRef, CopyForm, EventsWanted, Keep, LinkNotice, Owner, ParseKeepError, Privileges, Selection,
-    TicketLimits, TicketRole, TicketText,
-};
+pub use command::Command;
 pub use handler::{CommandHandler, Gone, Sink, for_owner_only};
 pub use peer::Peer;
 pub use registry::{DaemonKind, EndNote, Found, Registered, Registration, Registry, RegistryError};
