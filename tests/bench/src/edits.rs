@@ -1,7 +1,7 @@
 //! Files that are changed in place, on a mount with a station and a home beside it.
 
 use crate::beside::{Beside, Work, nothing};
-use crate::bytes::{GIB, write_new};
+use crate::bytes::{GIB, fresh, write_new};
 use crate::measure::rate;
 use crate::size::Size;
 use crate::table::Row;
@@ -28,7 +28,7 @@ pub(crate) fn rows(size: Size, rounds: usize) -> Result<Vec<Row>> {
             unit: "k/s",
             is_time: false,
             limit: "40 k/s",
-            prepare: Box::new(move |directory| Ok(write_new(&directory.join("edited"), 6, len)?.sync_all()?)),
+            prepare: Box::new(move |directory| Ok(write_new(&directory.join("edited"), len)?.sync_all()?)),
             run: Box::new(move |directory| edit(directory, len, edits)),
             per: None,
         },
@@ -47,7 +47,8 @@ pub(crate) fn rows(size: Size, rounds: usize) -> Result<Vec<Row>> {
 
 fn edit(directory: &Path, len: u64, edits: usize) -> Result<f64> {
     let mut random = StdRng::seed_from_u64(7);
-    let mut block = [7; EDIT_LEN];
+    let mut block = [0; EDIT_LEN];
+    fresh().fill(&mut block[..]);
     let start = Instant::now();
     let file = File::options().write(true).open(directory.join("edited"))?;
     for edit in 0..edits {
@@ -60,10 +61,11 @@ fn edit(directory: &Path, len: u64, edits: usize) -> Result<f64> {
 
 fn append(directory: &Path, appends: usize) -> Result<f64> {
     let path = directory.join("appended");
+    let line = fresh().random::<[u8; 4]>();
     let start = Instant::now();
     let mut file = File::options().append(true).create(true).open(&path)?;
     for _ in 0..appends {
-        file.write_all(b"line")?;
+        file.write_all(&line)?;
     }
     drop(file);
     let figure = rate(appends, start);

@@ -57,7 +57,7 @@ fn works<'a>(len: u64) -> Vec<Work<'a>> {
             unit: "s",
             is_time: true,
             limit: "milliseconds: contents are shared, no byte is copied",
-            prepare: Box::new(move |directory| write_new(&directory.join("big"), 1, len).map(drop)),
+            prepare: Box::new(move |directory| write_new(&directory.join("big"), len).map(drop)),
             run: Box::new(move |directory| copy(directory, len)),
             per: None,
         },
@@ -66,14 +66,14 @@ fn works<'a>(len: u64) -> Vec<Work<'a>> {
 
 fn write_safely(directory: &Path, len: u64) -> Result<f64> {
     let start = Instant::now();
-    let file = write_new(&directory.join("big"), 2, len)?;
+    let file = write_new(&directory.join("big"), len)?;
     file.sync_all()?;
     Ok(megabytes(len, start))
 }
 
 fn write_and_close(directory: &Path, len: u64) -> Result<f64> {
     let start = Instant::now();
-    drop(write_new(&directory.join("big"), 3, len)?);
+    drop(write_new(&directory.join("big"), len)?);
     Ok(megabytes(len, start))
 }
 
@@ -91,8 +91,8 @@ fn cold_read(beside: &Beside, len: u64, rounds: usize) -> Result<Vec<Row>> {
     let (mut figures, mut readers, mut stations) = ([Vec::new(), Vec::new()], Vec::new(), Vec::new());
     let [(_, native), _] = beside.ground.both();
     let plain = native.join("cold");
-    write_new(&plain, 4, len)?.sync_all()?;
-    write_new(&beside.client.mount.path("cold"), 4, len)?.sync_all()?;
+    write_new(&plain, len)?.sync_all()?;
+    write_new(&beside.client.mount.path("cold"), len)?.sync_all()?;
     beside.client.settle("stable")?;
     let station = beside.site.station.process();
     for round in 0..rounds {
@@ -133,7 +133,7 @@ fn cold_read(beside: &Beside, len: u64, rounds: usize) -> Result<Vec<Row>> {
 fn edit(beside: &Beside, len: u64) -> Result<Vec<Row>> {
     eprintln!("edits of a large file");
     let path = beside.client.mount.path("edited");
-    write_new(&path, 5, len)?.sync_all()?;
+    write_new(&path, len)?.sync_all()?;
     beside.client.settle("stable")?;
     let (mut closes, mut crossed) = (Vec::new(), [Vec::new(), Vec::new()]);
     for edit in 0..EDITS {

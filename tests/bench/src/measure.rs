@@ -1,5 +1,6 @@
 //! File operations at all places, interleaved.
 
+use crate::bytes;
 use crate::listening::Work;
 use crate::places::Places;
 use crate::table::Row;
@@ -125,15 +126,8 @@ fn write_durably(directory: &Path) -> Result<f64> {
 }
 
 fn write_to(path: &Path) -> Result<f64> {
-    let mut block = vec![0_u8; 1 << 20];
-    StdRng::seed_from_u64(1).fill(&mut block[..]);
     let start = Instant::now();
-    let mut file = File::create(path)?;
-    for n in 0..BIG / block.len() {
-        block[..8].copy_from_slice(&n.to_le_bytes());
-        file.write_all(&block)?;
-    }
-    drop(file);
+    drop(bytes::write_new(path, BIG as u64)?);
     Ok(megabytes(start))
 }
 

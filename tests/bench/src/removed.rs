@@ -32,7 +32,7 @@ pub(crate) fn rows(size: Size, _rounds: usize) -> Result<Vec<Row>> {
     let look = || disks.each_ref().map(|(_, directory)| space(directory));
     let before = look();
     let path = client.mount.path("removed");
-    write_new(&path, 8, len)?.sync_all()?;
+    write_new(&path, len)?.sync_all()?;
     client.settle("stable")?;
     let with = look();
     fs::remove_file(&path)?;

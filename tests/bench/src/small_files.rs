@@ -1,12 +1,12 @@
 //! Small files on a mount with a station and a home beside it: in bulk, by several threads, renamed, linked and locked.
 
 use crate::beside::{Beside, Per, Work, nothing};
+use crate::bytes::fresh;
 use crate::measure::{rate, shell, timed};
 use crate::size::Size;
 use crate::table::Row;
 use anyhow::{Context, Result, ensure};
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::Rng;
 use rustix::fs::{FlockOperation, fcntl_lock};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -31,13 +31,13 @@ pub(crate) fn rows(size: Size, rounds: usize) -> Result<Vec<Row>> {
         Extent { directories: 42, files_each: 120, creates: 4_000, turns: 1_000 },
     );
     let beside = Beside::new(&[])?;
-    let archive = archive(beside.ground.scratch(), extent)?;
-    let mut rows = beside.rows(&connected(&archive, extent), rounds)?;
-    rows.extend(offline(&beside, &archive, extent, rounds)?);
+    let scratch = beside.ground.scratch();
+    let mut rows = beside.rows(&connected(scratch, extent), rounds)?;
+    rows.extend(offline(&beside, extent, rounds)?);
     Ok(rows)
 }
 
-fn connected(archive: &Path, extent: Extent) -> Vec<Work<'_>> {
+fn connected(scratch: &Path, extent: Extent) -> Vec<Work<'_>> {
     let Extent { creates, turns, .. } = extent;
     let create = |threads: usize| Work {
         what: format!("create, write 4 KiB, close, with a station, threads: {threads}"),
@@ -49,7 +49,7 @@ fn connected(archive: &Path, extent: Extent) -> Vec<Work<'_>> {
         per: (threads == 1).then_some(Per::File(creates)),
     };
     vec![
-        untar(archive, extent),
+        untar(scratch, extent),
         create(1),
         create(4),
         Work {
@@ -73,7 +73,7 @@ fn connected(archive: &Path, extent: Extent) -> Vec<Work<'_>> {
     ]
 }
 
-fn untar(archive: &Path, extent: Extent) -> Work<'_> {
+fn untar(scratch: &Path, extent: Extent) -> Work<'_> {
     let files = extent.directories * extent.files_each;
     Work {
         what: format!("tar x, {files} files, with a station"),
@@ -81,14 +81,14 @@ fn untar(archive: &Path, extent: Extent) -> Work<'_> {
         is_time: true,
         limit: "1.5 times the loopback: 0.67; processor time of the client 1.3 times the loopback's, of the station 60 us a file",
         prepare: nothing(),
-        run: Box::new(move |directory| timed(directory, &format!("tar -xf {}", archive.display()))),
+        run: Box::new(move |directory| extract(&archive(scratch, extent)?, directory)),
         per: Some(Per::File(files)),
     }
 }
 
 /// `tar x` where the mount is told to be offline, which what is sent afterwards is no part of.
-fn offline(beside: &Beside, archive: &Path, extent: Extent, rounds: usize) -> Result<Vec<Row>> {
-    let client = &beside.client;
+fn offline(beside: &Beside, extent: Extent, rounds: usize) -> Result<Vec<Row>> {
+    let (client, scratch) = (&beside.client, beside.ground.scratch());
     let switch = |word: &str| client.mount.wayfs(&client.machine, &[word]).ok();
     let mount = client.mount.root();
     // Whether a name is free can be told offline only of a directory that was listed before.
@@ -97,26 +97,31 @@ fn offline(beside: &Beside, archive: &Path, extent: Extent, rounds: usize) -> Re
         what: format!("tar x, {} files, offline", extent.directories * extent.files_each),
         limit: "1.5 times the loopback: 0.67",
         run: Box::new(move |directory| {
+            let archive = archive(scratch, extent)?;
             let is_mount = directory.starts_with(mount);
             if is_mount {
                 switch("offline");
             }
-            let took = timed(directory, &format!("tar -xf {}", archive.display()));
+            let took = extract(&archive, directory);
             if is_mount {
                 switch("auto");
             }
             took
         }),
         per: None,
-        ..untar(archive, extent)
+        ..untar(scratch, extent)
     };
     beside.rows(&[work], rounds)
+}
+
+fn extract(archive: &Path, directory: &Path) -> Result<f64> {
+    timed(directory, &format!("tar -xf {}", archive.display()))
 }
 
 /// An archive of files of 10.7 KB on average: 54 MB in all when it is whole.
 fn archive(scratch: &Path, extent: Extent) -> Result<PathBuf> {
     let root = scratch.join("many");
-    let mut random = StdRng::seed_from_u64(4);
+    let mut random = fresh();
     for directory in 0..extent.directories {
         let path = root.join(format!("module-{directory}"));
         fs::create_dir_all(&path)?;
@@ -137,20 +142,22 @@ pub(crate) fn create(directory: &Path, files: usize, threads: usize) -> Result<f
     for thread in 0..threads {
         fs::create_dir(directory.join(thread.to_string()))?;
     }
+    let run = fresh().random();
     let start = Instant::now();
     std::thread::scope(|scope| {
         let makers: Vec<_> = (0..threads)
-            .map(|thread| scope.spawn(move || create_some(&directory.join(thread.to_string()), thread, each)))
+            .map(|thread| scope.spawn(move || create_some(&directory.join(thread.to_string()), (run, thread), each)))
             .collect();
         makers.into_iter().try_for_each(|maker| maker.join().ok().context("a thread that creates ended")?)
     })?;
     Ok(rate(each * threads, start))
 }
 
-fn create_some(directory: &Path, thread: usize, files: usize) -> Result<()> {
+fn create_some(directory: &Path, (run, thread): (u64, usize), files: usize) -> Result<()> {
     for n in 0..files {
         let mut block = [0; 4096];
         block[..8].copy_from_slice(&(thread * files + n).to_le_bytes());
+        block[8..16].copy_from_slice(&run.to_le_bytes());
         fs::write(directory.join(format!("file-{n}")), block)?;
     }
     Ok(())

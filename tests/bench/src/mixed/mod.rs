@@ -36,7 +36,7 @@ pub(crate) fn rows(size: Size, rounds: usize) -> Result<Vec<Row>> {
             is_time: false,
             limit: SIGHT,
             prepare: Box::new(|directory| {
-                (0..OFFICE_WORKERS).try_for_each(|worker| office::prepare(&place(directory, worker)?, worker))
+                (0..OFFICE_WORKERS).try_for_each(|worker| office::prepare(&place(directory, worker)?))
             }),
             run: together(OFFICE_WORKERS, office, office::work),
             per: Some(Per::Operation(OFFICE_WORKERS * office)),

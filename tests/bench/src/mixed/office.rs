@@ -5,6 +5,7 @@
 //! new as are unlinked. Reads and writes are of 1 to 30 KiB: 15 on average, what that run's megabytes make.
 
 use super::draw::{place, weighted};
+use crate::bytes::fresh;
 use anyhow::{Context, Result, ensure};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -72,9 +73,9 @@ struct Worker<'a> {
 }
 
 /// What a worker finds.
-pub(super) fn prepare(directory: &Path, worker: usize) -> Result<()> {
+pub(super) fn prepare(directory: &Path) -> Result<()> {
     let mut bytes = vec![0; LEN];
-    let mut random = StdRng::seed_from_u64(100 + worker as u64);
+    let mut random = fresh();
     for number in 0..FILES {
         random.fill(&mut bytes[..]);
         fs::write(directory.join(format!("file-{number}")), &bytes)?;
@@ -90,8 +91,9 @@ pub(super) fn work(directory: &Path, worker: usize, operations: usize) -> Result
         closed: (0..FILES).map(|number| directory.join(format!("file-{number}"))).collect(),
         open: Vec::new(),
         made: FILES,
-        piece: vec![7; PIECE_MAX],
+        piece: vec![0; PIECE_MAX],
     };
+    fresh().fill(&mut worker.piece[..]);
     for _ in 0..operations {
         let act = weighted(&mut worker.random, &MIX);
         worker.act(act).with_context(|| format!("{act:?}"))?;
@@ -193,7 +195,7 @@ mod tests {
     #[test]
     fn all_is_done_and_about_as_many_files_are_there_as_before() {
         let directory = tempfile::tempdir().unwrap();
-        prepare(directory.path(), 1).unwrap();
+        prepare(directory.path()).unwrap();
         work(directory.path(), 1, 3_000).unwrap();
         let files = fs::read_dir(directory.path()).unwrap().count();
         assert!((FILES / 2..3 * FILES).contains(&files), "{files} files are left");

@@ -5,6 +5,7 @@
 //! MiB beyond the end.
 
 use super::draw::{place, weighted};
+use crate::bytes::fresh;
 use anyhow::{Context, Result};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -91,7 +92,7 @@ pub(super) fn work(directory: &Path, worker: usize, operations: usize) -> Result
         made: 0,
         piece: vec![0; PIECE_MAX],
     };
-    worker.random.fill(&mut worker.piece[..]);
+    fresh().fill(&mut worker.piece[..]);
     for _ in 0..operations {
         let act = weighted(&mut worker.random, &MIX);
         worker.act(act).with_context(|| format!("{act:?}"))?;
