@@ -11,6 +11,7 @@
 use super::codec::{self, BASES_LEN_MAX};
 use super::compression::Path;
 use super::former::{Reach, counterparts};
+use super::history::SIBLING_LEN_MAX;
 use super::message::Form;
 use super::patience::Wait;
 use super::want::Want;
@@ -22,8 +23,6 @@ use std::sync::{Arc, PoisonError};
 use wayfs_proto::Neighbour;
 use wayfs_types::{Content, Digest, FileId, Inode, Place};
 
-/// Longest chunk that is compared with others than its own former version: what it can gain shrinks beside what it has in itself.
-const SIBLING_LEN_MAX: usize = 128 << 10;
 /// Longest that is packed on a thread of the runtime, bases included, at a level that takes no longer than 0.5 ms for it.
 const QUICK_LEN_MAX: usize = 32 << 10;
 const QUICK_LEVEL_MAX: i32 = 9;

@@ -29,7 +29,8 @@ impl Volume {
         inflow: &Inflow,
     ) -> Option<SemaphorePermit<'_>> {
         let is_small_as_it_is = !session.path(self).is_slow() || {
-            let has_bases = self.fitting(&offer.named) != 0 || session.history.given().has_bases(offer.number);
+            let has_siblings = inflow.head.may_be_like_others() && session.history.given().has_bases(offer.number);
+            let has_bases = has_siblings || self.fitting(&offer.named) != 0;
             inflow.head.is_packed && !has_bases
         };
         if !is_small_as_it_is || self.bodies.available_permits() <= BODIES_MAX / 2 {

@@ -22,6 +22,8 @@ const ASKED_MAX: usize = 256;
 const GIVEN_MAX: usize = 8;
 /// Most bytes that the giver keeps for a session; also the longest chunk that is a base.
 pub(super) const BASE_LEN_MAX: usize = 64 << 10;
+/// Longest chunk that is compared with others than its own former version: what it can gain shrinks beside what it has in itself.
+pub(super) const SIBLING_LEN_MAX: usize = 128 << 10;
 /// Most chunks that were pushed whose names the sender keeps.
 const PUSHED_MAX: usize = 2;
 

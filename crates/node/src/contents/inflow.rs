@@ -6,6 +6,7 @@
 //! Nothing of it is checked before it is whole. Each receiver checks what it took, and asks again; so that it does not get the same
 //! once more, a chunk that came otherwise than its name says goes to nobody before it is here and checked ([`Spoilt`]).
 
+use super::history::SIBLING_LEN_MAX;
 use super::message::Form;
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -29,6 +30,12 @@ impl Head {
     /// Bytes of the chunk, by the word of its sender.
     pub(crate) fn unpacked_len(self) -> u64 {
         if self.form == Form::Plain { self.len } else { self.form.len() as u64 }
+    }
+
+    /// Whether it may become shorter as the difference to chunks that went the same way: what its sender could not pack is like nothing
+    /// else, and long ones are compared with their own former version only.
+    pub(crate) fn may_be_like_others(self) -> bool {
+        self.form != Form::Plain && self.unpacked_len() <= SIBLING_LEN_MAX as u64
     }
 }
 
@@ -108,6 +115,15 @@ mod tests {
     /// What comes at once.
     async fn at_once(inflow: &mut Inflow) -> Result<Option<Bytes>, tokio::time::error::Elapsed> {
         tokio::time::timeout(Duration::ZERO, inflow.next()).await
+    }
+
+    /// A film waited at the home until it was whole, since a small file had gone the same way before: in every trial of `back-fetch`.
+    #[test]
+    fn only_what_was_packed_and_is_short_may_be_like_others() {
+        let head = |form, len| Head { form, len, is_packed: true };
+        assert!(!head(Form::Plain, 10_000).may_be_like_others());
+        assert!(head(Form::Zstd { len: 100_000 }, 10_000).may_be_like_others());
+        assert!(!head(Form::Zstd { len: 200_000 }, 10_000).may_be_like_others());
     }
 
     #[tokio::test]
