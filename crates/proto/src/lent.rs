@@ -203,12 +203,17 @@ impl<S: MetaStore> Replica<S> {
         let lent = Lent { file, content: content.clone(), to: None };
         self.overlay.put_raw(record_key(table::LENT, version), pack(&lent));
         self.contents.note_row(table::LENT, version);
-        // Another parent by now may not have heard of the record; when it has, this is told with the rest (`tell_lent`).
-        if version.origin() != self.config.origin || version.sequence() <= self.parent_has(version.origin()) {
-            let held = HeldVersion { version, file, content };
-            self.tell_parent(Up::Lent { versions: vec![LentVersion { held, to: None }] });
-        }
+        self.offer_lent(LentVersion { held: HeldVersion { version, file, content }, to: None });
         Ok(())
+    }
+
+    /// Tells the parent of one that is lent. Another parent by now may not have heard of the record; when it has, this is told with the
+    /// rest (`tell_lent`).
+    pub(crate) fn offer_lent(&mut self, lent: LentVersion) {
+        let version = lent.held.version;
+        if version.origin() != self.config.origin || version.sequence() <= self.parent_has(version.origin()) {
+            self.tell_parent(Up::Lent { versions: vec![lent] });
+        }
     }
 
     /// Nobody will ask us for these contents any more.

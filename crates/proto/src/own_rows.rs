@@ -9,7 +9,7 @@ use crate::lent::Lent;
 use crate::replica::Replica;
 use crate::tables::{origin_range, parse_record_key, record_key, table};
 use wayfs_types::{Fact, Facts, MetaStore, RecordId, StorageError};
-use wayfs_wire::{HeldVersion, LentVersion, Up};
+use wayfs_wire::{HeldVersion, LentVersion};
 
 impl<S: MetaStore> Replica<S> {
     /// How far a mark of our own counts: no further than to the first contents of which a row in one of these tables says otherwise.
@@ -56,7 +56,7 @@ impl<S: MetaStore> Replica<S> {
     fn offer_sought(&mut self, version: RecordId) -> Result<(), StorageError> {
         if let Some(Lent { file, content, to }) = self.lent(version)? {
             let held = HeldVersion { version, file, content };
-            self.tell_parent(Up::Lent { versions: vec![LentVersion { held, to: to.map(|stamp| stamp.origin) }] });
+            self.offer_lent(LentVersion { held, to: to.map(|stamp| stamp.origin) });
         }
         Ok(())
     }

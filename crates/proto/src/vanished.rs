@@ -278,7 +278,7 @@ impl<S: MetaStore> Replica<S> {
                 let held = HeldVersion { version, file, content };
                 self.keep_sought(held.clone());
                 let to = to.map(|stamp| stamp.origin);
-                self.tell_parent(Up::Lent { versions: vec![LentVersion { held, to }] });
+                self.offer_lent(LentVersion { held, to });
                 continue;
             }
             if content.root().is_none() {

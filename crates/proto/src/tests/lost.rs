@@ -417,6 +417,29 @@ fn what_is_found_at_another_station_is_offered_when_that_has_the_record() {
     stage.assert_nothing_waits();
 }
 
+/// Seed 142104948: the station that asks for it for the home has not heard of the record either.
+#[test]
+fn what_is_lent_is_offered_to_another_station_when_that_has_the_record() {
+    let mut stage = stage();
+    let line = stage.world.line_of(stage.stations[1]);
+    stage.world.stall(line, true);
+    let file = stage.world.create(stage.writer, FileId::ROOT, "f");
+    let version = stage.world.store(stage.writer, file, big("f"));
+    assert_eq!(stage.world.wait(stage.writer, Level::Safe), Ok(Answer::Reached));
+    stage.world.close(stage.session);
+    let session = stage.world.connect(stage.writer, stage.stations[1]);
+    stage.world.settle();
+    let held = wayfs_wire::HeldVersion { version, file, content: big("f") };
+    let seek = wayfs_wire::Message::Down(wayfs_wire::Down::Seek { versions: vec![held] });
+    stage.world.input(stage.writer, Input::Message { peer: session, bytes: wayfs_wire::encode(&seek) });
+    stage.world.settle();
+    assert!(stage.world.is_open(session), "its station has nothing to object to");
+    stage.world.stall(line, false);
+    stage.world.pass(ASKED);
+    assert_eq!(stage.world.wait(stage.writer, Level::Stable), Ok(Answer::Reached));
+    stage.assert_nothing_waits();
+}
+
 /// What a station held is got from its writer, which keeps its copy until the home has one.
 #[test]
 fn what_is_damaged_at_a_station_comes_from_its_writer() {
