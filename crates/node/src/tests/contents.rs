@@ -394,3 +394,34 @@ fn a_tree_that_names_one_node_a_thousand_times_costs_one_look() {
         assert!(home.volume.contents().has_all(&bomb));
     }
 }
+
+/// A station whose restart made it forget a push: the home names what it has, and lacks it.
+#[test]
+fn a_station_finds_in_its_own_store_what_the_home_names_and_lacks() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Machine::home(&dir.path().join("home"));
+    let [of_writer, other] =
+        ["s1", "s2"].map(|name| Machine::below(&home, &dir.path().join(name), ChildRole::Station, &[&home]));
+    let writer = Machine::below(&home, &dir.path().join("w"), ChildRole::Client, &[&of_writer]);
+    let bytes = noise(3 << 20, 61);
+    let mut sink = MemorySink::default();
+    wayfs_content::build(&Bytes::copy_from_slice(&bytes), &mut sink).unwrap();
+    let put = |some: usize| {
+        for (digest, chunk) in sink.chunks.iter().take(some) {
+            other.volume.contents().put(*digest, chunk.clone()).unwrap();
+        }
+    };
+    let at_other = || other.volume.look(|replica| replica.ledger().unwrap().at_station.unwrap()).unwrap();
+    // Not all of it is there: it answers for nothing.
+    put(sink.chunks.len() - 1);
+    writer.write("film", &bytes);
+    writer.wait(Level::Safe);
+    eventually("the other station sees it", || {
+        other.find(FileId::ROOT, "film").is_some_and(|(_, inode)| inode.content.size() > 0)
+    });
+    eventually("it has looked", || at_other().is_nothing());
+    put(sink.chunks.len());
+    writer.write("copy", &bytes);
+    writer.wait(Level::Safe);
+    eventually("it answers for what it has", || at_other().bytes == bytes.len() as u64);
+}
