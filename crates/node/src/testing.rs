@@ -321,8 +321,23 @@ impl Machine {
             return Ok(bytes.to_vec());
         }
         let runtime = self.runtime.as_ref().ok_or("ended")?;
-        let fetching = self.volume.fetch_content((file, inode.version), &inode.content, PATIENCE, |_| {});
-        runtime.block_on(fetching).map_err(|error| error.to_string())?;
+        let fetch = || {
+            let fetching = self.volume.fetch_content((file, inode.version), &inode.content, PATIENCE, |_| {});
+            runtime.block_on(fetching).map_err(|error| error.to_string())
+        };
+        // A full cache may let go of what has just come: then it is fetched again.
+        for _ in 0..3 {
+            fetch()?;
+            if let Ok(bytes) = self.bytes_here(inode) {
+                return Ok(bytes);
+            }
+        }
+        fetch()?;
+        self.bytes_here(inode)
+    }
+
+    /// The bytes of a version whose chunks are all here.
+    fn bytes_here(&self, inode: &Inode) -> Result<Vec<u8>, String> {
         let nodes = |digest: &wayfs_types::Digest| self.volume.contents().get(digest).ok();
         let reader = wayfs_content::ContentReader::new(&inode.content, &nodes).map_err(|error| error.to_string())?;
         let mut bytes = Vec::new();
